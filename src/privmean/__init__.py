@@ -1,0 +1,38 @@
+"""privmean: differentially private means of people who each contribute many records.
+
+The public names, nothing else. They are imported when first used, so that `import privmean` loads
+neither an engine nor a noise library.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+from privmean._version import __version__
+
+_HOMES = {
+    "Budget": "privmean.privacy.budget",
+    "Guarantee": "privmean.privacy.guarantee",
+    "Release": "privmean.release",
+    "Interval": "privmean.release",
+    "SimulatedNoise": "privmean.noise.simulated",
+    "PrivmeanError": "privmean.errors",
+    "ArgumentError": "privmean.errors",
+    "SchemaError": "privmean.errors",
+    "Infeasible": "privmean.errors",
+    "BudgetExceeded": "privmean.errors",
+    "PrivateFailure": "privmean.errors",
+}
+
+__all__ = ["__version__", *_HOMES]  # noqa: PLE0604
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOMES:
+        return getattr(import_module(_HOMES[name]), name)
+    raise AttributeError(f"module 'privmean' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

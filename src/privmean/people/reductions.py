@@ -1,0 +1,207 @@
+"""The questions an estimator may ask of people, and the exact integer answers.
+
+Every answer is a count or an integer sum, so that it does not depend on the order of rows, on the
+number of threads or on the engine. The grids (origins, limits, steps) are public or already
+released; a null (no usable record) has a fixed place in every question.
+
+Arithmetic is spelled out (which operations on doubles, in which order) because every home must
+give the same integers: only IEEE additions, multiplications, divisions, comparisons and floors
+are used, never a logarithm or a library's own rounding.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+Integers = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
+
+# --- signed logarithmic bins: two an octave from 2^-40 to 2^40, both signs, and one zero bin ------
+LOG_LOW = -80  # bin j holds 2^(j/2) <= |v| < 2^((j+1)/2); |v| >= 2^40 falls into bin 79
+LOG_BINS = 160
+LOG_ZERO = 160  # index of the zero bin: |v| < 2^-40, and nulls
+LOG_CELLS = 2 * LOG_BINS + 1  # layout: 160 positive bins, the zero bin, 160 negative bins
+HALF_OCTAVE = 0.7071067811865476  # the double nearest to sqrt(1/2); part of the bins' definition
+
+# --- uniform bins: index k holds (origin + 2hk - h, origin + 2hk + h] -----------------------------
+UNIFORM_LIMIT = 2.0**40  # indices are clamped to +-2^40 before they become integers
+
+# --- clipping grids -------------------------------------------------------------------------------
+GRID_BITS = 20
+
+
+@dataclass(frozen=True)
+class Box:
+    """A clipping interval [lower, upper] of one column on an integer grid centred at its middle.
+
+    z = clamp(floor((clip(x, lower, upper) - middle) / step + 1/2), -steps, steps), with `step` a
+    power of two and about 2^20 steps from the middle to either limit. A null gives z = 0, the
+    middle. The value that z stands for is middle + step*z, at most step/2 from the clipped value.
+    """
+
+    lower: float
+    upper: float
+
+    def __post_init__(self) -> None:
+        if not (math.isfinite(self.lower) and math.isfinite(self.upper)):
+            raise ValueError("a box needs finite limits")
+        if not self.lower < self.upper:
+            raise ValueError("a box needs lower < upper")
+
+    @cached_property
+    def middle(self) -> float:
+        return self.lower + (self.upper - self.lower) / 2
+
+    @property
+    def radius(self) -> float:
+        """Half the width, as the grid has it: step * steps, at least the real half width."""
+        return self.step * self.steps
+
+    @cached_property
+    def step(self) -> float:
+        half = (self.upper - self.lower) / 2
+        _, exponent = math.frexp(half / 2.0**GRID_BITS)
+        return math.ldexp(1.0, max(exponent, -1000))
+
+    @cached_property
+    def steps(self) -> int:
+        reach = max(self.upper - self.middle, self.middle - self.lower)
+        return max(1, math.ceil(reach / self.step))
+
+
+@dataclass(frozen=True)
+class BoxSums:
+    """Exact sums over persons for one `Box`, with w = 1 (or the capped record count, see People).
+
+    present: persons with a value; above/below: values beyond the limits; z: sum of z;
+    zz: sum of z^2. Weighted forms: w: sum of weights of present persons; wz: sum of w*z;
+    ww, wwz, wwzz: sums of w^2, w^2 z, w^2 z^2 (for the variance of a ratio). For w = 1 they
+    repeat present, z, present, z and zz.
+    """
+
+    present: int
+    above: int
+    below: int
+    z: int
+    zz: int
+    w: int
+    wz: int
+    ww: int
+    wwz: int
+    wwzz: int
+
+
+@dataclass(frozen=True)
+class Ball:
+    """An l2 clipping ball on an integer lattice.
+
+    For a row x: v = x - center (nulls give 0 there), norm = sqrt of the sum of v_j^2 added from the
+    first column to the last, f = 1 if norm <= radius else radius/norm, z_j = trunc(v_j*f/step).
+    If the integer sum of z_j^2 exceeds steps^2 (floats overshot), f is multiplied by 1 - 2^-30 and
+    z is computed again; if it still exceeds, z = 0. So ||z|| <= steps for any row, exactly.
+    A row with every column null, or with a norm that is not finite, gives z = 0.
+    """
+
+    center: tuple[float, ...]
+    radius: float
+    step: float
+
+    @property
+    def steps(self) -> int:
+        """floor(radius/step), the largest integer norm."""
+        return math.floor(self.radius / self.step)
+
+
+@dataclass(frozen=True)
+class BallSums:
+    """Exact sums over persons for one `Ball`: the vector of sums of z, and the persons present."""
+
+    z: tuple[int, ...]
+    present: int
+
+
+class People(Protocol):
+    """One summary row a person: the only view of the data an estimator has.
+
+    columns: the names of the d columns. cap: None for the estimand "persons" (weights 1), or the
+    record cap C of the estimand "records" (weight w = min(records, C), an integer from 0 to C).
+    """
+
+    @property
+    def columns(self) -> tuple[str, ...]: ...
+
+    @property
+    def cap(self) -> int | None: ...
+
+    def size(self) -> int:
+        """Persons in the roster. Public under replace-one only; private under add-remove."""
+        ...
+
+    def log_counts(self, column: int, origin: float) -> Integers:
+        """Persons per signed logarithmic bin of (value - origin); shape (LOG_CELLS,)."""
+        ...
+
+    def uniform_counts(self, column: int, half_width: float, origin: float = 0.0) -> dict[int, int]:
+        """Persons per occupied uniform bin, by bin index; nulls are in no bin."""
+        ...
+
+    def pair_counts(self, column: int, low: int, high: int) -> Integers:
+        """Public pairs of persons per dyadic bin of |difference|/sqrt(2); shape (high-low+1,).
+
+        Pairs are fixed by the roster's order alone (the odd person is left out). The bin of a
+        spread s is ceil(log2 s) clamped to [low, high]; a pair with a null counts in `low`.
+        """
+        ...
+
+    def box_sums(self, boxes: Sequence[Box | None]) -> list[BoxSums | None]:
+        """For each column the sums of its box (None leaves a column out)."""
+        ...
+
+    def ball_sums(self, ball: Ball) -> BallSums:
+        """Sums of the rows clipped to a ball."""
+        ...
+
+    def count_in_box(self, boxes: Sequence[Box]) -> int:
+        """Persons whose every column lies within its box, limits included (a null does not)."""
+        ...
+
+    def count_in_ball(self, center: Sequence[float], radius: float) -> int:
+        """Persons without nulls whose row lies within the ball (norm as in `Ball`)."""
+        ...
+
+    def part(self, index: int, parts: int) -> People:
+        """The persons at roster positions congruent to `index` modulo `parts`."""
+        ...
+
+    def matrix(self) -> Floats:
+        """All rows, shape (persons, columns); NaN for nulls. Collects: only where it must."""
+        ...
+
+
+def log_edges() -> Floats:
+    """The 160 lower edges of the positive logarithmic bins, exactly as every home uses them."""
+    edges = np.empty(LOG_BINS)
+    for index in range(LOG_BINS):
+        j = index + LOG_LOW
+        edges[index] = (
+            math.ldexp(1.0, j // 2) if j % 2 == 0 else math.ldexp(HALF_OCTAVE, (j + 1) // 2)
+        )
+    return edges
+
+
+def pair_multiplier(n: int) -> int:
+    """The public multiplier a of the pairing: position i has rank (a i) mod n, pairs are ranks
+    2r and 2r+1. The smallest number from 0.618 n upwards without a common factor with n."""
+    if n < 3:
+        return 1
+    a = max(1, int(0.6180339887498949 * n))
+    while math.gcd(a, n) != 1:
+        a += 1
+    return a % n or 1

@@ -1,0 +1,191 @@
+"""The privacy loss of one mechanism call, as an immutable fact that can be stored and re-read.
+
+Each class states the parameters from which its loss follows (sensitivity, scale, lattice), so that
+a bill can be recomputed from a stored release by anyone. Composition is in `compose`.
+
+A stored loss keeps its meaning: classes and fields are added, never changed or removed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from fractions import Fraction
+from typing import Any, ClassVar
+
+from privmean.errors import ArgumentError
+
+
+@dataclass(frozen=True)
+class Loss:
+    """One mechanism call that touched data. `name` says what it was for."""
+
+    name: str
+    kind: ClassVar[str] = ""
+
+    @property
+    def pure(self) -> Fraction:
+        """Epsilon of the pure part (0 if there is none)."""
+        return Fraction(0)
+
+    @property
+    def mu(self) -> float:
+        """mu of the Gaussian part (0 if there is none)."""
+        return 0.0
+
+    @property
+    def rho(self) -> float:
+        """zCDP of the whole call, apart from `added_delta`."""
+        return float(self.pure) ** 2 / 2 + self.mu**2 / 2
+
+    @property
+    def added_delta(self) -> float:
+        """delta that adds whatever the rest does (thresholds, bad events)."""
+        return 0.0
+
+    @property
+    def added_epsilon(self) -> float:
+        """epsilon that adds whatever the rest does (lattice correction of Gaussian noise)."""
+        return 0.0
+
+    @property
+    def delta_factor(self) -> float:
+        """factor on the delta of the Gaussian part (lattice correction)."""
+        return 1.0
+
+    def to_dict(self) -> dict[str, Any]:
+        values: dict[str, Any] = {}
+        for item in fields(self):
+            value = getattr(self, item.name)
+            values[item.name] = str(value) if isinstance(value, Fraction) else value
+        values["mechanism"] = self.kind
+        values["loss"] = self.summary()
+        return values
+
+    def summary(self) -> dict[str, float]:
+        """The loss of this call alone, in the currency that fits it."""
+        result: dict[str, float] = {}
+        if self.pure:
+            result["epsilon"] = float(self.pure)
+        if self.mu:
+            result["mu"] = self.mu
+        if self.added_delta or not result:
+            result["delta"] = self.added_delta
+        return result
+
+
+@dataclass(frozen=True)
+class Laplace(Loss):
+    """Discrete Laplace noise, P(k) proportional to exp(-|k|/scale), on integer answers.
+
+    `sensitivity` is the l1 sensitivity of all answers together, in the units of the noise. If the
+    change of neighbours is known to fall on `spread` answers, each moving by at most
+    sensitivity/spread, the loss is that of `spread` smaller Laplace mechanisms.
+    """
+
+    sensitivity: Fraction
+    scale: Fraction
+    spread: int = 1
+    kind: ClassVar[str] = "discrete Laplace"
+
+    @property
+    def pure(self) -> Fraction:
+        return self.sensitivity / self.scale
+
+
+@dataclass(frozen=True)
+class Gaussian(Loss):
+    """Discrete Gaussian noise on integer answers of a lattice of at least 2^20 steps a deviation.
+
+    `sensitivity` is the l2 sensitivity in lattice steps with all rounding inside, `scale` the
+    standard deviation in lattice steps, `answers` the number of coordinates. The continuous curve
+    holds with epsilon + 12 answers/scale^2 and delta (1 + 6 answers/scale^2); see docs/proofs.
+    """
+
+    sensitivity: float
+    scale: float
+    answers: int
+    kind: ClassVar[str] = "discrete Gaussian"
+
+    @property
+    def mu(self) -> float:
+        return self.sensitivity / self.scale
+
+    @property
+    def added_epsilon(self) -> float:
+        return 12 * self.answers / self.scale**2
+
+    @property
+    def delta_factor(self) -> float:
+        return 1 + 7 * self.answers / self.scale**2
+
+
+@dataclass(frozen=True)
+class Threshold(Loss):
+    """The delta of a noisy threshold: the chance that a cell only one neighbour has is shown."""
+
+    delta: float
+    threshold: float
+    kind: ClassVar[str] = "threshold"
+
+    @property
+    def added_delta(self) -> float:
+        return self.delta
+
+
+@dataclass(frozen=True)
+class Selection(Loss):
+    """A choice of one item (exponential mechanism, permute-and-flip, noisy argmax).
+
+    `epsilon` is its pure loss. `bounded_range` marks the exponential mechanism proper, whose loss
+    has range epsilon, so that its zCDP is epsilon^2/8 (Cesar and Rogers 2021).
+    """
+
+    epsilon: Fraction
+    bounded_range: bool = False
+    kind: ClassVar[str] = "selection"
+
+    @property
+    def pure(self) -> Fraction:
+        return self.epsilon
+
+    @property
+    def rho(self) -> float:
+        return float(self.epsilon) ** 2 / (8 if self.bounded_range else 2)
+
+
+@dataclass(frozen=True)
+class Approximate(Loss):
+    """A mechanism known only as (epsilon, delta): an amplified or idealised part."""
+
+    epsilon: Fraction
+    delta: float
+    kind: ClassVar[str] = "approximate"
+
+    @property
+    def pure(self) -> Fraction:
+        return self.epsilon
+
+    @property
+    def added_delta(self) -> float:
+        return self.delta
+
+
+KINDS: dict[str, type[Loss]] = {
+    item.kind: item for item in (Laplace, Gaussian, Threshold, Selection, Approximate)
+}
+
+
+def loss_from_dict(values: dict[str, Any]) -> Loss:
+    """The loss stored by `Loss.to_dict`. Derived numbers in the dictionary are not trusted."""
+    kind = values.get("mechanism")
+    if kind not in KINDS:
+        raise ArgumentError(
+            "mechanism", kind, "is not a kind of loss this version knows", "use a newer privmean"
+        )
+    cls = KINDS[kind]
+    arguments: dict[str, Any] = {}
+    for item in fields(cls):
+        if item.name in values:
+            value = values[item.name]
+            arguments[item.name] = Fraction(value) if item.type == "Fraction" else value
+    return cls(**arguments)

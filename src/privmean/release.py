@@ -1,0 +1,236 @@
+"""What every estimator gives back: the estimate, its intervals, and the exact promise made."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from privmean import validate
+from privmean.errors import PrivateFailure
+from privmean.privacy.guarantee import RELATION_WORDS, Guarantee
+
+Floats = npt.NDArray[np.float64]
+
+OK = "ok"
+FAILED = "failed"
+
+UNSAFE = "SIMULATED NOISE: not private, for tests and studies only"
+
+
+@dataclass(frozen=True)
+class Interval:
+    """An interval with everything needed to read it honestly.
+
+    lower, upper: one number a column. kind: "interval" (for the population: sampling and privacy
+    noise) or "noise_interval" (privacy noise alone: says nothing about the population).
+    target: what is covered ("mean", "mean within bounds", "clipped mean", ...). assumption: what
+    coverage rests on. region: the clipping limits a column, where there are any. parts: half lengths by cause
+    (they add up to more than the length). status: "ok", "failed", "tail too thick", ...
+    """
+
+    lower: tuple[float, ...]
+    upper: tuple[float, ...]
+    level: float
+    kind: str = "interval"
+    target: str = "mean"
+    assumption: str = ""
+    region: tuple[tuple[float, float], ...] = ()
+    parts: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
+    status: str = OK
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "level": self.level,
+            "lower": [_plain(item) for item in self.lower],
+            "upper": [_plain(item) for item in self.upper],
+            "kind": self.kind,
+            "target": self.target,
+            "assumption": self.assumption,
+            "region": [[_plain(a), _plain(b)] for a, b in self.region],
+            "parts": {name: [_plain(x) for x in half] for name, half in self.parts.items()},
+            "status": self.status,
+        }
+
+
+class IntervalMaker(Protocol):
+    """Post-processing of released numbers into intervals; reads no data."""
+
+    def interval(self, level: float, target: str | None) -> Interval: ...
+
+    def noise_interval(self, level: float) -> Interval: ...
+
+
+class Plan(Protocol):
+    """Everything decided before data are read: scales, radii, the worst-case bill, the error."""
+
+    @property
+    def estimator(self) -> str:
+        """The estimator's name."""
+        ...
+
+    @property
+    def why(self) -> str:
+        """Why this method runs, in a line a person understands."""
+        ...
+
+    def describe(self) -> dict[str, Any]:
+        """Public facts of the plan, for printing and JSON."""
+        ...
+
+
+@dataclass(frozen=True)
+class Release:
+    """One differentially private release.
+
+    estimate: shape (d,), NaN where the private outcome was a failure. persons: n if it is public,
+    a noisy count if one was bought, else None. status: "ok" or what the private outcome was.
+    diagnostics: further numbers that were paid for. secure: False for simulated noise.
+    """
+
+    estimate: Floats
+    columns: tuple[str, ...]
+    estimator: str
+    guarantee: Guarantee
+    intervals: IntervalMaker = field(repr=False)
+    plan: Plan = field(repr=False)
+    persons: int | None = None
+    estimand: str = "mean over persons"
+    status: str = OK
+    advice: str = ""
+    assumptions: tuple[str, ...] = ()
+    shares: Mapping[str, float] = field(default_factory=dict)
+    diagnostics: Mapping[str, Any] = field(default_factory=dict)
+    secure: bool = True
+    level: float = 0.95
+
+    def interval(self, level: float | None = None, target: str | None = None) -> Interval:
+        """Interval for the population: covers sampling, privacy noise and clipping as stated."""
+        return self.intervals.interval(self._level(level), target)
+
+    def noise_interval(self, level: float | None = None) -> Interval:
+        """Interval for the same quantity of this very sample: privacy noise alone."""
+        return self.intervals.noise_interval(self._level(level))
+
+    def _level(self, level: float | None) -> float:
+        return validate.fraction("level", self.level if level is None else level)
+
+    @property
+    def failed(self) -> bool:
+        """Whether the private outcome is that no estimate was found."""
+        return self.status == FAILED
+
+    def __float__(self) -> float:
+        if len(self.columns) != 1:
+            raise TypeError("only a release of one column converts to a float")
+        if self.failed:
+            raise PrivateFailure(f"the release failed privately: {self.advice}")
+        return float(self.estimate[0])
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data, ready for JSON (numbers that are not finite become null)."""
+        from privmean import __version__
+
+        result: dict[str, Any] = {
+            "estimate": [_plain(item) for item in self.estimate],
+            "interval": self.interval().to_dict(),
+            "noise_interval": self.noise_interval().to_dict(),
+            "guarantee": self.guarantee.to_dict(),
+            "persons": self.persons,
+            "columns": list(self.columns),
+            "estimator": self.estimator,
+            "estimand": self.estimand,
+            "why": self.plan.why,
+            "assumptions": list(self.assumptions),
+            "budget_shares": {name: _plain(value) for name, value in self.shares.items()},
+            "diagnostics": _plain_tree(self.diagnostics),
+            "plan": _plain_tree(self.plan.describe()),
+            "status": self.status,
+            "advice": self.advice,
+            "secure": self.secure,
+            "version": __version__,
+        }
+        if not self.secure:
+            result["warning"] = UNSAFE
+        return result
+
+    def summary(self) -> str:
+        """The release in words and numbers, as a person would want to read it."""
+        lines: list[str] = []
+        if not self.secure:
+            lines.append(f"*** {UNSAFE} ***")
+        interval = self.interval()
+        noise = self.noise_interval()
+        percent = f"{100 * interval.level:g} %"
+        lines.append(f"{self.estimand}, by {self.estimator}")
+        if self.failed:
+            lines.append(f"  FAILED privately (the budget is spent): {self.advice}")
+        else:
+            for j, column in enumerate(self.columns):
+                digits = _digits(interval.lower[j], interval.upper[j])
+                lines.append(
+                    f"  {column}: {self.estimate[j]:.{digits}f}   {percent} interval "
+                    f"{interval.lower[j]:.{digits}f} to {interval.upper[j]:.{digits}f}   "
+                    f"(privacy noise alone: {noise.lower[j]:.{digits}f} to "
+                    f"{noise.upper[j]:.{digits}f})"
+                )
+            if self.status != OK:
+                lines.append(f"  status: {self.status}. {self.advice}".rstrip())
+        about = f"  interval for the {interval.target}"
+        if interval.status != OK:
+            about += f" [{interval.status}]"
+        if interval.assumption:
+            about += f"; assumes {interval.assumption}"
+        lines.append(about)
+        if interval.region and len(interval.region) <= 5:
+            limits = ", ".join(f"[{a:.6g}, {b:.6g}]" for a, b in interval.region)
+            lines.append(f"  values limited to {limits}")
+        if self.persons is not None:
+            public = "public" if self.guarantee.relation == "replace-one" else "noisy"
+            lines.append(f"  persons: {self.persons} ({public})")
+        lines.append(
+            f"  promise: {self.guarantee.describe()} for one {self.guarantee.unit} with all "
+            f"records, {self.guarantee.relation}: {RELATION_WORDS[self.guarantee.relation]}"
+        )
+        if self.shares:
+            split = ", ".join(f"{name} {share:.0%}" for name, share in self.shares.items())
+            lines.append(f"  budget split: {split}")
+        lines.append(f"  method: {self.plan.why}")
+        for item in self.assumptions:
+            lines.append(f"  accuracy (not privacy) assumes: {item}")
+        if self.guarantee.note:
+            lines.append(f"  note: {self.guarantee.note}")
+        return "\n".join(lines)
+
+    def __str__(self) -> str:
+        return self.summary()
+
+
+def _digits(lower: float, upper: float) -> int:
+    width = upper - lower
+    if not math.isfinite(width) or width <= 0:
+        return 6
+    return max(0, min(12, 2 - math.floor(math.log10(width))))
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, bool | str) or value is None:
+        return value
+    number = float(value)
+    if not math.isfinite(number):
+        return None
+    return int(value) if isinstance(value, int | np.integer) else number
+
+
+def _plain_tree(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {str(key): _plain_tree(item) for key, item in value.items()}
+    if isinstance(value, list | tuple | np.ndarray):
+        return [_plain_tree(item) for item in value]
+    if isinstance(value, bool | str | int | float | np.floating | np.integer) or value is None:
+        return _plain(value)
+    return str(value)

@@ -1,0 +1,92 @@
+"""Small argument checks, called first. Each names the argument, its value and the remedy."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from typing import Any, TypeVar
+
+from privmean.errors import ArgumentError
+
+T = TypeVar("T")
+
+
+def number(name: str, value: Any, remedy: str = "give a finite number") -> float:
+    """A finite real number."""
+    if isinstance(value, bool):
+        raise ArgumentError(name, value, "is not a number", remedy)
+    try:
+        result = float(value)
+    except (TypeError, ValueError, OverflowError):
+        raise ArgumentError(name, value, "is not a number", remedy) from None
+    if not math.isfinite(result):
+        raise ArgumentError(name, value, "is not finite", remedy)
+    return result
+
+
+def positive(name: str, value: Any, remedy: str = "give a number greater than 0") -> float:
+    """A finite number greater than zero."""
+    result = number(name, value, remedy)
+    if result <= 0:
+        raise ArgumentError(name, value, "must be greater than 0", remedy)
+    return result
+
+
+def nonnegative(name: str, value: Any, remedy: str = "give 0 or a greater number") -> float:
+    """A finite number that is zero or greater."""
+    result = number(name, value, remedy)
+    if result < 0:
+        raise ArgumentError(name, value, "must not be negative", remedy)
+    return result
+
+
+def fraction(name: str, value: Any, remedy: str = "give a number between 0 and 1") -> float:
+    """A number strictly between zero and one."""
+    result = number(name, value, remedy)
+    if not 0 < result < 1:
+        raise ArgumentError(name, value, "must lie strictly between 0 and 1", remedy)
+    return result
+
+
+def whole(name: str, value: Any, *, least: int = 0, remedy: str | None = None) -> int:
+    """A whole number of at least `least`."""
+    advice = remedy or f"give a whole number of at least {least}"
+    if isinstance(value, bool) or not hasattr(value, "__index__"):
+        if isinstance(value, float) and value.is_integer():
+            value = int(value)
+        else:
+            raise ArgumentError(name, value, "is not a whole number", advice)
+    result = int(value)
+    if result < least:
+        raise ArgumentError(name, value, f"must be at least {least}", advice)
+    return result
+
+
+def choice(name: str, value: T, allowed: Iterable[T]) -> T:
+    """One of a small set of words."""
+    options = list(allowed)
+    if value not in options:
+        words = ", ".join(repr(item) for item in options)
+        raise ArgumentError(name, value, "is not one of the choices", f"choose one of {words}")
+    return value
+
+
+def power_of_two(name: str, value: Any) -> float:
+    """A positive power of two, the only scales by which doubles are multiplied exactly."""
+    result = positive(name, value, "give a power of two such as 2**-40")
+    if math.frexp(result)[0] != 0.5:
+        raise ArgumentError(name, value, "is not a power of two", "give a power of two")
+    return result
+
+
+def bounds(name: str, value: Any) -> tuple[float, float]:
+    """A pair (lower, upper) of finite numbers with lower < upper."""
+    remedy = "give two finite numbers, the lower one first"
+    try:
+        lower, upper = value
+    except (TypeError, ValueError):
+        raise ArgumentError(name, value, "is not a pair", remedy) from None
+    low, high = number(name, lower, remedy), number(name, upper, remedy)
+    if not low < high:
+        raise ArgumentError(name, value, "the lower bound must be below the upper one", remedy)
+    return low, high
