@@ -29,8 +29,8 @@ class Interval:
     lower, upper: one number a column. kind: "interval" (for the population: sampling and privacy
     noise) or "noise_interval" (privacy noise alone: says nothing about the population).
     target: what is covered ("mean", "mean within bounds", "clipped mean", ...). assumption: what
-    coverage rests on. region: the clipping limits a column, where there are any. parts: half lengths by cause
-    (they add up to more than the length). status: "ok", "failed", "tail too thick", ...
+    coverage rests on. region: the clipping limits a column. parts: half lengths by cause (they add
+    up to more than the length). status: "ok", "failed", "tail too thick", ...
     """
 
     lower: tuple[float, ...]
