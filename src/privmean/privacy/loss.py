@@ -8,19 +8,40 @@ A stored loss keeps its meaning: classes and fields are added, never changed or 
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, fields
 from fractions import Fraction
 from typing import Any, ClassVar
 
 from privmean.errors import ArgumentError
 
+LARGEST_EXPONENT = 700.0  # exp of more overflows a double
+
 
 @dataclass(frozen=True)
 class Loss:
-    """One mechanism call that touched data. `name` says what it was for."""
+    """One mechanism call that touched data. `name` says what it was for.
+
+    Every number is checked when the loss is made: a stored bill that was edited to a negative, zero
+    or undefined cost is refused, so that no entry is free and none lowers the total.
+    """
 
     name: str
     kind: ClassVar[str] = ""
+
+    def __post_init__(self) -> None:
+        for item in fields(self):
+            value = getattr(self, item.name)
+            if item.type == "Fraction":
+                object.__setattr__(self, item.name, _positive_fraction(item.name, value))
+            elif item.type == "float":
+                object.__setattr__(self, item.name, _positive_float(item.name, value))
+            elif item.type == "int":
+                object.__setattr__(self, item.name, _count(item.name, value))
+            elif item.type == "bool" and not isinstance(value, bool):
+                raise _refused(item.name, value, "must be true or false")
+            elif item.type == "str" and not isinstance(value, str):
+                raise _refused(item.name, value, "must be text")
 
     @property
     def pure(self) -> Fraction:
@@ -52,6 +73,11 @@ class Loss:
         """factor on the delta of the Gaussian part (lattice correction)."""
         return 1.0
 
+    @property
+    def tail_delta(self) -> float:
+        """delta that adds when the Gaussian curve is used (lattice correction, far tail)."""
+        return 0.0
+
     def to_dict(self) -> dict[str, Any]:
         values: dict[str, Any] = {}
         for item in fields(self):
@@ -77,9 +103,10 @@ class Loss:
 class Laplace(Loss):
     """Discrete Laplace noise, P(k) proportional to exp(-|k|/scale), on integer answers.
 
-    `sensitivity` is the l1 sensitivity of all answers together, in the units of the noise. If the
-    change of neighbours is known to fall on `spread` answers, each moving by at most
-    sensitivity/spread, the loss is that of `spread` smaller Laplace mechanisms.
+    `sensitivity` is the l1 sensitivity of all answers together, in steps of the answers (which are
+    integers, all with noise of this one scale). If the change of neighbours is known to fall on
+    `spread` answers, each moving by at most sensitivity/spread, the loss is that of `spread`
+    smaller Laplace mechanisms.
     """
 
     sensitivity: Fraction
@@ -91,14 +118,32 @@ class Laplace(Loss):
     def pure(self) -> Fraction:
         return self.sensitivity / self.scale
 
+    @property
+    def rho(self) -> float:
+        return float(self.pure) ** 2 / (2 * self.spread)
+
+
+@dataclass(frozen=True)
+class Pure(Loss):
+    """A mechanism known by its epsilon alone, with whatever noise (several scales, say)."""
+
+    epsilon: Fraction
+    kind: ClassVar[str] = "pure"
+
+    @property
+    def pure(self) -> Fraction:
+        return self.epsilon
+
 
 @dataclass(frozen=True)
 class Gaussian(Loss):
-    """Discrete Gaussian noise on integer answers of a lattice of at least 2^20 steps a deviation.
+    """Discrete Gaussian noise on integer answers, on a lattice of `scale` steps a deviation.
 
     `sensitivity` is the l2 sensitivity in lattice steps with all rounding inside, `scale` the
-    standard deviation in lattice steps, `answers` the number of coordinates. The continuous curve
-    holds with epsilon + 12 answers/scale^2 and delta (1 + 6 answers/scale^2); see docs/proofs.
+    standard deviation in lattice steps (at least 1; 2^20 or more for a correction that does not
+    matter), `answers` the number of coordinates that one person can change. The zCDP of
+    mu = sensitivity/scale holds as it stands on any lattice; the continuous curve holds at
+    epsilon + added_epsilon, times delta_factor, plus tail_delta (docs/proofs/discrete-gaussian.md).
     """
 
     sensitivity: float
@@ -106,17 +151,26 @@ class Gaussian(Loss):
     answers: int
     kind: ClassVar[str] = "discrete Gaussian"
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.scale < 1:
+            raise _refused("scale", self.scale, "must be at least 1 lattice step")
+
     @property
     def mu(self) -> float:
         return self.sensitivity / self.scale
 
     @property
     def added_epsilon(self) -> float:
-        return 12 * self.answers / self.scale**2
+        return self.answers * (12 + self.mu) ** 2 / (12 * self.scale**2)
 
     @property
     def delta_factor(self) -> float:
-        return 1 + 7 * self.answers / self.scale**2
+        return math.exp(min(self.answers / (12 * self.scale**2), LARGEST_EXPONENT))
+
+    @property
+    def tail_delta(self) -> float:
+        return self.answers * 5e-32
 
 
 @dataclass(frozen=True)
@@ -126,6 +180,11 @@ class Threshold(Loss):
     delta: float
     threshold: float
     kind: ClassVar[str] = "threshold"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.delta >= 1:
+            raise _refused("delta", self.delta, "must be below 1")
 
     @property
     def added_delta(self) -> float:
@@ -161,6 +220,11 @@ class Approximate(Loss):
     delta: float
     kind: ClassVar[str] = "approximate"
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.delta >= 1:
+            raise _refused("delta", self.delta, "must be below 1")
+
     @property
     def pure(self) -> Fraction:
         return self.epsilon
@@ -171,21 +235,57 @@ class Approximate(Loss):
 
 
 KINDS: dict[str, type[Loss]] = {
-    item.kind: item for item in (Laplace, Gaussian, Threshold, Selection, Approximate)
+    item.kind: item for item in (Laplace, Gaussian, Threshold, Selection, Pure, Approximate)
 }
 
 
 def loss_from_dict(values: dict[str, Any]) -> Loss:
     """The loss stored by `Loss.to_dict`. Derived numbers in the dictionary are not trusted."""
+    if not isinstance(values, dict):
+        raise _refused("mechanisms", values, "must hold one object a mechanism")
     kind = values.get("mechanism")
-    if kind not in KINDS:
+    if not isinstance(kind, str) or kind not in KINDS:
         raise ArgumentError(
             "mechanism", kind, "is not a kind of loss this version knows", "use a newer privmean"
         )
     cls = KINDS[kind]
-    arguments: dict[str, Any] = {}
-    for item in fields(cls):
-        if item.name in values:
-            value = values[item.name]
-            arguments[item.name] = Fraction(value) if item.type == "Fraction" else value
-    return cls(**arguments)
+    arguments = {item.name: values[item.name] for item in fields(cls) if item.name in values}
+    try:
+        return cls(**arguments)
+    except TypeError:
+        raise _refused("mechanism", kind, "lacks a number that its loss needs") from None
+
+
+def _refused(name: str, value: Any, problem: str) -> ArgumentError:
+    return ArgumentError(name, value, problem, "a bill entry states the numbers of its mechanism")
+
+
+def _positive_fraction(name: str, value: Any) -> Fraction:
+    """An exact positive rational from a Fraction, an integer, a double or text such as "7/3"."""
+    if isinstance(value, bool) or (isinstance(value, str) and len(value) > 4000):
+        raise _refused(name, value, "is not a number")
+    try:
+        result = Fraction(value)
+    except (TypeError, ValueError, OverflowError, ZeroDivisionError):
+        raise _refused(name, value, "is not a finite number") from None
+    if result <= 0:
+        raise _refused(name, value, "must be greater than 0")
+    return result
+
+
+def _positive_float(name: str, value: Any) -> float:
+    if isinstance(value, bool | str):
+        raise _refused(name, value, "is not a number")
+    try:
+        result = float(value)
+    except (TypeError, ValueError, OverflowError):
+        raise _refused(name, value, "is not a number") from None
+    if not (math.isfinite(result) and result > 0):
+        raise _refused(name, value, "must be finite and greater than 0")
+    return result
+
+
+def _count(name: str, value: Any) -> int:
+    if isinstance(value, bool) or not hasattr(value, "__index__") or int(value) < 1:
+        raise _refused(name, value, "must be a whole number of at least 1")
+    return int(value)
