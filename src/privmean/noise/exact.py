@@ -17,7 +17,7 @@ from privmean.noise.base import Integers
 LARGEST_SCALE = 2.0**56
 
 
-def _double_above(scale: Fraction | float) -> float:
+def double_above(scale: Fraction | float) -> float:
     """The smallest double that is at least `scale`: more noise, never less."""
     value = float(scale)
     if Fraction(value) < Fraction(scale):
@@ -64,15 +64,15 @@ class ExactNoise:
         return True
 
     def laplace(self, size: int, scale: Fraction) -> Integers:
-        draws = _laplace(_double_above(scale))([0] * size)
+        draws = _laplace(double_above(scale))([0] * size)
         return np.asarray(draws, dtype=np.int64)
 
     def gaussian(self, size: int, scale: float) -> Integers:
-        draws = _gaussian(_double_above(scale))([0] * size)
+        draws = _gaussian(double_above(scale))([0] * size)
         return np.asarray(draws, dtype=np.int64)
 
     def argmax(self, scores: Integers, scale: Fraction) -> int:
-        return int(_argmax(_double_above(scale))([int(item) for item in scores]))
+        return int(_argmax(double_above(scale))([int(item) for item in scores]))
 
     def bits64(self, size: int) -> npt.NDArray[np.uint64]:
         return np.frombuffer(os.urandom(8 * size), dtype=np.uint64)
