@@ -12,6 +12,7 @@ from typing import Any
 from privmean._version import __version__
 
 _HOMES = {
+    "read": "privmean.people.read",
     "Budget": "privmean.privacy.budget",
     "Guarantee": "privmean.privacy.guarantee",
     "Release": "privmean.release",
