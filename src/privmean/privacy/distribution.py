@@ -24,8 +24,8 @@ from privmean.privacy.loss import Laplace, Loss
 GRID_POINTS = 2**15
 LONGEST_SHIFT = 2**13  # steps; longer shifts are coarsened, which dominates them
 # The grid's own arithmetic is not rounded outward. A piece's cells are differences of exact deltas
-# (2^15 cells of error 2^-52) and convolutions go through FFTs (sqrt(2^17 cells) times the transform's
-# 3 * 17 * 2^-53): together at most this much delta a piece.
+# (2^15 cells of error 2^-52) and convolutions go through FFTs (sqrt(2^17 cells) times the error
+# 3 * 17 * 2^-53 of a transform of unit mass): together at most this much delta a piece.
 GRID_DELTA = 1e-11
 
 Piece = tuple[Fraction, int]  # scale and shift of discrete Laplace noise
@@ -74,7 +74,7 @@ def grid_epsilon(losses: Sequence[Loss], delta: float) -> float:
 
 @lru_cache(maxsize=8)
 def _distribution(losses: tuple[Loss, ...]) -> tuple[Any, float]:
-    """The composed privacy loss distribution of the noise parts, and what its arithmetic may have lost."""
+    """The composed distribution of the noise parts, and the delta its arithmetic may have lost."""
     from dp_accounting.pld import privacy_loss_distribution as pld
 
     pure = _pieces(losses)
