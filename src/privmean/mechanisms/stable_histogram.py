@@ -85,7 +85,9 @@ class StableHistogram:
         moved = moved_counts(self.relation)
         return (
             Laplace(self.name, Fraction(moved), self.scale, spread=moved),
-            Threshold(f"{self.name} threshold", self.delta, float(self.threshold)),
+            Threshold(
+                f"{self.name} threshold", self.delta, float(self.threshold), scale=self.scale
+            ),
         )
 
     def release(self, counts: Mapping[int, int], noise: Noise) -> dict[int, int]:
@@ -139,7 +141,13 @@ class GaussianStableHistogram:
         sensitivity = math.ldexp(math.sqrt(moved), self.bits)
         return (
             Gaussian(self.name, sensitivity, steps, moved),
-            Threshold(f"{self.name} threshold", self.delta, math.ldexp(self.threshold, -self.bits)),
+            Threshold(
+                f"{self.name} threshold",
+                self.delta,
+                math.ldexp(self.threshold, -self.bits),
+                sd=self.sd,
+                cells=self.columns,
+            ),
         )
 
     def release(self, counts: Mapping[int, int], noise: Noise) -> dict[int, int]:

@@ -5,7 +5,7 @@ Each mechanism is replaced by a pair of laws that dominates it (docs/proofs/comp
 * Gaussian parts by one continuous Gaussian (the lattice correction is added by the caller);
 * discrete Laplace noise by its own law for the whole shift on one answer, or on each of `spread`
   answers: a continuous Laplace law would understate the loss of a shift of a few steps;
-* any other pure part by randomized response of the same epsilon, the worst pair there is.
+* any other pure part, several scales together included, by randomized response of the same epsilon, the worst pair there is.
 
 The grid's step follows the size of the loss, so that memory does not depend on epsilon.
 """
@@ -41,7 +41,7 @@ def _pieces(losses: Sequence[Loss]) -> Counter[Piece]:
     for loss in losses:
         if not loss.pure:
             continue
-        if isinstance(loss, Laplace):
+        if isinstance(loss, Laplace) and not loss.joint:
             shift = math.floor(loss.sensitivity / loss.spread)
             if shift >= 1:
                 count[loss.scale, shift] += loss.spread

@@ -32,15 +32,18 @@ class Loss:
     def __post_init__(self) -> None:
         for item in fields(self):
             value = getattr(self, item.name)
-            if item.type == "Fraction":
+            kind, _, optional = str(item.type).partition(" | ")
+            if optional and value is None:
+                continue
+            if kind == "Fraction":
                 object.__setattr__(self, item.name, _positive_fraction(item.name, value))
-            elif item.type == "float":
+            elif kind == "float":
                 object.__setattr__(self, item.name, _positive_float(item.name, value))
-            elif item.type == "int":
+            elif kind == "int":
                 object.__setattr__(self, item.name, _count(item.name, value))
-            elif item.type == "bool" and not isinstance(value, bool):
+            elif kind == "bool" and not isinstance(value, bool):
                 raise _refused(item.name, value, "must be true or false")
-            elif item.type == "str" and not isinstance(value, str):
+            elif kind == "str" and not isinstance(value, str):
                 raise _refused(item.name, value, "must be text")
 
     @property
@@ -106,12 +109,15 @@ class Laplace(Loss):
     `sensitivity` is the l1 sensitivity of all answers together, in steps of the answers (which are
     integers, all with noise of this one scale). If the change of neighbours is known to fall on
     `spread` answers, each moving by at most sensitivity/spread, the loss is that of `spread`
-    smaller Laplace mechanisms.
+    smaller Laplace mechanisms. `joint` marks answers with several scales: sensitivity and scale are
+    those of the first answer had it alone moved, and only their ratio, the epsilon of all answers
+    together, is used.
     """
 
     sensitivity: Fraction
     scale: Fraction
     spread: int = 1
+    joint: bool = False
     kind: ClassVar[str] = "discrete Laplace"
 
     @property
@@ -120,7 +126,7 @@ class Laplace(Loss):
 
     @property
     def rho(self) -> float:
-        return float(self.pure) ** 2 / (2 * self.spread)
+        return float(self.pure) ** 2 / (2 if self.joint else 2 * self.spread)
 
 
 @dataclass(frozen=True)
@@ -175,16 +181,37 @@ class Gaussian(Loss):
 
 @dataclass(frozen=True)
 class Threshold(Loss):
-    """The delta of a noisy threshold: the chance that a cell only one neighbour has is shown."""
+    """The delta of a noisy threshold: the chance that a cell only one neighbour has is shown.
+
+    With the Laplace `scale` or the Gaussian `sd` of the counts (in persons) and the number of
+    `cells` such a cell can be, `delta` is checked against the tail of the noise: it must be at
+    least cells * P(1 + noise >= threshold).
+    """
 
     delta: float
     threshold: float
+    scale: Fraction | None = None
+    sd: float | None = None
+    cells: int = 1
     kind: ClassVar[str] = "threshold"
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.delta >= 1:
             raise _refused("delta", self.delta, "must be below 1")
+        if self.cells * self._tail() > self.delta:
+            raise _refused("delta", self.delta, "is below the tail of the noise at the threshold")
+
+    def _tail(self) -> float:
+        """The tail of one cell, less what rounding and a fine lattice can make of it."""
+        if self.scale is not None:
+            rate = float(1 / self.scale)
+            return (
+                (1 - 1e-9) * math.exp(min((1 - self.threshold) * rate, 0.0)) / (1 + math.exp(-rate))
+            )
+        if self.sd is not None:
+            return (1 - 1e-4) * math.erfc((self.threshold - 1) / self.sd / math.sqrt(2)) / 2
+        return 0.0
 
     @property
     def added_delta(self) -> float:
