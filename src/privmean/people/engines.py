@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import itertools
+import sys
 import weakref
 from collections.abc import Sequence
 from typing import Any
@@ -91,3 +93,17 @@ def _forget(kept: list[Any]) -> None:
     for drop in kept:
         with contextlib.suppress(Exception):  # the engine may be gone already
             drop()
+
+
+@atexit.register
+def _clear_caches() -> None:
+    """Empty the function caches of Narwhals before the interpreter ends.
+
+    They outlive the modules and keep DuckDB's types alive, which DuckDB reports on standard error.
+    """
+    for module in [item for name, item in sys.modules.items() if name.startswith("narwhals")]:
+        for item in list(vars(module).values()):
+            clear = getattr(item, "cache_clear", None)
+            if callable(clear):
+                with contextlib.suppress(Exception):
+                    clear()
