@@ -46,6 +46,11 @@ class DyadicBins:
     def number(self) -> int:
         return self.high - self.low + 1
 
+    @property
+    def smallest(self) -> float:
+        """The smallest scale that can be found."""
+        return math.ldexp(1.0, self.low)
+
 
 @dataclass(frozen=True)
 class PairScale:
