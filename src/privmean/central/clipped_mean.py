@@ -35,20 +35,21 @@ class ClippedMean:
 
     persons: n where it is public and the weights count persons, so that n may be divided by; the
     noisy weight is used instead if `by_records`, under add-remove, or if it shows that persons
-    without a value are among the n.
+    without a value are among the n (unless `always_n`).
     """
 
     box: Box
     sums: ColumnSums
     persons: int | None
     by_records: bool = False
+    always_n: bool = False
 
     @property
     def public_weight(self) -> bool:
         """Whether the estimate divides by the public number of persons."""
         if self.persons is None or self.by_records:
             return False
-        return self.sums.weight >= self.persons - SURE * self.sums.weight_noise
+        return self.always_n or self.sums.weight >= self.persons - SURE * self.sums.weight_noise
 
     @property
     def weight(self) -> float:
