@@ -68,7 +68,7 @@ def test_an_impossible_bill_has_strength_zero():
 
 
 def test_gaussian_mu_of_a_budget_carries_its_own_correction():
-    for budget in BUDGETS:
+    for budget in (*BUDGETS, Budget(epsilon=0.02, delta=1e-9), Budget(epsilon=1e-5, delta=1e-8)):
         for answers in (1, 50, 1000):
             mu = budget.gaussian_mu(answers)
             assert within([Gaussian("g", mu * LATTICE, LATTICE, answers)], budget)
@@ -84,7 +84,7 @@ from test_calibrate import BUDGETS, calibrate, mixed, within
 from privmean.privacy.budget import Budget
 mixed(1.0); import dp_accounting.pld.privacy_loss_distribution
 slowest = 0.0
-for epsilon in (0.001, 0.01, 0.1, 1.0, 10.0, 50.0):
+for epsilon in (0.001, 0.01, 1.0, 50.0):
     start = time.process_time()
     budget = Budget(epsilon=epsilon, delta=1e-6)
     assert within(mixed(calibrate(mixed, budget)), budget)
