@@ -188,6 +188,19 @@ def test_the_total_cannot_be_changed_on_the_way(tmp_path):
             Ledger(**nothing)
 
 
+def test_only_a_file_that_exists_is_opened(tmp_path):
+    path = tmp_path / "ledger.jsonl"
+    with pytest.raises(ArgumentError, match="does not exist"):
+        Ledger.open(path)
+    assert not path.exists()
+    Ledger(path, rho=0.5).close()
+    assert Ledger.open(path).total == Budget(rho=0.5)
+    empty = tmp_path / "empty.jsonl"
+    empty.touch()
+    with pytest.raises(ArgumentError, match="epsilon"):
+        Ledger.open(empty)
+
+
 def test_a_torn_last_line_is_dropped_wherever_it_was_cut(tmp_path):
     path = tmp_path / "ledger.jsonl"
     ledger = Ledger(path, epsilon=1.0)

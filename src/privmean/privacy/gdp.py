@@ -43,7 +43,7 @@ def gaussian_delta(mu: float, epsilon: float) -> float:
 
 
 def _small_mu_delta(mu: float, low: float) -> float:
-    """The same without cancellation: phi(low) times the integral of 1 - x R(x) over [low, low + mu].
+    """The same without cancellation: phi(low) times the integral of 1 - x R(x) on [low, low + mu].
 
     R(x) = Phi(-x)/phi(x) is the ratio of Mills, whose derivative is x R(x) - 1.
     """

@@ -83,6 +83,21 @@ class Ledger:
             )
         _ = self.entries  # a file that cannot be read is refused here, not at the first charge
 
+    @classmethod
+    def open(cls, path: str | os.PathLike[str]) -> Ledger:
+        """The ledger of a file that exists; ArgumentError if there is none."""
+        if not os.path.exists(path):
+            raise ArgumentError(
+                "ledger",
+                str(path),
+                "does not exist",
+                "make it once with Ledger(path, epsilon=..., delta=...) or Ledger(path, rho=...)",
+            )
+        return cls(path)
+
+    def close(self) -> None:
+        """Nothing to do: the file is open only while it is read or written."""
+
     def _opened(self, first: dict[str, Any]) -> Budget:
         if first.get("schema") != SCHEMA:
             raise JournalDamaged("the file is not a ledger that this version of privmean knows")
