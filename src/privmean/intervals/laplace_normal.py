@@ -114,27 +114,33 @@ _LAPLACE: Floats = np.concatenate(
 _ALLOWANCES: Floats = np.concatenate([[0.0], np.geomspace(0.1, 60.0, 30)])
 
 
-def allowance_miss(half: float, tau: float, rho: float) -> float:
+def allowance_miss(
+    half: float, tau: float, rho: float, scales: tuple[float, ...] = (1.0,)
+) -> float:
     """The largest miss probability over all allowances w for the half length `half`."""
     w = (_ALLOWANCES * max(rho, 1.0))[:, None]
     reach = half + np.maximum(w + rho * _LAPLACE[None, :], 0.0)
-    miss = _tail(reach - w, 1.0, tau) + _tail(reach + w, 1.0, tau)
+    miss = survival(reach - w, scales, tau) + survival(reach + w, scales, tau)
     return float(miss.mean(axis=1).max())
 
 
 @lru_cache(maxsize=4096)
-def allowance_half_length(tau: float, rho: float, alpha: float) -> float:
+def allowance_half_length(
+    tau: float, rho: float, alpha: float, scales: tuple[float, ...] = (1.0,)
+) -> float:
     """h(tau; rho, alpha): the half length to add to a floored noisy allowance.
 
-    tau: deviation of the normal part and rho: Laplace scale of the released allowance, both in
-    Laplace scales of the value. rho = 0 (no allowance released) is `half_length`.
+    tau: deviation of the normal part, rho: Laplace scale of the released allowance, scales: those
+    of the value, all in one unit. rho = 0 (no allowance released) gives the plain quantile.
     """
     if rho <= 0:
-        return half_length(tau, alpha)
-    high = half_length(tau, alpha / 2) + rho * math.log(1 / alpha)
-    while allowance_miss(high, tau, rho) > alpha:
+        return quantile(alpha / 2, scales, tau)
+    high = quantile(alpha / 4, scales, tau) + rho * math.log(1 / alpha)
+    while allowance_miss(high, tau, rho, scales) > alpha:
         high *= 1.2
-    return float(brentq(lambda h: allowance_miss(h, tau, rho) - alpha, 0.0, high, rtol=1e-6))
+    return float(
+        brentq(lambda h: allowance_miss(h, tau, rho, scales) - alpha, 0.0, high, rtol=1e-6)
+    )
 
 
 def margin(level: float) -> float:
