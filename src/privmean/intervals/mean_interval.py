@@ -121,9 +121,6 @@ def ends_of(
     n = sums.persons
     sd = math.sqrt(sampling_variance(sums, level, design_effect, allowance))
     v = sums.mean
-    if sums.law == "gaussian":
-        half = float(-ndtri(alpha / 2)) * math.hypot(sd, sums.value_scale) / n
-        return v - half, v + half
     extra = max(allowance.total, 0.0) / n if allowance else 0.0
     rho = allowance.scale if allowance else 0.0
     ends = []
@@ -131,9 +128,13 @@ def ends_of(
         theta = v
         # value - theta*persons has noise that depends on theta: invert it (Fieller) by iteration
         for _ in range(4 if sums.ratio else 1):
-            scales = tuple(item / sums.value_scale for item in sums.scales(theta))
-            unit = sums.value_scale
-            half = unit * allowance_half_length(sd / unit, rho / unit, alpha, scales)
+            if sums.law == "gaussian":
+                total = math.hypot(sd, *sums.scales(theta))
+                half = float(-ndtri(alpha / 2)) * total
+            else:
+                unit = sums.value_scale
+                scales = tuple(item / unit for item in sums.scales(theta))
+                half = unit * allowance_half_length(sd / unit, rho / unit, alpha, scales)
             theta = min(1.0, max(-1.0, v + sign * half / n))
         ends.append(v + sign * (half / n + extra))
     return ends[0], ends[1]
@@ -148,10 +149,10 @@ def half_of(sums: NoisySums, level: float, design_effect: float = 1.0) -> float:
 def noise_half(sums: NoisySums, level: float) -> float:
     """Half length for the same sample's mean of z: exact for every data set."""
     alpha = 1 - level
+    scales = sums.scales(sums.mean)
     if sums.law == "laplace":
-        scales = sums.scales(sums.mean)
         return quantile(alpha / 2, scales, 0.0) / sums.persons
-    return float(-ndtri(alpha / 2)) * sums.unit
+    return float(-ndtri(alpha / 2)) * math.hypot(*scales) / sums.persons
 
 
 def parts_of(
