@@ -58,7 +58,7 @@ def test_found_scale_of_normal_values():
     edges = 2.0 ** np.arange(-12, 13)
     for sd in (0.01, 1.0, 3.7, 300.0):
         expected = 1000 * np.diff(stats.norm.cdf(np.append(0, edges) / sd))
-        near = edges[expected >= expected.max() - 60]
+        near = edges[expected >= expected.max() - 50]
         assert set(near) <= set(edges[(edges > 0.6 * sd) & (edges < 2.5 * sd)])
         for _ in range(50):
             found = step.release(people(1e3 + sd * rng.standard_normal(1000)), 0, noise)
