@@ -17,6 +17,7 @@ import numpy as np
 
 from privmean import validate
 from privmean.central.default_column import Settings, release_column
+from privmean.central.default_vector import DefaultVectorPlan, vector_plan
 from privmean.central.locate import FEW, FEWEST, LEAN, Schedule
 from privmean.central.wallet import Wallet
 from privmean.errors import ArgumentError, Infeasible
@@ -78,19 +79,19 @@ class DefaultMean:
         n_design: int | None = None,
         dimension: int = 1,
         relation: Relation = REPLACE_ONE,
-    ) -> DefaultMeanPlan:
+    ) -> DefaultMeanPlan | DefaultVectorPlan:
         """Prices of all stages, before any data. Under add-remove `persons` is not read;
         `n_design`, a public guess of it, is used to predict errors only.
 
-        dimension: columns, each with its share of epsilon (up to 3, with enough persons; more
-        columns go to `DefaultMeanVector`). Raises Infeasible from public numbers only.
+        dimension: columns. Up to 3, with at least 400 persons*epsilon for each, are located one by
+        one with their share of epsilon; more are looked at together with Gaussian noise, which
+        needs delta > 0 or rho. Raises Infeasible from public numbers only.
         """
         dimension = validate.whole("dimension", dimension, least=1)
         epsilon = budget.pure_epsilon() / dimension
-        if dimension > MOST_COLUMNS:
-            raise Infeasible(
-                f"epsilon split over {dimension} columns leaves too little for each",
-                f"at most {MOST_COLUMNS} columns are located one by one: use DefaultMeanVector",
+        if dimension > 1 and self._together(epsilon, persons, dimension, relation):
+            return vector_plan(
+                self, budget, persons=persons or 0, dimension=dimension, relation=relation
             )
         largest = 10 * Fraction(2) ** (2 * GRID_BITS + 1) / epsilon * 4
         if largest > LARGEST_SCALE:
@@ -112,6 +113,14 @@ class DefaultMean:
             return DefaultMeanPlan(self, budget, relation, n, n, dimension, epsilon)
         guess = None if n_design is None else validate.whole("n_design", n_design, least=1)
         return DefaultMeanPlan(self, budget, relation, None, guess, dimension, epsilon)
+
+    def _together(
+        self, epsilon: Fraction, persons: int | None, dimension: int, relation: Relation
+    ) -> bool:
+        if dimension > MOST_COLUMNS:
+            return True
+        few = relation == REPLACE_ONE and float((persons or 0) * epsilon) < MOST_SPLIT
+        return few
 
 
 @dataclass(frozen=True)

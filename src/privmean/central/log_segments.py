@@ -8,6 +8,7 @@ data. Bins have two an octave, from 2^-40 to 2^40, for both signs, and one zero 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -17,13 +18,27 @@ from privmean.people.reductions import LOG_BINS, LOG_CELLS, LOG_LOW, LOG_ZERO
 Floats = npt.NDArray[np.float64]
 Counts = npt.NDArray[np.float64]
 
-KAPPA = 2.5  # noise scales that every further bin of a segment must pay for
-MAIN = 13.0  # noise scales of evidence for the first segment
-OTHER = 7.0  # and for a segment of the other sign that reaches about as far
 NEAR, LOOK = 6, 14  # bins beyond the first segment's end: "about as far", and the farthest allowed
-ATOM = 6.0  # noise scales by which the zero bin is occupied
 NARROW = 8.0  # an inner limit is kept when it is more than this part of the outer one
 TOP = LOG_BINS - 1  # bin 79 holds everything beyond 2^40
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """What must be seen, in noise scales of one count.
+
+    price: what every further bin of a segment must pay for; main: the first segment's sum beyond
+    that; other: the sum of a segment of the other sign that reaches about as far; atom: the zero
+    bin.
+    """
+
+    price: float = 2.5
+    main: float = 13.0
+    other: float = 7.0
+    atom: float = 6.0
+
+
+LAPLACE = Evidence()
 
 
 def bin_edge(index: float) -> float:
@@ -44,7 +59,7 @@ class Histogram:
     scale: float
 
     @classmethod
-    def of(cls, cells: npt.NDArray[np.int64], scale: float) -> Histogram:
+    def of(cls, cells: npt.NDArray[Any], scale: float) -> Histogram:
         """From the layout of `People.log_counts`."""
         assert cells.shape == (LOG_CELLS,)
         x = cells.astype(float)
@@ -113,7 +128,7 @@ class Reach:
         return self.lower > 0 or self.upper < 0
 
 
-def read_reach(histogram: Histogram, safety: float) -> Reach:
+def read_reach(histogram: Histogram, safety: float, evidence: Evidence = LAPLACE) -> Reach:
     """The limits that hold the values, seen from the histogram's origin.
 
     safety: factor on the outer edge of the last occupied bin. The far side of a lone segment and
@@ -121,17 +136,17 @@ def read_reach(histogram: Histogram, safety: float) -> Reach:
     that a runaway becomes exponentially unlikely in the number of empty bins it must cross.
     """
     scale = histogram.scale
-    price = KAPPA * scale
+    price = evidence.price * scale
     up = best_segment(histogram.positive, price)
     down = best_segment(histogram.negative, price)
     positive = up.score >= down.score
     main = up if positive else down
-    if main.score < MAIN * scale:
-        return Reach(ATOM_ONLY if histogram.zero > ATOM * scale else NOTHING)
+    if main.score < evidence.main * scale:
+        return Reach(ATOM_ONLY if histogram.zero > evidence.atom * scale else NOTHING)
     rest = histogram.negative if positive else histogram.positive
     other = best_segment(rest, price, max(main.last - LOOK, 0))
     distance = other.first - main.last
-    needed = OTHER if distance <= NEAR else MAIN + distance
+    needed = evidence.other if distance <= NEAR else evidence.main + distance
     both = other.score > needed * scale
     if main.last == TOP or (both and other.last == TOP):
         return Reach(BEYOND)
@@ -139,7 +154,7 @@ def read_reach(histogram: Histogram, safety: float) -> Reach:
     inner = 0.0
     if both:
         inner = -safety * bin_edge(other.last + 1)
-    elif histogram.zero <= ATOM * scale:
+    elif histogram.zero <= evidence.atom * scale:
         start = bin_edge(main.first - 1)
         inner = start if start > outer / NARROW else 0.0
     return Reach(FOUND, inner, outer) if positive else Reach(FOUND, -outer, -inner)
