@@ -128,12 +128,12 @@ class ClippedMean:
 
     def _end(self, sign: float, alpha: float, design_effect: float | None) -> float:
         """The last accepted theta on one side, by doubling and bisection."""
-        inside, outside = 0.0, 1e-9
+        inside, outside = 0.0, max(1e-9, self.sums.noise[0] / self.weight)
         while self._accepts(self.z + sign * outside, alpha, design_effect):
             inside, outside = outside, 2 * outside
             if outside > PAST:
                 return sign * math.inf
-        for _ in range(40):
+        for _ in range(30):
             middle = (inside + outside) / 2
             if self._accepts(self.z + sign * middle, alpha, design_effect):
                 inside = middle

@@ -48,7 +48,7 @@ def ways_to_spend(settings: Winsorized, budget: Budget, facts: Facts) -> Iterato
         yield from _laplace(settings, epsilon, budget.delta / facts.columns, facts)
         if facts.columns == 1 or budget.delta == 0:
             return
-        if facts.columns <= GRID_COLUMNS and not isinstance(settings.concentration, Bounded):
+        if facts.columns <= GRID_COLUMNS:
             yield from _composed(settings, budget, facts)
     yield from _gaussian(settings, budget, facts)
 
