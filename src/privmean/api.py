@@ -86,6 +86,7 @@ def mean(
         method=method,
         target=target,
         excess=excess,
+        by_records=data.cap is not None,
     )
     if relation == ADD_REMOVE:
         if n_design is not None:

@@ -26,8 +26,9 @@ def choose(
     method: str = "auto",
     target: str | None = None,
     excess: float | None = None,
+    by_records: bool = False,
 ) -> Any:
-    """The estimator for these assumptions.
+    """The estimator for these assumptions. by_records: for the estimand "records".
 
     An assumption names its estimator (bounds: clip there; concentration: Winsorized; moment:
     heavy-tailed; covariance: anisotropic); with none, the default that needs no knowledge. At most
@@ -61,15 +62,26 @@ def choose(
     if kind == "bounded":
         if bounds is None:
             raise ArgumentError("bounds", None, "are needed for method 'bounded'", "give bounds")
-        from privmean.central.concentration import Bounded
-        from privmean.central.winsorized import Winsorized
+        if by_records:
+            from privmean.central.concentration import Bounded
+            from privmean.central.winsorized import Winsorized
 
-        return Winsorized(Bounded(*_limits(bounds)))
+            return Winsorized(Bounded(*_limits(bounds)))
+        from privmean.central.bounded import BoundedMean
+
+        return BoundedMean(bounds)
     if kind == "winsorized":
         from privmean.central.concentration import UnknownScale
         from privmean.central.winsorized import Winsorized
 
         return Winsorized(concentration if concentration is not None else UnknownScale())
+    if by_records:
+        raise ArgumentError(
+            "method",
+            kind,
+            "does not serve the mean over records",
+            "give bounds or a concentration, or read with estimand='persons'",
+        )
     if kind == "default":
         from privmean.central.default_mean import DefaultMean
 
@@ -78,16 +90,11 @@ def choose(
 
 
 def _limits(bounds: Any) -> tuple[Any, Any]:
-    """(lower, upper): two numbers, or two sequences with one number a column."""
-    try:
-        lower, upper = bounds
-    except (TypeError, ValueError):
-        raise ArgumentError(
-            "bounds", bounds, "is not a pair", "give (lower, upper), numbers or one a column"
-        ) from None
-    if not hasattr(lower, "__len__"):
-        return validate.bounds("bounds", bounds)
-    return tuple(lower), tuple(upper)
+    """(lower, upper) as numbers, or one number a column each, from one pair or a pair a column."""
+    pairs = list(bounds)
+    if hasattr(pairs[0], "__len__"):
+        return tuple(pair[0] for pair in pairs), tuple(pair[1] for pair in pairs)
+    return validate.bounds("bounds", bounds)
 
 
 def plan_mean(
