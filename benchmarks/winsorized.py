@@ -386,9 +386,9 @@ def stage_table(scale: float, rng: np.random.Generator) -> str:
     for (n, epsilon), values in STAGES.items():
         plans = [
             published(n, epsilon),
-            improved(n, epsilon, share=0.5, recenter=0.0),
-            improved(n, epsilon, share=0.2, recenter=0.0),
-            improved(n, epsilon, share=0.2, recenter=0.1),
+            improved(n, epsilon, share=0.5, recenter=0.0, gamma=GAMMA),
+            improved(n, epsilon, share=0.2, recenter=0.0, gamma=GAMMA),
+            improved(n, epsilon, share=0.2, recenter=0.1, gamma=GAMMA),
             improved(n, epsilon),
         ]
         releases = int((1000 if n <= 5000 else 500) * scale)

@@ -105,7 +105,7 @@ class AsPublished:
         mean_persons = n // 2 if self.splitting else n
         facts = Facts(n, d, relation, self._radii(n, d), 0.01)
         stages = self._stages(facts, epsilon, delta, mean_persons)
-        settings = Winsorized(self.concentration, gamma=self.gamma)
+        settings = Winsorized(self.concentration, gamma=self.gamma, share=self.share)
         plan = PublishedPlan(settings, budget, facts, stages, None, self, mean_persons)
         if not within(plan.losses, budget):
             raise ArgumentError(
@@ -185,6 +185,10 @@ class PublishedPlan(WinsorizedPlan):
         assert final.epsilon is not None
         one = Approximate("location or mean, disjoint halves", final.epsilon, location.delta)
         return (one,) * self.facts.columns
+
+    def _target(self) -> str:
+        """A radius below tau clips more than the assumption allows for."""
+        return "mean" if min(self.stages.slack) >= 0 else "clipped mean"
 
     def _parts(self, people: People) -> tuple[People, People]:
         if not self.published.splitting:

@@ -85,10 +85,12 @@ class WinsorizedPlan:
         unit = 1.3 * guess if isinstance(self.settings.concentration, UnknownScale) else 1.0
         noise = unit * math.sqrt(sum(s * s for s in self.noise) / len(self.noise))
         sampling = guess * math.sqrt(self.facts.design_effect / self.facts.persons)
+        bias = unit * math.sqrt(sum(b * b for b in self.facts.radii.beyond) / len(self.noise))
         return {
-            "rmse": math.hypot(noise, sampling),
+            "rmse": math.hypot(noise, sampling, bias),
             "noise": noise,
             "sampling": sampling,
+            "bias_at_most": bias,
             "failure_probability": self.stages.failure,
         }
 
@@ -105,7 +107,7 @@ class WinsorizedPlan:
             "clip_radius": [a + b for a, b in zip(facts.radii.tau, stages.slack, strict=True)],
             "predicted_noise_sd": list(stages.noise),
             "predicted_failure": stages.failure,
-            "gamma": self.settings.gamma,
+            "clipping_bias_at_most": list(facts.radii.beyond),
             "mechanisms": [loss.to_dict() for loss in stages.losses],
         }
         if stages.location is not None:
@@ -138,6 +140,7 @@ class WinsorizedPlan:
             self._target(),
             self.settings.concentration.words,
             self._limits(),
+            tuple(b * u for b, u in zip(self.facts.radii.beyond, units, strict=False)),
         )
         diagnostics: dict[str, Any] = {
             "center": [math.nan if c is None else c for c in centers],
