@@ -14,7 +14,7 @@ from functools import lru_cache
 import numpy as np
 import numpy.typing as npt
 from scipy.optimize import brentq
-from scipy.special import erfcx, log_ndtr, ndtr, ndtri
+from scipy.special import erfcx, ndtr, ndtri
 
 Floats = npt.NDArray[np.float64]
 
@@ -40,7 +40,7 @@ def _tail(t: npt.ArrayLike, scale: npt.ArrayLike, sd: npt.ArrayLike) -> Floats:
     y, r = size / s, s / b
     density = np.exp(-0.5 * y * y) / _ROOT_TWO_PI
     near = density * _mills(np.maximum(r - y, 0.0))
-    far = np.exp(np.minimum(0.5 * r * r - size / b, 0.0) + log_ndtr(np.maximum(y - r, 0.0)))
+    far = np.exp(np.minimum(0.5 * r * r - size / b, 0.0)) * ndtr(y - r)
     upper = ndtr(-y) + 0.5 * (np.where(r >= y, near, far) - density * _mills(y + r))
     result: Floats = np.where(t >= 0, upper, 1.0 - upper)
     return result
@@ -107,11 +107,12 @@ def half_length(tau: float, alpha: float) -> float:
 # of the released one in units of v's noise, and v's error is Lap(1) + N(0, tau^2). The worst case
 # for a bias within +-w is a bias of w itself, so a miss has probability
 #   mean over L of sf(h + max(w + rho L, 0) - w) + sf(h + max(w + rho L, 0) + w).
-_UNIFORM = (np.arange(200) + 0.5) / 200
-_LAPLACE: Floats = np.concatenate(
-    [np.log(2 * _UNIFORM[_UNIFORM < 0.5]), -np.log(2 * (1 - _UNIFORM[_UNIFORM > 0.5]))]
-)
-_ALLOWANCES: Floats = np.concatenate([[0.0], np.geomspace(0.1, 60.0, 30)])
+# L is averaged over cells of its law, finer towards the tails; the allowances form a grid.
+_CELLS = np.concatenate([[0.0], np.geomspace(1e-5, 0.5, 40)])
+_LOWER: Floats = np.log(_CELLS[:-1] + _CELLS[1:])
+_LAPLACE: Floats = np.concatenate([_LOWER, -_LOWER])
+_WEIGHTS: Floats = np.tile(np.diff(_CELLS), 2)
+_ALLOWANCES: Floats = np.concatenate([[0.0], np.geomspace(0.1, 60.0, 20)])
 
 
 def allowance_miss(
@@ -121,7 +122,7 @@ def allowance_miss(
     w = (_ALLOWANCES * max(rho, 1.0))[:, None]
     reach = half + np.maximum(w + rho * _LAPLACE[None, :], 0.0)
     miss = survival(reach - w, scales, tau) + survival(reach + w, scales, tau)
-    return float(miss.mean(axis=1).max())
+    return float((miss @ _WEIGHTS).max())
 
 
 @lru_cache(maxsize=4096)
