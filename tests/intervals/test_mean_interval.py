@@ -111,7 +111,7 @@ def test_noise_interval_is_exact_for_any_data():
 
 def test_a_noisy_number_of_persons_is_inverted_not_trusted():
     g = np.random.default_rng(11)
-    n, epsilon, runs = 300, 0.3, 600
+    n, epsilon, runs = 300, 0.3, 400
     hits = naive = 0
     for _ in range(runs):
         z = np.where(g.random(n) < 0.95, -1.0, 1.0) * 0.944
