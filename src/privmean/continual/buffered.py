@@ -34,7 +34,7 @@ class Buffered(Strategy):
 
     weights: tuple[float, ...]
     decays: tuple[float, ...]
-    label: str = field(default="buffered", compare=False)
+    label: str = field(default="", compare=False)
 
     def __post_init__(self) -> None:
         weights = tuple(validate.nonnegative("weights", item) for item in self.weights)
@@ -50,7 +50,7 @@ class Buffered(Strategy):
 
     @property
     def name(self) -> str:
-        return f"{self.label} ({len(self.weights)} buffers)"
+        return self.label or f"buffered ({len(self.weights)} buffers)"
 
     def column(self, n: int) -> Floats:
         return _response(np.array(self.weights), np.array(self.decays), n)
@@ -207,7 +207,7 @@ def _powers(base: Floats, exponents: Floats) -> Floats:
 # Fitted once for 8192 steps and kept as public constants: (most, separation, first step that
 # matters) -> (decays, weights). They serve as ready-made strategies where fitting is not wanted.
 PRESETS: dict[tuple[int, int, int], Buffered] = {
-    key: Buffered(weights, decays, label="buffered preset")
+    key: Buffered(weights, decays, label=f"buffered preset ({len(weights)} buffers)")
     for key, decays, weights in (
         ((1, 1, 1), (0.586817, 0.95847, 0.998248), (0.250718, 0.070237, 0.008724)),
         ((1, 1, 10), (0.63303, 0.94564, 0.99783), (0.2333, 0.24281, 0.02276)),

@@ -55,7 +55,7 @@ def best_toeplitz(
     best: tuple[float, Floats] | None = None
     i = np.arange(1, p, dtype=np.float64)
     if p == 1:
-        return Toeplitz((1.0,), label="optimised Toeplitz")
+        return Toeplitz((1.0,), label=f"optimised Toeplitz (p={p})")
     starts = [0.6 * (i + 1) ** -0.7, 0.7 / (i + 1), series.prefix_root(p)[1:]]
     starts += [fit(participation, n, goal, buffers=m).column(p)[1:] for m in (2, 4)]
     with np.errstate(all="ignore"):
@@ -67,7 +67,7 @@ def best_toeplitz(
         if best is None or found.fun < best[0]:
             best = (float(found.fun), found.x)
     assert best is not None
-    return Toeplitz((1.0, *(float(item) for item in best[1])), label="optimised Toeplitz")
+    return Toeplitz((1.0, *(float(item) for item in best[1])), label=f"optimised Toeplitz (p={p})")
 
 
 def best_decaying(participation: Participation, steps: int, goal: Goal = RMSE) -> Decaying:

@@ -183,7 +183,7 @@ class Toeplitz(Strategy):
 
     @property
     def name(self) -> str:
-        return f"{self.label} (p={len(self.entries)})"
+        return self.label
 
     def column(self, n: int) -> Floats:
         c = np.zeros(n)
@@ -192,6 +192,31 @@ class Toeplitz(Strategy):
 
     @property
     def taps(self) -> int:
+        return len(self.entries)
+
+
+@dataclass(frozen=True)
+class InverseToeplitz(Strategy):
+    """Any inverse column, given entry by entry (the first must be 1); zero after the last."""
+
+    entries: tuple[float, ...] = field(repr=False)
+    label: str = "inverse Toeplitz"
+
+    def __post_init__(self) -> None:
+        Toeplitz(self.entries)
+
+    @property
+    def name(self) -> str:
+        return self.label
+
+    def column(self, n: int) -> Floats:
+        return series.invert(self.inverse(n), n)
+
+    def inverse(self, n: int) -> Floats:
+        return Toeplitz(self.entries).column(n)
+
+    @property
+    def inverse_taps(self) -> int:
         return len(self.entries)
 
 
