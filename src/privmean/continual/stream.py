@@ -133,6 +133,7 @@ class MeanStream:
         self.arrivals = 0
         self.records = 0
         self._kept: list[StoredRelease] = []
+        self._mark: Any = None if file is None else file.fact("mark")
         self.latest: StreamRelease | None = None
         if resumed:
             self._resume()
@@ -185,12 +186,13 @@ class MeanStream:
         """
         return self.extend([person], [value])
 
-    def extend(self, persons: Sequence[Any], values: Any) -> list[StreamRelease]:
+    def extend(self, persons: Sequence[Any], values: Any, mark: Any = None) -> list[StreamRelease]:
         """Many arrivals in order, durable together. Returns the new releases in order.
 
         persons: ids (None is dropped before it counts). values: shape (m,) or (m, d), or a sequence
-        of numbers, sequences or None. Raises `Infeasible` when the horizon was reached before;
-        arrivals after the step that reaches it are ignored.
+        of numbers, sequences or None. mark: a public note (plain data) stored with the batch, such
+        as the position in the input; see `mark`. Raises `Infeasible` when the horizon was reached
+        before; arrivals after the step that reaches it are ignored.
         """
         self._require_usable()
         rows = as_rows(values, self.plan.dimension)
@@ -209,7 +211,7 @@ class MeanStream:
                 raw = False
             self._arrive(person, rows[index], work)
         stored = self._advance(work)
-        self._save(work, stored)
+        self._save(work, stored, mark)
         self._broken = False
         released = [self._release(item) for item in stored if self._is_shown(item)]
         if released:
@@ -224,6 +226,19 @@ class MeanStream:
         for item in kept:
             if item.step > after and self._is_shown(item):
                 yield self._release(item)
+
+    @property
+    def mark(self) -> Any:
+        """The note stored with the last batch that had one."""
+        return self._mark
+
+    @mark.setter
+    def mark(self, note: Any) -> None:
+        self._mark = note
+        if self._file is not None:
+            self._file.begin()
+            self._file.write_fact("mark", note)
+            self._file.commit()
 
     def band(self, release: StreamRelease, level: float | None = None) -> float:
         """l2 radius that holds at all steps together with probability `level`.
@@ -359,8 +374,10 @@ class MeanStream:
 
     # --- the state file ----------------------------------------------------------------------
 
-    def _save(self, work: _Batch, stored: list[StoredRelease]) -> None:
+    def _save(self, work: _Batch, stored: list[StoredRelease], mark: Any) -> None:
         file = self._file
+        if mark is not None:
+            self._mark = mark
         if file is None:
             self._kept.extend(stored)
             return
@@ -377,6 +394,8 @@ class MeanStream:
         file.add_releases(stored)
         if work.radius is not None:
             file.write_fact("radius", work.radius)
+        if mark is not None:
+            file.write_fact("mark", mark)
         if stored:
             for name, value in self._sums.arrays().items():
                 file.write_array(name, value)
