@@ -20,6 +20,7 @@ _HOMES = {
     "Banded": "privmean.continual.strategies",
     "BandedInverse": "privmean.continual.strategies",
     "Buffered": "privmean.continual.buffered",
+    "ScaledBuffered": "privmean.continual.scaled",
     "Goal": "privmean.continual.error",
     "Participation": "privmean.continual.sensitivity",
 }

@@ -13,7 +13,7 @@ import numpy as np
 
 from privmean import validate
 from privmean.continual.series import Floats
-from privmean.continual.strategies import Strategy
+from privmean.continual.strategies import LowerToeplitz
 from privmean.noise.base import Noise
 
 
@@ -53,7 +53,7 @@ def laurent_massart(level: float, steps: int, dimension: int = 1) -> float:
 
 
 def simulated(
-    strategy: Strategy,
+    strategy: LowerToeplitz,
     steps: int,
     level: float,
     noise: Noise,

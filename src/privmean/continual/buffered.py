@@ -21,12 +21,12 @@ from privmean import validate
 from privmean.continual.error import RMSE, Goal
 from privmean.continual.sensitivity import Participation
 from privmean.continual.series import Floats
-from privmean.continual.strategies import Strategy
+from privmean.continual.strategies import LowerToeplitz
 from privmean.errors import ArgumentError
 
 
 @dataclass(frozen=True)
-class Buffered(Strategy):
+class Buffered(LowerToeplitz):
     """c_0 = 1, c_i = sum_m weights[m] decays[m]^(i-1).
 
     weights: shape (M,), non-negative, at most 1 together. decays: shape (M,), in [0, 1), distinct.
@@ -78,6 +78,10 @@ class Buffered(Strategy):
     def state_rows(self, steps: int | None) -> int:
         del steps
         return 2 * len(self.weights)
+
+    def endless(self, participation: Participation) -> bool:
+        del participation
+        return True
 
 
 def _response(weights: Floats, decays: Floats, n: int) -> Floats:

@@ -11,12 +11,14 @@ import numpy as np
 
 from privmean.continual import optimize
 from privmean.continual.buffered import Buffered, fit
-from privmean.continual.error import RMSE, Goal, root_mean_square, row_norms
+from privmean.continual.error import FINAL, RMSE, Goal, row_norms
+from privmean.continual.scaled import ScaledBuffered, fit_scaled
 from privmean.continual.sensitivity import Participation
 from privmean.continual.strategies import (
     Banded,
     BandedInverse,
     Identity,
+    LowerToeplitz,
     MeanToeplitz,
     PrefixRoot,
     Strategy,
@@ -55,13 +57,14 @@ class Candidate:
             "state_per_coordinate": self.state,
             "endless": self.endless,
         }
-        if isinstance(strategy, Buffered):
+        if isinstance(strategy, Buffered | ScaledBuffered):
             result["weights"] = list(strategy.weights)
             result["decays"] = list(strategy.decays)
-        elif strategy.taps is not None:
+        elif isinstance(strategy, LowerToeplitz):
             result["taps"] = strategy.taps
-        elif strategy.inverse_taps is not None:
             result["inverse_taps"] = strategy.inverse_taps
+        if isinstance(strategy, ScaledBuffered):
+            result["exponent"] = strategy.exponent
         return result
 
 
@@ -69,19 +72,16 @@ def evaluate(
     strategy: Strategy, participation: Participation, steps: int, goal: Goal = RMSE
 ) -> Candidate:
     """The errors of one strategy over `steps` steps."""
-    inverse = strategy.inverse(steps)
+    variances = strategy.variances(steps)
     sens = strategy.sensitivity(participation, steps)
-    endless = isinstance(strategy, Buffered) or (
-        strategy.taps is not None and strategy.taps <= max(participation.separation, 1)
-    )
     return Candidate(
         strategy,
         sensitivity=sens,
-        rmse=sens * root_mean_square(inverse),
-        rmse_goal=sens * root_mean_square(inverse, goal),
-        rmse_final=sens * float(row_norms(inverse)[-1]),
+        rmse=sens * RMSE.error(variances),
+        rmse_goal=sens * goal.error(variances),
+        rmse_final=sens * FINAL.error(variances),
         state=strategy.state_rows(steps),
-        endless=endless,
+        endless=strategy.endless(participation),
     )
 
 
@@ -117,6 +117,8 @@ def _strategies(participation: Participation, steps: int, goal: Goal) -> Iterato
     for buffers in (1, 2, 3, 4):
         if steps <= FITTED:
             yield fit(participation, steps, goal, buffers=buffers)
+        if buffers in (2, 3) and _early(goal, steps):
+            yield fit_scaled(participation, steps, goal, buffers=buffers)
     if steps > SEARCHED:
         return
     yield optimize.best_decaying(participation, steps, goal)
@@ -125,6 +127,11 @@ def _strategies(participation: Participation, steps: int, goal: Goal) -> Iterato
     for search in (optimize.best_banded, optimize.best_banded_inverse):
         for base in (PrefixRoot(), MeanToeplitz()):
             yield search(base, participation, steps, goal)
+
+
+def _early(goal: Goal, steps: int) -> bool:
+    """Whether the goal counts early steps, where scaling with time helps."""
+    return not goal.times and 0 < goal.first <= min(400, steps / 40)
 
 
 def choose(found: list[Candidate], *, endless: bool, memory: int) -> Candidate:
@@ -147,6 +154,6 @@ def choose(found: list[Candidate], *, endless: bool, memory: int) -> Candidate:
 
 def curve(strategy: Strategy, participation: Participation, steps: int) -> list[tuple[int, float]]:
     """(step, error) at about ten steps a decade, for tables and plots."""
-    norms = row_norms(strategy.inverse(steps)) * strategy.sensitivity(participation, steps)
+    norms = row_norms(strategy.variances(steps)) * strategy.sensitivity(participation, steps)
     at = np.unique(np.rint(np.geomspace(1, steps, max(2, round(10 * math.log10(steps)) + 1))))
     return [(int(item), float(norms[int(item) - 1])) for item in at]

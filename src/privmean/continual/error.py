@@ -1,8 +1,10 @@
 """The error of a strategy, step by step, and what of it matters to the caller.
 
 With unit noise per unit sensitivity the estimate of step t has the standard deviation
-sens * ||B_t||, where B = A C^{-1}, A_ts = 1[s<=t]/t, and ||B_t||^2 = (1/t^2) sum_{s<=t} g_s^2 with
-g = cumsum(inverse column of C). Multiply by (clip radius) * sigma * sqrt(dimension) for real units.
+sens * ||B_t||, where B = A C^{-1} and A_ts = 1[s<=t]/t; t ||B_t|| is the standard deviation of the
+prefix sum. For a Toeplitz C, t^2 ||B_t||^2 = sum_{s<=t} g_s^2 with g = cumsum(inverse column of C),
+and the plain goal is ||B||_F/sqrt(n). For real units multiply by clip radius, sigma and
+sqrt(dimension).
 """
 
 from __future__ import annotations
@@ -58,6 +60,11 @@ class Goal:
             v[self.first - 1 :] = 1.0 / (steps - self.first + 1)
         return v
 
+    def error(self, variances: Floats) -> float:
+        """Root of the weighted mean squared error of means with these prefix-sum variances."""
+        t = np.arange(1, len(variances) + 1, dtype=np.float64)
+        return float(np.sqrt(np.dot(self.weights(len(t)) / t**2, variances)))
+
     def tail_weights(self, steps: int) -> Floats:
         """w_s = sum over t >= s of v_t/t^2: the weight of g_s^2 in the mean squared error."""
         t = np.arange(1, steps + 1, dtype=np.float64)
@@ -75,13 +82,7 @@ RMSE = Goal()
 FINAL = Goal(first=0)
 
 
-def row_norms(inverse: Floats) -> Floats:
-    """||B_t|| for t = 1..n from the inverse column of C, shape (n,)."""
-    g = np.cumsum(inverse)
-    return np.sqrt(np.cumsum(g * g)) / np.arange(1, len(g) + 1)
-
-
-def root_mean_square(inverse: Floats, goal: Goal = RMSE) -> float:
-    """The root of the weighted mean of ||B_t||^2 (for the plain goal, ||B||_F/sqrt(n))."""
-    g = np.cumsum(inverse)
-    return float(np.sqrt(np.dot(goal.tail_weights(len(g)), g * g)))
+def row_norms(variances: Floats) -> Floats:
+    """||B_t|| for t = 1..n from the variances of the prefix sums, shape (n,)."""
+    norms: Floats = np.sqrt(variances) / np.arange(1, len(variances) + 1)
+    return norms

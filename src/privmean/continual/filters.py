@@ -7,7 +7,6 @@ numbers, and the state is one array that can be stored.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Protocol
 
 import numpy as np
@@ -34,62 +33,28 @@ def _lfilter(numerator: Floats, denominator: Floats, rows: Floats, state: Floats
 
 
 class Convolution:
-    """out_s = sum_j a_j x_{s-j}. With integer rows and taps below 2^53 in sum it is exact.
+    """out_s = sum_j a_j x_{s-j}. With integer rows and taps below 2^53 in sum it is exact."""
 
-    `head` gives other taps to the first columns: x_j is spread by head[j] instead of `taps`.
-    """
-
-    def __init__(self, taps: Floats, coordinates: int, head: Sequence[Floats] = ()) -> None:
-        size = max(len(taps), 2, *(len(item) for item in head))
-        self.taps = _padded(taps, size)
-        self.head = [_padded(item, size) for item in head]
-        self.rest = np.eye(1, size)[0]  # denominator 1, 0, 0, ...: the recursive code path
-        # state[:, :-1] are the sums under way, state[0, -1] the steps done within the head
-        self.state = np.zeros((coordinates, size - 1))
-        self.done = 0
+    def __init__(self, taps: Floats, coordinates: int) -> None:
+        self.taps = _padded(taps)
+        # denominator 1, 0, 0, ...: the recursive code path, which any split leaves unchanged
+        self.rest = np.eye(1, len(self.taps))[0]
+        self.state = np.zeros((coordinates, len(self.taps) - 1))
 
     def run(self, rows: Floats) -> Floats:
-        out = np.empty_like(rows)
-        start = 0
-        while self.done < len(self.head) and start < rows.shape[1]:
-            column, x = self.head[self.done], rows[:, start]
-            out[:, start] = column[0] * x + self.state[:, 0]
-            self.state[:, :-1] = self.state[:, 1:]
-            self.state[:, -1] = 0.0
-            self.state += x[:, None] * column[None, 1:]
-            self.done += 1
-            start += 1
-        if start < rows.shape[1]:
-            out[:, start:] = _lfilter(self.taps, self.rest, rows[:, start:], self.state)
-        return out
+        return _lfilter(self.taps, self.rest, rows, self.state)
 
 
 class Recursion:
-    """The inverse of `Convolution` for taps that start with 1 (head columns with any diagonal)."""
+    """The inverse of `Convolution` for taps that start with 1."""
 
-    def __init__(self, taps: Floats, coordinates: int, head: Sequence[Floats] = ()) -> None:
-        size = max(len(taps), 2, *(len(item) for item in head))
-        self.taps = _padded(taps, size)
-        self.head = [_padded(item, size) for item in head]
-        self.rest = np.eye(1, size)[0]
-        self.state = np.zeros((coordinates, size - 1))
-        self.done = 0
+    def __init__(self, taps: Floats, coordinates: int) -> None:
+        self.taps = _padded(taps)
+        self.rest = np.eye(1, len(self.taps))[0]
+        self.state = np.zeros((coordinates, len(self.taps) - 1))
 
     def run(self, rows: Floats) -> Floats:
-        out = np.empty_like(rows)
-        start = 0
-        while self.done < len(self.head) and start < rows.shape[1]:
-            column = self.head[self.done]
-            x = (rows[:, start] + self.state[:, 0]) / column[0]
-            out[:, start] = x
-            self.state[:, :-1] = self.state[:, 1:]
-            self.state[:, -1] = 0.0
-            self.state -= x[:, None] * column[None, 1:]
-            self.done += 1
-            start += 1
-        if start < rows.shape[1]:
-            out[:, start:] = _lfilter(self.rest, self.taps, rows[:, start:], self.state)
-        return out
+        return _lfilter(self.rest, self.taps, rows, self.state)
 
 
 class Bank:
@@ -98,7 +63,6 @@ class Bank:
     def __init__(self, weights: Floats, decays: Floats, coordinates: int) -> None:
         self.weights, self.decays = weights, decays
         self.state = np.zeros((coordinates, len(weights)))
-        self.done = 0
 
     def run(self, rows: Floats) -> Floats:
         out = rows.astype(np.float64)
@@ -111,7 +75,51 @@ class Bank:
         return out
 
 
-def _padded(taps: Floats, size: int) -> Floats:
-    result = np.zeros(size)
+class Tracker(Protocol):
+    """Follows the variance of the released prefix sums, in units of the noise of one row."""
+
+    def advance(self, scales: Floats) -> Floats:
+        """Variances after the next steps; `scales` are their column scales (ones if none)."""
+        ...
+
+    def numbers(self) -> Floats:
+        """The whole state as one flat array."""
+        ...
+
+    def restore(self, numbers: Floats) -> None:
+        """Continue exactly from `numbers()`."""
+        ...
+
+
+class ImpulseTracker:
+    """For Toeplitz strategies: an impulse through the inverse gives g_s, and sum g_s^2."""
+
+    def __init__(self, inverse: Filter) -> None:
+        self._inverse = inverse
+        self._sum, self._square, self._steps = 0.0, 0.0, 0
+
+    def advance(self, scales: Floats) -> Floats:
+        impulse = np.zeros((1, len(scales)))
+        if self._steps == 0:
+            impulse[0, 0] = 1.0
+        response = self._inverse.run(impulse)[0]
+        g = np.cumsum(np.concatenate([[self._sum], response]))[1:]
+        squares = np.cumsum(np.concatenate([[self._square], g * g]))[1:]
+        self._sum, self._square = float(g[-1]), float(squares[-1])
+        self._steps += len(scales)
+        return squares
+
+    def numbers(self) -> Floats:
+        head = [self._sum, self._square, float(self._steps)]
+        return np.concatenate([head, self._inverse.state.ravel()])
+
+    def restore(self, numbers: Floats) -> None:
+        self._sum, self._square = float(numbers[0]), float(numbers[1])
+        self._steps = int(numbers[2])
+        self._inverse.state = numbers[3:].reshape(self._inverse.state.shape).copy()
+
+
+def _padded(taps: Floats) -> Floats:
+    result = np.zeros(max(len(taps), 2))
     result[: len(taps)] = taps
     return result

@@ -23,9 +23,10 @@ import numpy as np
 
 from privmean.continual import filters
 from privmean.continual.buffered import Buffered
+from privmean.continual.scaled import ScaledBuffered, VarianceTracker, norm_table
 from privmean.continual.sensitivity import Participation, sensitivity
 from privmean.continual.series import Floats
-from privmean.continual.strategies import InverseToeplitz, Strategy, Toeplitz
+from privmean.continual.strategies import InverseToeplitz, LowerToeplitz, Strategy, Toeplitz
 from privmean.errors import Infeasible
 
 ROW_BITS = 22  # a row is clipped to fewer than 2^22 lattice steps
@@ -45,7 +46,7 @@ class Lattice:
     unit_sensitivity: lattice units by which C z moves in l2 for a row movement of one step, float
     error included. rounding: extra movement a coordinate and step. Exactly one of these is given:
     taps, the integer column of C; inverse, the column of the inverse of C; buffers, the (weights,
-    decays) of C.
+    decays) of C. An exponent goes with buffers and makes them those of `ScaledBuffered`.
     """
 
     name: str
@@ -58,10 +59,13 @@ class Lattice:
     taps: tuple[int, ...] = ()
     inverse: tuple[float, ...] = ()
     buffers: tuple[tuple[float, ...], tuple[float, ...]] | None = None
+    exponent: float | None = None
 
     @property
     def strategy(self) -> Strategy:
         """The strategy as it runs."""
+        if self.buffers is not None and self.exponent is not None:
+            return ScaledBuffered(*self.buffers, self.exponent)
         if self.taps:
             return Toeplitz(tuple(item / self.taps[0] for item in self.taps), label=self.name)
         if self.buffers is not None:
@@ -109,6 +113,24 @@ class Lattice:
             return filters.Bank(-weights, decays, coordinates)
         return filters.Convolution(np.array(self.inverse), coordinates)
 
+    def time_scales(self, done: int, steps: int) -> tuple[Floats, Floats] | None:
+        """(column scales, row scales) of the next steps; None if the strategy has none."""
+        if self.buffers is None or self.exponent is None:
+            return None
+        norms, limit = norm_table(*self.buffers, self.exponent)
+        s = np.arange(done + 1, done + steps + 1, dtype=np.float64)
+        known = norms[done : done + steps]
+        norm = np.concatenate([known, np.full(steps - len(known), limit)])
+        rows = s**self.exponent
+        return rows / np.sqrt(norm), rows
+
+    def tracker(self) -> filters.Tracker:
+        """What follows the variance of the released prefix sums."""
+        if self.buffers is not None and self.exponent is not None:
+            weights, decays = self.buffers
+            return VarianceTracker(np.array(weights), np.array(decays), self.exponent)
+        return filters.ImpulseTracker(self.backward(1))
+
     def round_rows(self, mixed: Floats) -> Floats:
         """The output of `forward` as whole lattice units (still in float64, below 2^53)."""
         if self.taps:
@@ -133,6 +155,7 @@ class Lattice:
 
 
 def _inverse_taps(strategy: Strategy) -> Floats:
+    assert isinstance(strategy, LowerToeplitz)
     assert strategy.inverse_taps is not None
     return strategy.inverse(strategy.inverse_taps)
 
@@ -155,6 +178,7 @@ def on_lattice(
     """
     integer_taps = _tap_count(strategy, steps)
     if integer_taps is not None:
+        assert isinstance(strategy, LowerToeplitz)
         column = strategy.column(integer_taps)
         unit = sensitivity(column, participation, steps)
         growth = float(np.abs(column).sum())
@@ -175,6 +199,7 @@ def on_lattice(
     taps: tuple[int, ...] = ()
     inverse: tuple[float, ...] = ()
     buffers: tuple[tuple[float, ...], tuple[float, ...]] | None = None
+    exponent: float | None = None
     rounding = 0.0
     if integer_taps is not None:
         taps = _integer_taps(column, bits, participation)
@@ -183,10 +208,11 @@ def on_lattice(
         error = _float_error(strategy, rows_a_step * 2.0**row_bits, growth)
         rounding = 1 + 2 * error * 2.0**bits
         unit *= 2.0**bits
-        if isinstance(strategy, Buffered):
+        if isinstance(strategy, Buffered | ScaledBuffered):
             buffers = strategy.weights, strategy.decays
+            exponent = strategy.exponent if isinstance(strategy, ScaledBuffered) else None
         else:
-            inverse = tuple(float(item) for item in _inverse_taps(strategy))
+            inverse = tuple(_inverse_taps(strategy).tolist())
     return Lattice(
         strategy.name,
         participation,
@@ -198,14 +224,18 @@ def on_lattice(
         taps,
         inverse,
         buffers,
+        exponent,
     )
 
 
 def _tap_count(strategy: Strategy, steps: int | None) -> int | None:
     """How many integer taps represent the strategy; None if it has to be rounded."""
+    if isinstance(strategy, Buffered | ScaledBuffered):
+        return None
+    assert isinstance(strategy, LowerToeplitz)
     if strategy.taps is not None:
         return strategy.taps if steps is None else min(strategy.taps, steps)
-    if strategy.inverse_taps is not None or isinstance(strategy, Buffered):
+    if strategy.inverse_taps is not None:
         return None
     if steps is None:
         raise Infeasible(
@@ -228,7 +258,7 @@ def _rounded_facts(
     strategy: Strategy, participation: Participation, steps: int | None
 ) -> tuple[float, float, float]:
     """(sensitivity, sum of |column|, largest inner number a unit row) of a rounded strategy."""
-    if isinstance(strategy, Buffered):
+    if isinstance(strategy, Buffered | ScaledBuffered):
         weights, decays = np.array(strategy.weights), np.array(strategy.decays)
         growth = 1 + float(np.sum(weights / (1 - decays)))
         # the limit without a horizon bounds every horizon and costs nothing measurable
@@ -239,6 +269,7 @@ def _rounded_facts(
             f"the sensitivity of {strategy.name} is known for a given number of steps only",
             "give steps, or use a banded or buffered strategy",
         )
+    assert isinstance(strategy, LowerToeplitz)
     column = strategy.column(steps)
     growth = float(np.abs(column).sum()) + steps * COLUMN_ERROR
     k = participation.within(steps)
@@ -254,9 +285,8 @@ def _rounded_facts(
 def _float_error(strategy: Strategy, largest_row: float, growth: float) -> float:
     """An upper bound on the float64 error of one coordinate of C z, in steps of z."""
     unit = 2.0**-52
-    if isinstance(strategy, Buffered):
+    if isinstance(strategy, Buffered | ScaledBuffered):
         weights, decays = np.array(strategy.weights), np.array(strategy.decays)
         buffers = float(np.sum(weights / (1 - decays) ** 2))
-        return 2 * unit * largest_row * (buffers + (len(weights) + 2) * growth)
-    assert strategy.inverse_taps is not None
-    return 2 * unit * largest_row * (strategy.inverse_taps + 2) * growth**2
+        return 4 * unit * largest_row * (buffers + (len(weights) + 4) * growth)
+    return 2 * unit * largest_row * (len(_inverse_taps(strategy)) + 2) * growth**2

@@ -46,7 +46,7 @@ class PrefixMechanism:
 
 
 class Block(NamedTuple):
-    """Released prefix sums: sums (steps, d) in steps of z, and sum g_s^2 after each step."""
+    """Released prefix sums: sums (steps, d) in steps of z, and their variances with unit noise."""
 
     sums: Floats
     squares: Floats
@@ -56,48 +56,54 @@ class NoisyPrefixSums:
     """A running `PrefixMechanism`: integer rows in, noisy prefix sums out, O(p d) state."""
 
     def __init__(self, mechanism: PrefixMechanism, noise: Noise) -> None:
-        d = mechanism.dimension
+        lattice, d = mechanism.lattice, mechanism.dimension
         self.mechanism = mechanism
         self.noise = noise
         self.steps = 0
-        self._forward = mechanism.lattice.forward(d)
-        # the extra coordinate carries an impulse: its outputs are the inverse column of C
-        self._backward = mechanism.lattice.backward(d + 1)
-        self._sums = np.zeros(d + 1)
-        self._square = 0.0
+        self._forward = lattice.forward(d)
+        self._backward = lattice.backward(d)
+        self._tracker = lattice.tracker()
+        self._sums = np.zeros(d)
 
     def advance(self, rows: Integers) -> Block:
         """Take the next steps with these rows, shape (m, d), integers within the row norm."""
         lattice, d = self.mechanism.lattice, self.mechanism.dimension
         m = len(rows)
-        mixed = lattice.round_rows(self._forward.run(np.ascontiguousarray(rows.T, dtype=float)))
-        drawn = self.noise.gaussian(m * d, self.mechanism.scale).reshape(m, d)
-        noisy = mixed.T.astype(np.int64) + drawn
-        del mixed  # from here on everything is a function of the noisy integers
-        public = np.zeros((d + 1, m))
-        public[:d] = noisy.T / 2.0**lattice.bits
-        if self.steps == 0:
-            public[d, 0] = 1.0
+        scales = lattice.time_scales(self.steps, m)
+        entering = np.ascontiguousarray(rows.T, dtype=np.float64)
+        if scales is not None:
+            entering = entering * scales[0]
+        mixed = self._forward.run(entering)
+        if scales is not None:
+            mixed = mixed / scales[1]
+        whole = lattice.round_rows(mixed).T.astype(np.int64)
+        noisy = whole + self.noise.gaussian(m * d, self.mechanism.scale).reshape(m, d)
+        # from here on everything is a function of the noisy integers and of public numbers
+        public = np.ascontiguousarray(noisy.T) / 2.0**lattice.bits
+        if scales is not None:
+            public = public * scales[1]
         estimates = self._backward.run(public)
+        if scales is not None:
+            estimates = estimates / scales[0]
         running = np.cumsum(np.concatenate([self._sums[:, None], estimates], axis=1), axis=1)
         self._sums = running[:, -1].copy()
-        squares = np.cumsum(np.concatenate([[self._square], running[d, 1:] ** 2]))
-        self._square = float(squares[-1])
+        squares = self._tracker.advance(np.ones(m) if scales is None else scales[0])
         self.steps += m
-        return Block(running[:d, 1:].T.copy(), squares[1:])
+        return Block(running[:, 1:].T.copy(), squares)
 
     def arrays(self) -> dict[str, Floats]:
         """The whole state. Secret: with the noisy rows it reveals the raw ones."""
         return {
             "forward": self._forward.state,
             "backward": self._backward.state,
-            "sums": np.append(self._sums, [self._square, float(self.steps)]),
+            "tracker": self._tracker.numbers(),
+            "sums": np.append(self._sums, float(self.steps)),
         }
 
     def restore(self, arrays: dict[str, Floats]) -> None:
         """Continue exactly from `arrays()`."""
         self._forward.state = arrays["forward"].copy()
         self._backward.state = arrays["backward"].copy()
-        *sums, self._square, steps = (float(item) for item in arrays["sums"])
-        self._sums = np.array(sums)
-        self.steps = int(steps)
+        self._tracker.restore(arrays["tracker"])
+        self._sums = arrays["sums"][:-1].copy()
+        self.steps = int(arrays["sums"][-1])

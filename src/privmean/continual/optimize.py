@@ -17,7 +17,7 @@ from privmean.continual.strategies import (
     BandedInverse,
     DampedToeplitz,
     Decaying,
-    Strategy,
+    LowerToeplitz,
     Toeplitz,
 )
 from privmean.errors import Infeasible, PrivmeanError
@@ -79,7 +79,7 @@ def best_decaying(participation: Participation, steps: int, goal: Goal = RMSE) -
     )
 
 
-def best_damped(participation: Participation, steps: int, goal: Goal = RMSE) -> Strategy:
+def best_damped(participation: Participation, steps: int, goal: Goal = RMSE) -> LowerToeplitz:
     """The damped Toeplitz of least error, banded to the separation."""
     p = steps if participation.within(steps) == 1 else min(participation.separation, steps)
     a = _scalar(
@@ -90,13 +90,13 @@ def best_damped(participation: Participation, steps: int, goal: Goal = RMSE) -> 
 
 
 def best_bandwidth(
-    make: Callable[[int], Strategy],
+    make: Callable[[int], LowerToeplitz],
     participation: Participation,
     steps: int,
     goal: Goal = RMSE,
     *,
     largest: int | None = None,
-) -> Strategy:
+) -> LowerToeplitz:
     """`make(p)` with the bandwidth p <= b of least error: a geometric grid, then closer and closer.
 
     Bandwidths whose sensitivity is unknown count as infinitely bad.
@@ -125,15 +125,15 @@ def best_bandwidth(
 
 
 def best_banded(
-    base: Strategy, participation: Participation, steps: int, goal: Goal = RMSE
-) -> Strategy:
+    base: LowerToeplitz, participation: Participation, steps: int, goal: Goal = RMSE
+) -> LowerToeplitz:
     """`Banded(base, p)` with the best p up to the separation."""
     return best_bandwidth(lambda p: Banded(base, p), participation, steps, goal)
 
 
 def best_banded_inverse(
-    base: Strategy, participation: Participation, steps: int, goal: Goal = RMSE
-) -> Strategy:
+    base: LowerToeplitz, participation: Participation, steps: int, goal: Goal = RMSE
+) -> LowerToeplitz:
     """`BandedInverse(base, p)` with the best p up to the separation."""
     return best_bandwidth(lambda p: BandedInverse(base, p), participation, steps, goal)
 

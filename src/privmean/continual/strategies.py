@@ -1,11 +1,9 @@
 """Strategy matrices C: how the noise of a running mean is correlated over time.
 
-A strategy is a small frozen object that knows the first column of C (lower-triangular Toeplitz,
-first entry 1) and of its inverse; all strategies are interchangeable. Which of them is best
-depends on how often a person takes part and on which steps matter: see `planning.plan`.
-
-`taps` is the number of nonzero entries of the column, `inverse_taps` that of its inverse, None
-where they do not end: a stream of unknown length needs one of them finite (or few buffers).
+A strategy is a small frozen object; all are interchangeable. Those here are lower-triangular
+Toeplitz with first entry 1 and know the first column of C and of its inverse; `buffered` and
+`scaled` add those with few buffers. Which one is best depends on how often a person takes part and
+on which steps matter: see `planning.plan`.
 
 Sources: Kalinin, Najar, Roth and Lampert (2026), "Matrix Factorization for Practical Continual Mean
 Estimation Under User-Level Differential Privacy"; Fichtenberger, Henzinger and Upadhyay (2023) for
@@ -22,19 +20,47 @@ import numpy as np
 
 from privmean import validate
 from privmean.continual import series
-from privmean.continual.error import RMSE, Goal, root_mean_square
+from privmean.continual.error import RMSE, Goal
 from privmean.continual.sensitivity import Participation, sensitivity
 from privmean.continual.series import Floats
 from privmean.errors import ArgumentError, Infeasible
 
 
 class Strategy(ABC):
-    """A lower-triangular Toeplitz strategy matrix with unit diagonal."""
+    """A lower-triangular strategy matrix."""
 
     @property
     @abstractmethod
     def name(self) -> str:
         """A short name with the parameters."""
+
+    @abstractmethod
+    def sensitivity(self, participation: Participation, steps: int | None = None) -> float:
+        """The sensitivity of C X for rows that move by at most 1; steps None: no horizon."""
+
+    @abstractmethod
+    def variances(self, steps: int) -> Floats:
+        """Variance of the released prefix sums at steps 1..n with unit noise, shape (n,)."""
+
+    @abstractmethod
+    def state_rows(self, steps: int | None) -> int:
+        """How many numbers a coordinate the stream keeps (private and public side together)."""
+
+    @abstractmethod
+    def endless(self, participation: Participation) -> bool:
+        """Whether the strategy can run without a horizon."""
+
+    def rmse(self, participation: Participation, steps: int, goal: Goal = RMSE) -> float:
+        """Sensitivity times the root mean square of ||B_t||: the error with unit noise."""
+        return self.sensitivity(participation, steps) * goal.error(self.variances(steps))
+
+
+class LowerToeplitz(Strategy):
+    """A strategy with equal columns, shifted: only its first column (and inverse) is stored.
+
+    `taps` is the number of nonzero entries of the column, `inverse_taps` that of its inverse, None
+    where they do not end: a stream of unknown length needs the first one finite.
+    """
 
     @abstractmethod
     def column(self, n: int) -> Floats:
@@ -52,8 +78,11 @@ class Strategy(ABC):
     def inverse_taps(self) -> int | None:
         return None
 
+    def variances(self, steps: int) -> Floats:
+        g = np.cumsum(self.inverse(steps))
+        return np.cumsum(g * g)
+
     def sensitivity(self, participation: Participation, steps: int | None = None) -> float:
-        """The exact sensitivity of C X (see `sensitivity.sensitivity`); None: no horizon."""
         length = self.taps if steps is None else steps
         if length is None:
             raise Infeasible(
@@ -62,18 +91,18 @@ class Strategy(ABC):
             )
         return sensitivity(self.column(length), participation, steps)
 
-    def rmse(self, participation: Participation, steps: int, goal: Goal = RMSE) -> float:
-        """Sensitivity times the root mean square of ||B_t||: the error with unit noise."""
-        return self.sensitivity(participation, steps) * root_mean_square(self.inverse(steps), goal)
-
     def state_rows(self, steps: int | None) -> int:
-        """How many numbers a coordinate the stream keeps (private and public side together)."""
         ends = [item for item in (self.taps, self.inverse_taps, steps) if item is not None]
         return 2 * max(min(ends) - 1, 0)
 
+    def endless(self, participation: Participation) -> bool:
+        return self.taps is not None and (
+            self.taps <= participation.separation or participation.most == 1
+        )
+
 
 @dataclass(frozen=True)
-class Identity(Strategy):
+class Identity(LowerToeplitz):
     """C = I: independent noise on every row, the sums are summed noise."""
 
     @property
@@ -96,7 +125,7 @@ class Identity(Strategy):
 
 
 @dataclass(frozen=True)
-class PrefixRoot(Strategy):
+class PrefixRoot(LowerToeplitz):
     """The square root of the prefix-sum matrix: c_i = binomial(2i, i)/4^i."""
 
     @property
@@ -112,7 +141,7 @@ class PrefixRoot(Strategy):
 
 
 @dataclass(frozen=True)
-class MeanToeplitz(Strategy):
+class MeanToeplitz(LowerToeplitz):
     """c_i = 1/(i+1), made for running means; its inverse holds the Gregory coefficients."""
 
     @property
@@ -124,7 +153,7 @@ class MeanToeplitz(Strategy):
 
 
 @dataclass(frozen=True)
-class DampedToeplitz(Strategy):
+class DampedToeplitz(LowerToeplitz):
     """c_0 = 1, c_i = a/(i+1): the mean Toeplitz with a weaker memory."""
 
     a: float = 0.7
@@ -144,7 +173,7 @@ class DampedToeplitz(Strategy):
 
 
 @dataclass(frozen=True)
-class Decaying(Strategy):
+class Decaying(LowerToeplitz):
     """The prefix root with a decay: c_i = binomial(2i, i)/4^i (1-nu)^i (nu-DP-FTRL)."""
 
     nu: float
@@ -168,7 +197,7 @@ class Decaying(Strategy):
 
 
 @dataclass(frozen=True)
-class Toeplitz(Strategy):
+class Toeplitz(LowerToeplitz):
     """Any first column, given entry by entry (the first must be 1); zero after the last."""
 
     entries: tuple[float, ...] = field(repr=False)
@@ -196,7 +225,7 @@ class Toeplitz(Strategy):
 
 
 @dataclass(frozen=True)
-class InverseToeplitz(Strategy):
+class InverseToeplitz(LowerToeplitz):
     """Any inverse column, given entry by entry (the first must be 1); zero after the last."""
 
     entries: tuple[float, ...] = field(repr=False)
@@ -221,10 +250,10 @@ class InverseToeplitz(Strategy):
 
 
 @dataclass(frozen=True)
-class Banded(Strategy):
+class Banded(LowerToeplitz):
     """The first p entries of another strategy's column, zero afterwards."""
 
-    base: Strategy
+    base: LowerToeplitz
     p: int
 
     def __post_init__(self) -> None:
@@ -245,13 +274,13 @@ class Banded(Strategy):
 
 
 @dataclass(frozen=True)
-class BandedInverse(Strategy):
+class BandedInverse(LowerToeplitz):
     """The inverse column of another strategy cut to its first p entries, and C its inverse.
 
     Cut inverses of the mean Toeplitz and of the prefix root are decreasing (checked when used).
     """
 
-    base: Strategy
+    base: LowerToeplitz
     p: int
 
     def __post_init__(self) -> None:

@@ -417,7 +417,7 @@ class MeanStream:
         radius = file.fact("radius")
         if radius is not None:
             self._ball = self.plan.ball(radius)
-        arrays = {name: file.array(name) for name in ("forward", "backward", "sums")}
+        arrays = {name: file.array(name) for name in ("forward", "backward", "tracker", "sums")}
         held = {name: value for name, value in arrays.items() if value is not None}
         if held:
             self._sums.restore(held)

@@ -91,7 +91,7 @@ class StreamPlan:
         """
         size = self.clip_radius or 1.0
         unit = self.mechanism.noise_step * ball_step(size, self.lattice.row_bits)
-        profile: Floats = row_norms(self.strategy.inverse(steps)) * unit / self.every
+        profile: Floats = row_norms(self.strategy.variances(steps)) * unit / self.every
         return profile
 
     def describe(self) -> dict[str, Any]:
