@@ -9,6 +9,7 @@ import numpy as np
 
 from privmean.continual.lattice import Lattice
 from privmean.continual.series import Floats
+from privmean.errors import PrivmeanError
 from privmean.noise.base import Integers, Noise
 from privmean.privacy.loss import Gaussian
 
@@ -69,6 +70,9 @@ class NoisyPrefixSums:
         """Take the next steps with these rows, shape (m, d), integers within the row norm."""
         lattice, d = self.mechanism.lattice, self.mechanism.dimension
         m = len(rows)
+        most = lattice.most_steps
+        if most is not None and self.steps + m > most:
+            raise PrivmeanError(f"internal: {self.steps + m} steps on a plan for {most}")
         scales = lattice.time_scales(self.steps, m)
         entering = np.ascontiguousarray(rows.T, dtype=np.float64)
         if scales is not None:

@@ -178,7 +178,8 @@ def _mechanism(
         noisy = Gaussian("noise", sensitivity, sensitivity / strength, answers)
         return [noisy] if search is None else [search.loss, noisy]
 
-    mu = calibrate(bill, budget, grid=False)
+    # the last figures of the noise are not worth a second of waiting where a grid is needed
+    mu = calibrate(bill, budget, grid=search is not None, tolerance=1e-4 if search else 1e-9)
     if mu <= 0:
         raise Infeasible("the budget is too small for this stream", "give a larger budget")
     return PrefixMechanism(lattice, dimension, movement, sensitivity / mu)

@@ -14,12 +14,12 @@ import json
 import os
 import sqlite3
 from collections.abc import Iterable, Iterator
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
+from privmean.continual.sqlite import open_exclusively
 from privmean.errors import ArgumentError
 
 FORMAT = 1
@@ -30,7 +30,7 @@ CREATE TABLE arrays (name TEXT PRIMARY KEY, kind TEXT, shape TEXT, data BLOB) WI
 CREATE TABLE people (person TEXT PRIMARY KEY, used INTEGER, last INTEGER) WITHOUT ROWID;
 CREATE TABLE waiting (arrival INTEGER PRIMARY KEY, person TEXT, data BLOB);
 CREATE TABLE releases (step INTEGER PRIMARY KEY, arrivals INTEGER, records INTEGER,
-                       waiting INTEGER, square REAL, sums BLOB);
+                       waiting INTEGER, square REAL, sums BLOB)
 """
 
 Array = npt.NDArray[Any]
@@ -51,33 +51,18 @@ class StateFile:
     """An open state file, locked until `close`."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
-        self.path = Path(path)
-        if not self.path.exists():
-            # created readable by the owner alone, before anything secret is in it
-            os.close(os.open(self.path, os.O_CREAT | os.O_WRONLY, 0o600))
+        self._db, self.new = open_exclusively(path, SCHEMA)
         try:
-            self._db = sqlite3.connect(self.path, isolation_level=None, timeout=0.2)
-            self._db.execute("PRAGMA locking_mode = EXCLUSIVE")
-            self._db.execute("PRAGMA journal_mode = WAL")
-            self._db.execute("PRAGMA synchronous = FULL")
-            self._db.execute("PRAGMA secure_delete = ON")
-            self._db.execute("BEGIN EXCLUSIVE")
-            self.new = not self._db.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
             if self.new:
-                for statement in SCHEMA.split(";"):
-                    self._db.execute(statement)
                 self.write_fact("format", FORMAT)
-            self._db.execute("COMMIT")
-        except sqlite3.OperationalError as problem:
-            raise ArgumentError(
-                "state", str(path), f"cannot be opened ({problem})", "is another process using it?"
-            ) from None
+            known = self.fact("format") == FORMAT
         except sqlite3.DatabaseError:
+            known = False
+        if not known:
+            self._db.close()
             raise ArgumentError(
-                "state", str(path), "is not a state file", "name a new file or an old state"
-            ) from None
-        if self.fact("format") != FORMAT:
-            raise ArgumentError("state", str(path), "has another format", "use its privmean")
+                "state", str(path), "is not a state of this kind", "name a new file or an old state"
+            )
 
     def begin(self) -> None:
         self._db.execute("BEGIN IMMEDIATE")
@@ -128,6 +113,11 @@ class StateFile:
             "INSERT INTO releases VALUES (?, ?, ?, ?, ?, ?)",
             ((*item[:5], item.sums.tobytes()) for item in releases),
         )
+
+    def replace_release(self, release: StoredRelease) -> None:
+        """Keep this release only."""
+        self._db.execute("DELETE FROM releases")
+        self.add_releases([release])
 
     def releases(self, after: int = 0) -> Iterator[StoredRelease]:
         rows = self._db.execute(

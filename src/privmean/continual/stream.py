@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import math
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
@@ -17,6 +15,7 @@ from privmean.continual.mechanism import NoisyPrefixSums
 from privmean.continual.participation import ParticipationQueue
 from privmean.continual.planning import plan as make_plan
 from privmean.continual.release import StreamRelease
+from privmean.continual.rows import as_rows, person_name, plain
 from privmean.continual.state import StateFile, StoredRelease
 from privmean.continual.streamplan import StreamPlan
 from privmean.errors import ArgumentError, Infeasible, PrivmeanError
@@ -47,6 +46,8 @@ class MeanStream:
         Show nothing before this step: the first steps carry noise larger than the region.
     level
         Of the noise interval shown with each release (for one step at a time).
+    history
+        Keep all releases for `releases()`; otherwise only the latest one.
     noise
         None for exact noise from the operating system's entropy.
 
@@ -68,13 +69,14 @@ class MeanStream:
         clamp: bool = True,
         first_release: int = 1,
         level: float = 0.95,
+        history: bool = True,
         **settings: Any,
     ) -> None:
         file = None if state is None else StateFile(state)
         plan = None
         if file is None or file.new or file.fact("plan") is None:
             plan = make_plan(**settings)
-        elif file.fact("settings") != _plain(settings):
+        elif file.fact("settings") != plain(settings):
             file.close()
             raise ArgumentError(
                 "state",
@@ -82,8 +84,8 @@ class MeanStream:
                 "belongs to a stream with other settings",
                 "use the same settings, or a new state file",
             )
-        self._view(clamp, first_release, level)
-        self._open(plan, file, noise, _plain(settings))
+        self._view(clamp, first_release, level, history)
+        self._open(plan, file, noise, plain(settings))
 
     @classmethod
     def from_plan(
@@ -95,22 +97,24 @@ class MeanStream:
         clamp: bool = True,
         first_release: int = 1,
         level: float = 0.95,
+        history: bool = True,
     ) -> MeanStream:
         """A stream that runs a finished plan."""
         stream = cls.__new__(cls)
         file = None if state is None else StateFile(state)
         stored = None if file is None else file.fact("plan")
-        if file is not None and stored is not None and stored != _plain(plan.to_dict()):
+        if file is not None and stored is not None and stored != plain(plan.to_dict()):
             file.close()
             raise ArgumentError(
                 "state", str(state), "belongs to another plan", "use a new state file"
             )
-        stream._view(clamp, first_release, level)
+        stream._view(clamp, first_release, level, history)
         stream._open(plan, file, noise, None)
         return stream
 
-    def _view(self, clamp: bool, first_release: int, level: float) -> None:
+    def _view(self, clamp: bool, first_release: int, level: float, history: bool) -> None:
         self.clamp = bool(clamp)
+        self.history = bool(history)
         self.first_release = validate.whole("first_release", first_release, least=1)
         self.level = validate.fraction("level", level)
 
@@ -378,8 +382,11 @@ class MeanStream:
         file = self._file
         if mark is not None:
             self._mark = mark
-        if file is None:
+        if not self.history:
+            self._kept = stored[-1:] or self._kept
+        elif file is None:
             self._kept.extend(stored)
+        if file is None:
             return
         file.begin()
         passed = set(work.passed)
@@ -391,7 +398,10 @@ class MeanStream:
         )
         people = self._queue.people
         file.write_people((name, people[name].used, people[name].last) for name in work.people)
-        file.add_releases(stored)
+        if self.history:
+            file.add_releases(stored)
+        elif stored:
+            file.replace_release(stored[-1])
         if work.radius is not None:
             file.write_fact("radius", work.radius)
         if mark is not None:
@@ -440,41 +450,3 @@ class _Batch:
         self.passed: list[int] = []
         self.people: set[str] = set()
         self.radius: float | None = None
-
-
-def person_name(person: Any) -> str | None:
-    """The id as text; None for a missing one."""
-    if person is None or (isinstance(person, float) and math.isnan(person)):
-        return None
-    return str(person)
-
-
-def as_rows(values: Any, dimension: int) -> Floats:
-    """Rows of doubles, shape (m, d); whatever is not a number becomes NaN, silently."""
-    if isinstance(values, np.ndarray) and values.dtype.kind in "fiu":
-        rows = values.astype(np.float64)
-        rows = rows[:, None] if rows.ndim == 1 else rows
-        if rows.ndim != 2 or rows.shape[1] != dimension:
-            raise ArgumentError("values", values.shape, f"are not rows of {dimension}", "reshape")
-        return rows
-    rows = np.full((len(values), dimension), np.nan)
-    for index, value in enumerate(values):
-        cells = value if isinstance(value, list | tuple | np.ndarray) else [value]
-        if len(cells) == dimension:
-            rows[index] = [as_number(cell) for cell in cells]
-    return rows
-
-
-def as_number(value: Any) -> float:
-    """The value as a double; NaN for anything else. Never raises."""
-    try:
-        return float(value)
-    except (TypeError, ValueError):
-        return float("nan")
-    except OverflowError:
-        return float("inf")
-
-
-def _plain(values: Any) -> Any:
-    """As it looks after a round trip through JSON."""
-    return json.loads(json.dumps(values, default=repr))
