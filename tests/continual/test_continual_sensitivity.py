@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 import pytest
-from reference import dense, dense_of, true_sensitivity
+from continual_reference import dense, dense_of, true_sensitivity
 
 from privmean.continual import series
 from privmean.continual.buffered import Buffered, limit_sensitivity

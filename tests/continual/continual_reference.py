@@ -12,7 +12,8 @@ def dense(column, n):
     """The lower-triangular Toeplitz matrix of a first column."""
     c = np.zeros(n)
     c[: len(column)] = column[:n]
-    return np.array([[c[t - s] if t >= s else 0.0 for s in range(n)] for t in range(n)])
+    at = np.subtract.outer(np.arange(n), np.arange(n))
+    return np.where(at >= 0, c[np.maximum(at, 0)], 0.0)
 
 
 def dense_of(strategy, n):
