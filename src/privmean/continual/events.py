@@ -158,7 +158,7 @@ def line_of(release: StreamRelease) -> str:
 def chunks(interrupts: Interrupts) -> Iterator[list[str]]:
     """Whole lines of standard input as they become available, until its end or a signal."""
     rest = b""
-    source = sys.stdin.fileno()
+    source = stdin()
     while True:
         if not interrupts.wait_for(source):
             return
@@ -170,6 +170,11 @@ def chunks(interrupts: Interrupts) -> Iterator[list[str]]:
             yield [line.decode("utf-8", "replace") for line in whole]
     if rest:
         yield [rest.decode("utf-8", "replace")]
+
+
+def stdin() -> int:
+    """The descriptor that events are read from."""
+    return sys.stdin.fileno()
 
 
 class Interrupts:

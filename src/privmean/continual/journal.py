@@ -23,7 +23,7 @@ from privmean.noise.base import Integers, Noise
 
 SCHEMA = """
 CREATE TABLE facts (name TEXT PRIMARY KEY, value TEXT) WITHOUT ROWID;
-CREATE TABLE events (number INTEGER PRIMARY KEY, person TEXT, data BLOB);
+CREATE TABLE events (number INTEGER PRIMARY KEY, batch INTEGER, person TEXT, data BLOB);
 CREATE TABLE draws (number INTEGER PRIMARY KEY, data BLOB)
 """
 
@@ -55,26 +55,28 @@ class Journal:
     def append(self, events: list[Event], draws: list[Integers]) -> None:
         """Make a batch durable."""
         self._db.execute("BEGIN IMMEDIATE")
+        last = self._db.execute("SELECT coalesce(max(batch), 0) FROM events").fetchone()[0]
         self._db.executemany(
-            "INSERT INTO events (person, data) VALUES (?, ?)",
-            ((person, row.tobytes()) for person, row in events),
+            "INSERT INTO events (batch, person, data) VALUES (?, ?, ?)",
+            ((last + 1, person, row.tobytes()) for person, row in events),
         )
         self._db.executemany(
             "INSERT INTO draws (data) VALUES (?)", ((item.tobytes(),) for item in draws)
         )
         self._db.execute("COMMIT")
 
-    def read(self, dimension: int) -> tuple[list[Event], list[Integers]]:
-        """Everything so far."""
-        events = [
-            (person, np.frombuffer(data, dtype=np.float64).reshape(dimension))
-            for person, data in self._db.execute("SELECT person, data FROM events ORDER BY number")
-        ]
+    def read(self, dimension: int) -> tuple[list[list[Event]], list[Integers]]:
+        """The batches of events, and the draws, so far."""
+        batches: dict[int, list[Event]] = {}
+        rows = self._db.execute("SELECT batch, person, data FROM events ORDER BY number")
+        for batch, person, data in rows:
+            row = np.frombuffer(data, dtype=np.float64).reshape(dimension)
+            batches.setdefault(batch, []).append((person, row))
         draws = [
             np.frombuffer(data, dtype=np.int64)
             for (data,) in self._db.execute("SELECT data FROM draws ORDER BY number")
         ]
-        return events, draws
+        return list(batches.values()), draws
 
     def close(self) -> None:
         self._db.close()

@@ -12,6 +12,7 @@ import numpy as np
 
 from privmean import validate
 from privmean.continual.bins import LocationSearch
+from privmean.continual.budgeting import largest_mu
 from privmean.continual.error import RMSE
 from privmean.continual.lattice import Lattice, on_lattice
 from privmean.continual.mechanism import PrefixMechanism
@@ -19,9 +20,8 @@ from privmean.continual.scaled import fit_scaled
 from privmean.continual.sensitivity import Participation
 from privmean.continual.series import Floats
 from privmean.continual.strategies import Strategy
-from privmean.errors import ArgumentError, Infeasible
+from privmean.errors import ArgumentError
 from privmean.privacy.budget import REPLACE_ONE, Budget
-from privmean.privacy.calibrate import calibrate
 from privmean.privacy.guarantee import Guarantee
 from privmean.privacy.loss import Gaussian, Loss
 
@@ -270,16 +270,12 @@ def _mechanisms(
     sensitivity = lattice.sensitivity(movement, dimension)
     answers = lattice.answers(dimension)
 
-    def bill(strength: float) -> list[Loss]:
-        noisy = [
-            Gaussian("noise", sensitivity, sensitivity / (strength * share), answers)
-            for share in shares
+    def noisy(mu: float) -> list[Loss]:
+        return [
+            Gaussian("noise", sensitivity, sensitivity / (mu * share), answers) for share in shares
         ]
-        return [*fixed, *noisy]
 
-    mu = calibrate(bill, budget, grid=bool(fixed), tolerance=1e-4 if fixed else 1e-9)
-    if mu <= 0:
-        raise Infeasible("the budget is too small for this stream", "give a larger budget")
+    mu = largest_mu(noisy, fixed, budget)
     return [
         PrefixMechanism(
             lattice,

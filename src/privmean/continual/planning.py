@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from fractions import Fraction
 
 from privmean import validate
+from privmean.continual.budgeting import largest_mu
 from privmean.continual.candidates import Candidate, candidates, choose
 from privmean.continual.error import Goal
 from privmean.continual.lattice import Lattice, on_lattice
@@ -14,9 +15,8 @@ from privmean.continual.region import RadiusSearch
 from privmean.continual.sensitivity import Participation
 from privmean.continual.strategies import Strategy
 from privmean.continual.streamplan import StreamPlan, bill_of
-from privmean.errors import ArgumentError, Infeasible
+from privmean.errors import ArgumentError
 from privmean.privacy.budget import REPLACE_ONE, ZERO_OUT, Budget, Relation
-from privmean.privacy.calibrate import calibrate
 from privmean.privacy.loss import Gaussian, Loss
 
 SEARCH_SHARE = Fraction(1, 10)  # of epsilon, when the clipping radius has to be found
@@ -174,14 +174,10 @@ def _mechanism(
     sensitivity = lattice.sensitivity(movement, dimension)
     answers = lattice.answers(dimension)
 
-    def bill(strength: float) -> list[Loss]:
-        noisy = Gaussian("noise", sensitivity, sensitivity / strength, answers)
-        return [noisy] if search is None else [search.loss, noisy]
+    def noisy(mu: float) -> list[Loss]:
+        return [Gaussian("noise", sensitivity, sensitivity / mu, answers)]
 
-    # the last figures of the noise are not worth a second of waiting where a grid is needed
-    mu = calibrate(bill, budget, grid=search is not None, tolerance=1e-4 if search else 1e-9)
-    if mu <= 0:
-        raise Infeasible("the budget is too small for this stream", "give a larger budget")
+    mu = largest_mu(noisy, [] if search is None else [search.loss], budget)
     return PrefixMechanism(lattice, dimension, movement, sensitivity / mu)
 
 

@@ -80,8 +80,9 @@ class WithholdRelease:
     in the released mean. No separation between records of one person is needed, noise of early
     steps grows with the root of the number of levels only; `MeanStream` is better at late steps.
 
-    Arguments: those of `levels.plan_levels`, and state, noise, level and history as for
-    `MeanStream`. The state file keeps every record and every draw, and a restart replays them.
+    Arguments: those of `levels.plan_levels` (or a finished plan, for studies), and state, noise,
+    level and history as for `MeanStream`. The state file keeps every record and every draw, and a
+    restart replays them.
 
     Guarantees
     ----------
@@ -96,11 +97,14 @@ class WithholdRelease:
         noise: Noise | None = None,
         level: float = 0.95,
         history: bool = True,
+        plan: WithholdPlan | None = None,
         **settings: Any,
     ) -> None:
         self._history = bool(history)
         self.level = validate.fraction("level", level)
-        self.plan = plan_levels(**settings)
+        if plan is not None and (settings or state is not None):
+            raise ArgumentError("plan", plan.why, "goes alone", "give the settings instead")
+        self.plan = plan_levels(**settings) if plan is None else plan
         source: Noise = ExactNoise() if noise is None else noise
         self._journal = None if state is None else Journal(state, settings, source.secure)
         self._recorder = RecordedNoise(source)
@@ -162,9 +166,10 @@ class WithholdRelease:
             self._broken = True
 
     def _replay(self, journal: Journal) -> None:
-        events, draws = journal.read(self.plan.dimension)
+        batches, draws = journal.read(self.plan.dimension)
         self._recorder.replay(draws)
-        self._run(events)
+        for events in batches:
+            self._run(events)
         self._recorder.require_replayed()
 
     def _run(self, events: list[tuple[str, Floats]]) -> list[StreamRelease]:
