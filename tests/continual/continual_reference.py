@@ -20,12 +20,16 @@ def dense_of(strategy, n):
     """The matrix of any strategy, Toeplitz or scaled in time."""
     if not hasattr(strategy, "exponent"):
         return dense(strategy.column(n), n)
-    from privmean.continual.scaled import column_scales
+    if hasattr(strategy, "p"):
+        column, scales = strategy.taps, strategy.column_scales(n)
+    else:
+        from privmean.continual.scaled import column_scales
 
-    weights, decays = np.array(strategy.weights), np.array(strategy.decays)
+        weights, decays = np.array(strategy.weights), np.array(strategy.decays)
+        column = strategy.base.column(n)
+        scales = column_scales(weights, decays, strategy.exponent, n)
     t = np.arange(1, n + 1.0)
-    scales = column_scales(weights, decays, strategy.exponent, n)
-    return dense(strategy.base.column(n), n) * np.outer(t**-strategy.exponent, scales)
+    return dense(column, n) * np.outer(t**-strategy.exponent, scales)
 
 
 def patterns(n, most, separation):

@@ -21,6 +21,7 @@ _HOMES = {
     "BandedInverse": "privmean.continual.strategies",
     "Buffered": "privmean.continual.buffered",
     "ScaledBuffered": "privmean.continual.scaled",
+    "ScaledBanded": "privmean.continual.scaled_banded",
     "Goal": "privmean.continual.error",
     "Participation": "privmean.continual.sensitivity",
 }

@@ -13,6 +13,7 @@ from privmean.continual import optimize
 from privmean.continual.buffered import Buffered, fit
 from privmean.continual.error import FINAL, RMSE, Goal, row_norms
 from privmean.continual.scaled import ScaledBuffered, fit_scaled
+from privmean.continual.scaled_banded import LONGEST, ScaledBanded, fit_scaled_banded
 from privmean.continual.sensitivity import Participation
 from privmean.continual.strategies import (
     Banded,
@@ -27,6 +28,7 @@ from privmean.errors import Infeasible, PrivmeanError
 
 SEARCHED = 100_000  # up to this length bandwidths and free columns are searched
 FITTED = 2_000_000
+SHORT = 256
 
 
 @dataclass(frozen=True)
@@ -57,13 +59,13 @@ class Candidate:
             "state_per_coordinate": self.state,
             "endless": self.endless,
         }
-        if isinstance(strategy, Buffered | ScaledBuffered):
+        if isinstance(strategy, Buffered | ScaledBuffered | ScaledBanded):
             result["weights"] = list(strategy.weights)
             result["decays"] = list(strategy.decays)
         elif isinstance(strategy, LowerToeplitz):
             result["taps"] = strategy.taps
             result["inverse_taps"] = strategy.inverse_taps
-        if isinstance(strategy, ScaledBuffered):
+        if isinstance(strategy, ScaledBuffered | ScaledBanded):
             result["exponent"] = strategy.exponent
         return result
 
@@ -85,15 +87,18 @@ def evaluate(
     )
 
 
-def candidates(participation: Participation, steps: int, goal: Goal = RMSE) -> list[Candidate]:
-    """All strategies for `steps` steps, best goal first.
+def candidates(
+    participation: Participation, steps: int, goal: Goal = RMSE, *, endless: bool = False
+) -> list[Candidate]:
+    """All strategies for `steps` steps, best goal first; for an endless stream without the one
+    that takes long to fit and needs a horizon.
 
     Up to 100 000 steps every family is searched; for longer streams the searches that take more
     than a moment are left out.
     """
     found: list[Candidate] = []
     names: set[str] = set()
-    for strategy in _strategies(participation, steps, goal):
+    for strategy in _strategies(participation, steps, goal, endless):
         if strategy.name not in names:
             names.add(strategy.name)
             try:
@@ -103,7 +108,9 @@ def candidates(participation: Participation, steps: int, goal: Goal = RMSE) -> l
     return sorted(found, key=lambda item: item.rmse_goal)
 
 
-def _strategies(participation: Participation, steps: int, goal: Goal) -> Iterator[Strategy]:
+def _strategies(
+    participation: Participation, steps: int, goal: Goal, endless: bool
+) -> Iterator[Strategy]:
     once = participation.within(steps) == 1
     band = steps if once else min(participation.separation, steps)
     yield Identity()
@@ -119,6 +126,9 @@ def _strategies(participation: Participation, steps: int, goal: Goal) -> Iterato
             yield fit(participation, steps, goal, buffers=buffers)
         if buffers in (2, 3) and _early(goal, steps):
             yield fit_scaled(participation, steps, goal, buffers=buffers)
+    short = participation.separation <= SHORT and steps <= LONGEST and not once
+    if short and not endless and _early(goal, steps):
+        yield fit_scaled_banded(participation, steps, goal)
     if steps > SEARCHED:
         return
     yield optimize.best_decaying(participation, steps, goal)

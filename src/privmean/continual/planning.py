@@ -127,7 +127,7 @@ def plan(
     design = steps or _design_steps(design_steps, participation, wanted)
     found: list[Candidate] = []
     if strategy is None:
-        found = candidates(participation, design, wanted)
+        found = candidates(participation, design, wanted, endless=steps is None)
         best = choose(found, endless=steps is None, memory=memory)
         strategy = best.strategy
         why = (
