@@ -16,6 +16,10 @@ RELATION_WORDS = {
         "neighbours have the same persons; all records of one person are replaced by any others"
     ),
     "add-remove": "neighbours differ by one person, who is there with all records or not at all",
+    "zero-out": (
+        "neighbours have the same persons and times; all values of one person are replaced by the "
+        "centre of the clipping region"
+    ),
 }
 
 
