@@ -1,0 +1,268 @@
+"""The coarse estimate: where the mean is, up to a few standard deviations of a person's value.
+
+Each column gets a histogram of the persons' values on a public grid of buckets whose width follows
+the assumption; the fullest noisy bucket's middle is the coarse centre. Four forms share this plan:
+
+* "selection": pure, over a public range: exact noisy argmax over all buckets;
+* "stable": over the whole line: Laplace counts of occupied buckets above a threshold (costs delta);
+* "gaussian": over a public range, all columns in one Gaussian query (no delta of its own);
+* "gaussian stable": over the whole line, all columns in one Gaussian query and a threshold;
+
+and "public": no data at all, the middle of the public range (a ball around it holds the mean).
+
+Source: Agarwal et al. (2024), Algorithm 1 and Theorems 3.10 and 4.19; the planning rules (how much
+budget is needed) are derived in docs/proofs/heavy-tails-coarse.md.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Literal, Protocol
+
+import numpy as np
+import numpy.typing as npt
+from scipy.special import ndtri
+
+from privmean.mechanisms.noisy_argmax import GaussianArgmax, NoisyArgmax
+from privmean.mechanisms.stable_histogram import (
+    GaussianStableHistogram,
+    StableHistogram,
+    moved_counts,
+    top_bin,
+)
+from privmean.noise.base import Noise
+from privmean.privacy.budget import REPLACE_ONE, Relation
+from privmean.privacy.loss import Loss
+
+
+class Histograms(Protocol):
+    """The one question the coarse step asks of people."""
+
+    def uniform_counts(
+        self, column: int, half_width: float, origin: float = 0.0
+    ) -> dict[int, int]: ...
+
+
+Form = Literal["selection", "stable", "gaussian", "gaussian stable", "public"]
+Ranges = tuple[tuple[float, float], ...]
+
+MARGIN = 0.3  # the fullest bucket leads any bucket far from the mean by this share of persons
+KEPT = 0.4  # and holds at least this share
+LARGEST_CELLS = 2**22  # cells that a dense histogram may have, all columns together
+FINEST_SHARE = 2**40
+
+
+@dataclass(frozen=True)
+class Coarse:
+    """A planned coarse estimate.
+
+    width: of a bucket. offset: planned l2 distance of the centre from the mean (with probability
+    1 - beta). epsilon: of one column (pure forms); mu: of the query (Gaussian forms); delta: of all
+    thresholds together. ranges: the public range of every column, where the form needs one.
+
+    **Guarantees.** Any data: `losses` (docs/proofs/heavy-tails-coarse.md). A failed
+    stable histogram is an outcome, charged in full.
+    """
+
+    form: Form
+    dimension: int
+    width: float
+    offset: float
+    epsilon: Fraction = Fraction(0)
+    mu: float = 0.0
+    delta: float = 0.0
+    ranges: Ranges | None = None
+    relation: Relation = REPLACE_ONE
+
+    def cells(self, column: int) -> int:
+        """Buckets of one column's public range."""
+        assert self.ranges is not None
+        lower, upper = self.ranges[column]
+        return max(1, math.ceil((upper - lower) / self.width))
+
+    @property
+    def losses(self) -> tuple[Loss, ...]:
+        if self.form == "selection":
+            return tuple(
+                loss
+                for j in range(self.dimension)
+                if self.cells(j) > 1
+                for loss in self._selection(j).losses
+            )
+        if self.form == "stable":
+            return tuple(loss for j in range(self.dimension) for loss in self._stable(j).losses)
+        if self.form == "gaussian":
+            return self._gaussian.losses
+        if self.form == "gaussian stable":
+            return self._gaussian_stable.losses
+        return ()
+
+    @property
+    def pure(self) -> Fraction:
+        """Epsilon of the pure forms, all columns."""
+        return sum((loss.pure for loss in self.losses), Fraction(0))
+
+    def _selection(self, column: int) -> NoisyArgmax:
+        return NoisyArgmax.of(self.epsilon, self.relation, name=f"coarse centre of column {column}")
+
+    def _stable(self, column: int) -> StableHistogram:
+        return StableHistogram.of(
+            self.epsilon,
+            self.delta / self.dimension,
+            self.relation,
+            name=f"coarse centre of column {column}",
+        )
+
+    @property
+    def _gaussian_stable(self) -> GaussianStableHistogram:
+        return GaussianStableHistogram.of(
+            self.mu, self.delta, self.dimension, self.relation, name="coarse centre"
+        )
+
+    @property
+    def _gaussian(self) -> GaussianArgmax:
+        return GaussianArgmax.of(self.mu, self.dimension, self.relation, name="coarse centre")
+
+    def release(self, people: Histograms, noise: Noise) -> tuple[float, ...] | None:
+        """The coarse centre, or None if some column has no bucket above its threshold."""
+        if self.form == "public":
+            assert self.ranges is not None
+            return tuple(lower + (upper - lower) / 2 for lower, upper in self.ranges)
+        centers = [self._column(people, noise, j) for j in range(self.dimension)]
+        known = tuple(center for center in centers if center is not None)
+        return known if len(known) == self.dimension else None
+
+    def _column(self, people: Histograms, noise: Noise, column: int) -> float | None:
+        half = self.width / 2
+        origin = 0.0 if self.ranges is None else self.ranges[column][0] + half
+        if self.form == "stable":
+            kept = self._stable(column).release(people.uniform_counts(column, half), noise)
+            best = top_bin(kept)
+            return None if best is None else 2 * half * best
+        if self.form == "gaussian stable":
+            counts = people.uniform_counts(column, half)
+            best = top_bin(self._gaussian_stable.release(counts, noise))
+            return None if best is None else 2 * half * best
+        cells = self.cells(column)
+        dense = dense_counts(people.uniform_counts(column, half, origin), cells)
+        if cells == 1:
+            best = 0
+        elif self.form == "selection":
+            best = self._selection(column).release(dense, noise)
+        else:
+            best = self._gaussian.release(dense, noise)
+        assert self.ranges is not None
+        lower, upper = self.ranges[column]
+        return min(max(origin + 2 * half * best, lower), upper)
+
+
+def dense_counts(counts: Mapping[int, int], cells: int) -> npt.NDArray[np.int64]:
+    """Counts of the cells 0..cells-1; what lies outside is counted in the end cells."""
+    dense = np.zeros(cells, dtype=np.int64)
+    for index, count in counts.items():
+        dense[min(max(index, 0), cells - 1)] += count
+    return dense
+
+
+def _share(value: float) -> Fraction:
+    """A rational of 40 binary places, rounded up."""
+    return Fraction(math.ceil(value * FINEST_SHARE), FINEST_SHARE)
+
+
+@dataclass(frozen=True)
+class CoarseNeeds:
+    """Public facts from which the budget a coarse estimate needs is computed.
+
+    spread: bound on the standard deviation of a person's value. beta: chance of a wrong bucket.
+    wide: use buckets of 6 standard deviations, for which the proof's constants hold, not of 2.
+    """
+
+    dimension: int
+    persons: int
+    spread: float
+    ranges: Ranges | None
+    relation: Relation = REPLACE_ONE
+    beta: float = 0.01
+    wide: bool = False
+
+    @property
+    def moved(self) -> int:
+        """Counts of one column that a neighbour changes."""
+        return moved_counts(self.relation)
+
+    @property
+    def width(self) -> float:
+        return (6.0 if self.wide else 2.0) * self.spread
+
+    @property
+    def offset(self) -> float:
+        """The planned distance of the centre from the mean, over all columns."""
+        one = self.width if self.wide else 0.75 * self.width
+        return math.sqrt(self.dimension) * one
+
+    @property
+    def cells(self) -> int:
+        """Buckets of all columns together."""
+        assert self.ranges is not None
+        return sum(max(1, math.ceil((u - v) / self.width)) for v, u in self.ranges)
+
+    def _of(
+        self,
+        form: Form,
+        *,
+        offset: float | None = None,
+        epsilon: Fraction = Fraction(0),
+        mu: float = 0.0,
+        delta: float = 0.0,
+    ) -> Coarse:
+        ranges = None if "stable" in form else self.ranges
+        planned = self.offset if offset is None else offset
+        return Coarse(
+            form, self.dimension, self.width, planned, epsilon, mu, delta, ranges, self.relation
+        )
+
+    def public(self) -> Coarse | None:
+        """The middle of the public range."""
+        if self.ranges is None:
+            return None
+        offset = math.sqrt(math.fsum(((u - v) / 2) ** 2 for v, u in self.ranges))
+        return self._of("public", offset=offset)
+
+    def selection(self) -> Coarse | None:
+        """Exact noisy argmax a column, with just the epsilon it needs."""
+        if self.ranges is None or self.cells > LARGEST_CELLS:
+            return None
+        persons = MARGIN * self.persons
+        if self.wide:
+            slack = 2 * math.sqrt(math.log(4 * self.dimension / self.beta) / (2 * self.persons))
+            persons = self.persons * max(1 / 3 - slack, 1e-9)
+        need = self.moved * math.log((2 if self.wide else 1) * self.cells / self.beta) / persons
+        return self._of("selection", epsilon=_share(need))
+
+    def stable(self, delta: float) -> Coarse | None:
+        """Laplace counts of occupied buckets above a threshold, a column at a time."""
+        if delta <= 0 or KEPT * self.persons <= 1:
+            return None
+        d = self.dimension
+        shown = (math.log(d / delta) + math.log(d / self.beta)) / (KEPT * self.persons - 1)
+        right = math.log(self.persons * d / self.beta) / (MARGIN * self.persons)
+        return self._of("stable", epsilon=_share(self.moved * max(shown, right)), delta=delta)
+
+    def gaussian(self) -> Coarse | None:
+        """Gaussian counts of all buckets of all columns."""
+        if self.ranges is None or self.cells > LARGEST_CELLS:
+            return None
+        deviation = MARGIN / 2 * self.persons / math.sqrt(2 * math.log(self.cells / self.beta))
+        return self._of("gaussian", mu=math.sqrt(self.moved * self.dimension) / deviation)
+
+    def gaussian_stable(self, delta: float) -> Coarse | None:
+        """Gaussian counts of occupied buckets above a threshold, all columns in one query."""
+        if delta <= 0 or KEPT * self.persons <= 1:
+            return None
+        d = self.dimension
+        hidden = -float(ndtri(delta / d)) + math.sqrt(2 * math.log(d / self.beta))
+        deviation = (KEPT * self.persons - 1) / hidden
+        return self._of("gaussian stable", mu=math.sqrt(self.moved * d) / deviation, delta=delta)
