@@ -2,6 +2,7 @@
 
 from privmean.central.heavy_tailed.estimator import HeavyTailed, persons_for_error
 from privmean.central.heavy_tailed.moment import BoundedMoment
+from privmean.central.heavy_tailed.pure_cover import PureCover
 from privmean.central.heavy_tailed.records import RecordWeights
 
-__all__ = ["BoundedMoment", "HeavyTailed", "RecordWeights", "persons_for_error"]
+__all__ = ["BoundedMoment", "HeavyTailed", "PureCover", "RecordWeights", "persons_for_error"]

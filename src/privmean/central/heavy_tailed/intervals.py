@@ -197,6 +197,51 @@ class Coordinates:
 
 
 @dataclass(frozen=True)
+class CoverBox:
+    """Intervals for a point chosen from a cover (no closed form of its noise: conservative).
+
+    resolution: 2 radius/(n epsilon); reach: 4 alpha, within which the accuracy theorem places the
+    mean. The noise interval says how far a choice can be from the best point of this sample.
+    """
+
+    estimate: tuple[float, ...]
+    resolution: float
+    spacing: float
+    deviation: float
+    reach: float
+    assumption: str
+    ranges: tuple[tuple[float, float], ...] | None
+
+    def interval(self, level: float, target: str | None) -> Interval:
+        validate.choice("target", target or MEAN, [MEAN])
+        d = len(self.estimate)
+        bounds = self.ranges or ((-math.inf, math.inf),) * d
+        ends = [
+            limit(x - self.reach, x + self.reach, bounds[j]) for j, x in enumerate(self.estimate)
+        ]
+        return Interval(
+            tuple(low for low, _ in ends),
+            tuple(high for _, high in ends),
+            level,
+            assumption=f"{self.assumption}; within 4 alpha of the mean by the plan",
+            parts={"reach of the test": (self.reach,) * d},
+        )
+
+    def noise_interval(self, level: float) -> Interval:
+        d = len(self.estimate)
+        half = self.resolution * (d + math.log(1 / (1 - level))) + self.spacing
+        return Interval(
+            tuple(x - half for x in self.estimate),
+            tuple(x + half for x in self.estimate),
+            level,
+            kind="noise_interval",
+            target="best point of the cover for these persons",
+            assumption="rule of thumb: scores fall by n/radius a unit of distance",
+            parts={"noise": (half,) * d},
+        )
+
+
+@dataclass(frozen=True)
 class NoInterval:
     """The intervals of a failed release: the public range, or the whole line."""
 

@@ -210,7 +210,9 @@ def _problem(settings: Settings, common: Common, law: Law, purse: _Purse) -> Pro
         known = purse.weight.scale * (1.0 if law == "gaussian" else math.sqrt(2))
     if settings.weights is not None:
         change *= settings.weights.noise_factor(common.moment)
-    return Problem(law, common.tails, common.dimension, common.mode, purse.total, change, known)
+    return Problem(
+        law, common.tails, common.dimension, common.mode, purse.total, change, known, common.beta
+    )
 
 
 def _purse(settings: Settings, common: Common, law: Law, coarse: Coarse) -> _Purse | None:
@@ -286,7 +288,7 @@ def disjoint_plans(settings: Settings, common: Common) -> Iterator[ThreadedPlan]
     for law in settings.laws(common.budget, common.dimension):
         exact = common.budget.pure_epsilon()
         total = _full(law, common) if law == "gaussian" else float(exact)
-        problem = Problem(law, common.tails, common.dimension, common.mode, total)
+        problem = Problem(law, common.tails, common.dimension, common.mode, total, beta=common.beta)
         for weights in BLOCKS:
             if settings.rounds is not None and len(weights) != settings.rounds + 1:
                 continue

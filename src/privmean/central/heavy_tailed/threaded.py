@@ -15,6 +15,9 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
+
+from scipy import stats
 
 from privmean.central.heavy_tailed import radius as radii
 from privmean.central.heavy_tailed.bias import Mode
@@ -23,7 +26,6 @@ from privmean.central.heavy_tailed.radius import Choice, Law
 
 RATIOS = (1, 2, 3, 4, 6, 10)  # budget of a round over that of the round before
 MOST_ROUNDS = 4
-INFLATION = 1.3  # from a root mean square error to one that is rarely exceeded
 
 
 @dataclass(frozen=True)
@@ -54,12 +56,8 @@ class Schedule:
 
     @property
     def centers(self) -> tuple[float, ...]:
-        """Planned distance from the mean of the centre of every round, and of the answer."""
-        last = self.rounds[-1]
-        return (
-            *(item.offset for item in self.rounds),
-            min(last.offset, INFLATION * last.choice.error),
-        )
+        """Planned distance of every round's centre from the mean (with high probability)."""
+        return tuple(item.offset for item in self.rounds)
 
 
 def shares(rounds: int, ratio: int) -> tuple[Fraction, ...]:
@@ -73,6 +71,23 @@ def strength(law: Law, total: float, share: Fraction) -> float:
     return total * math.sqrt(share) if law == "gaussian" else total * float(share)
 
 
+@lru_cache(maxsize=256)
+def noise_quantile(law: Law, dimension: int, tail: float) -> float:
+    """Length that vector noise exceeds with probability `tail`, over its root mean square length.
+
+    Independent Laplace noise is taken like K-norm noise: equal for one column, less above.
+    """
+    if law == "gaussian":
+        return math.sqrt(float(stats.chi2.isf(tail, dimension)) / dimension)
+    return float(stats.gamma.isf(tail, dimension)) / math.sqrt(dimension * (dimension + 1))
+
+
+@lru_cache(maxsize=256)
+def sampling_quantile(dimension: float, tail: float) -> float:
+    """The same for a normal sampling error of effective dimension `dimension`."""
+    return math.sqrt(float(stats.chi2.isf(tail, dimension)) / dimension)
+
+
 @dataclass(frozen=True)
 class Problem:
     """What planning needs to know, all of it public.
@@ -80,7 +95,8 @@ class Problem:
     total: mu (Gaussian) or epsilon (pure laws) for all rounds together, or for each round when the
     rounds use disjoint parts of the persons. change: how far one person moves a clipped sum, in
     radii of the ball (2 under replace-one). known_weights: standard deviation of the sum of weights
-    known before the first round, in persons; None if every round's own is all there is.
+    known before the first round, in persons; None if every round's own is all there is. beta:
+    probability that some round's centre is farther from the mean than planned.
     """
 
     law: Law
@@ -90,6 +106,7 @@ class Problem:
     total: float
     change: float = 2.0
     known_weights: float | None = None
+    beta: float = 0.01
 
     def choose(self, power: float, persons: int, offset: float) -> Choice:
         return radii.ball(
@@ -101,6 +118,14 @@ class Problem:
             mode=self.mode,
             divisor=self._weights(power) / persons,
         )
+
+    def reached(self, choice: Choice) -> float:
+        """Distance from the mean that a round's answer exceeds with probability beta/8 only."""
+        tail = self.beta / 16
+        effective = max(tail_.dimension for tail_ in self.tails)
+        noise = choice.noise * noise_quantile(self.law, self.dimension, tail)
+        sampling = choice.sampling * sampling_quantile(effective, tail)
+        return choice.bias + math.hypot(noise, sampling)
 
     def _weights(self, power: float) -> float:
         """Standard deviation of the sum of weights that a round divides by, in persons."""
@@ -118,7 +143,7 @@ class Problem:
                 return None
             choice = self.choose(power, persons, offset)
             rounds.append(Round(share, persons, offset, choice))
-            reached = INFLATION * choice.error
+            reached = self.reached(choice)
             if index < len(parts) - 1 and reached >= offset:
                 return None
             offset = min(offset, reached)
