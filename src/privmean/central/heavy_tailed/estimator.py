@@ -17,8 +17,9 @@ from privmean.central.heavy_tailed import planning
 from privmean.central.heavy_tailed.bias import Mode
 from privmean.central.heavy_tailed.moment import BoundedMoment
 from privmean.central.heavy_tailed.outcome import Common
-from privmean.central.heavy_tailed.planning import Plan, Settings
+from privmean.central.heavy_tailed.planning import Plan
 from privmean.central.heavy_tailed.records import RecordWeights
+from privmean.central.heavy_tailed.settings import Settings
 from privmean.errors import ArgumentError, Infeasible
 from privmean.privacy.budget import RELATIONS, REPLACE_ONE, Budget, Relation
 

@@ -15,21 +15,19 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
-from scipy.special import ndtri
 
 from privmean.central.heavy_tailed import bias
 from privmean.central.heavy_tailed.coarse import Coarse, Histograms
 from privmean.central.heavy_tailed.intervals import Coordinates
 from privmean.central.heavy_tailed.joint import UNIT, JointSums, WeightSum
 from privmean.central.heavy_tailed.outcome import Common, assumption_of
-from privmean.central.heavy_tailed.private_radius import RadiusSearch, clipped_report
+from privmean.central.heavy_tailed.private_radius import ClippedCount, RadiusSearch
 from privmean.central.heavy_tailed.records import RecordWeights, records_of, spread_at, totals
 from privmean.central.heavy_tailed.threaded import Schedule
-from privmean.mechanisms.gaussian import GaussianSums
 from privmean.noise.base import Integers, Noise
 from privmean.noise.exact import ExactNoise
 from privmean.people.reductions import Floats, People
-from privmean.privacy.loss import Laplace, Loss, Parallel
+from privmean.privacy.loss import Loss, Parallel
 from privmean.release import Release
 
 LAW_WORDS = {"gaussian": "Gaussian", "laplace": "Laplace", "k-norm": "l2 K-norm"}
@@ -43,7 +41,7 @@ class ThreadedPlan:
     strengths: mu (Gaussian law) or epsilon of each round. parts: the persons that the coarse step
     and each round read; empty when all persons take part everywhere. weights: by number of records,
     or None for one vote a person. first_weight: bought where the rounds' own sums of weights are
-    not free. count_strength: mu or epsilon of a count of clipped persons, 0 for none.
+    not free.
     """
 
     common: Common
@@ -54,7 +52,7 @@ class ThreadedPlan:
     weights: RecordWeights | None = None
     first_weight: WeightSum | None = None
     search: RadiusSearch | None = None
-    count_strength: float | Fraction = 0
+    count: ClippedCount | None = None
     why: str = ""
 
     @property
@@ -96,20 +94,8 @@ class ThreadedPlan:
         first = () if self.first_weight is None else self.first_weight.losses
         search = () if self.search is None else self.search.losses
         flat = tuple(loss for item in rounds for loss in item)
-        return (*self.coarse.losses, *first, *search, *flat, *self._count_losses)
-
-    @property
-    def _count_losses(self) -> tuple[Loss, ...]:
-        if not self.count_strength:
-            return ()
-        if self.schedule.law == "gaussian":
-            return self._gaussian_count.losses
-        return (Laplace("clipped persons", Fraction(1), 1 / Fraction(self.count_strength)),)
-
-    @property
-    def _gaussian_count(self) -> GaussianSums:
-        mu = float(self.count_strength)
-        return GaussianSums("clipped persons", (1 / mu * (1 + 1e-15),), mu)
+        count = () if self.count is None else self.count.losses
+        return (*self.coarse.losses, *first, *search, *flat, *count)
 
     @property
     def shares(self) -> dict[str, float]:
@@ -128,7 +114,7 @@ class ThreadedPlan:
         }
         for i in range(len(self.strengths)):
             parts[f"round {i + 1}"] = self.step(i).losses
-        parts["clipped persons"] = self._count_losses
+        parts["clipped persons"] = () if self.count is None else self.count.losses
         total = cost(self.losses)
         return {name: cost(losses) / total for name, losses in parts.items() if losses}
 
@@ -185,10 +171,15 @@ class ThreadedPlan:
             precision += step.scales[1] ** -2
             weight = max(pooled / precision, 1.0)
             center = tuple((np.array(around) + moved / weight).tolist())
-        if self.count_strength:
+        if self.count is not None:
+            # a person with a null in some columns only counts as clipped
             inside = people.count_in_ball(around, step.radii[-1])
-            diagnostics |= self._clipped(present - inside, weight, source)
-            bill.append(self._count_losses)
+            counted = self.count.release(present - inside, source)
+            bill.append(self.count.losses)
+            offset = self.schedule.rounds[-1].offset
+            diagnostics |= self.count.report(
+                counted, round(weight), self.common.tails, offset, self.common.beta
+            )
         return Release(
             estimate=np.array(center),
             columns=people.columns,
@@ -239,20 +230,6 @@ class ThreadedPlan:
         if self.parts:
             return (_parallel(*bill),)
         return tuple(loss for item in bill for loss in item)
-
-    def _clipped(self, exact: int, weight: float, noise: Noise) -> dict[str, float]:
-        """The paid count of clipped persons; a null in some column counts as clipped."""
-        beta = self.common.beta
-        if self.schedule.law == "gaussian":
-            mechanism = self._gaussian_count
-            counted = mechanism.release((exact,), noise)[0] / 2.0 ** mechanism.bits[0]
-            width = -float(ndtri(beta)) * mechanism.sds[0]
-        else:
-            scale = 1 / Fraction(self.count_strength)
-            counted = float(exact + int(noise.laplace(1, scale)[0]))
-            width = -math.log(beta) * float(scale)
-        offset = self.schedule.rounds[-1].offset
-        return clipped_report(counted, width, round(weight), self.common.tails, offset, beta)
 
     def _intervals(
         self,

@@ -7,7 +7,6 @@ persons and their epsilons add, the coarse step gets what it needs and no more
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
@@ -17,14 +16,14 @@ import numpy as np
 from privmean.central.heavy_tailed.coarse import Coarse
 from privmean.central.heavy_tailed.intervals import OneColumn
 from privmean.central.heavy_tailed.outcome import Common, assumption_of
-from privmean.central.heavy_tailed.private_radius import RadiusSearch, clipped_report
+from privmean.central.heavy_tailed.private_radius import ClippedCount, RadiusSearch
 from privmean.central.heavy_tailed.radius import Choice
 from privmean.mechanisms.clipped_sum import ClippedSums
 from privmean.noise.base import Noise
 from privmean.noise.exact import ExactNoise
 from privmean.people.reductions import Box, People
 from privmean.privacy.budget import Relation
-from privmean.privacy.loss import Laplace, Loss
+from privmean.privacy.loss import Loss
 from privmean.release import Release
 
 
@@ -37,7 +36,7 @@ class OneDimensionPlan:
     choice: Choice
     epsilon: Fraction
     search: RadiusSearch | None = None
-    count_epsilon: Fraction | None = None
+    count: ClippedCount | None = None
     why: str = ""
 
     @property
@@ -57,13 +56,8 @@ class OneDimensionPlan:
     def losses(self) -> tuple[Loss, ...]:
         """The worst-case bill."""
         search = () if self.search is None else self.search.losses
-        return (*self.coarse.losses, *search, *self.sums.losses, *self._count_losses)
-
-    @property
-    def _count_losses(self) -> tuple[Loss, ...]:
-        if self.count_epsilon is None:
-            return ()
-        return (Laplace("clipped persons", Fraction(1), 1 / self.count_epsilon),)
+        count = () if self.count is None else self.count.losses
+        return (*self.coarse.losses, *search, *self.sums.losses, *count)
 
     def describe(self) -> dict[str, Any]:
         return {
@@ -87,7 +81,7 @@ class OneDimensionPlan:
             "coarse centre": self.coarse.pure,
             "private radius": Fraction(0) if self.search is None else self.search.epsilon,
             "clipped sum": self.epsilon,
-            "clipped persons": self.count_epsilon or Fraction(0),
+            "clipped persons": Fraction(0 if self.count is None else self.count.strength),
         }
         return {name: float(part / total) for name, part in parts.items() if part}
 
@@ -111,16 +105,11 @@ class OneDimensionPlan:
         sums = self.sums.release([box], [exact], source)[0]
         bill += self.sums.losses
         weight = max(sums.weight, 1.0)
-        if self.count_epsilon is not None:
-            drawn = int(source.laplace(1, 1 / self.count_epsilon)[0])
-            bill += self._count_losses
-            diagnostics |= clipped_report(
-                exact.above + exact.below + drawn,
-                math.log(1 / self.common.beta) / float(self.count_epsilon),
-                round(weight),
-                self.common.tails,
-                self.coarse.offset,
-                self.common.beta,
+        if self.count is not None:
+            counted = self.count.release(exact.above + exact.below, source)
+            bill += self.count.losses
+            diagnostics |= self.count.report(
+                counted, round(weight), self.common.tails, self.coarse.offset, self.common.beta
             )
         share = min(max(sums.value / weight, -1.0), 1.0)
         return Release(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -37,6 +38,11 @@ class Common:
     def spread(self) -> float:
         """Bound on the standard deviation of a person's value, in any direction."""
         return min(tail.spread for tail in self.tails)
+
+    @property
+    def bulk(self) -> float:
+        """Bound on the root mean square l2 distance of one person's value from the mean."""
+        return min(math.sqrt(tail.dimension) * tail.spread for tail in self.tails)
 
     def describe(self) -> dict[str, Any]:
         number = "persons" if self.relation == REPLACE_ONE else "persons, a public guess"

@@ -16,12 +16,15 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from scipy import stats
+from scipy.special import ndtri
 
 from privmean.central.heavy_tailed import bias
 from privmean.central.heavy_tailed.moment import Tail
+from privmean.central.heavy_tailed.radius import Law
+from privmean.mechanisms.gaussian import GaussianSums
 from privmean.noise.base import Noise
 from privmean.people.reductions import People
-from privmean.privacy.loss import Loss, Selection
+from privmean.privacy.loss import Laplace, Loss, Selection
 
 MISS = 0.05  # chance that noise stops the search too early at some candidate
 
@@ -83,25 +86,55 @@ def _search(
     return RadiusSearch(candidates, outside, epsilon)
 
 
-def clipped_report(
-    noisy: float, spread: float, persons: int, tails: Sequence[Tail], offset: float, beta: float
-) -> dict[str, float]:
-    """What a noisy clipped count says: an upper bound on the clipped share and on the bias.
+@dataclass(frozen=True)
+class ClippedCount:
+    """A noisy count of the persons that the last round clipped. strength: mu or epsilon.
 
-    spread: half length of the count's noise at confidence 1 - beta. The certificate holds with
-    confidence 1 - 2 beta if the centre is within `offset` of the mean: bias <= r q^(1-1/k) + a q
-    with r the k-th moment root of a value and q the upper bound on P(clipped).
+    **Guarantees.** mu-GDP or epsilon-DP; paid for on top of the clipped sum, because a change of
+    one person can move both.
     """
-    most = min(float(persons), max(0.0, noisy + spread))
-    share = 1.0
-    if most < persons:
-        share = float(stats.beta.ppf(1 - beta, most + 1, max(persons - most, 1e-9)))
-    bound = min(
-        bias.moment_root(tail, tail.order) * share ** (1 - 1 / tail.order) + offset * share
-        for tail in tails
-    )
-    return {
-        "clipped persons (noisy count)": float(noisy),
-        "clipped share, at most": share,
-        "clipping bias, at most": bound,
-    }
+
+    law: Law
+    strength: float | Fraction
+
+    @property
+    def _gaussian(self) -> GaussianSums:
+        mu = float(self.strength)
+        return GaussianSums("clipped persons", (1 / mu * (1 + 1e-15),), mu)
+
+    @property
+    def losses(self) -> tuple[Loss, ...]:
+        if self.law == "gaussian":
+            return self._gaussian.losses
+        return (Laplace("clipped persons", Fraction(1), 1 / Fraction(self.strength)),)
+
+    def release(self, clipped: int, noise: Noise) -> float:
+        if self.law == "gaussian":
+            mechanism = self._gaussian
+            return mechanism.release((clipped,), noise)[0] / 2.0 ** mechanism.bits[0]
+        return float(clipped + int(noise.laplace(1, 1 / Fraction(self.strength))[0]))
+
+    def report(
+        self, counted: float, persons: int, tails: Sequence[Tail], offset: float, beta: float
+    ) -> dict[str, float]:
+        """What the noisy count says: upper bounds on the clipped share and on the clipping bias.
+
+        With confidence 1 - 2 beta, and the centre within `offset` of the mean, the bias is at most
+        r q^(1 - 1/k) + offset q, with r the k-th moment root of a value and q the upper bound on
+        the probability of being clipped.
+        """
+        scale = 1 / float(self.strength)
+        width = -scale * (float(ndtri(beta)) if self.law == "gaussian" else math.log(beta))
+        most = min(float(persons), max(0.0, counted + width))
+        share = 1.0
+        if most < persons:
+            share = float(stats.beta.ppf(1 - beta, most + 1, persons - most))
+        bound = min(
+            bias.moment_root(tail, tail.order) * share ** (1 - 1 / tail.order) + offset * share
+            for tail in tails
+        )
+        return {
+            "clipped persons (noisy count)": counted,
+            "clipped share, at most": share,
+            "clipping bias, at most": bound,
+        }
