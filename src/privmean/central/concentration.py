@@ -11,9 +11,10 @@ the between-person variance included and per-column radii (docs/proofs/winsorize
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
+
+import numpy as np
 
 from privmean import validate
 from privmean.errors import ArgumentError
@@ -24,19 +25,22 @@ SMALL_LOG = math.log(8)  # 2 exp(-t^2/(2 s^2)) = 1/4 at t = s sqrt(2 ln 8)
 
 @dataclass(frozen=True)
 class Radii:
-    """One number a column: tau (holds everybody), half (holds one person with probability 3/4) and
-    sd (a bound on the standard deviation of one person's value)."""
+    """One number a column: tau (clipping radius), half (holds one person with probability 3/4), sd
+    (a bound on the standard deviation of one person's value) and beyond (a bound on what clipping
+    at tau can move the mean; 0 where it is not bounded or nothing is clipped)."""
 
     tau: tuple[float, ...]
     half: tuple[float, ...]
     sd: tuple[float, ...]
+    beyond: tuple[float, ...] = ()
 
-    def times(self, factors: Sequence[float]) -> Radii:
-        """Each column's radii times its factor."""
+    def times(self, factor: float) -> Radii:
+        """Everything in another unit."""
         return Radii(
-            tuple(a * b for a, b in zip(self.tau, factors, strict=True)),
-            tuple(a * b for a, b in zip(self.half, factors, strict=True)),
-            tuple(a * b for a, b in zip(self.sd, factors, strict=True)),
+            tuple(factor * x for x in self.tau),
+            tuple(factor * x for x in self.half),
+            tuple(factor * x for x in self.sd),
+            tuple(factor * x for x in self.beyond),
         )
 
 
@@ -57,6 +61,23 @@ class Concentration(Protocol):
         that anything is clipped in a column, or in any column if `jointly`.
         """
         ...
+
+
+def clipped_at(concentration: Concentration, dimension: int, tail: float) -> Radii:
+    """Radii that one person leaves with probability at most `tail`, and the bias of clipping there.
+
+    With p(t) the bound on P(|y - centre| > t), clipping moves the mean by at most the integral of p
+    beyond tau, which in terms of the tail probability s = p(t) is the integral of
+    tau(s) - tau(tail) over s from 0 to tail.
+    """
+    radii = concentration.radius(1, dimension, tail)
+    beyond = [0.0] * dimension
+    nodes, weights = np.polynomial.laguerre.laggauss(20)
+    for node, weight in zip(nodes, weights, strict=True):
+        farther = concentration.radius(1, dimension, tail * math.exp(-node)).tau
+        for j in range(dimension):
+            beyond[j] += tail * float(weight) * (farther[j] - radii.tau[j])
+    return replace(radii, beyond=tuple(beyond))
 
 
 def per_column(name: str, value: object) -> PerColumn:
@@ -297,7 +318,7 @@ class Bounded:
         self, n: int, dimension: int = 1, gamma: float = 0.05, *, jointly: bool = False
     ) -> Radii:
         half = tuple((high - low) / 2 for low, high in self.limits(dimension))
-        return Radii(half, half, half)
+        return Radii(half, half, half, (0.0,) * dimension)
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from privmean.central.clipped_mean import ClippedMean, ClippedMeans
 from privmean.central.concentration import Bounded, UnknownScale
 from privmean.central.winsorized_stages import Facts, Stages
 from privmean.errors import ArgumentError
-from privmean.mechanisms.clipped_sum import ClippedSums
+from privmean.mechanisms.clipped_sum import ClippedSums, ColumnSums
 from privmean.mechanisms.noisy_argmax import MOST_BINS, Bins, GaussianArgmax, NoisyArgmax
 from privmean.mechanisms.stable_histogram import top_bin
 from privmean.noise.base import Noise
@@ -85,10 +85,12 @@ class WinsorizedPlan:
         unit = 1.3 * guess if isinstance(self.settings.concentration, UnknownScale) else 1.0
         noise = unit * math.sqrt(sum(s * s for s in self.noise) / len(self.noise))
         sampling = guess * math.sqrt(self.facts.design_effect / self.facts.persons)
+        bias = unit * math.sqrt(sum(b * b for b in self.facts.radii.beyond) / len(self.noise))
         return {
-            "rmse": math.hypot(noise, sampling),
+            "rmse": math.hypot(noise, sampling, bias),
             "noise": noise,
             "sampling": sampling,
+            "bias_at_most": bias,
             "failure_probability": self.stages.failure,
         }
 
@@ -105,7 +107,7 @@ class WinsorizedPlan:
             "clip_radius": [a + b for a, b in zip(facts.radii.tau, stages.slack, strict=True)],
             "predicted_noise_sd": list(stages.noise),
             "predicted_failure": stages.failure,
-            "gamma": self.settings.gamma,
+            "clipping_bias_at_most": list(facts.radii.beyond),
             "mechanisms": [loss.to_dict() for loss in stages.losses],
         }
         if stages.location is not None:
@@ -123,10 +125,11 @@ class WinsorizedPlan:
         """Execute the plan on `people`. noise None means exact noise from the system's entropy."""
         source: Noise = ExactNoise() if noise is None else noise
         self._check(people)
+        first, second = self._parts(people)
         bill: list[Loss] = []
-        units = self._units(people, source, bill)
-        centers, found = self._locate(people, units, source, bill)
-        last = self._clip(people, centers, units, source, bill)
+        units = self._units(first, source, bill)
+        centers, found = self._locate(first, units, source, bill)
+        last = self._clip(second, centers, units, source, bill)
         ok = all(item is not None for item in last)
         status = OK if ok and all(found) else (FALLBACK if ok else FAILED)
         relation = self.facts.relation
@@ -137,10 +140,11 @@ class WinsorizedPlan:
             self._target(),
             self.settings.concentration.words,
             self._limits(),
+            tuple(b * u for b, u in zip(self.facts.radii.beyond, units, strict=False)),
         )
         diagnostics: dict[str, Any] = {
             "center": [math.nan if c is None else c for c in centers],
-            "persons_with_value": [math.nan if m is None else m.present for m in last],
+            "weight": [math.nan if m is None else m.present for m in last],
         }
         if self.stages.scale is not None:
             diagnostics["scale"] = units
@@ -149,7 +153,7 @@ class WinsorizedPlan:
             columns=tuple(people.columns),
             estimator=self.estimator,
             guarantee=Guarantee.of(
-                self.budget, relation, tuple(bill), public=self._public()
+                self.budget, relation, self._charged(bill), public=self._public()
             ).require(),
             intervals=means,
             plan=self,
@@ -180,6 +184,14 @@ class WinsorizedPlan:
                 f"persons, but the plan is for {self.facts.persons}",
                 "plan with persons=people.size()",
             )
+
+    def _parts(self, people: People) -> tuple[People, People]:
+        """The persons who give the location, and those who give the mean."""
+        return people, people
+
+    def _charged(self, bill: list[Loss]) -> tuple[Loss, ...]:
+        """The bill of the stages that ran."""
+        return tuple(bill)
 
     def _units(self, people: People, noise: Noise, bill: list[Loss]) -> list[float]:
         """What radii are multiplied by, a column: the private scale, or 1."""
@@ -283,11 +295,14 @@ class WinsorizedPlan:
             noise,
             cap=people.cap,
         )
-        public = self.facts.persons if self.facts.relation == REPLACE_ONE else None
         return [
-            None if box is None else ClippedMean(box, sums, public, people.cap is not None)
+            None if box is None else self._mean_of(people, box, sums)
             for box, sums in zip(boxes, noisy, strict=True)
         ]
+
+    def _mean_of(self, people: People, box: Box, sums: ColumnSums) -> ClippedMean:
+        public = self.facts.persons if self.facts.relation == REPLACE_ONE else None
+        return ClippedMean(box, sums, public, by_records=people.cap is not None)
 
     # --- words ------------------------------------------------------------------------------------
     def _limits(self) -> tuple[tuple[float, float], ...] | None:

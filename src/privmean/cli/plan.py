@@ -78,4 +78,4 @@ def plan(
     if error is not None:
         needed = result["persons_needed"]
         typer.echo(f"  persons needed for an error of {error:g}: {needed}")
-    return 0
+    return

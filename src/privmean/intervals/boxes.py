@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-from scipy.stats import chi2
+from scipy.special import gammaincinv
 
 from privmean.intervals.mean_interval import (
     NoisySums,
@@ -124,6 +124,6 @@ def ellipsoid(
     return Ellipsoid(
         np.asarray(center, float) + radius * mean,
         radius**2 * shape,
-        float(chi2.ppf(level, d)),
+        2 * float(gammaincinv(d / 2, level)),
         level,
     )

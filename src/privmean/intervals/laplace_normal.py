@@ -8,13 +8,12 @@ exponent is ever positive (docs/proofs/intervals.md, section 3). Nothing reads d
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
-from scipy.optimize import brentq
-from scipy.special import erfcx, log_ndtr, ndtr, ndtri
+from scipy.special import erfcx, ndtr, ndtri
 
 Floats = npt.NDArray[np.float64]
 
@@ -40,7 +39,7 @@ def _tail(t: npt.ArrayLike, scale: npt.ArrayLike, sd: npt.ArrayLike) -> Floats:
     y, r = size / s, s / b
     density = np.exp(-0.5 * y * y) / _ROOT_TWO_PI
     near = density * _mills(np.maximum(r - y, 0.0))
-    far = np.exp(np.minimum(0.5 * r * r - size / b, 0.0) + log_ndtr(np.maximum(y - r, 0.0)))
+    far = np.exp(np.minimum(0.5 * r * r - size / b, 0.0)) * ndtr(y - r)
     upper = ndtr(-y) + 0.5 * (np.where(r >= y, near, far) - density * _mills(y + r))
     result: Floats = np.where(t >= 0, upper, 1.0 - upper)
     return result
@@ -107,34 +106,57 @@ def half_length(tau: float, alpha: float) -> float:
 # of the released one in units of v's noise, and v's error is Lap(1) + N(0, tau^2). The worst case
 # for a bias within +-w is a bias of w itself, so a miss has probability
 #   mean over L of sf(h + max(w + rho L, 0) - w) + sf(h + max(w + rho L, 0) + w).
-_UNIFORM = (np.arange(200) + 0.5) / 200
-_LAPLACE: Floats = np.concatenate(
-    [np.log(2 * _UNIFORM[_UNIFORM < 0.5]), -np.log(2 * (1 - _UNIFORM[_UNIFORM > 0.5]))]
-)
-_ALLOWANCES: Floats = np.concatenate([[0.0], np.geomspace(0.1, 60.0, 30)])
+# L is averaged over cells of its law, finer towards the tails; the allowances form a grid.
+_CELLS = np.concatenate([[0.0], np.geomspace(1e-5, 0.5, 40)])
+_LOWER: Floats = np.log(_CELLS[:-1] + _CELLS[1:])
+_LAPLACE: Floats = np.concatenate([_LOWER, -_LOWER])
+_WEIGHTS: Floats = np.tile(np.diff(_CELLS), 2)
+_ALLOWANCES: Floats = np.concatenate([[0.0], np.geomspace(0.1, 60.0, 20)])
 
 
-def allowance_miss(half: float, tau: float, rho: float) -> float:
+def allowance_miss(
+    half: float, tau: float, rho: float, scales: tuple[float, ...] = (1.0,)
+) -> float:
     """The largest miss probability over all allowances w for the half length `half`."""
     w = (_ALLOWANCES * max(rho, 1.0))[:, None]
     reach = half + np.maximum(w + rho * _LAPLACE[None, :], 0.0)
-    miss = _tail(reach - w, 1.0, tau) + _tail(reach + w, 1.0, tau)
-    return float(miss.mean(axis=1).max())
+    miss = survival(reach - w, scales, tau) + survival(reach + w, scales, tau)
+    return float((miss @ _WEIGHTS).max())
 
 
 @lru_cache(maxsize=4096)
-def allowance_half_length(tau: float, rho: float, alpha: float) -> float:
+def allowance_half_length(
+    tau: float, rho: float, alpha: float, scales: tuple[float, ...] = (1.0,)
+) -> float:
     """h(tau; rho, alpha): the half length to add to a floored noisy allowance.
 
-    tau: deviation of the normal part and rho: Laplace scale of the released allowance, both in
-    Laplace scales of the value. rho = 0 (no allowance released) is `half_length`.
+    tau: deviation of the normal part, rho: Laplace scale of the released allowance, scales: those
+    of the value, all in one unit. rho = 0 (no allowance released) gives the plain quantile.
     """
     if rho <= 0:
-        return half_length(tau, alpha)
-    high = half_length(tau, alpha / 2) + rho * math.log(1 / alpha)
-    while allowance_miss(high, tau, rho) > alpha:
+        return quantile(alpha / 2, scales, tau)
+    high = quantile(alpha / 4, scales, tau) + rho * math.log(1 / alpha)
+    while allowance_miss(high, tau, rho, scales) > alpha:
         high *= 1.2
-    return float(brentq(lambda h: allowance_miss(h, tau, rho) - alpha, 0.0, high, rtol=1e-6))
+    return _root(lambda h: allowance_miss(h, tau, rho, scales) - alpha, 0.0, high)
+
+
+def _root(f: Callable[[float], float], low: float, high: float) -> float:
+    """Where a decreasing f changes sign, from above to a relative 1e-6 (the Illinois rule).
+
+    Written here because importing a library of optimizers would double the start of a command.
+    """
+    at_low, at_high = f(low), f(high)
+    while high - low > 1e-6 * high:
+        middle = (low * at_high - high * at_low) / (at_high - at_low)
+        if not low + 1e-7 * high < middle < high - 1e-7 * high:
+            middle = (low + high) / 2
+        value = f(middle)
+        if value > 0:
+            low, at_low, at_high = middle, value, at_high / 2
+        else:
+            high, at_high, at_low = middle, value, at_low / 2
+    return high
 
 
 def margin(level: float) -> float:

@@ -120,7 +120,7 @@ class Budget:
         if first <= 0:
             return 0.0
         worst = Gaussian("worst case", first * LATTICE, LATTICE, answers)
-        delta = (self.delta * (1 - 1e-13) - worst.tail_delta) / worst.delta_factor
+        delta = (self.delta * (1 - 1e-11) - worst.tail_delta) / worst.delta_factor
         return gaussian_mu(self.epsilon - worst.added_epsilon * (1 + 1e-12), delta)
 
     def describe(self) -> str:

@@ -5,7 +5,8 @@ Each mechanism is replaced by a pair of laws that dominates it (docs/proofs/comp
 * Gaussian parts by one continuous Gaussian (the lattice correction is added by the caller);
 * discrete Laplace noise by its own law for the whole shift on one answer, or on each of `spread`
   answers: a continuous Laplace law would understate the loss of a shift of a few steps;
-* any other pure part, several scales together included, by randomized response of the same epsilon, the worst pair there is.
+* any other pure part, answers with several scales included, by randomized response of the same
+  epsilon, the worst pair there is.
 
 The grid's step follows the size of the loss, so that memory does not depend on epsilon.
 """
@@ -53,9 +54,8 @@ def _pieces(losses: Sequence[Loss]) -> Counter[Piece]:
 
 
 def grid_helps(losses: Sequence[Loss]) -> bool:
-    """Whether a grid can beat the closed forms: several noisy parts, not all of them Gaussian."""
-    pure = _pieces(losses)
-    return pure.total() + any(loss.mu for loss in losses) > 1 and pure.total() > 0
+    """Whether a grid can beat the closed forms: where not all noise is Gaussian."""
+    return any(loss.pure for loss in losses)
 
 
 def grid_delta(losses: Sequence[Loss], epsilon: float) -> float:

@@ -13,7 +13,9 @@ mu never above it.
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 
+SMALL_MU = 0.5
 SMALLEST = 5e-324  # the smallest positive double: a delta is never reported as zero
 
 
@@ -27,7 +29,10 @@ def gaussian_delta(mu: float, epsilon: float) -> float:
     """delta(epsilon) of a mu-GDP Gaussian mechanism, rounded up. epsilon may be negative."""
     if mu <= 0:
         return max(0.0, -math.expm1(epsilon))
-    upper = _log_phi(-epsilon / mu + mu / 2)
+    low = epsilon / mu - mu / 2
+    if mu < SMALL_MU and low > -5:
+        return _small_mu_delta(mu, low)
+    upper = _log_phi(-low)
     lower = epsilon + _log_phi(-epsilon / mu - mu / 2)
     if upper == -math.inf:
         return SMALLEST
@@ -35,6 +40,32 @@ def gaussian_delta(mu: float, epsilon: float) -> float:
     slack = 2e-15 * (1 + abs(upper) + abs(epsilon) + mu * mu)
     value = math.exp(min(upper + slack, 0.0)) * -math.expm1(min(lower - upper - slack, 0.0))
     return min(1.0, max(value, SMALLEST))
+
+
+def _small_mu_delta(mu: float, low: float) -> float:
+    """The same without cancellation: phi(low) times the integral of 1 - x R(x) on [low, low + mu].
+
+    R(x) = Phi(-x)/phi(x) is the ratio of Mills, whose derivative is x R(x) - 1.
+    """
+    from scipy.special import erfcx
+
+    nodes, weights = _gauss_legendre()
+    total = 0.0
+    for node, weight in zip(nodes, weights, strict=True):
+        x = low + mu * node
+        total += weight * (1 - x * math.sqrt(math.pi / 2) * float(erfcx(x / math.sqrt(2))))
+    slack = 1e-15 * (8 + 4 * low * low)
+    value = math.exp(-low * low / 2) / math.sqrt(2 * math.pi) * mu * total
+    return max(value * (1 + slack), SMALLEST)
+
+
+@lru_cache(maxsize=1)
+def _gauss_legendre() -> tuple[list[float], list[float]]:
+    """Ten nodes and weights on [0, 1]."""
+    import numpy as np
+
+    nodes, weights = np.polynomial.legendre.leggauss(10)
+    return ((nodes + 1) / 2).tolist(), (weights / 2).tolist()
 
 
 def gaussian_mu(epsilon: float, delta: float) -> float:

@@ -40,7 +40,7 @@ class Guarantee:
 
     def __post_init__(self) -> None:
         relation_of(self.relation)
-        self.budget()  # refuses a promise that says nothing, or two things
+        Budget(self.epsilon, self.delta, self.rho)  # refuses a promise of nothing, or of two things
 
     @classmethod
     def of(

@@ -14,6 +14,7 @@ from fractions import Fraction
 from typing import Any, ClassVar
 
 from privmean.errors import ArgumentError
+from privmean.privacy.numbers import count, positive_float, positive_fraction, refused
 
 LARGEST_EXPONENT = 700.0  # exp of more overflows a double
 
@@ -36,15 +37,15 @@ class Loss:
             if optional and value is None:
                 continue
             if kind == "Fraction":
-                object.__setattr__(self, item.name, _positive_fraction(item.name, value))
+                object.__setattr__(self, item.name, positive_fraction(item.name, value))
             elif kind == "float":
-                object.__setattr__(self, item.name, _positive_float(item.name, value))
+                object.__setattr__(self, item.name, positive_float(item.name, value))
             elif kind == "int":
-                object.__setattr__(self, item.name, _count(item.name, value))
+                object.__setattr__(self, item.name, count(item.name, value))
             elif kind == "bool" and not isinstance(value, bool):
-                raise _refused(item.name, value, "must be true or false")
+                raise refused(item.name, value, "must be true or false")
             elif kind == "str" and not isinstance(value, str):
-                raise _refused(item.name, value, "must be text")
+                raise refused(item.name, value, "must be text")
 
     @property
     def pure(self) -> Fraction:
@@ -160,7 +161,7 @@ class Gaussian(Loss):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.scale < 1:
-            raise _refused("scale", self.scale, "must be at least 1 lattice step")
+            raise refused("scale", self.scale, "must be at least 1 lattice step")
 
     @property
     def mu(self) -> float:
@@ -198,9 +199,9 @@ class Threshold(Loss):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.delta >= 1:
-            raise _refused("delta", self.delta, "must be below 1")
+            raise refused("delta", self.delta, "must be below 1")
         if self.cells * self._tail() > self.delta:
-            raise _refused("delta", self.delta, "is below the tail of the noise at the threshold")
+            raise refused("delta", self.delta, "is below the tail of the noise at the threshold")
 
     def _tail(self) -> float:
         """The tail of one cell, less what rounding and a fine lattice can make of it."""
@@ -250,7 +251,7 @@ class Approximate(Loss):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.delta >= 1:
-            raise _refused("delta", self.delta, "must be below 1")
+            raise refused("delta", self.delta, "must be below 1")
 
     @property
     def pure(self) -> Fraction:
@@ -327,7 +328,7 @@ KINDS: dict[str, type[Loss]] = {
 def loss_from_dict(values: dict[str, Any]) -> Loss:
     """The loss stored by `Loss.to_dict`. Derived numbers in the dictionary are not trusted."""
     if not isinstance(values, dict):
-        raise _refused("mechanisms", values, "must hold one object a mechanism")
+        raise refused("mechanisms", values, "must hold one object a mechanism")
     kind = values.get("mechanism")
     if not isinstance(kind, str) or kind not in KINDS:
         raise ArgumentError(
@@ -344,39 +345,4 @@ def loss_from_dict(values: dict[str, Any]) -> Loss:
     try:
         return cls(**arguments)
     except TypeError:
-        raise _refused("mechanism", kind, "lacks a number that its loss needs") from None
-
-
-def _refused(name: str, value: Any, problem: str) -> ArgumentError:
-    return ArgumentError(name, value, problem, "a bill entry states the numbers of its mechanism")
-
-
-def _positive_fraction(name: str, value: Any) -> Fraction:
-    """An exact positive rational from a Fraction, an integer, a double or text such as "7/3"."""
-    if isinstance(value, bool) or (isinstance(value, str) and len(value) > 4000):
-        raise _refused(name, value, "is not a number")
-    try:
-        result = Fraction(value)
-    except (TypeError, ValueError, OverflowError, ZeroDivisionError):
-        raise _refused(name, value, "is not a finite number") from None
-    if result <= 0:
-        raise _refused(name, value, "must be greater than 0")
-    return result
-
-
-def _positive_float(name: str, value: Any) -> float:
-    if isinstance(value, bool | str):
-        raise _refused(name, value, "is not a number")
-    try:
-        result = float(value)
-    except (TypeError, ValueError, OverflowError):
-        raise _refused(name, value, "is not a number") from None
-    if not (math.isfinite(result) and result > 0):
-        raise _refused(name, value, "must be finite and greater than 0")
-    return result
-
-
-def _count(name: str, value: Any) -> int:
-    if isinstance(value, bool) or not hasattr(value, "__index__") or int(value) < 1:
-        raise _refused(name, value, "must be a whole number of at least 1")
-    return int(value)
+        raise refused("mechanism", kind, "lacks a number that its loss needs") from None

@@ -32,12 +32,13 @@ def rho_delta(rho: float, epsilon: float) -> float:
         return 0.0
     if epsilon <= 0:
         return 1.0
-    start = math.log(max((epsilon - rho) / (2 * rho), 1e-6))
+    # the exponent is convex in alpha; its least value is near this gap where delta is small
+    near = math.log(max((epsilon - rho) / (2 * rho), 1e-2))
 
     def at(log_gap: float) -> float:
         return _exponent(math.exp(log_gap), rho, epsilon)
 
-    best = minimize_scalar(at, bounds=(start - 3, start + 3), method="bounded")
+    best = minimize_scalar(at, bounds=(min(near, 0.0) - 6, max(near, 0.0) + 3), method="bounded")
     return max(math.exp(min(at(float(best.x)), 0.0)), 5e-324)
 
 
