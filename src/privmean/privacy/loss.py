@@ -277,7 +277,7 @@ class Parallel(Loss):
     def __post_init__(self) -> None:
         super().__post_init__()
         if not self.branches or not all(self.branches):
-            raise _refused("branches", self.branches, "must hold a mechanism call each")
+            raise refused("branches", self.branches, "must hold a mechanism call each")
 
     @property
     def pure(self) -> Fraction:
@@ -339,7 +339,7 @@ def loss_from_dict(values: dict[str, Any]) -> Loss:
             parts = [[loss_from_dict(item) for item in part] for part in values["branches"]]
             return Parallel(values["name"], tuple(tuple(part) for part in parts))
         except (KeyError, TypeError):
-            raise _refused("mechanism", kind, "lacks its branches") from None
+            raise refused("mechanism", kind, "lacks its branches") from None
     cls = KINDS[kind]
     arguments = {item.name: values[item.name] for item in fields(cls) if item.name in values}
     try:
