@@ -50,13 +50,15 @@ def one_dimension(
     Infinite where radius <= offset. Shape as `radius`.
     """
     reach = np.asarray(radius, dtype=float) - offset
-    safe = np.maximum(reach, 1e-300)
+    floor = 1e-3 * _largest(tails)  # below it the bound is the largest possible anyway
+    safe = np.maximum(reach, floor)
     best = np.full(np.shape(reach), np.inf)
     for tail in tails:
         if mode == "calibrated":
             bound = jump_constant(tail.order) * tail.jump * (safe / tail.jump) ** (1 - tail.order)
             if tail.order > 2:
                 bound = bound + tail.spread * normal_excess(safe / tail.spread)
+            bound = np.minimum(bound, _moment_excess(tail, safe))
         else:
             bound = np.minimum(_moment_excess(tail, safe), _tail_excess(tail, safe))
         best = np.minimum(best, bound)
@@ -122,10 +124,8 @@ def ball(
     best = np.full(rho.shape, np.inf)
     for tail in tails:
         if mode == "calibrated":
-            bound = _ball_calibrated(tail, rho, offset)
-        else:
-            bound = _ball_certified(tail, rho, offset)
-        best = np.minimum(best, bound)
+            best = np.minimum(best, _ball_calibrated(tail, rho, offset))
+        best = np.minimum(best, _ball_certified(tail, rho, offset))
     return best.reshape(np.shape(radius))
 
 
@@ -159,7 +159,7 @@ def _ball_calibrated(tail: Tail, rho: Floats, offset: float) -> Floats:
 
 
 def _ball_certified(tail: Tail, rho: Floats, offset: float) -> Floats:
-    reach = np.maximum(rho - offset, 1e-300)
+    reach = np.maximum(rho - offset, 1e-3 * tail.spread)
     best = np.full(rho.shape, np.inf)
     for q in _orders(tail):
         root = moment_root(tail, float(q))
