@@ -94,7 +94,7 @@ def _tail_excess(tail: Tail, reach: Floats) -> Floats:
     k = tail.order
     if k <= 2:
         return np.full(np.shape(reach), np.inf)
-    span = np.geomspace(1.0, 1e4, 1200)
+    span = np.geomspace(1.0, 1e4, 500)
     t = np.multiply.outer(np.atleast_1d(reach), span)
     cantelli = 1 / (1 + (t / tail.spread) ** 2)
     with np.errstate(under="ignore"):

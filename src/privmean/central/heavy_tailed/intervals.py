@@ -44,7 +44,7 @@ def highest_mean(
         return math.inf
     spread = min(tail.spread for tail in tails)
     top = clipped + spread**2 / (4 * gap)  # solves t - (sqrt(sd^2 + x^2) - x)/2 = clipped
-    grid = np.linspace(clipped, top, 501)
+    grid = np.linspace(clipped, top, 301)
     excess = bias.one_dimension(tails, limit_above - grid, 0.0, mode)
     allowed = np.flatnonzero(grid - excess <= clipped)
     last = int(allowed[-1]) if len(allowed) else 0
