@@ -223,6 +223,9 @@ def test_refused_settings(settings):
 
 
 def test_refused_arguments():
+    for sd in (1e150, 1e-150):
+        with pytest.raises(ArgumentError, match="unit"):
+            plan(Winsorized(SubGaussian(sd)))
     with pytest.raises(ArgumentError, match="assumption"):
         Winsorized(3.0)
     with pytest.raises(ArgumentError, match="persons"):

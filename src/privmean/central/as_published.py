@@ -198,7 +198,7 @@ class PublishedPlan(WinsorizedPlan):
     def _charged(self, bill: list[Loss]) -> tuple[Loss, ...]:
         return self.losses if self.published.splitting else tuple(bill)
 
-    def _mean_of(self, people: People, box: Box, sums: ColumnSums) -> ClippedMean:
+    def mean_of(self, people: People, box: Box, sums: ColumnSums) -> ClippedMean:
         return ClippedMean(
             box, sums, self.mean_persons, by_records=people.cap is not None, always_n=True
         )

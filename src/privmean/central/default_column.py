@@ -27,7 +27,7 @@ WIDE = 2.0  # and where none does
 CHECK = 0.2  # part of what is left for counting persons beyond the limits
 TRUST, LEAN_TRUST = 1.0, 2.0  # noise scales taken off that count; the second below `LEAN`
 COUNT_CHECK = 0.3  # under add-remove, where the count stands in for a joint tail share
-WIDEN, WIDEST = 0.8, 6.0  # how far the limits are moved out for the persons counted
+WIDEN, WIDEST = 0.9, 6.0  # how far the limits are moved out for the persons counted
 
 ATOM = "atom"
 ESTIMATE, INTERVAL, LIMITED = None, "mean", "clipped"  # the three values of `target`
@@ -166,7 +166,8 @@ def _reach(place: Location, limits: tuple[float, float], center: float, excess: 
         (place.upper - center, limits[1] - center),
         (center - place.lower, center - limits[0]),
     )
-    return max(excess * first * (first / last) ** (1 / excess) for first, last in arms if first > 0)
+    left = [excess * a * float((a / b) ** (1 / excess)) for a, b in arms if a > 0]
+    return max(left)
 
 
 def _nothing(

@@ -20,6 +20,7 @@ from privmean.privacy.budget import RELATIONS, REPLACE_ONE, Budget, Relation
 
 LARGEST_SEARCH = 10**12
 USUAL_GAMMA = 0.05
+LARGEST_RADIUS = 1e100
 STEP = 1.5  # between tail probabilities that a plan tries
 LARGEST_TAIL = 0.02  # of persons clipped, at most, under the assumption
 
@@ -111,6 +112,14 @@ class Winsorized:
             while self.gamma is None and tails[-1] * STEP <= LARGEST_TAIL:
                 tails.append(tails[-1] * STEP)
             options = tuple(clipped_at(self.concentration, columns, tail) for tail in tails)
+        reach = [r for radii in options for r in (*radii.tau, *radii.half)]
+        if not (max(reach) <= LARGEST_RADIUS and min(reach) >= 1 / LARGEST_RADIUS):
+            raise ArgumentError(
+                "concentration",
+                self.concentration,
+                "gives radii that doubles cannot clip at",
+                "measure values in another unit",
+            )
         return Facts(n, columns, relation, options[0], self.failure, self.design_effect, options)
 
     def _infeasible(self, budget: Budget, n: int, columns: int, relation: Relation) -> Infeasible:

@@ -84,15 +84,10 @@ def quantile(tail: float, scales: Sequence[float], sd: float) -> float:
         return float(-ndtri(tail)) * sd
     if len(moved) == 1 and sd <= SMALLEST_RATIO * moved[0]:
         return moved[0] * math.log(0.5 / tail)
-    low = 0.0
     high = sum(moved) * math.log(1 / tail) + sd * math.sqrt(2 * math.log(1 / tail)) + 1e-300
-    for _ in range(60):
-        middle = (low + high) / 2
-        if float(survival(middle, moved, sd)) > tail:
-            low = middle
-        else:
-            high = middle
-    return high
+    while float(survival(high, moved, sd)) > tail:
+        high *= 2
+    return _root(lambda t: float(survival(t, moved, sd)) - tail, 0.0, high, 1e-10)
 
 
 def half_length(tau: float, alpha: float) -> float:
@@ -141,15 +136,15 @@ def allowance_half_length(
     return _root(lambda h: allowance_miss(h, tau, rho, scales) - alpha, 0.0, high)
 
 
-def _root(f: Callable[[float], float], low: float, high: float) -> float:
-    """Where a decreasing f changes sign, from above to a relative 1e-6 (the Illinois rule).
+def _root(f: Callable[[float], float], low: float, high: float, tolerance: float = 1e-6) -> float:
+    """Where a decreasing f changes sign, from above to a relative tolerance (the Illinois rule).
 
     Written here because importing a library of optimizers would double the start of a command.
     """
     at_low, at_high = f(low), f(high)
-    while high - low > 1e-6 * high:
+    while high - low > tolerance * high:
         middle = (low * at_high - high * at_low) / (at_high - at_low)
-        if not low + 1e-7 * high < middle < high - 1e-7 * high:
+        if not low + 0.1 * tolerance * high < middle < high - 0.1 * tolerance * high:
             middle = (low + high) / 2
         value = f(middle)
         if value > 0:
