@@ -10,7 +10,7 @@ import pytest
 from kit import assert_mean, assert_variance
 from privmean.central.heavy_tailed.joint import UNIT, JointSums, WeightSum
 from privmean.central.heavy_tailed.moment import BoundedMoment
-from privmean.central.heavy_tailed.records import RecordWeights, records_of, spread_at, totals
+from privmean.central.heavy_tailed.records import RecordWeights, records_of, totals
 from privmean.errors import ArgumentError
 from privmean.noise.simulated import SimulatedNoise
 from privmean.people.matrix import MatrixPeople
@@ -23,7 +23,7 @@ LAWS = ("gaussian", "k-norm", "laplace")
 
 def joint(law="gaussian", d=3, relation=REPLACE_ONE, weights=None, radius=2.0, strength=None):
     levels = (0, UNIT) if weights is None else weights.weights(MOMENT)
-    radii = tuple(radius * spread_at(MOMENT, m) for m in range(len(levels)))
+    radii = tuple(radius * MOMENT.spread(m) for m in range(len(levels)))
     if weights is None:
         radii = (radius, radius)
     power = strength if strength is not None else (0.25 if law == "gaussian" else Fraction(1, 2))
@@ -117,7 +117,7 @@ def test_radii_of_a_batch_never_exceed_the_public_one():
     assert max(levels) == UNIT
     assert sorted(levels) == list(levels)
     # weighted radii stop growing at the critical number of records
-    reach = [w * spread_at(MOMENT, m) for m, w in enumerate(levels)]
+    reach = [w * MOMENT.spread(m) for m, w in enumerate(levels)]
     assert reach[3] == pytest.approx(max(reach), rel=1e-4)
     assert reach[8] == pytest.approx(reach[3], rel=1e-4)
     assert weights.noise_factor(MOMENT) == pytest.approx(1.0, rel=1e-4)

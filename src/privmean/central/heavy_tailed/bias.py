@@ -28,7 +28,7 @@ Mode = Literal["calibrated", "certified"]
 
 JUMPS = np.geomspace(1e-3, 1e6, 300)[:, None]  # candidate jump sizes, in radii
 MIDPOINTS = (np.arange(64) + 0.5) / 64
-ORDERS = 33  # orders between 2 and k tried by the certified bounds
+ORDERS = 17  # orders between 2 and k tried by the certified bounds
 
 
 def jump_constant(order: float) -> float:

@@ -12,6 +12,7 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -22,7 +23,7 @@ from privmean.central.heavy_tailed.intervals import Coordinates
 from privmean.central.heavy_tailed.joint import UNIT, JointSums, WeightSum
 from privmean.central.heavy_tailed.outcome import Common, assumption_of
 from privmean.central.heavy_tailed.private_radius import ClippedCount, RadiusSearch
-from privmean.central.heavy_tailed.records import RecordWeights, records_of, spread_at, totals
+from privmean.central.heavy_tailed.records import RecordWeights, records_of, totals
 from privmean.central.heavy_tailed.threaded import Schedule
 from privmean.noise.base import Integers, Noise
 from privmean.noise.exact import ExactNoise
@@ -65,16 +66,24 @@ class ThreadedPlan:
         """Planned root mean square l2 error, sampling included."""
         return self.schedule.error
 
+    @cached_property
+    def _planned(self) -> tuple[JointSums, ...]:
+        return tuple(
+            self._sums(i, item.choice.radius) for i, item in enumerate(self.schedule.rounds)
+        )
+
     def step(self, index: int, radius: float | None = None) -> JointSums:
         """One round as a mechanism; `radius` replaces the planned one."""
+        return self._planned[index] if radius is None else self._sums(index, radius)
+
+    def _sums(self, index: int, rho: float) -> JointSums:
         common = self.common
-        rho = self.schedule.rounds[index].choice.radius if radius is None else radius
         weights: tuple[int, ...] = (0, UNIT)
         radii: tuple[float, ...] = (rho, rho)
         if self.weights is not None:
             weights = self.weights.weights(common.moment)
-            unit = rho / spread_at(common.moment, self.weights.typical(common.moment))
-            radii = tuple(unit * spread_at(common.moment, m) for m in range(len(weights)))
+            unit = rho / common.moment.spread(self.weights.typical(common.moment))
+            radii = tuple(unit * common.moment.spread(m) for m in range(len(weights)))
         return JointSums(
             f"clipped sum, round {index + 1} of {len(self.strengths)}",
             self.schedule.law,
@@ -253,7 +262,7 @@ class ThreadedPlan:
                 int(m): replace(common.moment, records=m).tails(common.dimension) for m in numbers
             }
             variance = max(
-                w / UNIT * spread_at(common.moment, m) ** 2 for m, w in enumerate(step.weights) if w
+                w / UNIT * common.moment.spread(m) ** 2 for m, w in enumerate(step.weights) if w
             )
         for m, tail in tails.items():
             bound = bias.ball(tail, [step.radii[m]], last.offset, common.mode)

@@ -77,13 +77,20 @@ class JointSums:
 
     @cached_property
     def changes(self) -> tuple[tuple[int, int], ...]:
-        """(l2 change of the sum, change of the weights) over all neighbours."""
+        """(l2 change of the sum, change of the weights) over all neighbours.
+
+        Only pairs that no other pair exceeds in both are kept: every bound grows with both.
+        """
         values = sorted({(0, 0)} | set(zip(self.reach, self.weights, strict=True)))
-        if self.relation != REPLACE_ONE:
-            return tuple(values)
-        return tuple(
-            sorted({(a + b, abs(w - v)) for i, (a, w) in enumerate(values) for b, v in values[i:]})
-        )
+        reach, weights = (np.array(item, dtype=np.int64) for item in zip(*values, strict=True))
+        if self.relation == REPLACE_ONE:
+            i, j = np.triu_indices(len(values))
+            reach, weights = reach[i] + reach[j], np.abs(weights[i] - weights[j])
+        order = np.lexsort((-reach, -weights))
+        reach, weights = reach[order], weights[order]
+        largest = np.maximum.accumulate(reach)
+        kept = np.concatenate([[True], largest[1:] > largest[:-1]])
+        return tuple(zip(reach[kept].tolist(), weights[kept].tolist(), strict=True))
 
     @property
     def widest(self) -> int:

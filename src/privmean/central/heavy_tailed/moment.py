@@ -108,13 +108,22 @@ class BoundedMoment:
     @property
     def pairs(self) -> tuple[tuple[float, float], ...]:
         """(order, bound), one a fact."""
-        orders, bounds = _pairs(self.order, self.bound)
-        return tuple(zip(orders, bounds, strict=True))
+        if isinstance(self.order, Sequence) and isinstance(self.bound, Sequence):
+            return tuple(zip(self.order, self.bound, strict=True))
+        return ((float(self.order), float(self.bound)),)  # type: ignore[arg-type]
 
     @property
     def effective_records(self) -> float:
         """Records that would average as well if one person's records were uncorrelated."""
-        return float(self.records) / (1 + (float(self.records) - 1) * self.icc)
+        return self._effective(float(self.records))
+
+    def _effective(self, records: float) -> float:
+        return records / (1 + (records - 1) * self.icc)
+
+    def spread(self, records: float) -> float:
+        """Bound on the standard deviation of a person's value from so many records (at least 1)."""
+        smallest = min(bound for _, bound in self.pairs)
+        return math.hypot(smallest / math.sqrt(self._effective(max(1.0, records))), self.between_sd)
 
     def tails(self, dimension: int) -> tuple[Tail, ...]:
         """One `Tail` a fact, for values of `dimension` coordinates."""

@@ -190,18 +190,28 @@ class PureCover:
         needs = CoarseNeeds(
             d, n, common.spread, self.moment.ranges(d), relation, self.beta, self.proof
         )
-        coarse = needs.selection()
-        left = budget.pure_epsilon() - (coarse.pure if coarse else 0)
-        if coarse is None or coarse.pure > Fraction(COARSE_SHARE) * budget.pure_epsilon():
-            raise Infeasible(
+        found, refused = [], None
+        for coarse in (needs.public(), needs.selection()):
+            whole = budget.pure_epsilon()
+            if coarse is None or coarse.pure > Fraction(COARSE_SHARE) * whole:
+                continue
+            try:
+                found.append(self._fit(common, coarse, whole - coarse.pure))
+            except Infeasible as problem:
+                refused = problem
+        if not found:
+            raise refused or Infeasible(
                 f"{n} persons are too few to find the mean's bucket", "give more persons or epsilon"
             )
-        return self._fit(common, coarse, left)
+        return min(found, key=lambda item: item.error)
 
     def _fit(self, common: Common, coarse: Coarse, epsilon: Fraction) -> CoverPlan:
+        """The plan after one coarse step; raises Infeasible if the cover is too large."""
         n, d, spread = common.persons, common.dimension, common.spread
         accuracy = 0.7 * spread
         reach = coarse.offset / math.sqrt(d)
+        if coarse.form == "public" and coarse.ranges is not None:
+            reach = max((upper - lower) / 2 for lower, upper in coarse.ranges)
         while True:
             radius = 8 * accuracy
             while float(bias.one_dimension(common.tails, radius, radius / 2)) > accuracy / 4:

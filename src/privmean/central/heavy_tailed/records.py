@@ -7,7 +7,7 @@ docs/proofs/heavy-tails-weights.md.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -49,7 +49,7 @@ class RecordWeights:
         for m in range(self.least, self.cap + 1):
             raw[m] = 1.0
             if self.critical is not None:
-                ratio = spread_at(moment, self.critical) / spread_at(moment, m)
+                ratio = moment.spread(self.critical) / moment.spread(m)
                 raw[m] = min(ratio**2, ratio)
         return tuple(round(float(item)) for item in raw / raw.max() * UNIT)
 
@@ -60,13 +60,8 @@ class RecordWeights:
     def noise_factor(self, moment: BoundedMoment) -> float:
         """Noise relative to equal weights and radii, if everybody has the typical number."""
         scaled = self.weights(moment)
-        reach = [w * spread_at(moment, m) for m, w in enumerate(scaled)]
+        reach = [w * moment.spread(m) for m, w in enumerate(scaled)]
         return max(reach) / reach[self.typical(moment)]
-
-
-def spread_at(moment: BoundedMoment, records: float) -> float:
-    """Bound on the standard deviation of a mean of so many records."""
-    return min(tail.spread for tail in replace(moment, records=max(1.0, records)).tails(1))
 
 
 def records_of(people: People, cap: int) -> Integers:
@@ -90,7 +85,8 @@ def totals(
     """Exact weighted sum of clipped rows and exact sum of weights, person by number of records."""
     values = people.matrix()
     total, weight = [0] * sums.dimension, 0
-    for m, w in enumerate(sums.weights):
+    for m in np.unique(records).tolist():
+        w = sums.weights[m]
         if not w:
             continue
         rows = MatrixPeople(values[records == m], people.columns)
