@@ -259,8 +259,66 @@ class Approximate(Loss):
         return self.delta
 
 
+@dataclass(frozen=True)
+class Parallel(Loss):
+    """Mechanism calls on disjoint groups of persons, the groups fixed by public facts.
+
+    A neighbour changes one group only, so the whole costs no more than each component (pure, mu,
+    added delta, ...) at its largest over `branches`; the calls of one branch compose as usual.
+    Replace-one only: under add-remove the groups of later persons may move.
+    """
+
+    branches: tuple[tuple[Loss, ...], ...]
+    kind: ClassVar[str] = "parallel"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not self.branches or not all(self.branches):
+            raise refused("branches", self.branches, "must hold a mechanism call each")
+
+    @property
+    def pure(self) -> Fraction:
+        return max(sum((x.pure for x in branch), Fraction(0)) for branch in self.branches)
+
+    @property
+    def mu(self) -> float:
+        return max(math.sqrt(math.fsum(x.mu**2 for x in branch)) for branch in self.branches)
+
+    @property
+    def rho(self) -> float:
+        return self._largest("rho")
+
+    @property
+    def added_delta(self) -> float:
+        return self._largest("added_delta")
+
+    @property
+    def added_epsilon(self) -> float:
+        return self._largest("added_epsilon")
+
+    @property
+    def tail_delta(self) -> float:
+        return self._largest("tail_delta")
+
+    @property
+    def delta_factor(self) -> float:
+        return max(math.prod(x.delta_factor for x in branch) for branch in self.branches)
+
+    def _largest(self, part: str) -> float:
+        return max(math.fsum(getattr(x, part) for x in branch) for branch in self.branches)
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "name": self.name,
+            "branches": [[item.to_dict() for item in branch] for branch in self.branches],
+            "mechanism": self.kind,
+            "loss": self.summary(),
+        }
+
+
 KINDS: dict[str, type[Loss]] = {
-    item.kind: item for item in (Laplace, Gaussian, Threshold, Selection, Pure, Approximate)
+    item.kind: item
+    for item in (Laplace, Gaussian, Threshold, Selection, Pure, Approximate, Parallel)
 }
 
 
@@ -273,6 +331,12 @@ def loss_from_dict(values: dict[str, Any]) -> Loss:
         raise ArgumentError(
             "mechanism", kind, "is not a kind of loss this version knows", "use a newer privmean"
         )
+    if kind == Parallel.kind:
+        try:
+            parts = [[loss_from_dict(item) for item in part] for part in values["branches"]]
+            return Parallel(values["name"], tuple(tuple(part) for part in parts))
+        except (KeyError, TypeError):
+            raise refused("mechanism", kind, "lacks its branches") from None
     cls = KINDS[kind]
     arguments = {item.name: values[item.name] for item in fields(cls) if item.name in values}
     try:
