@@ -31,12 +31,14 @@ def power_of_two_above(value: float) -> int:
     return 1 << max(0, math.ceil(math.log2(max(1.0, value))))
 
 
-def _menu(menu: object) -> tuple[Fraction, ...]:
+def levels_of(menu: object) -> tuple[Fraction, ...]:
+    """A rising menu from one level or several."""
     levels = menu if isinstance(menu, Sequence) and not isinstance(menu, str) else [menu]
     return tuple(sorted({exact_epsilon("menu", item) for item in levels}))
 
 
-def _per_coordinate(value: object) -> tuple[float, ...]:
+def per_coordinate(value: object) -> tuple[float, ...]:
+    """One number a coordinate, from a number or a sequence."""
     if isinstance(value, Sequence) and not isinstance(value, str):
         return tuple(validate.number("bounds", item) for item in value)
     return (validate.number("bounds", value),)
@@ -59,11 +61,11 @@ def mean_round(
     validate.choice("mechanism", mechanism, list(SCALARS))
     return Round(
         mechanism=mechanism,
-        menu=_menu(epsilon),
+        menu=levels_of(epsilon),
         persons=persons,
         seed=options.pop("seed", None) or os.urandom(32),
-        lower=_per_coordinate(lower),
-        upper=_per_coordinate(upper),
+        lower=per_coordinate(lower),
+        upper=per_coordinate(upper),
         **options,
     )
 
@@ -84,7 +86,7 @@ def ball_round(
     idealised: its caps are drawn with floating-point numbers).
     """
     validate.choice("mechanism", mechanism, list(BALLS))
-    menu = _menu(epsilon)
+    menu = levels_of(epsilon)
     if mechanism == PRIV_UNIT and "caps" not in options:
         from privmean.local.clients.caps import best_cap
 
@@ -117,7 +119,7 @@ def items_round(
     (every bit by randomized response at epsilon/2).
     """
     validate.choice("mechanism", mechanism, list(ITEMS))
-    menu = _menu(epsilon)
+    menu = levels_of(epsilon)
     if mechanism == HADAMARD:
         options.setdefault("rows", power_of_two_above(items))
     if mechanism == SKETCH and "rows" not in options:
@@ -151,11 +153,11 @@ def vote_round(
         options.setdefault("rows", power_of_two_above(bins))
     return Round(
         mechanism=validate.choice("mechanism", mechanism, [HADAMARD, UNARY, SUBSET, HISTOGRAM]),
-        menu=_menu(epsilon),
+        menu=levels_of(epsilon),
         persons=persons,
         seed=options.pop("seed", None) or os.urandom(32),
-        lower=_per_coordinate(lower),
-        upper=_per_coordinate(upper),
+        lower=per_coordinate(lower),
+        upper=per_coordinate(upper),
         bins=bins,
         items=bins,
         **options,

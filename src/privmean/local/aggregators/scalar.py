@@ -13,6 +13,7 @@ from fractions import Fraction
 import numpy as np
 import numpy.typing as npt
 
+from privmean.local.aggregators.batch import Batch, int32_of, piecewise_branch
 from privmean.local.aggregators.gate import HONEST_LOSS, laplace_limit
 from privmean.local.aggregators.tally import Tally, branches
 from privmean.local.clients.scalar import Window, hybrid_share, window
@@ -167,3 +168,16 @@ def influence(laws: list[ScalarLaw], counts: Floats, weights: Floats) -> float:
     used = counts > 0
     reach = np.array([law.reach for law in laws])
     return float(max(2 * weights[used] * reach[used], default=math.inf))
+
+
+def report_values(batch: Batch) -> Floats:
+    """The unbiased value in [-1, 1] units that each single report stands for."""
+    laws = [scalar_law(batch.round, k) for k in range(len(batch.round.menu))]
+    units = np.array([law.units for law in laws])
+    branch = np.zeros(len(batch), dtype=np.int64)
+    if batch.round.mechanism == HYBRID:
+        branch[:] = piecewise_branch(batch.round, batch.nonces, batch.levels)
+    unit: Floats = units[batch.levels, branch]
+    if batch.round.mechanism == ONE_BIT:
+        return (2.0 * batch.payload[:, 0].astype(np.float64) - 1.0) * unit
+    return int32_of(batch).astype(np.float64) * unit
