@@ -87,7 +87,7 @@ def ball_round(
     """
     validate.choice("mechanism", mechanism, list(BALLS))
     menu = levels_of(epsilon)
-    if mechanism == PRIV_UNIT and "caps" not in options:
+    if mechanism == PRIV_UNIT and "caps" not in options and dimension >= 2:
         from privmean.local.clients.caps import best_cap
 
         options["caps"] = tuple(best_cap(float(item), dimension) for item in menu)

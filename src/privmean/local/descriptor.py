@@ -10,6 +10,7 @@ import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
+from decimal import Decimal
 from fractions import Fraction
 from functools import cached_property
 from typing import Any
@@ -308,4 +309,6 @@ class Round:
 
 
 def _decimal(epsilon: Fraction) -> str:
-    return str(epsilon) if epsilon.denominator > 1 else str(epsilon.numerator)
+    """The shortest exact text: a decimal where there is one."""
+    text = str(Decimal(epsilon.numerator) / Decimal(epsilon.denominator))
+    return text if Fraction(text) == epsilon else str(epsilon)

@@ -16,10 +16,10 @@ from privmean.errors import ArgumentError
 from privmean.local.aggregators.batch import Batch, Bytes, Words, add
 from privmean.local.aggregators.tally import Tally
 from privmean.local.descriptor import Round
-from privmean.local.many.ball import ball
+from privmean.local.many.ball import ball_payload
 from privmean.local.many.coins import Levels
-from privmean.local.many.items import row_bits, subset, unary
-from privmean.local.many.scalar import scalar
+from privmean.local.many.items import row_payload, subset_payload, unary_payload
+from privmean.local.many.scalar import scalar_payload
 from privmean.local.mechanisms import BALLS, HADAMARD, SCALARS, SKETCH, SUBSET
 from privmean.noise.base import Noise
 from privmean.noise.exact import ExactNoise
@@ -27,14 +27,14 @@ from privmean.noise.exact import ExactNoise
 
 def _payload(round_: Round, values: Any, levels: Levels, nonces: Words, noise: Noise) -> Bytes:
     if round_.mechanism in SCALARS:
-        return scalar(round_, values, levels, nonces, noise)
+        return scalar_payload(round_, values, levels, nonces, noise)
     if round_.mechanism in BALLS:
-        return ball(round_, values, levels, nonces, noise)
+        return ball_payload(round_, values, levels, nonces, noise)
     if round_.mechanism in (SKETCH, HADAMARD):
-        return row_bits(round_, values, levels, nonces, noise)
+        return row_payload(round_, values, levels, nonces, noise)
     if round_.mechanism == SUBSET:
-        return subset(round_, values, levels, nonces, noise)
-    return unary(round_, values, levels, nonces, noise)
+        return subset_payload(round_, values, levels, nonces, noise)
+    return unary_payload(round_, values, levels, nonces, noise)
 
 
 def _levels(round_: Round, epsilon: Any, number: int) -> Levels:

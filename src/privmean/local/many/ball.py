@@ -63,7 +63,7 @@ def _poles(round_: Round, values: Any, number: int, noise: Noise) -> Floats:
     return np.where(plus[:, None], u, -u)
 
 
-def ball(round_: Round, values: Any, levels: Levels, nonces: Words, noise: Noise) -> Bytes:
+def ball_payload(round_: Round, values: Any, levels: Levels, nonces: Words, noise: Noise) -> Bytes:
     assert round_.dimension is not None
     number, size = len(levels), round_.dimension
     poles = _poles(round_, values, number, noise)

@@ -43,7 +43,7 @@ def sketch_signs(seed: bytes, rows: Integers, columns: Integers) -> Integers:
     return result
 
 
-def row_bits(round_: Round, values: Any, levels: Levels, nonces: Words, noise: Noise) -> Bytes:
+def row_payload(round_: Round, values: Any, levels: Levels, nonces: Words, noise: Noise) -> Bytes:
     assert round_.rows is not None
     number = len(levels)
     head = np.empty((number, 0), dtype=np.uint8)
@@ -65,7 +65,7 @@ def row_bits(round_: Round, values: Any, levels: Levels, nonces: Words, noise: N
     return np.concatenate([head, bit.astype(np.uint8).reshape(-1, 1)], axis=1)
 
 
-def unary(round_: Round, values: Any, levels: Levels, nonces: Words, noise: Noise) -> Bytes:
+def unary_payload(round_: Round, values: Any, levels: Levels, nonces: Words, noise: Noise) -> Bytes:
     assert round_.items is not None
     items = item_indices(round_, values, nonces)
     number = len(levels)
@@ -81,7 +81,9 @@ def unary(round_: Round, values: Any, levels: Levels, nonces: Words, noise: Nois
     return np.packbits(bits, axis=1, bitorder="little")
 
 
-def subset(round_: Round, values: Any, levels: Levels, nonces: Words, noise: Noise) -> Bytes:
+def subset_payload(
+    round_: Round, values: Any, levels: Levels, nonces: Words, noise: Noise
+) -> Bytes:
     assert round_.items is not None
     items = round_.items
     own = item_indices(round_, values, nonces)

@@ -79,7 +79,9 @@ def _piecewise(round_: Round, x: Floats, levels: Levels, noise: Noise) -> Intege
     return y
 
 
-def scalar(round_: Round, values: Any, levels: Levels, nonces: Words, noise: Noise) -> Bytes:
+def scalar_payload(
+    round_: Round, values: Any, levels: Levels, nonces: Words, noise: Noise
+) -> Bytes:
     x = unit_values(round_, values, nonces)
     if round_.mechanism == ONE_BIT:
         return _one_bit(round_, x, levels, noise).astype(np.uint8).reshape(-1, 1)
