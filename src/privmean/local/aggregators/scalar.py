@@ -142,7 +142,7 @@ def _smallest(function: Callable[[float], float]) -> float:
     def at(z: float) -> float:
         return function(1 / (1 + math.exp(-z)))
 
-    for _ in range(100):
+    for _ in range(50):
         first, second = high - ratio * (high - low), low + ratio * (high - low)
         if at(first) < at(second):
             high = second

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-from scipy import stats
 
 from privmean import validate
 from privmean.local.coins import exact_epsilon
@@ -76,4 +75,7 @@ def cochran(estimates: Floats, variances: Floats) -> Heterogeneity:
     center = (w * theta).sum(axis=0) / w.sum(axis=0)
     statistic = float((w * (theta - center) ** 2).sum())
     degrees = (len(theta) - 1) * theta.shape[1]
-    return Heterogeneity(statistic, degrees, float(stats.chi2.sf(statistic, degrees)))
+    from scipy import special
+
+    tail = float(special.gammaincc(degrees / 2, statistic / 2))  # of chi-square
+    return Heterogeneity(statistic, degrees, tail)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import queue
 from collections.abc import AsyncIterator, Iterable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from importlib.resources import files
 from typing import Any
 
@@ -161,4 +161,5 @@ def serve(
     with socket.create_server((host, port), backlog=2048) as listener:
         if on_ready is not None:
             on_ready(f"http://{host}:{listener.getsockname()[1]}")
-        server.run(sockets=[listener])
+        with suppress(KeyboardInterrupt):  # the server has stopped in good order by then
+            server.run(sockets=[listener])
