@@ -46,7 +46,7 @@ def test_from_a_round_to_an_estimate(tmp_path):
     options = ("--round", tmp_path / "round.json", "--json", "--tally", tmp_path / "t")
     found = json.loads(run("aggregate", *files, *options))
     assert (found["reports"], found["duplicate"], found["rejected"]) == (402, 1, {})
-    assert found["value"][0] == pytest.approx(7.5, abs=found["radius"])
+    assert found["raw"][0] == pytest.approx(7.5, abs=5 * found["spread"][0])
     # the tally stands for its reports, in any company
     rest = randomize_many(round_, np.full(100, 7.5), epsilon=0.5)
     (tmp_path / "rest.bin").write_bytes(rest.to_bytes())

@@ -84,7 +84,7 @@ def test_estimates_are_unbiased_and_have_the_stated_variance(mechanism, epsilon)
     for v in (0, 2, 5):
         assert_mean(raw[:, v], p[v])
     law = items.item_law(round_, 0)
-    if mechanism in ("unary", "subset", "histogram"):
+    if mechanism != "sketch":
         assert n * raw[:, 7].var() == pytest.approx(law.variance(0.0), rel=0.65)
 
 
@@ -121,7 +121,7 @@ def test_rows_by_the_nonce_or_by_the_client(choice):
     round_ = items_round(40, epsilon=4, persons=4000, row_choice=choice)
     values = np.arange(4000) % 40
     answer = estimate(tally_many(round_, values, epsilon=4, noise=SimulatedNoise(1)))
-    assert abs(answer.raw - 1 / 40).max() <= answer.raw_radius
+    assert (abs(answer.raw - 1 / 40) <= 5.5 * answer.spread).all()
 
 
 @pytest.mark.parametrize("mechanism", ["hadamard", "sketch"])
@@ -161,7 +161,7 @@ def test_a_large_sketch_is_like_hadamard():
             round_ = items_round(64, epsilon=1, persons=n, mechanism=mechanism, **options)
             answer = estimate(tally_many(round_, values, epsilon=1, noise=SimulatedNoise(k)))
             errors[mechanism].append(abs(answer.raw[1:]).mean())
-    assert np.mean(errors["sketch"]) == pytest.approx(np.mean(errors["hadamard"]), rel=0.15)
+    assert np.mean(errors["sketch"]) == pytest.approx(np.mean(errors["hadamard"]), rel=0.22)
 
 
 def test_the_sketch_is_as_long_as_the_effective_sample_not_its_square():
@@ -241,3 +241,22 @@ def test_the_estimate_reports_both_forms_and_their_radii(mechanism):
     assert_rate_at_most(wrong, 40, 0.2)
     raw = estimate(tally_many(round_, values, epsilon=own, noise=SimulatedNoise(0)), project=False)
     assert (raw.value == raw.raw).all()
+
+
+@pytest.mark.parametrize("mechanism", ["hadamard", "unary", "subset", "histogram"])
+def test_approximate_intervals_of_shares(mechanism):
+    p = np.array([0.6, 0.3, 0.1, 0, 0, 0, 0, 0])
+    rng = np.random.default_rng(4)
+    missed, inside = np.zeros(8), np.zeros(8)
+    for k in range(60):
+        round_ = items_round(8, epsilon=[0.5, 2], persons=1500, mechanism=mechanism)
+        values, own = rng.choice(8, 1500, p=p), rng.choice([0.5, 2.0], 1500)
+        answer = estimate(tally_many(round_, values, epsilon=own, noise=SimulatedNoise(k)))
+        found = answer.interval(0.9)
+        missed += (p < found.lower) | (p > found.upper)
+        w = np.array([item.weight for item in answer.levels])[(own == 2.0).astype(int)]
+        here = np.bincount(values, w, minlength=8)
+        narrow = answer.noise_interval(0.9)
+        inside += (here < narrow.lower) | (here > narrow.upper)
+    for count in (*missed, *inside):
+        assert_rate_at_most(int(count), 60, 0.1)

@@ -317,7 +317,7 @@ def test_many_coordinates_are_answered_one_a_client():
     assert answer.value.shape == (3,)
     assert counted.reports == n
     truth = np.clip(values, [0, -1, -2], [1, 1, 2]).mean(axis=0)
-    assert (abs(answer.value - truth) <= answer.radii).all()
+    assert (abs(answer.raw - truth) <= 5 * answer.spread).all()
     assert answer.radii[2] == pytest.approx(2 * answer.radii[1], rel=0.05)
 
 
@@ -343,3 +343,26 @@ def test_the_scalar_client_and_the_aggregator_from_end_to_end():
     answer = server.estimate()
     assert abs(float(answer) - 7.0) <= answer.radius < 0.5
     assert answer.levels[1].reports == 3000
+
+
+@pytest.mark.parametrize("mechanism", SCALARS)
+def test_approximate_intervals_cover_their_targets(mechanism):
+    """interval: the population; noise_interval: the mean of these very persons."""
+    rng = np.random.default_rng(9)
+    noise = SimulatedNoise(9)
+    round_ = a_round(mechanism, [1, 4], 0.0, 10.0, persons=800)
+    missed = missed_noise = 0
+    for _ in range(120):
+        x = rng.beta(2, 5, 800) * 10
+        own = rng.choice([1.0, 4.0], 800)
+        answer = estimate(tally_many(round_, x, epsilon=own, noise=noise))
+        low, high = answer.interval(0.9).lower[0], answer.interval(0.9).upper[0]
+        missed += not low <= 20 / 7 <= high
+        inner = answer.noise_interval(0.9)
+        w = np.where(own == 1.0, answer.levels[0].weight, answer.levels[1].weight)
+        missed_noise += not inner.lower[0] <= w @ x <= inner.upper[0]
+        assert high - low < 2 * answer.raw_radius
+    assert_rate_at_most(missed, 120, 0.1)
+    assert_rate_at_most(missed_noise, 120, 0.1)
+    with pytest.raises(ValueError, match="level"):
+        answer.interval(1.5)

@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from privmean import validate
 from privmean.local.aggregators.weights import Heterogeneity
-from privmean.release import UNSAFE
+from privmean.release import UNSAFE, Interval
 
 Floats = npt.NDArray[np.float64]
 
@@ -33,9 +34,9 @@ class Estimate:
     least 1 - beta over clients and coins, the error is at most this, in the given `norm`:
     "absolute" (each coordinate, all at once), "l2", or "sup" (all items at once). target: what the
     radius is about. radii: one a coordinate or item where they differ. raw: the unbiased estimate
-    before anything was cut or projected, and raw_radius its radius. spread: an approximate
-    standard error a coordinate (normal approximation, no guarantee). effective: the effective
-    number of reports, sum of tanh^2(epsilon/2) or 1/(sum w^2 v). largest_influence: how far one
+    before anything was cut or projected, and raw_radius its radius. spread: its approximate
+    standard error, shaped like `raw`; noise: the part of it that privacy adds. effective: the
+    effective number of reports, sum of tanh^2(epsilon/2) or 1/(sum w^2 v). largest_influence: how far one
     report can move the estimate (in the norm). trivial: the radius says no more than the public
     range, and the value is its centre. heterogeneity: the test that all levels agree.
     """
@@ -50,6 +51,7 @@ class Estimate:
     raw_radius: float
     radii: Floats
     spread: Floats
+    noise: Floats
     effective: float
     reports: int
     rejected: Mapping[str, int]
@@ -74,13 +76,32 @@ class Estimate:
         """
         return clients * self.largest_influence
 
-    @property
-    def lower(self) -> Floats:
-        return self.value - self.radii
+    def interval(self, level: float = 0.95) -> Interval:
+        """Approximate interval a number for the population: sampling and privacy noise.
 
-    @property
-    def upper(self) -> Floats:
-        return self.value + self.radii
+        Rests on the central limit theorem (Student's law with the reports' own spread), so it is
+        shorter than the radius, which is proved for every number of reports. One number at a
+        time; around `raw`.
+        """
+        from scipy import special
+
+        tail = (1 + validate.fraction("level", level)) / 2
+        half = float(special.stdtrit(max(self.reports - 1, 1), tail)) * self.spread
+        return self._interval(half, level, "interval", "normal approximation over many reports")
+
+    def noise_interval(self, level: float = 0.95) -> Interval:
+        """Approximate interval for the mean of the very persons who reported: noise alone."""
+        from scipy import special
+
+        tail = (1 + validate.fraction("level", level)) / 2
+        half = float(special.ndtri(tail)) * self.noise
+        return self._interval(half, level, "noise_interval", "the known law of the reports")
+
+    def _interval(self, half: Floats, level: float, kind: str, assumption: str) -> Interval:
+        low, high = (self.raw - half).reshape(-1), (self.raw + half).reshape(-1)
+        return Interval(
+            tuple(low.tolist()), tuple(high.tolist()), level, kind, self.target, assumption
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data, ready for JSON."""
@@ -95,6 +116,7 @@ class Estimate:
             "raw_radius": _number(self.raw_radius),
             "radii": _plain(self.radii),
             "spread": _plain(self.spread),
+            "noise": _plain(self.noise),
             "effective": _number(self.effective),
             "reports": self.reports,
             "rejected": dict(sorted(self.rejected.items())),

@@ -109,12 +109,14 @@ def _scalar(tally: Tally, beta: float, weights: str, cap: object | None) -> Esti
     ]
     counts, sums, squares = scalar.level_sums(tally, laws)
     share = beta / size
-    theta, radii, spread = np.zeros(size), np.full(size, math.inf), np.full(size, math.inf)
+    theta, radii = np.zeros(size), np.full(size, math.inf)
+    spread, noise = np.full(size, math.inf), np.full(size, math.inf)
     effective, influence, all_weights = math.inf, 0.0, np.zeros((number, size))
     with np.errstate(invalid="ignore", divide="ignore"):
         alone = sums / counts
         variances = np.maximum(squares / counts - alone**2, 0.0) * counts / (counts - 1)
     known = np.array([law.variance for law in laws])
+    known_noise = np.array([law.noise for law in laws])
     for j in range(size):
         w, _ = level_weights(counts[:, j].astype(np.int64), np.array(capped), weights=weights)
         q = float((counts[:, j] * w**2 * known).sum())
@@ -126,6 +128,7 @@ def _scalar(tally: Tally, beta: float, weights: str, cap: object | None) -> Esti
             radii[j] = scalar.radius(round_, counts[:, j], w, share)
             var = np.where(counts[:, j] > 1, variances[:, j], known)
             spread[j] = math.sqrt(float((counts[:, j] * w**2 * np.maximum(var, 0)).sum()))
+            noise[j] = math.sqrt(float((counts[:, j] * w**2 * known_noise).sum()))
     trivial = radii >= 1
     lower, upper = np.array(round_.lower), np.array(round_.upper)
     middle, half = lower / 2 + upper / 2, upper / 2 - lower / 2
@@ -146,6 +149,7 @@ def _scalar(tally: Tally, beta: float, weights: str, cap: object | None) -> Esti
         raw_radius=float((half * radii).max()),
         radii=half * final,
         spread=half * spread,
+        noise=half * noise,
         effective=effective,
         levels=_levels(tally, all_weights.mean(axis=1), list(middle + half * alone)),
         largest_influence=float(influence * half.max()),
@@ -191,6 +195,7 @@ def _ball(tally: Tally, beta: float, weights: str, cap: object | None) -> Estima
         raw_radius=round_.radius * limit,
         radii=np.full(d, round_.radius * final),
         spread=np.full(d, round_.radius * spread),
+        noise=np.full(d, round_.radius * spread),
         effective=1 / q if q > 0 else 0.0,
         levels=_levels(tally, w, list(round_.radius * alone)),
         largest_influence=round_.radius * float(max(2 * w[used] * scale[used], default=math.inf)),
@@ -212,7 +217,9 @@ def _items(tally: Tally, beta: float, weights: str, cap: object | None, project:
     share = beta / size - (0.0 if items.is_row(round_) else HONEST_LOSS / size)
     shape = (size, round_.items)
     raw, value = np.zeros(shape), np.full(shape, 1 / round_.items)
-    raw_radii, radii, spread = np.full(shape, math.inf), np.ones(shape), np.full(shape, math.inf)
+    raw_radii, radii = np.full(shape, math.inf), np.ones(shape)
+    spread, noise = np.full(shape, math.inf), np.full(shape, math.inf)
+    laws = [items.item_law(round_, k) for k in range(number)]
     effective, influence = math.inf, 0.0
     levels: list[list[Floats]] = [[] for _ in range(number)]
     tests: list[Heterogeneity] = []
@@ -232,7 +239,9 @@ def _items(tally: Tally, beta: float, weights: str, cap: object | None, project:
             continue
         influence = max(influence, items.influence(round_, n, w))
         raw[j] = ((n * w)[n > 0, None] * alone[n > 0]).sum(axis=0)
-        spread[j] = math.sqrt(v)
+        p = np.clip(raw[j], 0.0, 1.0)
+        spread[j] = np.sqrt(sum(n[k] * w[k] ** 2 * laws[k].variance(p) for k in range(number)))
+        noise[j] = np.sqrt(sum(n[k] * w[k] ** 2 * laws[k].noise(p) for k in range(number)))
         if items.is_row(round_):
             raw_radii[j] = items.row_radius(round_, n, w, share)
         else:
@@ -255,6 +264,7 @@ def _items(tally: Tally, beta: float, weights: str, cap: object | None, project:
         raw_radius=raw_radius,
         radii=radii[flat],
         spread=spread[flat],
+        noise=noise[flat],
         effective=effective,
         levels=_levels(tally, all_weights.mean(axis=1), [np.array(item)[flat] for item in levels]),
         largest_influence=influence,

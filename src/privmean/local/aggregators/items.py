@@ -27,18 +27,26 @@ class ItemLaw:
     """What a server knows of the reports of one level.
 
     A report gives each item a number with the mean 1 for its own item and 0 for others. own,
-    rare: the chance of a 1 bit at the own and at another item (bit vectors only). reach: the
-    width of the numbers' range.
+    rare: the chance of a 1 bit at the own and at another item (bit vectors), or of the right sign
+    and the wrong one (rows). reach: the width of the numbers' range. row: whether reports are
+    signs in a row.
     """
 
     own: float
     rare: float
     reach: float
+    row: bool = False
 
     def variance(self, p: Floats | float) -> Floats | float:
         """Variance of one item's number if a share p of the persons holds the item."""
+        if self.row:
+            return (self.reach / 2) ** 2 - p * p
         chance = self.rare + p * (self.own - self.rare)
-        return chance * (1 - chance) / (self.own - self.rare) ** 2
+        return chance * (1 - chance) * self.reach**2
+
+    def noise(self, p: Floats | float) -> Floats | float:
+        """The part of the variance that privacy adds; the rest is the sampling of persons."""
+        return self.variance(p) - p * (1 - p)
 
 
 def is_row(round_: Round) -> bool:
@@ -53,7 +61,7 @@ def item_law(round_: Round, level: int, epsilon: float | None = None) -> ItemLaw
     exact = round_.menu[level] if epsilon is None else Fraction(repr(epsilon))
     if is_row(round_):
         c = 1.0 / signal(exact)
-        return ItemLaw(0.5 + 0.5 / c, 0.5 - 0.5 / c, 2 * c)
+        return ItemLaw(0.5 + 0.5 / c, 0.5 - 0.5 / c, 2 * c, row=True)
     if round_.mechanism == SUBSET:
         size = subset_size(exact, round_.items)
         own = subset_threshold(exact, round_.items) / WORD
@@ -69,9 +77,8 @@ def item_law(round_: Round, level: int, epsilon: float | None = None) -> ItemLaw
 def weight_variances(round_: Round, epsilons: list[float]) -> Floats:
     """What the weights are computed from: the variance at p = 0 plus 1/4 (rows: c^2)."""
     laws = [item_law(round_, k, epsilon) for k, epsilon in enumerate(epsilons)]
-    if is_row(round_):
-        return np.array([(law.reach / 2) ** 2 for law in laws])
-    return np.array([law.variance(0.0) + 0.25 for law in laws])
+    extra = 0.0 if is_row(round_) else 0.25
+    return np.array([law.variance(0.0) + extra for law in laws])
 
 
 def walsh(values: Floats) -> Floats:
