@@ -36,9 +36,9 @@ class Estimate:
     radius is about. radii: one a coordinate or item where they differ. raw: the unbiased estimate
     before anything was cut or projected, and raw_radius its radius. spread: its approximate
     standard error, shaped like `raw`; noise: the part of it that privacy adds. effective: the
-    effective number of reports, sum of tanh^2(epsilon/2) or 1/(sum w^2 v). largest_influence: how far one
-    report can move the estimate (in the norm). trivial: the radius says no more than the public
-    range, and the value is its centre. heterogeneity: the test that all levels agree.
+    effective number of reports, sum of tanh^2(epsilon/2) or 1/(sum w^2 v). largest_influence:
+    how far one report can move the estimate (in the norm). trivial: the radius says no more than
+    the public range, and the value is its centre. heterogeneity: the test that all levels agree.
     """
 
     value: Floats
