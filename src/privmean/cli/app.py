@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from privmean._version import __version__
+from privmean.cli import collect, stream
 from privmean.cli.mean import mean
 from privmean.cli.plan import plan
 from privmean.errors import PrivmeanError
@@ -42,6 +43,8 @@ def _options(
 
 app.command()(mean)
 app.command()(plan)
+app.add_typer(stream.app, name="stream")
+app.add_typer(collect.app, name="collect")
 
 
 def run(argv: Sequence[str] | None = None) -> int:

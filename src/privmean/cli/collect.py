@@ -48,7 +48,7 @@ def _secret(path: Path | None) -> bytes | None:
 
 
 @app.command("round")
-def make_round(  # noqa: PLR0917
+def make_round(
     out: Annotated[Path, typer.Argument(help="Where to write the description.")],
     epsilon: Annotated[list[float], typer.Option(help="A level of the menu; repeat for more.")],
     persons: Annotated[int, typer.Option(help="How many reports are planned for.")],
@@ -155,7 +155,7 @@ def serve(
 
 
 @app.command()
-def report(  # noqa: PLR0917
+def report(
     value: Annotated[
         list[str], typer.Argument(help="The value: a number, an item, or a vector's numbers.")
     ],
@@ -219,7 +219,7 @@ def report(  # noqa: PLR0917
 
 
 @app.command()
-def aggregate(  # noqa: PLR0917
+def aggregate(
     files: Annotated[list[Path], typer.Argument(help="Reports (binary or JSON lines), tallies.")],
     round_file: RoundFile,
     beta: Annotated[float | None, typer.Option(help="Another failure probability.")] = None,

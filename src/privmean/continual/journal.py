@@ -19,7 +19,7 @@ from privmean.continual.rows import plain
 from privmean.continual.series import Floats
 from privmean.continual.sqlite import open_exclusively
 from privmean.errors import ArgumentError, PrivmeanError
-from privmean.noise.base import Integers, Noise
+from privmean.noise.base import FromBits, Integers, Noise
 
 SCHEMA = """
 CREATE TABLE facts (name TEXT PRIMARY KEY, value TEXT) WITHOUT ROWID;
@@ -82,7 +82,7 @@ class Journal:
         self._db.close()
 
 
-class RecordedNoise:
+class RecordedNoise(FromBits):
     """Noise that keeps what it draws, and repeats recorded draws first."""
 
     def __init__(self, source: Noise) -> None:
