@@ -317,7 +317,18 @@ def test_an_engine_s_own_message_never_reaches_the_caller(tmp_path):
     with pytest.raises(pm.SchemaError) as caught:
         pm.read(table, person="who", values="x")
     assert "secret" not in str(caught.value)
-    assert caught.value.__suppress_context__
+    assert caught.value.__context__ is None
+
+
+def test_people_do_not_show_their_rows():
+    table = frame(who=["secret-name"], x=[12345.5])
+    for people in (
+        pm.read(table, person="who", values="x"),
+        pm.read(table.to_arrow(), person="who", values="x", estimand="records", cap=77),
+        pm.read(np.array([12345.5]), estimand="records", cap=77),
+    ):
+        assert "12345" not in repr(people)
+        assert "secret" not in repr(people)
 
 
 def test_nothing_is_left_in_the_caller_s_database(tmp_path):
