@@ -353,3 +353,24 @@ def test_the_machine_may_be_limited(tmp_path):
     for option in ({"threads": 0}, {"memory_limit": "much"}, {"temp_directory": "/nowhere"}):
         with pytest.raises(pm.ArgumentError, match=next(iter(option))):
             pm.read(source, person="who", values="x", **option)
+
+
+def test_progress_shows_how_far_a_long_query_is_and_nothing_else():
+    import io
+    import threading
+
+    from rich.console import Console
+
+    from privmean.people import progress
+
+    class Connection:
+        def query_progress(self):
+            return 42.0
+
+    done = threading.Event()
+    threading.Timer(3 * progress.INTERVAL + progress.PATIENCE, done.set).start()
+    console = Console(file=io.StringIO(), force_terminal=True, width=80)
+    progress._watch(Connection(), done, console)
+    shown = console.file.getvalue()
+    assert "reading records" in shown
+    assert "42%" in shown

@@ -13,6 +13,7 @@ from typing import Any
 import narwhals as nw
 
 from privmean.errors import SchemaError
+from privmean.people.progress import shown
 
 _numbers = itertools.count()
 
@@ -76,7 +77,8 @@ class Home:
     def _table(self, relation: Any) -> Any:
         """A temporary table: also in a connection to a file it leaves nothing behind."""
         table = f"privmean_people_{next(_numbers)}"
-        relation.query("privmean_rows", f"CREATE TEMP TABLE {table} AS FROM privmean_rows")
+        with shown(self._anchor, getattr(self._owner, "progress", False)):
+            relation.query("privmean_rows", f"CREATE TEMP TABLE {table} AS FROM privmean_rows")
         if self._owner is not None:
             return self._anchor.table(table)
         anchor = self._anchor
