@@ -180,6 +180,13 @@ def test_a_plan_can_be_resumed_and_must_be_the_same(tmp_path):
     a = plan(**SETTINGS, strategy=STRATEGIES[0])
     MeanStream.from_plan(a, noise=Silent(), state=tmp_path / "s").close()
     MeanStream.from_plan(a, noise=Silent(), state=tmp_path / "s").close()
+    MeanStream.resume(tmp_path / "s", noise=Silent()).close()
+    with pytest.raises(ArgumentError, match="does not exist"):
+        MeanStream.resume(tmp_path / "none")
+    assert not (tmp_path / "none").exists()
+    StateFile(tmp_path / "empty").close()
+    with pytest.raises(ArgumentError, match="holds no stream"):
+        MeanStream.resume(tmp_path / "empty")
     b = plan(**{**SETTINGS, "epsilon": 0.5}, strategy=STRATEGIES[0])
     with pytest.raises(ArgumentError, match="another plan"):
         MeanStream.from_plan(b, noise=Silent(), state=tmp_path / "s")

@@ -11,6 +11,7 @@ from privmean.continual.lattice import Lattice
 from privmean.continual.series import Floats
 from privmean.errors import PrivmeanError
 from privmean.noise.base import Integers, Noise
+from privmean.noise.exact import ExactNoise
 from privmean.privacy.loss import Gaussian
 
 
@@ -53,13 +54,37 @@ class Block(NamedTuple):
     squares: Floats
 
 
+AHEAD = 256
+
+
+class DrawAhead:
+    """Exact draws of one scale, taken from the sampler in blocks: a call costs more than a draw.
+
+    Draws that were not used when the process ends are forgotten; nothing was made of them.
+    """
+
+    def __init__(self, noise: Noise, scale: float) -> None:
+        self._noise, self._scale = noise, scale
+        # only the exact sampler: a simulation must consume its seed in the order of the steps
+        self._ahead = AHEAD if isinstance(noise, ExactNoise) else 0
+        self._ready = np.zeros(0, dtype=np.int64)
+
+    def draw(self, size: int) -> Integers:
+        if size >= self._ahead:
+            return self._noise.gaussian(size, self._scale)
+        if len(self._ready) < size:
+            self._ready = self._noise.gaussian(self._ahead, self._scale)
+        drawn, self._ready = self._ready[:size], self._ready[size:]
+        return drawn
+
+
 class NoisyPrefixSums:
     """A running `PrefixMechanism`: integer rows in, noisy prefix sums out, O(p d) state."""
 
     def __init__(self, mechanism: PrefixMechanism, noise: Noise) -> None:
         lattice, d = mechanism.lattice, mechanism.dimension
         self.mechanism = mechanism
-        self.noise = noise
+        self._noise = DrawAhead(noise, mechanism.scale)
         self.steps = 0
         self._forward = lattice.forward(d)
         self._backward = lattice.backward(d)
@@ -81,7 +106,7 @@ class NoisyPrefixSums:
         if scales is not None:
             mixed = mixed / scales[1]
         whole = lattice.round_rows(mixed).T.astype(np.int64)
-        noisy = whole + self.noise.gaussian(m * d, self.mechanism.scale).reshape(m, d)
+        noisy = whole + self._noise.draw(m * d).reshape(m, d)
         # from here on everything is a function of the noisy integers and of public numbers
         public = np.ascontiguousarray(noisy.T) / 2.0**lattice.bits
         if scales is not None:

@@ -112,6 +112,29 @@ class MeanStream:
         stream._open(plan, file, noise, None)
         return stream
 
+    @classmethod
+    def resume(
+        cls,
+        state: str | os.PathLike[str],
+        *,
+        noise: Noise | None = None,
+        clamp: bool = True,
+        first_release: int = 1,
+        level: float = 0.95,
+        history: bool = True,
+    ) -> MeanStream:
+        """Go on with the stream of a state file, whatever its settings were."""
+        if not os.path.exists(state):
+            raise ArgumentError("state", str(state), "does not exist", "start a new stream")
+        stream = cls.__new__(cls)
+        stream._view(clamp, first_release, level, history)
+        file = StateFile(state)
+        if file.fact("plan") is None:
+            file.close()
+            raise ArgumentError("state", str(state), "holds no stream", "start a new stream")
+        stream._open(None, file, noise, None)
+        return stream
+
     def _view(self, clamp: bool, first_release: int, level: float, history: bool) -> None:
         self.clamp = bool(clamp)
         self.history = bool(history)
