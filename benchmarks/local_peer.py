@@ -58,9 +58,9 @@ def oracles(epsilon: float, d: int):
             HEServer(epsilon, d, use_the=True, **same),
         ),
         "Hadamard mechanism": lambda: (
-            # its server keeps one place more than it is told
-            HadamardMechClient(epsilon, d + 1, t=1, use_optimal_t=True, **same),
-            HadamardMechServer(epsilon, d + 1, t=1, use_optimal_t=True, **same),
+            # it fails unless the domain is a power of two
+            HadamardMechClient(epsilon, 1 << d.bit_length(), t=1, use_optimal_t=True, **same),
+            HadamardMechServer(epsilon, 1 << d.bit_length(), t=1, use_optimal_t=True, **same),
         ),
         "fast local hashing": fast,
         "local hashing": lambda: (

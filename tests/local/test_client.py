@@ -68,6 +68,40 @@ def test_the_ledger_stops_before_it_spends(tmp_path):
     assert ledger.spent() == Fraction(3, 2)
 
 
+def test_many_processes_share_a_ledger(tmp_path):
+    """Whoever is first makes the report; all others get its bytes."""
+    from concurrent.futures import ThreadPoolExecutor
+
+    round_ = mean_round(0, 1, epsilon=1, persons=10)
+    Ledger(tmp_path / "ledger", limit=1).close()
+
+    def answer(value):
+        client = Client(epsilon=1, ledger=Ledger(tmp_path / "ledger", limit=1))
+        report = client.report(round_, value)
+        client.ledger.close()
+        return report
+
+    with ThreadPoolExecutor(8) as pool:
+        assert len(set(pool.map(answer, [0, 1] * 20))) == 1
+
+
+def test_simulations_are_not_sent_by_mistake():
+    from privmean.local.entropy import SimulatedEntropy
+    from privmean.local.many import randomize_many
+    from privmean.noise.simulated import SimulatedNoise
+
+    round_ = mean_round(0, 1, epsilon=1, persons=10)
+    with pytest.raises(ArgumentError):
+        Client(epsilon=1, ledger=Ledger(":memory:", limit=1), entropy=SimulatedEntropy(1))
+    batch = randomize_many(round_, [0.5], epsilon=1, noise=SimulatedNoise(1))
+    with pytest.raises(ArgumentError):
+        batch.to_bytes()
+    assert len(batch.to_bytes(simulated=True)) == 43
+    issued = mean_round(0, 1, epsilon=1, persons=10, issued=True)
+    with pytest.raises(ArgumentError):
+        randomize_many(issued, [0.5], epsilon=1).to_bytes()
+
+
 def test_a_crash_while_randomizing_leaves_nothing_behind(tmp_path):
     ledger = Ledger(tmp_path / "ledger", limit=2)
 
@@ -149,6 +183,7 @@ def test_a_round_is_its_text(round_):
         ("menu", ["1", "1"]), ("menu", ["2", "1"]), ("menu", ["17"]), ("menu", "x"),
         ("seed", "00"), ("seed", 5), ("persons", 0), ("persons", "many"), ("beta", 0.9),
         ("mechanism", "magic"), ("grid_bits", 99), ("part", {"seed": "00"}), ("closes", -1),
+        ("title", 5), ("issued", 1),
     ]:  # fmt: skip
         with pytest.raises(ArgumentError):
             Round.from_dict({**values, name: value})

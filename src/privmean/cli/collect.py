@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, NoReturn
 
 import typer
 
@@ -25,7 +25,7 @@ SecretFile = Annotated[
 ]
 
 
-def _fail(error: Exception) -> None:
+def _fail(error: Exception) -> NoReturn:
     typer.echo(f"error: {error}", err=True)
     raise typer.Exit(2)
 
@@ -157,7 +157,7 @@ def serve(
 @app.command()
 def report(
     value: Annotated[
-        list[str], typer.Argument(help="The value: a number, an item, or a vector's numbers.")
+        list[str], typer.Argument(help="The value: a number, an item's number, or a vector's.")
     ],
     epsilon: Annotated[float, typer.Option(help="The most this report may spend.")],
     ledger: Annotated[Path, typer.Option(help="What this person has sent; keep this file.")],

@@ -13,7 +13,7 @@ _HOMES = {
     "Client": "privmean.local.clients.client",
     "Estimate": "privmean.local.aggregators.estimate",
     "Ledger": "privmean.local.clients.ledger",
-    "Part": "privmean.local.descriptor",
+    "Part": "privmean.local.part",
     "Report": "privmean.local.reports",
     "ReportError": "privmean.local.reports",
     "Round": "privmean.local.descriptor",

@@ -32,38 +32,9 @@ from privmean.local.mechanisms import (
     SCALARS,
     SKETCH,
 )
+from privmean.local.part import Part
 
 VERSION = 1
-
-
-@dataclass(frozen=True)
-class Part:
-    """Which clients answer a round: those whose public hash falls into share `index`.
-
-    shares: whole numbers, for example (20, 80). Rounds of one protocol have the same seed and
-    shares and different indices, so that every client answers exactly one of them.
-    """
-
-    seed: bytes
-    shares: tuple[int, ...]
-    index: int
-
-    def __post_init__(self) -> None:
-        if len(self.seed) != 32:
-            raise ArgumentError("seed", self.seed.hex(), "is not 32 bytes", "draw 32 random bytes")
-        if not self.shares or any(validate.whole("shares", x) < 1 for x in self.shares):
-            raise ArgumentError("shares", self.shares, "must be whole and positive", "try (20, 80)")
-        if not 0 <= validate.whole("index", self.index) < len(self.shares):
-            raise ArgumentError("index", self.index, "names no share", "count from 0")
-
-    def chosen(self, identity: str) -> bool:
-        """Whether the client with this public identity answers. Never depends on its data."""
-        digest = hashlib.blake2b(
-            identity.encode(), digest_size=16, key=self.seed, person=b"privmean-part"
-        ).digest()
-        place = int.from_bytes(digest, "little") % sum(self.shares)
-        low = sum(self.shares[: self.index])
-        return low <= place < low + self.shares[self.index]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -129,6 +100,10 @@ class Round:
             raise ArgumentError("beta", self.beta, "is outside 1e-12 to 0.5", "try 0.05")
         if not isinstance(self.seed, bytes) or len(self.seed) != 32:
             raise ArgumentError("seed", self.seed, "is not 32 bytes", "draw 32 random bytes")
+        for name, kind in (("title", str), ("issued", bool)):
+            if not isinstance(getattr(self, name), kind):
+                value = getattr(self, name)
+                raise ArgumentError(name, value, f"is no {kind.__name__}", "correct the round")
         if self.closes is not None:
             validate.whole("closes", self.closes)
         if not 4 <= validate.whole("grid_bits", self.grid_bits) <= 20:

@@ -25,9 +25,10 @@ from privmean.local.aggregators.estimate import Estimate
 from privmean.local.aggregators.estimates import estimate
 from privmean.local.aggregators.tally import Tally
 from privmean.local.builders import levels_of, mean_round, per_coordinate, vote_round
-from privmean.local.descriptor import Part, Round
+from privmean.local.descriptor import Round
 from privmean.local.many import tally_many
 from privmean.local.mechanisms import ONE_BIT, SUBSET
+from privmean.local.part import Part
 from privmean.noise.base import Noise
 
 Floats = npt.NDArray[np.float64]

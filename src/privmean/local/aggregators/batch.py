@@ -9,6 +9,7 @@ from functools import lru_cache
 import numpy as np
 import numpy.typing as npt
 
+from privmean.errors import ArgumentError
 from privmean.local.aggregators.tally import FINGERPRINT, Tally, branches
 from privmean.local.clients.ball import public_words
 from privmean.local.clients.scalar import hybrid_share
@@ -52,8 +53,17 @@ class Batch:
             self.round, self.nonces[keep], self.levels[keep], self.payload[keep], self.secure
         )
 
-    def to_bytes(self) -> bytes:
-        """The reports on the wire, one after the other (for rounds without tickets)."""
+    def to_bytes(self, *, simulated: bool = False) -> bytes:
+        """The reports on the wire, one after the other (for rounds without tickets).
+
+        Bytes do not show whether they were simulated, so `simulated=True` must be said for those.
+        """
+        if self.round.issued:
+            raise ArgumentError("round", "issued", "needs a ticket a report", "use the client")
+        if not (self.secure or simulated):
+            raise ArgumentError(
+                "simulated", simulated, "the reports are not private", "say simulated=True"
+            )
         size = HEADER_SIZE + payload_size(self.round)
         rows = np.empty((len(self), size), dtype=np.uint8)
         head = HEADER.pack(

@@ -33,7 +33,7 @@ def aggregate_files(
     *,
     secret: bytes | None = None,
     now: float | None = None,
-    bucket_bytes: int = 1 << 26,
+    bucket_bytes: int = 1 << 24,
 ) -> tuple[Tally, int]:
     """The tally of all reports in the files, and the number of repeated reports.
 

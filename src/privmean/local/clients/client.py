@@ -122,6 +122,10 @@ class Client:
         self.ledger = ledger
         self.identity = identity
         self._entropy: Entropy = SystemEntropy() if entropy is None else entropy
+        if not self._entropy.secure:
+            raise ArgumentError(
+                "entropy", "seeded", "is not private", "use `randomize` for simulations"
+            )
 
     def report(self, round_: Round, value: Any, *, ticket: Ticket | None = None) -> bytes | None:
         """The report for this round: made once, and the same bytes at every further call.
