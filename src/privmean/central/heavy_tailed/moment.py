@@ -37,9 +37,13 @@ class Tail:
     size: float
 
 
+def _many(value: Any) -> bool:
+    return hasattr(value, "__len__")
+
+
 def _pairs(order: Any, bound: Any) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    orders = list(order) if isinstance(order, Sequence) else [order]
-    bounds = list(bound) if isinstance(bound, Sequence) else [bound]
+    orders = list(order) if _many(order) else [order]
+    bounds = list(bound) if _many(bound) else [bound]
     if not orders or len(orders) != len(bounds):
         raise ArgumentError(
             "bound", bound, "needs one number for each order", "give as many bounds as orders"
@@ -86,7 +90,7 @@ class BoundedMoment:
 
     def __post_init__(self) -> None:
         orders, bounds = _pairs(self.order, self.bound)
-        single = not isinstance(self.order, Sequence)
+        single = not _many(self.order)
         object.__setattr__(self, "order", orders[0] if single else orders)
         object.__setattr__(self, "bound", bounds[0] if single else bounds)
         if validate.number("records", self.records) < 1:
@@ -96,6 +100,8 @@ class BoundedMoment:
         if icc > 1:
             raise ArgumentError("icc", icc, "is above 1", "give a correlation from 0 to 1")
         if self.norm_bound is not None:
+            if _many(self.norm_bound):
+                object.__setattr__(self, "norm_bound", tuple(self.norm_bound))  # type: ignore[arg-type]
             self._check_norms()
         if self.range is not None:
             object.__setattr__(self, "range", _ranges(self.range))
@@ -200,6 +206,6 @@ class BoundedMoment:
 
 def _ranges(value: Any) -> tuple[tuple[float, float], ...]:
     items = list(value)
-    if len(items) == 2 and not isinstance(items[0], Sequence):
+    if not items or not _many(items[0]):
         return (validate.bounds("range", items),)
     return tuple(validate.bounds("range", item) for item in items)
