@@ -469,7 +469,7 @@ def unequal(quick: bool) -> str:
 
 
 def pure(quick: bool) -> str:
-    runs = 10 if quick else 40
+    runs = 6 if quick else 12
     rng = np.random.default_rng(7)
     known = {
         (2, 200, "Gaussian"): "1.90 1.42 1.60",
@@ -485,7 +485,7 @@ def pure(quick: bool) -> str:
         samples = [person_means(law, rng, n, 10, d) for _ in range(runs)]
         cells = []
         for estimator in (
-            PureCover(moment, work=3e7 if quick else 2e8),
+            PureCover(moment, work=2e7 if quick else 8e7),
             HeavyTailed(moment, law="k-norm"),
             HeavyTailed(moment, law="laplace"),
         ):
