@@ -77,7 +77,10 @@ def slopes(quick: bool) -> str:
             [order, m, " ".join(f"{x:.3f}" for x in found), known, f"{-(order - 1) / order:.3f}",
              f"{min(ratio):.2f} to {max(ratio):.2f}"]
         )  # fmt: skip
-    text = "Slope of the private error in n (or epsilon) per decade of n epsilon from 10^2 to 10^5.\n\n"
+    text = (
+        "Slope of the private error in n (or epsilon) per decade of n epsilon from 10^2 to "
+        "10^5.\n\n"
+    )
     text += report.table(
         ["order k", "m", "slopes", "reference", "-(k-1)/k", "exact / planned"], rows
     )
@@ -93,7 +96,10 @@ def slopes(quick: bool) -> str:
         found = [math.log(b / a) / math.log(8) for a, b in itertools.pairwise(values)]
         crossover = "never" if order == 2 else f"{1e4 ** (2 / (order - 2)):.0e}"
         rows.append([order, " ".join(f"{x:.3f}" for x in found), known, crossover])
-    text += "\n\nSlope in m at n epsilon = 10^4 between m = 1, 8, 64, 512, 4096; crossover m* = (n eps)^(2/(k-2)).\n\n"
+    text += (
+        "\n\nSlope in m at n epsilon = 10^4 between m = 1, 8, 64, 512, 4096; crossover m* = (n "
+        "eps)^(2/(k-2)).\n\n"
+    )
     text += report.table(["order k", "slopes", "reference", "m*"], rows)
     return text
 
@@ -143,7 +149,10 @@ def item_level(quick: bool) -> str:
             )
             found.append(float(item.min()) / chosen.private)
         rows.append([order, " ".join(f"{x:.3g}" for x in found), reference])
-    text = "Planned error of record-level clipping with group privacy over that of clipping persons' means; n epsilon = 1000, m = 1, 4, 16, 64, 256, 1024.\n\n"
+    text = (
+        "Planned error of record-level clipping with group privacy over that of clipping persons'"
+        " means; n epsilon = 1000, m = 1, 4, 16, 64, 256, 1024.\n\n"
+    )
     return text + report.table(["order k", "ratio", "reference"], rows)
 
 
@@ -186,8 +195,8 @@ def threaded(quick: bool) -> str:
             [start, cells[0], one, cells[1], three, plus_minus(found), len(plan.schedule.rounds)]
         )
     text = (
-        "Elliptical t3, d = 50, m = 10, n = 2000, epsilon = 1, delta = 1e-6. a0: public distance of the "
-        "first centre, in sqrt(d/m). Refused: no radius or round improves on the start.\n\n"
+        "Elliptical t3, d = 50, m = 10, n = 2000, epsilon = 1, delta = 1e-6. a0: public distance "
+        "of the first centre, in sqrt(d/m). Refused: no radius or round improves on the start.\n\n"
     )
     return text + report.table(
         ["a0", "one round", "ref.", "three rounds", "ref.", "planned rounds", "how many"], rows
@@ -219,9 +228,13 @@ def literal(rows: np.ndarray, law, m: int, epsilon: float, start: float, rng) ->
 
 def composition(quick: bool) -> str:
     known = {
-        (10, "Gaussian"): "51 3.4 1.58 1.02", (10, "t3"): "46 3.0 1.57 .90", (10, "lognormal"): "30 1.9 1.51 .58",
-        (50, "Gaussian"): "66 3.1 1.64 1.01", (50, "t3"): "61 2.9 1.60 .98", (50, "lognormal"): "36 1.8 1.49 .59",
-    }  # fmt: skip
+        (10, "Gaussian"): "51 3.4 1.58 1.02",
+        (10, "t3"): "46 3.0 1.57 .90",
+        (10, "lognormal"): "30 1.9 1.51 .58",
+        (50, "Gaussian"): "66 3.1 1.64 1.01",
+        (50, "t3"): "61 2.9 1.60 .98",
+        (50, "lognormal"): "36 1.8 1.49 .59",
+    }
     rng = np.random.default_rng(8)
     runs = 1 if quick else 3
     rows = []
@@ -265,12 +278,22 @@ def composition(quick: bool) -> str:
                         cells[key].append(math.sqrt(float(np.mean(value**2))))
         base = geometric(cells["together"])
         rows.append(
-            [d, name, *(f"{geometric(cells[key]) / base:.2f}" for key in ("literal", "one", "disjoint", "radius")),
-             reference, f"{base:.2f}", skipped]
-        )  # fmt: skip
+            [
+                d,
+                name,
+                *(
+                    f"{geometric(cells[key]) / base:.2f}"
+                    for key in ("literal", "one", "disjoint", "radius")
+                ),
+                reference,
+                f"{base:.2f}",
+                skipped,
+            ]
+        )
     text = (
-        "Error relative to composing over all persons (geometric mean over m = 1, 10, 100, n = 1000, 5000, "
-        "epsilon = .25, 1); start 7.8 sqrt(d/m) away. Settings that any variant refuses are left out.\n\n"
+        "Error relative to composing over all persons (geometric mean over m = 1, 10, 100, "
+        "n = 1000, 5000, epsilon = .25, 1); start 7.8 sqrt(d/m) away. "
+        "Settings that any variant refuses are left out.\n\n"
     )
     return text + report.table(
         [
@@ -312,7 +335,6 @@ def published_column(x: np.ndarray, law, m: int, epsilon: float, half: float, rn
 
 
 def one_column(quick: bool) -> str:
-    runs = 60 if quick else 300
     rng = np.random.default_rng(6)
     known = {
         "Gaussian": 3.27,
@@ -322,12 +344,19 @@ def one_column(quick: bool) -> str:
         "Pareto 3": 2.95,
         "lognormal": 4.19,
     }
-    examples = {("Gaussian", 1000, 0.25): 2.09, ("t3", 1000, 0.25): 2.78, ("lognormal", 1000, 0.25): 4.64,
-                ("Gaussian", 5000, 1.0): 1.03, ("t3", 5000, 1.0): 1.16, ("lognormal", 5000, 1.0): 1.20}  # fmt: skip
+    examples = {
+        ("Gaussian", 1000, 0.25): 2.09,
+        ("t3", 1000, 0.25): 2.78,
+        ("lognormal", 1000, 0.25): 4.64,
+        ("Gaussian", 5000, 1.0): 1.03,
+        ("t3", 5000, 1.0): 1.16,
+        ("lognormal", 5000, 1.0): 1.20,
+    }
     rows, singled = [], []
     for name, reference in known.items():
         law, gains = LAWS[name], []
         for m in (10,) if quick else (1, 10, 100):
+            runs = 60 if quick else (300 if m == 10 else 100)
             for n in (1000, 5000):
                 for epsilon in (0.25, 1.0):
                     moment = BoundedMoment(law.order, law.bound, m, range=(-1000, 1000))
@@ -354,7 +383,10 @@ def one_column(quick: bool) -> str:
                             ]
                         )
         rows.append([name, f"{geometric(gains):.2f}", reference])
-    text = "Public range +-1000 standard deviations, pure epsilon; error of the published split and constants over ours (geometric mean over m, n, epsilon).\n\n"
+    text = (
+        "Public range +-1000 standard deviations, pure epsilon; error of the published split and "
+        "constants over ours (geometric mean over m, n, epsilon).\n\n"
+    )
     text += report.table(["law", "published / ours", "reference"], rows)
     text += "\n\nRoot mean square error over the non-private one, m = 10:\n\n"
     return text + report.table(["law", "n", "epsilon", "ours", "reference", "published"], singled)
@@ -387,7 +419,10 @@ def coarse(quick: bool) -> str:
                     hits += math.dist(center, (3.3,) * d) <= step.offset
                 found.append(f"{hits / runs:.2f}")
             rows.append([epsilon, d, round(formula), *found])
-    text = "Gaussian histograms of all columns, public range +-100, m = 10, a fifth of mu^2: share of runs with the centre found, at parts of the planned number of persons.\n\n"
+    text = (
+        "Gaussian histograms of all columns, public range +-100, m = 10, a fifth of mu^2: share "
+        "of runs with the centre found, at parts of the planned number of persons.\n\n"
+    )
     return text + report.table(["epsilon", "d", "planned n", "n/8", "n/4", "n/2", "n"], rows)
 
 
@@ -425,15 +460,23 @@ def unequal(quick: bool) -> str:
     for name, found in errors.items():
         reference = options[name][1] if name in options else 0.0072
         rows.append([name, f"{math.sqrt(float(np.mean(np.square(found)))):.4f}", reference])
-    text = "One column, t3 records, n = 2000, log-normal numbers of records (10 % empty, at most 400), epsilon = 1: root mean square error. The reference's law of counts and its known centre differ, so compare the order.\n\n"
+    text = (
+        "One column, t3 records, n = 2000, log-normal numbers of records (10 % empty, at most "
+        "400), epsilon = 1: root mean square error. The reference's law of counts and its known "
+        "centre differ, so compare the order.\n\n"
+    )
     return text + report.table(["weights", "error", "reference"], rows)
 
 
 def pure(quick: bool) -> str:
-    runs = 10 if quick else 40
+    runs = 6 if quick else 12
     rng = np.random.default_rng(7)
-    known = {(2, 200, "Gaussian"): "1.90 1.42 1.60", (3, 200, "Gaussian"): "2.13 1.88 2.92", (3, 200, "t3"): "2.14 1.47 2.18",
-             (3, 800, "Gaussian"): "-"}  # fmt: skip
+    known = {
+        (2, 200, "Gaussian"): "1.90 1.42 1.60",
+        (3, 200, "Gaussian"): "2.13 1.88 2.92",
+        (3, 200, "t3"): "2.14 1.47 2.18",
+        (3, 800, "Gaussian"): "-",
+    }
     rows = []
     for (d, n, name), reference in known.items():
         law = LAWS[name]
@@ -442,7 +485,7 @@ def pure(quick: bool) -> str:
         samples = [person_means(law, rng, n, 10, d) for _ in range(runs)]
         cells = []
         for estimator in (
-            PureCover(moment, work=3e7 if quick else 2e8),
+            PureCover(moment, work=2e7 if quick else 8e7),
             HeavyTailed(moment, law="k-norm"),
             HeavyTailed(moment, law="laplace"),
         ):
@@ -467,7 +510,10 @@ def public_bounds(quick: bool) -> str:
         found, _ = ratios(HeavyTailed(moment), Budget(1.0), samples, m=m)
         ours = math.sqrt(float(np.mean(found**2)))
         rows.append([m, f"{math.hypot(1, noise * math.sqrt(n * m)):.2f}", known, f"{ours:.2f}"])
-    text = "Gaussian, n = 5000, epsilon = 1: error over the non-private one when clipping to public bounds +-100 standard deviations, and with a moment bound and the same public range.\n\n"
+    text = (
+        "Gaussian, n = 5000, epsilon = 1: error over the non-private one when clipping to public "
+        "bounds +-100 standard deviations, and with a moment bound and the same public range.\n\n"
+    )
     return text + report.table(["m", "public bounds", "reference", "moment bound"], rows)
 
 

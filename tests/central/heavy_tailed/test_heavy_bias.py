@@ -137,6 +137,19 @@ def test_correlated_records_count_for_less():
     assert between.jump**3 == pytest.approx(50**-2.0 + 0.5**3)
 
 
+def test_arrays_and_lists_are_read_alike():
+    listed = BoundedMoment([2, 4], [1.0, 1.3], range=[[0, 1], [2, 3]], norm_bound=[3.0, 4.0])
+    arrays = BoundedMoment(
+        np.array([2, 4]),
+        np.array([1.0, 1.3]),
+        range=np.array([[0, 1], [2, 3]]),
+        norm_bound=np.array([3.0, 4.0]),
+    )
+    assert listed == arrays
+    assert listed.ranges(2) == ((0.0, 1.0), (2.0, 3.0))
+    assert BoundedMoment(2, 1.0, range=np.array([0, 1])).ranges(2) == ((0.0, 1.0),) * 2
+
+
 def test_norm_bound_lowers_the_dimension():
     few = BoundedMoment(4, 1.0, 10, norm_bound=math.sqrt(5)).tails(1000)[0]
     assert few.dimension == pytest.approx(5)

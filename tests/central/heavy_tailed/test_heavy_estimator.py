@@ -277,6 +277,26 @@ def test_interval_covers_what_the_assumption_allows(mode):
     assert_rate_at_least(inside, runs, level)
 
 
+@pytest.mark.parametrize("missing", [0.02, 0.2])
+def test_interval_allows_for_hidden_persons_without_a_value(missing):
+    # 2 % of nulls hide in the noise of the number of persons; 20 % do not
+    runs, n, inside = 100, 800, 0
+    plan = HeavyTailed(BoundedMoment(2, 1.0, 1, range=(-40, 40))).plan(
+        Budget(epsilon=0.5), persons=n
+    )
+    rng = np.random.default_rng(5)
+    errors = []
+    for run in range(runs):
+        x = rng.uniform(-1, 1, (n, 1)) * math.sqrt(3) + 0.9
+        x[: int(missing * n)] = np.nan
+        release = plan.release(MatrixPeople(x, ("x",)), SimulatedNoise(run))
+        interval = release.interval(0.9)
+        inside += interval.lower[0] <= 0.9 <= interval.upper[0]
+        errors.append(release.estimate[0] - 0.9)
+    assert_rate_at_least(inside, runs, 0.9)
+    assert abs(np.mean(errors)) < 4 * plan.error
+
+
 def test_vector_interval_covers():
     runs, inside = 60, 0
     plan = HeavyTailed(FREE).plan(WITH_DELTA, persons=2500, dimension=5)

@@ -138,7 +138,7 @@ def _chi_squares(dimension: float) -> Floats:
 
 def bulk_squares(tail: Tail) -> Floats:
     """64 quantile midpoints of ||bulk||^2 of a value around the mean."""
-    return _chi_squares(tail.dimension) * tail.spread**2
+    return _chi_squares(tail.dimension) * (tail.size**2 / tail.dimension)
 
 
 def _ball_calibrated(tail: Tail, rho: Floats, offset: float) -> Floats:
@@ -163,7 +163,8 @@ def _ball_certified(tail: Tail, rho: Floats, offset: float) -> Floats:
     best = np.full(rho.shape, np.inf)
     for q in _orders(tail):
         root = moment_root(tail, float(q))
-        x = np.minimum(root * math.sqrt(tail.dimension) / reach, 1e100)
+        norm = tail.size if q == 2 else root * math.sqrt(tail.dimension)
+        x = np.minimum(norm / reach, 1e100)
         best = np.minimum(best, root * x ** (q - 1) + offset * np.minimum(1.0, x**q))
-    limit = math.sqrt(tail.dimension) * tail.spread + offset
+    limit = tail.size + offset
     return np.where(rho > offset, np.minimum(best, limit), np.inf)

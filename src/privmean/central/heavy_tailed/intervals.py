@@ -25,6 +25,7 @@ from privmean.intervals.boxes import sidak_level
 from privmean.intervals.laplace_normal import margin, quantile
 from privmean.intervals.mean_interval import limit, no_interval
 from privmean.mechanisms.clipped_sum import ColumnSums
+from privmean.privacy.budget import REPLACE_ONE
 from privmean.release import Interval
 
 MEAN, CLIPPED = "mean", "clipped mean"
@@ -56,8 +57,8 @@ class OneColumn:
     """Intervals of one column released as clipped sums with Laplace noise.
 
     sums: the release, in units of the box's radius; share: clipped mean minus middle in the same
-    units; weight: noisy number of persons. The sampling variance is the smaller of its estimate
-    from the free sum of squares and the assumption's bound.
+    units; weight: what divided the sum, the noisy number of persons or a public one. The sampling
+    variance is the smaller of its estimate from the free sum of squares and the assumption's bound.
     """
 
     sums: ColumnSums
@@ -104,8 +105,15 @@ class OneColumn:
         return math.sqrt(min(spread**2, self.radius**2 * noisy) / self.weight)
 
     def _half(self, level: float, deviation: float) -> float:
-        scales = [item * self.radius / self.weight for item in self.sums.ratio_noise(self.share)]
-        return quantile((1 - level) / 2, scales, deviation)
+        if self.weight == self.sums.weight or self.sums.relation != REPLACE_ONE:
+            scales = [x * self.radius / self.weight for x in self.sums.ratio_noise(self.share)]
+            return quantile((1 - level) / 2, scales, deviation)
+        # divided by the public number: persons without a value, at most so many with probability
+        # 1 - (1 - level)/10, pull the answer to the middle
+        hidden = self.sums.noise[2] * math.log(5 / (1 - level)) - self.sums.weight
+        pull = abs(self.share) * max(0.0, 1 + hidden / self.weight)
+        scale = self.sums.noise[0] * self.radius / self.weight
+        return quantile(0.45 * (1 - level), [scale], deviation) + self.radius * pull
 
     def noise_interval(self, level: float) -> Interval:
         center, half = self.middle + self.radius * self.share, self._half(level, 0.0)

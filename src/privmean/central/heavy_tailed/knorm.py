@@ -8,7 +8,7 @@ The sampler rejects from independent discrete Laplace draws, with acceptance pro
 exp(-gamma), gamma rational, decided by exact coins. No floating point enters the law.
 
 Source: Hardt and Talwar (2010) for the mechanism; Canonne, Kamath and Steinke (2020), Algorithm 1,
-for the coin. The lattice form and its proof are in docs/proofs/k-norm.md.
+for the coin. The lattice form and its proof are in docs/proofs/heavy-tails-k-norm.md.
 """
 
 from __future__ import annotations

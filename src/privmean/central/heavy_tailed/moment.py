@@ -23,8 +23,9 @@ class Tail:
     each record divided by m. order: k. jump: k-th root of the sum of the pieces' k-th absolute
     moments (single large pieces). root: bound on the square root of the sum of their squared k-th
     moment roots. spread: bound on the standard deviation. whole: bound on the k-th moment root of
-    the value that holds without independence. dimension: E||piece||^k <= (dimension^(1/2) times
-    the directional moment root)^k. All are directional (every unit vector) except `dimension`.
+    the value that holds without independence. These are directional (every unit vector).
+    dimension: E||piece||^k <= (dimension^(1/2) times the directional moment root)^k. size: bound on
+    the root mean square norm of the deviation.
     """
 
     order: float
@@ -33,11 +34,16 @@ class Tail:
     spread: float
     whole: float
     dimension: float
+    size: float
+
+
+def _many(value: Any) -> bool:
+    return hasattr(value, "__len__")
 
 
 def _pairs(order: Any, bound: Any) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    orders = list(order) if isinstance(order, Sequence) else [order]
-    bounds = list(bound) if isinstance(bound, Sequence) else [bound]
+    orders = list(order) if _many(order) else [order]
+    bounds = list(bound) if _many(bound) else [bound]
     if not orders or len(orders) != len(bounds):
         raise ArgumentError(
             "bound", bound, "needs one number for each order", "give as many bounds as orders"
@@ -66,9 +72,9 @@ class BoundedMoment:
     the mean (for order 2 their standard deviation); 0 means that all records have the same mean.
     range: public (lower, upper) that holds every coordinate of the mean, or one pair a coordinate;
     None means the whole line, which needs delta > 0. norm_bound: optional bound on
-    (E||record - mean||^k)^(1/k) for the largest order given, at most sqrt(d) bound; it shrinks
-    the clipping radius when few directions carry the variance (persons' own levels are then taken
-    to be spread over directions in the same proportion).
+    (E||record - mean||^k)^(1/k), one for each order (a single number holds for the largest order);
+    it shrinks the clipping radius when few directions carry the variance. Persons' own levels are
+    then taken to be spread over directions in the same proportion.
 
     **Guarantees.** Only accuracy and intervals rest on this assumption; privacy holds for any data.
     Source: Agarwal, Kamath, Majid, Mouzakis, Silver and Ullman (2024), Definition 1.1.
@@ -80,11 +86,11 @@ class BoundedMoment:
     between_sd: float = 0.0
     range: Any = None
     icc: float = 0.0
-    norm_bound: float | None = None
+    norm_bound: float | Sequence[float] | None = None
 
     def __post_init__(self) -> None:
         orders, bounds = _pairs(self.order, self.bound)
-        single = not isinstance(self.order, Sequence)
+        single = not _many(self.order)
         object.__setattr__(self, "order", orders[0] if single else orders)
         object.__setattr__(self, "bound", bounds[0] if single else bounds)
         if validate.number("records", self.records) < 1:
@@ -93,17 +99,35 @@ class BoundedMoment:
         icc = validate.nonnegative("icc", self.icc)
         if icc > 1:
             raise ArgumentError("icc", icc, "is above 1", "give a correlation from 0 to 1")
-        if self.norm_bound is not None and validate.positive("norm_bound", self.norm_bound) < min(
-            bounds
-        ):
-            raise ArgumentError(
-                "norm_bound",
-                self.norm_bound,
-                "is below the directional bound",
-                "give a number of at least `bound`: a norm is no smaller than a projection",
-            )
+        if self.norm_bound is not None:
+            if _many(self.norm_bound):
+                object.__setattr__(self, "norm_bound", tuple(self.norm_bound))  # type: ignore[arg-type]
+            self._check_norms()
         if self.range is not None:
             object.__setattr__(self, "range", _ranges(self.range))
+
+    def _check_norms(self) -> None:
+        norms = self._norms()
+        for norm, (_, bound) in zip(norms, self.pairs, strict=True):
+            if validate.positive("norm_bound", norm) < bound:
+                raise ArgumentError(
+                    "norm_bound",
+                    self.norm_bound,
+                    "is below the directional bound",
+                    "give a number of at least `bound`: a norm is no smaller than a projection",
+                )
+
+    def _norms(self) -> tuple[float, ...]:
+        """The norm bound of every fact (infinite where none is given)."""
+        if self.norm_bound is None:
+            return (math.inf,) * len(self.pairs)
+        if not isinstance(self.norm_bound, Sequence):
+            return (self.norm_bound,) * len(self.pairs)
+        if len(self.norm_bound) != len(self.pairs):
+            raise ArgumentError(
+                "norm_bound", self.norm_bound, "needs one number for each order", "give as many"
+            )
+        return tuple(self.norm_bound)
 
     @property
     def pairs(self) -> tuple[tuple[float, float], ...]:
@@ -130,11 +154,12 @@ class BoundedMoment:
         m, between = self.effective_records, self.between_sd
         smallest = min(bound for _, bound in self.pairs)
         spread = math.hypot(smallest / math.sqrt(m), between)
-        effective = float(dimension)
-        if self.norm_bound is not None:
-            effective = min(effective, (self.norm_bound / smallest) ** 2)
+        norms = self._norms()
+        norm = min(math.sqrt(dimension) * smallest, *norms)
+        # a person's own level spreads over as many directions as records do
+        size = math.hypot(norm / math.sqrt(m), between * norm / smallest)
         result = []
-        for k, bound in self.pairs:
+        for (k, bound), limit in zip(self.pairs, norms, strict=True):
             result.append(
                 Tail(
                     order=k,
@@ -142,7 +167,8 @@ class BoundedMoment:
                     root=math.hypot(bound / math.sqrt(m), between),
                     spread=spread,
                     whole=bound + between,
-                    dimension=effective,
+                    dimension=min(float(dimension), (limit / bound) ** 2),
+                    size=size,
                 )
             )
         return tuple(result)
@@ -180,6 +206,6 @@ class BoundedMoment:
 
 def _ranges(value: Any) -> tuple[tuple[float, float], ...]:
     items = list(value)
-    if len(items) == 2 and not isinstance(items[0], Sequence):
+    if not items or not _many(items[0]):
         return (validate.bounds("range", items),)
     return tuple(validate.bounds("range", item) for item in items)

@@ -18,13 +18,15 @@ from privmean.central.heavy_tailed.intervals import OneColumn
 from privmean.central.heavy_tailed.outcome import Common, assumption_of
 from privmean.central.heavy_tailed.private_radius import ClippedCount, RadiusSearch
 from privmean.central.heavy_tailed.radius import Choice
-from privmean.mechanisms.clipped_sum import ClippedSums
+from privmean.mechanisms.clipped_sum import ClippedSums, ColumnSums
 from privmean.noise.base import Noise
 from privmean.noise.exact import ExactNoise
 from privmean.people.reductions import Box, People
-from privmean.privacy.budget import Relation
+from privmean.privacy.budget import REPLACE_ONE, Relation
 from privmean.privacy.loss import Loss
 from privmean.release import Release
+
+AGREE = 2.0  # noise scales by which the noisy number of persons may fall short of n
 
 
 @dataclass(frozen=True)
@@ -104,7 +106,7 @@ class OneDimensionPlan:
         assert exact is not None
         sums = self.sums.release([box], [exact], source)[0]
         bill += self.sums.losses
-        weight = max(sums.weight, 1.0)
+        weight = self._divisor(sums)
         if self.count is not None:
             counted = self.count.release(exact.above + exact.below, source)
             bill += self.count.losses
@@ -136,6 +138,17 @@ class OneDimensionPlan:
             diagnostics=diagnostics,
             secure=source.secure,
         )
+
+    def _divisor(self, sums: ColumnSums) -> float:
+        """What divides the sum: n where it is public and the noisy number of persons agrees.
+
+        The noise of the number would otherwise move the answer by its part of the distance from
+        the centre; the intervals allow for persons without a value that the noise may hide.
+        """
+        persons = self.common.persons
+        if self.common.relation == REPLACE_ONE and sums.weight >= persons - AGREE * sums.noise[2]:
+            return float(persons)
+        return max(sums.weight, 1.0)
 
     def _stretched(self, found: float | None) -> float:
         """The radius for a search result: extrapolated along a tail of order 4, as planned."""

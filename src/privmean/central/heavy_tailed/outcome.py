@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -42,7 +41,7 @@ class Common:
     @property
     def bulk(self) -> float:
         """Bound on the root mean square l2 distance of one person's value from the mean."""
-        return min(math.sqrt(tail.dimension) * tail.spread for tail in self.tails)
+        return min(tail.size for tail in self.tails)
 
     def describe(self) -> dict[str, Any]:
         number = "persons" if self.relation == REPLACE_ONE else "persons, a public guess"

@@ -103,7 +103,7 @@ def ball(
     divisor: relative standard deviation of the noisy number of persons that divides the sum; it
     moves the answer by that part of its distance from the centre.
     """
-    size = min(math.sqrt(tail.dimension) * tail.spread for tail in tails)
+    size = min(tail.size for tail in tails)
     low = max(0.2 * math.hypot(offset, size), offset if mode == "certified" else 0.0)
     grid = np.geomspace(low * 1.001, 100 * math.hypot(offset, size), 60)
     bound = bias.ball(tails, grid, offset, mode)
