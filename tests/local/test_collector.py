@@ -142,7 +142,7 @@ def postgresql():
     shutil.rmtree(folder)
 
 
-@pytest.fixture(params=["sqlite", "postgresql"])
+@pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.system)])
 def database(request, tmp_path):
     if request.param == "sqlite":
         return f"sqlite:///{tmp_path}/reports.db"
@@ -337,6 +337,7 @@ def offer_bytes(round_, body):
     return [Offer(Gate(round_).parse(body).batch)]
 
 
+@pytest.mark.system
 def test_the_page_in_a_real_browser(tmp_path):
     """Chromium shows the estimate, its radius and the count, and follows the reports."""
     from selenium import webdriver

@@ -1,7 +1,7 @@
 """How much each level of the menu counts, and whether the levels agree.
 
 Sources: Aliakbarpour, Fallah, Roy and Stevens (2025), with the weights that are minimax at every
-epsilon (docs/proofs/local-weights.md); Cochran (1954) for the test.
+epsilon (docs/proofs/local-scalar.md); Cochran (1954) for the test.
 """
 
 from __future__ import annotations
