@@ -173,6 +173,9 @@ def test_missing_ids_do_not_count():
     released = running.extend(["a", None, float("nan"), "b"], [1.0, 9.0, 9.0, 3.0])
     assert exact(released) == pytest.approx([1.0, 2.0], abs=1e-4)
     assert running.arrivals == 2
+    # one person, however the id is written
+    running = stream(max_participations=1)
+    assert len(running.extend([5, 5.0, np.float64(5), "5", np.int64(5)], [1.0] * 5)) == 1
 
 
 def test_the_horizon_ends_the_stream():
