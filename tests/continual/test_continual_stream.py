@@ -242,6 +242,14 @@ def test_known_noise_levels():
     assert rmse == pytest.approx(4.2247 * 0.084107, rel=1e-4)
 
 
+def test_noise_is_proportional_to_any_radius():
+    for radius in (0.3, 1.0, 40.0, 1e-5, 123456.789):
+        p = plan(**{**BASE, "bounds": None, "clip_radius": radius})
+        assert p.ball().steps == 1 << p.lattice.row_bits
+        expected = plan(**{**BASE, "bounds": None, "clip_radius": 1.0}).noise_sd(7) * radius
+        assert p.noise_sd(7) == pytest.approx(expected, rel=1e-12)
+
+
 @pytest.mark.parametrize(
     "budget", [{"epsilon": 1.0, "delta": 1e-6}, {"rho": 0.1}, {"epsilon": 0.05, "delta": 1e-9}]
 )
