@@ -248,7 +248,7 @@ def test_interrupt_ends_between_batches(tmp_path):
     process = subprocess.Popen(
         [sys.executable, "-c", script, "stream", *arguments],
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}, bufsize=0,
     )  # fmt: skip
     process.stdin.write(jsonl(ROWS[:5]).encode())
     process.stdin.flush()

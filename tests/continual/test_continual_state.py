@@ -48,16 +48,16 @@ def lines(released):
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES, ids=["buffers", "banded", "inverse", "chosen"])
-@pytest.mark.parametrize("filler", [False, True])
-def test_stopping_anywhere_changes_no_bit(tmp_path, strategy, filler):
-    settings = {**SETTINGS, "strategy": strategy, "filler": filler}
+@pytest.mark.parametrize("extra", [{}, {"filler": True}, {"release_every": 5, "filler": True}])
+def test_stopping_anywhere_changes_no_bit(tmp_path, strategy, extra):
+    settings = {**SETTINGS, "strategy": strategy, **extra}
     ids, values = events()
     whole = MeanStream(noise=Scripted(1), **settings)
     expected = lines(whole.extend(ids, values))
     noise, got = Scripted(1), []
-    for cut in range(0, 120, 12):
+    for cut in range(0, 120, 17):
         with MeanStream(noise=noise, state=tmp_path / "s", **settings) as part:
-            got += lines(part.extend(ids[cut : cut + 12], values[cut : cut + 12]))
+            got += lines(part.extend(ids[cut : cut + 17], values[cut : cut + 17]))
             assert lines(part.releases()) == got
             assert part.waiting <= 40
     assert got == expected
@@ -139,7 +139,7 @@ def test_a_crash_at_any_write(tmp_path, monkeypatch, kind):
                 assert again.arrivals == 15
                 assert stored == first
                 again.extend(ids[15:], values[15:])
-            used = {name: person.used for name, person in again._queue.people.items()}
+            used = {name: person.used for name, person in again._schedule.queue.people.items()}
             final = lines(again.releases())
         if not crashed:
             assert stored == first + second
@@ -149,6 +149,12 @@ def test_a_crash_at_any_write(tmp_path, monkeypatch, kind):
         assert used == reference_used
         at += 1
     assert at > 8
+
+
+def test_wrong_arguments_leave_no_file(tmp_path):
+    with pytest.raises(ArgumentError):
+        MeanStream(noise=Silent(), state=tmp_path / "s", **{**SETTINGS, "epsilon": -1.0})
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_one_process_at_a_time(tmp_path):

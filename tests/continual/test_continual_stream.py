@@ -173,6 +173,9 @@ def test_missing_ids_do_not_count():
     released = running.extend(["a", None, float("nan"), "b"], [1.0, 9.0, 9.0, 3.0])
     assert exact(released) == pytest.approx([1.0, 2.0], abs=1e-4)
     assert running.arrivals == 2
+    # one person, however the id is written
+    running = stream(max_participations=1)
+    assert len(running.extend([5, 5.0, np.float64(5), "5", np.int64(5)], [1.0] * 5)) == 1
 
 
 def test_the_horizon_ends_the_stream():
@@ -237,6 +240,14 @@ def test_known_noise_levels():
     assert p.noise_sd(8192)[0] == pytest.approx(unit, rel=1e-4)
     rmse = math.sqrt(float((p.noise_sd(8192) ** 2).mean()))
     assert rmse == pytest.approx(4.2247 * 0.084107, rel=1e-4)
+
+
+def test_noise_is_proportional_to_any_radius():
+    for radius in (0.3, 1.0, 40.0, 1e-5, 123456.789):
+        p = plan(**{**BASE, "bounds": None, "clip_radius": radius})
+        assert p.ball().steps == 1 << p.lattice.row_bits
+        expected = plan(**{**BASE, "bounds": None, "clip_radius": 1.0}).noise_sd(7) * radius
+        assert p.noise_sd(7) == pytest.approx(expected, rel=1e-12)
 
 
 @pytest.mark.parametrize(

@@ -150,6 +150,10 @@ def stream(
     except PrivmeanError as problem:
         typer.echo(f"privmean stream: {problem}", err=True)
         raise typer.Exit(2) from None
+    except BrokenPipeError:
+        # nobody reads on: what was not written yet is written by the next run
+        events.silence()
+        raise typer.Exit(1) from None
     if stopped:
         raise typer.Exit(130)
 

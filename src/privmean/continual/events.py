@@ -15,6 +15,7 @@ from typing import Any
 
 from privmean import validate
 from privmean.continual.release import StreamRelease
+from privmean.continual.rows import person_name
 from privmean.continual.stream import MeanStream
 from privmean.errors import ArgumentError, SchemaError
 
@@ -64,7 +65,8 @@ class Reader:
             )
         name = record.get(self.person)
         known = isinstance(name, str | int | float) and not isinstance(name, bool)
-        return (str(name) if known else None), [record.get(key) for key in self.values]
+        person = person_name(name) if known else None
+        return person, [record.get(key) for key in self.values]
 
     def _csv(self, line: str) -> Event | None:
         try:
@@ -175,6 +177,11 @@ def chunks(interrupts: Interrupts) -> Iterator[list[str]]:
 def stdin() -> int:
     """The descriptor that events are read from."""
     return sys.stdin.fileno()
+
+
+def silence() -> None:
+    """Send what is still buffered for a closed pipe to nowhere."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 class Interrupts:

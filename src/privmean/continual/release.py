@@ -1,4 +1,4 @@
-"""One released step of a stream."""
+"""One released step of a stream, and how it is shown."""
 
 from __future__ import annotations
 
@@ -6,7 +6,13 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
+from privmean import validate
+from privmean.continual import bands
 from privmean.continual.series import Floats
+from privmean.continual.state import StoredRelease
+from privmean.people.reductions import Ball
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,6 +65,39 @@ class StreamRelease:
         return result
 
 
-def finite(value: float) -> float | None:
-    """JSON has no infinity."""
-    return value if math.isfinite(value) else None
+@dataclass(frozen=True)
+class View:
+    """How stored noisy sums are shown. Post-processing only: choices here cost no privacy."""
+
+    clamp: bool = True
+    first_release: int = 1
+    level: float = 0.95
+
+    def __post_init__(self) -> None:
+        validate.whole("first_release", self.first_release, least=1)
+        validate.fraction("level", self.level)
+
+    def shows(self, item: StoredRelease) -> bool:
+        """Whether there is a mean to show: before the first record there is none."""
+        return item.records > 0 and item.step >= self.first_release
+
+    def release(
+        self, item: StoredRelease, ball: Ball, noise_step: float, secure: bool
+    ) -> StreamRelease:
+        """The release of one step. noise_step: deviation of the noise of one row, in row steps."""
+        unit = ball.step / item.records
+        offset = item.sums * unit
+        if self.clamp:
+            offset = bands.clamp(offset, ball.radius)
+        sd = noise_step * math.sqrt(item.square) * unit
+        return StreamRelease(
+            step=item.step,
+            arrivals=item.arrivals,
+            records=item.records,
+            waiting=item.waiting,
+            estimate=np.asarray(ball.center) + offset,
+            noise_sd=sd,
+            half_width=sd * bands.pointwise(self.level, len(offset)),
+            level=self.level,
+            secure=secure,
+        )

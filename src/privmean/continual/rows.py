@@ -13,9 +13,13 @@ from privmean.errors import ArgumentError
 
 
 def person_name(person: Any) -> str | None:
-    """The id as text; None for a missing one."""
-    if person is None or (isinstance(person, float) and math.isnan(person)):
+    """The id as text; None for a missing one. 5 and 5.0 are one person."""
+    if person is None:
         return None
+    if isinstance(person, float):
+        if math.isnan(person):
+            return None
+        return str(int(person)) if person.is_integer() else repr(float(person))
     return str(person)
 
 

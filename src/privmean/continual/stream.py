@@ -7,25 +7,21 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from privmean import validate
-from privmean.continual import bands
+from privmean.continual import bands, storage
 from privmean.continual.mechanism import NoisyPrefixSums
-from privmean.continual.participation import ParticipationQueue
 from privmean.continual.planning import plan as make_plan
-from privmean.continual.release import StreamRelease
-from privmean.continual.rows import as_rows, person_name, plain
+from privmean.continual.release import StreamRelease, View
+from privmean.continual.rows import as_rows
+from privmean.continual.scheduling import Batch, Schedule
 from privmean.continual.state import StateFile, StoredRelease
 from privmean.continual.streamplan import StreamPlan
 from privmean.errors import ArgumentError, Infeasible, PrivmeanError
 from privmean.noise.base import Noise
 from privmean.noise.exact import ExactNoise
-from privmean.people.matrix import clip_rows_to_ball
 from privmean.people.reductions import Ball
 from privmean.privacy.guarantee import Guarantee
-
-Floats = npt.NDArray[np.float64]
 
 
 class MeanStream:
@@ -72,20 +68,14 @@ class MeanStream:
         history: bool = True,
         **settings: Any,
     ) -> None:
-        file = None if state is None else StateFile(state)
-        plan = None
-        if file is None or file.new or file.fact("plan") is None:
+        view = View(clamp, first_release, level)
+        exists = state is not None and os.path.exists(state)
+        # a new stream is planned first, so that wrong arguments leave no file behind
+        plan = None if exists else make_plan(**settings)
+        file = storage.open_file(state, settings=settings)
+        if plan is None and file is not None and file.fact("plan") is None:
             plan = make_plan(**settings)
-        elif file.fact("settings") != plain(settings):
-            file.close()
-            raise ArgumentError(
-                "state",
-                str(state),
-                "belongs to a stream with other settings",
-                "use the same settings, or a new state file",
-            )
-        self._view(clamp, first_release, level, history)
-        self._open(plan, file, noise, plain(settings))
+        self._open(plan, file, noise, view, history=history, settings=settings)
 
     @classmethod
     def from_plan(
@@ -101,15 +91,9 @@ class MeanStream:
     ) -> MeanStream:
         """A stream that runs a finished plan."""
         stream = cls.__new__(cls)
-        file = None if state is None else StateFile(state)
-        stored = None if file is None else file.fact("plan")
-        if file is not None and stored is not None and stored != plain(plan.to_dict()):
-            file.close()
-            raise ArgumentError(
-                "state", str(state), "belongs to another plan", "use a new state file"
-            )
-        stream._view(clamp, first_release, level, history)
-        stream._open(plan, file, noise, None)
+        view = View(clamp, first_release, level)
+        file = storage.open_file(state, plan=plan)
+        stream._open(plan, file, noise, view, history=history)
         return stream
 
     @classmethod
@@ -127,52 +111,52 @@ class MeanStream:
         if not os.path.exists(state):
             raise ArgumentError("state", str(state), "does not exist", "start a new stream")
         stream = cls.__new__(cls)
-        stream._view(clamp, first_release, level, history)
+        view = View(clamp, first_release, level)
         file = StateFile(state)
         if file.fact("plan") is None:
             file.close()
             raise ArgumentError("state", str(state), "holds no stream", "start a new stream")
-        stream._open(None, file, noise, None)
+        stream._open(None, file, noise, view, history=history)
         return stream
 
-    def _view(self, clamp: bool, first_release: int, level: float, history: bool) -> None:
-        self.clamp = bool(clamp)
-        self.history = bool(history)
-        self.first_release = validate.whole("first_release", first_release, least=1)
-        self.level = validate.fraction("level", level)
-
     def _open(
-        self, plan: StreamPlan | None, file: StateFile | None, noise: Noise | None, settings: Any
+        self,
+        plan: StreamPlan | None,
+        file: StateFile | None,
+        noise: Noise | None,
+        view: View,
+        *,
+        history: bool,
+        settings: Any = None,
     ) -> None:
-        self._noise: Noise = ExactNoise() if noise is None else noise
-        self._secure = self._noise.secure
-        self._file = file
-        self._broken = False
-        resumed = file is not None and file.fact("plan") is not None
-        if resumed:
-            assert file is not None
-            plan = StreamPlan.from_dict(file.fact("plan"))
+        source: Noise = ExactNoise() if noise is None else noise
+        stored = None if file is None else file.fact("plan")
+        if file is not None and stored is not None:
+            if file.fact("secure") != source.secure:
+                file.close()
+                raise ArgumentError(
+                    "noise", noise, "differs from that of the state", "use the same kind"
+                )
+            plan = StreamPlan.from_dict(stored)
         assert plan is not None
         self.plan = plan
-        self._queue: ParticipationQueue[Floats] = ParticipationQueue(plan.lattice.participation)
-        self._sums = NoisyPrefixSums(plan.mechanism, self._noise)
-        self._ball: Ball | None = None if plan.clip_radius is None else plan.ball()
-        self.arrivals = 0
-        self.records = 0
-        self._kept: list[StoredRelease] = []
-        self._mark: Any = None if file is None else file.fact("mark")
+        self.secure = source.secure
         self.latest: StreamRelease | None = None
-        if resumed:
-            self._resume()
+        self._view = view
+        self._file = file
+        self._history = bool(history)
+        self._broken = False
+        self._kept: list[StoredRelease] = []
+        self._schedule = Schedule(plan, source)
+        self._sums = NoisyPrefixSums(plan.mechanism, source)
+        self._mark: Any = None
+        if file is not None and stored is None:
+            storage.begin(file, plan, settings, source.secure)
         elif file is not None:
-            file.begin()
-            file.write_fact("plan", plan.to_dict())
-            file.write_fact("settings", settings)
-            file.write_fact("secure", self._secure)
-            self._write_progress()
-            file.commit()
-
-    # --- what a user asks --------------------------------------------------------------------
+            storage.load(file, self._schedule, self._sums)
+            self._mark = file.fact("mark")
+            for item in self.releases(after=self.steps - 1):
+                self.latest = item
 
     @property
     def guarantee(self) -> Guarantee:
@@ -182,28 +166,32 @@ class MeanStream:
     @property
     def steps(self) -> int:
         """Steps taken so far."""
-        return self._sums.steps
+        return self._schedule.steps
+
+    @property
+    def arrivals(self) -> int:
+        """Arrivals so far that had an id."""
+        return self._schedule.arrivals
+
+    @property
+    def records(self) -> int:
+        """Records in the mean so far."""
+        return self._schedule.records
 
     @property
     def waiting(self) -> int:
         """Accepted records that wait for their turn."""
-        return self._queue.waiting
+        return self._schedule.queue.waiting
 
     @property
     def finished(self) -> bool:
         """Whether the horizon is reached."""
-        most = self.plan.lattice.most_steps
-        return most is not None and self.steps >= most
-
-    @property
-    def secure(self) -> bool:
-        """False if any release was made with simulated noise."""
-        return self._secure
+        return self._schedule.finished
 
     @property
     def region(self) -> Ball | None:
         """The clipping region; None until it has been found."""
-        return self._ball
+        return self._schedule.ball
 
     def update(self, person: Any, value: Any) -> list[StreamRelease]:
         """One arrival: value a number (or d numbers, or None). Returns the new releases.
@@ -221,29 +209,57 @@ class MeanStream:
         as the position in the input; see `mark`. Raises `Infeasible` when the horizon was reached
         before; arrivals after the step that reaches it are ignored.
         """
-        self._require_usable()
+        if self._broken:
+            raise PrivmeanError(
+                "this stream was closed or stopped within a batch; open its state file again"
+            )
+        if self.finished:
+            raise Infeasible(
+                f"the horizon of {self.steps} steps is used up", "plan a new stream (and budget)"
+            )
         rows = as_rows(values, self.plan.dimension)
         if len(rows) != len(persons):
             raise ArgumentError("values", len(rows), f"are not {len(persons)}", "one a person")
         self._broken = True  # until everything below is on disk
-        work = _Batch()
-        raw = self._ball is None
-        if self._ball is not None:
-            rows = clip_rows_to_ball(rows, self._ball)[0].astype(np.float64)
-        for index, person in enumerate(persons):
-            if self._left(work) == 0:
-                break
-            if raw and self._ball is not None:  # the region was found within this batch
-                rows[index:] = clip_rows_to_ball(rows[index:], self._ball)[0]
-                raw = False
-            self._arrive(person, rows[index], work)
-        stored = self._advance(work)
-        self._save(work, stored, mark)
+        batch = self._schedule.take_in(persons, rows)
+        stored = self._advance(batch)
+        if mark is not None:
+            self._mark = mark
+        if self._file is not None:
+            storage.save(
+                self._file,
+                batch,
+                self._schedule,
+                self._sums,
+                stored,
+                mark=mark,
+                history=self._history,
+            )
+        elif self._history:
+            self._kept.extend(stored)
+        else:
+            self._kept = stored[-1:] or self._kept
         self._broken = False
-        released = [self._release(item) for item in stored if self._is_shown(item)]
+        released = [self._show(item) for item in stored if self._view.shows(item)]
         if released:
             self.latest = released[-1]
         return released
+
+    def _advance(self, batch: Batch) -> list[StoredRelease]:
+        if not batch.steps:
+            return []
+        first = self._sums.steps + 1
+        rows = np.array([step.row for step in batch.steps]).astype(np.int64)
+        block = self._sums.advance(rows)
+        facts = zip(batch.steps, block.squares.tolist(), block.sums, strict=True)
+        return [
+            StoredRelease(number, step.arrivals, step.records, step.waiting, square, sums)
+            for number, (step, square, sums) in enumerate(facts, start=first)
+        ]
+
+    def _show(self, item: StoredRelease) -> StreamRelease:
+        assert self.region is not None
+        return self._view.release(item, self.region, self.plan.mechanism.noise_step, self.secure)
 
     def releases(self, after: int = 0) -> Iterator[StreamRelease]:
         """All releases so far with step > `after`, exactly as they were first returned."""
@@ -251,8 +267,8 @@ class MeanStream:
         if self._file is not None:
             kept = self._file.releases(after)
         for item in kept:
-            if item.step > after and self._is_shown(item):
-                yield self._release(item)
+            if item.step > after and self._view.shows(item):
+                yield self._show(item)
 
     @property
     def mark(self) -> Any:
@@ -272,7 +288,7 @@ class MeanStream:
 
         With a horizon by Sidak's inequality, without one by a union over all steps to come.
         """
-        chosen = self.level if level is None else validate.fraction("level", level)
+        chosen = self._view.level if level is None else validate.fraction("level", level)
         most = self.plan.lattice.steps
         if most is not None:
             return release.noise_sd * bands.simultaneous(chosen, most, self.plan.dimension)
@@ -289,187 +305,3 @@ class MeanStream:
 
     def __exit__(self, *_: object) -> None:
         self.close()
-
-    # --- one batch ---------------------------------------------------------------------------
-
-    def _require_usable(self) -> None:
-        if self._broken:
-            raise PrivmeanError(
-                "this stream was closed or stopped within a batch; open its state file again"
-            )
-        if self.finished:
-            raise Infeasible(
-                f"the horizon of {self.steps} steps is used up", "plan a new stream (and budget)"
-            )
-
-    def _left(self, work: _Batch) -> int | None:
-        most = self.plan.lattice.most_steps
-        return None if most is None else most - self.steps - len(work.steps)
-
-    def _arrive(self, person: Any, row: Floats, work: _Batch) -> None:
-        name = person_name(person)
-        if name is None:
-            return
-        self.arrivals += 1
-        now = self.steps + len(work.steps)
-        if self._queue.arrive(name, row, self.arrivals, now):
-            work.accepted[self.arrivals] = (name, row)
-            work.people.add(name)
-        if self._ball is None:
-            search = self.plan.search
-            assert search is not None
-            if len(self._queue.people) < search.persons:
-                return
-            self._find_region(work)
-        if self.arrivals % self.plan.every == 0:
-            self._take_steps(work)
-
-    def _find_region(self, work: _Batch) -> None:
-        """The one paid choice of the clipping radius; then all waiting rows are clipped."""
-        search = self.plan.search
-        assert search is not None
-        people = self._queue.people
-        first = np.array([person.waiting[0][1] for person in people.values()])
-        radius = search.choose(first, self._noise)
-        self._ball = ball = self.plan.ball(radius)
-        for name, person in people.items():
-            for _ in range(len(person.waiting)):
-                arrival, row = person.waiting.popleft()
-                clipped = clip_rows_to_ball(row[None, :], ball)[0][0].astype(np.float64)
-                person.waiting.append((arrival, clipped))
-                work.accepted[arrival] = (name, clipped)
-        work.radius = radius
-
-    def _take_steps(self, work: _Batch) -> None:
-        taken_any = False
-        while self._left(work) != 0:
-            taken = self._queue.take(self.steps + len(work.steps), self.plan.every)
-            if not taken:
-                break
-            taken_any = True
-            self._add_step([row for _, _, row in taken], work)
-            for name, arrival, _ in taken:
-                work.people.add(name)
-                work.passed.append(arrival)
-        if not taken_any and self.plan.filler and self._left(work) != 0:
-            self._add_step([], work)
-
-    def _add_step(self, rows: list[Floats], work: _Batch) -> None:
-        self.records += len(rows)
-        total = np.zeros(self.plan.dimension)
-        for row in rows:
-            total += row
-        work.steps.append((total, self.arrivals, self.records, self._queue.waiting))
-
-    def _advance(self, work: _Batch) -> list[StoredRelease]:
-        if not work.steps:
-            return []
-        before = self.steps
-        rows = np.array([item[0] for item in work.steps]).astype(np.int64)
-        block = self._sums.advance(rows)
-        return [
-            StoredRelease(before + i + 1, arrivals, records, waiting, square, sums)
-            for i, ((_, arrivals, records, waiting), square, sums) in enumerate(
-                zip(work.steps, block.squares.tolist(), block.sums, strict=True)
-            )
-        ]
-
-    # --- from stored sums to a release -------------------------------------------------------
-
-    def _is_shown(self, item: StoredRelease) -> bool:
-        # before the first record there is no mean; it is not a mean without noise
-        return item.records > 0 and item.step >= self.first_release
-
-    def _release(self, item: StoredRelease) -> StreamRelease:
-        assert self._ball is not None
-        unit = self._ball.step / item.records
-        offset = item.sums * unit
-        if self.clamp:
-            offset = bands.clamp(offset, self._ball.radius)
-        noise_sd = self.plan.mechanism.noise_step * float(np.sqrt(item.square)) * unit
-        return StreamRelease(
-            step=item.step,
-            arrivals=item.arrivals,
-            records=item.records,
-            waiting=item.waiting,
-            estimate=np.asarray(self._ball.center) + offset,
-            noise_sd=noise_sd,
-            half_width=noise_sd * bands.pointwise(self.level, self.plan.dimension),
-            level=self.level,
-            secure=self._secure,
-        )
-
-    # --- the state file ----------------------------------------------------------------------
-
-    def _save(self, work: _Batch, stored: list[StoredRelease], mark: Any) -> None:
-        file = self._file
-        if mark is not None:
-            self._mark = mark
-        if not self.history:
-            self._kept = stored[-1:] or self._kept
-        elif file is None:
-            self._kept.extend(stored)
-        if file is None:
-            return
-        file.begin()
-        passed = set(work.passed)
-        file.drop_waiting(passed)
-        file.add_waiting(
-            (arrival, name, row.tobytes())
-            for arrival, (name, row) in work.accepted.items()
-            if arrival not in passed
-        )
-        people = self._queue.people
-        file.write_people((name, people[name].used, people[name].last) for name in work.people)
-        if self.history:
-            file.add_releases(stored)
-        elif stored:
-            file.replace_release(stored[-1])
-        if work.radius is not None:
-            file.write_fact("radius", work.radius)
-        if mark is not None:
-            file.write_fact("mark", mark)
-        if stored:
-            for name, value in self._sums.arrays().items():
-                file.write_array(name, value)
-        self._write_progress()
-        file.commit()
-
-    def _write_progress(self) -> None:
-        assert self._file is not None
-        self._file.write_fact("progress", [self.arrivals, self.records])
-
-    def _resume(self) -> None:
-        file = self._file
-        assert file is not None
-        self.arrivals, self.records = file.fact("progress")
-        if self._secure != file.fact("secure"):
-            raise ArgumentError(
-                "noise", self._noise, "differs from that of the state", "use the same kind"
-            )
-        radius = file.fact("radius")
-        if radius is not None:
-            self._ball = self.plan.ball(radius)
-        arrays = {name: file.array(name) for name in ("forward", "backward", "tracker", "sums")}
-        held = {name: value for name, value in arrays.items() if value is not None}
-        if held:
-            self._sums.restore(held)
-        for person, used, last in file.people():
-            self._queue.restore(person, used, last)
-        for arrival, person, data in file.waiting():
-            self._queue.restore_waiting(person, arrival, np.frombuffer(data, dtype=np.float64))
-        self._queue.announce_all(self.steps)
-        if self.steps:
-            for item in self.releases(after=self.steps - 1):
-                self.latest = item
-
-
-class _Batch:
-    """What one batch changed: written to the state file in one transaction."""
-
-    def __init__(self) -> None:
-        self.steps: list[tuple[Floats, int, int, int]] = []
-        self.accepted: dict[int, tuple[str, Floats]] = {}
-        self.passed: list[int] = []
-        self.people: set[str] = set()
-        self.radius: float | None = None

@@ -162,9 +162,8 @@ class StreamPlan:
 
 
 def ball_step(radius: float, row_bits: int) -> float:
-    """The power of two for which radius/step lies in (2^(row_bits-1), 2^row_bits]."""
-    mantissa, exponent = math.frexp(radius)
-    return math.ldexp(1.0, (exponent - 1 if mantissa == 0.5 else exponent) - row_bits)
+    """The lattice step of rows: the radius is exactly 2^row_bits of them."""
+    return math.ldexp(radius, -row_bits)
 
 
 def bill_of(mechanism: PrefixMechanism, search: RadiusSearch | None) -> tuple[Loss, ...]:
