@@ -94,6 +94,17 @@ def choose(
         from privmean.central.default_mean import DefaultMean
 
         return DefaultMean(**settings)
+    if kind == "heavy-tailed":
+        from privmean.central.heavy_tailed import HeavyTailed, PureCover
+
+        if moment is None:
+            raise ArgumentError(
+                "moment",
+                None,
+                "is needed for method 'heavy-tailed'",
+                "give moment=BoundedMoment(order=..., bound=...)",
+            )
+        return moment if isinstance(moment, HeavyTailed | PureCover) else HeavyTailed(moment)
     raise ArgumentError("method", method, "is not built yet", "choose another method")
 
 

@@ -66,6 +66,11 @@ class ThreadedPlan:
         """Planned root mean square l2 error, sampling included."""
         return self.schedule.error
 
+    def predict(self, guess_sd: float) -> dict[str, float]:
+        """Predicted l2 error by cause, for a guess of the deviation of persons' values a column."""
+        last = self.schedule.rounds[-1].choice
+        return self.common.predict(guess_sd, last.bias, last.noise)
+
     @cached_property
     def _planned(self) -> tuple[JointSums, ...]:
         return tuple(
@@ -149,6 +154,7 @@ class ThreadedPlan:
     def release(self, people: People, noise: Noise | None = None) -> Release:
         """Run the plan. Persons without any value have no weight; a null in some columns only
         contributes the centre there."""
+        self.common.check(people)
         source = ExactNoise() if noise is None else noise
         bill: list[tuple[Loss, ...]] = [self.coarse.losses]
         center = self.coarse.release(self._first(people), source)

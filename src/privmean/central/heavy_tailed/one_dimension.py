@@ -50,6 +50,10 @@ class OneDimensionPlan:
         """Planned root mean square error, sampling included."""
         return self.choice.error
 
+    def predict(self, guess_sd: float) -> dict[str, float]:
+        """Predicted error by cause, for a guess of the deviation of persons' values."""
+        return self.common.predict(guess_sd, self.choice.bias, self.choice.noise)
+
     @property
     def sums(self) -> ClippedSums:
         return ClippedSums("clipped sum", self.common.relation, epsilon=self.epsilon)
@@ -89,6 +93,7 @@ class OneDimensionPlan:
 
     def release(self, people: People, noise: Noise | None = None) -> Release:
         """Run the plan on one column. Persons without a value are left out of the mean."""
+        self.common.check(people)
         source = ExactNoise() if noise is None else noise
         center = self.coarse.release(people, source)
         bill = list(self.coarse.losses)

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from privmean import validate
 from privmean.central.heavy_tailed.bias import Mode
 from privmean.central.heavy_tailed.intervals import NoInterval
 from privmean.central.heavy_tailed.moment import BoundedMoment, Tail
+from privmean.errors import ArgumentError
+from privmean.people.reductions import People
 from privmean.privacy.budget import REPLACE_ONE, Budget, Relation
 from privmean.privacy.guarantee import Guarantee
 from privmean.privacy.loss import Loss
@@ -42,6 +46,30 @@ class Common:
     def bulk(self) -> float:
         """Bound on the root mean square l2 distance of one person's value from the mean."""
         return min(tail.size for tail in self.tails)
+
+    def check(self, people: People) -> None:
+        """Refuses people that the plan was not made for (public facts only)."""
+        if len(people.columns) != self.dimension:
+            raise ArgumentError(
+                "people",
+                len(people.columns),
+                f"have another number of columns than the plan's {self.dimension}",
+                "make a plan for these columns",
+            )
+        if self.relation == REPLACE_ONE and people.size() != self.persons:
+            raise ArgumentError(
+                "people",
+                people.size(),
+                f"are not the {self.persons} persons of the plan",
+                "make a plan for this number of persons",
+            )
+
+    def predict(self, guess_sd: float, bias: float, noise: float) -> dict[str, float]:
+        """Predicted l2 error by cause, for a guess of the deviation of persons' values a column."""
+        guess = validate.positive("guess_sd", guess_sd)
+        sampling = guess * math.sqrt(self.dimension / self.persons)
+        rmse = math.hypot(bias, noise, sampling)
+        return {"rmse": rmse, "sampling": sampling, "privacy_noise": noise, "bias_at_most": bias}
 
     def describe(self) -> dict[str, Any]:
         number = "persons" if self.relation == REPLACE_ONE else "persons, a public guess"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 from fractions import Fraction
+from functools import lru_cache
 
 from privmean.central.heavy_tailed import private_radius
 from privmean.central.heavy_tailed import radius as radii
@@ -24,6 +25,7 @@ from privmean.central.heavy_tailed.spending import disjoint_plans, threaded_plan
 Plan = OneDimensionPlan | ThreadedPlan
 
 
+@lru_cache(maxsize=256)
 def plan(settings: Settings, common: Common) -> Plan | None:
     """The plan of the smallest planned error, or None if nothing useful is feasible."""
     found: list[Plan] = []

@@ -80,6 +80,12 @@ class CoverPlan:
         sampling = math.sqrt(d / self.common.persons) * self.common.spread
         return math.hypot(d * self.resolution, math.sqrt(d / 12) * self.spacing, sampling)
 
+    def predict(self, guess_sd: float) -> dict[str, float]:
+        """Predicted l2 error by cause (a rule of thumb), for a guess of the values' deviation."""
+        d = self.common.dimension
+        noise = math.hypot(d * self.resolution, math.sqrt(d / 12) * self.spacing)
+        return self.common.predict(guess_sd, 0.0, noise)
+
     @property
     def losses(self) -> tuple[Loss, ...]:
         return (*self.coarse.losses, Selection("point of the cover", self.epsilon))
@@ -109,6 +115,7 @@ class CoverPlan:
 
     def release(self, people: People, noise: Noise | None = None) -> Release:
         """Run the plan. A null in a row makes its projections 0 (it takes no side)."""
+        self.common.check(people)
         source = ExactNoise() if noise is None else noise
         center = self.coarse.release(people, source)
         if center is None:

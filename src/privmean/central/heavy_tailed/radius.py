@@ -57,6 +57,12 @@ def noise_unit(
     return change * factor / (persons * strength)
 
 
+def short(value: float) -> float:
+    """`value` to 20 binary places, so that units a power of two apart get the same radii."""
+    mantissa, exponent = math.frexp(value)
+    return math.ldexp(round(mantissa * 2**20), exponent - 20)
+
+
 def one_dimension(
     tails: Sequence[Tail],
     *,
@@ -74,12 +80,8 @@ def one_dimension(
     grid = offset + np.geomspace(1e-3 * spread, top, 600)
     bound = bias.one_dimension(tails, grid, offset, mode)
     best = int(np.argmin(bound**2 + (noise * grid) ** 2))
-    return Choice(
-        float(grid[best]),
-        float(bound[best]),
-        noise * float(grid[best]),
-        spread / math.sqrt(persons),
-    )
+    radius = short(float(grid[best]))
+    return Choice(radius, float(bound[best]), noise * radius, spread / math.sqrt(persons))
 
 
 def _balanced(tail: Tail, noise: float) -> float:
@@ -108,9 +110,10 @@ def ball(
     grid = np.geomspace(low * 1.001, 100 * math.hypot(offset, size), 60)
     bound = bias.ball(tails, grid, offset, mode)
     best = int(np.argmin(bound**2 + (noise * grid) ** 2))
+    radius = short(float(grid[best]))
     return Choice(
-        float(grid[best]),
+        radius,
         float(bound[best]),
-        math.hypot(noise * float(grid[best]), divisor * min(offset, float(grid[best]))),
+        math.hypot(noise * radius, divisor * min(offset, radius)),
         size / math.sqrt(persons),
     )
