@@ -33,8 +33,6 @@ _HOMES = {
     "variance": "privmean.models.variance",
     "Variance": "privmean.models.variance",
     "BoundedMean": "privmean.central.bounded",
-    "HeavyTailed": "privmean.central.heavy_tailed",
-    "BoundedMoment": "privmean.central.heavy_tailed",
     "MeanStream": "privmean.continual",
     "WithholdRelease": "privmean.continual",
     "Budget": "privmean.privacy.budget",
