@@ -13,6 +13,7 @@ from fractions import Fraction
 from typing import Any, ClassVar
 
 from privmean.errors import ArgumentError
+from privmean.privacy.budget import Relation
 
 
 @dataclass(frozen=True)
@@ -137,20 +138,22 @@ class Selection(Loss):
     """A choice of one item (exponential mechanism, permute-and-flip, noisy argmax).
 
     `epsilon` is its pure loss. `bounded_range` marks the exponential mechanism proper, whose loss
-    has range epsilon, so that its zCDP is epsilon^2/8 (Cesar and Rogers 2021).
+    has range epsilon, so that its zCDP is epsilon^2/8 (Cesar and Rogers 2021). `choices` is how
+    many times such a choice is made, each at epsilon and each told what went before.
     """
 
     epsilon: Fraction
     bounded_range: bool = False
+    choices: int = 1
     kind: ClassVar[str] = "selection"
 
     @property
     def pure(self) -> Fraction:
-        return self.epsilon
+        return self.epsilon * self.choices
 
     @property
     def rho(self) -> float:
-        return float(self.epsilon) ** 2 / (8 if self.bounded_range else 2)
+        return self.choices * float(self.epsilon) ** 2 / (8 if self.bounded_range else 2)
 
 
 @dataclass(frozen=True)
@@ -170,8 +173,89 @@ class Approximate(Loss):
         return self.delta
 
 
+@dataclass(frozen=True)
+class FilteredMean(Loss):
+    """The mean of the persons kept by a random filter, with its noisy count, as one part.
+
+    `epsilon` is chosen; delta follows from the rest (see `privacy.amplification`). The count moves
+    by `count_sensitivity` lattice steps a person, has discrete Gaussian noise of `count_scale` and
+    loses `threshold` steps; the mean's noise is at least `mean_scale` steps on `answers` numbers,
+    its sensitivity (rounding inside) over its scale at most `mean_mu`.
+    """
+
+    epsilon: Fraction
+    relation: Relation
+    count_sensitivity: int
+    count_scale: float
+    threshold: int
+    mean_mu: float
+    mean_scale: float
+    answers: int
+    influence: float = 2.0
+    slip: float = 0.0
+    kind: ClassVar[str] = "filtered mean"
+
+    @property
+    def pure(self) -> Fraction:
+        return self.epsilon
+
+    @property
+    def added_delta(self) -> float:
+        from privmean.privacy.amplification import filtered_mean_delta
+
+        return filtered_mean_delta(
+            float(self.epsilon),
+            self.relation,
+            count_mu=self.count_sensitivity / self.count_scale,
+            count_scale=self.count_scale,
+            threshold=self.threshold,
+            mean_mu=self.mean_mu,
+            mean_scale=self.mean_scale,
+            answers=self.answers,
+            influence=self.influence,
+            slip=self.slip,
+        )
+
+
+@dataclass(frozen=True)
+class Parallel(Loss):
+    """Mechanisms on disjoint parts of the persons, fixed before any data are seen.
+
+    Replacing a person changes one part only, and what later parts learn from earlier ones is
+    post-processing, so the whole is (epsilon, delta)-DP with the largest delta of a part at
+    `epsilon`. Valid for replace-one neighbours with parts by roster position.
+    """
+
+    epsilon: Fraction
+    parts: tuple[tuple[Loss, ...], ...]
+    kind: ClassVar[str] = "parallel"
+
+    def __post_init__(self) -> None:
+        read = tuple(
+            tuple(loss_from_dict(item) if isinstance(item, dict) else item for item in part)
+            for part in self.parts
+        )
+        object.__setattr__(self, "parts", read)
+
+    @property
+    def pure(self) -> Fraction:
+        return self.epsilon
+
+    @property
+    def added_delta(self) -> float:
+        from privmean.privacy.compose import total_delta
+
+        return max(total_delta(part, float(self.epsilon), grid=False) for part in self.parts)
+
+    def to_dict(self) -> dict[str, Any]:
+        values = super().to_dict()
+        values["parts"] = [[loss.to_dict() for loss in part] for part in self.parts]
+        return values
+
+
 KINDS: dict[str, type[Loss]] = {
-    item.kind: item for item in (Laplace, Gaussian, Threshold, Selection, Approximate)
+    item.kind: item
+    for item in (Laplace, Gaussian, Threshold, Selection, Approximate, FilteredMean, Parallel)
 }
 
 

@@ -1,0 +1,346 @@
+"""Plans for an unknown covariance: half of the persons show the scales, the other half the mean."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from privmean.central.anisotropic import filter as keep
+from privmean.central.anisotropic.average import KeptMean, kept_mean
+from privmean.central.anisotropic.box import GaussianBox
+from privmean.central.anisotropic.calibration import FilterCalibration, calibrate
+from privmean.central.anisotropic.degrees import Progress, degrees
+from privmean.central.anisotropic.ellipsoid import STEPS, clipped_sums
+from privmean.central.anisotropic.known import check_people
+from privmean.central.anisotropic.lattice import RADIUS, Metric, to_lattice, usable_rows
+from privmean.central.anisotropic.scales import FACTOR, ScaleNoise, Scales
+from privmean.central.anisotropic.scales import run as run_scales
+from privmean.errors import Infeasible
+from privmean.noise.base import Noise
+from privmean.noise.exact import ExactNoise
+from privmean.people.reductions import Floats, Integers, People
+from privmean.privacy.budget import REPLACE_ONE, Budget, Relation
+from privmean.privacy.gdp import gaussian_mu
+from privmean.privacy.guarantee import Guarantee
+from privmean.privacy.loss import Gaussian, Loss, Parallel
+from privmean.release import FAILED, OK, Release
+
+EXPONENT = 1.5  # shape of the centre's noise: Sigma^(3/4) needs the least total
+SHARES = (0.05, 0.07, 0.1, 0.14, 0.2, 0.25, 0.3, 0.4, 0.5, 0.6)
+ASSUMED = "columns near Gaussian, so that pairs of persons show their scales"
+
+
+@dataclass(frozen=True, eq=False)
+class Block:
+    """Columns that share a radius. weights: of the centre's and the clip's metric (units out)."""
+
+    columns: Integers
+    radius: float
+    reach: float
+    centre_weight: Floats
+    clip_weight: Floats
+
+    @property
+    def spread(self) -> float:
+        """tr of the clip's noise shape."""
+        return float((self.clip_weight**-2).sum())
+
+    @property
+    def inflation(self) -> float:
+        """tr W: how the centre's noise appears in the clip's metric."""
+        return float(((self.clip_weight / self.centre_weight) ** 2).sum())
+
+    def clip_radius(self, noise: float) -> float:
+        """A radius around a centre with this noise: the persons' own reach, and the centre's."""
+        w = (self.clip_weight / self.centre_weight) ** 2
+        slack = 2 * math.sqrt(3 * float((w**2).sum())) + 6 * float(w.max())
+        return math.sqrt(self.reach**2 + noise**2 * (self.inflation + slack))
+
+
+@dataclass(frozen=True)
+class Stage:
+    """The mean half at one share of epsilon for the centre."""
+
+    share: float
+    calibration: FilterCalibration
+    mu: float
+
+    def clip_losses(self, dimensions: Sequence[int], shares: Sequence[float]) -> tuple[Loss, ...]:
+        return tuple(
+            Gaussian("clipped sum", 2.0 * STEPS, 2 * STEPS / (self.mu * math.sqrt(part)), d)
+            for d, part in zip(dimensions, shares, strict=True)
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class UnknownPlan:
+    """Scales from one half of the persons, then centre and clipped sums on the other half.
+
+    The halves are fixed by position, so each may use the whole budget. The centre's share is taken
+    from `stages` by the released scales.
+    """
+
+    budget: Budget
+    persons: int
+    dimension: int
+    scale_noise: ScaleNoise
+    stages: tuple[Stage, ...]
+    scale_range: tuple[float, float] | None
+    beta: float
+    estimator: str = "anisotropic"
+
+    relation: Relation = REPLACE_ONE
+
+    @property
+    def half(self) -> int:
+        """Persons whose mean is taken."""
+        return self.persons // 2
+
+    @property
+    def why(self) -> str:
+        how = "all columns" if not self.scale_noise.chooses else f"{self.scale_noise.top} columns"
+        if not self.scale_noise.top:
+            how = "no column of its own"
+        return (
+            f"unknown covariance: half of the persons show the scales of {how}, the other half "
+            "give a filtered centre and a sum clipped around it"
+        )
+
+    @property
+    def losses(self) -> tuple[Loss, ...]:
+        """The worst-case bill."""
+        stage = self.stages[0]
+        d = self.dimension
+        return self._bill(stage, stage.clip_losses((d,), (1.0,)))
+
+    def _bill(self, stage: Stage, clip: tuple[Loss, ...]) -> tuple[Loss, ...]:
+        assert self.budget.epsilon is not None
+        parts = (self.scale_noise.losses, stage.calibration.losses + clip)
+        return (Parallel("two halves of the persons", Fraction(self.budget.epsilon), parts),)
+
+    def describe(self) -> dict[str, Any]:
+        stage = self.scale_noise
+        return {
+            "method": "unknown covariance",
+            "filter": "basic",
+            "dimension": self.dimension,
+            "persons": self.persons,
+            "persons whose mean is taken": self.half,
+            "columns with a scale of their own": stage.top,
+            "octaves of scale": stage.window,
+            "noise of a scale (octaves)": stage.value_deviation,
+            "error of the choice (octaves)": stage.choice_error(self.beta),
+            "smallest count offset": min(item.calibration.offset for item in self.stages),
+        }
+
+    def blocks(self, scales: Scales) -> list[Block]:
+        """The metrics that the released scales give."""
+        result = []
+        if len(scales.top):
+            sigma = scales.deviations
+            result.append(
+                Block(
+                    scales.top,
+                    FACTOR * scales.centre,
+                    FACTOR * scales.clip / math.sqrt(2),
+                    sigma ** (-EXPONENT / 2),
+                    sigma**-0.5,
+                )
+            )
+        if len(scales.top) < self.dimension:
+            rest = np.setdiff1d(np.arange(self.dimension), scales.top)
+            one = np.ones(len(rest))
+            result.append(
+                Block(rest, FACTOR * scales.rest, FACTOR * scales.rest / math.sqrt(2), one, one)
+            )
+        return result
+
+    def centre_shares(self, blocks: Sequence[Block]) -> list[float]:
+        """How the centre's precision is split: least total radius of the clip that follows."""
+        cost = [
+            item.radius * math.sqrt(item.inflation * math.sqrt(item.spread) / item.reach)
+            for item in blocks
+        ]
+        return [item / sum(cost) for item in cost]
+
+    def clip_shares(self, blocks: Sequence[Block], radii: Sequence[float]) -> list[float]:
+        """How the sums' precision is split: least total noise."""
+        cost = [r * math.sqrt(item.spread) for item, r in zip(blocks, radii, strict=True)]
+        return [item / sum(cost) for item in cost]
+
+    def best_stage(self, blocks: Sequence[Block]) -> Stage:
+        """The share of epsilon for the centre with the least noise, from released numbers."""
+
+        def noise(stage: Stage) -> float:
+            s = stage.calibration.expected_multiplier(self.half)
+            if math.isinf(s):
+                return math.inf
+            shares = self.centre_shares(blocks)
+            radii = [
+                item.clip_radius(2 * item.radius * s / math.sqrt(part) / self.half)
+                for item, part in zip(blocks, shares, strict=True)
+            ]
+            total = sum(
+                r * math.sqrt(item.spread) for item, r in zip(blocks, radii, strict=True)
+            )
+            return total / stage.mu
+
+        return min(self.stages, key=noise)
+
+    def release(
+        self, people: People, noise: Noise | None = None, progress: Progress | None = None
+    ) -> Release:
+        """Run the plan on people. A filter that finds no centre gives a release that failed."""
+        source = ExactNoise() if noise is None else noise
+        check_people(people, self.dimension, self.persons)
+        first = people.part(0, 2).matrix()
+        scales = run_scales(self.scale_noise, first, source, self.scale_range, EXPONENT)
+        blocks = self.blocks(scales)
+        stage = self.best_stage(blocks)
+        x = people.part(1, 2).matrix()
+        metrics = [
+            Metric(
+                to_lattice(
+                    x[:, item.columns], item.centre_weight / scales.unit * (RADIUS / item.radius)
+                )
+            )
+            for item in blocks
+        ]
+        found = self._centre(metrics, x, blocks, stage, source, progress)
+        if found is None:
+            return self._release(people.columns, source.secure, scales, stage, blocks, None)
+        del metrics
+        return self._clip(people.columns, x, found, scales, blocks, stage, source)
+
+    def _centre(
+        self,
+        metrics: list[Metric],
+        x: Floats,
+        blocks: list[Block],
+        stage: Stage,
+        noise: Noise,
+        progress: Progress | None,
+    ) -> KeptMean | None:
+        friends = degrees(metrics, usable_rows(x), progress=progress)
+        kept = keep.bernoulli(*keep.keep_odds(friends, REPLACE_ONE), noise)
+        return kept_mean(metrics, kept, stage.calibration, noise, self.centre_shares(blocks))
+
+    def _clip(
+        self,
+        columns: tuple[str, ...],
+        x: Floats,
+        found: KeptMean,
+        scales: Scales,
+        blocks: list[Block],
+        stage: Stage,
+        source: Noise,
+    ) -> Release:
+        radii = [
+            item.clip_radius(sd * item.radius / RADIUS)
+            for item, sd in zip(blocks, found.deviations, strict=True)
+        ]
+        shares = self.clip_shares(blocks, radii)
+        estimate, deviation = np.empty(self.dimension), np.empty(self.dimension)
+        for item, radius, part, mean in zip(blocks, radii, shares, found.means, strict=True):
+            centre = mean * (item.radius / RADIUS) / item.centre_weight * scales.unit
+            step = radius / STEPS / item.clip_weight * scales.unit
+            sums = clipped_sums(x[:, item.columns], centre, 1 / step)
+            scale = 2 * STEPS / (stage.mu * math.sqrt(part))
+            drawn = source.gaussian(len(item.columns), scale)
+            estimate[item.columns] = centre + (sums + drawn) * step / self.half
+            deviation[item.columns] = scale * step / self.half
+        bill = stage.clip_losses([len(item.columns) for item in blocks], shares)
+        return self._release(
+            columns, source.secure, scales, stage, blocks, (estimate, deviation, bill)
+        )
+
+    def _release(
+        self,
+        columns: tuple[str, ...],
+        secure: bool,
+        scales: Scales,
+        stage: Stage,
+        blocks: list[Block],
+        found: tuple[Floats, Floats, tuple[Loss, ...]] | None,
+    ) -> Release:
+        nothing = np.full(self.dimension, np.nan)
+        estimate, deviation, bill = found if found is not None else (nothing, nothing, ())
+        assert self.budget.epsilon is not None
+        guarantee = Guarantee.of(
+            self.budget,
+            REPLACE_ONE,
+            self._bill(stage, bill),
+            public=("persons", "columns", "positions in the roster"),
+        )
+        spread = self._spread(scales, blocks)
+        return Release(
+            estimate=estimate,
+            columns=columns,
+            estimator=self.estimator,
+            guarantee=guarantee.require(),
+            intervals=GaussianBox(
+                estimate,
+                deviation,
+                spread / math.sqrt(self.half),
+                ASSUMED,
+                "mean clipped to an ellipsoid, of half of the persons",
+                failed=found is None,
+            ),
+            plan=self,
+            persons=self.persons,
+            status=OK if found is not None else FAILED,
+            advice=""
+            if found is not None
+            else (
+                "too few persons of the second half lie close together at the scales found in the "
+                "first half; more persons, a larger epsilon or a known covariance may help"
+            ),
+            assumptions=(ASSUMED, "persons alike in distribution whatever their position"),
+            shares={"centre": stage.share, "clipped sum": 1 - stage.share},
+            diagnostics={
+                "unit": scales.unit,
+                "columns with a scale": [columns[i] for i in scales.top],
+                "scales": (scales.deviations * scales.unit).tolist(),
+            },
+            secure=secure,
+        )
+
+    def _spread(self, scales: Scales, blocks: list[Block]) -> Floats:
+        """A bound on the columns' standard deviations from paid numbers."""
+        result = np.empty(self.dimension)
+        for item in blocks:
+            if len(scales.top) and item.columns is scales.top:
+                high = 2 ** (2 * self.scale_noise.value_deviation)
+                result[item.columns] = scales.deviations * scales.unit * high
+            else:
+                # no column's deviation exceeds the root of their total variance
+                result[item.columns] = item.reach * scales.unit
+        return result
+
+
+def mean_stages(epsilon: float, delta: float, persons: int, dimension: int) -> tuple[Stage, ...]:
+    """Feasible shares of epsilon for the centre, with what is left for the clipped sums."""
+    made = []
+    for share in SHARES:
+        # two blocks at most: their lattices' corrections stay below this room
+        mu = gaussian_mu((1 - share) * epsilon - 1e-10, delta / 2 * (1 - 1e-9)) * (1 - 1e-9)
+        try:
+            calibration = calibrate(
+                share * epsilon, delta / 2, persons, REPLACE_ONE, dimension=dimension
+            )
+        except Infeasible:
+            continue
+        if mu > 0:
+            made.append(Stage(share, calibration, mu))
+    if not made:
+        raise Infeasible(
+            f"{2 * persons} persons are too few for an unknown covariance at epsilon={epsilon:g}",
+            "use more persons, a larger epsilon, or give a public bound on the covariance",
+        )
+    return tuple(made)
+

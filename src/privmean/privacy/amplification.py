@@ -1,0 +1,103 @@
+"""Amplification of a mechanism that runs behind a random filter of persons.
+
+A filter keeps person j with probability p_j. If neighbours change those probabilities by q_j with
+sum at most `influence`, and the mechanism behind the filter is (inner, delta_0)-DP for one added or
+removed person among persons that are pairwise friends of friends, the whole is (outer, delta)-DP:
+
+    add-remove    outer = influence (e^inner - 1)
+    replace-one   outer = influence (e^inner - 1) + inner
+    delta = delta_0 (e^outer - 1)/(e^inner - 1)
+
+See docs/proofs/anisotropic.md, steps 3 and 4.
+"""
+
+from __future__ import annotations
+
+import math
+
+from privmean.privacy.budget import REPLACE_ONE, Relation
+
+BASIC_INFLUENCE = 2.0
+
+
+def outer_epsilon(inner: float, relation: Relation, influence: float = BASIC_INFLUENCE) -> float:
+    """epsilon of the whole from epsilon of the mechanism behind the filter."""
+    outer = influence * math.expm1(inner)
+    return outer + inner if relation == REPLACE_ONE else outer
+
+
+def inner_epsilon(outer: float, relation: Relation, influence: float = BASIC_INFLUENCE) -> float:
+    """The largest inner epsilon whose outer epsilon is at most `outer`."""
+    if relation != REPLACE_ONE:
+        return math.log1p(outer / influence)
+    low, high = 0.0, outer
+    for _ in range(200):
+        middle = (low + high) / 2
+        if middle in (low, high):
+            break
+        if outer_epsilon(middle, relation, influence) <= outer:
+            low = middle
+        else:
+            high = middle
+    return low
+
+
+def delta_ratio(outer: float, inner: float) -> float:
+    """delta of the whole divided by delta of the mechanism behind the filter."""
+    return math.expm1(outer) / math.expm1(inner)
+
+
+def gaussian_tail(threshold: int, scale: float) -> float:
+    """An upper bound on P(Z >= threshold) for discrete Gaussian Z of the given scale.
+
+    The law puts at most e^(1/(24 scale^2)) times the mass of the rounded continuous law on every
+    integer (Jensen), so its tail is at most that factor times the normal tail half a step earlier.
+    """
+    from scipy.special import ndtr
+
+    return float(ndtr(-(threshold - 0.5) / scale)) * math.exp(1 / (24 * scale**2)) * (1 + 1e-12)
+
+
+def tail_threshold(probability: float, scale: float) -> int:
+    """The smallest threshold, up to one step, whose `gaussian_tail` is at most `probability`."""
+    from scipy.stats import norm
+
+    threshold = math.ceil(scale * float(norm.isf(probability)) + 0.5)
+    step = max(1, math.ceil(scale * 1e-12))
+    while gaussian_tail(threshold, scale) > probability:
+        threshold += step
+    return threshold
+
+
+def filtered_mean_delta(
+    epsilon: float,
+    relation: Relation,
+    *,
+    count_mu: float,
+    count_scale: float,
+    threshold: int,
+    mean_mu: float,
+    mean_scale: float,
+    answers: int,
+    influence: float = BASIC_INFLUENCE,
+    slip: float = 0.0,
+) -> float:
+    """delta at `epsilon` of a filtered mean: a noisy count, then a mean with noise set by it.
+
+    count_mu, mean_mu: sensitivity over scale of the two discrete Gaussian steps; count_scale,
+    mean_scale: their (least) scales in lattice steps; threshold: lattice steps taken off the count;
+    influence, slip: of the filter (slip: the chance that it keeps persons who are not friends).
+    """
+    from privmean.privacy.gdp import gaussian_delta
+
+    inner = inner_epsilon(epsilon, relation, influence + slip)
+    lattice = 1 / count_scale**2 + answers / mean_scale**2
+    left = inner - 12 * lattice
+    if left <= 0:
+        return 1.0
+    gauss = gaussian_delta(math.hypot(count_mu, mean_mu), left) * (1 + 7 * lattice)
+    behind = gaussian_tail(threshold, count_scale) + gauss
+    total = behind * delta_ratio(epsilon, inner)
+    if slip:
+        total += (1 + math.exp(epsilon)) * slip
+    return min(1.0, total)
