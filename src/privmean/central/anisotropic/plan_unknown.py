@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import math
 
-from privmean.central.anisotropic.scales import (
-    WIDE_GRID,
-    WIDE_ROUNDS,
-    WINDOW,
-    Counting,
-    ScaleNoise,
-)
-from privmean.central.anisotropic.unknown import UnknownPlan, mean_stages
+from privmean.central.anisotropic.scales import FINE, WIDE, WINDOW, Counting, ScaleNoise
+from privmean.central.anisotropic.unknown import Stage, UnknownPlan, mean_stages
 from privmean.errors import Infeasible
 from privmean.privacy.budget import REPLACE_ONE, Budget, Relation
 from privmean.privacy.compose import rho_delta
 
 CHOICE_ERROR = 1.5  # octaves by which a chosen column may fall short of the best
-ALL_NOISE = 0.8  # octaves of noise a column up to which every column gets a scale of its own
+COUNT_NOISE = 0.03  # of the pairs: the noise wanted in the counts that find the radii
+MOST_COUNT_NOISE = 0.04  # of the pairs: beyond this a bisection can run away
+UNIT_SHARE = 0.05  # of rho, for the unit if no range of scales is public
+NOMINAL_SPREAD = 8.0  # tr W of the reference spectra, for choosing shares only
+ALL_NOISE = 4.0  # octaves of noise a column up to which every column gets a scale of its own
 
 
 def largest_rho(epsilon: float, delta: float) -> float:
@@ -45,12 +43,49 @@ def plan_unknown(
             "who comes or goes would shift",
             "use replace-one neighbours (the same roster), or give a public covariance bound",
         )
-    assert budget.epsilon is not None
-    first = persons - persons // 2
-    stages = mean_stages(budget.epsilon, budget.delta, persons // 2, dimension)
-    rho = largest_rho(budget.epsilon - 1e-9, budget.delta * (1 - 1e-9)) * (1 - 1e-9)
-    noise = scale_noise(rho, first // 2, dimension, scale_range, beta)
-    return UnknownPlan(budget, persons, dimension, noise, stages, scale_range, beta)
+    epsilon, delta = budget.epsilon, budget.delta
+    assert epsilon is not None
+    half = persons // 2
+    stages = mean_stages(epsilon, delta, half, dimension)
+
+    def made(stages: tuple[Stage, ...], epsilon: float, delta: float, pooled: bool) -> UnknownPlan:
+        rho = largest_rho(epsilon - 1e-9, delta * (1 - 1e-9)) * (1 - 1e-9)
+        noise = scale_noise(rho, (persons - half) // 2, dimension, scale_range, beta)
+        return UnknownPlan(
+            budget, persons, dimension, noise, stages, scale_range, beta, pooled=pooled
+        )
+
+    plans = [made((item,), item.epsilon, delta / 2, True) for item in stages]
+    plans.append(made(stages, epsilon, delta, False))
+    best = min(plans, key=nominal_noise)
+    if math.isinf(nominal_noise(best)):
+        raise Infeasible(
+            f"{persons} persons are too few to find scales at epsilon={epsilon:g}",
+            "use more persons, a larger epsilon, or give a public bound on the covariance",
+        )
+    return best
+
+
+def nominal_noise(plan: UnknownPlan) -> float:
+    """Noise of a plan in units of the persons' reach, for a spectrum as in the examples.
+
+    The centre's inflation is taken as NOMINAL_SPREAD; noise in the scales costs
+    exp((octaves ln 2)^2/4), but no more than not knowing them.
+    """
+
+    def stage_noise(stage: Stage) -> float:
+        s = stage.calibration.expected_multiplier(plan.half) / plan.half
+        return math.sqrt(1 + 8 * NOMINAL_SPREAD * s**2) / stage.mu
+
+    stage = plan.scale_noise
+    counts = [item for item in (stage.centre, stage.clip, stage.rest) if item is not None]
+    if max(item.deviation for item in counts) > MOST_COUNT_NOISE * max(stage.pairs, 1):
+        return math.inf
+    octaves = stage.value_deviation * math.log(2)
+    blind = math.exp(octaves**2 / 4)
+    if stage.top < plan.dimension:
+        blind = math.exp(1.0) * math.sqrt(math.sqrt(plan.dimension))
+    return min(stage_noise(item) for item in plan.stages) * blind / plan.summed
 
 
 def scale_noise(
@@ -60,21 +95,26 @@ def scale_noise(
     scale_range: tuple[float, float] | None,
     beta: float,
 ) -> ScaleNoise:
-    """Shares of rho: 0.7 for choice and values, 0.3 for radii (less a tenth for the unit)."""
+    """Shares of rho: what the radii need, then values (and the choice, if columns are chosen)."""
     unit = None
     if scale_range is None:
-        unit = Counting(0.1 * rho, WIDE_ROUNDS, WIDE_GRID)
-        window = WINDOW + math.log2(math.sqrt(dimension)) + 1
-        rho *= 0.9
+        unit = Counting(UNIT_SHARE * rho, WIDE)
+        window = WINDOW + math.log2(math.sqrt(dimension)) + 1.5
+        rho *= 1 - UNIT_SHARE
     else:
         window = math.log2(scale_range[1] / scale_range[0])
+    need = FINE.rounds / (2 * (COUNT_NOISE * max(pairs, 1)) ** 2) / rho
+    radius = min(max(need, 0.04), 0.3)
     move = window / pairs if pairs else math.inf
-    everybody = move * math.sqrt(dimension / (2 * 0.7 * rho))
-    top = dimension if everybody <= ALL_NOISE else choices(move, 0.5 * rho, dimension, beta)
-    if top == dimension:
-        values, choice, radii = 0.7 * rho, 0.0, (0.15, 0.15, 0.0)
+    everybody = move * math.sqrt(dimension / (2 * (1 - 2 * radius) * rho))
+    if everybody <= ALL_NOISE:
+        top, values, choice, rest = dimension, (1 - 2 * radius) * rho, 0.0, None
     else:
-        values, choice, radii = 0.2 * rho, 0.5 * rho, (0.1, 0.1, 0.1)
+        radius = min(radius, 0.2)
+        left = (1 - 3 * radius) * rho
+        choice, values = 0.7 * left, 0.3 * left
+        top = choices(move, choice, dimension, beta)
+        rest = Counting(radius * rho)
     return ScaleNoise(
         dimension,
         pairs,
@@ -82,9 +122,9 @@ def scale_noise(
         top,
         values,
         choice,
-        Counting(radii[0] * rho),
-        Counting(radii[1] * rho),
-        Counting(radii[2] * rho) if radii[2] else None,
+        Counting(radius * rho),
+        Counting(radius * rho),
+        rest,
         unit,
     )
 

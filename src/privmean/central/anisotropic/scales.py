@@ -25,9 +25,27 @@ NOISE_STEPS = 2.0**24  # least lattice steps a standard deviation of noise
 LOG_BIAS = (float(digamma(0.5)) + math.log(2)) / math.log(4)  # E log2 |g| for standard normal g
 QUANTILE = 0.85
 FACTOR = 2.0  # the friendship radius over the quantile of pair distances
-GRID = 240  # radii are unit * 2^(j/8), |j| <= GRID
-ROUNDS = 9  # bisection steps: 2^9 > 2 GRID + 1
-WIDE_GRID, WIDE_ROUNDS = 1000, 11  # for the unknown unit: 2^(-125) to 2^125
+
+
+@dataclass(frozen=True)
+class RadiusGrid:
+    """Radii unit * 2^(j/fineness) with |j| <= reach, found by a fixed number of halvings."""
+
+    fineness: int
+    reach: int
+
+    @property
+    def rounds(self) -> int:
+        return math.ceil(math.log2(2 * self.reach + 1))
+
+    def radius(self, j: int) -> float:
+        return float(2.0 ** (j / self.fineness))
+
+
+FINE = RadiusGrid(8, 127)  # 2^-16 to 2^16 times the unit
+WIDE = RadiusGrid(2, 255)  # for the unit itself: 2^-127 to 2^127
+LEAST_COLUMNS = 8  # below this many columns there is no law to fit
+EM_ROUNDS = 300
 WINDOW = 8.0  # octaves of standard deviation that matter below the largest
 
 
@@ -69,11 +87,10 @@ def norms(differences: Floats, factor: Floats) -> Floats:
 
 @dataclass(frozen=True)
 class Counting:
-    """Noise of a bisection with `rounds` counting queries: rho in all, equal charges."""
+    """Noise of a bisection over a grid of radii: rho in all, the same for each count."""
 
     rho: float
-    rounds: int = ROUNDS
-    grid: int = GRID
+    grid: RadiusGrid = FINE
 
     @property
     def steps(self) -> int:
@@ -81,33 +98,30 @@ class Counting:
 
     @property
     def deviation(self) -> float:
-        return math.sqrt(self.rounds / (2 * self.rho))
+        """Noise of a count, in pairs."""
+        return math.sqrt(self.grid.rounds / (2 * self.rho))
 
     def loss(self, name: str) -> Loss:
-        steps = float(self.steps)
-        return Gaussian(name, math.sqrt(self.rounds) * steps, steps * self.deviation, self.rounds)
+        steps, rounds = float(self.steps), self.grid.rounds
+        return Gaussian(name, math.sqrt(rounds) * steps, steps * self.deviation, rounds)
 
 
-def noisy_quantile(
-    distances: Floats, quantile: float, counting: Counting, noise: Noise, unit: float = 1.0
-) -> float:
-    """The smallest radius unit 2^(j/8) with about `quantile` of the distances within it.
+def noisy_quantile(distances: Floats, quantile: float, counting: Counting, noise: Noise) -> float:
+    """The smallest radius of the grid with about `quantile` of the distances within it.
 
     Bisection with a fixed number of noisy counts, each of which one replaced pair moves by 1.
     """
-    low, high = -counting.grid - 1, counting.grid
-    for _ in range(counting.rounds):
-        if high - low <= 1:
-            middle = high  # the round is charged in any case
-        else:
-            middle = (low + high) // 2
-        within = int(np.count_nonzero(distances <= unit * 2.0 ** (middle / 8)))
+    grid = counting.grid
+    low, high = -grid.reach - 1, grid.reach
+    for _ in range(grid.rounds):
+        middle = (low + high) // 2 if high - low > 1 else high  # a spare round is charged too
+        within = int(np.count_nonzero(distances <= grid.radius(middle)))
         drawn = int(noise.gaussian(1, counting.steps * counting.deviation)[0])
         if within * counting.steps + drawn >= quantile * len(distances) * counting.steps:
             high = middle
         elif middle < high:
             low = middle
-    return unit * 2.0 ** (high / 8)
+    return grid.radius(high)
 
 
 @dataclass(frozen=True)
@@ -182,6 +196,29 @@ class ScaleNoise:
         return size * 2 * math.log(self.dimension * self.top / beta) / 2
 
 
+def denoised(level: Floats, deviation: float) -> Floats:
+    """log2 scales from noisy ones: half of log2 E[4^level | noisy level], free post-processing.
+
+    The law of the levels among the columns is fitted by maximum likelihood on a grid (Kiefer and
+    Wolfowitz 1956), so that many alike columns are seen to be alike and a few large ones stay.
+    """
+    if len(level) < LEAST_COLUMNS or deviation <= 0:
+        return level
+    step = max(deviation / 4, 0.05)
+    grid = np.arange(level.min(), level.max() + step, step)
+    exponent = -0.5 * ((level[:, None] - grid[None, :]) / deviation) ** 2
+    likelihood = np.exp(exponent - exponent.max(axis=1, keepdims=True))
+    weight = np.full(len(grid), 1 / len(grid))
+    for _ in range(EM_ROUNDS):
+        joint = likelihood * weight
+        joint /= joint.sum(axis=1, keepdims=True)
+        weight = joint.mean(axis=0)
+    joint = likelihood * weight
+    joint /= joint.sum(axis=1, keepdims=True)
+    top = float(grid.max())
+    return np.asarray(top + 0.5 * np.log2(joint @ 4.0 ** (grid - top)))
+
+
 @dataclass(frozen=True, eq=False)
 class Scales:
     """What the variance stage releases; all of it paid.
@@ -213,7 +250,8 @@ def run(
     else:
         assert stage.unit is not None
         whole = norms(differences, np.full(stage.dimension, math.sqrt(0.5)))
-        high = math.log2(noisy_quantile(whole, QUANTILE, stage.unit, noise)) + 1
+        # the median row holds the largest deviation within a factor 1.5: half an octave, and one
+        high = math.log2(noisy_quantile(whole, 0.5, stage.unit, noise)) + 1.5
         low = high - stage.window
     unit = 2.0**high
     top = np.arange(stage.dimension)
@@ -225,6 +263,7 @@ def run(
             top = np.sort(np.array(peel(scores, stage.top, step, noise), dtype=np.int64))
         drawn = noise.gaussian(len(top), stage.value_scale)
         level = (scores[top] + drawn) / SCORE_STEPS / stage.pairs + (low - high) - LOG_BIAS
+        level = denoised(level, stage.value_deviation)
         deviations = 2.0 ** np.clip(level, -stage.window - 2, 4.0)
     else:
         top = top[:0]

@@ -67,6 +67,7 @@ class Stage:
     """The mean half at one share of epsilon for the centre."""
 
     share: float
+    epsilon: float
     calibration: FilterCalibration
     mu: float
 
@@ -79,10 +80,11 @@ class Stage:
 
 @dataclass(frozen=True, eq=False)
 class UnknownPlan:
-    """Scales from one half of the persons, then centre and clipped sums on the other half.
+    """Scales from one half of the persons, a centre from the other, then a clipped sum.
 
-    The halves are fixed by position, so each may use the whole budget. The centre's share is taken
-    from `stages` by the released scales.
+    The halves are fixed by position, so what each pays is not added. If `pooled`, the sum is over
+    all persons, and scales and centre share what it leaves; else over the second half, the scales
+    have the whole budget, and the centre's share is chosen from `stages` by the released scales.
     """
 
     budget: Budget
@@ -92,14 +94,19 @@ class UnknownPlan:
     stages: tuple[Stage, ...]
     scale_range: tuple[float, float] | None
     beta: float
+    pooled: bool = False
     estimator: str = "anisotropic"
-
     relation: Relation = REPLACE_ONE
 
     @property
     def half(self) -> int:
-        """Persons whose mean is taken."""
+        """Persons of the second half, for the centre."""
         return self.persons // 2
+
+    @property
+    def summed(self) -> int:
+        """Persons whose clipped sum is taken."""
+        return self.persons if self.pooled else self.half
 
     @property
     def why(self) -> str:
@@ -108,7 +115,7 @@ class UnknownPlan:
             how = "no column of its own"
         return (
             f"unknown covariance: half of the persons show the scales of {how}, the other half "
-            "give a filtered centre and a sum clipped around it"
+            f"a filtered centre; then a clipped sum over {'all' if self.pooled else 'the latter'}"
         )
 
     @property
@@ -120,8 +127,12 @@ class UnknownPlan:
 
     def _bill(self, stage: Stage, clip: tuple[Loss, ...]) -> tuple[Loss, ...]:
         assert self.budget.epsilon is not None
-        parts = (self.scale_noise.losses, stage.calibration.losses + clip)
-        return (Parallel("two halves of the persons", Fraction(self.budget.epsilon), parts),)
+        epsilon = Fraction(self.budget.epsilon)
+        scales, centre = self.scale_noise.losses, stage.calibration.losses
+        name = "two halves of the persons"
+        if self.pooled:
+            return (Parallel(name, Fraction(stage.epsilon), (scales, centre)), *clip)
+        return (Parallel(name, epsilon, (scales, centre + clip)),)
 
     def describe(self) -> dict[str, Any]:
         stage = self.scale_noise
@@ -130,7 +141,7 @@ class UnknownPlan:
             "filter": "basic",
             "dimension": self.dimension,
             "persons": self.persons,
-            "persons whose mean is taken": self.half,
+            "persons in the clipped sum": self.summed,
             "columns with a scale of their own": stage.top,
             "octaves of scale": stage.window,
             "noise of a scale (octaves)": stage.value_deviation,
@@ -215,6 +226,8 @@ class UnknownPlan:
         if found is None:
             return self._release(people.columns, source.secure, scales, stage, blocks, None)
         del metrics
+        if self.pooled:
+            x = people.matrix()
         return self._clip(people.columns, x, found, scales, blocks, stage, source)
 
     def _centre(
@@ -252,8 +265,8 @@ class UnknownPlan:
             sums = clipped_sums(x[:, item.columns], centre, 1 / step)
             scale = 2 * STEPS / (stage.mu * math.sqrt(part))
             drawn = source.gaussian(len(item.columns), scale)
-            estimate[item.columns] = centre + (sums + drawn) * step / self.half
-            deviation[item.columns] = scale * step / self.half
+            estimate[item.columns] = centre + (sums + drawn) * step / self.summed
+            deviation[item.columns] = scale * step / self.summed
         bill = stage.clip_losses([len(item.columns) for item in blocks], shares)
         return self._release(
             columns, source.secure, scales, stage, blocks, (estimate, deviation, bill)
@@ -286,9 +299,9 @@ class UnknownPlan:
             intervals=GaussianBox(
                 estimate,
                 deviation,
-                spread / math.sqrt(self.half),
+                spread / math.sqrt(self.summed),
                 ASSUMED,
-                "mean clipped to an ellipsoid, of half of the persons",
+                "mean clipped to an ellipsoid" + ("" if self.pooled else ", of half of the persons"),
                 failed=found is None,
             ),
             plan=self,
@@ -323,8 +336,10 @@ class UnknownPlan:
         return result
 
 
-def mean_stages(epsilon: float, delta: float, persons: int, dimension: int) -> tuple[Stage, ...]:
-    """Feasible shares of epsilon for the centre, with what is left for the clipped sums."""
+def mean_stages(
+    epsilon: float, delta: float, persons: int, dimension: int
+) -> tuple[Stage, ...]:
+    """Feasible shares of epsilon for a centre of `persons`, and what is left for clipped sums."""
     made = []
     for share in SHARES:
         # two blocks at most: their lattices' corrections stay below this room
@@ -336,11 +351,10 @@ def mean_stages(epsilon: float, delta: float, persons: int, dimension: int) -> t
         except Infeasible:
             continue
         if mu > 0:
-            made.append(Stage(share, calibration, mu))
+            made.append(Stage(share, share * epsilon, calibration, mu))
     if not made:
         raise Infeasible(
             f"{2 * persons} persons are too few for an unknown covariance at epsilon={epsilon:g}",
             "use more persons, a larger epsilon, or give a public bound on the covariance",
         )
     return tuple(made)
-
