@@ -15,7 +15,15 @@ from __future__ import annotations
 
 import math
 
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
 from privmean.privacy.budget import REPLACE_ONE, Relation
+
+Floats = npt.NDArray[np.float64]
 
 BASIC_INFLUENCE = 2.0
 
@@ -101,3 +109,58 @@ def filtered_mean_delta(
     if slip:
         total += (1 + math.exp(epsilon)) * slip
     return min(1.0, total)
+
+
+@dataclass(frozen=True, eq=False)
+class Profile:
+    """A discrete privacy loss law that dominates a mechanism: masses at losses, and at infinity."""
+
+    losses: Floats
+    masses: Floats
+    infinite: float
+
+    def with_gaussian(self, mu: float, epsilon: float) -> float:
+        """delta at `epsilon` of this mechanism followed by a mu-GDP Gaussian mechanism.
+
+        The hockey-stick divergence of a product is the mean, over the first loss, of that of the
+        second at the epsilon left over; its Gaussian formula holds below zero too.
+        """
+        from scipy.special import ndtr
+
+        x = epsilon - self.losses
+        if mu <= 0:
+            second = np.maximum(-np.expm1(x), 0.0)
+        else:
+            with np.errstate(over="ignore", invalid="ignore"):
+                second = ndtr(mu / 2 - x / mu) - np.exp(x) * ndtr(-mu / 2 - x / mu)
+            # where e^x overflows the second tail has long vanished, and with it the difference
+            second = np.where(np.isfinite(second), np.maximum(second, 0.0), 0.0)
+        return min(1.0, (self.infinite + float(self.masses @ second)) * (1 + 1e-9) + 1e-15)
+
+
+def dominating(delta: Callable[[float], float], points: Sequence[float]) -> Profile:
+    """The law dominating any mechanism with delta(epsilon) in both directions, at all `points`.
+
+    The true curve, in e^epsilon, is convex and falls; so it lies below the lower hull of the bounds
+    and of their running minimum, and below the chords between the points (Doroshenko, Ghazi,
+    Kamath, Kumar and Manurangsi 2022). Below 0 it follows from the other direction.
+    """
+    epsilons = np.asarray(points, dtype=np.float64)
+    bounds = np.minimum.accumulate([min(1.0, delta(float(item))) for item in epsilons])
+    alpha = np.exp(epsilons)
+    below = 1 / alpha[:0:-1]
+    points = np.concatenate(([0.0], below, alpha))
+    values = np.concatenate(([1.0], 1 - below + below * bounds[:0:-1], bounds))
+    hull: list[int] = []
+    for k in range(len(points)):
+        while len(hull) >= 2:
+            a, b = hull[-2], hull[-1]
+            cross = (points[b] - points[a]) * (values[k] - values[a])
+            if cross > (points[k] - points[a]) * (values[b] - values[a]):
+                break
+            hull.pop()
+        hull.append(k)
+    x, y = points[hull], values[hull]
+    slopes = np.concatenate((np.diff(y) / np.diff(x), [0.0]))
+    masses = np.maximum(np.diff(slopes), 0.0) * x[1:]
+    return Profile(np.log(x[1:]), masses, float(y[-1]))

@@ -18,7 +18,7 @@ from fractions import Fraction
 from typing import Any
 
 from privmean.privacy.gdp import gaussian_delta, gaussian_epsilon
-from privmean.privacy.loss import Gaussian, Laplace, Loss, Selection
+from privmean.privacy.loss import Curve, Gaussian, Laplace, Loss, Selection
 
 GRID_POINTS = 2**15
 
@@ -138,9 +138,37 @@ def total_delta(losses: Sequence[Loss], epsilon: float, *, grid: bool = True) ->
     if left > 0:
         rho = math.fsum(loss.rho for loss in losses)
         bounds.append(rho_delta(rho, left) * factor)
-        if grid and min(bounds) > 0 and _grid_helps(losses):
+        if grid and min(bounds) > 0 and _one_curve(losses) is None and _grid_helps(losses):
             bounds.append(_distribution(losses).get_delta_for_epsilon(left) * factor)
-    return min(1.0, added_delta + min(bounds))
+    return min(1.0, added_delta + min(bounds), _curve_delta(losses, epsilon))
+
+
+def _one_curve(losses: Sequence[Loss]) -> Curve | None:
+    """The curve of a bill that has exactly one, and Gaussian parts besides."""
+    found = [loss for loss in losses if isinstance(loss, Curve)]
+    others = any(loss.pure for loss in losses if not isinstance(loss, Curve))
+    return found[0] if len(found) == 1 and not others and len(losses) > 1 else None
+
+
+def _curve_delta(losses: Sequence[Loss], epsilon: float) -> float:
+    """delta of one curve and Gaussian mechanisms, by the law that dominates the curve."""
+    curve = _one_curve(losses)
+    if curve is None:
+        return 1.0
+    _, mu, added_delta, added_epsilon, factor = _parts([x for x in losses if x is not curve])
+    if epsilon <= added_epsilon:
+        return 1.0
+    return added_delta + curve.profile().with_gaussian(mu, epsilon - added_epsilon) * factor
+
+
+def _curve_epsilon(losses: Sequence[Loss], delta: float) -> float:
+    if _one_curve(losses) is None or _curve_delta(losses, 1e3) > delta:
+        return math.inf
+    low, high = 0.0, 1e3
+    for _ in range(80):
+        middle = (low + high) / 2
+        low, high = (low, middle) if _curve_delta(losses, middle) <= delta else (middle, high)
+    return high
 
 
 def total_epsilon(losses: Sequence[Loss], delta: float, *, grid: bool = True) -> float:
@@ -149,7 +177,7 @@ def total_epsilon(losses: Sequence[Loss], delta: float, *, grid: bool = True) ->
     left = (delta - added_delta) / factor
     # deltas are sums of doubles: a deficit within rounding is no deficit of privacy
     if left < -1e-12 * max(delta, 1e-300):
-        return math.inf
+        return _curve_epsilon(losses, delta)
     left = max(left, 0.0)
     bounds = [
         float(pure) + gaussian_epsilon(mu, left) + added_epsilon if left or not mu else math.inf
@@ -157,6 +185,6 @@ def total_epsilon(losses: Sequence[Loss], delta: float, *, grid: bool = True) ->
     if left > 0:
         rho = math.fsum(loss.rho for loss in losses)
         bounds.append(rho_epsilon(rho, left) + added_epsilon)
-        if grid and _grid_helps(losses):
+        if grid and _one_curve(losses) is None and _grid_helps(losses):
             bounds.append(_distribution(losses).get_epsilon_for_delta(left) + added_epsilon)
-    return min(bounds)
+    return min(*bounds, _curve_epsilon(losses, delta))

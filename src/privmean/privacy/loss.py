@@ -8,12 +8,20 @@ A stored loss keeps its meaning: classes and fields are added, never changed or 
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, fields
 from fractions import Fraction
-from typing import Any, ClassVar
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from privmean.errors import ArgumentError
 from privmean.privacy.budget import Relation
+
+if TYPE_CHECKING:
+    from privmean.privacy.amplification import Profile
+
+
+LARGEST_POINT = 700.0  # of an epsilon whose exponential is a double
 
 
 @dataclass(frozen=True)
@@ -174,7 +182,45 @@ class Approximate(Loss):
 
 
 @dataclass(frozen=True)
-class FilteredMean(Loss):
+class Curve(Loss):
+    """A part known by its whole curve delta(epsilon), in both directions of neighbours.
+
+    `epsilon` is one point of the curve, for basic composition. With Gaussian parts the composition
+    uses `profile`, the law of the privacy loss that dominates the curve, and is much tighter.
+    """
+
+    epsilon: Fraction
+
+    @property
+    def pure(self) -> Fraction:
+        return self.epsilon
+
+    @property
+    def added_delta(self) -> float:
+        return self.delta_at(float(self.epsilon))
+
+    def delta_at(self, epsilon: float) -> float:
+        """delta at any epsilon."""
+        raise NotImplementedError
+
+    def points(self) -> list[float]:
+        """Increasing epsilons, 0 first, between which the curve is joined by chords."""
+        raise NotImplementedError
+
+    def profile(self) -> Profile:
+        """The dominating law of the privacy loss."""
+        return _profile(self)
+
+
+@lru_cache(maxsize=256)
+def _profile(curve: Curve) -> Profile:
+    from privmean.privacy.amplification import dominating
+
+    return dominating(curve.delta_at, curve.points())
+
+
+@dataclass(frozen=True)
+class FilteredMean(Curve):
     """The mean of the persons kept by a random filter, with its noisy count, as one part.
 
     `epsilon` is chosen; delta follows from the rest (see `privacy.amplification`). The count moves
@@ -183,7 +229,6 @@ class FilteredMean(Loss):
     its sensitivity (rounding inside) over its scale at most `mean_mu`.
     """
 
-    epsilon: Fraction
     relation: Relation
     count_sensitivity: int
     count_scale: float
@@ -195,16 +240,11 @@ class FilteredMean(Loss):
     slip: float = 0.0
     kind: ClassVar[str] = "filtered mean"
 
-    @property
-    def pure(self) -> Fraction:
-        return self.epsilon
-
-    @property
-    def added_delta(self) -> float:
+    def delta_at(self, epsilon: float) -> float:
         from privmean.privacy.amplification import filtered_mean_delta
 
         return filtered_mean_delta(
-            float(self.epsilon),
+            epsilon,
             self.relation,
             count_mu=self.count_sensitivity / self.count_scale,
             count_scale=self.count_scale,
@@ -216,17 +256,25 @@ class FilteredMean(Loss):
             slip=self.slip,
         )
 
+    def points(self) -> list[float]:
+        from privmean.privacy.amplification import outer_epsilon
+
+        mu = math.hypot(self.count_sensitivity / self.count_scale, self.mean_mu)
+        most = mu * (mu / 2 + 8)
+        inner = [most * k / 400 for k in range(1, 401)]
+        outer = [outer_epsilon(x, self.relation, self.influence + self.slip) for x in inner]
+        return [0.0, *(x for x in outer if x < LARGEST_POINT)]
+
 
 @dataclass(frozen=True)
-class Parallel(Loss):
+class Parallel(Curve):
     """Mechanisms on disjoint parts of the persons, fixed before any data are seen.
 
     Replacing a person changes one part only, and what later parts learn from earlier ones is
-    post-processing, so the whole is (epsilon, delta)-DP with the largest delta of a part at
-    `epsilon`. Valid for replace-one neighbours with parts by roster position.
+    post-processing, so the curve is the highest of the parts' curves. Valid for replace-one
+    neighbours with parts by roster position.
     """
 
-    epsilon: Fraction
     parts: tuple[tuple[Loss, ...], ...]
     kind: ClassVar[str] = "parallel"
 
@@ -237,15 +285,14 @@ class Parallel(Loss):
         )
         object.__setattr__(self, "parts", read)
 
-    @property
-    def pure(self) -> Fraction:
-        return self.epsilon
-
-    @property
-    def added_delta(self) -> float:
+    def delta_at(self, epsilon: float) -> float:
         from privmean.privacy.compose import total_delta
 
-        return max(total_delta(part, float(self.epsilon), grid=False) for part in self.parts)
+        return max(total_delta(part, epsilon, grid=False) for part in self.parts)
+
+    def points(self) -> list[float]:
+        most = min(4 * float(self.epsilon), LARGEST_POINT)
+        return [most * k / 400 for k in range(401)]
 
     def to_dict(self) -> dict[str, Any]:
         values = super().to_dict()

@@ -27,13 +27,14 @@ from privmean.privacy.amplification import (
 )
 from privmean.privacy.budget import Relation
 from privmean.privacy.gdp import gaussian_mu
-from privmean.privacy.loss import FilteredMean, Gaussian, Loss, Threshold
+from privmean.privacy.loss import Curve, FilteredMean, Gaussian, Loss, Threshold
 
 BAD_SHARE = 0.1  # share of delta for a count above the true number of kept persons
 COUNT_SHARES = np.linspace(0.02, 0.95, 120)  # shares of mu tried for the count
 MEAN_STEPS = 2.0**30  # least lattice steps a standard deviation of the mean's noise
 COUNT_STEPS = 2.0**24  # the same for the count
 NODES = np.polynomial.legendre.leggauss(200)
+GAUSSIAN_ROOM = 1e-9
 SAFETY = 1e-9  # relative room for the rounding of doubles in the formulas
 
 
@@ -161,6 +162,26 @@ def calibrate(
         slip=slip,
     )
     return FilterCalibration(steps, scale, threshold, multiplier, (loss,))
+
+
+def gaussian_after(curve: Curve, epsilon: float, delta: float) -> float:
+    """The largest mu of Gaussian mechanisms that may follow a curve within (epsilon, delta).
+
+    0 if nothing is left. The room covers lattice corrections of noise of 2^26 steps and more.
+    """
+    left = epsilon - GAUSSIAN_ROOM
+    allowed = delta * (1 - GAUSSIAN_ROOM)
+    if curve.delta_at(epsilon) >= delta:
+        return 0.0
+    profile = curve.profile()
+    low, high = 0.0, gaussian_mu(epsilon, delta)
+    for _ in range(60):
+        middle = (low + high) / 2
+        if profile.with_gaussian(middle, left) <= allowed:
+            low = middle
+        else:
+            high = middle
+    return low
 
 
 @dataclass(frozen=True)

@@ -4,27 +4,37 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator
+from fractions import Fraction
 
 from privmean.central.anisotropic.calibration import (
     SAFETY,
+    FilterCalibration,
+    PublishedConstants,
     calibrate,
     calibrate_noisy_degrees,
     count_lattice,
+    gaussian_after,
     infeasible,
     kept_degree,
 )
 from privmean.central.anisotropic.centre import Centre, Sampled
 from privmean.central.anisotropic.filter import sampled_influence, sampled_threshold
 from privmean.central.anisotropic.known import ClipNoise, KnownPlan
-from privmean.central.anisotropic.spectrum import Spectrum, pair_radius
+from privmean.central.anisotropic.spectrum import (
+    Spectrum,
+    pair_radius,
+    published_radius,
+)
 from privmean.errors import Infeasible
 from privmean.privacy.budget import REPLACE_ONE, Budget, Relation
 from privmean.privacy.gdp import gaussian_mu
+from privmean.privacy.loss import Approximate, Curve
 
 EXPONENTS = (1.0, 1.25, 1.5, 1.75, 2.0)
-CENTRE_SHARES = (0.03, 0.04, 0.05, 0.07, 0.1, 0.14, 0.2, 0.25, 0.3, 0.4, 0.5, 0.6)
+CENTRE_SHARES = (0.03, 0.05, 0.07, 0.1, 0.14, 0.2, 0.25, 0.3, 0.35, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
 FILTER_SHARES = (0.05, 0.1, 0.2, 0.3, 0.5)
 PERSONS_SHARE = 0.02  # of mu^2 of the clipped sum, for the count under add-remove
+LARGEST_PUBLISHED = 10.0  # the published amplification assumes epsilon/21 at most 1/2
 SLIP_SHARE = 0.1  # of delta, for a filter that can slip
 
 
@@ -85,20 +95,44 @@ class Candidates:
         """The filtered mean alone."""
         return self._plan(self.centre(self.epsilon, self.delta, 1.0))
 
-    def two_phase(self) -> Iterator[KnownPlan]:
-        """A filtered centre with a share of epsilon and half of delta, then the clipped sum."""
-        for share in CENTRE_SHARES:
-            clip = self._clip(
-                gaussian_mu((1 - share) * self.epsilon - 1e-12, self.delta / 2) * (1 - SAFETY)
+    def published(self) -> KnownPlan:
+        """The published algorithm with its constants (add-remove only), for study."""
+        if self.relation == REPLACE_ONE or self.epsilon > LARGEST_PUBLISHED:
+            raise Infeasible(
+                "the published constants are proved for add-remove neighbours and epsilon up to "
+                f"{LARGEST_PUBLISHED:g}",
+                "use another method",
             )
-            if clip is None:
-                continue
+        constants = PublishedConstants(self.epsilon, self.delta)
+        steps = count_lattice(1 / float(constants.e))
+        calibration = FilterCalibration(
+            steps,
+            float(steps / constants.e),
+            math.ceil(constants.offset * steps),
+            constants.multiplier * (1 + SAFETY),
+            (Approximate("published filtered mean", Fraction(self.epsilon), self.delta),),
+            law="laplace",
+        )
+        sigma = self.spectrum.deviations
+        radius = published_radius(sigma, self.n_design, self.beta)
+        return self._plan(Centre(self.spectrum, 1.0, radius, self.relation, calibration))
+
+    def two_phase(self) -> Iterator[KnownPlan]:
+        """A filtered centre, then the clipped sum with all that the composition leaves."""
+        whole = gaussian_mu(self.epsilon, self.delta)
+        for share in CENTRE_SHARES:
             try:
                 first = self.centre(share * self.epsilon, self.delta / 2, 1.0)
             except Infeasible:
                 continue
+            (curve,) = first.losses
+            assert isinstance(curve, Curve)
+            mu = gaussian_after(curve, self.epsilon, self.delta)
+            clip = self._clip(mu)
+            if clip is None:
+                continue
             for exponent in EXPONENTS:
-                yield self._plan(self._reshaped(first, exponent), clip, share)
+                yield self._plan(self._reshaped(first, exponent), clip, 1 - (mu / whole) ** 2)
 
     def noisy(self) -> Iterator[KnownPlan]:
         """The noisy-degree filter where n is public and large enough for it, in both forms."""

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from privmean import validate
+from privmean.central.anisotropic.as_published import PublishedPlan, plan_published_unknown
 from privmean.central.anisotropic.choose import Candidates
 from privmean.central.anisotropic.known import KnownPlan
 from privmean.central.anisotropic.plan_unknown import plan_unknown
@@ -15,8 +16,9 @@ from privmean.central.anisotropic.unknown import UnknownPlan
 from privmean.errors import ArgumentError, Infeasible
 from privmean.privacy.budget import REPLACE_ONE, Budget, Relation, relation_of
 
-AUTO, AVERAGE, TWO_PHASE, NOISY = "auto", "average", "two-phase", "noisy-degree"
-METHODS = (AUTO, AVERAGE, TWO_PHASE, NOISY)
+AUTO, AVERAGE, TWO_PHASE = "auto", "average", "two-phase"
+NOISY, PUBLISHED = "noisy-degree", "published"
+METHODS = (AUTO, AVERAGE, TWO_PHASE, NOISY, PUBLISHED)
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,7 +30,7 @@ class Anisotropic:
     half of the persons serve to estimate the scales privately (replace-one only). For means of
     several records see `person_covariance`. method: "auto" takes the least predicted error of
     "average" (filtered mean), "two-phase" (filtered centre, then a clipped sum) and "noisy-degree"
-    (a filter for large public n). beta: chance that some person is filtered out or clipped, under
+    (a filter for large public n); "published" are the published algorithms, for study. beta: chance that some person is filtered out or clipped, under
     the assumption. n_design: under add-remove the public number of persons that radii and noise are
     made for; any number is private, a bad guess costs accuracy. scale_range: public smallest and
     largest standard deviation of a column, for covariance=None (without it a further private step
@@ -70,7 +72,7 @@ class Anisotropic:
         dimension: int,
         relation: Relation = REPLACE_ONE,
         n_design: int | None = None,
-    ) -> KnownPlan | UnknownPlan:
+    ) -> KnownPlan | UnknownPlan | PublishedPlan:
         """Everything decided before data: radii, noise, the worst-case bill, the error.
 
         persons: the public number of persons under replace-one; under add-remove it is a public
@@ -90,6 +92,8 @@ class Anisotropic:
                 "sampled degrees are proved for a public number of persons only",
                 "use replace-one neighbours, or leave sampled_degrees out",
             )
+        if self.covariance is None and self.method == PUBLISHED:
+            return plan_published_unknown(budget, design, d, relation, self.beta)
         if self.covariance is None:
             return plan_unknown(
                 budget, design, d, relation, beta=self.beta, scale_range=self.scale_range
@@ -119,6 +123,8 @@ class Anisotropic:
             except Infeasible:
                 if self.method == AVERAGE:
                     raise
+        if self.method == PUBLISHED:
+            yield candidates.published()
         if self.method in (AUTO, TWO_PHASE):
             yield from candidates.two_phase()
         if self.method in (AUTO, NOISY):
@@ -130,7 +136,7 @@ class Anisotropic:
         how = (
             "the mean of the persons kept by a filter of close pairs"
             if plan.clip is None
-            else f"a filtered centre ({plan.centre_share:.0%} of epsilon), then a clipped sum"
+            else f"a filtered centre ({plan.centre_share:.0%} of the precision), then a clipped sum"
         )
         return (
             f"known covariance: {how}, {plan.centre.filter_name} filter; predicted l2 error "

@@ -124,7 +124,7 @@ class KnownPlan:
             "centre exponent": self.centre.exponent,
             "multiplier": self.centre.calibration.multiplier,
             "count offset": self.centre.calibration.offset,
-            "centre share of epsilon": self.centre_share,
+            "centre share of precision": self.centre_share,
             "predicted error": self.error,
             "predicted noise": self.noise_error,
         }

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
+from privmean.central.anisotropic.calibration import gaussian_after
 from privmean.central.anisotropic.scales import FINE, WIDE, WINDOW, Counting, ScaleNoise
 from privmean.central.anisotropic.unknown import Stage, UnknownPlan, mean_stages
 from privmean.errors import Infeasible
 from privmean.privacy.budget import REPLACE_ONE, Budget, Relation
 from privmean.privacy.compose import rho_delta
+from privmean.privacy.gdp import gaussian_mu
+from privmean.privacy.loss import Curve
 
 CHOICE_ERROR = 1.5  # octaves by which a chosen column may fall short of the best
 COUNT_NOISE = 0.03  # of the pairs: the noise wanted in the counts that find the radii
@@ -55,8 +59,16 @@ def plan_unknown(
             budget, persons, dimension, noise, stages, scale_range, beta, pooled=pooled
         )
 
-    plans = [made((item,), item.epsilon, delta / 2, True) for item in stages]
-    plans.append(made(stages, epsilon, delta, False))
+    plans = [made(stages, epsilon, delta, False)]
+    for item in stages:
+        plan = made((item,), item.epsilon, delta / 2, True)
+        # the scales' curve may lie above the centre's, so what may follow is found once more
+        (curve, *_) = plan.losses
+        assert isinstance(curve, Curve)
+        mu = gaussian_after(curve, epsilon, delta)
+        share = 1 - (mu / gaussian_mu(epsilon, delta)) ** 2
+        if mu > 0:
+            plans.append(replace(plan, stages=(replace(item, mu=mu, share=share),)))
     best = min(plans, key=nominal_noise)
     if math.isinf(nominal_noise(best)):
         raise Infeasible(

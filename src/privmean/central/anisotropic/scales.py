@@ -176,9 +176,7 @@ class ScaleNoise:
         if self.unit is not None:
             bill.append(self.unit.loss("unit"))
         if self.chooses:
-            bill.append(
-                Selection("columns", self.epsilon, bounded_range=True, choices=self.top)
-            )
+            bill.append(Selection("columns", self.epsilon, bounded_range=True, choices=self.top))
         if self.top:
             spread = math.sqrt(self.top) * self.span
             bill.append(Gaussian("column scales", spread, self.value_scale, self.top))

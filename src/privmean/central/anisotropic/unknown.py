@@ -13,7 +13,11 @@ import numpy as np
 from privmean.central.anisotropic import filter as keep
 from privmean.central.anisotropic.average import KeptMean, kept_mean
 from privmean.central.anisotropic.box import GaussianBox
-from privmean.central.anisotropic.calibration import FilterCalibration, calibrate
+from privmean.central.anisotropic.calibration import (
+    FilterCalibration,
+    calibrate,
+    gaussian_after,
+)
 from privmean.central.anisotropic.degrees import Progress, degrees
 from privmean.central.anisotropic.ellipsoid import STEPS, clipped_sums
 from privmean.central.anisotropic.known import check_people
@@ -27,11 +31,11 @@ from privmean.people.reductions import Floats, Integers, People
 from privmean.privacy.budget import REPLACE_ONE, Budget, Relation
 from privmean.privacy.gdp import gaussian_mu
 from privmean.privacy.guarantee import Guarantee
-from privmean.privacy.loss import Gaussian, Loss, Parallel
+from privmean.privacy.loss import Curve, Gaussian, Loss, Parallel
 from privmean.release import FAILED, OK, Release
 
 EXPONENT = 1.5  # shape of the centre's noise: Sigma^(3/4) needs the least total
-SHARES = (0.05, 0.07, 0.1, 0.14, 0.2, 0.25, 0.3, 0.4, 0.5, 0.6)
+SHARES = (0.05, 0.07, 0.1, 0.14, 0.2, 0.25, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8)
 ASSUMED = "columns near Gaussian, so that pairs of persons show their scales"
 
 
@@ -196,9 +200,7 @@ class UnknownPlan:
                 item.clip_radius(2 * item.radius * s / math.sqrt(part) / self.half)
                 for item, part in zip(blocks, shares, strict=True)
             ]
-            total = sum(
-                r * math.sqrt(item.spread) for item, r in zip(blocks, radii, strict=True)
-            )
+            total = sum(r * math.sqrt(item.spread) for item, r in zip(blocks, radii, strict=True))
             return total / stage.mu
 
         return min(self.stages, key=noise)
@@ -301,7 +303,8 @@ class UnknownPlan:
                 deviation,
                 spread / math.sqrt(self.summed),
                 ASSUMED,
-                "mean clipped to an ellipsoid" + ("" if self.pooled else ", of half of the persons"),
+                "mean clipped to an ellipsoid"
+                + ("" if self.pooled else ", of half of the persons"),
                 failed=found is None,
             ),
             plan=self,
@@ -336,22 +339,22 @@ class UnknownPlan:
         return result
 
 
-def mean_stages(
-    epsilon: float, delta: float, persons: int, dimension: int
-) -> tuple[Stage, ...]:
+def mean_stages(epsilon: float, delta: float, persons: int, dimension: int) -> tuple[Stage, ...]:
     """Feasible shares of epsilon for a centre of `persons`, and what is left for clipped sums."""
     made = []
+    whole = gaussian_mu(epsilon, delta)
     for share in SHARES:
-        # two blocks at most: their lattices' corrections stay below this room
-        mu = gaussian_mu((1 - share) * epsilon - 1e-10, delta / 2 * (1 - 1e-9)) * (1 - 1e-9)
         try:
             calibration = calibrate(
                 share * epsilon, delta / 2, persons, REPLACE_ONE, dimension=dimension
             )
         except Infeasible:
             continue
+        (curve,) = calibration.losses
+        assert isinstance(curve, Curve)
+        mu = gaussian_after(curve, epsilon, delta)
         if mu > 0:
-            made.append(Stage(share, share * epsilon, calibration, mu))
+            made.append(Stage(1 - (mu / whole) ** 2, share * epsilon, calibration, mu))
     if not made:
         raise Infeasible(
             f"{2 * persons} persons are too few for an unknown covariance at epsilon={epsilon:g}",
