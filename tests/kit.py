@@ -7,6 +7,7 @@ and uses these helpers, so that no tolerance is chosen by eye. Seeds only save t
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import numpy as np
 from scipy import stats
@@ -45,6 +46,49 @@ def assert_rate_at_most(count: int, draws: int, p: float) -> None:
 def assert_rate_at_least(count: int, draws: int, p: float) -> None:
     """`count` successes are no evidence for a probability below p."""
     assert stats.binom.cdf(count, draws, p) >= ALPHA, (count / draws, p)
+
+
+def law_p_value(draws, pmf: Callable[[np.ndarray], np.ndarray], *, expected: float = 50.0) -> float:
+    """The chi-square p-value of integer draws against an exact law.
+
+    `pmf` gives the probabilities of an array of integers. Values are pooled from the smallest up,
+    and the upper tail is pooled, so that every cell expects at least `expected` draws.
+    """
+    x = np.asarray(draws)
+    reach = int(np.abs(x).max()) + 2
+    values = np.arange(-reach, reach + 1)
+    p = np.asarray(pmf(values), dtype=float)
+    counts = np.bincount(x + reach, minlength=len(values))
+    cells, wanted, seen, mass = [], [], 0, 0.0
+    for value_p, count in zip(p, counts, strict=True):
+        seen, mass = seen + int(count), mass + float(value_p)
+        if mass * len(x) >= expected:
+            cells.append(seen)
+            wanted.append(mass * len(x))
+            seen, mass = 0, 0.0
+    cells[-1] += seen
+    wanted[-1] += len(x) - sum(wanted)  # with what lies beyond every draw
+    statistic = sum((a - b) ** 2 / b for a, b in zip(cells, wanted, strict=True))
+    return float(stats.chi2.sf(statistic, len(cells) - 1))
+
+
+def assert_law(draws, pmf: Callable[[np.ndarray], np.ndarray]) -> None:
+    """Integer draws follow the exact law `pmf` (chi-square at ALPHA)."""
+    p = law_p_value(draws, pmf)
+    assert p >= ALPHA, p
+
+
+def cdf_p_value(draws, quantile: Callable[[np.ndarray], np.ndarray], cells: int = 64) -> float:
+    """The chi-square p-value of draws against a continuous law, on a grid of its quantiles."""
+    edges = np.asarray(quantile(np.arange(1, cells) / cells))
+    counts = np.bincount(np.searchsorted(edges, np.asarray(draws)), minlength=cells)
+    return float(stats.chisquare(counts).pvalue)
+
+
+def choice_p_value(choices, probabilities) -> float:
+    """The chi-square p-value of indices against exact probabilities (all positive)."""
+    counts = np.bincount(choices, minlength=len(probabilities))
+    return float(stats.chisquare(counts, np.asarray(probabilities) * len(choices)).pvalue)
 
 
 def epsilon_lower_bound(hits: int, hits_other: int, draws: int, delta: float = 0.0) -> float:

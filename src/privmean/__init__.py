@@ -12,6 +12,19 @@ from typing import Any
 from privmean._version import __version__
 
 _HOMES = {
+    "read": "privmean.people.read",
+    "mean": "privmean.api",
+    "plan_mean": "privmean.planning",
+    "persons_needed": "privmean.planning",
+    "Bounded": "privmean.central.concentration",
+    "SubGaussian": "privmean.central.concentration",
+    "LogSobolev": "privmean.central.concentration",
+    "BetweenWithin": "privmean.central.concentration",
+    "BoundedWithin": "privmean.central.concentration",
+    "UnknownScale": "privmean.central.concentration",
+    "Ledger": "privmean.privacy.ledger",
+    "DefaultMean": "privmean.central.default_mean",
+    "Winsorized": "privmean.central.winsorized",
     "Budget": "privmean.privacy.budget",
     "Guarantee": "privmean.privacy.guarantee",
     "Release": "privmean.release",

@@ -1,1 +1,17 @@
+"""The command line: thin commands over the public functions.
 
+Exit status: 0 for a release, 2 for wrong arguments (nothing was spent), 3 when the release failed
+privately (the budget is spent; the message says what to change).
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Run the command line and exit with its status."""
+    from privmean.cli.app import run
+
+    sys.exit(run(argv))

@@ -1,1 +1,1 @@
-
+"""From released noisy sums to confidence intervals: post-processing only, no data."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from fractions import Fraction
 from typing import Protocol
 
@@ -9,6 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 Integers = npt.NDArray[np.int64]
+Words = npt.NDArray[np.uint64]
+Flags = npt.NDArray[np.bool_]
 
 
 class Noise(Protocol):
@@ -37,6 +40,48 @@ class Noise(Protocol):
         """
         ...
 
-    def bits64(self, size: int) -> npt.NDArray[np.uint64]:
+    def bits64(self, size: int) -> Words:
         """`size` uniform 64-bit words."""
         ...
+
+    def below(self, size: int, bound: int) -> Integers:
+        """`size` integers, exactly uniform on 0, ..., bound - 1 (bound at most 2^63)."""
+        ...
+
+    def bernoulli(self, size: int, probability: Fraction) -> Flags:
+        """`size` coins that are true with exactly this rational probability, 0 and 1 included."""
+        ...
+
+
+class FromBits(ABC):
+    """The exact draws that need nothing but uniform words."""
+
+    @abstractmethod
+    def bits64(self, size: int) -> Words: ...
+
+    def below(self, size: int, bound: int) -> Integers:
+        if not 1 <= bound <= 2**63:
+            raise ValueError(f"bound {bound!r} is outside [1, 2^63]")
+        largest = 2**64 - 2**64 % bound - 1  # the words up to here fall evenly on the remainders
+        words = self.bits64(size)
+        while (over := words > np.uint64(largest)).any():
+            words = words.copy()
+            words[over] = self.bits64(int(np.count_nonzero(over)))
+        return (words % np.uint64(bound)).astype(np.int64)
+
+    def bernoulli(self, size: int, probability: Fraction) -> Flags:
+        if not 0 <= probability <= 1:
+            raise ValueError(f"probability {probability!r} is outside [0, 1]")
+        result = np.zeros(size, dtype=np.bool_)
+        undecided = np.arange(size)
+        rest, denominator = probability.numerator, probability.denominator
+        # a uniform real in base 2^64 is compared with the probability, digit by digit
+        while undecided.size:
+            digit, rest = divmod(rest << 64, denominator)
+            if digit == 2**64:
+                result[undecided] = True
+                break
+            words = self.bits64(undecided.size)
+            result[undecided[words < np.uint64(digit)]] = True
+            undecided = undecided[words == np.uint64(digit)] if rest else undecided[:0]
+        return result

@@ -9,18 +9,20 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from privmean.noise.base import Integers
+from privmean.noise.base import FromBits, Integers, Words
 
 # Draws are 64-bit: at this scale a tail of 40 scales is still below 2^62.
 LARGEST_SCALE = 2.0**56
 
 
-def _double_above(scale: Fraction | float) -> float:
+def double_above(scale: Fraction | float) -> float:
     """The smallest double that is at least `scale`: more noise, never less."""
-    value = float(scale)
-    if Fraction(value) < Fraction(scale):
+    try:
+        value = float(scale)
+    except OverflowError:
+        value = math.inf
+    if math.isfinite(value) and Fraction(value) < Fraction(scale):
         value = math.nextafter(value, math.inf)
     if not 0 < value <= LARGEST_SCALE:
         raise ValueError(f"noise scale {value!r} is outside (0, 2^56]")
@@ -56,7 +58,7 @@ def _argmax(scale: float) -> Any:
     return dp.m.make_noisy_max(*space, dp.max_divergence(), scale=scale)
 
 
-class ExactNoise:
+class ExactNoise(FromBits):
     """Secure noise for releases. Scales are rounded up to the next double, never down."""
 
     @property
@@ -64,15 +66,17 @@ class ExactNoise:
         return True
 
     def laplace(self, size: int, scale: Fraction) -> Integers:
-        draws = _laplace(_double_above(scale))([0] * size)
+        draws = _laplace(double_above(scale))([0] * size)
         return np.asarray(draws, dtype=np.int64)
 
     def gaussian(self, size: int, scale: float) -> Integers:
-        draws = _gaussian(_double_above(scale))([0] * size)
+        draws = _gaussian(double_above(scale))([0] * size)
         return np.asarray(draws, dtype=np.int64)
 
     def argmax(self, scores: Integers, scale: Fraction) -> int:
-        return int(_argmax(_double_above(scale))([int(item) for item in scores]))
+        if not len(scores):
+            raise ValueError("argmax needs at least one score")
+        return int(_argmax(double_above(scale))([int(item) for item in scores]))
 
-    def bits64(self, size: int) -> npt.NDArray[np.uint64]:
+    def bits64(self, size: int) -> Words:
         return np.frombuffer(os.urandom(8 * size), dtype=np.uint64)

@@ -2,16 +2,34 @@
 
 from __future__ import annotations
 
+import math
 from fractions import Fraction
+from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
 
-from privmean.noise.base import Integers
+from privmean.noise.base import FromBits, Integers, Words
+
+SMALL = 64.0  # below, rounding a continuous normal would show; the discrete law is tabulated
 
 
-class SimulatedNoise:
-    """Reproducible noise of the same laws, from a seeded NumPy generator. Not private."""
+@lru_cache(maxsize=256)
+def _gaussian_table(scale: float) -> tuple[int, npt.NDArray[np.float64]]:
+    """The smallest value and the cumulated probabilities of the discrete Gaussian law."""
+    reach = math.ceil(14 * scale)
+    with np.errstate(over="ignore"):
+        weights = np.exp(-((np.arange(-reach, reach + 1) / scale) ** 2) / 2)
+    total = np.cumsum(weights)
+    return -reach, total / total[-1]
+
+
+class SimulatedNoise(FromBits):
+    """Reproducible noise of the same laws, from a seeded NumPy generator. Not private.
+
+    The laws agree with the exact ones far below what any test can see: doubles are rounded where
+    the scale is large, probabilities are doubles where it is small.
+    """
 
     def __init__(self, seed: int | np.random.Generator) -> None:
         self._generator = np.random.default_rng(seed)
@@ -29,11 +47,18 @@ class SimulatedNoise:
         return (first - self._generator.geometric(success, size)).astype(np.int64)
 
     def gaussian(self, size: int, scale: float) -> Integers:
-        return np.rint(self._generator.normal(0.0, float(scale), size)).astype(np.int64)
+        width = float(scale)
+        if width < SMALL:
+            least, table = _gaussian_table(width)
+            return least + np.searchsorted(table, self._generator.random(size), side="right")
+        return np.rint(self._generator.normal(0.0, width, size)).astype(np.int64)
 
     def argmax(self, scores: Integers, scale: Fraction) -> int:
+        if not len(scores):
+            raise ValueError("argmax needs at least one score")
         draws = self._generator.exponential(float(scale), len(scores))
-        return int(np.argmax(np.asarray(scores, dtype=float) + draws))
+        gaps = np.asarray(scores) - np.max(scores)  # large scores lose nothing to doubles
+        return int(np.argmax(gaps + draws))
 
-    def bits64(self, size: int) -> npt.NDArray[np.uint64]:
+    def bits64(self, size: int) -> Words:
         return self._generator.integers(0, 2**64, size, dtype=np.uint64)

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from privmean.people.kernels import (
+    CHUNK,
+    box_totals,
+    count_keys,
+    in_parallel,
+    log_cells,
+    weighted_totals,
+)
 from privmean.people.reductions import (
     HALF_OCTAVE,
-    LOG_CELLS,
-    LOG_LOW,
-    LOG_ZERO,
     UNIFORM_LIMIT,
     Ball,
     BallSums,
@@ -24,27 +28,6 @@ from privmean.people.reductions import (
     Integers,
     pair_multiplier,
 )
-
-CHUNK = 1 << 16  # rows at a time: temporaries stay in cache and memory stays bounded
-
-
-def log_index(v: Floats) -> Integers:
-    """The cell of each double in the signed logarithmic histogram (NaN goes to the zero bin)."""
-    size = np.abs(v)
-    mantissa, exponent = np.frexp(size)  # size = mantissa 2^exponent, mantissa in [1/2, 1)
-    j = 2 * exponent.astype(np.int64) - 2 + (mantissa >= HALF_OCTAVE)
-    index = np.minimum(j, LOG_LOW + LOG_ZERO - 1) - LOG_LOW
-    index = np.where(np.isinf(v), LOG_ZERO - 1, index)
-    index = np.where(v < 0, LOG_ZERO + 1 + index, index)
-    zero = ~(size >= math.ldexp(1.0, LOG_LOW // 2))
-    return np.where(zero, LOG_ZERO, index)
-
-
-def big_sum(values: Integers) -> int:
-    """The exact sum of int64 values, in two halves so that it cannot overflow."""
-    high = int(np.sum(values >> 31))
-    low = int(np.sum(values & 0x7FFFFFFF))
-    return (high << 31) + low
 
 
 def clip_rows_to_ball(rows: Floats, ball: Ball) -> tuple[Integers, npt.NDArray[np.bool_]]:
@@ -89,37 +72,30 @@ class MatrixPeople:
     def size(self) -> int:
         return int(self.values.shape[0])
 
-    def _chunks(self, column: int) -> Iterator[tuple[slice, Floats]]:
-        x = self.values[:, column]
-        for start in range(0, len(x), CHUNK):
-            where = slice(start, start + CHUNK)
-            yield where, x[where]
-
-    def _weights(self, column: int, where: slice) -> Integers | None:
-        if self.cap is None:
-            return None
-        assert self.counts is not None
-        return np.minimum(self.counts[where, column], self.cap)
-
     def log_counts(self, column: int, origin: float) -> Integers:
         key = ("log", column, origin)
         if key not in self._cache:
-            total = np.zeros(LOG_CELLS, dtype=np.int64)
-            for _, x in self._chunks(column):
-                total += np.bincount(log_index(x - origin), minlength=LOG_CELLS)
-            self._cache[key] = total
+            x = self.values[:, column]
+            parts = in_parallel(lambda start, stop: count_keys(x[start:stop], origin), len(x))
+            self._cache[key] = log_cells(np.sum(parts, axis=0))
         result: Integers = self._cache[key].copy()
         return result
 
     def uniform_counts(self, column: int, half_width: float, origin: float = 0.0) -> dict[int, int]:
-        counts: dict[int, int] = {}
-        for _, x in self._chunks(column):
-            known = x[~np.isnan(x)]
-            k = np.ceil((known - origin - half_width) / (2 * half_width))
-            k = np.clip(k, -UNIFORM_LIMIT, UNIFORM_LIMIT).astype(np.int64)
-            for index, count in zip(*np.unique(k, return_counts=True), strict=True):
-                counts[int(index)] = counts.get(int(index), 0) + int(count)
-        return counts
+        found: list[tuple[Integers, Integers]] = []
+        x = self.values[:, column]
+        for start in range(0, len(x), CHUNK):
+            chunk = x[start : start + CHUNK]
+            with np.errstate(all="ignore"):
+                k = np.ceil((chunk - origin - half_width) / (2 * half_width))
+            k = np.clip(k[~np.isnan(chunk)], -UNIFORM_LIMIT, UNIFORM_LIMIT).astype(np.int64)
+            found.append(np.unique(k, return_counts=True))
+        if not found:
+            return {}
+        keys, where = np.unique(np.concatenate([k for k, _ in found]), return_inverse=True)
+        counts = np.zeros(len(keys), dtype=np.int64)
+        np.add.at(counts, where, np.concatenate([c for _, c in found]))
+        return dict(zip(keys.tolist(), counts.tolist(), strict=True))
 
     def pair_counts(self, column: int, low: int, high: int) -> Integers:
         x = self.values[:, column]
@@ -144,37 +120,20 @@ class MatrixPeople:
         return [None if box is None else self._box(j, box) for j, box in enumerate(boxes)]
 
     def _box(self, column: int, box: Box) -> BoxSums:
-        present = above = below = z_sum = zz_sum = 0
-        w_sum = wz_sum = ww_sum = wwz_sum = wwzz_sum = 0
-        inverse = 1.0 / box.step  # a power of two: multiplying is dividing, exactly
-        for where, x in self._chunks(column):
-            known = ~np.isnan(x)
-            with np.errstate(invalid="ignore"):
-                above += int(np.count_nonzero(x > box.upper))
-                below += int(np.count_nonzero(x < box.lower))
-                clipped = np.minimum(np.maximum(x, box.lower), box.upper)
-                grid = np.floor((clipped - box.middle) * inverse + 0.5)
-            grid = np.where(known, np.clip(grid, -box.steps, box.steps), 0.0)
-            z = grid.astype(np.int64)
-            present += int(np.count_nonzero(known))
-            z_sum += int(z.sum())
-            zz_sum += big_sum(z * z)
-            w = self._weights(column, where)
-            if w is not None:
-                w = np.where(known, w, 0)
-                wz = w * z
-                w_sum += int(w.sum())
-                wz_sum += big_sum(wz)
-                # sums of squares can exceed 64 bits a term: exact Python integers
-                big_w, big_wz = w.astype(object), wz.astype(object)
-                ww_sum += int((big_w * big_w).sum())
-                wwz_sum += int((big_w * big_wz).sum())
-                wwzz_sum += int((big_wz * big_wz).sum())
+        x = self.values[:, column]
+
+        def task(start: int, stop: int) -> tuple[int, ...]:
+            if self.cap is None:
+                return box_totals(x[start:stop], box)
+            assert self.counts is not None
+            weights = np.minimum(self.counts[start:stop, column], self.cap)
+            return weighted_totals(x[start:stop], box, weights)
+
+        totals = [sum(items) for items in zip(*in_parallel(task, len(x)), strict=True)]
         if self.cap is None:
-            w_sum, wz_sum, ww_sum, wwz_sum, wwzz_sum = present, z_sum, present, z_sum, zz_sum
-        return BoxSums(
-            present, above, below, z_sum, zz_sum, w_sum, wz_sum, ww_sum, wwz_sum, wwzz_sum
-        )
+            present, above, below, z, zz = totals
+            return BoxSums(present, above, below, z, zz, present, z, present, z, zz)
+        return BoxSums(*totals)
 
     def ball_sums(self, ball: Ball) -> BallSums:
         total = [0] * len(self.columns)

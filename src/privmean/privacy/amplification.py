@@ -97,18 +97,24 @@ def filtered_mean_delta(
     influence, slip: of the filter (slip: the chance that it keeps persons who are not friends).
     """
     from privmean.privacy.gdp import gaussian_delta
+    from privmean.privacy.loss import Gaussian
 
     inner = inner_epsilon(epsilon, relation, influence + slip)
-    lattice = 1 / count_scale**2 + answers / mean_scale**2
-    left = inner - 12 * lattice
+    parts = (
+        Gaussian("count", count_mu * count_scale, count_scale, 1),
+        Gaussian("mean", mean_mu * mean_scale, mean_scale, answers),
+    )
+    left = inner - sum(part.added_epsilon for part in parts) * (1 + 1e-15)
     if left <= 0:
         return 1.0
-    gauss = gaussian_delta(math.hypot(count_mu, mean_mu), left) * (1 + 7 * lattice)
-    behind = gaussian_tail(threshold, count_scale) + gauss
-    total = behind * delta_ratio(epsilon, inner)
+    factor = math.prod(part.delta_factor for part in parts) * (1 + 1e-15)
+    gauss = gaussian_delta(math.hypot(count_mu, mean_mu) * (1 + 1e-15), left) * factor
+    tail = sum(part.tail_delta for part in parts)
+    behind = gaussian_tail(threshold, count_scale) + gauss + tail
+    total = behind * delta_ratio(epsilon, inner) if epsilon > 0 else behind * (influence + slip + 1)
     if slip:
         total += (1 + math.exp(epsilon)) * slip
-    return min(1.0, total)
+    return min(1.0, total * (1 + 1e-14))
 
 
 @dataclass(frozen=True, eq=False)
@@ -145,22 +151,22 @@ def dominating(delta: Callable[[float], float], points: Sequence[float]) -> Prof
     and of their running minimum, and below the chords between the points (Doroshenko, Ghazi,
     Kamath, Kumar and Manurangsi 2022). Below 0 it follows from the other direction.
     """
-    epsilons = np.asarray(points, dtype=np.float64)
+    epsilons: Floats = np.asarray(points, dtype=np.float64)
     bounds = np.minimum.accumulate([min(1.0, delta(float(item))) for item in epsilons])
     alpha = np.exp(epsilons)
     below = 1 / alpha[:0:-1]
-    points = np.concatenate(([0.0], below, alpha))
+    joined = np.concatenate(([0.0], below, alpha))
     values = np.concatenate(([1.0], 1 - below + below * bounds[:0:-1], bounds))
     hull: list[int] = []
-    for k in range(len(points)):
+    for k in range(len(joined)):
         while len(hull) >= 2:
             a, b = hull[-2], hull[-1]
-            cross = (points[b] - points[a]) * (values[k] - values[a])
-            if cross > (points[k] - points[a]) * (values[b] - values[a]):
+            cross = (joined[b] - joined[a]) * (values[k] - values[a])
+            if cross > (joined[k] - joined[a]) * (values[b] - values[a]):
                 break
             hull.pop()
         hull.append(k)
-    x, y = points[hull], values[hull]
+    x, y = joined[hull], values[hull]
     slopes = np.concatenate((np.diff(y) / np.diff(x), [0.0]))
     masses = np.maximum(np.diff(slopes), 0.0) * x[1:]
     return Profile(np.log(x[1:]), masses, float(y[-1]))

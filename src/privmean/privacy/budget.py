@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Literal
@@ -16,12 +17,18 @@ RELATIONS: tuple[Relation, Relation] = (REPLACE_ONE, ADD_REMOVE)
 
 LARGEST_EPSILON = 100.0
 SMALLEST_EPSILON = 1e-6
+LATTICE = 2.0**20  # steps a standard deviation that Gaussian mechanisms use at least
 
 
 def relation_of(neighbors: str) -> Relation:
     """The neighbouring relation named by the argument `neighbors`."""
     validate.choice("neighbors", neighbors, list(RELATIONS))
     return REPLACE_ONE if neighbors == REPLACE_ONE else ADD_REMOVE
+
+
+def as_written(value: float) -> Fraction:
+    """The shortest decimal that names a double, as an exact fraction: 0.1 is 1/10."""
+    return Fraction(repr(float(value)))
 
 
 @dataclass(frozen=True)
@@ -81,24 +88,40 @@ class Budget:
     def pure_epsilon(self) -> Fraction:
         """The largest epsilon for which pure epsilon-DP stays within this budget, rounded down.
 
-        epsilon itself, or sqrt(2 rho) for zCDP (epsilon-DP implies epsilon^2/2-zCDP).
+        epsilon itself, as the decimal that was written (0.1 means 1/10, so that ten tenths make
+        one), or sqrt(2 rho) for zCDP (epsilon-DP implies epsilon^2/2-zCDP).
         """
         if self.epsilon is not None:
-            return Fraction(self.epsilon)
+            return as_written(self.epsilon)
         assert self.rho is not None
-        root = Fraction(int((2 * Fraction(self.rho)) ** 0.5 * 2**40), 2**40)
-        while root * root > 2 * Fraction(self.rho):
-            root -= Fraction(1, 2**40)
-        return root
+        target = 2 * as_written(self.rho)
+        bits = 60 + max(0, -math.frexp(float(self.rho))[1])
+        whole = (target.numerator << (2 * bits)) // target.denominator
+        return Fraction(math.isqrt(whole), 1 << bits)
 
-    def gaussian_mu(self) -> float:
-        """The largest mu for which a mu-GDP Gaussian mechanism stays within this budget."""
-        from privmean.privacy.gdp import gaussian_mu
-
+    def largest_pure_epsilon(self) -> Fraction:
+        """`pure_epsilon`, or the double nearest to it where that is larger (by 1e-16 of it)."""
         if self.epsilon is not None:
-            return gaussian_mu(self.epsilon, self.delta)
-        assert self.rho is not None
-        return float((2 * self.rho) ** 0.5) * (1 - 1e-15)
+            return max(as_written(self.epsilon), Fraction(self.epsilon))
+        return self.pure_epsilon()
+
+    def gaussian_mu(self, answers: int = 1) -> float:
+        """The largest mu for which one release of `answers` discrete Gaussian sums fits.
+
+        The correction for a lattice of 2^20 steps a deviation or more is inside.
+        """
+        from privmean.privacy.gdp import gaussian_mu
+        from privmean.privacy.loss import Gaussian
+
+        if self.rho is not None:
+            return float((2 * self.rho) ** 0.5) * (1 - 1e-13)
+        assert self.epsilon is not None
+        first = gaussian_mu(self.epsilon, self.delta)
+        if first <= 0:
+            return 0.0
+        worst = Gaussian("worst case", first * LATTICE, LATTICE, answers)
+        delta = (self.delta * (1 - 1e-11) - worst.tail_delta) / worst.delta_factor
+        return gaussian_mu(self.epsilon - worst.added_epsilon * (1 + 1e-12), delta)
 
     def describe(self) -> str:
         if self.rho is not None:

@@ -5,21 +5,30 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from privmean.privacy.budget import Budget
-from privmean.privacy.compose import pure_epsilon, total_delta, total_rho
+from privmean.privacy.compose import DIGITS, pure_epsilon, total_delta, total_rho
+from privmean.privacy.distribution import grid_helps
 from privmean.privacy.loss import Loss
+
+GRID_TOLERANCE = 1e-6  # finer than the grid itself
 
 
 def within(losses: Sequence[Loss], budget: Budget, *, grid: bool = True) -> bool:
-    """Whether the composed loss is at most the budget."""
+    """Whether the composed loss is at most the budget.
+
+    Pure epsilons are compared exactly, deltas and rho to twelve digits.
+    """
     if budget.rho is not None:
-        return total_rho(losses) <= budget.rho
+        return total_rho(losses) <= budget.rho * (1 + DIGITS)
     assert budget.epsilon is not None
     pure = pure_epsilon(losses)
-    if pure is not None and pure <= budget.pure_epsilon():
+    if pure is not None and pure <= budget.largest_pure_epsilon():
         return True
     if budget.delta <= 0:
         return False
-    return total_delta(losses, budget.epsilon, grid=grid) <= budget.delta * (1 + 1e-12)
+    allowed = budget.delta * (1 + DIGITS)
+    if total_delta(losses, budget.epsilon, grid=False) <= allowed:
+        return True
+    return grid and total_delta(losses, budget.epsilon) <= allowed
 
 
 def calibrate(
@@ -34,21 +43,41 @@ def calibrate(
     """The largest strength t (relative precision `tolerance`) whose bill(t) is within the budget.
 
     `bill` maps a strength (larger means less noise, more loss) to the losses of all mechanisms;
-    its loss must grow with t. Returns 0 when even `smallest` is over the budget.
+    its loss must grow with t. Returns 0 when even `smallest` is over the budget. The closed forms
+    are searched first; a grid of privacy losses then refines the answer (to 1e-6 at best).
     """
-    if not within(bill(smallest), budget, grid=grid):
-        return 0.0
-    low, high = smallest, smallest
-    while high < largest:
-        high = min(high * 4, largest)
-        if not within(bill(high), budget, grid=grid):
+
+    def fits(strength: float, *, with_grid: bool) -> bool:
+        return within(bill(strength), budget, grid=with_grid)
+
+    low = 0.0
+    if fits(smallest, with_grid=False):
+        low = _root(lambda t: fits(t, with_grid=False), smallest, largest, 4.0, tolerance)
+    if not grid or low >= largest or budget.delta <= 0:
+        return low
+    start = low or smallest
+    if not grid_helps(bill(start)) or not fits(start, with_grid=True):
+        return low
+    return _root(
+        lambda t: fits(t, with_grid=True), start, largest, 1.1, max(tolerance, GRID_TOLERANCE)
+    )
+
+
+def _root(
+    fits: Callable[[float], bool], low: float, largest: float, stride: float, tolerance: float
+) -> float:
+    """The largest t in [low, largest] that fits, to a relative tolerance; `low` must fit."""
+    high = low
+    while True:
+        if high >= largest:
+            return largest
+        high = min(high * stride, largest)
+        if not fits(high):
             break
-        low = high
-    else:
-        return largest
+        low, stride = high, stride * stride
     while high / low > 1 + tolerance:
         middle = (low * high) ** 0.5
-        if within(bill(middle), budget, grid=grid):
+        if fits(middle):
             low = middle
         else:
             high = middle

@@ -1,13 +1,15 @@
-"""Composition: the total loss of several mechanism calls, each fixed or adaptively chosen.
+"""Composition: the total loss of the mechanism calls of one plan, fixed before data are read.
 
 Several valid upper bounds are computed and the smallest is taken:
 
 * basic: pure epsilons add, Gaussian mu^2 add and are converted exactly, added deltas add;
-* zCDP: rho adds and is converted by the optimal bound of Canonne, Kamath and Steinke (2020);
-* privacy loss distributions (dp-accounting), rounded pessimistically, on a grid whose step follows
-  the size of the loss so that memory stays bounded at any epsilon.
+* zCDP: rho adds and is converted (`zcdp`);
+* privacy loss distributions, rounded pessimistically (`distribution`), where they can win;
+* one part known by its whole curve, with Gaussian parts: the law that dominates the curve.
 
-The first two are closed forms; the third is used only where it can win.
+The first two are closed forms. Each bound holds when later calls look at earlier noisy answers, as
+long as the losses themselves are fixed beforehand; budgets chosen along the way are the ledger's
+subject. Proof: docs/proofs/composition.md.
 """
 
 from __future__ import annotations
@@ -15,12 +17,15 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from fractions import Fraction
-from typing import Any
 
+from privmean.privacy.distribution import grid_delta, grid_epsilon, grid_helps
 from privmean.privacy.gdp import gaussian_delta, gaussian_epsilon
-from privmean.privacy.loss import Curve, Gaussian, Laplace, Loss, Selection
+from privmean.privacy.loss import Curve, Loss
+from privmean.privacy.zcdp import rho_delta, rho_epsilon
 
-GRID_POINTS = 2**15
+# Sums of a few doubles are compared to twelve digits: that much is the form the numbers are stored
+# in, not privacy. Pure epsilons are exact and get no such room.
+DIGITS = 1e-12
 
 
 def pure_epsilon(losses: Sequence[Loss]) -> Fraction | None:
@@ -40,107 +45,41 @@ def total_rho(losses: Sequence[Loss]) -> float:
     return math.fsum(loss.rho for loss in losses)
 
 
-def _parts(losses: Sequence[Loss]) -> tuple[Fraction, float, float, float, float]:
-    pure = sum((loss.pure for loss in losses), Fraction(0))
-    mu = math.sqrt(math.fsum(loss.mu**2 for loss in losses))
-    added_delta = math.fsum(loss.added_delta for loss in losses)
-    added_epsilon = math.fsum(loss.added_epsilon for loss in losses)
-    factor = math.prod(loss.delta_factor for loss in losses)
-    return pure, mu, added_delta, added_epsilon, factor
-
-
-def rho_delta(rho: float, epsilon: float) -> float:
-    """The delta of a rho-zCDP mechanism at epsilon (Canonne, Kamath, Steinke 2020, Cor. 13)."""
-    from scipy.optimize import minimize_scalar
-
-    if rho <= 0:
-        return 0.0
-
-    def exponent(log_alpha: float) -> float:
-        gap = math.exp(log_alpha)
-        alpha = 1 + gap
-        return gap * (alpha * rho - epsilon) + alpha * math.log1p(-1 / alpha) - math.log(gap)
-
-    start = math.log(max((epsilon - rho) / (2 * rho), 1e-6))
-    best = minimize_scalar(exponent, bounds=(start - 3, start + 3), method="bounded")
-    # any alpha > 1 gives a valid bound, so an inexact minimiser costs tightness, not privacy
-    return min(1.0, math.exp(min(exponent(float(best.x)), 0.0)))
-
-
-def rho_epsilon(rho: float, delta: float) -> float:
-    """The smallest epsilon for which a rho-zCDP mechanism is (epsilon, delta)-DP."""
-    if rho <= 0:
-        return 0.0
-    if delta <= 0:
-        return math.inf
-    low, high = 0.0, rho + 2 * math.sqrt(rho * math.log(1 / delta)) + 1e-12
-    for _ in range(100):
-        middle = (low + high) / 2
-        if rho_delta(rho, middle) <= delta:
-            high = middle
-        else:
-            low = middle
-    return high
-
-
-def _distribution(losses: Sequence[Loss]) -> Any:
-    """The composed privacy loss distribution of the noise parts, pessimistic."""
-    from dp_accounting.pld import privacy_loss_distribution as pld
-
-    pure, mu, _, _, _ = _parts(losses)
-    span = float(pure) + mu * (mu / 2 + 12)
-    interval = span / GRID_POINTS
-    total: Any = None
-    gaussian = 0.0
-    for loss in losses:
-        piece: Any = None
-        if isinstance(loss, Gaussian):
-            gaussian = math.hypot(gaussian, loss.mu)
-        elif isinstance(loss, Laplace):
-            one = pld.from_laplace_mechanism(
-                float(loss.scale * loss.spread / loss.sensitivity),
-                value_discretization_interval=interval,
-            )
-            piece = one.self_compose(loss.spread) if loss.spread > 1 else one
-        elif loss.pure:
-            piece = pld.from_privacy_parameters(
-                _parameters(float(loss.pure)), value_discretization_interval=interval
-            )
-        if piece is not None:
-            total = piece if total is None else total.compose(piece)
-    if gaussian:
-        piece = pld.from_gaussian_mechanism(1 / gaussian, value_discretization_interval=interval)
-        total = piece if total is None else total.compose(piece)
-    return total
-
-
-def _parameters(epsilon: float) -> Any:
-    from dp_accounting.pld import common
-
-    return common.DifferentialPrivacyParameters(epsilon, 0)
-
-
-def _grid_helps(losses: Sequence[Loss]) -> bool:
-    noisy = [loss for loss in losses if loss.pure or loss.mu]
-    laplace = any(isinstance(loss, Laplace | Selection) or loss.pure for loss in noisy)
-    pieces = sum(loss.spread if isinstance(loss, Laplace) else 1 for loss in noisy)
-    return laplace and pieces > 1
-
-
 def total_delta(losses: Sequence[Loss], epsilon: float, *, grid: bool = True) -> float:
     """An upper bound on delta at `epsilon`; tight where a closed form or a grid is."""
-    pure, mu, added_delta, added_epsilon, factor = _parts(losses)
-    left = epsilon - added_epsilon
+    added_delta, tail, added_epsilon, factor = _corrections(losses)
     bounds = [1.0]
-    rest = float(Fraction(left) - pure) if left > 0 else -math.inf
-    if rest >= 0:
-        bounds.append(gaussian_delta(mu, rest) * factor)
+    rho = math.fsum(loss.rho for loss in losses)
+    bounds.append(rho_delta(rho, epsilon))
+    left = Fraction(epsilon) - Fraction(added_epsilon)
     if left > 0:
-        rho = math.fsum(loss.rho for loss in losses)
-        bounds.append(rho_delta(rho, left) * factor)
-        if grid and min(bounds) > 0 and _one_curve(losses) is None and _grid_helps(losses):
-            bounds.append(_distribution(losses).get_delta_for_epsilon(left) * factor)
+        pure = sum((loss.pure for loss in losses), Fraction(0))
+        if pure <= left:
+            bounds.append(gaussian_delta(_total_mu(losses), _down(left - pure)) * factor + tail)
+        if grid and min(bounds) > 0 and grid_helps(losses) and _one_curve(losses) is None:
+            bounds.append(grid_delta(losses, _down(left)) * factor + tail)
     return min(1.0, added_delta + min(bounds), _curve_delta(losses, epsilon))
+
+
+def total_epsilon(losses: Sequence[Loss], delta: float, *, grid: bool = True) -> float:
+    """An upper bound on epsilon at `delta` (infinite if delta is too small for the parts)."""
+    added_delta, tail, added_epsilon, factor = _corrections(losses)
+    left = delta - added_delta
+    if left < -DIGITS * delta:
+        return _curve_epsilon(losses, delta)
+    pure = sum((loss.pure for loss in losses), Fraction(0))
+    mu = _total_mu(losses)
+    curve = (left - tail) / factor * (1 - 1e-15)
+    bounds = [math.inf]
+    if not mu:
+        bounds.append(_up(pure))
+    elif curve > 0:
+        bounds.append(_up(pure + Fraction(added_epsilon + gaussian_epsilon(mu, curve))))
+    if left > 0:
+        bounds.append(rho_epsilon(math.fsum(loss.rho for loss in losses), left))
+    if grid and curve > 0 and grid_helps(losses) and _one_curve(losses) is None:
+        bounds.append(grid_epsilon(losses, curve) + added_epsilon)
+    return min(*bounds, _curve_epsilon(losses, delta))
 
 
 def _one_curve(losses: Sequence[Loss]) -> Curve | None:
@@ -155,10 +94,12 @@ def _curve_delta(losses: Sequence[Loss], epsilon: float) -> float:
     curve = _one_curve(losses)
     if curve is None:
         return 1.0
-    _, mu, added_delta, added_epsilon, factor = _parts([x for x in losses if x is not curve])
+    others = [loss for loss in losses if loss is not curve]
+    added_delta, tail, added_epsilon, factor = _corrections(others)
     if epsilon <= added_epsilon:
         return 1.0
-    return added_delta + curve.profile().with_gaussian(mu, epsilon - added_epsilon) * factor
+    left = (epsilon - added_epsilon) * (1 - 1e-15)
+    return added_delta + tail + curve.profile().with_gaussian(_total_mu(others), left) * factor
 
 
 def _curve_epsilon(losses: Sequence[Loss], delta: float) -> float:
@@ -171,20 +112,26 @@ def _curve_epsilon(losses: Sequence[Loss], delta: float) -> float:
     return high
 
 
-def total_epsilon(losses: Sequence[Loss], delta: float, *, grid: bool = True) -> float:
-    """An upper bound on epsilon at `delta` (infinite if delta is too small for the parts)."""
-    pure, mu, added_delta, added_epsilon, factor = _parts(losses)
-    left = (delta - added_delta) / factor
-    # deltas are sums of doubles: a deficit within rounding is no deficit of privacy
-    if left < -1e-12 * max(delta, 1e-300):
-        return _curve_epsilon(losses, delta)
-    left = max(left, 0.0)
-    bounds = [
-        float(pure) + gaussian_epsilon(mu, left) + added_epsilon if left or not mu else math.inf
-    ]
-    if left > 0:
-        rho = math.fsum(loss.rho for loss in losses)
-        bounds.append(rho_epsilon(rho, left) + added_epsilon)
-        if grid and _one_curve(losses) is None and _grid_helps(losses):
-            bounds.append(_distribution(losses).get_epsilon_for_delta(left) + added_epsilon)
-    return min(*bounds, _curve_epsilon(losses, delta))
+def _corrections(losses: Sequence[Loss]) -> tuple[float, float, float, float]:
+    """(deltas that add in any case; lattice: delta that adds, epsilon that adds, factor)."""
+    return (
+        math.fsum(loss.added_delta for loss in losses),
+        math.fsum(loss.tail_delta for loss in losses),
+        math.fsum(loss.added_epsilon for loss in losses) * (1 + 1e-15),
+        math.prod(loss.delta_factor for loss in losses) * (1 + 1e-15 * len(losses)),
+    )
+
+
+def _total_mu(losses: Sequence[Loss]) -> float:
+    return math.sqrt(math.fsum(loss.mu**2 for loss in losses)) * (1 + 1e-15)
+
+
+def _down(value: Fraction) -> float:
+    """The largest double at most `value`."""
+    result = float(value)
+    return math.nextafter(result, -math.inf) if Fraction(result) > value else result
+
+
+def _up(value: Fraction) -> float:
+    """The smallest double at least `value`."""
+    return -_down(-value)

@@ -5,11 +5,18 @@ Gaussian noise of standard deviation s on a query of l2 sensitivity D is mu-GDP 
     delta(eps) = Phi(-eps/mu + mu/2) - e^eps Phi(-eps/mu - mu/2)
 
 (Balle and Wang 2018; Dong, Roth and Su 2022). Adaptive compositions add mu^2. Valid for all eps.
+
+Doubles are rounded outward: a returned delta or epsilon is never below the exact one, a returned
+mu never above it.
 """
 
 from __future__ import annotations
 
 import math
+from functools import lru_cache
+
+SMALL_MU = 0.5
+SMALLEST = 5e-324  # the smallest positive double: a delta is never reported as zero
 
 
 def _log_phi(x: float) -> float:
@@ -19,26 +26,58 @@ def _log_phi(x: float) -> float:
 
 
 def gaussian_delta(mu: float, epsilon: float) -> float:
-    """delta(epsilon) of a mu-GDP Gaussian mechanism."""
+    """delta(epsilon) of a mu-GDP Gaussian mechanism, rounded up. epsilon may be negative."""
     if mu <= 0:
-        return 0.0
-    upper = _log_phi(-epsilon / mu + mu / 2)
+        return max(0.0, -math.expm1(epsilon))
+    low = epsilon / mu - mu / 2
+    if mu < SMALL_MU and low > -5:
+        return _small_mu_delta(mu, low)
+    upper = _log_phi(-low)
     lower = epsilon + _log_phi(-epsilon / mu - mu / 2)
-    if lower >= upper:
-        return 0.0
-    return math.exp(upper) * -math.expm1(lower - upper)
+    if upper == -math.inf:
+        return SMALLEST
+    # the logarithms carry a few units in the last place of their own size and of their arguments'
+    slack = 2e-15 * (1 + abs(upper) + abs(epsilon) + mu * mu)
+    value = math.exp(min(upper + slack, 0.0)) * -math.expm1(min(lower - upper - slack, 0.0))
+    return min(1.0, max(value, SMALLEST))
+
+
+def _small_mu_delta(mu: float, low: float) -> float:
+    """The same without cancellation: phi(low) times the integral of 1 - x R(x) on [low, low + mu].
+
+    R(x) = Phi(-x)/phi(x) is the ratio of Mills, whose derivative is x R(x) - 1.
+    """
+    from scipy.special import erfcx
+
+    nodes, weights = _gauss_legendre()
+    total = 0.0
+    for node, weight in zip(nodes, weights, strict=True):
+        x = low + mu * node
+        total += weight * (1 - x * math.sqrt(math.pi / 2) * float(erfcx(x / math.sqrt(2))))
+    slack = 1e-15 * (8 + 4 * low * low)
+    value = math.exp(-low * low / 2) / math.sqrt(2 * math.pi) * mu * total
+    return max(value * (1 + slack), SMALLEST)
+
+
+@lru_cache(maxsize=1)
+def _gauss_legendre() -> tuple[list[float], list[float]]:
+    """Ten nodes and weights on [0, 1]."""
+    import numpy as np
+
+    nodes, weights = np.polynomial.legendre.leggauss(10)
+    return ((nodes + 1) / 2).tolist(), (weights / 2).tolist()
 
 
 def gaussian_mu(epsilon: float, delta: float) -> float:
     """The largest mu whose Gaussian mechanism is (epsilon, delta)-DP; 0 if delta is 0."""
-    if delta <= 0 or epsilon < 0:
+    if delta <= SMALLEST or epsilon < 0:
         return 0.0
     low, high = 0.0, 1.0
     while gaussian_delta(high, epsilon) <= delta:
         low, high = high, 2 * high
         if high > 1e8:
-            return high
-    for _ in range(200):
+            return low
+    for _ in range(1200):
         middle = (low + high) / 2
         if middle in (low, high):
             break
@@ -50,17 +89,17 @@ def gaussian_mu(epsilon: float, delta: float) -> float:
 
 
 def gaussian_epsilon(mu: float, delta: float) -> float:
-    """The smallest epsilon for which a mu-GDP mechanism is (epsilon, delta)-DP."""
+    """The smallest epsilon for which a mu-GDP mechanism is (epsilon, delta)-DP, rounded up."""
     if mu <= 0:
         return 0.0
-    if delta <= 0:
+    if delta <= SMALLEST:
         return math.inf
     if gaussian_delta(mu, 0.0) <= delta:
         return 0.0
     low, high = 0.0, 1.0
     while gaussian_delta(mu, high) > delta:
         low, high = high, 2 * high
-    for _ in range(200):
+    for _ in range(1200):
         middle = (low + high) / 2
         if middle in (low, high):
             break

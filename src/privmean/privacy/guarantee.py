@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from fractions import Fraction
 from typing import Any
 
-from privmean.errors import PrivmeanError
-from privmean.privacy.budget import Budget, Relation
+from privmean.errors import ArgumentError, PrivmeanError
+from privmean.privacy.budget import Budget, Relation, relation_of
 from privmean.privacy.calibrate import within
 from privmean.privacy.compose import pure_epsilon, total_epsilon, total_rho
 from privmean.privacy.loss import Loss, loss_from_dict
@@ -39,6 +38,10 @@ class Guarantee:
     public: tuple[str, ...] = ()
     note: str = ""
 
+    def __post_init__(self) -> None:
+        relation_of(self.relation)
+        Budget(self.epsilon, self.delta, self.rho)  # refuses a promise of nothing, or of two things
+
     @classmethod
     def of(
         cls,
@@ -61,7 +64,7 @@ class Guarantee:
             )
         else:
             pure = pure_epsilon(mechanisms)
-            allowed = budget.pure_epsilon()
+            allowed = budget.largest_pure_epsilon()
             delta = 0.0 if pure is not None and pure <= allowed else budget.delta
             guarantee = cls(
                 relation,
@@ -88,7 +91,7 @@ class Guarantee:
         if self.rho is not None:
             return total_rho(self.mechanisms)
         pure = pure_epsilon(self.mechanisms)
-        if pure is not None and pure <= Fraction(self.epsilon or 0.0):
+        if pure is not None and pure <= self.budget().largest_pure_epsilon():
             return float(pure)
         return total_epsilon(self.mechanisms, self.delta)
 
@@ -126,9 +129,17 @@ class Guarantee:
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> Guarantee:
-        """The guarantee stored by `to_dict`; its losses are recomputed, not read."""
+        """The guarantee stored by `to_dict`; its losses are recomputed, not read.
+
+        Raises ArgumentError for a relation, a promise or a kind of loss that is not known, and for
+        numbers that no mechanism can have. Whether the bill keeps the promise is for `verify`.
+        """
+        if not isinstance(values, dict) or not isinstance(values.get("mechanisms"), list):
+            raise ArgumentError(
+                "guarantee", values, "is not a stored guarantee", "give what `to_dict` returned"
+            )
         return cls(
-            relation=values["relation"],
+            relation=values.get("relation", ""),
             mechanisms=tuple(loss_from_dict(item) for item in values["mechanisms"]),
             epsilon=values.get("epsilon"),
             delta=values.get("delta", 0.0),

@@ -16,20 +16,41 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from privmean.errors import ArgumentError
 from privmean.privacy.budget import Relation
+from privmean.privacy.numbers import count, positive_float, positive_fraction, refused
 
 if TYPE_CHECKING:
     from privmean.privacy.amplification import Profile
 
-
-LARGEST_POINT = 700.0  # of an epsilon whose exponential is a double
+LARGEST_EXPONENT = 700.0  # exp of more overflows a double
 
 
 @dataclass(frozen=True)
 class Loss:
-    """One mechanism call that touched data. `name` says what it was for."""
+    """One mechanism call that touched data. `name` says what it was for.
+
+    Every number is checked when the loss is made: a stored bill that was edited to a negative, zero
+    or undefined cost is refused, so that no entry is free and none lowers the total.
+    """
 
     name: str
     kind: ClassVar[str] = ""
+
+    def __post_init__(self) -> None:
+        for item in fields(self):
+            value = getattr(self, item.name)
+            kind, _, optional = str(item.type).partition(" | ")
+            if optional and value is None:
+                continue
+            if kind == "Fraction":
+                object.__setattr__(self, item.name, positive_fraction(item.name, value))
+            elif kind == "float":
+                object.__setattr__(self, item.name, positive_float(item.name, value))
+            elif kind == "int":
+                object.__setattr__(self, item.name, count(item.name, value))
+            elif kind == "bool" and not isinstance(value, bool):
+                raise refused(item.name, value, "must be true or false")
+            elif kind == "str" and not isinstance(value, str):
+                raise refused(item.name, value, "must be text")
 
     @property
     def pure(self) -> Fraction:
@@ -61,6 +82,11 @@ class Loss:
         """factor on the delta of the Gaussian part (lattice correction)."""
         return 1.0
 
+    @property
+    def tail_delta(self) -> float:
+        """delta that adds when the Gaussian curve is used (lattice correction, far tail)."""
+        return 0.0
+
     def to_dict(self) -> dict[str, Any]:
         values: dict[str, Any] = {}
         for item in fields(self):
@@ -86,28 +112,50 @@ class Loss:
 class Laplace(Loss):
     """Discrete Laplace noise, P(k) proportional to exp(-|k|/scale), on integer answers.
 
-    `sensitivity` is the l1 sensitivity of all answers together, in the units of the noise. If the
-    change of neighbours is known to fall on `spread` answers, each moving by at most
-    sensitivity/spread, the loss is that of `spread` smaller Laplace mechanisms.
+    `sensitivity` is the l1 sensitivity of all answers together, in steps of the answers (which are
+    integers, all with noise of this one scale). If the change of neighbours is known to fall on
+    `spread` answers, each moving by at most sensitivity/spread, the loss is that of `spread`
+    smaller Laplace mechanisms. `joint` marks answers with several scales: sensitivity and scale are
+    those of the first answer had it alone moved, and only their ratio, the epsilon of all answers
+    together, is used.
     """
 
     sensitivity: Fraction
     scale: Fraction
     spread: int = 1
+    joint: bool = False
     kind: ClassVar[str] = "discrete Laplace"
 
     @property
     def pure(self) -> Fraction:
         return self.sensitivity / self.scale
 
+    @property
+    def rho(self) -> float:
+        return float(self.pure) ** 2 / (2 if self.joint else 2 * self.spread)
+
+
+@dataclass(frozen=True)
+class Pure(Loss):
+    """A mechanism known by its epsilon alone, with whatever noise (several scales, say)."""
+
+    epsilon: Fraction
+    kind: ClassVar[str] = "pure"
+
+    @property
+    def pure(self) -> Fraction:
+        return self.epsilon
+
 
 @dataclass(frozen=True)
 class Gaussian(Loss):
-    """Discrete Gaussian noise on integer answers of a lattice of at least 2^20 steps a deviation.
+    """Discrete Gaussian noise on integer answers, on a lattice of `scale` steps a deviation.
 
     `sensitivity` is the l2 sensitivity in lattice steps with all rounding inside, `scale` the
-    standard deviation in lattice steps, `answers` the number of coordinates. The continuous curve
-    holds with epsilon + 12 answers/scale^2 and delta (1 + 6 answers/scale^2); see docs/proofs.
+    standard deviation in lattice steps (at least 1; 2^20 or more for a correction that does not
+    matter), `answers` the number of coordinates that one person can change. The zCDP of
+    mu = sensitivity/scale holds as it stands on any lattice; the continuous curve holds at
+    epsilon + added_epsilon, times delta_factor, plus tail_delta (docs/proofs/discrete-gaussian.md).
     """
 
     sensitivity: float
@@ -115,26 +163,61 @@ class Gaussian(Loss):
     answers: int
     kind: ClassVar[str] = "discrete Gaussian"
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.scale < 1:
+            raise refused("scale", self.scale, "must be at least 1 lattice step")
+
     @property
     def mu(self) -> float:
         return self.sensitivity / self.scale
 
     @property
     def added_epsilon(self) -> float:
-        return 12 * self.answers / self.scale**2
+        return self.answers * (12 + self.mu) ** 2 / (12 * self.scale**2)
 
     @property
     def delta_factor(self) -> float:
-        return 1 + 7 * self.answers / self.scale**2
+        return math.exp(min(self.answers / (12 * self.scale**2), LARGEST_EXPONENT))
+
+    @property
+    def tail_delta(self) -> float:
+        return self.answers * 5e-32
 
 
 @dataclass(frozen=True)
 class Threshold(Loss):
-    """The delta of a noisy threshold: the chance that a cell only one neighbour has is shown."""
+    """The delta of a noisy threshold: the chance that a cell only one neighbour has is shown.
+
+    With the Laplace `scale` or the Gaussian `sd` of the counts (in persons) and the number of
+    `cells` such a cell can be, `delta` is checked against the tail of the noise: it must be at
+    least cells * P(1 + noise >= threshold).
+    """
 
     delta: float
     threshold: float
+    scale: Fraction | None = None
+    sd: float | None = None
+    cells: int = 1
     kind: ClassVar[str] = "threshold"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.delta >= 1:
+            raise refused("delta", self.delta, "must be below 1")
+        if self.cells * self._tail() > self.delta:
+            raise refused("delta", self.delta, "is below the tail of the noise at the threshold")
+
+    def _tail(self) -> float:
+        """The tail of one cell, less what rounding and a fine lattice can make of it."""
+        if self.scale is not None:
+            rate = float(1 / self.scale)
+            return (
+                (1 - 1e-9) * math.exp(min((1 - self.threshold) * rate, 0.0)) / (1 + math.exp(-rate))
+            )
+        if self.sd is not None:
+            return (1 - 1e-4) * math.erfc((self.threshold - 1) / self.sd / math.sqrt(2)) / 2
+        return 0.0
 
     @property
     def added_delta(self) -> float:
@@ -171,6 +254,11 @@ class Approximate(Loss):
     epsilon: Fraction
     delta: float
     kind: ClassVar[str] = "approximate"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.delta >= 1:
+            raise refused("delta", self.delta, "must be below 1")
 
     @property
     def pure(self) -> Fraction:
@@ -237,7 +325,7 @@ class FilteredMean(Curve):
     mean_scale: float
     answers: int
     influence: float = 2.0
-    slip: float = 0.0
+    slip: float | None = None
     kind: ClassVar[str] = "filtered mean"
 
     def delta_at(self, epsilon: float) -> float:
@@ -253,7 +341,7 @@ class FilteredMean(Curve):
             mean_scale=self.mean_scale,
             answers=self.answers,
             influence=self.influence,
-            slip=self.slip,
+            slip=self.slip or 0.0,
         )
 
     def points(self) -> list[float]:
@@ -262,8 +350,8 @@ class FilteredMean(Curve):
         mu = math.hypot(self.count_sensitivity / self.count_scale, self.mean_mu)
         most = mu * (mu / 2 + 8)
         inner = [most * k / 400 for k in range(1, 401)]
-        outer = [outer_epsilon(x, self.relation, self.influence + self.slip) for x in inner]
-        return [0.0, *(x for x in outer if x < LARGEST_POINT)]
+        outer = [outer_epsilon(x, self.relation, self.influence + (self.slip or 0.0)) for x in inner]
+        return [0.0, *(x for x in outer if x < LARGEST_EXPONENT)]
 
 
 @dataclass(frozen=True)
@@ -279,6 +367,9 @@ class Parallel(Curve):
     kind: ClassVar[str] = "parallel"
 
     def __post_init__(self) -> None:
+        super().__post_init__()
+        if not self.parts:
+            raise refused("parts", self.parts, "must hold the mechanisms of each part")
         read = tuple(
             tuple(loss_from_dict(item) if isinstance(item, dict) else item for item in part)
             for part in self.parts
@@ -291,7 +382,7 @@ class Parallel(Curve):
         return max(total_delta(part, epsilon, grid=False) for part in self.parts)
 
     def points(self) -> list[float]:
-        most = min(4 * float(self.epsilon), LARGEST_POINT)
+        most = min(4 * float(self.epsilon), LARGEST_EXPONENT)
         return [most * k / 400 for k in range(401)]
 
     def to_dict(self) -> dict[str, Any]:
@@ -302,21 +393,31 @@ class Parallel(Curve):
 
 KINDS: dict[str, type[Loss]] = {
     item.kind: item
-    for item in (Laplace, Gaussian, Threshold, Selection, Approximate, FilteredMean, Parallel)
+    for item in (
+        Laplace,
+        Gaussian,
+        Threshold,
+        Selection,
+        Pure,
+        Approximate,
+        FilteredMean,
+        Parallel,
+    )
 }
 
 
 def loss_from_dict(values: dict[str, Any]) -> Loss:
     """The loss stored by `Loss.to_dict`. Derived numbers in the dictionary are not trusted."""
+    if not isinstance(values, dict):
+        raise refused("mechanisms", values, "must hold one object a mechanism")
     kind = values.get("mechanism")
-    if kind not in KINDS:
+    if not isinstance(kind, str) or kind not in KINDS:
         raise ArgumentError(
             "mechanism", kind, "is not a kind of loss this version knows", "use a newer privmean"
         )
     cls = KINDS[kind]
-    arguments: dict[str, Any] = {}
-    for item in fields(cls):
-        if item.name in values:
-            value = values[item.name]
-            arguments[item.name] = Fraction(value) if item.type == "Fraction" else value
-    return cls(**arguments)
+    arguments = {item.name: values[item.name] for item in fields(cls) if item.name in values}
+    try:
+        return cls(**arguments)
+    except TypeError:
+        raise refused("mechanism", kind, "lacks a number that its loss needs") from None

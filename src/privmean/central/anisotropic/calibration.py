@@ -34,7 +34,7 @@ COUNT_SHARES = np.linspace(0.02, 0.95, 120)  # shares of mu tried for the count
 MEAN_STEPS = 2.0**30  # least lattice steps a standard deviation of the mean's noise
 COUNT_STEPS = 2.0**24  # the same for the count
 NODES = np.polynomial.legendre.leggauss(200)
-GAUSSIAN_ROOM = 1e-9
+CLIP_STEPS = 2**26  # the clipping radius in lattice steps
 SAFETY = 1e-9  # relative room for the rounding of doubles in the formulas
 
 
@@ -109,6 +109,11 @@ def tight_count(
     return None if best is None else best[1]
 
 
+def lattice_room(mu: float, steps: float, answers: int) -> float:
+    """Room for the lattice of Gaussian noise of at least `steps`: in epsilon, and of delta."""
+    return answers * (12 + mu) ** 2 / (6 * steps**2)
+
+
 def infeasible(n_design: float, epsilon: float, relation: str) -> Infeasible:
     return Infeasible(
         f"a filtered mean at epsilon={epsilon:g} needs more than {n_design:g} persons "
@@ -138,8 +143,9 @@ def calibrate(
     behind *= 1 - SAFETY
     if behind <= 0:
         raise infeasible(n_design, epsilon, relation)
-    least = 12 * (1 / COUNT_STEPS**2 + dimension / MEAN_STEPS**2)
-    mu = gaussian_mu(inner - least, (1 - bad) * behind / (1 + least)) * (1 - SAFETY)
+    first = gaussian_mu(inner, behind)
+    room = lattice_room(first, COUNT_STEPS, 1) + lattice_room(first, MEAN_STEPS, dimension)
+    mu = gaussian_mu(inner - room, (1 - bad) * behind * (1 - room)) * (1 - SAFETY)
     tight = tight_count(mu, bad * behind, n_design) if mu > 0 else None
     if tight is None:
         raise infeasible(n_design, epsilon, relation)
@@ -159,22 +165,22 @@ def calibrate(
         mean_scale=MEAN_STEPS,
         answers=dimension,
         influence=influence,
-        slip=slip,
+        slip=slip or None,
     )
     return FilterCalibration(steps, scale, threshold, multiplier, (loss,))
 
 
-def gaussian_after(curve: Curve, epsilon: float, delta: float) -> float:
-    """The largest mu of Gaussian mechanisms that may follow a curve within (epsilon, delta).
+def gaussian_after(curve: Curve, epsilon: float, delta: float, dimension: int) -> float:
+    """The largest mu of Gaussian sums of `dimension` numbers that may follow within the budget.
 
-    0 if nothing is left. The room covers lattice corrections of noise of 2^26 steps and more.
+    0 if nothing is left. The sums' sensitivity is at least CLIP_STEPS lattice steps.
     """
-    left = epsilon - GAUSSIAN_ROOM
-    allowed = delta * (1 - GAUSSIAN_ROOM)
-    if curve.delta_at(epsilon) >= delta:
+    low, high = 0.0, gaussian_mu(epsilon, delta)
+    room = lattice_room(high, CLIP_STEPS / max(high, 1.0), dimension + 1) + SAFETY
+    left, allowed = epsilon - room, delta * (1 - room)
+    if left <= 0 or curve.delta_at(epsilon) >= delta:
         return 0.0
     profile = curve.profile()
-    low, high = 0.0, gaussian_mu(epsilon, delta)
     for _ in range(60):
         middle = (low + high) / 2
         if profile.with_gaussian(middle, left) <= allowed:

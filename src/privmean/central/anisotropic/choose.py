@@ -15,6 +15,7 @@ from privmean.central.anisotropic.calibration import (
     count_lattice,
     gaussian_after,
     infeasible,
+    lattice_room,
     kept_degree,
 )
 from privmean.central.anisotropic.centre import Centre, Sampled
@@ -127,7 +128,7 @@ class Candidates:
                 continue
             (curve,) = first.losses
             assert isinstance(curve, Curve)
-            mu = gaussian_after(curve, self.epsilon, self.delta)
+            mu = gaussian_after(curve, self.epsilon, self.delta, self.spectrum.dimension)
             clip = self._clip(mu)
             if clip is None:
                 continue
@@ -139,7 +140,10 @@ class Candidates:
         if self.relation != REPLACE_ONE or self.draws is not None:
             return
         slip, bad = 0.05 * self.delta, 0.05 * self.delta
-        mu = gaussian_mu(self.epsilon - 1e-12, 0.9 * self.delta * (1 - 1e-6)) * (1 - SAFETY)
+        room = lattice_room(20.0, 2.0**20, self.n_design + self.spectrum.dimension)
+        if room > 0.01 * self.epsilon:
+            return
+        mu = gaussian_mu(self.epsilon - room, 0.9 * self.delta * (1 - room)) * (1 - SAFETY)
         for share in (1.0, *CENTRE_SHARES):
             clip = None if share == 1.0 else self._clip(mu * math.sqrt(1 - share))
             for part in FILTER_SHARES:

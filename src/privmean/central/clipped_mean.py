@@ -1,0 +1,228 @@
+"""Estimate and intervals of a clipped mean from its noisy sums: post-processing, no data."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from scipy.special import ndtri
+
+from privmean import validate
+from privmean.intervals.boxes import sidak_level
+from privmean.intervals.laplace_normal import gaussian_margin, margin, survival
+from privmean.intervals.mean_interval import (
+    Law,
+    NoisySums,
+    assumption_words,
+    half_of,
+    no_interval,
+    noise_half,
+)
+from privmean.mechanisms.clipped_sum import ColumnSums
+from privmean.people.reductions import Box
+from privmean.release import FAILED, Interval
+
+TARGETS = ("mean", "clipped")
+SURE = 3.9  # Laplace scales that noise exceeds one time in a hundred; deviations: far less often
+PAST = 1e6  # how far a half length is searched, in units of the clipping radius
+
+
+@dataclass(frozen=True)
+class ClippedMean:
+    """One column: middle + radius * value/weight.
+
+    persons: n where it is public and the weights count persons, so that n may be divided by; the
+    noisy weight is used instead if `by_records`, under add-remove, or if it shows that persons
+    without a value are among the n (unless `always_n`).
+    """
+
+    box: Box
+    sums: ColumnSums
+    persons: int | None
+    by_records: bool = False
+    always_n: bool = False
+
+    @property
+    def public_weight(self) -> bool:
+        """Whether the estimate divides by the public number of persons."""
+        if self.persons is None or self.by_records:
+            return False
+        return self.always_n or self.sums.weight >= self.persons - SURE * self.sums.weight_noise
+
+    @property
+    def weight(self) -> float:
+        if self.public_weight:
+            assert self.persons is not None
+            return float(self.persons)
+        return max(self.sums.weight, 1.0)
+
+    @property
+    def present(self) -> float:
+        """Noisy number of persons with a value (sum of weights)."""
+        return self.sums.weight
+
+    @property
+    def z(self) -> float:
+        """The clipped mean in units of the box, within [-1, 1]."""
+        return min(1.0, max(-1.0, self.sums.value / self.weight))
+
+    @property
+    def estimate(self) -> float:
+        return self.box.middle + self.box.radius * self.z
+
+    @property
+    def region(self) -> tuple[float, float]:
+        return self.box.lower, self.box.upper
+
+    # --- intervals in units of z ------------------------------------------------------------------
+    def limits(self, alpha: float, design_effect: float | None) -> tuple[float, float]:
+        """The ends of the interval of level 1 - alpha, in the units of the data.
+
+        design_effect None leaves sampling out: the interval for these very persons.
+        """
+        if self.public_weight:
+            half = self._public_half(alpha, design_effect)
+            low, high = self.z - half, self.z + half
+        elif self.sums.weight <= 0:
+            return -math.inf, math.inf
+        else:
+            low = self._end(-1.0, alpha, design_effect)
+            high = self._end(1.0, alpha, design_effect)
+        middle, radius = self.box.middle, self.box.radius
+        return middle + radius * low, middle + radius * high
+
+    def _public_half(self, alpha: float, design_effect: float | None) -> float:
+        s = self.sums
+        law: Law = "gaussian" if s.gaussian else "laplace"
+        known = NoisySums(s.value, s.square, self.weight, s.noise[0], s.noise[1], law)
+        if design_effect is None:
+            return noise_half(known, 1 - alpha)
+        return half_of(known, 1 - alpha, design_effect)
+
+    def _sampling_variance(self, theta: float, kappa: float) -> float:
+        """Of the sum of y - theta u over persons drawn at random, with a margin for its noise."""
+        s = self.sums
+        square = max(s.square, 0.0) + kappa * s.square_noise
+        weight = max(s.weight, 0.0) + kappa * s.weight_noise
+        if self.by_records:
+            # sum (y - theta u)^2 <= (sqrt sum y^2 + |theta| sqrt sum u^2)^2, and u^2 <= u
+            return (math.sqrt(square) + abs(theta) * math.sqrt(weight)) ** 2
+        return max(s.square - 2 * theta * s.value + theta**2 * s.weight, 0.0) + kappa * (
+            s.square_noise
+        )
+
+    def _accepts(self, theta: float, alpha: float, design_effect: float | None) -> bool:
+        """Whether value - theta*weight is within noise and sampling of 0."""
+        s = self.sums
+        noise = tuple(scale for scale in s.ratio_noise(theta) if scale)
+        sd = 0.0
+        if design_effect is not None:
+            kappa = (gaussian_margin if s.gaussian else margin)(1 - alpha)
+            sd = math.sqrt(design_effect * self._sampling_variance(theta, kappa))
+        gap = abs(s.value - theta * s.weight)
+        if s.gaussian:
+            return gap <= -float(ndtri(alpha / 2)) * math.hypot(sd, *noise)
+        return float(survival(gap, noise, sd)) >= alpha / 2
+
+    def _end(self, sign: float, alpha: float, design_effect: float | None) -> float:
+        """The last accepted theta on one side, by doubling and bisection."""
+        inside, outside = 0.0, max(1e-9, self.sums.noise[0] / self.weight)
+        while self._accepts(self.z + sign * outside, alpha, design_effect):
+            inside, outside = outside, 2 * outside
+            if outside > PAST:
+                return sign * math.inf
+        for _ in range(30):
+            middle = (inside + outside) / 2
+            if self._accepts(self.z + sign * middle, alpha, design_effect):
+                inside = middle
+            else:
+                outside = middle
+        return self.z + sign * outside
+
+
+@dataclass(frozen=True)
+class ClippedMeans:
+    """The intervals of a release: one `ClippedMean` a column, None where there is no estimate.
+
+    public_persons: n where it is public. words: the assumption under which nothing is clipped, so
+    that the interval is for the mean itself; limits: public bounds of the values, if known.
+    """
+
+    columns: tuple[ClippedMean | None, ...]
+    public_persons: int | None
+    design_effect: float
+    target: str
+    words: str
+    bounds: tuple[tuple[float, float], ...] | None = None
+
+    @property
+    def persons(self) -> int | None:
+        """n if it is public, else the noisy number of persons of the first column."""
+        if self.public_persons is not None:
+            return self.public_persons
+        first = self.columns[0]
+        if first is None or first.by_records:
+            return None
+        return max(0, round(first.sums.weight))
+
+    def interval(self, level: float, target: str | None = None) -> Interval:
+        """For the population. target "mean" (under the assumption) or "clipped" (without it)."""
+        if target is not None:
+            validate.choice("target", target, TARGETS)
+        clipped = target == "clipped"
+        made = self._box(level, self.design_effect, self._name(clipped))
+        if clipped or self.bounds is not None or made.status == FAILED:
+            words = assumption_words(self.design_effect)
+        else:
+            words = assumption_words(self.design_effect, self.words)
+        return replace(made, kind="interval", assumption=words)
+
+    def noise_interval(self, level: float) -> Interval:
+        """For the clipped mean of these very persons: privacy noise alone."""
+        made = self._box(level, None, "clipped mean of these persons")
+        return replace(made, kind="noise_interval")
+
+    def _name(self, clipped: bool) -> str:
+        return "clipped mean" if clipped and self.bounds is None else self.target
+
+    def _box(self, level: float, design_effect: float | None, target: str) -> Interval:
+        d = len(self.columns)
+        alpha = 1 - sidak_level(level, d)
+        ends: list[tuple[float, float]] = []
+        for j, column in enumerate(self.columns):
+            limits = self.bounds[j] if self.bounds is not None else (-math.inf, math.inf)
+            if column is None:
+                ends.append(limits)
+                continue
+            low, high = column.limits(alpha, design_effect)
+            low, high = max(low, limits[0]), min(high, limits[1])
+            ends.append((min(low, limits[1]), max(high, limits[0])))
+        missing = any(column is None for column in self.columns)
+        if all(column is None for column in self.columns):
+            return no_interval(level, columns=d, target=target)
+        regions = tuple(
+            column.region if column is not None else (-math.inf, math.inf)
+            for column in self.columns
+        )
+        half = tuple((high - low) / 2 for low, high in ends)
+        noise = self._noise_parts(alpha)
+        return Interval(
+            tuple(low for low, _ in ends),
+            tuple(high for _, high in ends),
+            level,
+            target=target,
+            region=regions,
+            parts={"noise": half if design_effect is None else noise},
+            status=FAILED if missing else "ok",
+        )
+
+    def _noise_parts(self, alpha: float) -> tuple[float, ...]:
+        parts: Sequence[float] = [
+            math.inf
+            if column is None
+            else float(np.subtract(*column.limits(alpha, None)[::-1])) / 2
+            for column in self.columns
+        ]
+        return tuple(parts)

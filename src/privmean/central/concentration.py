@@ -1,0 +1,351 @@
+"""What the caller assumes about persons' values, and the clipping radius that follows from it.
+
+An assumption gives, for each column, a radius tau such that every one of n persons lies within tau
+of the centre with probability at least 1 - gamma, and a small radius that one person leaves with
+probability at most 1/4 (the half width of location bins). Accuracy rests on it, privacy never does.
+
+Source: Roth and Avella-Medina, "Differential Privacy with Dependent Data" (2025), Section 5, with
+the between-person variance included and per-column radii (docs/proofs/winsorized.md, section 5).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from privmean import validate
+from privmean.errors import ArgumentError
+
+PerColumn = float | tuple[float, ...]
+SMALL_LOG = math.log(8)  # 2 exp(-t^2/(2 s^2)) = 1/4 at t = s sqrt(2 ln 8)
+
+
+@dataclass(frozen=True)
+class Radii:
+    """One number a column: tau (holds everybody), half (holds one person with probability 3/4) and
+    sd (a bound on the standard deviation of one person's value)."""
+
+    tau: tuple[float, ...]
+    half: tuple[float, ...]
+    sd: tuple[float, ...]
+
+    def times(self, factors: Sequence[float]) -> Radii:
+        """Each column's radii times its factor."""
+        return Radii(
+            tuple(a * b for a, b in zip(self.tau, factors, strict=True)),
+            tuple(a * b for a, b in zip(self.half, factors, strict=True)),
+            tuple(a * b for a, b in zip(self.sd, factors, strict=True)),
+        )
+
+
+class Concentration(Protocol):
+    """A public assumption on how far persons' values lie from their centre."""
+
+    @property
+    def words(self) -> str:
+        """The assumption in words, as printed with a release."""
+        ...
+
+    def radius(
+        self, n: int, dimension: int = 1, gamma: float = 0.05, *, jointly: bool = False
+    ) -> Radii:
+        """The radii of `dimension` columns for n persons.
+
+        n: public number of persons (a public design number under add-remove). gamma: the chance
+        that anything is clipped in a column, or in any column if `jointly`.
+        """
+        ...
+
+
+def per_column(name: str, value: object) -> PerColumn:
+    """A positive number, or a tuple of them, one a column."""
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return validate.positive(name, value)
+    try:
+        items = tuple(validate.positive(name, item) for item in value)  # type: ignore[attr-defined]
+    except TypeError:
+        raise ArgumentError(
+            name, value, "is neither a number nor one number a column", "give sd=2.0 or sd=(2, 3)"
+        ) from None
+    if not items:
+        raise ArgumentError(name, value, "is empty", "give one number a column")
+    return items
+
+
+def spread(name: str, value: PerColumn, dimension: int) -> tuple[float, ...]:
+    """`value` as one number for each of `dimension` columns."""
+    if not isinstance(value, tuple):
+        return (value,) * dimension
+    if len(value) != dimension:
+        raise ArgumentError(
+            name, value, f"has {len(value)} numbers for {dimension} columns", "give one a column"
+        )
+    return value
+
+
+def log_term(n: int, dimension: int, gamma: float, jointly: bool, factor: int = 2) -> float:
+    """ln(factor d n/gamma), d = 1 unless the columns share one gamma."""
+    validate.whole("n", n, least=1)
+    validate.fraction("gamma", gamma)
+    return math.log(factor * n * (dimension if jointly else 1) / gamma)
+
+
+def _gaussian_radii(sds: tuple[float, ...], log: float) -> Radii:
+    return Radii(
+        tuple(sd * math.sqrt(2 * log) for sd in sds),
+        tuple(sd * math.sqrt(2 * SMALL_LOG) for sd in sds),
+        sds,
+    )
+
+
+@dataclass(frozen=True)
+class SubGaussian:
+    """Each value is sub-Gaussian around the centre with proxy sd^2 (for a normal law: its sd).
+
+    sd: one number, or one a column, in the units of the data.
+    """
+
+    sd: PerColumn
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "sd", per_column("sd", self.sd))
+
+    @property
+    def words(self) -> str:
+        return f"persons' values are sub-Gaussian with standard deviation {self.sd}"
+
+    def radius(
+        self, n: int, dimension: int = 1, gamma: float = 0.05, *, jointly: bool = False
+    ) -> Radii:
+        sds = spread("sd", self.sd, dimension)
+        return _gaussian_radii(sds, log_term(n, dimension, gamma, jointly))
+
+
+@dataclass(frozen=True)
+class LogSobolev:
+    """A person's records have a log-Sobolev constant, and all persons share one mean.
+
+    constant: the largest over persons of the constant of one person's vector of records (the
+    operator norm of its covariance for Gaussian records; at most sd^2 (1+phi)/(1-phi) for an AR(1)
+    with coefficient phi), never that of all persons together. records: public records a person.
+    Persons that differ in their means need `BetweenWithin`.
+    """
+
+    constant: PerColumn
+    records: int
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "constant", per_column("constant", self.constant))
+        object.__setattr__(self, "records", validate.whole("records", self.records, least=1))
+
+    @property
+    def words(self) -> str:
+        return (
+            f"a person's {self.records} records have log-Sobolev constant at most {self.constant}, "
+            "and all persons share one mean"
+        )
+
+    def radius(
+        self, n: int, dimension: int = 1, gamma: float = 0.05, *, jointly: bool = False
+    ) -> Radii:
+        constants = spread("constant", self.constant, dimension)
+        sds = tuple(math.sqrt(c / self.records) for c in constants)
+        return _gaussian_radii(sds, log_term(n, dimension, gamma, jointly))
+
+
+@dataclass(frozen=True)
+class BetweenWithin:
+    """Persons' own means vary by between_sd, and records vary within a person.
+
+    between_sd: standard deviation of persons' own means (sub-Gaussian). Exactly one of within_sd
+    (independent records) and within_constant (log-Sobolev constant of a person's records, for
+    dependent ones). records: public number of records a person, at least.
+    """
+
+    between_sd: PerColumn
+    within_sd: PerColumn | None = None
+    records: int = 1
+    within_constant: PerColumn | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "between_sd", per_column("between_sd", self.between_sd))
+        if (self.within_sd is None) == (self.within_constant is None):
+            raise ArgumentError(
+                "within_sd",
+                self.within_sd,
+                "exactly one of within_sd and within_constant must be given",
+                "give within_sd for independent records, within_constant for dependent ones",
+            )
+        for name in ("within_sd", "within_constant"):
+            if getattr(self, name) is not None:
+                object.__setattr__(self, name, per_column(name, getattr(self, name)))
+        object.__setattr__(self, "records", validate.whole("records", self.records, least=1))
+
+    @property
+    def words(self) -> str:
+        inside = (
+            f"records within a person by {self.within_sd}"
+            if self.within_sd is not None
+            else f"records within a person have log-Sobolev constant {self.within_constant}"
+        )
+        return (
+            f"persons' means vary by {self.between_sd} (standard deviation), {inside}, "
+            f"{self.records} records a person"
+        )
+
+    def radius(
+        self, n: int, dimension: int = 1, gamma: float = 0.05, *, jointly: bool = False
+    ) -> Radii:
+        between = spread("between_sd", self.between_sd, dimension)
+        if self.within_sd is not None:
+            within = tuple(s * s for s in spread("within_sd", self.within_sd, dimension))
+        else:
+            assert self.within_constant is not None
+            within = spread("within_constant", self.within_constant, dimension)
+        sds = tuple(
+            math.sqrt(b * b + w / self.records) for b, w in zip(between, within, strict=True)
+        )
+        return _gaussian_radii(sds, log_term(n, dimension, gamma, jointly))
+
+
+@dataclass(frozen=True)
+class BoundedWithin:
+    """Records lie in [lower, upper], independent given the person; persons' means vary.
+
+    between_sd: standard deviation of persons' own means (sub-Gaussian); records: public number of
+    records a person, at least.
+    """
+
+    between_sd: PerColumn
+    lower: float
+    upper: float
+    records: int
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "between_sd", per_column("between_sd", self.between_sd))
+        low, high = validate.bounds("lower, upper", (self.lower, self.upper))
+        object.__setattr__(self, "lower", low)
+        object.__setattr__(self, "upper", high)
+        object.__setattr__(self, "records", validate.whole("records", self.records, least=1))
+
+    @property
+    def words(self) -> str:
+        return (
+            f"records lie in [{self.lower:g}, {self.upper:g}], {self.records} a person, "
+            f"independent given the person, and persons' means vary by {self.between_sd} "
+            "(standard deviation)"
+        )
+
+    def radius(
+        self, n: int, dimension: int = 1, gamma: float = 0.05, *, jointly: bool = False
+    ) -> Radii:
+        between = spread("between_sd", self.between_sd, dimension)
+        width = self.upper - self.lower
+
+        def reach(log: float) -> tuple[float, ...]:
+            noise = width * math.sqrt(log / (2 * self.records))
+            return tuple(math.sqrt(2 * b * b * log) + noise for b in between)
+
+        sds = tuple(math.sqrt(b * b + width**2 / (4 * self.records)) for b in between)
+        # both parts stay inside with probability 1 - 4 exp(-log): 3/4 at log = ln 16
+        log = log_term(n, dimension, gamma, jointly, factor=4)
+        return Radii(reach(log), reach(math.log(16)), sds)
+
+
+@dataclass(frozen=True)
+class Bounded:
+    """Every person's value lies in [lower, upper] (values outside are moved to the limits).
+
+    lower, upper: numbers, or one a column. No location step is needed: all of the budget goes to
+    the mean, delta is not used, and nothing is assumed about tails.
+    """
+
+    lower: float | tuple[float, ...]
+    upper: float | tuple[float, ...]
+
+    def __post_init__(self) -> None:
+        lower, upper = _numbers("lower", self.lower), _numbers("upper", self.upper)
+        lows = lower if isinstance(lower, tuple) else (lower,)
+        highs = upper if isinstance(upper, tuple) else (upper,)
+        size = max(len(lows), len(highs))
+        for pair in zip(_stretch(lows, size), _stretch(highs, size), strict=True):
+            validate.bounds("lower, upper", pair)
+        object.__setattr__(self, "lower", lower)
+        object.__setattr__(self, "upper", upper)
+
+    @property
+    def words(self) -> str:
+        return f"values are known to lie in [{self.lower}, {self.upper}]"
+
+    def limits(self, dimension: int) -> tuple[tuple[float, float], ...]:
+        """(lower, upper) of each column."""
+        lows = self.lower if isinstance(self.lower, tuple) else (self.lower,)
+        highs = self.upper if isinstance(self.upper, tuple) else (self.upper,)
+        for name, items in (("lower", lows), ("upper", highs)):
+            if len(items) not in (1, dimension):
+                raise ArgumentError(
+                    name,
+                    items,
+                    f"has {len(items)} numbers for {dimension} columns",
+                    "give one each",
+                )
+        return tuple(zip(_stretch(lows, dimension), _stretch(highs, dimension), strict=True))
+
+    def radius(
+        self, n: int, dimension: int = 1, gamma: float = 0.05, *, jointly: bool = False
+    ) -> Radii:
+        half = tuple((high - low) / 2 for low, high in self.limits(dimension))
+        return Radii(half, half, half)
+
+
+@dataclass(frozen=True)
+class UnknownScale:
+    """Values are roughly normal with an unknown scale, found privately from pairs of persons.
+
+    smallest, largest: public range of the standard deviation (wide is cheap: one noisy count an
+    octave). safety: factor kappa on the squared scale; by default 1.2, or 4 (one octave of safety)
+    where the plan's scale step is noisy. The scale is of the bulk of persons: heavy tails need a
+    larger safety.
+    """
+
+    smallest: float = 2.0**-20
+    largest: float = 2.0**20
+    safety: float | None = None
+
+    def __post_init__(self) -> None:
+        small, large = validate.positive("smallest", self.smallest), self.largest
+        validate.positive("largest", large)
+        if small > large:
+            raise ArgumentError("smallest", small, "is above the largest", "give smallest first")
+        if self.safety is not None:
+            validate.positive("safety", self.safety)
+
+    @property
+    def words(self) -> str:
+        return (
+            f"persons' values are close to normal with a standard deviation between "
+            f"{self.smallest:g} and {self.largest:g}, found privately"
+        )
+
+    def radius(
+        self, n: int, dimension: int = 1, gamma: float = 0.05, *, jointly: bool = False
+    ) -> Radii:
+        """The radii in units of the scale that will be found."""
+        return _gaussian_radii((1.0,) * dimension, log_term(n, dimension, gamma, jointly))
+
+
+def _numbers(name: str, value: object) -> float | tuple[float, ...]:
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return validate.number(name, value)
+    try:
+        return tuple(validate.number(name, item) for item in value)  # type: ignore[attr-defined]
+    except TypeError:
+        raise ArgumentError(
+            name, value, "is not a number", "give a number, or one a column"
+        ) from None
+
+
+def _stretch(items: tuple[float, ...], size: int) -> tuple[float, ...]:
+    return items * size if len(items) == 1 else items

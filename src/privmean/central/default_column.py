@@ -1,0 +1,230 @@
+"""One column of the default mean: locate, count beyond the limits, widen, release the sum.
+
+The mechanism of `default_mean` for a column and a share of epsilon; see docs/proofs/default-mean.md
+for the claim. All prices are exact rationals; the last stage takes whatever is left.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+from privmean.central.locate import Location, Schedule, locate
+from privmean.central.log_segments import ATOM_ONLY, BEYOND, FOUND
+from privmean.central.wallet import Wallet
+from privmean.intervals.default_intervals import CLIPPED, MEAN, ColumnIntervals
+from privmean.intervals.joint_sums import JointSums, joint_sums, one, partition_sums
+from privmean.intervals.mean_interval import Allowance
+from privmean.noise.base import Noise
+from privmean.people.reductions import Box, People
+from privmean.privacy.budget import REPLACE_ONE, Relation
+from privmean.release import FAILED, OK
+
+SNUG = 2**0.25  # factor on the outer edge of the last occupied bin where a check follows
+WIDE = 2.0  # and where none does
+CHECK, TRUST = 0.15, 1.0  # part of what is left for counting persons beyond the limits, and the
+LEAN_CHECK, LEAN_TRUST = 0.1, 2.5  # noise scales taken off that count; the same below `LEAN`
+COUNT_CHECK = 0.3  # under add-remove, where the count stands in for a joint tail share
+WIDEN, WIDEST = 0.8, 6.0  # how far the limits are moved out for the persons counted
+
+ATOM = "atom"
+ESTIMATE, INTERVAL, LIMITED = None, "mean", "clipped"  # the three values of `target`
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Public choices: the target, the stated excess and design effect, and what follows from them.
+
+    check: part of what is left for the count beyond the limits (0: none). trust: noise scales taken
+    off it before the limits are widened. safety: factor on the outer edges. joint_tail: whether the
+    last stage releases the tail share with the value.
+    """
+
+    target: str | None
+    excess: float
+    design_effect: float
+    check: float
+    trust: float
+    safety: float
+    joint_tail: bool
+
+    @classmethod
+    def of(
+        cls,
+        target: str | None,
+        excess: float,
+        design_effect: float,
+        relation: Relation,
+        lean: bool,
+    ) -> Settings:
+        joint = target == INTERVAL and relation == REPLACE_ONE
+        check = 0.0
+        if target is ESTIMATE:
+            check = LEAN_CHECK if lean else CHECK
+        elif target == INTERVAL and not joint:
+            check = COUNT_CHECK
+        trust = LEAN_TRUST if lean else TRUST
+        safety = SNUG if check or lean else WIDE
+        return cls(target, excess, design_effect, check, trust, safety, joint)
+
+
+@dataclass(frozen=True)
+class ColumnRelease:
+    """The private outcome of one column."""
+
+    estimate: float
+    status: str
+    advice: str
+    intervals: ColumnIntervals
+    shares: dict[str, float]
+    diagnostics: dict[str, Any]
+    assumptions: tuple[str, ...]
+
+
+def release_column(
+    people: People,
+    column: int,
+    wallet: Wallet,
+    schedule: Schedule,
+    settings: Settings,
+    noise: Noise,
+    relation: Relation,
+) -> ColumnRelease:
+    """Run all stages on one column; `wallet` collects the bill."""
+    before = wallet.left
+    place = locate(people, column, schedule, settings.safety, wallet, noise, relation)
+    shares = {"location": float((before - wallet.left) / wallet.total)}
+    path = {
+        "outcome": place.outcome,
+        "origin": place.origin,
+        "rounds": place.rounds,
+        "looks": place.looks,
+        "restarts": place.restarts,
+    }
+    if place.outcome != FOUND:
+        shares["unspent"] = float(wallet.left / wallet.total)
+        return _nothing(place, path, shares, settings)
+    limits = (place.lower, place.upper)
+    beyond = scale = 0.0
+    if settings.check:
+        price = wallet.share(settings.check)
+        counted = wallet.pay("beyond the limits", price, 1)
+        sums = _box_sums(people, column, Box(*limits))
+        beyond, scale = float(sums.above + sums.below + one(noise, counted)), float(counted)
+        limits = _widened(place, beyond - settings.trust * scale, wallet.left, settings)
+        shares["beyond the limits"] = float(price / wallet.total)
+    box = Box(*limits)
+    final = wallet.left
+    center = min(max(place.origin, limits[0]), limits[1])
+    jumps = (0.0, 0.0)
+    if settings.joint_tail:
+        width = limits[1] - limits[0]
+        jumps = (
+            settings.excess * (limits[1] - center) / width,
+            settings.excess * (center - limits[0]) / width,
+        )
+    sums = _box_sums(people, column, box)
+    if relation == REPLACE_ONE:
+        joint = joint_sums(sums, box, final, noise, persons=schedule.persons, jumps=jumps)
+    else:
+        joint = partition_sums(sums, box, final, noise)
+    wallet.left = Fraction(0)
+    wallet.bill.append(joint.loss)
+    shares["mean and square"] = float(final / wallet.total)
+    return _found(place, path, shares, settings, box, limits, center, joint, beyond, scale, jumps)
+
+
+def _box_sums(people: People, column: int, box: Box) -> Any:
+    boxes = [box if j == column else None for j in range(len(people.columns))]
+    return people.box_sums(boxes)[column]
+
+
+def _widened(
+    place: Location, persons: float, left: Fraction, settings: Settings
+) -> tuple[float, float]:
+    """The farther limit moved out until clipping bias and noise are about equal, for a tail whose
+    excess falls like the inverse of the distance."""
+    factor = WIDEN * math.sqrt(max(persons, 0.0) * float(left) / math.sqrt(2))
+    if factor <= 1.2:
+        return place.lower, place.upper
+    factor = min(factor, WIDEST)
+    up, down = place.upper - place.origin, place.origin - place.lower
+    if up >= down:
+        return place.lower, place.origin + up * factor
+    return place.origin - down * factor, place.upper
+
+
+def _nothing(
+    place: Location, path: dict[str, Any], shares: dict[str, float], settings: Settings
+) -> ColumnRelease:
+    if place.outcome == ATOM_ONLY:
+        status = ATOM
+        advice = (
+            "nearly all persons have this very value; a minority too small to be seen is left out "
+            "(more epsilon or more persons show it)"
+        )
+        estimate = place.origin
+    else:
+        status, estimate = FAILED, math.nan
+        advice = "no region could be found privately: give bounds, more epsilon or more persons"
+        if place.outcome == BEYOND:
+            advice = "values reach beyond 2^39: give them in a larger unit, or give bounds"
+    default = CLIPPED if settings.target == LIMITED else MEAN
+    intervals = ColumnIntervals(None, default=default, status=status)
+    return ColumnRelease(estimate, status, advice, intervals, shares, path, ())
+
+
+def _found(
+    place: Location,
+    path: dict[str, Any],
+    shares: dict[str, float],
+    settings: Settings,
+    box: Box,
+    limits: tuple[float, float],
+    center: float,
+    joint: JointSums,
+    beyond: float,
+    scale: float,
+    jumps: tuple[float, float],
+) -> ColumnRelease:
+    sums = joint.sums
+    reach = settings.excess * max(limits[1] - center, center - limits[0])
+    allowance, share = None, 0.0
+    if max(jumps) > 0:
+        allowance = Allowance(joint.tail, joint.tail_scale, 2 * max(jumps), corrected=True)
+        share = (joint.tail + joint.tail_scale) / max(jumps) / sums.persons
+    elif settings.check:
+        unit = reach / box.radius
+        allowance = Allowance(unit * beyond, unit * scale, unit)
+        share = (beyond + scale) / sums.persons
+    intervals = ColumnIntervals(
+        sums,
+        middle=box.middle,
+        radius=box.radius,
+        region=limits,
+        default=CLIPPED if settings.target == LIMITED else MEAN,
+        allowance=allowance,
+        tail_share=share,
+        excess=settings.excess,
+        reach=reach,
+        design_effect=settings.design_effect,
+    )
+    estimate = box.middle + box.radius * sums.mean
+    if max(jumps) == 0:
+        estimate = min(max(estimate, limits[0]), limits[1])
+    diagnostics = {**path, "limits": list(limits), "persons with a value": joint.present}
+    if settings.check:
+        diagnostics["persons beyond the first limits"] = beyond
+        diagnostics["noise scale of that count"] = scale
+        diagnostics["first limits"] = [place.lower, place.upper]
+    words = []
+    if not joint.missing:
+        words.append("persons without a usable value count at the middle of the limits")
+    status, advice = OK, ""
+    if joint.present < 1 and joint.missing:
+        status, estimate = FAILED, math.nan
+        advice = "too few persons have a value: more persons or more epsilon are needed"
+        intervals = ColumnIntervals(None, default=intervals.default, status=FAILED)
+    return ColumnRelease(estimate, status, advice, intervals, shares, diagnostics, tuple(words))

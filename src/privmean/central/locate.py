@@ -1,0 +1,136 @@
+"""Where the values of one column are: a few Laplace histograms on a signed logarithmic grid.
+
+Stages (docs/proofs/default-mean.md): cheap rounds that carry the origin into the data, a histogram
+that shows both tails, a second look with fresh noise when nothing was seen, and a new start when
+the values turn out to lie far from the origin compared with their spread. Every count gets noise,
+occupied or not, so no threshold and no delta are needed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+
+from privmean.central.log_segments import (
+    ATOM_ONLY,
+    FOUND,
+    NOTHING,
+    Histogram,
+    Reach,
+    concentrated,
+    read_reach,
+)
+from privmean.central.wallet import Wallet, floor_tick
+from privmean.noise.base import Noise
+from privmean.people.reductions import LOG_CELLS, People
+from privmean.privacy.budget import REPLACE_ONE, Relation
+
+FEWEST = 150  # n*epsilon below which no step could see anything
+FEW = 400  # and below which the answer is a gamble worth a warning
+ROUNDS_FROM = 600  # rounds need this n*epsilon
+MOST_ROUNDS = 8
+WINDOW, PART = 4, 0.7  # a round moves the origin if 4 neighbouring bins hold 70 % of the persons
+FAR_WINDOW, FAR_PART = 2, 0.93  # a new start after the tails if 2 bins hold 93 %
+LEAN = 1500  # n*epsilon below which more is spent on looking
+AGAIN = 0.5  # part of what is left for a second look
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """Prices of the looking stages, from n*epsilon alone (public, or from a paid noisy count)."""
+
+    persons: int
+    rounds: int
+    price: Fraction
+    share: float
+
+    @classmethod
+    def of(cls, persons: int, epsilon: Fraction) -> Schedule:
+        signal = float(persons * epsilon)
+        cost = max(80.0, signal / 50)
+        rounds = min(MOST_ROUNDS, int(0.4 * signal / cost)) if signal >= ROUNDS_FROM else 0
+        share = 0.4 if signal < LEAN else min(0.4, max(0.1, 0.3 * (4000 / signal) ** 0.25))
+        return cls(persons, rounds, floor_tick(Fraction(cost) / max(persons, 1)), share)
+
+
+@dataclass(frozen=True)
+class Location:
+    """The private outcome: limits of the values, and the path that was paid for."""
+
+    outcome: str
+    origin: float
+    lower: float
+    upper: float
+    rounds: int
+    looks: int
+    restarts: int
+
+
+def _histogram(
+    people: People,
+    column: int,
+    origin: float,
+    epsilon: Fraction,
+    name: str,
+    wallet: Wallet,
+    noise: Noise,
+    relation: Relation,
+) -> Histogram:
+    # a replaced person leaves one cell for another; an added one enters one cell
+    moved = 2 if relation == REPLACE_ONE else 1
+    scale = wallet.pay(name, epsilon, moved, spread=moved)
+    counts = people.log_counts(column, origin) + noise.laplace(LOG_CELLS, scale)
+    return Histogram.of(counts, float(scale))
+
+
+def locate(
+    people: People,
+    column: int,
+    schedule: Schedule,
+    safety: float,
+    wallet: Wallet,
+    noise: Noise,
+    relation: Relation,
+) -> Location:
+    """Limits that hold the values of `column`; pays for every histogram from `wallet`."""
+    origin, rounds, looks, restarts = 0.0, 0, 0, 0
+    earlier: Histogram | None = None
+    fallback: tuple[Reach, float] | None = None
+    part = schedule.share
+    while True:
+        while earlier is None and rounds < schedule.rounds and wallet.left > schedule.price:
+            rounds += 1
+            seen = _histogram(
+                people, column, origin, schedule.price, "origin", wallet, noise, relation
+            )
+            held, move = concentrated(seen, WINDOW)
+            if held < PART * schedule.persons:
+                break
+            origin += move
+        looks += 1
+        seen = _histogram(
+            people, column, origin, wallet.share(part), "tails", wallet, noise, relation
+        )
+        if earlier is not None:
+            seen = seen.pooled(earlier)
+        reach = read_reach(seen, safety)
+        if reach.outcome in (ATOM_ONLY, NOTHING):
+            if fallback is not None:  # the new start lost the values: keep what was seen before
+                reach, origin = fallback
+                break
+            if earlier is None:
+                earlier, part = seen, AGAIN
+                continue
+            break
+        if reach.outcome == FOUND and reach.away and restarts == 0:
+            held, move = concentrated(seen, FAR_WINDOW)
+            if held >= FAR_PART * schedule.persons:
+                fallback, restarts = (reach, origin), 1
+                origin, earlier, part = origin + move, None, schedule.share
+                continue
+        break
+    lower, upper = origin + reach.lower, origin + reach.upper
+    outcome = reach.outcome
+    if outcome == FOUND and not lower < upper:
+        outcome = ATOM_ONLY  # the width was lost in the rounding of the origin
+    return Location(outcome, origin, lower, upper, rounds, looks, restarts)

@@ -1,0 +1,135 @@
+"""The Winsorized mean: find a location privately, clip around it, release the clipped mean.
+
+Source: Roth and Avella-Medina, "Differential Privacy with Dependent Data" (2025), Algorithms 2-5,
+with small bins, the tight threshold, a recentring stage, shares from a planning rule, and for
+several columns the cheaper of Laplace and Gaussian noise (docs/proofs/winsorized.md).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from privmean import validate
+from privmean.central.concentration import Concentration, UnknownScale
+from privmean.central.winsorized_plan import WinsorizedPlan
+from privmean.central.winsorized_stages import Facts
+from privmean.central.winsorized_ways import Range, best_way, ranges_of, ways_to_spend
+from privmean.errors import ArgumentError, Infeasible
+from privmean.privacy.budget import RELATIONS, REPLACE_ONE, Budget, Relation
+
+LARGEST_SEARCH = 10**12
+
+
+@dataclass(frozen=True)
+class Winsorized:
+    """Mean of persons whose values concentrate around a centre, by clipping around it.
+
+    concentration: the assumption that gives the clipping radius (`SubGaussian`, `LogSobolev`,
+    `BetweenWithin`, `BoundedWithin`, `UnknownScale`), or `Bounded` limits, which need no location.
+    range: public interval that holds the centre (one pair, or one a column); with it delta is not
+    needed. gamma: chance that anything is clipped in a column. failure: acceptable chance that the
+    location step fails. share, recenter: shares of the location and recentring stages (None: chosen
+    by the plan). fallback: public centre used if no location is found (None: the release fails).
+    design_effect: public factor on the sampling variance if persons are dependent.
+
+    Guarantees: the budget given to `plan`, for one person with all records and for any data; the
+    assumption, range, design_effect and gamma only bear on accuracy. Public: columns, settings and,
+    under replace-one, the number of persons; under add-remove `n_design` takes its place.
+    """
+
+    concentration: Concentration
+    range: Range | tuple[Range, ...] | None = None
+    gamma: float = 0.05
+    failure: float = 0.01
+    share: float | None = None
+    recenter: float | None = None
+    fallback: float | tuple[float, ...] | None = None
+    design_effect: float = 1.0
+
+    def __post_init__(self) -> None:
+        if not hasattr(self.concentration, "radius"):
+            raise ArgumentError(
+                "concentration",
+                self.concentration,
+                "is not an assumption about values",
+                "give SubGaussian(sd=...), UnknownScale() or Bounded(lower, upper)",
+            )
+        validate.fraction("gamma", self.gamma)
+        validate.fraction("failure", self.failure)
+        validate.positive("design_effect", self.design_effect)
+        if self.share is not None:
+            validate.fraction("share", self.share)
+        if self.recenter is not None:
+            validate.nonnegative("recenter", self.recenter)
+        if (self.share or 0) + (self.recenter or 0) > 0.95:
+            raise ArgumentError(
+                "share", self.share, "leaves too little for the mean", "give smaller shares"
+            )
+
+    def plan(
+        self,
+        budget: Budget,
+        *,
+        persons: int | None = None,
+        dimension: int = 1,
+        relation: Relation = REPLACE_ONE,
+        n_design: int | None = None,
+    ) -> WinsorizedPlan:
+        """Everything decided before data are read: mechanisms, scales, shares, predicted error.
+
+        persons: n, public (replace-one); n_design: a public guess of n (add-remove). Raises
+        Infeasible if no way to spend the budget finds the location with the wanted probability.
+        """
+        validate.choice("relation", relation, list(RELATIONS))
+        d = validate.whole("dimension", dimension, least=1)
+        n = _public_number(persons, n_design, relation)
+        if relation != REPLACE_ONE and isinstance(self.concentration, UnknownScale):
+            raise ArgumentError(
+                "concentration",
+                self.concentration,
+                "pairs persons by a public roster, which add-remove does not have",
+                "give SubGaussian(sd=...) or Bounded(lower, upper)",
+            )
+        best = best_way(ways_to_spend(self, budget, self._facts(n, d, relation)))
+        if best is None:
+            raise self._infeasible(budget, n, d, relation)
+        return WinsorizedPlan(self, budget, best[1], best[0], ranges_of(self, d))
+
+    def _facts(self, n: int, columns: int, relation: Relation) -> Facts:
+        radii = self.concentration.radius(n, columns, self.gamma)
+        return Facts(n, columns, relation, radii, self.failure, self.design_effect)
+
+    def _infeasible(self, budget: Budget, n: int, columns: int, relation: Relation) -> Infeasible:
+        if self.range is None and (budget.rho is not None or budget.delta == 0):
+            return Infeasible(
+                f"finding the location needs a delta or a public range, and the budget is "
+                f"{budget.describe()}",
+                "give epsilon with a delta such as 1e-6, or range=(lower, upper) for the centre",
+            )
+        size, enough = float(n), False
+        while not enough and size < LARGEST_SEARCH:
+            size *= 1.1
+            facts = self._facts(math.ceil(size), columns, relation)
+            enough = any(True for _ in ways_to_spend(self, budget, facts))
+        more = f"about {math.ceil(size)} persons would do" if enough else "no number would do"
+        return Infeasible(
+            f"{n} persons are too few to find the location with {budget.describe()} and failure "
+            f"probability {self.failure:g}",
+            f"{more}; or give a larger epsilon, or range=(lower, upper) for the centre",
+        )
+
+
+def _public_number(persons: int | None, n_design: int | None, relation: Relation) -> int:
+    if relation == REPLACE_ONE:
+        if persons is None:
+            raise ArgumentError("persons", persons, "is missing", "give the number of persons")
+        return validate.whole("persons", persons, least=1)
+    if n_design is None:
+        raise ArgumentError(
+            "n_design",
+            n_design,
+            "is needed under add-remove, where the number of persons is private",
+            "give a public guess of the number of persons",
+        )
+    return validate.whole("n_design", n_design, least=1)

@@ -1,0 +1,250 @@
+"""The stages of a Winsorized mean at given public numbers, and what they predict.
+
+location (a noisy histogram of wide bins) -> recentre (a rough clipped mean) -> final clipped sums.
+Laplace noise spends a share of a column's epsilon on each stage; Gaussian noise a share of mu^2 for
+all columns together. Nothing here reads data.
+
+Source: Roth and Avella-Medina (2025), Algorithms 2-5; the third stage, the small bins, the tight
+threshold and the shares are docs/proofs/winsorized.md.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from fractions import Fraction
+
+from scipy.special import log_ndtr, ndtri
+
+from privmean.central.concentration import Radii
+from privmean.intervals.laplace_normal import survival
+from privmean.mechanisms.clipped_sum import ClippedSums
+from privmean.mechanisms.noisy_argmax import GaussianArgmax, NoisyArgmax
+from privmean.mechanisms.pair_scale import DyadicBins, PairScale
+from privmean.mechanisms.stable_histogram import GaussianStableHistogram, StableHistogram
+from privmean.privacy.budget import Relation
+from privmean.privacy.loss import Loss
+
+Location = StableHistogram | GaussianStableHistogram | NoisyArgmax | GaussianArgmax
+
+TOP_BIN = 0.4  # share of persons in the fullest bin, planned for the worst alignment of the bins
+SHARES = tuple(Fraction(j, 100) for j in range(10, 91))
+RECENTER_SHARES = tuple(Fraction(j, 100) for j in (0, 5, 10, 15, 20, 25))
+LEAST_FINAL = Fraction(1, 20)
+ROUGH = math.log(20) / math.sqrt(2)  # deviations that hold Laplace noise with probability 95 %
+
+
+@dataclass(frozen=True)
+class Facts:
+    """The public numbers a plan stands on. persons: n, or the design number under add-remove."""
+
+    persons: int
+    columns: int
+    relation: Relation
+    radii: Radii
+    failure: float
+    design_effect: float = 1.0
+
+
+@dataclass(frozen=True)
+class Stages:
+    """One way to spend the budget: mechanisms with their noise, and the predictions they give.
+
+    kind: "laplace" (mechanisms act on one column each, billed once a column) or "gaussian" (on all
+    columns together). half: radius added to tau before the last stage, a column; noise: predicted
+    standard deviation of the estimate's privacy noise, a column; failure: predicted chance that
+    some column's location is not found.
+    """
+
+    kind: str
+    scale: PairScale | None
+    location: Location | None
+    recenter: ClippedSums | None
+    final: ClippedSums
+    shares: tuple[tuple[str, float], ...]
+    slack: tuple[float, ...]
+    noise: tuple[float, ...]
+    failure: float
+
+    @property
+    def losses(self) -> tuple[Loss, ...]:
+        """The worst-case bill: every stage runs on every column."""
+        times = self.final.columns if self.kind == "laplace" else 1
+        bill: tuple[Loss, ...] = ()
+        for stage in (self.scale, self.location):
+            if stage is not None:
+                bill += stage.losses * times
+        if self.recenter is not None:
+            bill += self.recenter.losses
+        return bill + self.final.losses
+
+    def relative_noise(self, facts: Facts) -> float:
+        """Root mean square over columns of noise over the assumed deviation."""
+        pairs = zip(self.noise, facts.radii.sd, strict=True)
+        return math.sqrt(sum((noise / sd) ** 2 for noise, sd in pairs) / facts.columns)
+
+
+# --- location: persons that the fullest bin must hold ---------------------------------------------
+def shortfall(
+    location: Location, facts: Facts, bins: int | None = None, chance: float | None = None
+) -> float:
+    """Persons by which the planning rule is missed (at most 0: it holds).
+
+    The fullest bin is planned to hold TOP_BIN of the persons, less two standard deviations.
+    """
+    chance = (facts.failure if chance is None else chance) / facts.columns
+    n = facts.persons
+    return _needed(location, chance, bins) + _binomial(n) - n * TOP_BIN
+
+
+def _binomial(n: int) -> float:
+    return 2 * math.sqrt(n * TOP_BIN * (1 - TOP_BIN))
+
+
+def _needed(location: Location, chance: float, bins: int | None) -> float:
+    """Persons in the fullest bin that find it with probability 1 - chance."""
+    if isinstance(location, StableHistogram):
+        return location.threshold + float(location.scale) * math.log(1 / (2 * chance))
+    if isinstance(location, NoisyArgmax):
+        assert bins is not None
+        return float(location.scale) * math.log(max(bins, 2) / (2 * chance))
+    if isinstance(location, GaussianStableHistogram):
+        threshold = math.ldexp(location.threshold, -location.bits)
+        return threshold - location.sd * float(ndtri(chance))
+    assert bins is not None
+    return -location.sd * math.sqrt(2) * float(ndtri(chance / max(bins, 2)))
+
+
+def predicted_failure(location: Location | None, facts: Facts, bins: int | None = None) -> float:
+    """Predicted chance that some column's bin is not found, or a wrong one is."""
+    if location is None:
+        return 0.0
+    n = facts.persons
+    mean, sd = n * TOP_BIN, _binomial(n) / 2
+    if isinstance(location, StableHistogram):
+        one = float(survival(mean - location.threshold, (float(location.scale),), sd))
+    elif isinstance(location, NoisyArgmax):
+        assert bins is not None
+        one = bins / 2 * math.exp(-max(mean - 2 * sd, 0.0) / float(location.scale))
+    elif isinstance(location, GaussianStableHistogram):
+        gap = mean - math.ldexp(location.threshold, -location.bits)
+        one = math.exp(float(log_ndtr(-gap / math.hypot(sd, location.sd))))
+    else:
+        assert bins is not None
+        gap = max(mean - 2 * sd, 0.0)
+        one = bins * math.exp(float(log_ndtr(-gap / (math.sqrt(2) * location.sd))))
+    return 1.0 - (1.0 - min(one, 1.0)) ** facts.columns
+
+
+# --- shares ---------------------------------------------------------------------------------------
+def smallest_share(
+    make: Callable[[Fraction], Location], facts: Facts, bins: int | None = None
+) -> Fraction | None:
+    """The smallest share of SHARES at which the planning rule holds; None if it holds at none."""
+    low, high = 0, len(SHARES) - 1
+    if shortfall(make(SHARES[high]), facts, bins) > 0:
+        return None
+    while low < high:
+        middle = (low + high) // 2
+        if shortfall(make(SHARES[middle]), facts, bins) > 0:
+            low = middle + 1
+        else:
+            high = middle
+    return SHARES[low]
+
+
+@dataclass(frozen=True)
+class Spending:
+    """What noise the stages get: the law, what the scale step took, and clipped sums by share."""
+
+    kind: str
+    scale: PairScale | None
+    scale_share: Fraction
+    sums: Callable[[str, Fraction], ClippedSums]
+
+
+def spend(
+    facts: Facts,
+    spending: Spending,
+    location: Location | None,
+    share: Fraction,
+    recenter: Fraction | None,
+    wide: tuple[float, ...],
+    bins: int | None = None,
+) -> Stages:
+    """The stages at these shares (of what the scale step left).
+
+    recenter None: the share of RECENTER_SHARES with the least predicted noise. wide: how far the
+    centre may be off before recentring, a column.
+    """
+    options = RECENTER_SHARES if recenter is None else (recenter,)
+
+    def made(part: Fraction) -> Stages:
+        rest = 1 - share - part
+        rough = spending.sums("recentring sum", part) if part else None
+        final = spending.sums("clipped sum", rest)
+        slack = wide if rough is None else _slack(facts, rough, wide)
+        noise = tuple(
+            (tau + extra) * final.value_sd / facts.persons
+            for tau, extra in zip(facts.radii.tau, slack, strict=True)
+        )
+        left = 1 - spending.scale_share
+        named = {
+            "scale": spending.scale_share,
+            "location": left * share,
+            "recentring": left * part,
+            "mean": left * rest,
+        }
+        return Stages(
+            spending.kind,
+            spending.scale,
+            location,
+            rough,
+            final,
+            tuple((name, float(value)) for name, value in named.items() if value),
+            slack,
+            noise,
+            predicted_failure(location, facts, bins),
+        )
+
+    possible = [part for part in options if 1 - share - part >= LEAST_FINAL]
+    return min((made(part) for part in possible), key=lambda item: item.relative_noise(facts))
+
+
+def single(facts: Facts, kind: str, final: ClippedSums) -> Stages:
+    """The one stage of known limits."""
+    noise = tuple(tau * final.value_sd / facts.persons for tau in facts.radii.tau)
+    none = (0.0,) * facts.columns
+    return Stages(kind, None, None, None, final, (("mean", 1.0),), none, noise, 0.0)
+
+
+def _slack(facts: Facts, rough: ClippedSums, wide: tuple[float, ...]) -> tuple[float, ...]:
+    """How far the centre may be off after a rough mean, a column: its noise and sampling error,
+    never more than before it."""
+    result = []
+    for tau, before, sd in zip(facts.radii.tau, wide, facts.radii.sd, strict=True):
+        noise = ROUGH * rough.value_sd * (tau + before) / facts.persons
+        sampling = 2 * sd * math.sqrt(facts.design_effect / facts.persons)
+        result.append(min(noise + sampling, before))
+    return tuple(result)
+
+
+def scale_step(
+    facts: Facts, bins: DyadicBins, *, epsilon: Fraction | None = None, mu: float | None = None
+) -> tuple[PairScale, Fraction, float]:
+    """The pair scale, its share of the budget and the safety factor kappa that goes with it.
+
+    A share that gives the histogram 200 persons' worth of epsilon a column, from 4 to 25 %; one
+    octave of safety (kappa = 4) where that cannot be had.
+    """
+    loss = float(epsilon) if epsilon is not None else (mu or 0.0) / math.sqrt(facts.columns)
+    wanted = 200.0 / (facts.persons * loss)
+    if epsilon is None:
+        wanted = wanted**2 / 4  # the share of mu^2 that gives counts of the same deviation
+    share = Fraction(round(1000 * min(0.25, max(0.04, wanted))), 1000)
+    safety = 1.2 if wanted <= 0.25 else 4.0
+    if epsilon is not None:
+        return PairScale.of(epsilon * share, bins), share, safety
+    assert mu is not None
+    return PairScale.gaussian(mu * math.sqrt(share), bins, facts.columns), share, safety

@@ -1,0 +1,57 @@
+"""The commands and how their errors become messages and exit statuses."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import Annotated
+
+import typer
+
+from privmean._version import __version__
+from privmean.cli.mean import mean
+from privmean.cli.plan import plan
+from privmean.errors import PrivmeanError
+
+WRONG_ARGUMENTS = 2
+
+app = typer.Typer(
+    name="privmean",
+    no_args_is_help=True,
+    add_completion=False,
+    # a pretty traceback could print local variables, which hold private data
+    pretty_exceptions_enable=False,
+    help="Means of people who each contribute many records, under differential privacy.",
+)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"privmean {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")
+    ] = False,
+) -> None:
+    pass
+
+
+app.command()(mean)
+app.command()(plan)
+
+
+def run(argv: Sequence[str] | None = None) -> int:
+    """Run one command; returns the exit status."""
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    try:
+        app(args=arguments, prog_name="privmean")
+    except SystemExit as stop:
+        return stop.code if isinstance(stop.code, int) else int(stop.code is not None)
+    except PrivmeanError as error:
+        typer.echo(f"privmean: {error}", err=True)
+        return WRONG_ARGUMENTS
+    return 0

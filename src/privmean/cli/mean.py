@@ -1,0 +1,98 @@
+"""privmean mean: one private mean of a table."""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated, Any
+
+import typer
+
+from privmean.cli import options as opt
+
+PRIVATE_FAILURE = 3
+
+
+def mean(
+    table: Annotated[str, typer.Argument(help="CSV, Parquet or JSON-lines file, folder or glob.")],
+    person: Annotated[str, typer.Option(help="Column that names the person.")],
+    value: Annotated[
+        list[str] | None, typer.Option(help="Column to average; repeat for several.")
+    ] = None,
+    values_from: Annotated[
+        list[str] | None, typer.Option(help="Columns by wildcard, such as 'word_freq_*'.")
+    ] = None,
+    epsilon: opt.Epsilon = None,
+    delta: opt.Delta = 0.0,
+    rho: opt.Rho = None,
+    neighbors: opt.Neighbors = "replace-one",
+    estimand: Annotated[
+        str, typer.Option(help="Mean over persons (one vote each) or over records (capped).")
+    ] = "persons",
+    cap: Annotated[
+        int | None, typer.Option(help="Records a person that count, for --estimand records.")
+    ] = None,
+    bounds: opt.Bounds = None,
+    sd: opt.Sd = None,
+    between_sd: opt.BetweenSd = None,
+    within_sd: opt.WithinSd = None,
+    records: opt.Records = None,
+    moment_order: opt.MomentOrder = None,
+    moment_bound: opt.MomentBound = None,
+    method: opt.Method = "auto",
+    target: opt.Target = None,
+    level: opt.Level = 0.95,
+    n_design: opt.NDesign = None,
+    resolution: Annotated[
+        float, typer.Option(help="Public resolution of values, a power of two.")
+    ] = 2.0**-40,
+    ledger: Annotated[
+        str | None, typer.Option(help="Ledger file that the release is charged to.")
+    ] = None,
+    as_json: opt.Json = False,
+) -> None:
+    """Release a differentially private mean of people, with an interval and the promise.
+
+    Nothing need be known about the values: without further options the range is found privately
+    and paid for out of the budget.
+    """
+    import privmean as pm
+    from privmean.errors import ArgumentError
+
+    columns = [*(value or []), *(values_from or [])]
+    if not columns:
+        raise ArgumentError(
+            "--value", None, "no column was named", "give --value COLUMN or --values-from PATTERN"
+        )
+    arguments: dict[str, Any] = opt.assumption(
+        sd=sd,
+        between_sd=between_sd,
+        within_sd=within_sd,
+        records=records,
+        moment_order=moment_order,
+        moment_bound=moment_bound,
+    )
+    # everything that can be refused from the arguments alone is refused before the table is read
+    pm.Budget(epsilon=epsilon, delta=delta, rho=rho)
+    people = pm.read(
+        table, person=person, values=columns, estimand=estimand, cap=cap, resolution=resolution
+    )
+    release = pm.mean(
+        people,
+        epsilon=epsilon,
+        delta=delta,
+        rho=rho,
+        neighbors=neighbors,
+        bounds=bounds,
+        method=method,
+        target=target,
+        level=level,
+        n_design=n_design,
+        ledger=None if ledger is None else pm.Ledger.open(ledger),
+        **arguments,
+    )
+    if as_json:
+        typer.echo(json.dumps(release.to_dict(), allow_nan=False))
+    else:
+        typer.echo(release.summary())
+    if release.failed:
+        raise typer.Exit(PRIVATE_FAILURE)

@@ -1,0 +1,88 @@
+"""Options that several commands share, and how they become arguments."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+
+Epsilon = Annotated[float | None, typer.Option(help="Privacy budget epsilon. There is no default.")]
+Delta = Annotated[float, typer.Option(help="Privacy budget delta (0: pure differential privacy).")]
+Rho = Annotated[float | None, typer.Option(help="zCDP budget, instead of epsilon and delta.")]
+Neighbors = Annotated[
+    str, typer.Option(help="Neighbouring relation: replace-one (n public) or add-remove.")
+]
+Bounds = Annotated[
+    tuple[float, float] | None,
+    typer.Option(help="Public limits of a person's value, lower then upper."),
+]
+Sd = Annotated[
+    float | None,
+    typer.Option(help="Assume sub-Gaussian values a person with this standard deviation."),
+]
+BetweenSd = Annotated[
+    float | None, typer.Option(help="Assumed standard deviation between persons' own means.")
+]
+WithinSd = Annotated[
+    float | None, typer.Option(help="Assumed standard deviation of records within a person.")
+]
+Records = Annotated[
+    int | None, typer.Option(help="Public number of records a person (goes with --within-sd).")
+]
+MomentOrder = Annotated[
+    float | None, typer.Option(help="Assume a bounded moment of this order (goes with the next).")
+]
+MomentBound = Annotated[
+    float | None, typer.Option(help="Bound on the moment, (E|X - mean|^k)^(1/k), of one record.")
+]
+Method = Annotated[str, typer.Option(help="Estimator by name; auto chooses from public facts.")]
+Target = Annotated[
+    str | None, typer.Option(help="What the interval covers: mean or clipped. Default by method.")
+]
+Level = Annotated[float, typer.Option(help="Level of the interval.")]
+NDesign = Annotated[
+    int | None,
+    typer.Option(help="Public guess of the number of persons, for add-remove."),
+]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
+
+
+def assumption(
+    *,
+    sd: float | None,
+    between_sd: float | None,
+    within_sd: float | None,
+    records: int | None,
+    moment_order: float | None,
+    moment_bound: float | None,
+) -> dict[str, Any]:
+    """The keyword arguments `concentration` and `moment` that the options describe."""
+    import privmean as pm
+    from privmean.errors import ArgumentError
+
+    result: dict[str, Any] = {}
+    if sd is not None:
+        result["concentration"] = pm.SubGaussian(sd=sd)
+    if (between_sd is None) != (within_sd is None):
+        raise ArgumentError(
+            "--between-sd", between_sd, "goes together with --within-sd", "give both or neither"
+        )
+    if between_sd is not None:
+        if sd is not None:
+            raise ArgumentError("--sd", sd, "is given twice", "leave out --sd or --between-sd")
+        if records is None:
+            raise ArgumentError(
+                "--records", records, "is needed with --within-sd", "give the records a person"
+            )
+        result["concentration"] = pm.BetweenWithin(
+            between_sd=between_sd, within_sd=within_sd, records=records
+        )
+    if (moment_order is None) != (moment_bound is None):
+        raise ArgumentError(
+            "--moment-order", moment_order, "goes together with --moment-bound", "give both"
+        )
+    if moment_order is not None:
+        result["moment"] = pm.BoundedMoment(
+            order=moment_order, bound=moment_bound, records=records or 1
+        )
+    return result

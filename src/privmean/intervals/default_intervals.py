@@ -1,0 +1,190 @@
+"""The intervals that a release of one clipped column carries: for the mean and the clipped mean."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from privmean import validate
+from privmean.errors import ArgumentError
+from privmean.intervals.boxes import sidak_level
+from privmean.intervals.mean_interval import (
+    Allowance,
+    NoisySums,
+    assumption_words,
+    clipped_interval,
+    ends_of,
+    limit,
+    no_interval,
+    noise_interval,
+    parts_of,
+)
+from privmean.release import OK, Interval
+
+MEAN, CLIPPED, BOUNDED = "mean", "clipped mean", "mean within bounds"
+WORDS = {"clipped": CLIPPED}  # the short word for it
+TOO_THICK = "tail too thick"
+THICKEST = 0.05  # noisy share of persons beyond the limits above which no mean is shown
+
+
+@dataclass(frozen=True)
+class ColumnIntervals:
+    """Intervals of one column from its released sums; reads no data.
+
+    sums None: nothing was released (status says why); the intervals are the public bounds or the
+    whole line. allowance: the noisy clipping allowance, None if it was not bought or not needed.
+    tail_share: noisy share of persons beyond the limits, one noise scale added. excess: the stated
+    assumption: values beyond the limits exceed them on average by no more than `reach`, which is
+    `excess` times the distance from the centre to the farther limit.
+    """
+
+    sums: NoisySums | None
+    middle: float = 0.0
+    radius: float = 1.0
+    region: tuple[float, float] = (-math.inf, math.inf)
+    default: str = MEAN
+    allowance: Allowance | None = None
+    tail_share: float = 0.0
+    excess: float = 1.0
+    reach: float = 0.0
+    bounds: tuple[float, float] | None = None
+    design_effect: float = 1.0
+    status: str = OK
+
+    def interval(self, level: float, target: str | None) -> Interval:
+        allowed = [BOUNDED] if self.default == BOUNDED else [MEAN, CLIPPED]
+        asked = target or self.default
+        wanted = validate.choice("target", WORDS.get(asked, asked), allowed)
+        if self.sums is None:
+            return no_interval(level, bounds=self.bounds, target=wanted, status=self.status)
+        if wanted == MEAN and self.allowance is None:
+            raise _not_counted(wanted)
+        if wanted == MEAN and self.tail_share <= THICKEST:
+            return self._mean(level)
+        if wanted == MEAN:
+            return replace(self._clipped(level, CLIPPED, self._moved()), status=TOO_THICK)
+        # the value of a corrected release is off the clipped mean by at most the allowance
+        return self._clipped(level, wanted, self._moved())
+
+    def _moved(self) -> Allowance | None:
+        return self.allowance if self.allowance and self.allowance.corrected else None
+
+    def _clipped(self, level: float, target: str, moved: Allowance | None) -> Interval:
+        assert self.sums is not None
+        if moved is None:
+            return clipped_interval(
+                self.sums,
+                middle=self.middle,
+                radius=self.radius,
+                region=self.region,
+                level=level,
+                design_effect=self.design_effect,
+                bounds=self.bounds,
+                target=target,
+            )
+        low, high = ends_of(self.sums, level, self.design_effect, moved)
+        lower, upper = limit(
+            self.middle + self.radius * low, self.middle + self.radius * high, self.region
+        )
+        return Interval(
+            (lower,),
+            (upper,),
+            level,
+            target=target,
+            assumption=assumption_words(self.design_effect),
+            region=(self.region,),
+            parts=parts_of(self.sums, level, self.radius, self.design_effect),
+        )
+
+    def _mean(self, level: float) -> Interval:
+        assert self.sums is not None
+        assert self.allowance is not None
+        low, high = ends_of(self.sums, level, self.design_effect, self.allowance)
+        lower, upper = limit(
+            self.middle + self.radius * low, self.middle + self.radius * high, self.bounds
+        )
+        extra = max(self.allowance.total, 0.0) / self.sums.persons * self.radius
+        a_person = self.allowance.reach / (2 if self.allowance.corrected else 1)
+        unseen = math.ceil(3 * self.allowance.scale / a_person)
+        words = (
+            f"those beyond the limits exceed them on average by no more than {self.reach:.6g} "
+            f"(excess {self.excess:g}); a group of fewer than about {unseen} persons cannot be "
+            "seen: if such a group could carry the mean, give bounds"
+        )
+        return Interval(
+            (lower,),
+            (upper,),
+            level,
+            target=MEAN,
+            assumption=assumption_words(self.design_effect, words),
+            region=(self.region,),
+            parts={
+                **parts_of(self.sums, level, self.radius, self.design_effect),
+                "clipping allowance": (extra,),
+            },
+        )
+
+    def noise_interval(self, level: float) -> Interval:
+        if self.sums is None:
+            return no_interval(
+                level,
+                bounds=self.bounds,
+                kind="noise_interval",
+                target=self.default,
+                status=self.status,
+            )
+        corrected = self._moved() is not None
+        return noise_interval(
+            self.sums,
+            middle=self.middle,
+            radius=self.radius,
+            region=self.region,
+            level=level,
+            target=f"{'corrected ' if corrected else ''}clipped mean of these persons",
+        )
+
+
+def _not_counted(wanted: str) -> Exception:
+    return ArgumentError(
+        "target",
+        wanted,
+        "the persons beyond the limits were not counted in this release",
+        f"ask for {CLIPPED!r}, or plan the release with target={MEAN!r} or without a target",
+    )
+
+
+@dataclass(frozen=True)
+class BoxIntervals:
+    """Columns that were released with independent noise: a Sidak box."""
+
+    columns: Sequence[ColumnIntervals]
+
+    def interval(self, level: float, target: str | None) -> Interval:
+        one = sidak_level(level, len(self.columns))
+        return _stack([item.interval(one, target) for item in self.columns], level)
+
+    def noise_interval(self, level: float) -> Interval:
+        one = sidak_level(level, len(self.columns))
+        return _stack([item.noise_interval(one) for item in self.columns], level)
+
+
+def _stack(items: list[Interval], level: float) -> Interval:
+    first = items[0]
+    names = [name for name in first.parts if all(name in item.parts for item in items)]
+    statuses = list(dict.fromkeys(item.status for item in items))
+    targets = list(dict.fromkeys(item.target for item in items))
+    words = list(dict.fromkeys(item.assumption for item in items if item.assumption))
+    return Interval(
+        tuple(item.lower[0] for item in items),
+        tuple(item.upper[0] for item in items),
+        level,
+        kind=first.kind,
+        target=" / ".join(targets),
+        assumption=" | ".join(words),
+        region=tuple(
+            item.region[0] if item.region else (item.lower[0], item.upper[0]) for item in items
+        ),
+        parts={name: tuple(item.parts[name][0] for item in items) for name in names},
+        status=OK if statuses == [OK] else " / ".join(statuses),
+    )

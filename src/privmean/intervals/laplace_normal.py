@@ -1,0 +1,164 @@
+"""Sums of Laplace and normal variables: tails, quantiles and half lengths of intervals.
+
+The privacy noise of a released sum is Laplace and known; the sampling error of a mean is close to
+normal with an estimated deviation. Their sum has a closed-form tail, written here so that no
+exponent is ever positive (docs/proofs/intervals.md, section 3). Nothing reads data.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from functools import lru_cache
+
+import numpy as np
+import numpy.typing as npt
+from scipy.optimize import brentq
+from scipy.special import erfcx, log_ndtr, ndtr, ndtri
+
+Floats = npt.NDArray[np.float64]
+
+_ROOT_HALF_PI = math.sqrt(math.pi / 2)
+_ROOT_TWO_PI = math.sqrt(2 * math.pi)
+SMALLEST_RATIO = 1e-9  # a normal part below this many Laplace scales is replaced by it
+APART = 1e-3  # equal scales are moved apart by this relative amount (tail error below 1e-4)
+
+
+def _mills(x: Floats) -> Floats:
+    """(1 - Phi(x))/phi(x) for x >= 0."""
+    result: Floats = _ROOT_HALF_PI * erfcx(x / math.sqrt(2))
+    return result
+
+
+def _tail(t: npt.ArrayLike, scale: npt.ArrayLike, sd: npt.ArrayLike) -> Floats:
+    """P(Laplace(scale) + Normal(0, sd) > t) for scale > 0, elementwise."""
+    t, b, s = np.broadcast_arrays(
+        np.asarray(t, float), np.asarray(scale, float), np.asarray(sd, float)
+    )
+    s = np.maximum(s, SMALLEST_RATIO * b)
+    size = np.abs(t)
+    y, r = size / s, s / b
+    density = np.exp(-0.5 * y * y) / _ROOT_TWO_PI
+    near = density * _mills(np.maximum(r - y, 0.0))
+    far = np.exp(np.minimum(0.5 * r * r - size / b, 0.0) + log_ndtr(np.maximum(y - r, 0.0)))
+    upper = ndtr(-y) + 0.5 * (np.where(r >= y, near, far) - density * _mills(y + r))
+    result: Floats = np.where(t >= 0, upper, 1.0 - upper)
+    return result
+
+
+def _apart(scales: Sequence[float]) -> list[float]:
+    """The positive scales, equal ones moved apart so that partial fractions exist."""
+    moved: list[float] = []
+    for scale in sorted(abs(item) for item in scales if item):
+        low = moved[-1] * (1 + APART) if moved else 0.0
+        moved.append(max(scale, low))
+    return moved
+
+
+def survival(t: npt.ArrayLike, scales: Sequence[float], sd: float) -> Floats:
+    """P(sum of Laplace(b_i) + Normal(0, sd) > t), elementwise in t.
+
+    scales: Laplace scales b_i (zeros are dropped; any number of them); sd: deviation of the normal
+    part, >= 0.
+    """
+    moved = _apart(scales)
+    t = np.asarray(t, float)
+    if not moved:
+        if sd <= 0:
+            return np.where(t < 0, 1.0, 0.0)
+        normal: Floats = ndtr(-t / sd)
+        return normal
+    total = np.zeros(t.shape)
+    for i, b in enumerate(moved):
+        weight = 1.0
+        for j, c in enumerate(moved):
+            if j != i:
+                weight *= b * b / ((b - c) * (b + c))
+        total = total + weight * _tail(t, b, sd)
+    return np.clip(total, 0.0, 1.0)
+
+
+def quantile(tail: float, scales: Sequence[float], sd: float) -> float:
+    """The t with P(sum of Laplace(b_i) + Normal(0, sd) > t) = tail; 0 < tail <= 1/2."""
+    moved = _apart(scales)
+    if not moved:
+        return float(-ndtri(tail)) * sd
+    if len(moved) == 1 and sd <= SMALLEST_RATIO * moved[0]:
+        return moved[0] * math.log(0.5 / tail)
+    low = 0.0
+    high = sum(moved) * math.log(1 / tail) + sd * math.sqrt(2 * math.log(1 / tail)) + 1e-300
+    for _ in range(60):
+        middle = (low + high) / 2
+        if float(survival(middle, moved, sd)) > tail:
+            low = middle
+        else:
+            high = middle
+    return high
+
+
+def half_length(tau: float, alpha: float) -> float:
+    """h(tau; 0, alpha): the half length, in Laplace scales, that Lap(1) + N(0, tau^2) exceeds in
+    absolute value with probability alpha. half_length(0, alpha) = ln(1/alpha)."""
+    return quantile(alpha / 2, (1.0,), tau)
+
+
+# --- with a floored noisy allowance ---------------------------------------------------------------
+# The end points are v +- (max(w + rho L, 0) + h), where w >= 0 is the true allowance, L the noise
+# of the released one in units of v's noise, and v's error is Lap(1) + N(0, tau^2). The worst case
+# for a bias within +-w is a bias of w itself, so a miss has probability
+#   mean over L of sf(h + max(w + rho L, 0) - w) + sf(h + max(w + rho L, 0) + w).
+_UNIFORM = (np.arange(200) + 0.5) / 200
+_LAPLACE: Floats = np.concatenate(
+    [np.log(2 * _UNIFORM[_UNIFORM < 0.5]), -np.log(2 * (1 - _UNIFORM[_UNIFORM > 0.5]))]
+)
+_ALLOWANCES: Floats = np.concatenate([[0.0], np.geomspace(0.1, 60.0, 30)])
+
+
+def allowance_miss(
+    half: float, tau: float, rho: float, scales: tuple[float, ...] = (1.0,)
+) -> float:
+    """The largest miss probability over all allowances w for the half length `half`."""
+    w = (_ALLOWANCES * max(rho, 1.0))[:, None]
+    reach = half + np.maximum(w + rho * _LAPLACE[None, :], 0.0)
+    miss = survival(reach - w, scales, tau) + survival(reach + w, scales, tau)
+    return float(miss.mean(axis=1).max())
+
+
+@lru_cache(maxsize=4096)
+def allowance_half_length(
+    tau: float, rho: float, alpha: float, scales: tuple[float, ...] = (1.0,)
+) -> float:
+    """h(tau; rho, alpha): the half length to add to a floored noisy allowance.
+
+    tau: deviation of the normal part, rho: Laplace scale of the released allowance, scales: those
+    of the value, all in one unit. rho = 0 (no allowance released) gives the plain quantile.
+    """
+    if rho <= 0:
+        return quantile(alpha / 2, scales, tau)
+    high = quantile(alpha / 4, scales, tau) + rho * math.log(1 / alpha)
+    while allowance_miss(high, tau, rho, scales) > alpha:
+        high *= 1.2
+    return float(
+        brentq(lambda h: allowance_miss(h, tau, rho, scales) - alpha, 0.0, high, rtol=1e-6)
+    )
+
+
+def margin(level: float) -> float:
+    """kappa: how many Laplace scales of the noisy square are added to the estimated variance.
+
+    Keeps the coverage at its level although the variance is itself noisy, for epsilon up to 5
+    (docs/proofs/intervals.md, section 4).
+    """
+    return 1.0 if level <= 0.95 else 1 + 0.62 * math.log(0.05 / (1 - level))
+
+
+def gaussian_margin(level: float) -> float:
+    """kappa for Gaussian noise: deviations of the noisy square added to the variance (1, 1.5, 3
+    and 4 at 90, 95, 99 and 99.5 %, by interpolation in between and beyond)."""
+    known = [(0.9, 1.0), (0.95, 1.5), (0.99, 3.0), (0.995, 4.0)]
+    points = [-math.log(1 - item) for item, _ in known]
+    values = [item for _, item in known]
+    x = -math.log(1 - level)
+    if x > points[-1]:
+        return values[-1] + (x - points[-1]) / (points[-1] - points[-2])
+    return float(np.interp(x, points, values))

@@ -1,0 +1,247 @@
+"""Intervals for one mean from a joint Laplace (or Gaussian) release of sums.
+
+Everything here is post-processing of noisy sums of z = (clip(x, a, c) - middle)/radius over
+persons. The sum of squares is released beside the sum at no extra privacy loss
+(docs/proofs/intervals.md, section 1); the variance of the mean comes from it.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+from scipy.special import ndtri
+
+from privmean.intervals.laplace_normal import (
+    allowance_half_length,
+    gaussian_margin,
+    margin,
+    quantile,
+)
+from privmean.release import Interval
+
+Law = Literal["laplace", "gaussian"]
+UNRELATED = "unrelated persons"
+
+
+@dataclass(frozen=True)
+class NoisySums:
+    """Released sums over persons of z in [-1, 1] and of z^2, with the scales of their noise.
+
+    value, square: the noisy sums. persons: what the estimate divides by: a public number, a noisy
+    count with Laplace scale `count_scale` (persons without a value left out), or with
+    `partition` a noisy count from the three cells of the add-remove release, each with scale
+    `value_scale`. value_scale, square_scale: Laplace scales, or standard deviations if law is
+    "gaussian". Persons without a value have z = 0.
+    """
+
+    value: float
+    square: float
+    persons: float
+    value_scale: float
+    square_scale: float
+    law: Law = "laplace"
+    count_scale: float = 0.0
+    partition: bool = False
+
+    @property
+    def mean(self) -> float:
+        return min(1.0, max(-1.0, self.value / self.persons)) if self.ratio else self.raw_mean
+
+    @property
+    def raw_mean(self) -> float:
+        return self.value / self.persons
+
+    @property
+    def ratio(self) -> bool:
+        """Whether the estimate divides by a noisy number."""
+        return self.partition or self.count_scale > 0
+
+    @property
+    def unit(self) -> float:
+        """Scale of the noise of `mean`."""
+        return self.value_scale / self.persons
+
+    @property
+    def variance(self) -> float:
+        """Variance of z over persons, from the noisy square, between 0 and 1."""
+        return min(1.0, max(0.0, self.square / self.persons - self.mean**2))
+
+    def scales(self, theta: float) -> tuple[float, ...]:
+        """Laplace scales of value - theta*persons, whose mean is zero at the true theta."""
+        if self.partition:
+            return tuple(self.value_scale * abs(item) for item in (1 - theta, theta, 1 + theta))
+        if self.count_scale:
+            return (self.value_scale, self.count_scale * abs(theta))
+        return (self.value_scale,)
+
+
+@dataclass(frozen=True)
+class Allowance:
+    """A noisy bound on what values beyond the limits can add to the mean, in units of the radius.
+
+    total: noisy sum over persons, scale: its Laplace scale, reach: the largest amount of one
+    person (on average, by assumption). corrected: the value already holds half of every such
+    amount, and `total` is the other half.
+    """
+
+    total: float
+    scale: float
+    reach: float
+    corrected: bool = False
+
+
+def sampling_variance(
+    sums: NoisySums, level: float, design_effect: float, allowance: Allowance | None = None
+) -> float:
+    """Variance of the sum of z (or of either end point with its allowance), with the margin for
+    the noise of the square."""
+    n = sums.persons
+    variance = sums.variance
+    if allowance is not None:
+        k, share = allowance.reach, max(allowance.total / n, 0.0)
+        top = max(abs(sums.mean) - share, 0.0)
+        if allowance.corrected:
+            share = 2 * share
+        variance = sums.square / n + (2 + k) * share - top**2
+        variance = min((1 + k) ** 2, max(0.0, variance))
+    spread = margin(level) if sums.law == "laplace" else gaussian_margin(level)
+    return design_effect * (variance * n + spread * sums.square_scale)
+
+
+def ends_of(
+    sums: NoisySums,
+    level: float,
+    design_effect: float = 1.0,
+    allowance: Allowance | None = None,
+) -> tuple[float, float]:
+    """End points for the mean of z (with an allowance: of the unclipped z)."""
+    alpha = 1 - level
+    n = sums.persons
+    sd = math.sqrt(sampling_variance(sums, level, design_effect, allowance))
+    v = sums.mean
+    extra = max(allowance.total, 0.0) / n if allowance else 0.0
+    rho = allowance.scale if allowance else 0.0
+    ends = []
+    for sign in (-1.0, 1.0):
+        theta = v
+        # value - theta*persons has noise that depends on theta: invert it (Fieller) by iteration
+        for _ in range(4 if sums.ratio else 1):
+            if sums.law == "gaussian":
+                total = math.hypot(sd, *sums.scales(theta))
+                half = float(-ndtri(alpha / 2)) * total
+            else:
+                unit = sums.value_scale
+                scales = tuple(item / unit for item in sums.scales(theta))
+                half = unit * allowance_half_length(sd / unit, rho / unit, alpha, scales)
+            theta = min(1.0, max(-1.0, v + sign * half / n))
+        ends.append(v + sign * (half / n + extra))
+    return ends[0], ends[1]
+
+
+def half_of(sums: NoisySums, level: float, design_effect: float = 1.0) -> float:
+    """Half length of the interval for the mean of z when `persons` is public."""
+    lower, upper = ends_of(sums, level, design_effect)
+    return (upper - lower) / 2
+
+
+def noise_half(sums: NoisySums, level: float) -> float:
+    """Half length for the same sample's mean of z: exact for every data set."""
+    alpha = 1 - level
+    scales = sums.scales(sums.mean)
+    if sums.law == "laplace":
+        return quantile(alpha / 2, scales, 0.0) / sums.persons
+    return float(-ndtri(alpha / 2)) * math.hypot(*scales) / sums.persons
+
+
+def parts_of(
+    sums: NoisySums, level: float, radius: float, design_effect: float = 1.0
+) -> dict[str, tuple[float, ...]]:
+    """Half lengths by cause, in the units of the data."""
+    sampling = float(-ndtri((1 - level) / 2)) * math.sqrt(
+        design_effect * sums.variance / sums.persons
+    )
+    return {"noise": (radius * noise_half(sums, level),), "sampling": (radius * sampling,)}
+
+
+def assumption_words(design_effect: float, extra: str = "") -> str:
+    dependence = UNRELATED if design_effect == 1 else f"design effect {design_effect:g}"
+    return "; ".join(item for item in (extra, dependence) if item)
+
+
+def clipped_interval(
+    sums: NoisySums,
+    *,
+    middle: float,
+    radius: float,
+    region: tuple[float, float],
+    level: float,
+    design_effect: float = 1.0,
+    bounds: tuple[float, float] | None = None,
+    target: str = "clipped mean",
+    status: str = "ok",
+) -> Interval:
+    """Interval for the population mean of values limited to `region`.
+
+    middle, radius: x = middle + radius*z. design_effect: variance of the mean over that of
+    unrelated persons (public). bounds: public limits to intersect with. With public bounds as the
+    region the target is the mean itself ("mean within bounds"), with no tail assumption.
+    """
+    low, high = ends_of(sums, level, design_effect)
+    lower, upper = limit(middle + radius * low, middle + radius * high, bounds)
+    return Interval(
+        (lower,),
+        (upper,),
+        level,
+        target=target,
+        assumption=assumption_words(design_effect),
+        region=(region,),
+        parts=parts_of(sums, level, radius, design_effect),
+        status=status,
+    )
+
+
+def noise_interval(
+    sums: NoisySums,
+    *,
+    middle: float,
+    radius: float,
+    region: tuple[float, float],
+    level: float,
+    target: str = "clipped mean of these persons",
+) -> Interval:
+    """Interval for the same quantity of this very sample: privacy noise alone."""
+    half = radius * noise_half(sums, level)
+    center = middle + radius * sums.mean
+    return Interval(
+        (center - half,),
+        (center + half,),
+        level,
+        kind="noise_interval",
+        target=target,
+        region=(region,),
+        parts={"noise": (half,)},
+    )
+
+
+def limit(lower: float, upper: float, bounds: tuple[float, float] | None) -> tuple[float, float]:
+    """The intersection with public bounds (a point on the bounds if they do not meet)."""
+    if bounds is None:
+        return lower, upper
+    a, c = bounds
+    return min(max(lower, a), c), max(min(upper, c), a)
+
+
+def no_interval(
+    level: float,
+    *,
+    bounds: tuple[float, float] | None = None,
+    kind: str = "interval",
+    target: str = "mean",
+    status: str = "failed",
+    columns: int = 1,
+) -> Interval:
+    """The honest interval of a failed release: the public bounds, or the whole line."""
+    a, c = bounds if bounds is not None else (-math.inf, math.inf)
+    return Interval((a,) * columns, (c,) * columns, level, kind=kind, target=target, status=status)

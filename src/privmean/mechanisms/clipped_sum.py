@@ -1,0 +1,152 @@
+"""The last stage of a clipped mean: sums of values, squares and weights, in one release.
+
+For one column, z = (clip(x) - middle)/radius in [-1, 1] (0 for a null). Beside the sum of z, the
+sum of squares and the number of persons with a value cost nothing (docs/proofs/ratio.md): the
+variance for an interval, and what to divide by, come free.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+from privmean.mechanisms.gaussian import GaussianSums
+from privmean.mechanisms.laplace import JointLaplace
+from privmean.mechanisms.ratio import Answers, Three
+from privmean.noise.base import Noise
+from privmean.people.reductions import GRID_BITS, Box, BoxSums
+from privmean.privacy.budget import REPLACE_ONE, Relation
+from privmean.privacy.loss import Laplace, Loss
+
+
+@dataclass(frozen=True)
+class ColumnSums:
+    """Noisy sums of one column, in units in which one person adds at most 1.
+
+    value: sum of y (the z of persons, or weight times z); weight: sum of weights (persons with a
+    value); square: sum of y^2 (under add-remove with records an upper bound of it). noise: the
+    scales of the independent noises, Laplace scales or standard deviations if `gaussian`; under
+    replace-one those of value, square and weight, under add-remove those of the three cells, of
+    which value is the first less the last, and weight is the sum.
+    """
+
+    value: float
+    square: float
+    weight: float
+    noise: Three
+    gaussian: bool
+    relation: Relation
+
+    def ratio_noise(self, theta: float) -> Three:
+        """Scales of the independent noises in value - theta * weight."""
+        first, second, third = self.noise
+        if self.relation == REPLACE_ONE:
+            return first, 0.0, abs(theta) * third
+        return abs(1 - theta) * first, abs(theta) * second, abs(1 + theta) * third
+
+    @property
+    def square_noise(self) -> float:
+        """Scale of the noise of `square` (added up over cells under add-remove)."""
+        return self.noise[1] if self.relation == REPLACE_ONE else sum(self.noise)
+
+    @property
+    def weight_noise(self) -> float:
+        """Scale of the noise of `weight` (added up over cells under add-remove)."""
+        return self.noise[2] if self.relation == REPLACE_ONE else sum(self.noise)
+
+
+@dataclass(frozen=True)
+class ClippedSums:
+    """Clipped sums of some columns at Laplace loss `epsilon` a column, or Gaussian loss `mu` for
+    all `columns` together. The boxes may come from earlier private outputs.
+
+    Guarantees: (columns * epsilon)-DP or mu-GDP, for any data and any boxes.
+    """
+
+    name: str
+    relation: Relation
+    columns: int = 1
+    epsilon: Fraction | None = None
+    mu: float | None = None
+
+    @property
+    def losses(self) -> tuple[Loss, ...]:
+        if self.epsilon is not None:
+            return (self.loss_of_one,) * self.columns
+        return self._gaussian(Answers(self.relation), (1 << GRID_BITS,) * self.columns).losses
+
+    @property
+    def loss_of_one(self) -> Laplace:
+        """What one column costs (Laplace noise)."""
+        assert self.epsilon is not None
+        answers = Answers(self.relation)
+        moved = Fraction(answers.multiples[0] * answers.units(1 << GRID_BITS)[0])
+        return Laplace(self.name, moved, moved / self.epsilon, joint=True)
+
+    def noise(self, cap: int | None = None) -> Three:
+        """Laplace scales, or deviations, of the three answers of a column in units."""
+        answers = Answers(self.relation, cap)
+        if self.epsilon is not None:
+            first, second, third = (k / float(self.epsilon) for k in answers.multiples)
+            return first, second, third
+        assert self.mu is not None
+        # a hair more than needed, so that rounded deviations never exceed the loss
+        sd = math.sqrt(self.columns) / self.mu * (1 + 1e-12)
+        first, second, third = (sd * math.sqrt(v) for v in answers.variances)
+        return first, second, third
+
+    @property
+    def value_sd(self) -> float:
+        """Standard deviation of the noise in the sum of z (persons present in full)."""
+        sd = self.noise()[0] * (1.0 if self.epsilon is None else math.sqrt(2))
+        return sd if self.relation == REPLACE_ONE else sd * math.sqrt(2)
+
+    def release(
+        self,
+        boxes: Sequence[Box],
+        sums: Sequence[BoxSums],
+        noise: Noise,
+        *,
+        cap: int | None = None,
+    ) -> list[ColumnSums]:
+        """The noisy sums of every column; cap as in `People`."""
+        if len(boxes) != self.columns or len(sums) != self.columns:
+            raise ValueError("one box and one sum a column")
+        kind = Answers(self.relation, cap)
+        exact = [kind.integers(box, s) for box, s in zip(boxes, sums, strict=True)]
+        steps = [box.steps for box in boxes]
+        if self.epsilon is None:
+            mechanism = self._gaussian(kind, steps)
+            flat = mechanism.release([answer for column in exact for answer in column], noise)
+            units = [unit for k in steps for unit in kind.units(k)]
+            read = [
+                float(Fraction(x, unit << bits))
+                for x, unit, bits in zip(flat, units, mechanism.bits, strict=True)
+            ]
+        else:
+            read = []
+            for k, answers in zip(steps, exact, strict=True):
+                joint = JointLaplace(kind.units(k), kind.multiples, self.epsilon)
+                read += joint.release(answers, noise)
+        scales = self.noise(cap)
+        return [
+            self._read(read[i], read[i + 1], read[i + 2], scales) for i in range(0, len(read), 3)
+        ]
+
+    def _gaussian(self, kind: Answers, steps: Sequence[int]) -> GaussianSums:
+        assert self.mu is not None
+        sds = tuple(
+            unit * scale
+            for k in steps
+            for unit, scale in zip(kind.units(k), self.noise(kind.cap), strict=True)
+        )
+        return GaussianSums(self.name, sds, self.mu)
+
+    def _read(self, first: float, second: float, third: float, scales: Three) -> ColumnSums:
+        gaussian = self.epsilon is None
+        if self.relation == REPLACE_ONE:
+            return ColumnSums(first, second, third, scales, gaussian, self.relation)
+        value, square, weight = first - third, first + third - second, first + second + third
+        return ColumnSums(value, square, weight, scales, gaussian, self.relation)

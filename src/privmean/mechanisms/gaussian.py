@@ -1,0 +1,67 @@
+"""Discrete Gaussian noise on exact integer answers, on a lattice fine enough for exact formulas."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from scipy.special import log_ndtr
+
+from privmean.noise.base import Noise
+from privmean.privacy.loss import Gaussian
+
+FINEST = 2.0**20  # lattice steps a standard deviation, at least
+
+
+def lattice_bits(sd: float) -> int:
+    """The smallest k >= 0 for which noise of deviation `sd` has 2^20 steps after scaling by 2^k."""
+    bits = 0
+    while math.ldexp(sd, bits) < FINEST:
+        bits += 1
+    return bits
+
+
+def tail_above(steps: int, sd: float) -> float:
+    """An upper bound on P(noise >= steps) for discrete Gaussian noise of deviation `sd` >= 2^20.
+
+    Within a relative 1e-9 of the exact value (docs/proofs/gaussian.md, step 4).
+    """
+    return math.exp(float(log_ndtr(-(steps - 0.5) / sd)) + 1 / (24 * sd * sd)) * (1 + 1e-10)
+
+
+@dataclass(frozen=True)
+class GaussianSums:
+    """Integer answers released together with discrete Gaussian noise.
+
+    sds: one standard deviation an answer, in the answers' own steps. mu: the caller's bound on the
+    square root of the sum over answers of (change/sd)^2. Answer i is multiplied by 2^bits[i] so
+    that its noise has at least 2^20 lattice steps a deviation; releases are integers there.
+
+    Guarantees: mu-GDP with the lattice correction of docs/proofs/gaussian.md, billed as one loss
+    with `affected` answers (those that one person can change; all of them unless given).
+    """
+
+    name: str
+    sds: tuple[float, ...]
+    mu: float
+    affected: int | None = None
+
+    @property
+    def bits(self) -> tuple[int, ...]:
+        return tuple(lattice_bits(sd) for sd in self.sds)
+
+    @property
+    def losses(self) -> tuple[Gaussian, ...]:
+        coarsest = min(math.ldexp(sd, bits) for sd, bits in zip(self.sds, self.bits, strict=True))
+        count = len(self.sds) if self.affected is None else self.affected
+        return (Gaussian(self.name, self.mu * coarsest, coarsest, count),)
+
+    def release(self, answers: Sequence[int], noise: Noise) -> tuple[int, ...]:
+        """Answer i times 2^bits[i], plus noise: divide by 2^bits[i] to read it."""
+        if len(answers) != len(self.sds):
+            raise ValueError("one standard deviation an answer")
+        return tuple(
+            (int(answer) << bits) + int(noise.gaussian(1, math.ldexp(sd, bits))[0])
+            for answer, sd, bits in zip(answers, self.sds, self.bits, strict=True)
+        )

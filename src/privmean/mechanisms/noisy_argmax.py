@@ -1,0 +1,115 @@
+"""The fullest of a public list of bins, by noisy argmax: no threshold, no delta, no failure."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+
+from privmean.mechanisms.gaussian import lattice_bits
+from privmean.mechanisms.stable_histogram import moved_counts
+from privmean.noise.base import Integers, Noise
+from privmean.privacy.budget import Relation
+from privmean.privacy.loss import Gaussian, Loss, Selection
+
+MOST_BINS = 2**22
+
+
+@dataclass(frozen=True)
+class Bins:
+    """`number` uniform bins of half width `half` that cover a public range.
+
+    Index k holds (origin + 2 half k - half, origin + 2 half k + half]; values beyond the range are
+    counted in the first or last bin. origin is the centre of the first bin.
+    """
+
+    lower: float
+    half: float
+    number: int
+
+    @classmethod
+    def cover(cls, lower: float, upper: float, half: float) -> Bins:
+        """The fewest bins of half width `half` that cover [lower, upper]."""
+        number = max(1, math.ceil((upper - lower) / (2 * half)))
+        spare = 2 * half * number - (upper - lower)
+        return cls(lower - spare / 2, half, number)
+
+    @property
+    def origin(self) -> float:
+        return self.lower + self.half
+
+    def center(self, index: int) -> float:
+        return self.origin + 2 * self.half * index
+
+    def all_counts(self, counts: Mapping[int, int]) -> Integers:
+        """Counts of every public bin, from those of occupied ones; outside goes to the ends."""
+        result = np.zeros(self.number, dtype=np.int64)
+        for index, count in counts.items():
+            result[min(max(index, 0), self.number - 1)] += count
+        return result
+
+
+@dataclass(frozen=True)
+class NoisyArgmax:
+    """Report the bin with the largest count plus Exponential(scale) noise on ALL public bins.
+
+    Guarantees: epsilon-DP with epsilon = 2/scale if one person is replaced (one count falls by
+    one, another rises), 1/scale if one is added or removed (all changes go the same way). Drawn as
+    permute-and-flip (docs/proofs/noisy-argmax.md). Nothing but the index is released.
+    """
+
+    name: str
+    scale: Fraction
+    relation: Relation
+
+    @classmethod
+    def of(cls, epsilon: Fraction, relation: Relation, name: str = "noisy argmax") -> NoisyArgmax:
+        return cls(name, moved_counts(relation) / epsilon, relation)
+
+    @property
+    def losses(self) -> tuple[Loss, ...]:
+        return (Selection(self.name, moved_counts(self.relation) / self.scale),)
+
+    def release(self, counts: Integers, noise: Noise) -> int:
+        return noise.argmax(counts, self.scale)
+
+
+@dataclass(frozen=True)
+class GaussianArgmax:
+    """Report the largest of all public counts plus Gaussian noise: the form for zCDP and for many
+    columns at once.
+
+    sd: deviation of each count in persons; columns: how many columns are asked with this noise;
+    cells: public bins of one column.
+
+    Guarantees: mu-GDP with mu = sqrt(2 columns)/sd (replaced) or sqrt(columns)/sd (added, removed)
+    for all columns together: the noisy counts themselves could be published.
+    """
+
+    name: str
+    sd: float
+    columns: int
+    relation: Relation
+
+    @classmethod
+    def of(
+        cls, mu: float, columns: int, relation: Relation, name: str = "noisy argmax"
+    ) -> GaussianArgmax:
+        sd = math.sqrt(moved_counts(relation) * columns) / mu * (1 + 1e-15)
+        return cls(name, sd, columns, relation)
+
+    @property
+    def losses(self) -> tuple[Loss, ...]:
+        moved = moved_counts(self.relation) * self.columns
+        bits = lattice_bits(self.sd)
+        sensitivity = math.ldexp(math.sqrt(moved), bits)
+        return (Gaussian(self.name, sensitivity, math.ldexp(self.sd, bits), moved),)
+
+    def release(self, counts: Integers, noise: Noise) -> int:
+        """The index of one column's largest noisy count (the first among ties)."""
+        bits = lattice_bits(self.sd)
+        draws = noise.gaussian(len(counts), math.ldexp(self.sd, bits))
+        return int(np.argmax((counts.astype(object) * (1 << bits)) + draws.astype(object)))

@@ -1,0 +1,109 @@
+"""What differs between the engines once Narwhals has spoken: fetching and keeping results."""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import itertools
+import sys
+import weakref
+from collections.abc import Sequence
+from typing import Any
+
+import narwhals as nw
+
+from privmean.errors import SchemaError
+
+_numbers = itertools.count()
+
+
+def lazy(native: Any) -> nw.LazyFrame[Any]:
+    """A lazy frame of Narwhals around an engine's own."""
+    frame: nw.LazyFrame[Any] = nw.from_native(native)
+    return frame
+
+
+def fetch(frame: nw.LazyFrame[Any]) -> list[tuple[Any, ...]]:
+    """The rows of a small result as Python tuples."""
+    native = frame.to_native()
+    implementation = frame.implementation
+    if implementation.is_duckdb():
+        return [tuple(row) for row in native.fetchall()]
+    if implementation.is_polars():
+        return [tuple(row) for row in native.collect().rows()]
+    return [tuple(row) for row in native.collect()]
+
+
+class Home:
+    """Where computed tables of people stay: inside the engine, until nobody needs them.
+
+    anchor: a connection of our own (with `owner`, which closes it), or the caller's relation, in
+    whose connection temporary tables are made, or nothing for engines that keep frames themselves.
+    """
+
+    def __init__(self, anchor: Any = None, owner: Any = None) -> None:
+        self._anchor = anchor
+        self._owner = owner
+        self._kept: list[Any] = []
+        self._finalizer = weakref.finalize(self, _forget, self._kept)
+
+    def keep(self, frame: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
+        """Compute `frame` once, so that later questions do not start over.
+
+        An engine's own words about a failure may quote records, so they are withheld.
+        """
+        native = frame.to_native()
+        implementation = frame.implementation
+        try:
+            if implementation.is_duckdb():
+                return lazy(self._table(native))
+            if implementation.is_polars():
+                return lazy(native.collect().lazy())
+            kept = native.persist()
+            self._kept.append(kept.unpersist)
+            return lazy(kept)
+        except MemoryError:
+            raise
+        except Exception:
+            raise SchemaError(
+                "the engine could not read the table; its message is withheld because it may "
+                "quote records. Run a query of your own on the same columns to see it"
+            ) from None
+
+    def _table(self, relation: Any) -> Any:
+        """A temporary table: also in a connection to a file it leaves nothing behind."""
+        table = f"privmean_people_{next(_numbers)}"
+        relation.query("privmean_rows", f"CREATE TEMP TABLE {table} AS FROM privmean_rows")
+        if self._owner is not None:
+            return self._anchor.table(table)
+        anchor = self._anchor
+        self._kept.append(lambda: anchor.query("privmean_rows", f"DROP TABLE temp.{table}"))
+        return anchor.query("privmean_rows", f"FROM temp.{table}")
+
+    def ids(self, ids: Sequence[Any], kind: str) -> Any:
+        """A DuckDB relation p of public ids, each cast to the SQL type `kind`."""
+        literals = ", ".join("'" + str(item).replace("'", "''") + "'" for item in ids)
+        sql = f"SELECT unnest(CAST([{literals}] AS {kind}[])) AS p"
+        if self._owner is not None:
+            return self._anchor.sql(sql)
+        return self._anchor.query("privmean_rows", sql)
+
+
+def _forget(kept: list[Any]) -> None:
+    for drop in kept:
+        with contextlib.suppress(Exception):  # the engine may be gone already
+            drop()
+
+
+@atexit.register
+def _clear_caches() -> None:
+    """Empty the function caches of Narwhals before the interpreter ends.
+
+    They outlive the modules and keep DuckDB's types alive, which DuckDB reports on standard error.
+    """
+    for module in [item for name, item in sys.modules.items() if name.startswith("narwhals")]:
+        for item in list(vars(module).values()):
+            clear = getattr(item, "cache_clear", None)
+            if callable(clear):
+                with contextlib.suppress(Exception):
+                    clear()

@@ -1,0 +1,214 @@
+"""Files to records, through DuckDB: Parquet, CSV and JSON lines.
+
+Nothing is guessed from the data. In text files the first line gives the names (CSV) or the keys
+(JSON lines) and is public; every field is read as text and turned into a double on its own, so
+that one person's odd entry cannot change the type of a column. What cannot be read as a number is
+null. Lines that are no CSV or JSON at all are no records.
+"""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import io
+import json
+import shutil
+import tempfile
+import weakref
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from privmean import validate
+from privmean.errors import ArgumentError, SchemaError
+
+SUFFIXES = {
+    ".parquet": "parquet", ".pq": "parquet", ".parq": "parquet",
+    ".csv": "csv", ".tsv": "csv",
+    ".jsonl": "json", ".ndjson": "json", ".json": "json",
+}  # fmt: skip
+
+
+class Engine:
+    """A DuckDB connection of our own, in memory; what it spills to disk goes with it.
+
+    memory_limit, threads, temp_directory: how it may use the machine; they change no result.
+    """
+
+    def __init__(
+        self,
+        memory_limit: str | None = None,
+        threads: int | None = None,
+        temp_directory: str | None = None,
+    ) -> None:
+        import duckdb
+
+        if threads is not None:
+            threads = validate.whole("threads", threads, least=1)
+        if temp_directory is not None and not Path(temp_directory).is_dir():
+            raise ArgumentError("temp_directory", temp_directory, "is no folder", "make it first")
+        self.connection = duckdb.connect()
+        self.spill = tempfile.mkdtemp(prefix="privmean-", dir=temp_directory)
+        self._finalizer = weakref.finalize(self, _close, self.connection, self.spill)
+        self._set("temp_directory", quoted(self.spill))
+        self._set("enable_progress_bar", "false")
+        self._set("preserve_insertion_order", "false")
+        self._set("pandas_analyze_sample", "0")  # types of objects are never sniffed
+        if threads is not None:
+            self._set("threads", str(threads))
+        if memory_limit is not None:
+            try:
+                self._set("memory_limit", quoted(str(memory_limit)))
+            except duckdb.Error:
+                raise ArgumentError(
+                    "memory_limit", memory_limit, "is not a size", "give one such as '4GB'"
+                ) from None
+
+    def _set(self, option: str, value: str) -> None:
+        self.connection.execute(f"SET {option} = {value}")
+
+
+def _close(connection: Any, spill: str) -> None:
+    connection.close()
+    shutil.rmtree(spill, ignore_errors=True)
+
+
+def quoted(text: str) -> str:
+    """An SQL string literal."""
+    return "'" + text.replace("'", "''") + "'"
+
+
+def name(identifier: str) -> str:
+    """An SQL identifier."""
+    return '"' + identifier.replace('"', '""') + '"'
+
+
+@dataclass(frozen=True)
+class Table:
+    """A file as a table: its form, the names of its columns, and how SQL scans it."""
+
+    form: str
+    columns: tuple[str, ...]
+    source: str
+
+    def records(self, person: str, values: Sequence[str]) -> str:
+        """SQL for the records (p, x0, x1, ...): only these columns, text turned into doubles."""
+        wanted = [person, *values]
+        scan, fields, text = self.source, [name(item) for item in wanted], True
+        if self.form in ("parquet", "frame"):
+            text = False
+        elif self.form == "csv":
+            fields = [f"f{self.columns.index(item)}" for item in wanted]
+        else:
+            kinds = ", ".join(f"{quoted(item)}: 'VARCHAR'" for item in wanted)
+            scan = (
+                f"read_json({self.source}, format = 'newline_delimited', "
+                f"columns = {{{kinds}}}, ignore_errors = true)"
+            )
+        chosen = [f"{fields[0]} AS p"]
+        for j, field in enumerate(fields[1:]):
+            chosen.append(f"TRY_CAST({field} AS DOUBLE) AS x{j}" if text else f"{field} AS x{j}")
+        return f"SELECT {', '.join(chosen)} FROM {scan}"
+
+
+def open_table(connection: Any, path: str, delimiter: str | None) -> Table:
+    """The table behind a path: a file, a folder of Parquet files, or a glob of Parquet files."""
+    import duckdb
+
+    where = Path(path)
+    if where.is_dir():
+        inside = sorted(where.rglob("*.parquet"))
+        if not inside:
+            raise ArgumentError("source", path, "holds no Parquet file", "name another folder")
+        return _parquet(connection, path, str(where / "**" / "*.parquet"))
+    form = _form(where)
+    if where.is_file():
+        if form == "parquet":
+            return _parquet(connection, path, _literally(str(where)))
+        if form == "csv":
+            return _csv(where, delimiter)
+        return _json(where)
+    if any(sign in path for sign in "*?["):
+        if form != "parquet":
+            raise ArgumentError(
+                "source", path, "is a pattern of text files", "give one file, or use Parquet"
+            )
+        try:
+            return _parquet(connection, path, path)
+        except duckdb.IOException:
+            pass
+    raise ArgumentError("source", path, "there is no such file", "check the path")
+
+
+def _form(path: Path) -> str:
+    suffixes = [item.lower() for item in path.suffixes]
+    if suffixes and suffixes[-1] == ".gz":
+        suffixes.pop()
+    form = SUFFIXES.get(suffixes[-1]) if suffixes else None
+    if form is None:
+        raise ArgumentError(
+            "source",
+            str(path),
+            "has an ending that says nothing about its format",
+            "use .parquet, .csv, .tsv, .jsonl, .ndjson or .json, or pass a frame",
+        )
+    return form
+
+
+def _literally(path: str) -> str:
+    """A path whose own *, ? and [ are not read as a pattern."""
+    return "".join(f"[{sign}]" if sign in "*?[" else sign for sign in path)
+
+
+def _parquet(connection: Any, path: str, pattern: str) -> Table:
+    import duckdb
+
+    scan = f"read_parquet({quoted(pattern)}, hive_types_autocast = false)"
+    try:
+        columns = connection.execute(f"SELECT * FROM {scan} LIMIT 0").description
+    except duckdb.IOException:
+        raise
+    except duckdb.Error:
+        raise SchemaError(f"{path} cannot be read as Parquet") from None
+    return Table("parquet", tuple(item[0] for item in columns), scan)
+
+
+def _opened(path: Path) -> io.TextIOBase:
+    if path.suffix.lower() == ".gz":
+        return io.TextIOWrapper(gzip.open(path), encoding="utf-8-sig", newline="", errors="replace")
+    return path.open(encoding="utf-8-sig", newline="", errors="replace")
+
+
+def _csv(path: Path, delimiter: str | None) -> Table:
+    if delimiter is None:
+        delimiter = "\t" if ".tsv" in [item.lower() for item in path.suffixes] else ","
+    if len(delimiter) != 1 or delimiter in '"\r\n':
+        raise ArgumentError("delimiter", delimiter, "is not one character", "give ',' or ';'")
+    with _opened(path) as lines:
+        names = next(csv.reader(lines, delimiter=delimiter), [])
+    if not names:
+        raise SchemaError(f"{path} has no first line with the names of its columns")
+    fields = ", ".join(f"{quoted(f'f{j}')}: 'VARCHAR'" for j in range(len(names)))
+    # padding needs one reader: with several, a line break inside quotes would be an error
+    scan = (
+        f"read_csv({quoted(_literally(str(path)))}, auto_detect = false, header = true, "
+        f"delim = {quoted(delimiter)}, quote = '\"', escape = '\"', columns = {{{fields}}}, "
+        "null_padding = true, strict_mode = false, ignore_errors = true, parallel = false)"
+    )
+    return Table("csv", tuple(names), scan)
+
+
+def _json(path: Path) -> Table:
+    with _opened(path) as lines:
+        first = next((line for line in lines if line.strip()), "")
+    try:
+        keys = json.loads(first)
+    except ValueError:
+        keys = None
+    if not isinstance(keys, dict) or not keys:
+        raise SchemaError(
+            f"the first line of {path} is not a JSON object; write one object a line "
+            "(its keys name the columns)"
+        )
+    return Table("json", tuple(keys), quoted(_literally(str(path))))

@@ -1,0 +1,169 @@
+"""Vector code behind the matrix of people: fast passes over one column, exact results.
+
+Each pass works on chunks that stay in cache, in place, on as many threads as there are processors
+(NumPy releases the interpreter during a pass). Results are integers, so neither chunks nor threads
+can change them.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar
+
+import numpy as np
+
+from privmean.people.reductions import (
+    LOG_BINS,
+    LOG_CELLS,
+    LOG_LOW,
+    LOG_ZERO,
+    Box,
+    Floats,
+    Integers,
+)
+
+T = TypeVar("T")
+
+CHUNK = 1 << 16  # rows at a time: temporaries stay in cache and memory stays bounded
+EXACT = 1 << 12  # squares below 2^41 that a double sums exactly
+PARALLEL = 1 << 19  # rows from which a second thread pays
+
+
+def log_keys(v: Floats, square: Floats, keys: Integers) -> Integers:
+    """Sign and exponent (12 bits) of v |v|; `square` and `keys` are room to work in.
+
+    The exponent of the square counts half octaves: with s = HALF_OCTAVE, |v| >= 2^k s exactly if
+    the rounded square is at least 2^(2k-1), and |v| >= 2^k exactly if it is at least 2^(2k) (the
+    doubles before s and before 1 have squares that round below 1/2 and 1, and rounding is
+    monotone).
+    """
+    np.abs(v, out=square)
+    np.multiply(square, v, out=square)
+    np.right_shift(square.view(np.uint64), np.uint64(52), out=keys.view(np.uint64))
+    return keys
+
+
+def log_cells(keys: Integers) -> Integers:
+    """Counts of the 4096 keys of `log_keys` (nulls aside) to counts of the logarithmic bins."""
+    counts = np.zeros(LOG_CELLS, dtype=np.int64)
+    first = 1023 + LOG_LOW  # the exponent of the square in the lowest bin
+    last = first + LOG_BINS - 1
+    for sign, start in ((0, 0), (1, LOG_ZERO + 1)):
+        side = keys[2048 * sign : 2048 * (sign + 1)]
+        counts[start : start + LOG_BINS] = side[first : last + 1]
+        counts[start + LOG_BINS - 1] += side[last + 1 :].sum()
+        counts[LOG_ZERO] += side[:first].sum()
+    return counts
+
+
+def square_sum(z: Floats) -> int:
+    """The exact sum of z^2 for integer doubles |z| <= 2^20 + 1."""
+    whole = len(z) - len(z) % EXACT
+    rows = z[:whole].reshape(-1, EXACT)
+    blocks = np.einsum("ij,ij->i", rows, rows).astype(np.int64)
+    rest = z[whole:]
+    return int(blocks.sum()) + int(np.einsum("i,i->", rest, rest))
+
+
+def in_parallel(task: Callable[[int, int], T], rows: int) -> list[T]:
+    """`task(start, stop)` on slices that cover `rows`, on the processors there are."""
+    workers = min(_processors(), 8, max(1, rows // (PARALLEL // 2)))
+    edges = [rows * i // workers for i in range(workers + 1)]
+    if workers == 1:
+        return [task(0, rows)]
+    with ThreadPoolExecutor(workers) as pool:
+        return list(pool.map(task, edges[:-1], edges[1:]))
+
+
+def _processors() -> int:
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def big_sum(values: Integers) -> int:
+    """The exact sum of int64 values, in two halves so that it cannot overflow."""
+    high = int(np.sum(values >> 31))
+    low = int(np.sum(values & 0x7FFFFFFF))
+    return (high << 31) + low
+
+
+def count_keys(x: Floats, origin: float) -> Integers:
+    """Counts of `log_keys` of x - origin without nulls."""
+    room = np.empty((2, min(CHUNK, max(1, len(x)))))
+    keys = np.empty(room.shape[1], dtype=np.int64)
+    total = np.zeros(4096, dtype=np.int64)
+    with np.errstate(all="ignore"):
+        for start in range(0, len(x), CHUNK):
+            v = x[start : start + CHUNK]
+            size = len(v)
+            if origin != 0.0:
+                v = np.subtract(v, origin, out=room[1, :size])
+            found = np.bincount(log_keys(v, room[0, :size], keys[:size]), minlength=4096)
+            if found[2047] or found[4095]:  # infinities, or nulls, which belong to the zero bin
+                null = np.isnan(v)
+                negative = int(np.count_nonzero(null & np.signbit(room[0, :size])))
+                found[0] += np.count_nonzero(null)
+                found[2047] -= np.count_nonzero(null) - negative
+                found[4095] -= negative
+            total += found
+    return total
+
+
+def _grid(x: Floats, box: Box, room: Floats) -> Floats:
+    """The grid points z of `Box` as doubles in `room`, NaN for nulls.
+
+    The limits need no second clamp: (upper - middle)/step is at most `steps`, and so on.
+    """
+    z = np.clip(x, box.lower, box.upper, out=room[: len(x)])
+    np.subtract(z, box.middle, out=z)
+    np.multiply(z, 1.0 / box.step, out=z)  # a power of two: multiplying is dividing, exactly
+    np.add(z, 0.5, out=z)
+    return np.floor(z, out=z)
+
+
+def box_totals(x: Floats, box: Box) -> tuple[int, ...]:
+    """present, above, below, sum z, sum z^2."""
+    room = np.empty(min(CHUNK, len(x)))
+    beyond = np.empty(len(room), dtype=bool)
+    present = above = below = z_sum = zz_sum = 0
+    with np.errstate(all="ignore"):
+        for start in range(0, len(x), CHUNK):
+            chunk = x[start : start + CHUNK]
+            out = beyond[: len(chunk)]
+            above += int(np.count_nonzero(np.greater(chunk, box.upper, out=out)))
+            below += int(np.count_nonzero(np.less(chunk, box.lower, out=out)))
+            z = _grid(chunk, box, room)
+            total = np.add.reduce(z)  # exact: integers below 2^37
+            present += len(chunk)
+            if np.isnan(total):
+                null = np.isnan(z, out=out)
+                present -= int(np.count_nonzero(null))
+                z[null] = 0.0
+                total = np.add.reduce(z)
+            z_sum += int(total)
+            zz_sum += square_sum(z)
+    return present, above, below, z_sum, zz_sum
+
+
+def weighted_totals(x: Floats, box: Box, weights: Integers) -> tuple[int, ...]:
+    """The fields of `BoxSums`, for weights of at most 2^20."""
+    totals = [0] * 10
+    for start in range(0, len(x), CHUNK):
+        chunk = x[start : start + CHUNK]
+        totals = [a + b for a, b in zip(totals, box_totals(chunk, box) + (0,) * 5, strict=True)]
+        known = ~np.isnan(chunk)
+        with np.errstate(all="ignore"):
+            grid = _grid(chunk, box, np.empty(len(chunk)))
+        z = np.where(known, grid, 0.0).astype(np.int64)
+        w = np.where(known, weights[start : start + CHUNK], 0)
+        wz = w * z
+        high, low = wz >> 21, wz & 0x1FFFFF  # the square of w z needs more than 64 bits
+        squares = (int((high * high).sum()) << 42) + (int((high * low).sum()) << 22)
+        more = (w.sum(), wz.sum(), (w * w).sum(), big_sum(w * w * z))
+        for place, value in enumerate(more, start=5):
+            totals[place] += int(value)
+        totals[9] += squares + int((low * low).sum())
+    return tuple(totals)

@@ -1,0 +1,158 @@
+"""`read`: any table of records, or an array, to people with one row each."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from privmean import validate
+from privmean.errors import ArgumentError, SchemaError
+from privmean.people.matrix import MatrixPeople
+
+if TYPE_CHECKING:
+    from privmean.people.frame import FramePeople
+
+ESTIMANDS = ("persons", "records")
+LARGEST_CAP = 2**20  # w z fits a double exactly, with |z| <= 2^21
+FINEST, COARSEST = 2.0**-100, 2.0**100
+
+
+def read(
+    source: Any,
+    *,
+    person: Any = None,
+    values: Any = None,
+    estimand: str = "persons",
+    cap: int | None = None,
+    resolution: float = 2.0**-40,
+    roster: Any = None,
+    delimiter: str | None = None,
+    memory_limit: str | None = None,
+    threads: int | None = None,
+    temp_directory: str | None = None,
+) -> MatrixPeople | FramePeople:
+    """Reduce records to people: one row a person, the mean of the person's own records.
+
+    source: the path of a .parquet, .csv, .tsv, .jsonl, .ndjson or .json (lines) file, text files
+    also gzipped; a folder or a pattern of Parquet files; a pandas or Polars (also lazy) frame, a
+    PyArrow table, a DuckDB relation, a PySpark frame; or a NumPy array.
+    person: the column of person ids. For an array of records (shape (N,) or (N, d)): an array of
+    N ids; without it, every row of the array is one person already and is taken as it is.
+    values: a column name or a list of them; * and ? are wildcards. For arrays: names to use.
+    estimand: "persons" (every person counts once) or "records" (a person counts by the number of
+    usable records, up to `cap`, which is required then).
+    resolution: a power of two. Values are rounded to multiples of it and limited to
+    +-resolution 2^80, so that sums are exact and a person's row depends on nothing but that
+    person's records. A public choice, never taken from the data.
+    roster: ids of all persons, if they are publicly known; others are left out, and a person
+    without records stays as a null person. Without it the roster is every id in the table.
+    delimiter: of CSV files (a comma, or a tab for .tsv). memory_limit ("4GB"), threads,
+    temp_directory: for the engine that reads files; it spills to disk what does not fit.
+
+    Missing values, NaN and text where a number should be are no records; infinities are limited
+    like any other value; rows without an id are dropped. A person without a usable value stays,
+    with a null. Text columns of typed tables are refused.
+
+    Raises ArgumentError or SchemaError. Whether it raises depends on the arguments and the schema
+    alone, never on a value.
+
+    Guarantees: none are spent here. Each row is a function of one person's records; the roster is
+    public under replace-one neighbours and private under add-remove.
+    """
+    validate.choice("estimand", estimand, ESTIMANDS)
+    weight = _cap(estimand, cap)
+    step = validate.power_of_two("resolution", resolution)
+    if not FINEST <= step <= COARSEST:
+        raise ArgumentError(
+            "resolution", resolution, "is out of reach", "choose between 2**-100 and 2**100"
+        )
+    machine = {"memory_limit": memory_limit, "threads": threads, "temp_directory": temp_directory}
+    if isinstance(source, np.ndarray):
+        return _array(source, person, values, weight, step, roster, machine)
+    if person is None:
+        raise ArgumentError("person", None, "is missing", "name the column that says who it is")
+    from privmean.people.tables import read_table
+
+    return read_table(source, person, values, weight, step, roster, delimiter, machine)
+
+
+def _cap(estimand: str, cap: Any) -> int | None:
+    if estimand == "persons":
+        if cap is not None:
+            raise ArgumentError(
+                "cap", cap, "goes with estimand='records'", "leave it out: every person counts once"
+            )
+        return None
+    remedy = "give the number of records up to which a person counts"
+    if cap is None:
+        raise ArgumentError("cap", None, "is required by estimand='records'", remedy)
+    result = validate.whole("cap", cap, least=1, remedy=remedy)
+    if result > LARGEST_CAP:
+        raise ArgumentError("cap", cap, "is too large", f"give at most {LARGEST_CAP}")
+    return result
+
+
+def _array(
+    source: np.ndarray[Any, Any],
+    person: Any,
+    values: Any,
+    cap: int | None,
+    resolution: float,
+    roster: Any,
+    machine: Mapping[str, Any],
+) -> MatrixPeople:
+    if source.ndim not in (1, 2):
+        raise ArgumentError(
+            "source", source.shape, "is no array of one or two dimensions", "give (n,) or (n, d)"
+        )
+    if source.dtype.kind not in "fiub":
+        raise SchemaError(
+            f"an array of {source.dtype} does not hold numbers; convert it to float64 first"
+        )
+    matrix = np.asarray(source, dtype=np.float64)
+    if isinstance(source, np.ma.MaskedArray):
+        matrix = np.where(np.ma.getmaskarray(source), np.nan, matrix)
+    if matrix.ndim == 1:
+        matrix = matrix[:, np.newaxis]
+    columns = _array_names(values, matrix.shape[1])
+    if person is None:
+        if roster is not None:
+            raise ArgumentError(
+                "roster", type(roster).__name__, "needs ids", "give person= an array of ids"
+            )
+        counts = None if cap is None else (~np.isnan(matrix)).astype(np.int64)
+        return MatrixPeople(matrix, columns, counts, cap)
+    ids = np.ma.filled(person, None) if isinstance(person, np.ma.MaskedArray) else person
+    ids = np.asarray(ids)
+    if ids.ndim != 1 or len(ids) != len(matrix) or ids.dtype.kind not in "OUSiubfM":
+        raise ArgumentError(
+            "person",
+            f"{ids.dtype} array of shape {ids.shape}",
+            "is not one id a row",
+            f"give an array of {len(matrix)} ids",
+        )
+    from privmean.people.tables import read_arrays
+
+    return read_arrays(ids, matrix, columns, cap, resolution, roster, machine)
+
+
+def _array_names(values: Any, width: int) -> tuple[str, ...]:
+    if values is None:
+        return ("value",) if width == 1 else tuple(f"value_{j}" for j in range(width))
+    names = (values,) if isinstance(values, str) else tuple(values)
+    if len(names) != width or len(set(names)) != width:
+        raise ArgumentError(
+            "values",
+            list(names[:8]),
+            "do not name the array's columns",
+            f"give {width} different names",
+        )
+    return tuple(str(item) for item in names)
+
+
+def is_path(source: Any) -> bool:
+    """Whether a source is named by a path."""
+    return isinstance(source, str | os.PathLike)

@@ -1,0 +1,160 @@
+"""Choosing an estimator from public facts, predicting its error, and the persons it needs.
+
+Nothing here reads data: the arguments are assumptions and public numbers, the answers are the same
+plans that a release executes.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from privmean import validate
+from privmean.errors import ArgumentError, Infeasible
+from privmean.privacy.budget import ADD_REMOVE, Budget, Relation, relation_of
+
+METHODS = ("auto", "default", "winsorized", "bounded", "heavy-tailed", "anisotropic")
+LARGEST_SEARCH = 10**12
+
+
+def choose(
+    *,
+    dimension: int,
+    concentration: Any = None,
+    bounds: Any = None,
+    moment: Any = None,
+    covariance: Any = None,
+    method: str = "auto",
+    target: str | None = None,
+    excess: float | None = None,
+    by_records: bool = False,
+) -> Any:
+    """The estimator for these assumptions. by_records: for the estimand "records".
+
+    An assumption names its estimator (bounds: clip there; concentration: Winsorized; moment:
+    heavy-tailed; covariance: anisotropic); with none, the default that needs no knowledge. At most
+    one assumption may be given; `method` overrides the choice.
+    """
+    validate.choice("method", method, METHODS)
+    given = {
+        "bounded": bounds,
+        "winsorized": concentration,
+        "heavy-tailed": moment,
+        "anisotropic": covariance,
+    }
+    named = [name for name, value in given.items() if value is not None]
+    if len(named) > 1:
+        raise ArgumentError(
+            "method", method, f"assumptions for {' and '.join(named)} are given", "give one of them"
+        )
+    kind = method if method != "auto" else (named[0] if named else "default")
+    if named and kind != named[0]:
+        raise ArgumentError(
+            "method",
+            method,
+            f"does not use the assumption given for {named[0]!r}",
+            f"choose method={named[0]!r} or leave the assumption out",
+        )
+    settings: dict[str, Any] = {}
+    if target is not None:
+        settings["target"] = target
+    if excess is not None:
+        settings["excess"] = excess
+    if kind == "bounded":
+        if bounds is None:
+            raise ArgumentError("bounds", None, "are needed for method 'bounded'", "give bounds")
+        if by_records:
+            from privmean.central.concentration import Bounded
+            from privmean.central.winsorized import Winsorized
+
+            return Winsorized(Bounded(*_limits(bounds)))
+        from privmean.central.bounded import BoundedMean
+
+        return BoundedMean(bounds)
+    if kind == "winsorized":
+        from privmean.central.concentration import UnknownScale
+        from privmean.central.winsorized import Winsorized
+
+        return Winsorized(concentration if concentration is not None else UnknownScale())
+    if by_records:
+        raise ArgumentError(
+            "method",
+            kind,
+            "does not serve the mean over records",
+            "give bounds or a concentration, or read with estimand='persons'",
+        )
+    if kind == "default":
+        from privmean.central.default_mean import DefaultMean
+
+        return DefaultMean(**settings)
+    raise ArgumentError("method", method, "is not built yet", "choose another method")
+
+
+def _limits(bounds: Any) -> tuple[Any, Any]:
+    """(lower, upper) as numbers, or one number a column each, from one pair or a pair a column."""
+    pairs = list(bounds)
+    if hasattr(pairs[0], "__len__"):
+        return tuple(pair[0] for pair in pairs), tuple(pair[1] for pair in pairs)
+    return validate.bounds("bounds", bounds)
+
+
+def plan_mean(
+    *,
+    persons: int,
+    dimension: int = 1,
+    epsilon: float | None = None,
+    delta: float = 0.0,
+    rho: float | None = None,
+    neighbors: str = "replace-one",
+    **assumptions: Any,
+) -> Any:
+    """The plan of a mean: pure, from public numbers (persons is n, or n_design under add-remove).
+
+    Raises Infeasible when the public numbers cannot work, saying which would have to change.
+    """
+    budget = Budget(epsilon=epsilon, delta=delta, rho=rho)
+    relation = relation_of(neighbors)
+    count = validate.whole("persons", persons, least=1)
+    columns = validate.whole("dimension", dimension, least=1)
+    estimator = choose(dimension=columns, **assumptions)
+    return _plan(estimator, budget, count, columns, relation)
+
+
+def _plan(estimator: Any, budget: Budget, persons: int, dimension: int, relation: Relation) -> Any:
+    if relation == ADD_REMOVE:
+        return estimator.plan(
+            budget, persons=None, n_design=persons, dimension=dimension, relation=relation
+        )
+    return estimator.plan(budget, persons=persons, dimension=dimension, relation=relation)
+
+
+def persons_needed(error: float, *, guess_sd: float, dimension: int = 1, **arguments: Any) -> int:
+    """The smallest number of persons whose predicted root mean square error is at most `error`.
+
+    guess_sd: public guess of the standard deviation between persons, for planning only. Found by
+    doubling and bisection over plans; sizes at which the plan is infeasible count as too small.
+    """
+    wanted = validate.positive("error", error)
+    guess = validate.positive("guess_sd", guess_sd)
+
+    def enough(persons: int) -> bool:
+        try:
+            chosen = plan_mean(persons=persons, dimension=dimension, **arguments)
+        except Infeasible:
+            return False
+        return bool(chosen.predict(guess)["rmse"] <= wanted)
+
+    high = 2
+    while not enough(high):
+        high *= 2
+        if high > LARGEST_SEARCH:
+            raise ArgumentError(
+                "error",
+                error,
+                "is not reached with any number of persons",
+                "ask for a larger error",
+            )
+    low = high // 2
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if enough(middle) else (middle, high)
+    return high

@@ -1,0 +1,84 @@
+"""One charge on a ledger: an exact amount of privacy loss and what it was for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+from privmean.privacy.loss import Loss, loss_from_dict
+
+NOTHING = Fraction(0)
+
+
+@dataclass(frozen=True)
+class Amount:
+    """An amount of privacy loss: epsilon and delta, or rho; exact."""
+
+    epsilon: Fraction = NOTHING
+    delta: Fraction = NOTHING
+    rho: Fraction | None = None
+
+    def __add__(self, other: Amount) -> Amount:
+        rho = None if self.rho is None or other.rho is None else self.rho + other.rho
+        return Amount(self.epsilon + other.epsilon, self.delta + other.delta, rho)
+
+    def __sub__(self, other: Amount) -> Amount:
+        rho = None if self.rho is None or other.rho is None else self.rho - other.rho
+        return Amount(self.epsilon - other.epsilon, self.delta - other.delta, rho)
+
+    def covers(self, other: Amount) -> bool:
+        """Whether `other`, in the same currency, can be taken from this."""
+        rest = self - other
+        if self.rho is not None:
+            return rest.rho is not None and rest.rho >= 0
+        return other.rho is None and rest.epsilon >= 0 and rest.delta >= 0
+
+    def describe(self) -> str:
+        if self.rho is not None:
+            return f"rho={float(self.rho):g}"
+        return f"epsilon={float(self.epsilon):g}, delta={float(self.delta):g}"
+
+    def to_dict(self) -> dict[str, str]:
+        if self.rho is not None:
+            return {"rho": str(self.rho)}
+        return {"epsilon": str(self.epsilon), "delta": str(self.delta)}
+
+    @classmethod
+    def from_dict(cls, values: dict[str, str]) -> Amount:
+        if "rho" in values:
+            return cls(rho=Fraction(values["rho"]))
+        return cls(Fraction(values["epsilon"]), Fraction(values["delta"]))
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One charge: what it was for, what it cost, and the bill it was made for (if given)."""
+
+    label: str
+    amount: Amount
+    relation: str
+    unit: str
+    when: str
+    mechanisms: tuple[Loss, ...] = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "label": self.label,
+            "spent": self.amount.to_dict(),
+            "relation": self.relation,
+            "unit": self.unit,
+            "when": self.when,
+            "mechanisms": [loss.to_dict() for loss in self.mechanisms],
+        }
+
+    @classmethod
+    def from_dict(cls, values: dict[str, Any]) -> Entry:
+        return cls(
+            values["label"],
+            Amount.from_dict(values["spent"]),
+            values["relation"],
+            values["unit"],
+            values["when"],
+            tuple(loss_from_dict(item) for item in values["mechanisms"]),
+        )

@@ -1,0 +1,240 @@
+"""The ledger: what one group of persons has already lost, and what may still be spent.
+
+Budgets of successive releases are chosen along the way, by someone who has seen the earlier
+answers. Only sums that hold then are used (docs/proofs/composition.md, "Budgets chosen along the
+way"): epsilons and deltas add, or rhos add. The tighter curves that hold inside one release, whose
+parts are fixed beforehand, do not hold across releases.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from fractions import Fraction
+from typing import Any
+
+from privmean.errors import ArgumentError, BudgetExceeded
+from privmean.privacy.budget import Budget, as_written, relation_of
+from privmean.privacy.charges import NOTHING, Amount, Entry
+from privmean.privacy.compose import pure_epsilon, total_rho
+from privmean.privacy.guarantee import Guarantee
+from privmean.privacy.journal import Journal, JournalDamaged
+from privmean.privacy.loss import Loss
+
+SCHEMA = "privmean-ledger-1"
+
+
+class Ledger:
+    """A budget for all releases about the same persons, in memory or in a file.
+
+    path: a file of JSON lines, created if it is not there; several processes may use it at once.
+    Without a path the ledger lives in memory. epsilon and delta, or rho: the total; for a file that
+    exists they may be left out, and must agree if given. One neighbouring relation and one unit:
+    those of the first charge.
+
+    Charges are made before any noise is drawn, and are never given back: neither for a release that
+    failed privately nor for a program that stopped after the charge.
+
+    Raises ArgumentError for a total that disagrees with the file, JournalDamaged for a file that
+    was changed.
+
+    Guarantees: all charged releases together are (epsilon, delta)-DP, or rho-zCDP, also when each
+    budget is chosen after seeing the earlier answers; provided that every release about these
+    persons is charged here. Source: basic composition as a filter (Rogers, Roth, Ullman and Vadhan
+    2016), rho as a filter (Feldman and Zrnic 2021; Whitehouse, Ramdas, Rogers and Wu 2023).
+    """
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str] | None = None,
+        *,
+        epsilon: float | None = None,
+        delta: float = 0.0,
+        rho: float | None = None,
+    ) -> None:
+        bare = epsilon is None and rho is None and not delta
+        given = None if bare else Budget(epsilon, delta, rho)
+        self._journal = None if path is None else Journal(path)
+        self._thread = threading.Lock()
+        self._entries: list[Entry] = []
+        if self._journal is None:
+            if given is None:
+                raise ArgumentError("epsilon", None, "no total is given", "give epsilon or rho")
+            self._total = given
+            return
+        with self._journal.locked() as session:
+            if not session.entries:
+                if given is None:
+                    raise ArgumentError(
+                        "epsilon", None, "the ledger is new and has no total", "give epsilon or rho"
+                    )
+                session.append({"schema": SCHEMA, "total": given.to_dict()})
+            self._total = self._opened(session.entries[0])
+        if given is not None and given != self._total:
+            raise ArgumentError(
+                "epsilon",
+                given.describe(),
+                f"disagrees with the ledger's total, {self._total.describe()}",
+                "leave the total out, or use another file",
+            )
+        _ = self.entries  # a file that cannot be read is refused here, not at the first charge
+
+    @classmethod
+    def open(cls, path: str | os.PathLike[str]) -> Ledger:
+        """The ledger of a file that exists; ArgumentError if there is none."""
+        if not os.path.exists(path):
+            raise ArgumentError(
+                "ledger",
+                str(path),
+                "does not exist",
+                "make it once with Ledger(path, epsilon=..., delta=...) or Ledger(path, rho=...)",
+            )
+        return cls(path)
+
+    def close(self) -> None:
+        """Nothing to do: the file is open only while it is read or written."""
+
+    def _opened(self, first: dict[str, Any]) -> Budget:
+        if first.get("schema") != SCHEMA:
+            raise JournalDamaged("the file is not a ledger that this version of privmean knows")
+        return Budget(**first["total"])
+
+    @property
+    def total(self) -> Budget:
+        """The budget for everything."""
+        return self._total
+
+    @property
+    def entries(self) -> tuple[Entry, ...]:
+        """All charges so far, the oldest first, those of other processes included."""
+        with self._open() as (entries, _):
+            return tuple(entries)
+
+    def spent(self) -> Amount:
+        """The sum of all charges."""
+        return self._sum(self.entries)
+
+    def left(self) -> Amount:
+        """What may still be spent."""
+        return self._limit - self.spent()
+
+    def charge(
+        self,
+        cost: Guarantee | Budget | Sequence[Loss],
+        neighbors: str | None = None,
+        *,
+        label: str = "",
+        unit: str = "person",
+    ) -> Entry:
+        """Spends `cost` or raises; call it before any noise is drawn.
+
+        cost: the guarantee of a planned release (its promise is charged, its bill is kept), a
+        budget, or losses (then `neighbors` says for which relation; parts with Gaussian noise need
+        a guarantee or a rho ledger). The entry is on the disk when the call returns.
+
+        Raises BudgetExceeded if more is asked than is left, ArgumentError if the relation, the unit
+        or the kind of budget does not fit this ledger; then nothing is spent.
+        """
+        entry = self._entry(cost, neighbors, label, unit)
+        with self._open() as (entries, write):
+            if entries:
+                _agree("neighbors", entry.relation, entries[0].relation)
+                _agree("unit", entry.unit, entries[0].unit)
+            left = self._limit - self._sum(entries)
+            if not left.covers(entry.amount):
+                raise BudgetExceeded(entry.amount.describe(), left.describe())
+            write(entry)
+        return entry
+
+    def __repr__(self) -> str:
+        where = "in memory" if self._journal is None else str(self._journal.path)
+        left, entries = self.left().describe(), len(self.entries)
+        return f"Ledger({where}: total {self._total.describe()}, {entries} charges, left {left})"
+
+    @property
+    def _limit(self) -> Amount:
+        if self._total.rho is not None:
+            return Amount(rho=as_written(self._total.rho))
+        assert self._total.epsilon is not None
+        return Amount(as_written(self._total.epsilon), as_written(self._total.delta))
+
+    def _sum(self, entries: Sequence[Entry]) -> Amount:
+        nothing = Amount(rho=NOTHING) if self._total.is_zcdp else Amount()
+        return sum((entry.amount for entry in entries), nothing)
+
+    @contextmanager
+    def _open(self) -> Iterator[tuple[list[Entry], Any]]:
+        """The entries and a function that writes one more, closed to everyone else meanwhile."""
+        if self._journal is None:
+            with self._thread:
+                yield self._entries, self._entries.append
+            return
+        with self._journal.locked() as session:
+            if not session.entries or self._opened(session.entries[0]) != self._total:
+                raise JournalDamaged(f"{self._journal.path}: the ledger was replaced")
+            entries = [Entry.from_dict(item) for item in session.entries[1:]]
+            yield entries, lambda entry: session.append(entry.to_dict())
+
+    def _entry(
+        self,
+        cost: Guarantee | Budget | Sequence[Loss],
+        neighbors: str | None,
+        label: str,
+        unit: str,
+    ) -> Entry:
+        if isinstance(cost, Guarantee):
+            if neighbors is not None:
+                _agree("neighbors", neighbors, cost.relation)
+            cost.require()
+            relation, unit, mechanisms = cost.relation, cost.unit, cost.mechanisms
+        else:
+            if neighbors is None:
+                raise ArgumentError(
+                    "neighbors", None, "must be named for this charge", "name the relation"
+                )
+            relation = relation_of(neighbors)
+            mechanisms = () if isinstance(cost, Budget) else tuple(cost)
+            if not isinstance(cost, Budget) and not mechanisms:
+                raise ArgumentError("cost", cost, "is empty", "charge what the release will cost")
+        when = datetime.now(UTC).isoformat(timespec="seconds")
+        return Entry(str(label), self._amount(cost, mechanisms), relation, unit, when, mechanisms)
+
+    def _amount(
+        self, cost: Guarantee | Budget | Sequence[Loss], mechanisms: tuple[Loss, ...]
+    ) -> Amount:
+        promise = cost.budget() if isinstance(cost, Guarantee) else cost
+        if self._total.is_zcdp:
+            if isinstance(promise, Budget) and promise.rho is not None:
+                return Amount(rho=as_written(promise.rho))
+            if isinstance(promise, Budget) and promise.is_pure:
+                return Amount(rho=promise.pure_epsilon() ** 2 / 2)
+            rho = total_rho(mechanisms) if mechanisms else math.inf
+            if math.isfinite(rho):
+                return Amount(rho=Fraction(rho) * (1 + Fraction(1, 2**50)))
+            raise _unfit(
+                "a rho ledger holds no mechanism with a delta of its own", "rho or epsilon"
+            )
+        if isinstance(promise, Budget):
+            if promise.epsilon is None:
+                raise _unfit("an (epsilon, delta) ledger holds no rho", "epsilon (and delta)")
+            return Amount(promise.pure_epsilon(), as_written(promise.delta))
+        # losses without a promise: parts with Gaussian noise have no delta of their own to charge
+        if pure_epsilon([loss for loss in mechanisms if not loss.added_delta]) is None:
+            raise _unfit("Gaussian losses need a delta to be charged at", "epsilon and delta")
+        epsilon = sum((loss.pure for loss in mechanisms), NOTHING)
+        return Amount(epsilon, sum((Fraction(loss.added_delta) for loss in mechanisms), NOTHING))
+
+
+def _unfit(problem: str, remedy: str) -> ArgumentError:
+    return ArgumentError("ledger", "charge", problem, f"charge a release made with {remedy}")
+
+
+def _agree(name: str, given: str, held: str) -> None:
+    if given != held:
+        raise ArgumentError(
+            name, given, f"the ledger's charges are for {held!r}", "use one ledger for each"
+        )

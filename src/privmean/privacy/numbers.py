@@ -1,0 +1,47 @@
+"""The numbers a bill entry may hold: positive, finite, exact where they are exact."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from typing import Any
+
+from privmean.errors import ArgumentError
+
+
+def refused(name: str, value: Any, problem: str) -> ArgumentError:
+    """The error for a bill entry that no mechanism can have."""
+    return ArgumentError(name, value, problem, "a bill entry states the numbers of its mechanism")
+
+
+def positive_fraction(name: str, value: Any) -> Fraction:
+    """An exact positive rational from a Fraction, an integer, a double or text such as "7/3"."""
+    if isinstance(value, bool) or (isinstance(value, str) and len(value) > 4000):
+        raise refused(name, value, "is not a number")
+    try:
+        result = Fraction(value)
+    except (TypeError, ValueError, OverflowError, ZeroDivisionError):
+        raise refused(name, value, "is not a finite number") from None
+    if result <= 0:
+        raise refused(name, value, "must be greater than 0")
+    return result
+
+
+def positive_float(name: str, value: Any) -> float:
+    """A finite double greater than zero."""
+    if isinstance(value, bool | str):
+        raise refused(name, value, "is not a number")
+    try:
+        result = float(value)
+    except (TypeError, ValueError, OverflowError):
+        raise refused(name, value, "is not a number") from None
+    if not (math.isfinite(result) and result > 0):
+        raise refused(name, value, "must be finite and greater than 0")
+    return result
+
+
+def count(name: str, value: Any) -> int:
+    """A whole number of at least one."""
+    if isinstance(value, bool) or not hasattr(value, "__index__") or int(value) < 1:
+        raise refused(name, value, "must be a whole number of at least 1")
+    return int(value)

@@ -1,0 +1,196 @@
+"""The command line as its users see it: output, exit status, and nothing on standard error."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from privmean.cli.app import run
+from privmean.privacy.guarantee import Guarantee
+
+
+@pytest.fixture(scope="module")
+def table(tmp_path_factory):
+    rng = np.random.default_rng(3)
+    path = tmp_path_factory.mktemp("cli") / "ratings.csv"
+    person = np.repeat(np.arange(2000), 5)
+    level = rng.normal(3, 0.5, 2000)[person]
+    score = level + rng.normal(0, 1, len(person))
+    lines = ["student,score,word_a,word_b,note"]
+    lines += [f"{p},{s:.3f},{s / 2:.3f},1,x" for p, s in zip(person, score, strict=True)]
+    path.write_text("\n".join(lines) + "\n")
+    return str(path)
+
+
+def call(capsys, *arguments):
+    status = run(list(arguments))
+    captured = capsys.readouterr()
+    return status, captured.out, captured.err
+
+
+def test_the_main_job_prints_estimate_interval_and_promise(capsys, table):
+    status, out, err = call(
+        capsys, "mean", table, "--person", "student", "--value", "score", "--epsilon", "1"
+    )
+    assert status == 0
+    assert err == ""
+    assert "95 % interval" in out
+    assert "1-DP (pure) for one person with all records, replace-one" in out
+    assert "budget split" in out
+    assert "accuracy (not privacy) assumes" in out
+    assert "persons: 2000 (public)" in out
+
+
+def test_json_is_one_object_and_nothing_else(capsys, table):
+    status, out, err = call(
+        capsys,
+        *["mean", table, "--person", "student", "--value", "score"],
+        *["--epsilon", "1", "--delta", "1e-6", "--json"],
+    )
+    assert (status, err) == (0, "")
+    result = json.loads(out)
+    assert len(result["estimate"]) == 1
+    assert result["interval"]["level"] == 0.95
+    assert result["interval"]["lower"][0] < result["estimate"][0] < result["interval"]["upper"][0]
+    guarantee = result["guarantee"]
+    assert (guarantee["unit"], guarantee["relation"]) == ("person", "replace-one")
+    assert guarantee["epsilon"] == 1.0
+    assert all({"name", "loss"} <= set(item) for item in guarantee["mechanisms"])
+    assert Guarantee.from_dict(guarantee).verify()
+    assert result["persons"] == 2000
+    assert result["columns"] == ["score"]
+    assert result["secure"] is True
+    assert {"estimator", "assumptions", "version"} <= set(result)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--value", "score", "--epsilon", "-1"], "epsilon=-1.0"),
+        (["--value", "score", "--epsilon", "nan"], "epsilon=nan"),
+        (["--value", "score"], "exactly one of epsilon and rho"),
+        (["--value", "score", "--epsilon", "1", "--rho", "1"], "exactly one of epsilon and rho"),
+        (["--value", "scroe", "--epsilon", "1"], "score"),
+        (["--epsilon", "1"], "--value"),
+        (["--value", "score", "--epsilon", "1", "--neighbors", "both"], "neighbors='both'"),
+        (["--value", "score", "--epsilon", "1", "--bounds", "5", "1"], "bounds=(5.0, 1.0)"),
+        (["--value", "score", "--epsilon", "1", "--level", "95"], "level=95.0"),
+        (["--value", "score", "--epsilon", "1", "--method", "magic"], "method='magic'"),
+        (["--value", "score", "--epsilon", "1", "--estimand", "records"], "cap"),
+        (["--value", "score", "--epsilon", "0.01"], "persons"),
+        (["--value", "score", "--epsilon", "1", "--sd", "1", "--bounds", "1", "5"], "bounded"),
+    ],
+)
+def test_wrong_arguments_name_the_argument_and_exit_with_2(capsys, table, arguments, words):
+    status, out, err = call(capsys, "mean", table, "--person", "student", *arguments)
+    assert status == 2
+    assert out == ""
+    assert words in err
+    assert "Traceback" not in err
+
+
+def test_a_missing_file_is_an_argument_error(capsys):
+    status, out, err = call(
+        capsys, "mean", "nowhere.parquet", "--person", "p", "--value", "v", "--epsilon", "1"
+    )
+    assert (status, out) == (2, "")
+    assert "nowhere.parquet" in err
+
+
+def test_a_private_failure_exits_with_3_and_says_what_to_change(capsys, table):
+    status, out, _ = call(
+        capsys,
+        *["mean", table, "--person", "student", "--value", "score"],
+        *["--epsilon", "1", "--delta", "1e-6", "--sd", "1e-7"],
+    )
+    assert status == 3
+    assert "FAILED privately" in out
+    status, out, _ = call(
+        capsys,
+        *["mean", table, "--person", "student", "--value", "score", "--json"],
+        *["--epsilon", "1", "--delta", "1e-6", "--sd", "1e-7"],
+    )
+    assert status == 3
+    result = json.loads(out)
+    assert result["status"] == "failed"
+    assert result["estimate"] == [None]
+    assert result["advice"]
+    assert Guarantee.from_dict(result["guarantee"]).verify()
+
+
+def test_wildcards_select_columns(capsys, table):
+    status, out, _ = call(
+        capsys,
+        *["mean", table, "--person", "student", "--values-from", "word_*"],
+        *["--epsilon", "2", "--bounds", "0", "5", "--json"],
+    )
+    assert status == 0
+    assert json.loads(out)["columns"] == ["word_a", "word_b"]
+
+
+def test_plan_reads_nothing_and_prints_the_persons_needed(capsys):
+    status, out, err = call(
+        capsys,
+        *["plan", "--persons", "2000", "--epsilon", "1", "--guess-sd", "0.5"],
+        *["--error", "0.02", "--json"],
+    )
+    assert (status, err) == (0, "")
+    result = json.loads(out)
+    assert result["predicted"]["rmse"] > 0.5 / 2000**0.5
+    assert result["persons_needed"] > (0.5 / 0.02) ** 2
+    status, out, _ = call(capsys, "plan", "--persons", "2000", "--epsilon", "1")
+    assert status == 0
+    assert "rmse" in out
+
+
+def test_plan_of_too_few_persons_says_how_many_are_needed(capsys):
+    status, out, err = call(capsys, "plan", "--persons", "20", "--epsilon", "1")
+    assert (status, out) == (2, "")
+    assert "persons" in err
+
+
+def test_ledger_file_stops_the_release_that_would_overspend(capsys, table, tmp_path):
+    import privmean as pm
+
+    path = str(tmp_path / "ledger.jsonl")
+    pm.Ledger(path, epsilon=1.5).close()
+    common = ["mean", table, "--person", "student", "--value", "score", "--epsilon", "1"]
+    assert call(capsys, *common, "--ledger", path)[0] == 0
+    status, out, err = call(capsys, *common, "--ledger", path)
+    assert (status, out) == (2, "")
+    assert "ledger" in err
+
+
+def test_the_program_leaves_standard_error_clean(table):
+    done = subprocess.run(
+        [
+            sys.executable,
+            "-m",
+            "privmean",
+            "mean",
+            table,
+            "--person",
+            "student",
+            "--value",
+            "score",
+            "--epsilon",
+            "1",
+        ],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0
+    assert done.stderr == ""
+    assert "95 % interval" in done.stdout
+
+
+def test_help_lists_the_commands(capsys):
+    status, out, _ = call(capsys, "--help")
+    assert status == 0
+    assert "mean" in out
+    assert "plan" in out

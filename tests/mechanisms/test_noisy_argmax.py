@@ -1,0 +1,106 @@
+"""Noisy argmax over all public bins: its exact law stays within epsilon, smaller noise does not."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from kit import assert_rate
+from privmean.mechanisms.noisy_argmax import Bins, GaussianArgmax, NoisyArgmax
+from privmean.noise.exact import ExactNoise
+from privmean.noise.simulated import SimulatedNoise
+from privmean.people.matrix import MatrixPeople
+from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE
+
+
+def choice_law(counts, scale):
+    """Permute-and-flip: the chance of each index, by enumerating the orders."""
+    top = max(counts)
+    coin = [math.exp((c - top) / scale) for c in counts]
+    law = [0.0] * len(counts)
+    orders = list(itertools.permutations(range(len(counts))))
+    for order in orders:
+        miss = 1.0
+        for i in order:
+            law[i] += miss * coin[i] / len(orders)
+            miss *= 1 - coin[i]
+    return law
+
+
+def worst_loss(scale, moves, size=3, top=3):
+    found = 0.0
+    for counts in itertools.product(range(top + 1), repeat=size):
+        law = choice_law(counts, scale)
+        for move in moves:
+            other = [c + m for c, m in zip(counts, move, strict=True)]
+            if min(other) >= 0:
+                pairs = zip(law, choice_law(other, scale), strict=True)
+                found = max(found, *(abs(math.log(p / q)) for p, q in pairs))
+    return found
+
+
+@pytest.mark.parametrize("epsilon", [0.3, 1.0, 3.0])
+def test_exact_loss(epsilon):
+    swaps = [(1, -1, 0), (0, 1, -1), (-1, 0, 1)]
+    singles = [(1, 0, 0), (0, 1, 0), (0, 0, -1)]
+    swap = NoisyArgmax.of(Fraction(epsilon), REPLACE_ONE)
+    single = NoisyArgmax.of(Fraction(epsilon), ADD_REMOVE)
+    assert sum(loss.pure for loss in swap.losses) == Fraction(epsilon)
+    assert sum(loss.pure for loss in single.losses) == Fraction(epsilon)
+    assert worst_loss(float(swap.scale), swaps) <= epsilon * (1 + 1e-9)
+    assert worst_loss(float(single.scale), singles) <= epsilon * (1 + 1e-9)
+    # twins: the noise of the other relation, and 10 % less noise
+    assert worst_loss(float(single.scale), swaps) > epsilon * 1.01
+    assert worst_loss(0.9 * float(swap.scale), swaps, top=6) > epsilon * 1.01
+
+
+@pytest.mark.parametrize("noise", [SimulatedNoise(2), ExactNoise()], ids=["simulated", "exact"])
+def test_drawn_law(noise):
+    counts = np.array([3, 0, 2, 3])
+    mechanism = NoisyArgmax.of(Fraction(1), REPLACE_ONE)
+    law = choice_law(list(counts), 2.0)
+    draws = 3000
+    hits = np.bincount([mechanism.release(counts, noise) for _ in range(draws)], minlength=4)
+    for hit, p in zip(hits, law, strict=True):
+        assert_rate(int(hit), draws, p)
+
+
+def test_every_public_bin_takes_part():
+    """An empty bin far from all data is chosen as often as its law says."""
+    mechanism = NoisyArgmax.of(Fraction(1, 100), REPLACE_ONE)
+    chosen = {mechanism.release(np.zeros(4, dtype=np.int64), SimulatedNoise(s)) for s in range(60)}
+    assert chosen == {0, 1, 2, 3}
+
+
+def test_bins_cover_the_range_and_clamp():
+    bins = Bins.cover(-10.0, 11.0, 1.5)
+    assert bins.number == 7
+    assert bins.lower <= -10
+    assert bins.center(bins.number - 1) + bins.half >= 11
+    values = np.array([-1e300, -np.inf, -10.0, 0.3, 11.0, 1e300, np.inf, np.nan])[:, None]
+    counts = MatrixPeople(values, ("x",)).uniform_counts(0, bins.half, bins.origin)
+    filled = bins.all_counts(counts)
+    assert filled.sum() == 7  # all but the null
+    assert filled[0] == 3
+    assert filled[-1] == 3
+    assert bins.all_counts({}).tolist() == [0] * 7
+    index = int(np.argmax(filled[1:-1])) + 1
+    assert abs(bins.center(index) - 0.3) <= bins.half
+
+
+@pytest.mark.parametrize(("relation", "moved"), [(REPLACE_ONE, 2), (ADD_REMOVE, 1)])
+def test_gaussian_form(relation, moved):
+    mechanism = GaussianArgmax.of(0.4, 3, relation)
+    assert mechanism.sd == pytest.approx(math.sqrt(3 * moved) / 0.4)
+    (loss,) = mechanism.losses
+    assert loss.mu == pytest.approx(0.4, rel=1e-12)
+    assert loss.mu <= 0.4
+    assert loss.scale >= 2**20
+    counts = np.array([0, 0, 1000, 0])
+    assert mechanism.release(counts, ExactNoise()) == 2
+    flat = [mechanism.release(np.zeros(2, dtype=np.int64), SimulatedNoise(s)) for s in range(2000)]
+    assert_rate(sum(flat), 2000, 0.5)

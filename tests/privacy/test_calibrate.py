@@ -1,0 +1,120 @@
+"""From a budget to noise: tight, within the budget, and small and fast at any epsilon."""
+
+import json
+import math
+import subprocess
+import sys
+from fractions import Fraction
+
+import pytest
+
+from privmean.privacy.budget import Budget
+from privmean.privacy.calibrate import calibrate, within
+from privmean.privacy.loss import Gaussian, Laplace, Threshold
+
+LATTICE = 2.0**20
+
+
+def mixed(strength):
+    """A histogram, its threshold, a Laplace sum and a Gaussian sum."""
+    return (
+        Laplace("histogram", 2, 20 / Fraction(strength), spread=2),
+        Threshold("threshold", 4e-7, 50.0),
+        Laplace("sum", 2**21, Fraction(2**21) * 5 / Fraction(strength)),
+        Gaussian("final", strength / 4 * LATTICE, LATTICE, 10),
+    )
+
+
+def gaussian(strength):
+    return (Gaussian("sum", strength * LATTICE, LATTICE, 1),)
+
+
+def laplace(strength):
+    return (Laplace("sum", 1, 1 / Fraction(strength)), Laplace("again", 1, 2 / Fraction(strength)))
+
+
+BUDGETS = [
+    Budget(epsilon=1.0, delta=1e-6),
+    Budget(epsilon=0.01, delta=1e-6),
+    Budget(epsilon=20.0, delta=5e-7),
+]
+
+
+@pytest.mark.parametrize("bill", [mixed, gaussian, laplace])
+@pytest.mark.parametrize("budget", BUDGETS, ids=lambda b: b.describe())
+def test_the_answer_fits_and_slightly_more_does_not(bill, budget):
+    strength = calibrate(bill, budget)
+    assert strength > 0
+    assert within(bill(strength), budget)
+    assert not within(bill(strength * 1.00001), budget)
+
+
+@pytest.mark.parametrize("rho", [1e-6, 0.1, 8.0])
+def test_zcdp_has_a_closed_form(rho):
+    assert math.isclose(calibrate(gaussian, Budget(rho=rho)), math.sqrt(2 * rho), rel_tol=1e-8)
+    strength = calibrate(laplace, Budget(rho=rho))  # (t^2 + t^2/4)/2 = rho
+    assert math.isclose(strength, math.sqrt(1.6 * rho), rel_tol=1e-8)
+
+
+def test_pure_budgets_are_met_to_the_last_digit():
+    strength = calibrate(laplace, Budget(epsilon=0.3))
+    assert math.isclose(strength, 0.2, rel_tol=2e-9)
+    assert calibrate(gaussian, Budget(epsilon=1.0)) == 0  # no Gaussian noise is pure
+
+
+def test_an_impossible_bill_has_strength_zero():
+    bill = [Threshold("threshold", 1e-3, 5.0)]
+    assert calibrate(lambda t: [*laplace(t), *bill], Budget(epsilon=1.0, delta=1e-6)) == 0
+
+
+def test_gaussian_mu_of_a_budget_carries_its_own_correction():
+    for budget in (*BUDGETS, Budget(epsilon=0.02, delta=1e-9), Budget(epsilon=1e-5, delta=1e-8)):
+        for answers in (1, 50, 1000):
+            mu = budget.gaussian_mu(answers)
+            assert within([Gaussian("g", mu * LATTICE, LATTICE, answers)], budget)
+        assert not within(
+            [Gaussian("g", budget.gaussian_mu() * 1.00001 * LATTICE, LATTICE, 1)], budget
+        )
+
+
+PROBE = """
+import json, resource, sys, time
+sys.path.insert(0, sys.argv[1])
+from test_calibrate import BUDGETS, calibrate, mixed, within
+from privmean.privacy.budget import Budget
+mixed(1.0); import dp_accounting.pld.privacy_loss_distribution
+slowest = 0.0
+for epsilon in (0.001, 0.01, 1.0, 50.0):
+    start = time.process_time()
+    budget = Budget(epsilon=epsilon, delta=1e-6)
+    assert within(mixed(calibrate(mixed, budget)), budget)
+    slowest = max(slowest, time.process_time() - start)
+peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
+print(json.dumps({"seconds": slowest, "gigabytes": peak}))
+"""
+
+
+def test_calibration_from_a_thousandth_to_fifty_stays_small_and_fast():
+    """Peak memory of a process of its own below 1 GB; processor time a call below 6 s."""
+    from pathlib import Path
+
+    here = str(Path(__file__).parent)
+    run = subprocess.run(
+        [sys.executable, "-c", PROBE, here], capture_output=True, text=True, check=True
+    )
+    measured = json.loads(run.stdout)
+    assert measured["gigabytes"] < 1
+    assert measured["seconds"] < 6
+
+
+def test_a_thousand_columns_stay_small_and_fast():
+    """Two thousand Laplace counts in one grid: at least as good as zCDP, in seconds."""
+
+    def counts(strength):
+        each = Laplace("column", 2, 2000 / Fraction(strength), spread=2)
+        return (each,) * 1000
+
+    budget = Budget(epsilon=1.0, delta=1e-6)
+    strength = calibrate(counts, budget)
+    assert within(counts(strength), budget)
+    assert strength > calibrate(counts, budget, grid=False)

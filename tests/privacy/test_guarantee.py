@@ -1,0 +1,193 @@
+"""The promise can be checked again from the release alone, and a forged one is found out."""
+
+import json
+import math
+from fractions import Fraction
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from privmean.errors import ArgumentError, PrivmeanError
+from privmean.privacy.budget import Budget
+from privmean.privacy.guarantee import Guarantee
+from privmean.privacy.loss import (
+    KINDS,
+    Approximate,
+    Gaussian,
+    Laplace,
+    Pure,
+    Selection,
+    Threshold,
+    loss_from_dict,
+)
+
+LATTICE = 2.0**20
+BILL = (
+    Laplace("histogram", 2, 8, spread=2),
+    Threshold("threshold", 4e-7, 60.0, scale=Fraction(4)),
+    Selection("choice", Fraction(1, 10), bounded_range=True),
+    Gaussian("sum", 0.1 * LATTICE, LATTICE, 4),
+    Approximate("part", Fraction(1, 20), 1e-8),
+    Pure("answer", Fraction(1, 30)),
+)
+PROMISE = Budget(epsilon=1.0, delta=1e-6)
+
+
+def stored(guarantee):
+    return json.loads(json.dumps(guarantee.to_dict()))
+
+
+def made():
+    return Guarantee.of(PROMISE, "replace-one", BILL, public=("the roster",), note="a note")
+
+
+def test_a_round_trip_through_json_changes_nothing():
+    guarantee = made().require()
+    again = Guarantee.from_dict(stored(guarantee))
+    assert again == guarantee
+    assert again.verify()
+    assert again.spent() == guarantee.spent() <= 1.0
+
+
+@given(
+    st.fractions(min_value=Fraction(1, 10**6), max_value=10**9),
+    st.fractions(min_value=Fraction(1, 10**6), max_value=10**9),
+    st.floats(1e-9, 1e9),
+)
+@settings(max_examples=50)
+def test_every_number_survives_json_exactly(sensitivity, scale, number):
+    for loss in (
+        Laplace("a", sensitivity, scale),
+        Gaussian("b", number, 1 + number, 3),
+        Selection("c", sensitivity),
+        Approximate("d", scale, min(number, 0.5)),
+        Threshold("e", min(number, 0.5), number),
+    ):
+        assert loss_from_dict(json.loads(json.dumps(loss.to_dict()))) == loss
+
+
+def test_every_kind_is_in_the_bill_above():
+    assert {type(loss) for loss in BILL} == set(KINDS.values())
+
+
+def test_an_edited_loss_is_recomputed_from_its_parameters():
+    values = stored(made())
+    for item in values["mechanisms"]:
+        item["loss"] = {"epsilon": 0.0}
+    assert Guarantee.from_dict(values).spent() == made().spent()
+
+
+@pytest.mark.parametrize(
+    ("index", "field", "value"),
+    [
+        (0, "scale", "1"),
+        (0, "sensitivity", "20"),
+        (1, "delta", 2e-6),
+        (2, "epsilon", "1"),
+        (3, "scale", LATTICE / 8),
+        (3, "sensitivity", LATTICE),
+        (3, "answers", 2**38),
+        (4, "delta", 1e-4),
+        (4, "epsilon", "2"),
+        (5, "epsilon", "3/2"),
+    ],
+)
+def test_an_edit_that_breaks_the_promise_fails_verify(index, field, value):
+    values = stored(made())
+    values["mechanisms"][index][field] = value
+    forged = Guarantee.from_dict(values)
+    assert not forged.verify()
+    with pytest.raises(PrivmeanError, match="nothing was released"):
+        forged.require()
+
+
+def test_a_promise_made_smaller_fails_verify():
+    for edit in ({"epsilon": 0.2}, {"delta": 1e-7}, {"delta": 0.0}):
+        assert not Guarantee.from_dict({**stored(made()), **edit}).verify()
+
+
+@pytest.mark.parametrize(
+    ("index", "field", "value"),
+    [
+        (0, "scale", "-8"),
+        (0, "scale", "0"),
+        (0, "scale", "1/0"),
+        (0, "scale", "nan"),
+        (0, "scale", None),
+        (0, "spread", 0),
+        (0, "spread", 2.0),
+        (0, "sensitivity", True),
+        (0, "joint", "yes"),
+        (0, "mechanism", "magic"),
+        (0, "mechanism", None),
+        (0, "mechanism", ["discrete Laplace"]),
+        (0, "name", 3),
+        (1, "delta", 0.0),
+        (1, "delta", 1e-12),  # below the tail of the noise at the stated threshold
+        (1, "threshold", 40.0),  # the same, with the threshold lowered
+        (1, "delta", 1.0),
+        (3, "scale", math.nan),
+        (3, "scale", math.inf),
+        (3, "scale", -LATTICE),
+        (3, "scale", 0.5),
+        (3, "scale", "1e9"),
+        (3, "sensitivity", -0.1),
+        (3, "answers", 0),
+        (3, "answers", -5),
+        (4, "delta", -1e-6),
+    ],
+)
+def test_numbers_that_no_mechanism_has_are_refused(index, field, value):
+    values = stored(made())
+    values["mechanisms"][index][field] = value
+    with pytest.raises(ArgumentError):
+        Guarantee.from_dict(values)
+
+
+@pytest.mark.parametrize(
+    "edit",
+    [
+        {"relation": "neighbours"},
+        {"relation": None},
+        {"epsilon": None},
+        {"epsilon": -1.0},
+        {"epsilon": math.nan},
+        {"rho": 0.1},
+        {"delta": -1e-6},
+        {"mechanisms": None},
+        {"mechanisms": ["discrete Laplace"]},
+        {"mechanisms": [{"mechanism": "discrete Laplace", "name": "a"}]},
+    ],
+)
+def test_a_promise_without_meaning_is_refused(edit):
+    with pytest.raises(ArgumentError):
+        Guarantee.from_dict({**stored(made()), **edit})
+
+
+def test_delta_is_promised_only_if_it_is_used():
+    pure = (Laplace("sum", 1, 2),)
+    assert Guarantee.of(PROMISE, "replace-one", pure).delta == 0
+    assert Guarantee.of(PROMISE, "replace-one", BILL).delta == 1e-6
+    assert Guarantee.of(Budget(rho=0.2), "add-remove", pure).rho == 0.2
+
+
+def test_a_bill_above_its_promise_is_refused_when_made():
+    over = (Laplace("sum", 1, Fraction(999, 1000)),)
+    with pytest.raises(PrivmeanError, match="internal"):
+        Guarantee.of(Budget(epsilon=1.0), "replace-one", over).require()
+
+
+def test_rho_promises():
+    bill = (Gaussian("sum", 0.5 * LATTICE, LATTICE, 2), Laplace("count", 1, 4))
+    guarantee = Guarantee.of(Budget(rho=0.125 + 1 / 32), "replace-one", bill).require()
+    assert math.isclose(guarantee.spent(), 0.125 + 1 / 32)
+    assert Guarantee.from_dict(stored(guarantee)) == guarantee
+    assert not Guarantee.of(Budget(rho=0.15), "replace-one", bill).verify()
+
+
+def test_words():
+    assert made().describe() == "(1, 1e-06)-DP"
+    assert Guarantee.of(Budget(epsilon=2.0), "replace-one", (Pure("a", 2),)).describe() == (
+        "2-DP (pure)"
+    )

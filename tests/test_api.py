@@ -1,0 +1,145 @@
+"""The public functions: what they choose, what they refuse, and what they charge."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+
+import numpy as np
+import pytest
+
+import privmean as pm
+
+
+@pytest.fixture(scope="module")
+def persons():
+    return np.random.default_rng(5).normal(10, 2, 3000)
+
+
+def test_an_array_with_one_row_a_person_is_people(persons):
+    release = pm.mean(persons, epsilon=1, noise=pm.SimulatedNoise(1))
+    assert abs(float(release) - 10) < 0.5
+    assert release.persons == 3000
+
+
+def test_simulated_noise_marks_the_release_everywhere(persons):
+    release = pm.mean(persons, epsilon=1, noise=pm.SimulatedNoise(1))
+    assert release.secure is False
+    assert release.to_dict()["secure"] is False
+    assert "SIMULATED" in str(release)
+    assert "warning" in release.to_dict()
+    assert pm.mean(persons, epsilon=1).secure is True
+
+
+def test_there_is_no_default_budget(persons):
+    with pytest.raises(pm.ArgumentError, match="epsilon"):
+        pm.mean(persons)
+
+
+@pytest.mark.parametrize("neighbors", ["replace-one", "add-remove"])
+def test_the_relation_is_named_in_the_promise(persons, neighbors):
+    release = pm.mean(persons, epsilon=1, neighbors=neighbors, noise=pm.SimulatedNoise(2))
+    assert release.guarantee.relation == neighbors
+    assert neighbors in str(release)
+    assert neighbors in json.dumps(release.to_dict())
+
+
+def test_the_number_of_persons_is_noisy_under_add_remove(persons):
+    counts = {
+        pm.mean(persons, epsilon=1, neighbors="add-remove", noise=pm.SimulatedNoise(seed)).persons
+        for seed in range(8)
+    }
+    assert len(counts) > 1
+
+
+def test_two_assumptions_are_refused(persons):
+    with pytest.raises(pm.ArgumentError, match="assumptions for"):
+        pm.mean(persons, epsilon=1, bounds=(0, 20), concentration=pm.SubGaussian(sd=2.0))
+
+
+def test_a_method_must_use_the_assumption_that_is_given(persons):
+    with pytest.raises(pm.ArgumentError, match="does not use the assumption"):
+        pm.mean(persons, epsilon=1, bounds=(0, 20), method="default")
+
+
+def test_n_design_belongs_to_add_remove(persons):
+    with pytest.raises(pm.ArgumentError, match="n_design"):
+        pm.mean(persons, epsilon=1, n_design=3000)
+
+
+def test_the_mean_over_records_is_never_a_silent_mean_over_persons():
+    rng = np.random.default_rng(6)
+    ids = np.repeat(np.arange(1000), rng.integers(1, 9, 1000))
+    people = pm.read(
+        rng.normal(3, 1, len(ids)), person=ids, values=["x"], estimand="records", cap=8
+    )
+    with pytest.raises(pm.ArgumentError, match="mean over records"):
+        pm.mean(people, epsilon=1, method="default")
+    release = pm.mean(people, epsilon=1, bounds=(-5, 10), noise=pm.SimulatedNoise(1))
+    assert "records" in release.estimand
+
+
+def test_a_ledger_is_charged_the_promise_of_the_plan(persons):
+    ledger = pm.Ledger(epsilon=2, delta=1e-6)
+    pm.mean(persons, epsilon=1, delta=1e-6, ledger=ledger, noise=pm.SimulatedNoise(1))
+    assert float(ledger.spent().epsilon) == 1.0
+    assert float(ledger.spent().delta) == 0.0  # the default mean is pure: delta stays unspent
+    with pytest.raises(pm.BudgetExceeded):
+        pm.mean(persons, epsilon=1.5, ledger=ledger, noise=pm.SimulatedNoise(1))
+    assert float(ledger.spent().epsilon) == 1.0
+
+
+def test_nothing_is_drawn_when_the_ledger_refuses(persons):
+    class Counting(pm.SimulatedNoise):
+        calls = 0
+
+        def laplace(self, size, scale):
+            Counting.calls += 1
+            return super().laplace(size, scale)
+
+    ledger = pm.Ledger(epsilon=0.5)
+    with pytest.raises(pm.BudgetExceeded):
+        pm.mean(persons, epsilon=1, ledger=ledger, noise=Counting(1))
+    assert Counting.calls == 0
+
+
+def test_the_callers_array_is_never_written_to(persons):
+    before = persons.copy()
+    pm.mean(persons, epsilon=1, noise=pm.SimulatedNoise(1))
+    assert np.array_equal(before, persons)
+
+
+def test_plans_predict_and_count_persons_without_data():
+    plan = pm.plan_mean(persons=2000, epsilon=1)
+    assert plan.predict(1.0)["rmse"] > 1 / 2000**0.5
+    few = pm.persons_needed(0.1, guess_sd=1.0, epsilon=1)
+    many = pm.persons_needed(0.05, guess_sd=1.0, epsilon=1)
+    assert few < many
+    assert pm.plan_mean(persons=few, epsilon=1).predict(1.0)["rmse"] <= 0.1
+    # fewer persons are either infeasible or predicted to be worse
+    with contextlib.suppress(pm.Infeasible):
+        assert pm.plan_mean(persons=few - 1, epsilon=1).predict(1.0)["rmse"] > 0.1
+
+
+def test_infeasible_plans_say_what_would_have_to_change():
+    with pytest.raises(pm.Infeasible, match="persons"):
+        pm.plan_mean(persons=50, epsilon=1)
+
+
+def test_an_interval_of_another_level_is_asked_by_level(persons):
+    release = pm.mean(persons, epsilon=1, noise=pm.SimulatedNoise(3))
+    wide, narrow = release.interval(0.99), release.interval(0.9)
+    assert wide.upper[0] - wide.lower[0] > narrow.upper[0] - narrow.lower[0]
+    assert release.interval().level == 0.95
+    noise = release.noise_interval()
+    assert noise.kind == "noise_interval"
+    assert noise.upper[0] - noise.lower[0] < wide.upper[0] - wide.lower[0]
+
+
+def test_a_failed_release_does_not_convert_to_a_number():
+    spread = 2.0 ** np.linspace(-39, 39, 420)
+    release = pm.mean(spread, epsilon=1, noise=pm.SimulatedNoise(1))
+    assert release.failed
+    assert release.guarantee.verify()
+    with pytest.raises(pm.PrivateFailure):
+        float(release)
