@@ -14,7 +14,6 @@ See docs/proofs/anisotropic.md, steps 3 and 4.
 from __future__ import annotations
 
 import math
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 

@@ -350,7 +350,9 @@ class FilteredMean(Curve):
         mu = math.hypot(self.count_sensitivity / self.count_scale, self.mean_mu)
         most = mu * (mu / 2 + 8)
         inner = [most * k / 400 for k in range(1, 401)]
-        outer = [outer_epsilon(x, self.relation, self.influence + (self.slip or 0.0)) for x in inner]
+        outer = [
+            outer_epsilon(x, self.relation, self.influence + (self.slip or 0.0)) for x in inner
+        ]
         return [0.0, *(x for x in outer if x < LARGEST_EXPONENT)]
 
 

@@ -8,16 +8,14 @@ import pytest
 from scipy import stats
 from scipy.special import ndtr
 
-from privmean.central.anisotropic.calibration import (
+from privmean.central.anisotropic.calibration import calibrate, tight_count
+from privmean.central.anisotropic.laplace_count import (
     PublishedConstants,
-    calibrate,
     calibrate_laplace,
-    calibrate_noisy_degrees,
-    kept_degree,
     laplace_count,
     laplace_gaussian_delta,
-    tight_count,
 )
+from privmean.central.anisotropic.noisy_degrees import calibrate_noisy_degrees, kept_degree
 from privmean.errors import Infeasible
 from privmean.privacy.amplification import (
     delta_ratio,

@@ -4,24 +4,26 @@ import itertools
 import math
 from fractions import Fraction
 
-import kit
 import numpy as np
 import pytest
 from scipy import stats
 from scipy.special import ndtr
 
+import kit
 from privmean.central.anisotropic.average import exact_sums, kept_mean
-from privmean.central.anisotropic.calibration import calibrate, calibrate_noisy_degrees
-from privmean.central.anisotropic.degrees import uniform_below
+from privmean.central.anisotropic.calibration import calibrate
 from privmean.central.anisotropic.filter import (
     bernoulli,
     keep_odds,
-    noisy_degree_keep,
     sampled_influence,
     sampled_odds,
     sampled_threshold,
 )
 from privmean.central.anisotropic.lattice import Metric
+from privmean.central.anisotropic.noisy_degrees import (
+    calibrate_noisy_degrees,
+    noisy_degree_keep,
+)
 from privmean.noise.exact import ExactNoise
 from privmean.noise.simulated import SimulatedNoise
 from privmean.privacy.amplification import inner_epsilon, outer_epsilon
@@ -226,23 +228,6 @@ def test_coins_are_exact():
     assert kept[3] == 20_000
     kit.assert_rate(int(kept[1]), 20_000, 1 / 3)
     kit.assert_rate(int(kept[2]), 20_000, 2 / 3)
-
-
-class Words:
-    """Given words, to see that those beyond the last multiple are redrawn."""
-
-    def __init__(self, *words):
-        self.words = list(words)
-
-    def bits64(self, size):
-        taken, self.words = self.words[:size], self.words[size:]
-        return np.array(taken, dtype=np.uint64)
-
-
-def test_uniform_integers_have_no_modulo_bias():
-    top = 2**64 - 2**64 % 3
-    assert list(uniform_below(3, 2, Words(top, 4, top, 5))) == [2, 1]
-    assert list(uniform_below(4, 2, Words(2**64 - 1, 6))) == [3, 2]
 
 
 def test_noisy_degrees_keep_or_drop():

@@ -8,6 +8,7 @@ import numpy as np
 from scipy.stats import norm
 
 from privmean import validate
+from privmean.intervals.boxes import sidak_level
 from privmean.people.reductions import Floats
 from privmean.release import FAILED, OK, Interval
 
@@ -40,8 +41,7 @@ class GaussianBox:
         return self._box(level, self.noise, "noise_interval", self.noise_target)
 
     def _box(self, level: float, deviation: Floats, kind: str, target: str) -> Interval:
-        each = level ** (1 / max(1, len(self.estimate)))
-        z = float(norm.isf((1 - each) / 2))
+        z = float(norm.isf((1 - sidak_level(level, len(self.estimate))) / 2))
         if self.failed:
             half = np.full(len(self.estimate), np.inf)
             middle = np.zeros(len(self.estimate))

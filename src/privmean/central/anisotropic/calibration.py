@@ -14,40 +14,25 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
-from scipy.special import ndtr
 from scipy.stats import norm
 
 from privmean.errors import Infeasible
 from privmean.privacy.amplification import (
     BASIC_INFLUENCE,
     delta_ratio,
-    gaussian_tail,
     inner_epsilon,
     tail_threshold,
 )
 from privmean.privacy.budget import Relation
 from privmean.privacy.gdp import gaussian_mu
-from privmean.privacy.loss import Curve, FilteredMean, Gaussian, Loss, Threshold
+from privmean.privacy.loss import Curve, FilteredMean, Loss
 
 BAD_SHARE = 0.1  # share of delta for a count above the true number of kept persons
 COUNT_SHARES = np.linspace(0.02, 0.95, 120)  # shares of mu tried for the count
 MEAN_STEPS = 2.0**30  # least lattice steps a standard deviation of the mean's noise
 COUNT_STEPS = 2.0**24  # the same for the count
-NODES = np.polynomial.legendre.leggauss(200)
 CLIP_STEPS = 2**26  # the clipping radius in lattice steps
 SAFETY = 1e-9  # relative room for the rounding of doubles in the formulas
-
-
-def laplace_gaussian_delta(count_epsilon: float, mu: float, epsilon: float) -> float:
-    """delta of a Laplace count at `count_epsilon` followed by a Gaussian mechanism of `mu`."""
-    nodes, weights = NODES
-    u = (nodes + 1) / 2
-    # the Gaussian curve at the epsilon left over; the formula holds below zero too
-    x = epsilon - count_epsilon * np.concatenate(([1.0, -1.0], 1 - 2 * u))
-    curve = ndtr(mu / 2 - x / mu) - np.exp(x) * ndtr(-mu / 2 - x / mu)
-    middle = float((weights * np.exp(-count_epsilon * u) * curve[2:]).sum()) / 2
-    ends = 0.5 * float(curve[0]) + 0.5 * math.exp(-count_epsilon) * float(curve[1])
-    return ends + 0.5 * count_epsilon * middle
 
 
 @dataclass(frozen=True)
@@ -188,121 +173,3 @@ def gaussian_after(curve: Curve, epsilon: float, delta: float, dimension: int) -
         else:
             high = middle
     return low
-
-
-@dataclass(frozen=True)
-class LaplaceCount:
-    """e, t and s of a filtered mean with a Laplace count, for comparison."""
-
-    count_epsilon: float
-    offset: float
-    multiplier: float
-
-
-def laplace_count(count_epsilon: float, inner: float, behind: float, bad: float) -> LaplaceCount:
-    """t and s behind the filter at (inner, behind), for a Laplace count at `count_epsilon`."""
-    low, high = 0.0, 10.0
-    for _ in range(60):
-        middle = (low + high) / 2
-        if laplace_gaussian_delta(count_epsilon, middle, inner) <= (1 - bad) * behind:
-            low = middle
-        else:
-            high = middle
-    offset = math.log(1 / (2 * bad * behind)) / count_epsilon
-    return LaplaceCount(count_epsilon, offset, 1 / low if low > 0 else math.inf)
-
-
-def calibrate_laplace(
-    epsilon: float, delta: float, n_design: float, relation: Relation, *, bad: float = BAD_SHARE
-) -> LaplaceCount:
-    """The best Laplace count at `n_design`: for comparison, the Gaussian count needs less noise."""
-    inner = inner_epsilon(epsilon, relation)
-    behind = delta / delta_ratio(epsilon, inner)
-    tried = [
-        laplace_count(float(share) * inner, inner, behind, bad)
-        for share in COUNT_SHARES
-        if math.log(1 / (2 * bad * behind)) < float(share) * inner * (n_design - 1)
-    ]
-    if not tried:
-        raise infeasible(n_design, epsilon, relation)
-    return min(tried, key=lambda item: item.multiplier / (n_design - item.offset))
-
-
-@dataclass(frozen=True)
-class PublishedConstants:
-    """The constants of the published algorithm (its Algorithm 1) for an overall (epsilon, delta).
-
-    e = epsilon/21 and delta_in = e^-10 delta go into the algorithm, whose overall guarantee is
-    (21 e, e^10 delta_in); passing (epsilon, delta) straight through would be a privacy bug.
-    """
-
-    epsilon: float
-    delta: float
-
-    @property
-    def e(self) -> Fraction:
-        return Fraction(self.epsilon) / 21
-
-    @property
-    def delta_in(self) -> float:
-        return math.exp(-10) * self.delta
-
-    @property
-    def multiplier(self) -> float:
-        return math.sqrt(2 * math.log(1.25 / self.delta_in)) / float(self.e)
-
-    @property
-    def offset(self) -> float:
-        return math.log(1 / self.delta_in) / float(self.e)
-
-
-@dataclass(frozen=True)
-class NoisyDegrees:
-    """Gaussian noise on every degree and one hard threshold: a filter for large public n.
-
-    steps, scale: lattice steps a degree and noise in steps; threshold: the least noisy degree kept,
-    in steps.
-    """
-
-    steps: int
-    scale: float
-    threshold: int
-
-
-def calibrate_noisy_degrees(
-    mu: float, slip: float, bad: float, persons: int, *, dimension: int, filter_share: float
-) -> tuple[NoisyDegrees, FilterCalibration]:
-    """The noisy-degree filter and what runs behind it, as Gaussian mechanisms of total `mu`.
-
-    Replace-one only (persons is read). filter_share: share of mu^2 for the degrees; slip: chance
-    that a person below half the degrees is kept; bad: chance that the count is too large.
-    """
-    filter_mu = mu * math.sqrt(filter_share)
-    behind = tight_count(mu * math.sqrt(1 - filter_share), bad, persons)
-    deviation = math.sqrt(persons - 1) / filter_mu
-    steps = int(2 ** max(0, math.ceil(math.log2(MEAN_STEPS / deviation))))
-    scale = steps * deviation
-    margin = tail_threshold(slip / persons, scale)
-    # keep if deg + noise >= (n+1)/2 + margin; twice the degrees, so that halves stay integers
-    threshold = -(-(persons + 1) * steps // 2) + margin
-    noisy = NoisyDegrees(steps, scale, threshold)
-    if behind is None:
-        raise infeasible(persons, mu, "replace-one")
-    count_steps = count_lattice(1 / behind.count_mu)
-    count_scale = count_steps / behind.count_mu
-    offset = tail_threshold(bad, count_scale)
-    mean_mu = 1 / behind.multiplier
-    multiplier = 1 / (mean_mu - math.sqrt(dimension) / MEAN_STEPS)
-    losses: tuple[Loss, ...] = (
-        Gaussian("degrees", math.sqrt(persons - 1) * steps, scale, persons - 1),
-        Threshold("degrees below half", persons * gaussian_tail(margin, scale), margin / steps),
-        Gaussian("persons kept", float(count_steps), count_scale, 1),
-        Threshold("count too large", gaussian_tail(offset, count_scale), offset / count_steps),
-        Gaussian("mean of persons kept", mean_mu * MEAN_STEPS, MEAN_STEPS, dimension),
-    )
-    return noisy, FilterCalibration(count_steps, count_scale, offset, multiplier, losses)
-
-
-def kept_degree(noisy: NoisyDegrees, persons: int, beta: float) -> float:
-    """The degree that passes the noisy filter with all persons at once w.p. 1 - beta."""
-    return (noisy.threshold + noisy.scale * float(norm.isf(beta / persons))) / noisy.steps

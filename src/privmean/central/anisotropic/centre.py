@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 import numpy as np
 
 from privmean.central.anisotropic import filter as keep
 from privmean.central.anisotropic.average import kept_mean
-from privmean.central.anisotropic.calibration import FilterCalibration, NoisyDegrees
+from privmean.central.anisotropic.calibration import FilterCalibration
 from privmean.central.anisotropic.degrees import Progress, degrees, sampled_degrees
 from privmean.central.anisotropic.lattice import RADIUS, Bools, Metric, to_lattice, usable_rows
+from privmean.central.anisotropic.noisy_degrees import NoisyDegrees, noisy_degree_keep
 from privmean.central.anisotropic.spectrum import Spectrum
 from privmean.noise.base import Noise
 from privmean.people.reductions import Floats
@@ -40,12 +40,14 @@ class Found:
 class Centre:
     """A filtered mean in the metric of Sigma^(-exponent/4), all of it decided before data.
 
-    radius: persons closer than this are friends; calibration: noise and bill; noisy or sampled: set
-    for those filters, else the basic one runs. published: the filter as published, for study.
+    persons: the public number that radius and noise are made for. radius: persons closer than this
+    are friends; calibration: noise and bill; noisy or sampled: set for those filters, else the
+    basic one runs.
     """
 
     spectrum: Spectrum
     exponent: float
+    persons: int
     radius: float
     relation: Relation
     calibration: FilterCalibration
@@ -66,19 +68,11 @@ class Centre:
         """Noise of the centre in its metric, given the noisy count of kept persons."""
         return 2 * self.radius * self.calibration.multiplier / count
 
-    def expected_noise(self, persons: float) -> float:
+    @property
+    def expected_noise(self) -> float:
         """The same at the count expected if nobody is dropped; infinite if that count fails."""
-        return (
-            2 * self.radius * self.calibration.expected_multiplier(persons) / persons
-            if persons
-            else math.inf
-        )
-
-    def error(self, persons: float) -> float:
-        """Predicted root mean square l2 error, sampling included, if nobody is dropped."""
-        sigma = self.spectrum.deviations
-        noise = self.expected_noise(persons) ** 2 * float((sigma**self.exponent).sum())
-        return math.sqrt(float((sigma**2).sum()) / persons + noise)
+        multiplier = self.calibration.expected_multiplier(self.persons)
+        return 2 * self.radius * multiplier / self.persons
 
     def metric(self, x: Floats) -> Metric:
         """Rows (along the axes) on the lattice of this centre."""
@@ -99,7 +93,7 @@ class Centre:
             return keep.bernoulli(*odds, noise)
         found = degrees([metric], usable, progress=progress)
         if self.noisy is not None:
-            return keep.noisy_degree_keep(found, self.noisy, noise)
+            return noisy_degree_keep(found, self.noisy, noise)
         return keep.bernoulli(*keep.keep_odds(found, self.relation), noise)
 
     def run(self, x: Floats, noise: Noise, progress: Progress | None = None) -> Found | None:

@@ -56,20 +56,6 @@ def degrees(
     return result
 
 
-def uniform_below(bound: int, size: int, noise: Noise) -> Integers:
-    """Exactly uniform integers below `bound` (64-bit words beyond the last multiple are redrawn)."""
-    words = noise.bits64(size)
-    limit = (1 << 64) - (1 << 64) % bound
-    if limit < 1 << 64:
-        while True:
-            beyond = np.flatnonzero(words >= np.uint64(limit))
-            if len(beyond) == 0:
-                break
-            words = words.copy()
-            words[beyond] = noise.bits64(len(beyond))
-    return (words % np.uint64(bound)).astype(np.int64)
-
-
 def sampled_degrees(
     metrics: Sequence[Metric],
     usable: Bools,
@@ -87,7 +73,7 @@ def sampled_degrees(
     rows = max(1, (1 << 18) // draws)
     for start in range(0, n, rows):
         i = np.repeat(np.arange(start, min(start + rows, n)), draws)
-        j = uniform_below(n, len(i), noise)
+        j = noise.below(len(i), n)
         close = i == j
         ask = np.flatnonzero(usable[i] & usable[j] & ~close)
         friends = np.ones(len(ask), dtype=bool)

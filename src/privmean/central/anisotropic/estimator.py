@@ -30,11 +30,12 @@ class Anisotropic:
     half of the persons serve to estimate the scales privately (replace-one only). For means of
     several records see `person_covariance`. method: "auto" takes the least predicted error of
     "average" (filtered mean), "two-phase" (filtered centre, then a clipped sum) and "noisy-degree"
-    (a filter for large public n); "published" are the published algorithms, for study. beta: chance that some person is filtered out or clipped, under
-    the assumption. n_design: under add-remove the public number of persons that radii and noise are
-    made for; any number is private, a bad guess costs accuracy. scale_range: public smallest and
-    largest standard deviation of a column, for covariance=None (without it a further private step
-    finds them). sampled_degrees: friends sampled a person, for very many persons (replace-one).
+    (a filter for large public n); "published" are the published algorithms, for study. beta:
+    chance that some person is filtered out or clipped, under the assumption. n_design: under
+    add-remove the public number of persons that radii and noise are made for; the true number
+    stays private, a bad guess costs accuracy. scale_range: public smallest and largest standard
+    deviation of a column, for covariance=None (without it a further private step finds them).
+    sampled_degrees: friends sampled a person, for very many persons (replace-one).
 
     Guarantees. Unit: one person with all records. (epsilon, delta)-DP, delta > 0, for replace-one
     or add-remove neighbours, whatever the data and whether or not the covariance is right. Public:
@@ -117,7 +118,8 @@ class Anisotropic:
         return validate.whole("persons", given, least=2)
 
     def _plans(self, candidates: Candidates) -> Iterator[KnownPlan]:
-        if self.method in (AUTO, AVERAGE):
+        few = candidates.parts == 1  # else all pairs would take long
+        if self.method == AVERAGE or (self.method == AUTO and few):
             try:
                 yield candidates.average()
             except Infeasible:
@@ -127,7 +129,7 @@ class Anisotropic:
             yield candidates.published()
         if self.method in (AUTO, TWO_PHASE):
             yield from candidates.two_phase()
-        if self.method in (AUTO, NOISY):
+        if self.method == NOISY or (self.method == AUTO and few):
             yield from candidates.noisy()
 
     def _why(self, plan: KnownPlan) -> str:
@@ -135,8 +137,9 @@ class Anisotropic:
         spread = math.sqrt(float((plan.spectrum.deviations**2).sum()) / plan.n_design)
         how = (
             "the mean of the persons kept by a filter of close pairs"
-            if plan.clip is None
-            else f"a filtered centre ({plan.centre_share:.0%} of the precision), then a clipped sum"
+            if not plan.clips
+            else f"a filtered centre ({plan.centre_share:.0%} of the precision), then "
+            + ("a clipped sum" if len(plan.clips) == 1 else f"{len(plan.clips)} clipped sums")
         )
         return (
             f"known covariance: {how}, {plan.centre.filter_name} filter; predicted l2 error "

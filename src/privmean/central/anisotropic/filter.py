@@ -8,12 +8,9 @@ degree, so that one person cannot switch others on or off. Proofs: docs/proofs/a
 from __future__ import annotations
 
 import math
-from fractions import Fraction
 
 import numpy as np
 
-from privmean.central.anisotropic.calibration import NoisyDegrees
-from privmean.central.anisotropic.degrees import uniform_below
 from privmean.central.anisotropic.lattice import Bools
 from privmean.noise.base import Noise
 from privmean.people.reductions import Integers
@@ -57,16 +54,5 @@ def sampled_odds(friends: Integers, draws: int, threshold: int) -> tuple[Integer
 
 def bernoulli(numerators: Integers, denominator: int, noise: Noise) -> Bools:
     """Independent coins, each true with probability numerator/denominator exactly."""
-    drawn = uniform_below(denominator, len(numerators), noise)
+    drawn = noise.below(len(numerators), denominator)
     return np.asarray(drawn < numerators)
-
-
-def noisy_degree_keep(deg: Integers, noisy: NoisyDegrees, noise: Noise) -> Bools:
-    """Whether each degree plus Gaussian noise reaches the threshold."""
-    drawn = noise.gaussian(len(deg), noisy.scale)
-    return np.asarray(deg * noisy.steps + drawn >= noisy.threshold)
-
-
-def keep_probability(numerators: Integers, denominator: int) -> list[Fraction]:
-    """The same probabilities as exact fractions (for proofs by enumeration)."""
-    return [Fraction(int(item), denominator) for item in numerators]

@@ -4,59 +4,44 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
+from privmean import validate
 from privmean.central.anisotropic.box import GaussianBox
 from privmean.central.anisotropic.centre import Centre, Found
+from privmean.central.anisotropic.clips import (
+    ClipStep,
+    Powers,
+    clip_radius,
+    expected_chain,
+    step_of,
+)
 from privmean.central.anisotropic.degrees import Progress
-from privmean.central.anisotropic.ellipsoid import STEPS, clipped_sums
+from privmean.central.anisotropic.ellipsoid import clipped_sums
 from privmean.central.anisotropic.lattice import rotate
-from privmean.central.anisotropic.spectrum import Spectrum, clip_radius
+from privmean.central.anisotropic.spectrum import Spectrum
 from privmean.errors import ArgumentError
 from privmean.noise.base import Noise
 from privmean.noise.exact import ExactNoise
 from privmean.people.reductions import Floats, People
 from privmean.privacy.budget import REPLACE_ONE, Budget, Relation
 from privmean.privacy.guarantee import Guarantee
-from privmean.privacy.loss import Gaussian, Loss
+from privmean.privacy.loss import Loss
 from privmean.release import FAILED, OK, Release
 
 BOUND = "the covariance bound holds, so that nearly nobody is filtered out or clipped"
 TAILS = "persons are sub-Gaussian with the given covariance"
 
 
-@dataclass(frozen=True)
-class ClipNoise:
-    """Noise of the clipped sum: mu of the sum, and for a private n of the count (else 0).
-
-    count_steps: lattice steps a person in the count.
-    """
-
-    mean_mu: float
-    count_mu: float = 0.0
-    count_steps: int = 0
-
-    def losses(self, dimension: int, relation: Relation) -> tuple[Loss, ...]:
-        """The bill. One person moves the sum by STEPS, or by 2 STEPS if replaced."""
-        moved = float(2 * STEPS if relation == REPLACE_ONE else STEPS)
-        bill: list[Loss] = [Gaussian("clipped sum", moved, moved / self.mean_mu, dimension)]
-        if self.count_mu:
-            steps = float(self.count_steps)
-            bill.append(Gaussian("persons", steps, steps / self.count_mu, 1))
-        return tuple(bill)
-
-    def scale(self, relation: Relation) -> float:
-        """Noise of the sum, in lattice steps."""
-        return (2 if relation == REPLACE_ONE else 1) * STEPS / self.mean_mu
-
-
 @dataclass(frozen=True, eq=False)
 class KnownPlan:
-    """A filtered mean (`clip` None), or two phases: a filtered centre, then a clipped sum.
+    """A filtered mean (no `clips`), or two phases: a filtered centre, then clipped sums around it.
 
     persons: n, public, under replace-one; n_design: the public number that radii and scales use.
+    centre_parts: the centre is that of one in so many persons, by roster position.
     """
 
     budget: Budget
@@ -66,8 +51,9 @@ class KnownPlan:
     n_design: int
     persons: int | None
     beta: float
-    clip: ClipNoise | None = None
+    clips: tuple[ClipStep, ...] = ()
     centre_share: float = 1.0
+    centre_parts: int = 1
     why: str = ""
     estimator: str = "anisotropic"
 
@@ -77,41 +63,44 @@ class KnownPlan:
 
     @property
     def method(self) -> str:
-        return "average" if self.clip is None else "two-phase"
+        return "two-phase" if self.clips else "average"
 
     @property
     def losses(self) -> tuple[Loss, ...]:
         """The worst-case bill."""
-        if self.clip is None:
-            return self.centre.losses
-        return self.centre.losses + self.clip.losses(self.dimension, self.relation)
+        steps = (step.losses(self.dimension, self.relation) for step in self.clips)
+        return self.centre.losses + tuple(loss for bill in steps for loss in bill)
 
-    @property
+    @cached_property
+    def powers(self) -> Powers:
+        return Powers(self.spectrum.deviations)
+
+    @cached_property
     def noise_error(self) -> float:
         """Predicted root mean square l2 norm of the privacy noise, if nobody is dropped."""
-        sigma = self.spectrum.deviations
-        if self.clip is None:
-            scale = self.centre.expected_noise(self.n_design)
-            return scale * math.sqrt(float((sigma**self.centre.exponent).sum()))
-        scale = self.clip.scale(self.relation) / STEPS * self.clip_radius(self.n_design)
-        return scale * math.sqrt(float(sigma.sum())) / self.n_design
+        _, noise = self._chain()
+        exponent = self.clips[-1].exponent if self.clips else self.centre.exponent
+        return noise * math.sqrt(self.powers.total(exponent))
+
+    def _chain(self) -> tuple[list[float], float]:
+        first, exponent = self.centre.expected_noise, self.centre.exponent
+        if math.isinf(first):
+            return [math.inf] * len(self.clips), math.inf
+        return expected_chain(
+            self.powers, self.clips, first, exponent, self.relation, self.n_design, self.beta
+        )
 
     @property
     def error(self) -> float:
         """Predicted root mean square l2 error at n_design persons, sampling included."""
-        sampling = float((self.spectrum.deviations**2).sum()) / self.n_design
+        sampling = self.powers.total(2.0) / self.n_design
         return math.sqrt(sampling + self.noise_error**2)
 
-    def clip_radius(self, persons: float, count: float | None = None) -> float:
-        """The clipping radius: expected at `persons`, or as it will be at a released count."""
-        noise = self.centre.expected_noise(persons) if count is None else self.centre.noise(count)
-        return (
-            math.inf
-            if math.isinf(noise)
-            else clip_radius(
-                self.spectrum.deviations, self.centre.exponent, noise, self.n_design, self.beta
-            )
-        )
+    def predict(self, guess_sd: float) -> dict[str, float]:
+        """Predicted l2 error by cause; the covariance bound stands in for the guess."""
+        validate.positive("guess_sd", guess_sd)
+        sampling = math.sqrt(self.powers.total(2.0) / self.n_design)
+        return {"rmse": self.error, "sampling": sampling, "privacy_noise": self.noise_error}
 
     def describe(self) -> dict[str, Any]:
         result: dict[str, Any] = {
@@ -128,8 +117,9 @@ class KnownPlan:
             "predicted error": self.error,
             "predicted noise": self.noise_error,
         }
-        if self.clip is not None:
-            result["expected clip radius"] = self.clip_radius(self.n_design)
+        if self.clips:
+            result["expected clip radii"] = self._chain()[0]
+            result["persons of the centre"] = self.centre.persons
         return result
 
     def release(
@@ -141,33 +131,42 @@ class KnownPlan:
         x = people.matrix()
         if self.spectrum.axes is not None:
             x = rotate(x, self.spectrum.axes, self.spectrum.step)
-        found = self.centre.run(x, source, progress)
+        found = self.centre.run(x[:: self.centre_parts], source, progress)
         if found is None:
             return self._failure(people.columns, source.secure)
-        if self.clip is None:
+        if not self.clips:
             n = self.persons or max(found.count + self.centre.calibration.offset, 1.0)
             return self._success(people.columns, source.secure, found, n)
-        radius = self.clip_radius(self.n_design, found.count)
-        step = radius / STEPS * np.sqrt(self.spectrum.deviations)
-        sums = clipped_sums(x, found.values, 1 / step)
-        drawn = source.gaussian(self.dimension, self.clip.scale(self.relation))
-        total = (sums + drawn).astype(np.float64) * step
-        n = float(self.persons or 0)
-        count_noise = 0.0
-        if self.clip.count_mu:
-            steps = self.clip.count_steps
-            counted = len(x) * steps + int(source.gaussian(1, steps / self.clip.count_mu)[0])
-            n, count_noise = max(counted / steps, 1.0), 1 / self.clip.count_mu
-        shift = total / n
-        scale = self.clip.scale(self.relation) / n
-        final = Found(found.values + shift, np.hypot(scale * step, shift * count_noise / n), n)
-        return self._success(people.columns, source.secure, final, n)
+        return self._clipped(people.columns, x, found, source)
+
+    def _clipped(self, columns: tuple[str, ...], x: Floats, found: Found, source: Noise) -> Release:
+        """Clipped sums, each around the centre that the one before released."""
+        sigma, centre = self.spectrum.deviations, found.values
+        noise, exponent = self.centre.noise(found.count), self.centre.exponent
+        n, count_noise = float(self.persons or 0), 0.0
+        deviation = found.deviations
+        for item in self.clips:
+            radius = clip_radius(
+                self.powers, noise, exponent, self.n_design, self.beta, item.exponent
+            )
+            step = step_of(radius, sigma, item.exponent)
+            sums = clipped_sums(x, centre, 1 / step)
+            drawn = source.gaussian(self.dimension, item.scale(self.relation))
+            if item.count_mu:
+                steps = item.count_steps
+                noisy = len(x) * steps + int(source.gaussian(1, steps / item.count_mu)[0])
+                n, count_noise = max(noisy / steps, 1.0), 1 / item.count_mu
+            shift = (sums + drawn).astype(np.float64) * step / n
+            centre = centre + shift
+            noise, exponent = item.noise(radius, self.relation, n), item.exponent
+            deviation = np.hypot(noise * sigma ** (exponent / 2), shift * count_noise / n)
+        return self._success(columns, source.secure, Found(centre, deviation, n), n)
 
     def _success(self, columns: tuple[str, ...], secure: bool, found: Found, n: float) -> Release:
         axes = self.spectrum
         sampling = np.sqrt(axes.column_variances(axes.deviations**2) / n)
         noise = np.sqrt(axes.column_variances(found.deviations**2))
-        target = "mean of the persons kept" if self.clip is None else "mean clipped to an ellipsoid"
+        target = "mean clipped to an ellipsoid" if self.clips else "mean of the persons kept"
         estimate = axes.columns(found.values)
         return Release(
             estimate=estimate,
@@ -204,9 +203,16 @@ class KnownPlan:
         )
 
     def _shares(self) -> dict[str, float]:
-        if self.clip is None:
+        if not self.clips:
             return {"filtered mean": 1.0}
-        return {"centre": self.centre_share, "clipped sum": 1 - self.centre_share}
+        left = 1 - self.centre_share
+        sums = [step.mean_mu**2 + step.count_mu**2 for step in self.clips]
+        shares = {"centre": self.centre_share}
+        for k, item in enumerate(sums, 1):
+            shares["clipped sum" if len(sums) == 1 else f"clipped sum {k}"] = (
+                left * item / sum(sums)
+            )
+        return shares
 
     def _guarantee(self, losses: tuple[Loss, ...]) -> Guarantee:
         public = ("columns", "covariance bound", "n_design")

@@ -5,14 +5,15 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
+from privmean.central.anisotropic.blocks import Stage, mean_stages
 from privmean.central.anisotropic.calibration import gaussian_after
 from privmean.central.anisotropic.scales import FINE, WIDE, WINDOW, Counting, ScaleNoise
-from privmean.central.anisotropic.unknown import Stage, UnknownPlan, mean_stages
+from privmean.central.anisotropic.unknown import UnknownPlan
 from privmean.errors import Infeasible
 from privmean.privacy.budget import REPLACE_ONE, Budget, Relation
-from privmean.privacy.zcdp import rho_delta
 from privmean.privacy.gdp import gaussian_mu
 from privmean.privacy.loss import Curve
+from privmean.privacy.zcdp import rho_delta
 
 CHOICE_ERROR = 1.5  # octaves by which a chosen column may fall short of the best
 COUNT_NOISE = 0.03  # of the pairs: the noise wanted in the counts that find the radii

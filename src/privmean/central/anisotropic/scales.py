@@ -151,7 +151,7 @@ class ScaleNoise:
     @property
     def span(self) -> int:
         """The largest change of one pair's level, in lattice steps."""
-        return int(round(self.window * SCORE_STEPS))
+        return round(self.window * SCORE_STEPS)
 
     @property
     def epsilon(self) -> Fraction:

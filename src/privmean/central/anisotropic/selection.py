@@ -13,7 +13,6 @@ from fractions import Fraction
 
 import numpy as np
 
-from privmean.central.anisotropic.degrees import uniform_below
 from privmean.noise.base import Noise
 from privmean.people.reductions import Integers
 
@@ -58,7 +57,7 @@ def choose(scores: Integers, unit: Fraction, noise: Noise) -> int:
     shown = np.exp(-gap.astype(np.float64) * float(unit)) * 2.0**64
     batch = max(64, 2 * len(scores))
     while True:
-        index = uniform_below(len(scores), batch, noise)
+        index = noise.below(batch, len(scores))
         words = noise.bits64(batch)
         u = words.astype(np.float64)
         sure = u < shown[index] * (1 - DOUBT) - 2.0**12

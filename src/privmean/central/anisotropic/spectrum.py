@@ -112,20 +112,3 @@ def published_radius(eigenvalues: Floats, n_design: float, beta: float) -> float
     return math.sqrt(2 * float(eigenvalues.sum())) + 2 * math.sqrt(
         2 * top * math.log(n_design / beta)
     )
-
-
-def clip_radius(
-    deviations: Floats, centre_exponent: float, noise: float, n_design: float, beta: float
-) -> float:
-    """A radius around a noisy centre that holds n_design persons in the metric of Sigma^(-1/4).
-
-    The centre's noise is `noise` times Sigma^(centre_exponent/4) times a standard normal vector.
-    """
-    u = math.log(n_design / beta)
-    total, square = float(deviations.sum()), float((deviations**2).sum())
-    top = float(deviations.max())
-    person = total + 2 * math.sqrt(square * u) + 2 * top * u
-    w = deviations ** (centre_exponent - 1)
-    slack = noise**2 * (2 * math.sqrt(3 * float((w**2).sum())) + 6 * float(w.max()))
-    slack += 4 * noise * math.sqrt(2 * u * float((deviations * w).max()))
-    return math.sqrt(person + noise**2 * float(w.sum()) + slack)

@@ -12,74 +12,24 @@ import numpy as np
 
 from privmean.central.anisotropic import filter as keep
 from privmean.central.anisotropic.average import KeptMean, kept_mean
+from privmean.central.anisotropic.blocks import Block, Stage
 from privmean.central.anisotropic.box import GaussianBox
-from privmean.central.anisotropic.calibration import (
-    FilterCalibration,
-    calibrate,
-    gaussian_after,
-)
 from privmean.central.anisotropic.degrees import Progress, degrees
 from privmean.central.anisotropic.ellipsoid import STEPS, clipped_sums
 from privmean.central.anisotropic.known import check_people
 from privmean.central.anisotropic.lattice import RADIUS, Metric, to_lattice, usable_rows
 from privmean.central.anisotropic.scales import FACTOR, ScaleNoise, Scales
 from privmean.central.anisotropic.scales import run as run_scales
-from privmean.errors import Infeasible
 from privmean.noise.base import Noise
 from privmean.noise.exact import ExactNoise
-from privmean.people.reductions import Floats, Integers, People
+from privmean.people.reductions import Floats, People
 from privmean.privacy.budget import REPLACE_ONE, Budget, Relation
-from privmean.privacy.gdp import gaussian_mu
 from privmean.privacy.guarantee import Guarantee
-from privmean.privacy.loss import Curve, Gaussian, Loss, Parallel
+from privmean.privacy.loss import Loss, Parallel
 from privmean.release import FAILED, OK, Release
 
 EXPONENT = 1.5  # shape of the centre's noise: Sigma^(3/4) needs the least total
-SHARES = (0.05, 0.07, 0.1, 0.14, 0.2, 0.25, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8)
 ASSUMED = "columns near Gaussian, so that pairs of persons show their scales"
-
-
-@dataclass(frozen=True, eq=False)
-class Block:
-    """Columns that share a radius. weights: of the centre's and the clip's metric (units out)."""
-
-    columns: Integers
-    radius: float
-    reach: float
-    centre_weight: Floats
-    clip_weight: Floats
-
-    @property
-    def spread(self) -> float:
-        """tr of the clip's noise shape."""
-        return float((self.clip_weight**-2).sum())
-
-    @property
-    def inflation(self) -> float:
-        """tr W: how the centre's noise appears in the clip's metric."""
-        return float(((self.clip_weight / self.centre_weight) ** 2).sum())
-
-    def clip_radius(self, noise: float) -> float:
-        """A radius around a centre with this noise: the persons' own reach, and the centre's."""
-        w = (self.clip_weight / self.centre_weight) ** 2
-        slack = 2 * math.sqrt(3 * float((w**2).sum())) + 6 * float(w.max())
-        return math.sqrt(self.reach**2 + noise**2 * (self.inflation + slack))
-
-
-@dataclass(frozen=True)
-class Stage:
-    """The mean half at one share of epsilon for the centre."""
-
-    share: float
-    epsilon: float
-    calibration: FilterCalibration
-    mu: float
-
-    def clip_losses(self, dimensions: Sequence[int], shares: Sequence[float]) -> tuple[Loss, ...]:
-        return tuple(
-            Gaussian("clipped sum", 2.0 * STEPS, 2 * STEPS / (self.mu * math.sqrt(part)), d)
-            for d, part in zip(dimensions, shares, strict=True)
-        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -337,27 +287,3 @@ class UnknownPlan:
                 # no column's deviation exceeds the root of their total variance
                 result[item.columns] = item.reach * scales.unit
         return result
-
-
-def mean_stages(epsilon: float, delta: float, persons: int, dimension: int) -> tuple[Stage, ...]:
-    """Feasible shares of epsilon for a centre of `persons`, and what is left for clipped sums."""
-    made = []
-    whole = gaussian_mu(epsilon, delta)
-    for share in SHARES:
-        try:
-            calibration = calibrate(
-                share * epsilon, delta / 2, persons, REPLACE_ONE, dimension=dimension
-            )
-        except Infeasible:
-            continue
-        (curve,) = calibration.losses
-        assert isinstance(curve, Curve)
-        mu = gaussian_after(curve, epsilon, delta, dimension)
-        if mu > 0:
-            made.append(Stage(1 - (mu / whole) ** 2, share * epsilon, calibration, mu))
-    if not made:
-        raise Infeasible(
-            f"{2 * persons} persons are too few for an unknown covariance at epsilon={epsilon:g}",
-            "use more persons, a larger epsilon, or give a public bound on the covariance",
-        )
-    return tuple(made)
