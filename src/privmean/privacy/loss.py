@@ -385,7 +385,7 @@ class Parallel(Curve):
 
     def points(self) -> list[float]:
         most = min(4 * float(self.epsilon), LARGEST_EXPONENT)
-        return [most * k / 400 for k in range(401)]
+        return [most * k / 160 for k in range(161)]
 
     def to_dict(self) -> dict[str, Any]:
         values = super().to_dict()

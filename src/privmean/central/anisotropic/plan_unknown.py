@@ -26,7 +26,7 @@ ALL_NOISE = 4.0  # octaves of noise a column up to which every column gets a sca
 def largest_rho(epsilon: float, delta: float) -> float:
     """The largest rho for which a rho-zCDP stage is (epsilon, delta)-DP."""
     low, high = 0.0, epsilon
-    for _ in range(100):
+    for _ in range(50):
         middle = (low + high) / 2
         low, high = (middle, high) if rho_delta(middle, epsilon) <= delta else (low, middle)
     return low
@@ -63,6 +63,8 @@ def plan_unknown(
     plans = [made(stages, epsilon, delta, False)]
     for item in stages:
         plan = made((item,), item.epsilon, delta / 2, True)
+        if math.isinf(nominal_noise(plan)):
+            continue
         # the scales' curve may lie above the centre's, so what may follow is found once more
         (curve, *_) = plan.losses
         assert isinstance(curve, Curve)
@@ -82,8 +84,8 @@ def plan_unknown(
 def nominal_noise(plan: UnknownPlan) -> float:
     """Noise of a plan in units of the persons' reach, for a spectrum as in the examples.
 
-    The centre's inflation is taken as NOMINAL_SPREAD; noise in the scales costs
-    exp((octaves ln 2)^2/4), but no more than not knowing them.
+    The centre's inflation is taken as NOMINAL_SPREAD; noise in the scales of all columns costs
+    exp((octaves ln 2)^2/4), knowing few or none a rule of thumb that grows with the dimension.
     """
 
     def stage_noise(stage: Stage) -> float:
@@ -97,7 +99,7 @@ def nominal_noise(plan: UnknownPlan) -> float:
     octaves = stage.value_deviation * math.log(2)
     blind = math.exp(octaves**2 / 4)
     if stage.top < plan.dimension:
-        blind = math.exp(1.0) * math.sqrt(math.sqrt(plan.dimension))
+        blind = (1 if stage.top else 2) * math.exp(1.0) * plan.dimension**0.25
     return min(stage_noise(item) for item in plan.stages) * blind / plan.summed
 
 
@@ -127,19 +129,9 @@ def scale_noise(
         left = (1 - 3 * radius) * rho
         choice, values = 0.7 * left, 0.3 * left
         top = choices(move, choice, dimension, beta)
-        rest = Counting(radius * rho)
-    return ScaleNoise(
-        dimension,
-        pairs,
-        window,
-        top,
-        values,
-        choice,
-        Counting(radius * rho),
-        Counting(radius * rho),
-        rest,
-        unit,
-    )
+        rest = Counting(radius * rho if top else rho)
+    own = Counting(radius * rho) if top else None
+    return ScaleNoise(dimension, pairs, window, top, values, choice, own, own, rest, unit)
 
 
 def choices(move: float, rho: float, dimension: int, beta: float) -> int:

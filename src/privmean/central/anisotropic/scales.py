@@ -130,7 +130,8 @@ class ScaleNoise:
 
     pairs: m. window: octaves of the scores. top: columns whose scale is estimated, all of them or
     the k chosen ones. unit: noise of the step that finds the unit (None if it is public).
-    rho_values, rho_choice: zCDP of the values and of the choice of columns.
+    rho_values, rho_choice: zCDP of the values and of the choice of columns. centre, clip, rest:
+    the bisections for radii of the columns with a scale (two metrics) and of the others.
     """
 
     dimension: int
@@ -139,8 +140,8 @@ class ScaleNoise:
     top: int
     rho_values: float
     rho_choice: float
-    centre: Counting
-    clip: Counting
+    centre: Counting | None
+    clip: Counting | None
     rest: Counting | None
     unit: Counting | None
 
@@ -180,10 +181,13 @@ class ScaleNoise:
         if self.top:
             spread = math.sqrt(self.top) * self.span
             bill.append(Gaussian("column scales", spread, self.value_scale, self.top))
-        bill.append(self.centre.loss("radius of the filter"))
-        bill.append(self.clip.loss("radius of the clip"))
-        if self.rest is not None:
-            bill.append(self.rest.loss("radius of the other columns"))
+        for name, counting in (
+            ("radius of the filter", self.centre),
+            ("radius of the clip", self.clip),
+            ("radius of the other columns", self.rest),
+        ):
+            if counting is not None:
+                bill.append(counting.loss(name))
         return tuple(bill)
 
     def choice_error(self, beta: float) -> float:
@@ -266,7 +270,7 @@ def run(
     else:
         top = top[:0]
     centre = clip = rest = 0.0
-    if len(top):
+    if stage.centre is not None and stage.clip is not None:
         mine = differences[:, top] / unit
         near = norms(mine, deviations ** (-exponent / 2))
         centre = noisy_quantile(near, QUANTILE, stage.centre, noise)
