@@ -14,8 +14,10 @@ from privmean.privacy.guarantee import Guarantee
 from privmean.privacy.loss import (
     KINDS,
     Approximate,
+    FilteredMean,
     Gaussian,
     Laplace,
+    Parallel,
     Pure,
     Selection,
     Threshold,
@@ -30,6 +32,22 @@ BILL = (
     Gaussian("sum", 0.1 * LATTICE, LATTICE, 4),
     Approximate("part", Fraction(1, 20), 1e-8),
     Pure("answer", Fraction(1, 30)),
+    FilteredMean(
+        "filtered mean",
+        Fraction(1, 50),
+        "replace-one",
+        count_sensitivity=2**20,
+        count_scale=1000 * LATTICE,
+        threshold=8000 * 2**20,
+        mean_mu=0.001,
+        mean_scale=2.0**30,
+        answers=4,
+    ),
+    Parallel(
+        "halves",
+        Fraction(1, 50),
+        ((Gaussian("one", 0.002 * LATTICE, LATTICE, 1),), (Threshold("other", 1e-9, 60.0),)),
+    ),
 )
 PROMISE = Budget(epsilon=1.0, delta=1e-6)
 
@@ -91,6 +109,11 @@ def test_an_edited_loss_is_recomputed_from_its_parameters():
         (4, "delta", 1e-4),
         (4, "epsilon", "2"),
         (5, "epsilon", "3/2"),
+        (6, "mean_mu", 0.1),
+        (6, "count_scale", 10 * LATTICE),
+        (6, "threshold", 2**20),
+        (6, "influence", 20.0),
+        (7, "parts", [[Gaussian("one", 0.1 * LATTICE, LATTICE, 1).to_dict()]]),
     ],
 )
 def test_an_edit_that_breaks_the_promise_fails_verify(index, field, value):
