@@ -16,6 +16,7 @@ from privmean.central.concentration import (
     LogSobolev,
     SubGaussian,
     UnknownScale,
+    clipped_at,
 )
 from privmean.errors import ArgumentError
 
@@ -30,6 +31,20 @@ def test_normal_values_stay_inside(n, gamma):
     assert radii.half[0] == pytest.approx(2.039 * 2.5, rel=1e-3)
     jointly = SubGaussian(2.5).radius(n, 4, gamma, jointly=True)
     assert jointly.tau[0] == pytest.approx(2.5 * math.sqrt(2 * math.log(8 * n / gamma)))
+
+
+@pytest.mark.parametrize("tail", [1e-7, 1e-3, 0.02])
+def test_bias_of_clipping_is_bounded(tail):
+    """The bound is the integral of 2 exp(-t^2/2) beyond tau, and no normal law comes near it."""
+    radii = clipped_at(SubGaussian((1.0, 3.0)), 2, tail)
+    tau = radii.tau[0]
+    exact = 2 * math.sqrt(2 * math.pi) * stats.norm.sf(tau)
+    assert radii.beyond[0] == pytest.approx(exact, rel=1e-4)
+    assert radii.beyond[1] == pytest.approx(3 * exact, rel=1e-4)
+    worst_one_sided = stats.norm.expect(lambda x: x - tau, lb=tau)
+    assert worst_one_sided < radii.beyond[0]
+    mixed = BoundedWithin(0.3, 0.0, 2.0, 6)
+    assert 0 < clipped_at(mixed, 1, tail).beyond[0] < tail * clipped_at(mixed, 1, tail).tau[0]
 
 
 def test_person_means():
@@ -62,8 +77,7 @@ def test_columns_have_their_own_radii():
     radii = SubGaussian((1.0, 3.0)).radius(100, 2)
     assert radii.tau[1] == pytest.approx(3 * radii.tau[0])
     assert SubGaussian(2.0).radius(100, 3).tau == SubGaussian((2.0,) * 3).radius(100, 3).tau
-    doubled = radii.times((2.0, 1.0))
-    assert doubled.tau == (2 * radii.tau[0], radii.tau[1])
+    assert radii.times(2.0).tau == (2 * radii.tau[0], 2 * radii.tau[1])
     with pytest.raises(ArgumentError, match="2 numbers for 3 columns"):
         SubGaussian((1.0, 3.0)).radius(100, 3)
     bounds = Bounded((0.0, -1.0), 5.0)

@@ -111,6 +111,18 @@ def test_an_added_delta_above_the_allowed_one_is_never_within():
     assert within(bill, Budget(epsilon=1.0, delta=2e-6))
 
 
+@pytest.mark.parametrize("size", [100, 700, 10**6, 10**12, 10**150])
+def test_absurd_losses_are_counted_and_nothing_overflows(size):
+    bill = [Pure("much", size), Laplace("more", 1, Fraction(1, size)), EVENTS[4]]
+    assert total_delta(bill, 1.0) == 1
+    assert total_epsilon(bill, 1e-6) >= size
+    assert not within(bill, Budget(epsilon=100.0, delta=1e-6))
+    noise = [Gaussian("little noise", float(size) * LATTICE, LATTICE, 1), EVENTS[0]]
+    assert total_delta(noise, 1.0) > 0.99
+    assert not within(noise, Budget(epsilon=100.0, delta=1e-6))
+    assert not within(noise, Budget(rho=100.0))
+
+
 # --- recomputed by other means -------------------------------------------------------------------
 
 LAPLACE_BILLS = {

@@ -105,7 +105,7 @@ class AsPublished:
         mean_persons = n // 2 if self.splitting else n
         facts = Facts(n, d, relation, self._radii(n, d), 0.01)
         stages = self._stages(facts, epsilon, delta, mean_persons)
-        settings = Winsorized(self.concentration, gamma=self.gamma)
+        settings = Winsorized(self.concentration, gamma=self.gamma, share=self.share)
         plan = PublishedPlan(settings, budget, facts, stages, None, self, mean_persons)
         if not within(plan.losses, budget):
             raise ArgumentError(
@@ -186,6 +186,10 @@ class PublishedPlan(WinsorizedPlan):
         one = Approximate("location or mean, disjoint halves", final.epsilon, location.delta)
         return (one,) * self.facts.columns
 
+    def _target(self) -> str:
+        """A radius below tau clips more than the assumption allows for."""
+        return "mean" if min(self.stages.slack) >= 0 else "clipped mean"
+
     def _parts(self, people: People) -> tuple[People, People]:
         if not self.published.splitting:
             return people, people
@@ -194,7 +198,7 @@ class PublishedPlan(WinsorizedPlan):
     def _charged(self, bill: list[Loss]) -> tuple[Loss, ...]:
         return self.losses if self.published.splitting else tuple(bill)
 
-    def _mean_of(self, people: People, box: Box, sums: ColumnSums) -> ClippedMean:
+    def mean_of(self, people: People, box: Box, sums: ColumnSums) -> ClippedMean:
         return ClippedMean(
             box, sums, self.mean_persons, by_records=people.cap is not None, always_n=True
         )

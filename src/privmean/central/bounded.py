@@ -168,6 +168,10 @@ class BoundedMeanPlan:
         """Run the plan. Fails privately only if, under add-remove or with nulls, no person is
         seen."""
         source: Noise = noise if noise is not None else ExactNoise()
+        if self.relation == REPLACE_ONE and people.size() != self.persons:
+            raise ArgumentError(
+                "people", people.size(), f"the plan is for {self.persons} persons", "plan again"
+            )
         found = [item for item in people.box_sums(self.boxes) if item is not None]
         items, bill, present, missing = self._sums(found, source)
         guarantee = Guarantee.of(

@@ -6,7 +6,6 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-import numpy as np
 from scipy.special import ndtri
 
 from privmean import validate
@@ -17,14 +16,16 @@ from privmean.intervals.mean_interval import (
     NoisySums,
     assumption_words,
     half_of,
+    limit,
     no_interval,
     noise_half,
 )
 from privmean.mechanisms.clipped_sum import ColumnSums
 from privmean.people.reductions import Box
-from privmean.release import FAILED, Interval
+from privmean.release import FAILED, OK, Interval
 
 TARGETS = ("mean", "clipped")
+EVERYWHERE = (-math.inf, math.inf)
 SURE = 3.9  # Laplace scales that noise exceeds one time in a hundred; deviations: far less often
 PAST = 1e6  # how far a half length is searched, in units of the clipping radius
 
@@ -147,7 +148,8 @@ class ClippedMeans:
     """The intervals of a release: one `ClippedMean` a column, None where there is no estimate.
 
     public_persons: n where it is public. words: the assumption under which nothing is clipped, so
-    that the interval is for the mean itself; limits: public bounds of the values, if known.
+    that the interval is for the mean itself; bounds: public limits of the values, if known; beyond:
+    public bound on what clipping moves the mean by, a column, under the assumption.
     """
 
     columns: tuple[ClippedMean | None, ...]
@@ -156,6 +158,7 @@ class ClippedMeans:
     target: str
     words: str
     bounds: tuple[tuple[float, float], ...] | None = None
+    beyond: tuple[float, ...] = ()
 
     @property
     def persons(self) -> int | None:
@@ -171,58 +174,50 @@ class ClippedMeans:
         """For the population. target "mean" (under the assumption) or "clipped" (without it)."""
         if target is not None:
             validate.choice("target", target, TARGETS)
-        clipped = target == "clipped"
-        made = self._box(level, self.design_effect, self._name(clipped))
+        clipped = target == "clipped" and self.bounds is None
+        made = self._intervals(level, self.design_effect, () if clipped else self.beyond)
         if clipped or self.bounds is not None or made.status == FAILED:
             words = assumption_words(self.design_effect)
         else:
             words = assumption_words(self.design_effect, self.words)
-        return replace(made, kind="interval", assumption=words)
+        name = "clipped mean" if clipped else self.target
+        return replace(made, kind="interval", assumption=words, target=name)
 
     def noise_interval(self, level: float) -> Interval:
         """For the clipped mean of these very persons: privacy noise alone."""
-        made = self._box(level, None, "clipped mean of these persons")
-        return replace(made, kind="noise_interval")
+        made = self._intervals(level, None, ())
+        return replace(made, kind="noise_interval", target="clipped mean of these persons")
 
-    def _name(self, clipped: bool) -> str:
-        return "clipped mean" if clipped and self.bounds is None else self.target
-
-    def _box(self, level: float, design_effect: float | None, target: str) -> Interval:
+    def _intervals(
+        self, level: float, design_effect: float | None, beyond: Sequence[float]
+    ) -> Interval:
+        """All columns together at `level` (Sidak), each widened by its bias bound `beyond`."""
         d = len(self.columns)
+        if all(column is None for column in self.columns):
+            return no_interval(level, columns=d, target=self.target)
         alpha = 1 - sidak_level(level, d)
-        ends: list[tuple[float, float]] = []
+        extra = tuple(beyond) or (0.0,) * d
+        ends, noise, regions = [], [], []
         for j, column in enumerate(self.columns):
-            limits = self.bounds[j] if self.bounds is not None else (-math.inf, math.inf)
+            limits = self.bounds[j] if self.bounds is not None else EVERYWHERE
             if column is None:
                 ends.append(limits)
+                noise.append(math.inf)
+                regions.append(EVERYWHERE)
                 continue
             low, high = column.limits(alpha, design_effect)
-            low, high = max(low, limits[0]), min(high, limits[1])
-            ends.append((min(low, limits[1]), max(high, limits[0])))
-        missing = any(column is None for column in self.columns)
-        if all(column is None for column in self.columns):
-            return no_interval(level, columns=d, target=target)
-        regions = tuple(
-            column.region if column is not None else (-math.inf, math.inf)
-            for column in self.columns
-        )
-        half = tuple((high - low) / 2 for low, high in ends)
-        noise = self._noise_parts(alpha)
+            ends.append(limit(low - extra[j], high + extra[j], limits))
+            low, high = column.limits(alpha, None)
+            noise.append((high - low) / 2)
+            regions.append(column.region)
+        parts = {"noise": tuple(noise)}
+        if any(extra):
+            parts["clipping"] = extra
         return Interval(
             tuple(low for low, _ in ends),
             tuple(high for _, high in ends),
             level,
-            target=target,
-            region=regions,
-            parts={"noise": half if design_effect is None else noise},
-            status=FAILED if missing else "ok",
+            region=tuple(regions),
+            parts=parts,
+            status=FAILED if any(column is None for column in self.columns) else OK,
         )
-
-    def _noise_parts(self, alpha: float) -> tuple[float, ...]:
-        parts: Sequence[float] = [
-            math.inf
-            if column is None
-            else float(np.subtract(*column.limits(alpha, None)[::-1])) / 2
-            for column in self.columns
-        ]
-        return tuple(parts)

@@ -11,93 +11,34 @@ the between-person variance included and per-column radii (docs/proofs/winsorize
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 from privmean import validate
+from privmean.central.radii import (
+    Concentration,
+    PerColumn,
+    Radii,
+    clipped_at,
+    gaussian_radii,
+    log_term,
+    numbers,
+    per_column,
+    spread,
+    stretch,
+)
 from privmean.errors import ArgumentError
 
-PerColumn = float | tuple[float, ...]
-SMALL_LOG = math.log(8)  # 2 exp(-t^2/(2 s^2)) = 1/4 at t = s sqrt(2 ln 8)
-
-
-@dataclass(frozen=True)
-class Radii:
-    """One number a column: tau (holds everybody), half (holds one person with probability 3/4) and
-    sd (a bound on the standard deviation of one person's value)."""
-
-    tau: tuple[float, ...]
-    half: tuple[float, ...]
-    sd: tuple[float, ...]
-
-    def times(self, factors: Sequence[float]) -> Radii:
-        """Each column's radii times its factor."""
-        return Radii(
-            tuple(a * b for a, b in zip(self.tau, factors, strict=True)),
-            tuple(a * b for a, b in zip(self.half, factors, strict=True)),
-            tuple(a * b for a, b in zip(self.sd, factors, strict=True)),
-        )
-
-
-class Concentration(Protocol):
-    """A public assumption on how far persons' values lie from their centre."""
-
-    @property
-    def words(self) -> str:
-        """The assumption in words, as printed with a release."""
-        ...
-
-    def radius(
-        self, n: int, dimension: int = 1, gamma: float = 0.05, *, jointly: bool = False
-    ) -> Radii:
-        """The radii of `dimension` columns for n persons.
-
-        n: public number of persons (a public design number under add-remove). gamma: the chance
-        that anything is clipped in a column, or in any column if `jointly`.
-        """
-        ...
-
-
-def per_column(name: str, value: object) -> PerColumn:
-    """A positive number, or a tuple of them, one a column."""
-    if isinstance(value, int | float) and not isinstance(value, bool):
-        return validate.positive(name, value)
-    try:
-        items = tuple(validate.positive(name, item) for item in value)  # type: ignore[attr-defined]
-    except TypeError:
-        raise ArgumentError(
-            name, value, "is neither a number nor one number a column", "give sd=2.0 or sd=(2, 3)"
-        ) from None
-    if not items:
-        raise ArgumentError(name, value, "is empty", "give one number a column")
-    return items
-
-
-def spread(name: str, value: PerColumn, dimension: int) -> tuple[float, ...]:
-    """`value` as one number for each of `dimension` columns."""
-    if not isinstance(value, tuple):
-        return (value,) * dimension
-    if len(value) != dimension:
-        raise ArgumentError(
-            name, value, f"has {len(value)} numbers for {dimension} columns", "give one a column"
-        )
-    return value
-
-
-def log_term(n: int, dimension: int, gamma: float, jointly: bool, factor: int = 2) -> float:
-    """ln(factor d n/gamma), d = 1 unless the columns share one gamma."""
-    validate.whole("n", n, least=1)
-    validate.fraction("gamma", gamma)
-    return math.log(factor * n * (dimension if jointly else 1) / gamma)
-
-
-def _gaussian_radii(sds: tuple[float, ...], log: float) -> Radii:
-    return Radii(
-        tuple(sd * math.sqrt(2 * log) for sd in sds),
-        tuple(sd * math.sqrt(2 * SMALL_LOG) for sd in sds),
-        sds,
-    )
+__all__ = [
+    "BetweenWithin",
+    "Bounded",
+    "BoundedWithin",
+    "Concentration",
+    "LogSobolev",
+    "Radii",
+    "SubGaussian",
+    "UnknownScale",
+    "clipped_at",
+]
 
 
 @dataclass(frozen=True)
@@ -120,7 +61,7 @@ class SubGaussian:
         self, n: int, dimension: int = 1, gamma: float = 0.05, *, jointly: bool = False
     ) -> Radii:
         sds = spread("sd", self.sd, dimension)
-        return _gaussian_radii(sds, log_term(n, dimension, gamma, jointly))
+        return gaussian_radii(sds, log_term(n, dimension, gamma, jointly))
 
 
 @dataclass(frozen=True)
@@ -152,7 +93,7 @@ class LogSobolev:
     ) -> Radii:
         constants = spread("constant", self.constant, dimension)
         sds = tuple(math.sqrt(c / self.records) for c in constants)
-        return _gaussian_radii(sds, log_term(n, dimension, gamma, jointly))
+        return gaussian_radii(sds, log_term(n, dimension, gamma, jointly))
 
 
 @dataclass(frozen=True)
@@ -207,7 +148,7 @@ class BetweenWithin:
         sds = tuple(
             math.sqrt(b * b + w / self.records) for b, w in zip(between, within, strict=True)
         )
-        return _gaussian_radii(sds, log_term(n, dimension, gamma, jointly))
+        return gaussian_radii(sds, log_term(n, dimension, gamma, jointly))
 
 
 @dataclass(frozen=True)
@@ -266,11 +207,11 @@ class Bounded:
     upper: float | tuple[float, ...]
 
     def __post_init__(self) -> None:
-        lower, upper = _numbers("lower", self.lower), _numbers("upper", self.upper)
+        lower, upper = numbers("lower", self.lower), numbers("upper", self.upper)
         lows = lower if isinstance(lower, tuple) else (lower,)
         highs = upper if isinstance(upper, tuple) else (upper,)
         size = max(len(lows), len(highs))
-        for pair in zip(_stretch(lows, size), _stretch(highs, size), strict=True):
+        for pair in zip(stretch(lows, size), stretch(highs, size), strict=True):
             validate.bounds("lower, upper", pair)
         object.__setattr__(self, "lower", lower)
         object.__setattr__(self, "upper", upper)
@@ -291,13 +232,13 @@ class Bounded:
                     f"has {len(items)} numbers for {dimension} columns",
                     "give one each",
                 )
-        return tuple(zip(_stretch(lows, dimension), _stretch(highs, dimension), strict=True))
+        return tuple(zip(stretch(lows, dimension), stretch(highs, dimension), strict=True))
 
     def radius(
         self, n: int, dimension: int = 1, gamma: float = 0.05, *, jointly: bool = False
     ) -> Radii:
         half = tuple((high - low) / 2 for low, high in self.limits(dimension))
-        return Radii(half, half, half)
+        return Radii(half, half, half, (0.0,) * dimension)
 
 
 @dataclass(frozen=True)
@@ -333,19 +274,4 @@ class UnknownScale:
         self, n: int, dimension: int = 1, gamma: float = 0.05, *, jointly: bool = False
     ) -> Radii:
         """The radii in units of the scale that will be found."""
-        return _gaussian_radii((1.0,) * dimension, log_term(n, dimension, gamma, jointly))
-
-
-def _numbers(name: str, value: object) -> float | tuple[float, ...]:
-    if isinstance(value, int | float) and not isinstance(value, bool):
-        return validate.number(name, value)
-    try:
-        return tuple(validate.number(name, item) for item in value)  # type: ignore[attr-defined]
-    except TypeError:
-        raise ArgumentError(
-            name, value, "is not a number", "give a number, or one a column"
-        ) from None
-
-
-def _stretch(items: tuple[float, ...], size: int) -> tuple[float, ...]:
-    return items * size if len(items) == 1 else items
+        return gaussian_radii((1.0,) * dimension, log_term(n, dimension, gamma, jointly))

@@ -24,10 +24,10 @@ from privmean.release import FAILED, OK
 
 SNUG = 2**0.25  # factor on the outer edge of the last occupied bin where a check follows
 WIDE = 2.0  # and where none does
-CHECK, TRUST = 0.15, 1.0  # part of what is left for counting persons beyond the limits, and the
-LEAN_CHECK, LEAN_TRUST = 0.1, 2.5  # noise scales taken off that count; the same below `LEAN`
+CHECK = 0.2  # part of what is left for counting persons beyond the limits
+TRUST, LEAN_TRUST = 1.0, 2.0  # noise scales taken off that count; the second below `LEAN`
 COUNT_CHECK = 0.3  # under add-remove, where the count stands in for a joint tail share
-WIDEN, WIDEST = 0.8, 6.0  # how far the limits are moved out for the persons counted
+WIDEN, WIDEST = 0.9, 6.0  # how far the limits are moved out for the persons counted
 
 ATOM = "atom"
 ESTIMATE, INTERVAL, LIMITED = None, "mean", "clipped"  # the three values of `target`
@@ -62,7 +62,7 @@ class Settings:
         joint = target == INTERVAL and relation == REPLACE_ONE
         check = 0.0
         if target is ESTIMATE:
-            check = LEAN_CHECK if lean else CHECK
+            check = CHECK
         elif target == INTERVAL and not joint:
             check = COUNT_CHECK
         trust = LEAN_TRUST if lean else TRUST
@@ -117,7 +117,7 @@ def release_column(
         shares["beyond the limits"] = float(price / wallet.total)
     box = Box(*limits)
     final = wallet.left
-    center = min(max(place.origin, limits[0]), limits[1])
+    center = min(max(place.origin, place.lower), place.upper)
     jumps = (0.0, 0.0)
     if settings.joint_tail:
         width = limits[1] - limits[0]
@@ -156,6 +156,20 @@ def _widened(
     return place.origin - down * factor, place.upper
 
 
+def _reach(place: Location, limits: tuple[float, float], center: float, excess: float) -> float:
+    """Largest mean excess over the last limits of those beyond the first ones, by assumption.
+
+    If the mean excess over every limit is at most `excess` times its distance from the centre, a
+    limit moved out by a factor g leaves at most the part g^(-1/excess) of the tail's sum.
+    """
+    arms = (
+        (place.upper - center, limits[1] - center),
+        (center - place.lower, center - limits[0]),
+    )
+    left = [excess * a * float((a / b) ** (1 / excess)) for a, b in arms if a > 0]
+    return max(left)
+
+
 def _nothing(
     place: Location, path: dict[str, Any], shares: dict[str, float], settings: Settings
 ) -> ColumnRelease:
@@ -190,7 +204,7 @@ def _found(
     jumps: tuple[float, float],
 ) -> ColumnRelease:
     sums = joint.sums
-    reach = settings.excess * max(limits[1] - center, center - limits[0])
+    reach = _reach(place, limits, center, settings.excess)
     allowance, share = None, 0.0
     if max(jumps) > 0:
         allowance = Allowance(joint.tail, joint.tail_scale, 2 * max(jumps), corrected=True)
@@ -209,6 +223,7 @@ def _found(
         tail_share=share,
         excess=settings.excess,
         reach=reach,
+        counted_at=(place.lower, place.upper),
         design_effect=settings.design_effect,
     )
     estimate = box.middle + box.radius * sums.mean

@@ -11,7 +11,7 @@ import math
 from dataclasses import dataclass
 
 from privmean import validate
-from privmean.central.concentration import Concentration, UnknownScale
+from privmean.central.concentration import Bounded, Concentration, Radii, UnknownScale, clipped_at
 from privmean.central.winsorized_plan import WinsorizedPlan
 from privmean.central.winsorized_stages import Facts
 from privmean.central.winsorized_ways import Range, best_way, ranges_of, ways_to_spend
@@ -19,6 +19,10 @@ from privmean.errors import ArgumentError, Infeasible
 from privmean.privacy.budget import RELATIONS, REPLACE_ONE, Budget, Relation
 
 LARGEST_SEARCH = 10**12
+USUAL_GAMMA = 0.05
+LARGEST_RADIUS = 1e100
+STEP = 1.5  # between tail probabilities that a plan tries
+LARGEST_TAIL = 0.02  # of persons clipped, at most, under the assumption
 
 
 @dataclass(frozen=True)
@@ -28,10 +32,12 @@ class Winsorized:
     concentration: the assumption that gives the clipping radius (`SubGaussian`, `LogSobolev`,
     `BetweenWithin`, `BoundedWithin`, `UnknownScale`), or `Bounded` limits, which need no location.
     range: public interval that holds the centre (one pair, or one a column); with it delta is not
-    needed. gamma: chance that anything is clipped in a column. failure: acceptable chance that the
-    location step fails. share, recenter: shares of the location and recentring stages (None: chosen
-    by the plan). fallback: public centre used if no location is found (None: the release fails).
-    design_effect: public factor on the sampling variance if persons are dependent.
+    needed. gamma: chance that anything is clipped in a column (the paper's radius), or None: the
+    plan clips closer where its bound on the bias is small beside the noise saved; the bound is part
+    of the interval. failure: acceptable chance that the location step fails. share, recenter:
+    shares of the location and recentring stages (None: chosen by the plan). fallback: public centre
+    used if no location is found (None: the release fails). design_effect: public factor on the
+    sampling variance if persons are dependent.
 
     Guarantees: the budget given to `plan`, for one person with all records and for any data; the
     assumption, range, design_effect and gamma only bear on accuracy. Public: columns, settings and,
@@ -40,7 +46,7 @@ class Winsorized:
 
     concentration: Concentration
     range: Range | tuple[Range, ...] | None = None
-    gamma: float = 0.05
+    gamma: float | None = None
     failure: float = 0.01
     share: float | None = None
     recenter: float | None = None
@@ -55,7 +61,8 @@ class Winsorized:
                 "is not an assumption about values",
                 "give SubGaussian(sd=...), UnknownScale() or Bounded(lower, upper)",
             )
-        validate.fraction("gamma", self.gamma)
+        if self.gamma is not None:
+            validate.fraction("gamma", self.gamma)
         validate.fraction("failure", self.failure)
         validate.positive("design_effect", self.design_effect)
         if self.share is not None:
@@ -97,8 +104,23 @@ class Winsorized:
         return WinsorizedPlan(self, budget, best[1], best[0], ranges_of(self, d))
 
     def _facts(self, n: int, columns: int, relation: Relation) -> Facts:
-        radii = self.concentration.radius(n, columns, self.gamma)
-        return Facts(n, columns, relation, radii, self.failure, self.design_effect)
+        gamma = USUAL_GAMMA if self.gamma is None else self.gamma
+        if isinstance(self.concentration, Bounded):
+            options: tuple[Radii, ...] = (self.concentration.radius(n, columns),)
+        else:
+            tails = [gamma / n]
+            while self.gamma is None and tails[-1] * STEP <= LARGEST_TAIL:
+                tails.append(tails[-1] * STEP)
+            options = tuple(clipped_at(self.concentration, columns, tail) for tail in tails)
+        reach = [r for radii in options for r in (*radii.tau, *radii.half)]
+        if not (max(reach) <= LARGEST_RADIUS and min(reach) >= 1 / LARGEST_RADIUS):
+            raise ArgumentError(
+                "concentration",
+                self.concentration,
+                "gives radii that doubles cannot clip at",
+                "measure values in another unit",
+            )
+        return Facts(n, columns, relation, options[0], self.failure, self.design_effect, options)
 
     def _infeasible(self, budget: Budget, n: int, columns: int, relation: Relation) -> Infeasible:
         if self.range is None and (budget.rho is not None or budget.delta == 0):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -12,14 +11,14 @@ import numpy as np
 from privmean import validate
 from privmean.central.clipped_mean import ClippedMean, ClippedMeans
 from privmean.central.concentration import Bounded, UnknownScale
+from privmean.central.winsorized_run import Run
 from privmean.central.winsorized_stages import Facts, Stages
 from privmean.errors import ArgumentError
-from privmean.mechanisms.clipped_sum import ClippedSums, ColumnSums
-from privmean.mechanisms.noisy_argmax import MOST_BINS, Bins, GaussianArgmax, NoisyArgmax
-from privmean.mechanisms.stable_histogram import top_bin
+from privmean.mechanisms.clipped_sum import ColumnSums
+from privmean.mechanisms.noisy_argmax import GaussianArgmax, NoisyArgmax
 from privmean.noise.base import Noise
 from privmean.noise.exact import ExactNoise
-from privmean.people.reductions import Box, BoxSums, People
+from privmean.people.reductions import Box, People
 from privmean.privacy.budget import REPLACE_ONE, Budget
 from privmean.privacy.guarantee import Guarantee
 from privmean.privacy.loss import Loss
@@ -28,7 +27,6 @@ from privmean.release import FAILED, OK, Release
 if TYPE_CHECKING:
     from privmean.central.winsorized import Winsorized
 
-NOTHING = BoxSums(0, 0, 0, 0, 0, 0, 0, 0, 0, 0)
 FALLBACK = "fallback centre"
 
 
@@ -85,10 +83,12 @@ class WinsorizedPlan:
         unit = 1.3 * guess if isinstance(self.settings.concentration, UnknownScale) else 1.0
         noise = unit * math.sqrt(sum(s * s for s in self.noise) / len(self.noise))
         sampling = guess * math.sqrt(self.facts.design_effect / self.facts.persons)
+        bias = unit * math.sqrt(sum(b * b for b in self.facts.radii.beyond) / len(self.noise))
         return {
-            "rmse": math.hypot(noise, sampling),
+            "rmse": math.hypot(noise, sampling, bias),
             "noise": noise,
             "sampling": sampling,
+            "bias_at_most": bias,
             "failure_probability": self.stages.failure,
         }
 
@@ -105,7 +105,7 @@ class WinsorizedPlan:
             "clip_radius": [a + b for a, b in zip(facts.radii.tau, stages.slack, strict=True)],
             "predicted_noise_sd": list(stages.noise),
             "predicted_failure": stages.failure,
-            "gamma": self.settings.gamma,
+            "clipping_bias_at_most": list(facts.radii.beyond),
             "mechanisms": [loss.to_dict() for loss in stages.losses],
         }
         if stages.location is not None:
@@ -124,10 +124,10 @@ class WinsorizedPlan:
         source: Noise = ExactNoise() if noise is None else noise
         self._check(people)
         first, second = self._parts(people)
-        bill: list[Loss] = []
-        units = self._units(first, source, bill)
-        centers, found = self._locate(first, units, source, bill)
-        last = self._clip(second, centers, units, source, bill)
+        run = Run(self, source)
+        units = run.units(first)
+        centers, found = run.locate(first, units)
+        last = run.clip(second, centers, units)
         ok = all(item is not None for item in last)
         status = OK if ok and all(found) else (FALLBACK if ok else FAILED)
         relation = self.facts.relation
@@ -137,7 +137,8 @@ class WinsorizedPlan:
             self.settings.design_effect,
             self._target(),
             self.settings.concentration.words,
-            self._limits(),
+            self.limits,
+            tuple(b * u for b, u in zip(self.facts.radii.beyond, units, strict=False)),
         )
         diagnostics: dict[str, Any] = {
             "center": [math.nan if c is None else c for c in centers],
@@ -150,7 +151,7 @@ class WinsorizedPlan:
             columns=tuple(people.columns),
             estimator=self.estimator,
             guarantee=Guarantee.of(
-                self.budget, relation, self._charged(bill), public=self._public()
+                self.budget, relation, self._charged(run.bill), public=self._public()
             ).require(),
             intervals=means,
             plan=self,
@@ -190,126 +191,22 @@ class WinsorizedPlan:
         """The bill of the stages that ran."""
         return tuple(bill)
 
-    def _units(self, people: People, noise: Noise, bill: list[Loss]) -> list[float]:
-        """What radii are multiplied by, a column: the private scale, or 1."""
-        step, d = self.stages.scale, self.facts.columns
-        if step is None:
-            return [1.0] * d
-        bill += step.losses * (d if self.stages.kind == "laplace" else 1)
-        return [step.release(people, j, noise) for j in range(d)]
-
-    def _locate(
-        self, people: People, units: Sequence[float], noise: Noise, bill: list[Loss]
-    ) -> tuple[list[float | None], list[bool]]:
-        """The centre of each column (None: not found), and whether it was found."""
-        step, facts = self.stages.location, self.facts
-        if step is None:
-            centers = self._known_centers()
-            return list(centers), [True] * facts.columns
-        bill += step.losses * (facts.columns if self.stages.kind == "laplace" else 1)
-        result: list[float | None] = []
-        for j in range(facts.columns):
-            half = facts.radii.half[j] * units[j]
-            if isinstance(step, NoisyArgmax | GaussianArgmax):
-                assert self.ranges is not None
-                low, high = self.ranges[j]
-                bins = Bins.cover(low, high, max(half, (high - low) / (2 * MOST_BINS)))
-                counts = people.uniform_counts(j, bins.half, bins.origin)
-                result.append(bins.center(step.release(bins.all_counts(counts), noise)))
-            else:
-                index = top_bin(step.release(people.uniform_counts(j, half), noise))
-                result.append(None if index is None else 2 * half * index)
-        found = [center is not None for center in result]
-        return self._with_fallback(result), found
-
-    def _known_centers(self) -> tuple[float, ...]:
-        pairs = self._limits() or self.ranges
-        assert pairs is not None
-        return tuple(low + (high - low) / 2 for low, high in pairs)
-
-    def _with_fallback(self, centers: list[float | None]) -> list[float | None]:
-        given = self.settings.fallback
-        if given is None:
-            return centers
-        spare = given if isinstance(given, tuple) else (given,) * len(centers)
-        return [s if c is None else c for c, s in zip(centers, spare, strict=True)]
-
-    def _clip(
-        self,
-        people: People,
-        centers: list[float | None],
-        units: Sequence[float],
-        noise: Noise,
-        bill: list[Loss],
-    ) -> list[ClippedMean | None]:
-        """The recentring stage, if planned, and the last one; None for columns without a centre."""
-        stages = self.stages
-        if stages.recenter is not None:
-            wide = self._first_slack()
-            boxes = self._boxes(centers, wide, units)
-            rough = self._sums(people, boxes, stages.recenter, noise, bill)
-            centers = [None if item is None else item.estimate for item in rough]
-        limits = self._limits()
-        if limits is not None:
-            boxes = [Box(low, high) for low, high in limits]
-        else:
-            boxes = self._boxes(centers, stages.slack, units)
-        return self._sums(people, boxes, stages.final, noise, bill)
-
-    def _first_slack(self) -> tuple[float, ...]:
-        if self.stages.location is None:
-            assert self.ranges is not None
-            return tuple((high - low) / 2 for low, high in self.ranges)
-        return tuple(2 * half for half in self.facts.radii.half)
-
-    def _boxes(
-        self, centers: Sequence[float | None], slack: Sequence[float], units: Sequence[float]
-    ) -> list[Box | None]:
-        """[centre - R, centre + R] with R = tau + slack, a column."""
-        tau = self.facts.radii.tau
-        return [
-            None if c is None else Box(c - (t + s) * u, c + (t + s) * u)
-            for c, t, s, u in zip(centers, tau, slack, units, strict=True)
-        ]
-
-    def _sums(
-        self,
-        people: People,
-        boxes: Sequence[Box | None],
-        step: ClippedSums,
-        noise: Noise,
-        bill: list[Loss],
-    ) -> list[ClippedMean | None]:
-        here = [j for j, box in enumerate(boxes) if box is not None]
-        if not here:
-            return [None] * len(boxes)
-        bill += (step.loss_of_one,) * len(here) if step.epsilon is not None else step.losses
-        exact = people.box_sums(boxes)
-        # columns without a box are given noise on nothing: the joint release keeps its shape
-        noisy = step.release(
-            [box if box is not None else Box(-1.0, 1.0) for box in boxes],
-            [sums if sums is not None else NOTHING for sums in exact],
-            noise,
-            cap=people.cap,
-        )
-        return [
-            None if box is None else self._mean_of(people, box, sums)
-            for box, sums in zip(boxes, noisy, strict=True)
-        ]
-
-    def _mean_of(self, people: People, box: Box, sums: ColumnSums) -> ClippedMean:
+    def mean_of(self, people: People, box: Box, sums: ColumnSums) -> ClippedMean:
+        """What the noisy sums of one column say."""
         public = self.facts.persons if self.facts.relation == REPLACE_ONE else None
         return ClippedMean(box, sums, public, by_records=people.cap is not None)
 
     # --- words ------------------------------------------------------------------------------------
-    def _limits(self) -> tuple[tuple[float, float], ...] | None:
+    @property
+    def limits(self) -> tuple[tuple[float, float], ...] | None:
+        """The known limits of each column's values, under `Bounded`."""
         concentration = self.settings.concentration
         if isinstance(concentration, Bounded):
             return concentration.limits(self.facts.columns)
         return None
 
     def _target(self) -> str:
-        return "mean within bounds" if self._limits() is not None else "mean"
+        return "mean within bounds" if self.limits is not None else "mean"
 
     def _public(self) -> tuple[str, ...]:
         shape = "number of persons" if self.facts.relation == REPLACE_ONE else "design number"

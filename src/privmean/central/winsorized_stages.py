@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from scipy.special import log_ndtr, ndtri
@@ -37,7 +37,8 @@ ROUGH = math.log(20) / math.sqrt(2)  # deviations that hold Laplace noise with p
 
 @dataclass(frozen=True)
 class Facts:
-    """The public numbers a plan stands on. persons: n, or the design number under add-remove."""
+    """The public numbers a plan stands on. persons: n, or the design number under add-remove;
+    radii: the chosen clipping radii; options: others that the plan may choose."""
 
     persons: int
     columns: int
@@ -45,6 +46,7 @@ class Facts:
     radii: Radii
     failure: float
     design_effect: float = 1.0
+    options: tuple[Radii, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -68,6 +70,12 @@ class Stages:
     failure: float
 
     @property
+    def recenter_share(self) -> float:
+        """Of what the scale step left, as settings name it."""
+        named = dict(self.shares)
+        return named.get("recentring", 0.0) / (1 - named.get("scale", 0.0))
+
+    @property
     def losses(self) -> tuple[Loss, ...]:
         """The worst-case bill: every stage runs on every column."""
         times = self.final.columns if self.kind == "laplace" else 1
@@ -79,10 +87,14 @@ class Stages:
             bill += self.recenter.losses
         return bill + self.final.losses
 
-    def relative_noise(self, facts: Facts) -> float:
-        """Root mean square over columns of noise over the assumed deviation."""
-        pairs = zip(self.noise, facts.radii.sd, strict=True)
-        return math.sqrt(sum((noise / sd) ** 2 for noise, sd in pairs) / facts.columns)
+    def score(self, facts: Facts) -> float:
+        """What the plan makes small: root mean square over columns of noise and three times the
+        bias bound of clipping, over the assumed deviation. (Three times: so that the bias, which
+        intervals must add in full, stays small beside the noise.)"""
+        bias = facts.radii.beyond or (0.0,) * facts.columns
+        parts = zip(self.noise, bias, facts.radii.sd, strict=True)
+        total = sum((noise**2 + (3 * b) ** 2) / sd**2 for noise, b, sd in parts)
+        return math.sqrt(total / facts.columns)
 
 
 # --- location: persons that the fullest bin must hold ---------------------------------------------
@@ -172,22 +184,23 @@ def spend(
     recenter: Fraction | None,
     wide: tuple[float, ...],
     bins: int | None = None,
-) -> Stages:
-    """The stages at these shares (of what the scale step left).
+) -> tuple[Stages, Facts]:
+    """The stages at these shares (of what the scale step left), and the facts with their radii.
 
-    recenter None: the share of RECENTER_SHARES with the least predicted noise. wide: how far the
-    centre may be off before recentring, a column.
+    recenter None: the best share of RECENTER_SHARES. wide: how far the centre may be off before
+    recentring, a column.
     """
-    options = RECENTER_SHARES if recenter is None else (recenter,)
+    shares = RECENTER_SHARES if recenter is None else (recenter,)
+    failure = predicted_failure(location, facts, bins)
 
-    def made(part: Fraction) -> Stages:
+    def made(part: Fraction, chosen: Facts) -> tuple[Stages, Facts]:
         rest = 1 - share - part
         rough = spending.sums("recentring sum", part) if part else None
         final = spending.sums("clipped sum", rest)
-        slack = wide if rough is None else _slack(facts, rough, wide)
+        slack = wide if rough is None else _slack(chosen, rough, wide)
         noise = tuple(
             (tau + extra) * final.value_sd / facts.persons
-            for tau, extra in zip(facts.radii.tau, slack, strict=True)
+            for tau, extra in zip(chosen.radii.tau, slack, strict=True)
         )
         left = 1 - spending.scale_share
         named = {
@@ -196,20 +209,18 @@ def spend(
             "recentring": left * part,
             "mean": left * rest,
         }
-        return Stages(
-            spending.kind,
-            spending.scale,
-            location,
-            rough,
-            final,
-            tuple((name, float(value)) for name, value in named.items() if value),
-            slack,
-            noise,
-            predicted_failure(location, facts, bins),
+        spent = tuple((name, float(value)) for name, value in named.items() if value)
+        stages = Stages(
+            spending.kind, spending.scale, location, rough, final, spent, slack, noise, failure
         )
+        return stages, chosen
 
-    possible = [part for part in options if 1 - share - part >= LEAST_FINAL]
-    return min((made(part) for part in possible), key=lambda item: item.relative_noise(facts))
+    choices = [replace(facts, radii=radii) for radii in facts.options or (facts.radii,)]
+    possible = [part for part in shares if 1 - share - part >= LEAST_FINAL]
+    return min(
+        (made(part, chosen) for part in possible for chosen in choices),
+        key=lambda way: way[0].score(way[1]),
+    )
 
 
 def single(facts: Facts, kind: str, final: ClippedSums) -> Stages:

@@ -36,8 +36,8 @@ GRID_COLUMNS = 24  # beyond this many columns one Gaussian release beats compose
 
 
 def best_way(ways: Iterator[Way] | Sequence[Way]) -> Way | None:
-    """The way with the least predicted noise."""
-    return min(ways, key=lambda way: way[0].relative_noise(way[1]), default=None)
+    """The way with the least predicted noise and clipping."""
+    return min(ways, key=lambda way: way[0].score(way[1]), default=None)
 
 
 def ways_to_spend(settings: Winsorized, budget: Budget, facts: Facts) -> Iterator[Way]:
@@ -96,18 +96,23 @@ def _composed(settings: Winsorized, budget: Budget, facts: Facts) -> Iterator[Wa
     delta = budget.delta / 2 / facts.columns
     basic = budget.pure_epsilon() / facts.columns
 
-    def at(strength: float) -> Way | None:
+    def at(strength: float, settings: Winsorized, facts: Facts) -> Way | None:
         return best_way(_laplace(settings, Fraction(strength), delta, facts))
 
+    start = float(basic) * (1 - 1e-12)
+    first = at(start, settings, facts)
+    if first is None:
+        return
+    # the bill depends on shares alone: calibrate with the recentring share and radii held fixed
+    held = replace(settings, recenter=first[0].recenter_share)
+    fewer = replace(facts, options=())
+
     def bill(strength: float) -> Sequence[Loss]:
-        way = at(strength)
+        way = at(strength, held, fewer)
         return () if way is None else way[0].losses
 
-    start = float(basic) * (1 - 1e-12)
-    if at(start) is None:
-        return
     most = calibrate(bill, budget, smallest=start, largest=start * facts.columns, tolerance=1e-3)
-    better = at(most) if most > 1.01 * start else None
+    better = at(most, held, facts) if most > 1.01 * start else None
     if better is not None:
         yield better
 
@@ -183,7 +188,7 @@ def _with_location(
     if ranges is not None and argmax is not None:
         if not isinstance(settings.concentration, UnknownScale):
             reach = tuple((high - low) / 2 for low, high in ranges)
-            yield stages.spend(facts, spending, None, Fraction(0), recenter, reach), facts
+            yield stages.spend(facts, spending, None, Fraction(0), recenter, reach)
         options.append((argmax, _bins(settings, facts, ranges)))
     if stable is not None:
         options.append((stable, None))
@@ -191,7 +196,7 @@ def _with_location(
     for make, bins in options:
         share = _exact(settings.share) or stages.smallest_share(make, facts, bins)
         if share is not None:
-            yield stages.spend(facts, spending, make(share), share, recenter, wide, bins), facts
+            yield stages.spend(facts, spending, make(share), share, recenter, wide, bins)
 
 
 def _bins(settings: Winsorized, facts: Facts, ranges: Sequence[Range]) -> int:
@@ -220,8 +225,9 @@ def _scale_step(
     scale, share, safety = stages.scale_step(facts, dyadic(concentration), epsilon=epsilon, mu=mu)
     if concentration.safety is not None:
         safety = concentration.safety
-    wider = facts.radii.times((math.sqrt(safety),) * facts.columns)
-    return scale, share, replace(facts, radii=replace(wider, sd=facts.radii.sd))
+    factor = math.sqrt(safety)
+    options = tuple(replace(r.times(factor), sd=r.sd) for r in (facts.radii, *facts.options))
+    return scale, share, replace(facts, radii=options[0], options=options[1:])
 
 
 def _exact(share: float | None) -> Fraction | None:

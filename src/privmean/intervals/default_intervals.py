@@ -24,7 +24,8 @@ from privmean.release import OK, Interval
 
 MEAN, CLIPPED, BOUNDED = "mean", "clipped mean", "mean within bounds"
 WORDS = {"clipped": CLIPPED}  # the short word for it
-TOO_THICK = "tail too thick"
+TOO_THICK, TAIL_SEEN = "tail too thick", "tail seen"
+SEEN = 3.0  # noise scales from which persons beyond the limits are called seen
 THICKEST = 0.05  # noisy share of persons beyond the limits above which no mean is shown
 
 
@@ -35,8 +36,9 @@ class ColumnIntervals:
     sums None: nothing was released (status says why); the intervals are the public bounds or the
     whole line. allowance: the noisy clipping allowance, None if it was not bought or not needed.
     tail_share: noisy share of persons beyond the limits, one noise scale added. excess: the stated
-    assumption: values beyond the limits exceed them on average by no more than `reach`, which is
-    `excess` times the distance from the centre to the farther limit.
+    assumption: those beyond `counted_at` exceed the limits on average by no more than `reach`,
+    which follows from a mean excess over any limit of at most `excess` times its distance from the
+    centre.
     """
 
     sums: NoisySums | None
@@ -48,6 +50,7 @@ class ColumnIntervals:
     tail_share: float = 0.0
     excess: float = 1.0
     reach: float = 0.0
+    counted_at: tuple[float, float] | None = None
     bounds: tuple[float, float] | None = None
     design_effect: float = 1.0
     status: str = OK
@@ -106,11 +109,15 @@ class ColumnIntervals:
         )
         extra = max(self.allowance.total, 0.0) / self.sums.persons * self.radius
         a_person = self.allowance.reach / (2 if self.allowance.corrected else 1)
-        unseen = math.ceil(3 * self.allowance.scale / a_person)
-        words = (
-            f"those beyond the limits exceed them on average by no more than {self.reach:.6g} "
-            f"(excess {self.excess:g}); a group of fewer than about {unseen} persons cannot be "
-            "seen: if such a group could carry the mean, give bounds"
+        unseen = math.ceil(SEEN * self.allowance.scale / a_person)
+        seen = self.allowance.total > SEEN * self.allowance.scale
+        words = f"those beyond {self._counted()} exceed the limits on average by no more than "
+        words += f"{self.reach:.6g} (excess {self.excess:g})"
+        if seen:
+            words += f"; about {round(self.allowance.total / a_person)} persons lie there"
+        words += (
+            f"; a group of fewer than about {unseen} persons cannot be seen: if such a group could "
+            "carry the mean, give bounds"
         )
         return Interval(
             (lower,),
@@ -123,7 +130,13 @@ class ColumnIntervals:
                 **parts_of(self.sums, level, self.radius, self.design_effect),
                 "clipping allowance": (extra,),
             },
+            status=TAIL_SEEN if seen else OK,
         )
+
+    def _counted(self) -> str:
+        if self.counted_at is None or self.counted_at == self.region:
+            return "the limits"
+        return f"[{self.counted_at[0]:.6g}, {self.counted_at[1]:.6g}]"
 
     def noise_interval(self, level: float) -> Interval:
         if self.sums is None:

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
-from scipy.stats import t as student
+from scipy.special import ndtri, stdtrit
 
 from privmean import validate
 from privmean.errors import ArgumentError
@@ -136,7 +136,7 @@ def grouped_interval(
     alpha = 1 - level
     n = sums.persons
     margined = spread.variance(sums.mean) + margin(level) * spread.largest * spread.scale / n
-    fewer = float(student.isf(alpha / 2, spread.groups - 1) / student.isf(alpha / 2, 10**9))
+    fewer = float(stdtrit(spread.groups - 1, 1 - alpha / 2) / -ndtri(alpha / 2))
     tau = fewer * math.sqrt(margined / n) / sums.unit
     half = radius * sums.unit * quantile(alpha / 2, (1.0,), tau)
     center = middle + radius * sums.mean

@@ -8,13 +8,12 @@ exponent is ever positive (docs/proofs/intervals.md, section 3). Nothing reads d
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
-from scipy.optimize import brentq
-from scipy.special import erfcx, log_ndtr, ndtr, ndtri
+from scipy.special import erfcx, ndtr, ndtri
 
 Floats = npt.NDArray[np.float64]
 
@@ -40,7 +39,7 @@ def _tail(t: npt.ArrayLike, scale: npt.ArrayLike, sd: npt.ArrayLike) -> Floats:
     y, r = size / s, s / b
     density = np.exp(-0.5 * y * y) / _ROOT_TWO_PI
     near = density * _mills(np.maximum(r - y, 0.0))
-    far = np.exp(np.minimum(0.5 * r * r - size / b, 0.0) + log_ndtr(np.maximum(y - r, 0.0)))
+    far = np.exp(np.minimum(0.5 * r * r - size / b, 0.0)) * ndtr(y - r)
     upper = ndtr(-y) + 0.5 * (np.where(r >= y, near, far) - density * _mills(y + r))
     result: Floats = np.where(t >= 0, upper, 1.0 - upper)
     return result
@@ -85,15 +84,10 @@ def quantile(tail: float, scales: Sequence[float], sd: float) -> float:
         return float(-ndtri(tail)) * sd
     if len(moved) == 1 and sd <= SMALLEST_RATIO * moved[0]:
         return moved[0] * math.log(0.5 / tail)
-    low = 0.0
     high = sum(moved) * math.log(1 / tail) + sd * math.sqrt(2 * math.log(1 / tail)) + 1e-300
-    for _ in range(60):
-        middle = (low + high) / 2
-        if float(survival(middle, moved, sd)) > tail:
-            low = middle
-        else:
-            high = middle
-    return high
+    while float(survival(high, moved, sd)) > tail:
+        high *= 2
+    return _root(lambda t: float(survival(t, moved, sd)) - tail, 0.0, high, 1e-10)
 
 
 def half_length(tau: float, alpha: float) -> float:
@@ -107,11 +101,12 @@ def half_length(tau: float, alpha: float) -> float:
 # of the released one in units of v's noise, and v's error is Lap(1) + N(0, tau^2). The worst case
 # for a bias within +-w is a bias of w itself, so a miss has probability
 #   mean over L of sf(h + max(w + rho L, 0) - w) + sf(h + max(w + rho L, 0) + w).
-_UNIFORM = (np.arange(200) + 0.5) / 200
-_LAPLACE: Floats = np.concatenate(
-    [np.log(2 * _UNIFORM[_UNIFORM < 0.5]), -np.log(2 * (1 - _UNIFORM[_UNIFORM > 0.5]))]
-)
-_ALLOWANCES: Floats = np.concatenate([[0.0], np.geomspace(0.1, 60.0, 30)])
+# L is averaged over cells of its law, finer towards the tails; the allowances form a grid.
+_CELLS = np.concatenate([[0.0], np.geomspace(1e-5, 0.5, 40)])
+_LOWER: Floats = np.log(_CELLS[:-1] + _CELLS[1:])
+_LAPLACE: Floats = np.concatenate([_LOWER, -_LOWER])
+_WEIGHTS: Floats = np.tile(np.diff(_CELLS), 2)
+_ALLOWANCES: Floats = np.concatenate([[0.0], np.geomspace(0.1, 60.0, 20)])
 
 
 def allowance_miss(
@@ -121,7 +116,7 @@ def allowance_miss(
     w = (_ALLOWANCES * max(rho, 1.0))[:, None]
     reach = half + np.maximum(w + rho * _LAPLACE[None, :], 0.0)
     miss = survival(reach - w, scales, tau) + survival(reach + w, scales, tau)
-    return float(miss.mean(axis=1).max())
+    return float((miss @ _WEIGHTS).max())
 
 
 @lru_cache(maxsize=4096)
@@ -138,9 +133,25 @@ def allowance_half_length(
     high = quantile(alpha / 4, scales, tau) + rho * math.log(1 / alpha)
     while allowance_miss(high, tau, rho, scales) > alpha:
         high *= 1.2
-    return float(
-        brentq(lambda h: allowance_miss(h, tau, rho, scales) - alpha, 0.0, high, rtol=1e-6)
-    )
+    return _root(lambda h: allowance_miss(h, tau, rho, scales) - alpha, 0.0, high)
+
+
+def _root(f: Callable[[float], float], low: float, high: float, tolerance: float = 1e-6) -> float:
+    """Where a decreasing f changes sign, from above to a relative tolerance (the Illinois rule).
+
+    Written here because importing a library of optimizers would double the start of a command.
+    """
+    at_low, at_high = f(low), f(high)
+    while high - low > tolerance * high:
+        middle = (low * at_high - high * at_low) / (at_high - at_low)
+        if not low + 0.1 * tolerance * high < middle < high - 0.1 * tolerance * high:
+            middle = (low + high) / 2
+        value = f(middle)
+        if value > 0:
+            low, at_low, at_high = middle, value, at_high / 2
+        else:
+            high, at_high, at_low = middle, value, at_low / 2
+    return high
 
 
 def margin(level: float) -> float:

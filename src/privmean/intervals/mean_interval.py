@@ -126,8 +126,8 @@ def ends_of(
     ends = []
     for sign in (-1.0, 1.0):
         theta = v
-        # value - theta*persons has noise that depends on theta: invert it (Fieller) by iteration
-        for _ in range(4 if sums.ratio else 1):
+        # value - theta*persons has noise that depends on theta: taken at the end point itself
+        for _ in range(2 if sums.ratio else 1):
             if sums.law == "gaussian":
                 total = math.hypot(sd, *sums.scales(theta))
                 half = float(-ndtri(alpha / 2)) * total

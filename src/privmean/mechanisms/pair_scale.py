@@ -15,7 +15,7 @@ from privmean.noise.base import Noise
 from privmean.people.reductions import People
 from privmean.privacy.loss import Gaussian, Laplace, Loss
 
-WIDEST = 1000  # exponents a double can hold
+WIDEST = 400  # exponents; radii and bins of them stay far inside the doubles
 
 
 @dataclass(frozen=True)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from fractions import Fraction
 from functools import lru_cache
 from typing import Any
@@ -29,33 +31,48 @@ def double_above(scale: Fraction | float) -> float:
     return value
 
 
-@lru_cache(maxsize=1)
-def _opendp() -> Any:
-    import opendp.prelude as dp
+@contextmanager
+def _allowed() -> Iterator[None]:
+    """OpenDP's leave to build the samplers, given for the moment: its switch is global and the
+    caller's own."""
+    from opendp import mod
 
-    dp.enable_features("contrib")
-    return dp
+    missing = "contrib" not in mod.GLOBAL_FEATURES
+    if missing:
+        mod.enable_features("contrib")
+    try:
+        yield
+    finally:
+        if missing:
+            mod.disable_features("contrib")
 
 
 @lru_cache(maxsize=256)
 def _laplace(scale: float) -> Any:
-    dp = _opendp()
-    space = dp.vector_domain(dp.atom_domain(T="i64")), dp.l1_distance(T="i64")
-    return dp.m.make_laplace(*space, scale=scale)
+    # not opendp.prelude: it also imports extras, engines among them
+    from opendp import domains, measurements, metrics
+
+    with _allowed():
+        space = domains.vector_domain(domains.atom_domain(T="i64")), metrics.l1_distance(T="i64")
+        return measurements.make_laplace(*space, scale=scale)
 
 
 @lru_cache(maxsize=256)
 def _gaussian(scale: float) -> Any:
-    dp = _opendp()
-    space = dp.vector_domain(dp.atom_domain(T="i64")), dp.l2_distance(T="f64")
-    return dp.m.make_gaussian(*space, scale=scale)
+    from opendp import domains, measurements, metrics
+
+    with _allowed():
+        space = domains.vector_domain(domains.atom_domain(T="i64")), metrics.l2_distance(T="f64")
+        return measurements.make_gaussian(*space, scale=scale)
 
 
 @lru_cache(maxsize=256)
 def _argmax(scale: float) -> Any:
-    dp = _opendp()
-    space = dp.vector_domain(dp.atom_domain(T="i64")), dp.linf_distance(T="i64")
-    return dp.m.make_noisy_max(*space, dp.max_divergence(), scale=scale)
+    from opendp import domains, measurements, measures, metrics
+
+    with _allowed():
+        space = domains.vector_domain(domains.atom_domain(T="i64")), metrics.linf_distance(T="i64")
+        return measurements.make_noisy_max(*space, measures.max_divergence(), scale=scale)
 
 
 class ExactNoise(FromBits):

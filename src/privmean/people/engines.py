@@ -85,8 +85,8 @@ class Home:
         literals = ", ".join("'" + str(item).replace("'", "''") + "'" for item in ids)
         sql = f"SELECT unnest(CAST([{literals}] AS {kind}[])) AS p"
         if self._owner is not None:
-            return self._anchor.sql(sql)
-        return self._anchor.query("privmean_rows", sql)
+            return self._table(self._anchor.sql(sql))
+        return self._table(self._anchor.query("privmean_rows", sql))
 
 
 def _forget(kept: list[Any]) -> None:

@@ -115,8 +115,12 @@ class FramePeople:
 
     def box_sums(self, boxes: Sequence[Box | None]) -> list[BoxSums | None]:
         asked = [(j, box) for j, box in enumerate(boxes) if box is not None]
-        if not asked:
-            return [None] * len(boxes)
+        new = [(j, box) for j, box in asked if (j, box) not in self._cache]
+        if new:
+            self._cache.update(self._box_sums(new))
+        return [None if box is None else self._cache[j, box] for j, box in enumerate(boxes)]
+
+    def _box_sums(self, asked: list[tuple[int, Box]]) -> dict[tuple[int, Box], BoxSums]:
         frame = self.frame.select(
             *(nw.col(f"v{j}") for j, _ in asked),
             *(_on_box(nw.col(f"v{j}"), box).alias(f"z{j}") for j, box in asked),
@@ -138,16 +142,12 @@ class FramePeople:
                 totals.add_product((j, "wwz"), w * w, z)
                 totals.add_product((j, "wwzz"), w * w, z * z)
         found = totals.of(frame)
-        return [None if box is None else self._box_sums(found, j) for j, box in enumerate(boxes)]
-
-    def _box_sums(self, found: dict[Any, int], j: int) -> BoxSums:
-        present, above, below, z, zz = (
-            found[j, what] for what in ("present", "above", "below", "z", "zz")
-        )
-        if self.cap is None:
-            return BoxSums(present, above, below, z, zz, present, z, present, z, zz)
-        weighted = (found[j, what] for what in ("w", "wz", "ww", "wwz", "wwzz"))
-        return BoxSums(present, above, below, z, zz, *weighted)
+        plain = ("present", "above", "below", "z", "zz")
+        weighted = plain[:1] + plain[3:4] + plain[:1] + plain[3:]  # what weights of one repeat
+        if self.cap is not None:
+            weighted = ("w", "wz", "ww", "wwz", "wwzz")
+        names = plain + weighted
+        return {(j, box): BoxSums(*(found[j, name] for name in names)) for j, box in asked}
 
     def _weight(self, column: int) -> nw.Expr:
         assert self.cap is not None

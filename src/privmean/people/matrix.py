@@ -61,6 +61,7 @@ class MatrixPeople:
 
     values: shape (n, d), NaN for a person without a usable value; never written to.
     counts: shape (n, d), records behind each value (needed for the estimand "records").
+    Exact answers are kept, so that a question asked twice is one pass over the data.
     """
 
     values: Floats
@@ -120,6 +121,13 @@ class MatrixPeople:
         return [None if box is None else self._box(j, box) for j, box in enumerate(boxes)]
 
     def _box(self, column: int, box: Box) -> BoxSums:
+        key = ("box", column, box.lower, box.upper)
+        if key not in self._cache:
+            self._cache[key] = self._sums(column, box)
+        result: BoxSums = self._cache[key]
+        return result
+
+    def _sums(self, column: int, box: Box) -> BoxSums:
         x = self.values[:, column]
 
         def task(start: int, stop: int) -> tuple[int, ...]:

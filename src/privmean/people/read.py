@@ -125,8 +125,7 @@ def _array(
             )
         counts = None if cap is None else (~np.isnan(matrix)).astype(np.int64)
         return MatrixPeople(matrix, columns, counts, cap)
-    ids = np.ma.filled(person, None) if isinstance(person, np.ma.MaskedArray) else person
-    ids = np.asarray(ids)
+    ids = np.asarray(person)
     if ids.ndim != 1 or len(ids) != len(matrix) or ids.dtype.kind not in "OUSiubfM":
         raise ArgumentError(
             "person",
@@ -134,6 +133,9 @@ def _array(
             "is not one id a row",
             f"give an array of {len(matrix)} ids",
         )
+    if isinstance(person, np.ma.MaskedArray):
+        named = ~np.ma.getmaskarray(person)
+        ids, matrix = ids[named], matrix[named]
     from privmean.people.tables import read_arrays
 
     return read_arrays(ids, matrix, columns, cap, resolution, roster, machine)

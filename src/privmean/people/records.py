@@ -14,6 +14,7 @@ and it is the same double on every engine.
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import narwhals as nw
@@ -42,13 +43,16 @@ def count_names(width: int) -> list[str]:
 def limited(x: nw.Expr, resolution: float) -> nw.Expr:
     """The value limited to the grid's reach; null and NaN become null.
 
-    Engines disagree with IEEE about NaN (it equals itself and exceeds every number), so it must
-    be gone before the first comparison that matters.
+    Engines let NaN equal itself and exceed every number, and DuckDB concludes from the statistics
+    of Parquet files, which leave NaN out, that there is none: then `is_nan` is false and any
+    comparison true without a look at the value. Only `is_finite` and equality are safe.
     """
     limit = resolution * 2.0**LIMIT_BITS
-    above = nw.when(~x.is_nan()).then(nw.lit(limit))
-    beyond = nw.when(x < 0).then(nw.lit(-limit)).otherwise(above)
-    return nw.when(x.abs() <= limit).then(x).otherwise(beyond)
+    beyond = nw.when(x < 0).then(nw.lit(-limit)).otherwise(nw.lit(limit))
+    number = nw.when(x.abs() <= limit).then(x).otherwise(beyond)
+    below = nw.when(x == -math.inf).then(nw.lit(-limit))
+    infinite = nw.when(x == math.inf).then(nw.lit(limit)).otherwise(below)
+    return nw.when(x.is_finite()).then(number).otherwise(infinite)
 
 
 def person_rows(

@@ -154,7 +154,7 @@ def _typed(records: nw.LazyFrame[Any], person: str, columns: Sequence[str]) -> n
     if kind in (nw.Categorical, nw.Enum):
         who = who.cast(nw.String())
     elif kind.is_float():
-        who = nw.when(~who.is_nan()).then(who)
+        who = nw.when(who.is_finite()).then(who)  # NaN is a missing id
     elif not (kind.is_integer() or kind in IDS):
         raise SchemaError(
             f"column {person!r} of type {kind} cannot name persons; cast it to text or integers"

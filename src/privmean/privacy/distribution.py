@@ -29,6 +29,8 @@ LONGEST_SHIFT = 2**13  # steps; longer shifts are coarsened, which dominates the
 # 3 * 17 * 2^-53 of a transform of unit mass): together at most this much delta a piece.
 GRID_DELTA = 1e-11
 
+LARGEST_PURE, LARGEST_MU = 400, 25.0
+
 Piece = tuple[Fraction, int]  # scale and shift of discrete Laplace noise
 
 
@@ -54,8 +56,13 @@ def _pieces(losses: Sequence[Loss]) -> Counter[Piece]:
 
 
 def grid_helps(losses: Sequence[Loss]) -> bool:
-    """Whether a grid can beat the closed forms: where not all noise is Gaussian."""
-    return any(loss.pure for loss in losses)
+    """Whether a grid can beat the closed forms: where not all noise is Gaussian.
+
+    Losses far beyond any budget are left to the closed forms: a grid of them would overflow.
+    """
+    pure = sum((loss.pure for loss in losses), Fraction(0))
+    mu_squared = math.fsum(loss.mu**2 for loss in losses)
+    return 0 < pure <= LARGEST_PURE and mu_squared <= LARGEST_MU**2
 
 
 def grid_delta(losses: Sequence[Loss], epsilon: float) -> float:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from privmean.privacy.amplification import Profile
 
 LARGEST_EXPONENT = 700.0  # exp of more overflows a double
+LARGEST_LOSS = 1e100  # no promise is near it, and its square is still a double
 
 
 @dataclass(frozen=True)
@@ -65,7 +66,7 @@ class Loss:
     @property
     def rho(self) -> float:
         """zCDP of the whole call, apart from `added_delta`."""
-        return float(self.pure) ** 2 / 2 + self.mu**2 / 2
+        return _bounded(self.pure) ** 2 / 2 + self.mu**2 / 2
 
     @property
     def added_delta(self) -> float:
@@ -100,7 +101,7 @@ class Loss:
         """The loss of this call alone, in the currency that fits it."""
         result: dict[str, float] = {}
         if self.pure:
-            result["epsilon"] = float(self.pure)
+            result["epsilon"] = _bounded(self.pure)
         if self.mu:
             result["mu"] = self.mu
         if self.added_delta or not result:
@@ -132,7 +133,7 @@ class Laplace(Loss):
 
     @property
     def rho(self) -> float:
-        return float(self.pure) ** 2 / (2 if self.joint else 2 * self.spread)
+        return _bounded(self.pure) ** 2 / (2 if self.joint else 2 * self.spread)
 
 
 @dataclass(frozen=True)
@@ -152,9 +153,9 @@ class Gaussian(Loss):
     """Discrete Gaussian noise on integer answers, on a lattice of `scale` steps a deviation.
 
     `sensitivity` is the l2 sensitivity in lattice steps with all rounding inside, `scale` the
-    standard deviation in lattice steps (at least 1; 2^20 or more for a correction that does not
-    matter), `answers` the number of coordinates that one person can change. The zCDP of
-    mu = sensitivity/scale holds as it stands on any lattice; the continuous curve holds at
+    standard deviation in lattice steps (2^20 or more for a correction that does not matter; below 1
+    only zCDP is claimed), `answers` the number of coordinates that one person can change. The zCDP
+    of mu = sensitivity/scale holds as it stands on any lattice; the continuous curve holds at
     epsilon + added_epsilon, times delta_factor, plus tail_delta (docs/proofs/discrete-gaussian.md).
     """
 
@@ -163,26 +164,22 @@ class Gaussian(Loss):
     answers: int
     kind: ClassVar[str] = "discrete Gaussian"
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.scale < 1:
-            raise refused("scale", self.scale, "must be at least 1 lattice step")
-
     @property
     def mu(self) -> float:
-        return self.sensitivity / self.scale
+        return min(self.sensitivity / self.scale, LARGEST_LOSS)
 
     @property
     def added_epsilon(self) -> float:
-        return self.answers * (12 + self.mu) ** 2 / (12 * self.scale**2)
+        return self.answers * min((12 + self.mu) / self.scale, LARGEST_LOSS) ** 2 / 12
 
     @property
     def delta_factor(self) -> float:
-        return math.exp(min(self.answers / (12 * self.scale**2), LARGEST_EXPONENT))
+        return math.exp(min(self.answers / 12 / self.scale / self.scale, LARGEST_EXPONENT))
 
     @property
     def tail_delta(self) -> float:
-        return self.answers * 5e-32
+        # below one step a deviation nothing is claimed of the curve
+        return self.answers * 5e-32 if self.scale >= 1 else 1.0
 
 
 @dataclass(frozen=True)
@@ -244,7 +241,7 @@ class Selection(Loss):
 
     @property
     def rho(self) -> float:
-        return self.choices * float(self.epsilon) ** 2 / (8 if self.bounded_range else 2)
+        return self.choices * _bounded(self.epsilon) ** 2 / (8 if self.bounded_range else 2)
 
 
 @dataclass(frozen=True)
@@ -423,3 +420,7 @@ def loss_from_dict(values: dict[str, Any]) -> Loss:
         return cls(**arguments)
     except TypeError:
         raise refused("mechanism", kind, "lacks a number that its loss needs") from None
+
+
+def _bounded(value: Fraction) -> float:
+    return float(min(value, Fraction(LARGEST_LOSS)))

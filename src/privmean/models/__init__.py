@@ -1,0 +1,1 @@
+"""What is built from private means: variances and models."""

@@ -1,0 +1,90 @@
+"""Intervals for a private variance: post-processing, for values close to normal."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+import numpy as np
+from scipy.special import ndtr
+
+from privmean.intervals.laplace_normal import quantile
+from privmean.models.variance_rounds import Found, clip_multiple
+from privmean.release import Interval
+
+if TYPE_CHECKING:
+    from privmean.models.variance import Variance
+
+NORMAL = "values close to normal; unrelated persons"
+
+
+@dataclass(frozen=True)
+class VarianceIntervals:
+    """One search's intervals. Bisection gives none but the public range."""
+
+    settings: Variance
+    persons: int
+    each: Fraction
+    found: Found
+
+    def interval(self, level: float, target: str | None = None) -> Interval:
+        """For the variance of the law that values come from, if it is close to normal."""
+        low, high = self._ends(level, sampling=True)
+        return Interval((low,), (high,), level, target="variance", assumption=NORMAL)
+
+    def noise_interval(self, level: float) -> Interval:
+        """What privacy noise alone leaves open (pair scale: as `interval`)."""
+        low, high = self._ends(level, sampling=False)
+        return Interval(
+            (low,),
+            (high,),
+            level,
+            kind="noise_interval",
+            target="variance as these persons show it",
+            assumption="values close to normal",
+        )
+
+    def _ends(self, level: float, *, sampling: bool) -> tuple[float, float]:
+        if self.settings.method == "pair scale":
+            return self._of_pairs(level)
+        if self.settings.method == "coinpress":
+            return self._of_moment(level, sampling)
+        return self.settings.smallest**2, self.settings.largest**2
+
+    def _of_pairs(self, level: float) -> tuple[float, float]:
+        """All deviations under which the bin found could have the largest noisy count.
+
+        Its expected count may fall short of the largest by the noise of two counts and the sampling
+        error of their difference.
+        """
+        ratio = np.geomspace(0.05, 20.0, 2001)  # deviation over the scale found
+        edges = 2.0 ** np.arange(-12, 13)
+        # mass of (edge/2, edge] times the scale found, for a normal of each deviation
+        steps = np.concatenate([[0.0], edges])[None, :] / ratio[:, None]
+        mass = 2 * np.diff(ndtr(steps), axis=1)
+        pairs = self.persons // 2
+        here, best = mass[:, edges == 1.0][:, 0], mass.max(axis=1)
+        scale = 2 / float(self.each)
+        some = np.arange(0, len(ratio), 200)
+        room = [
+            quantile((1 - level) / 2, (scale, scale), math.sqrt(pairs * float(best[k] + here[k])))
+            for k in some
+        ]
+        inside = ratio[(best - here) * pairs <= np.interp(np.arange(len(ratio)), some, room)]
+        found = self.found.scale
+        return float(inside.min() * found) ** 2, float(inside.max() * found) ** 2
+
+    def _of_moment(self, level: float, sampling: bool) -> tuple[float, float]:
+        """The last clipped second moment with its noise; |w| <= beta bounds its sampling error."""
+        beta, n = clip_multiple(self.settings.gamma), self.persons
+        noise = beta**2 / (n * float(self.each))
+        sd = 0.0
+        if sampling:
+            # E w^4 <= beta^2 E w^2; three noise scales above the noisy moment
+            sd = math.sqrt(beta**2 * (max(self.found.moment, 0.0) + 3 * noise) / n)
+        half = quantile((1 - level) / 2, (noise,), sd)
+        unit = self.found.scale**2
+        # the released centre's own error enters squared and only raises the moment
+        return unit * max(self.found.moment - half, 0.0), unit * (self.found.moment + half)

@@ -1,0 +1,131 @@
+"""The bounded mean: no location step, exact bills, coverage, both relations."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+import kit
+from privmean.central.bounded import BoundedMean
+from privmean.errors import ArgumentError
+from privmean.noise.simulated import SimulatedNoise
+from privmean.people.matrix import MatrixPeople
+from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE, Budget
+from privmean.privacy.compose import pure_epsilon
+
+
+class OnlySums:
+    """People that refuse every question but their public number and the box sums."""
+
+    def __init__(self, x):
+        self.inner = MatrixPeople(x, tuple(f"c{j}" for j in range(x.shape[1])))
+        self.columns, self.cap = self.inner.columns, None
+
+    def size(self):
+        return self.inner.size()
+
+    def box_sums(self, boxes):
+        return self.inner.box_sums(boxes)
+
+
+def uniform(seed, n=1000, d=1):
+    return np.random.default_rng(seed).random((n, d)) * 4 + 1
+
+
+@pytest.mark.parametrize("relation", [REPLACE_ONE, ADD_REMOVE])
+def test_bounds_skip_the_location_and_leave_delta_unspent(relation):
+    x = uniform(1)
+    plan = BoundedMean((1, 5)).plan(
+        Budget(epsilon=0.7, delta=1e-6), persons=1000, relation=relation
+    )
+    release = plan.release(OnlySums(x), SimulatedNoise(0))
+    assert release.guarantee.delta == 0
+    assert pure_epsilon(release.guarantee.mechanisms) == Budget(epsilon=0.7).pure_epsilon()
+    assert abs(float(release) - x.mean()) < 0.1
+    interval = release.interval()
+    assert interval.target == "mean within bounds"
+    assert interval.region == ((1.0, 5.0),)
+    with pytest.raises(ArgumentError):
+        release.interval(target="mean")
+
+
+@pytest.mark.parametrize("relation", [REPLACE_ONE, ADD_REMOVE])
+@pytest.mark.parametrize(("n", "epsilon"), [(200, 0.1), (1000, 1.0)])
+def test_coverage_of_the_mean_within_bounds(relation, n, epsilon):
+    runs = 400 if relation == REPLACE_ONE else 150
+    plan = BoundedMean((0, 1)).plan(Budget(epsilon=epsilon), persons=n, relation=relation)
+    g = np.random.default_rng(2)
+    hits = 0
+    for _ in range(runs):
+        x = g.beta(2, 5, (n, 1))
+        interval = plan.release(OnlySums(x), SimulatedNoise(g)).interval(0.95)
+        assert 0 <= interval.lower[0] <= interval.upper[0] <= 1
+        hits += interval.lower[0] <= 2 / 7 <= interval.upper[0]
+    kit.assert_rate_at_least(hits, runs, 0.94)
+
+
+def test_add_remove_plans_do_not_depend_on_persons():
+    plans = [
+        BoundedMean((0, 1)).plan(Budget(epsilon=1.0), persons=n, relation=ADD_REMOVE)
+        for n in (None, 5, 10**6)
+    ]
+    assert plans[0] == plans[1] == plans[2]
+    release = plans[0].release(OnlySums(uniform(3) / 5), SimulatedNoise(1))
+    assert abs(release.persons - 1000) < 60
+    with pytest.raises(ArgumentError, match="n_design"):
+        plans[0].predict(1.0)
+
+
+def test_many_columns_take_gaussian_noise_where_it_is_less():
+    x = uniform(4, d=12)
+    pure = BoundedMean((1, 5)).plan(Budget(epsilon=1.0), persons=1000, dimension=12)
+    mixed = BoundedMean((1, 5)).plan(Budget(epsilon=1.0, delta=1e-6), persons=1000, dimension=12)
+    assert pure.gaussian_sd == 0
+    assert mixed.gaussian_sd > 0
+    assert mixed.predict(1.0)["privacy_noise"] < pure.predict(1.0)["privacy_noise"]
+    for plan in (pure, mixed):
+        release = plan.release(OnlySums(x), SimulatedNoise(5))
+        assert release.guarantee.verify()
+        assert release.guarantee.spent() <= 1 + 1e-9
+        assert release.guarantee.spent() >= 0.999
+    few = BoundedMean((1, 5)).plan(Budget(epsilon=1.0, delta=1e-6), persons=1000, dimension=2)
+    assert few.gaussian_sd == 0
+    rho = BoundedMean([(1, 5)] * 12).plan(Budget(rho=0.2), persons=1000, dimension=12)
+    assert rho.release(OnlySums(x), SimulatedNoise(6)).guarantee.verify()
+
+
+@pytest.mark.parametrize("dimension", [1, 12])
+def test_nulls_that_are_seen_are_left_out(dimension):
+    x = uniform(7, d=dimension)
+    x[:500, 0] = np.nan
+    plan = BoundedMean((1, 9)).plan(
+        Budget(epsilon=4.0, delta=1e-6), persons=1000, dimension=dimension
+    )
+    errors = [
+        plan.release(OnlySums(x), SimulatedNoise(s)).estimate[0] - np.nanmean(x[:, 0])
+        for s in range(40)
+    ]
+    assert abs(np.mean(errors)) < 0.25
+    assert abs((np.nanmean(x[:, 0]) + 5) / 2 - np.nanmean(x[:, 0])) > 0.9  # if they counted
+
+
+def test_wrong_bounds_are_refused_by_name():
+    for bad in ((5, 1), (1,), "ab", (0, math.inf), 3):
+        with pytest.raises(ArgumentError, match="bounds"):
+            BoundedMean(bad)
+    with pytest.raises(ArgumentError, match="one pair for each"):
+        BoundedMean([(0, 1), (0, 2)]).plan(Budget(epsilon=1.0), persons=10, dimension=3)
+
+
+def test_noise_scale_is_that_of_the_width():
+    """Error of fixed data: Laplace of scale width/(n epsilon)."""
+    x = uniform(8, n=100)
+    plan = BoundedMean((1, 5)).plan(Budget(epsilon=1.0), persons=100)
+    people, noise = OnlySums(x), SimulatedNoise(9)
+    errors = np.array([plan.release(people, noise).estimate[0] for _ in range(4000)]) - x.mean()
+    kit.assert_mean(errors, 0.0, slack=1e-5)
+    kit.assert_variance(errors, 2 * (4 / 100) ** 2, kurtosis=6.0)
+    assert plan.losses[0].pure == Fraction(1)

@@ -1,0 +1,452 @@
+"""The default mean: bills on every path, sensitivities, statuses, purity and equivariance."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from privmean.central.default_mean import DefaultMean
+from privmean.central.locate import Schedule, locate
+from privmean.central.log_segments import FOUND, LAPLACE, Histogram, best_segment, read_reach
+from privmean.central.wallet import Wallet, floor_tick
+from privmean.errors import ArgumentError, Infeasible
+from privmean.noise.simulated import SimulatedNoise
+from privmean.people.matrix import MatrixPeople
+from privmean.people.reductions import LOG_BINS, LOG_CELLS, LOG_ZERO, Box
+from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE, Budget
+from privmean.privacy.compose import pure_epsilon
+
+ONE = ("value",)
+
+
+def people(x):
+    return MatrixPeople(np.asarray(x, float)[:, None], ONE)
+
+
+def draws(seed=0, n=4000):
+    return np.random.default_rng(seed).normal(size=n)
+
+
+class Recorder(SimulatedNoise):
+    """Simulated noise that writes down what was asked for."""
+
+    def __init__(self, seed):
+        super().__init__(seed)
+        self.calls = []
+
+    def laplace(self, size, scale):
+        self.calls.append((size, Fraction(scale)))
+        return super().laplace(size, scale)
+
+
+CONCENTRATED = 1e6 + draws(1)
+SPREAD = draws(2) * np.exp(draws(3))
+PATHS = {
+    "several rounds": (CONCENTRATED, 1.0),
+    "one round": (SPREAD, 1.0),
+    "no round": (draws(4, 500), 1.0),
+    "atom": (np.zeros(4000), 1.0),
+    "a rare minority": ((np.arange(4000) < 80) * 1.0, 1.0),
+    "nothing": (np.exp(40 * (np.random.default_rng(5).random(400) - 0.5)), 0.5),
+    "far and few": (1e4 + draws(6), 0.1),
+}
+
+
+@pytest.mark.parametrize("relation", [REPLACE_ONE, ADD_REMOVE])
+@pytest.mark.parametrize("target", [None, "mean", "clipped"])
+@pytest.mark.parametrize("path", PATHS)
+def test_bill_is_exact_on_every_path_and_matches_the_noise(path, target, relation):
+    x, epsilon = PATHS[path]
+    budget = Budget(epsilon=epsilon, delta=1e-6)
+    plan = DefaultMean(target=target).plan(budget, persons=len(x), relation=relation)
+    for seed in range(4):
+        noise = Recorder(seed)
+        release = plan.release(people(x), noise)
+        bill = release.guarantee.mechanisms
+        total = sum((loss.sensitivity / loss.scale for loss in bill), Fraction(0))
+        assert total == pure_epsilon(bill)
+        assert release.guarantee.delta == 0
+        if release.status == "ok":
+            assert total == budget.pure_epsilon()
+        else:
+            assert total < budget.pure_epsilon()
+            assert release.status in ("atom", "failed")
+        # every line is one call (or one joint group of calls) with the scale on the bill
+        asked = [scale for _, scale in noise.calls]
+        assert [loss.scale for loss in bill] == [
+            scale for scale, own in zip(asked, _first_of_groups(noise.calls), strict=True) if own
+        ]
+        assert math.fsum(release.shares.values()) <= 1 + 1e-9
+
+
+def _first_of_groups(calls):
+    """Which calls open a line of the bill: all but those after the last stage's first."""
+    flags = [True] * len(calls)
+    histograms = [i for i, (size, _) in enumerate(calls) if size == LOG_CELLS]
+    last = histograms[-1]
+    tail = len(calls) - 1 - last
+    # after the last histogram: [count beyond], value, square, present, [tail] | three cells
+    opened = {0: 0, 1: 1, 3: 1, 4: 2}.get(tail)
+    if tail == 4 and _joint_tail(calls):
+        opened = 1
+    for i in range(last + 1 + (opened or 0), len(calls)):
+        flags[i] = False
+    return flags
+
+
+def _joint_tail(calls):
+    # with the tail share, the last scale is 7/10 of the value's
+    return calls[-1][1] == Fraction(7, 10) * calls[-4][1]
+
+
+def test_paths_are_what_they_are_called():
+    def run(name, seed=0):
+        x, epsilon = PATHS[name]
+        plan = DefaultMean().plan(Budget(epsilon=epsilon), persons=len(x))
+        return plan.release(people(x), SimulatedNoise(seed))
+
+    assert run("several rounds").diagnostics["rounds"] >= 6
+    assert run("one round").diagnostics["rounds"] == 1
+    assert run("no round").diagnostics["rounds"] == 0
+    assert run("atom").status == "atom"
+    assert run("atom").diagnostics["looks"] == 2
+    assert run("nothing").status == "failed"
+    assert run("far and few").diagnostics["restarts"] == 1
+    minority = [run("a rare minority", seed) for seed in range(5)]
+    assert any(r.diagnostics["looks"] == 2 and r.status == "ok" for r in minority)
+
+
+NEIGHBOURS = [
+    0.0,
+    -0.0,
+    1e300,
+    -1e300,
+    math.inf,
+    -math.inf,
+    math.nan,
+    2.0**-41,
+    -(2.0**-40),
+    2.0**40,
+    5e-324,
+    math.sqrt(2),
+    math.sqrt(0.5),
+    1.0,
+    -3.0,
+]
+
+
+def test_replacing_one_person_moves_two_cells_and_one_box():
+    base = draws(7, 60)
+    start = people(base)
+    for origin in (0.0, 1e9, -2.5, 2.0**43):
+        before = start.log_counts(0, origin)
+        for value in NEIGHBOURS:
+            other = base.copy()
+            other[17] = value
+            after = people(other).log_counts(0, origin)
+            assert np.abs(after - before).sum() <= 2
+            assert after.sum() == before.sum() == 60
+            added = people(np.append(base, value)).log_counts(0, origin)
+            assert np.abs(added - before).sum() == 1
+    box = Box(-1.5, 2.25)
+    (before,) = start.box_sums([box])
+    for value in NEIGHBOURS:
+        other = base.copy()
+        other[17] = value
+        (after,) = people(other).box_sums([box])
+        assert abs(after.z - before.z) <= 2 * box.steps
+        gap = abs(after.z - before.z)
+        assert abs(after.zz - before.zz) <= gap * (2 * box.steps - gap)
+        beyond = abs(after.above + after.below - before.above - before.below)
+        assert beyond <= 1
+
+
+class Spy:
+    """People that answer from a matrix, and count what was asked."""
+
+    def __init__(self, inner, extra=0):
+        self.inner, self.extra, self.asked = inner, extra, []
+        self.columns, self.cap = inner.columns, inner.cap
+
+    def size(self):
+        self.asked.append("size")
+        return self.inner.size() + self.extra
+
+    def log_counts(self, column, origin):
+        self.asked.append("log_counts")
+        return self.inner.log_counts(column, origin)
+
+    def box_sums(self, boxes):
+        self.asked.append("box_sums")
+        return self.inner.box_sums(boxes)
+
+
+class Shifted(SimulatedNoise):
+    """The first draw is lowered by `by`: what a noisy count sees of more persons."""
+
+    def __init__(self, seed, by):
+        super().__init__(seed)
+        self.by = by
+
+    def laplace(self, size, scale):
+        drawn = super().laplace(size, scale)
+        if self.by and size == 1:
+            drawn, self.by = drawn - self.by, 0
+        return drawn
+
+
+def test_add_remove_reads_the_number_of_persons_through_one_noisy_count():
+    estimator = DefaultMean()
+    budget = Budget(epsilon=1.0)
+    plans = {n: estimator.plan(budget, persons=n, relation=ADD_REMOVE) for n in (None, 3, 10**9)}
+    assert plans[None] == plans[3] == plans[10**9]
+    plan = plans[None]
+    inner = people(draws(8))
+    spy = Spy(inner)
+    one = plan.release(spy, Shifted(5, 0))
+    assert spy.asked.count("size") == 1
+    two = plan.release(Spy(inner, extra=25), Shifted(5, 25))
+    assert np.array_equal(one.estimate, two.estimate)
+    assert one.persons == two.persons
+    assert one.persons != len(draws(8))
+    assert one.to_dict()["diagnostics"] == two.to_dict()["diagnostics"]
+    assert one.guarantee.relation == ADD_REMOVE
+    assert "number of persons" not in one.guarantee.public
+    with pytest.raises(ArgumentError, match="n_design"):
+        plan.predict(1.0)
+    guessed = estimator.plan(budget, persons=None, n_design=4000, relation=ADD_REMOVE)
+    assert guessed.predict(1.0)["rmse"] > 1 / math.sqrt(4000)
+
+
+def test_each_stage_asks_at_most_two_aggregates():
+    plan = DefaultMean().plan(Budget(epsilon=1.0), persons=4000)
+    spy = Spy(people(draws(9)))
+    plan.release(spy, SimulatedNoise(1))
+    assert spy.asked.count("box_sums") == 2  # the count beyond, and the sums
+    assert spy.asked.count("log_counts") <= 4
+    assert set(spy.asked) <= {"size", "log_counts", "box_sums"}
+
+
+class Silent(SimulatedNoise):
+    """No noise: what remains is the deterministic part."""
+
+    def laplace(self, size, scale):
+        return np.zeros(size, dtype=np.int64)
+
+
+def test_scaling_by_a_power_of_two_scales_the_release():
+    x = draws(10) * 3 + 1
+    plan = DefaultMean().plan(Budget(epsilon=1.0), persons=len(x))
+    one = plan.release(people(x), Silent(3))
+    for k in (-6, 4):
+        two = plan.release(people(np.ldexp(x, k)), Silent(3))
+        assert float(two) == pytest.approx(float(one) * 2.0**k, rel=1e-12)
+        assert two.diagnostics["limits"] == pytest.approx(
+            [item * 2.0**k for item in one.diagnostics["limits"]], rel=1e-12
+        )
+
+
+def test_reading_a_histogram_is_symmetric_in_sign():
+    g = np.random.default_rng(11)
+    for _ in range(200):
+        up = g.poisson(np.exp(-((np.arange(LOG_BINS) - g.integers(20, 140)) ** 2) / 20) * 900)
+        down = g.poisson(np.exp(-((np.arange(LOG_BINS) - g.integers(20, 140)) ** 2) / 9) * 90)
+        noise = g.laplace(0, 8, (2, LOG_BINS))
+        zero = float(g.integers(0, 200))
+        here = read_reach(Histogram(up + noise[0], zero, down + noise[1], 8.0), 1.2)
+        there = read_reach(Histogram(down + noise[1], zero, up + noise[0], 8.0), 1.2)
+        assert here.outcome == there.outcome
+        assert (here.lower, here.upper) == (-there.upper, -there.lower)
+
+
+def test_best_segment_agrees_with_all_segments():
+    g = np.random.default_rng(12)
+    for start in (0, 37, 155):
+        for _ in range(8):
+            counts = g.normal(size=LOG_BINS) * 3 + (g.random(LOG_BINS) < 0.1) * 20
+            found = best_segment(counts, 2.0, start)
+            scores = {
+                (a, b): (counts[a : b + 1] - 2.0).sum()
+                for a in range(start, LOG_BINS)
+                for b in range(a, LOG_BINS)
+            }
+            assert found.score == pytest.approx(max(scores.values()))
+            assert scores[found.first, found.last] == pytest.approx(found.score)
+
+
+def test_a_width_lost_in_rounding_is_an_atom_and_never_an_error():
+    x = np.concatenate([1e9 + np.zeros(3999), [1e9 + 2.0**-39]])
+    plan = DefaultMean().plan(Budget(epsilon=1.0), persons=4000)
+    for seed in range(5):
+        release = plan.release(people(x), SimulatedNoise(seed))
+        assert release.status in ("ok", "atom")
+        assert abs(release.estimate[0] - 1e9) < 1
+
+    class Collapsed:
+        columns, cap = ONE, None
+
+        def log_counts(self, column, origin):
+            counts = np.zeros(LOG_CELLS, dtype=np.int64)
+            if abs(origin) < 1e8:
+                counts[80 + 60] = 4000  # near 2^30: the origin moves there
+            else:
+                counts[1] = 4000  # 2^-39 away from it: far below the spacing of doubles
+            return counts
+
+    wallet = Wallet(Fraction(1))
+    place = locate(
+        Collapsed(), 0, Schedule.of(4000, Fraction(1)), 1.2, wallet, SimulatedNoise(1), REPLACE_ONE
+    )
+    assert place.outcome == "atom"
+    assert place.lower == place.upper == place.origin
+
+
+def test_values_beyond_reach_fail_aloud():
+    x = 1e15 * (1 + draws(13, 2000) ** 2)
+    release = (
+        DefaultMean().plan(Budget(epsilon=1.0), persons=2000).release(people(x), SimulatedNoise(0))
+    )
+    assert release.failed
+    assert release.diagnostics["outcome"] == "beyond range"
+    assert "larger unit" in release.advice
+    assert release.interval().upper == (math.inf,)
+
+
+def test_dirty_values_change_nothing_visible():
+    x = draws(14)
+    plan = DefaultMean().plan(Budget(epsilon=1.0), persons=len(x))
+    clean = plan.release(people(x), SimulatedNoise(2))
+    for bad in (math.nan, math.inf, -math.inf, 1e308, -1e308, 5e-324):
+        dirty = x.copy()
+        dirty[5] = bad
+        release = plan.release(people(dirty), SimulatedNoise(2))
+        assert release.status == "ok"
+        assert abs(float(release) - float(clean)) < 0.02
+    nobody = plan.release(people(np.full(len(x), np.nan)), SimulatedNoise(2))
+    assert nobody.status == "atom"
+
+
+def test_nulls_are_left_out_when_seen_and_count_at_the_middle_when_few():
+    g = np.random.default_rng(15)
+    x = 5 + g.normal(size=6000)
+    x[:2400] = np.nan
+    plan = DefaultMean().plan(Budget(epsilon=2.0), persons=6000)
+    errors = []
+    for seed in range(12):
+        release = plan.release(people(x), SimulatedNoise(seed))
+        errors.append(float(release) - np.nanmean(x))
+        assert not any("middle" in item for item in release.assumptions)
+        low, high = release.interval().lower[0], release.interval().upper[0]
+        assert low < float(release) < high
+    assert abs(np.mean(errors)) < 0.1
+    y = x.copy()
+    y[3:2400] = 5.0
+    few = plan.release(people(y), SimulatedNoise(1))
+    assert any("middle" in item for item in few.assumptions)
+
+
+def test_plans_read_public_numbers_only_and_refuse_by_them():
+    estimator = DefaultMean()
+    plan = estimator.plan(Budget(epsilon=1.0, delta=1e-6), persons=4000)
+    assert sum((loss.pure for loss in plan.losses), Fraction(0)) == 1
+    assert plan.describe()["rounds at most"] == 8
+    with pytest.raises(Infeasible, match="at least 1500 persons"):
+        estimator.plan(Budget(epsilon=0.1), persons=1000)
+    with pytest.raises(Infeasible, match="64-bit"):
+        estimator.plan(Budget(epsilon=1e-5), persons=10**9)
+    with pytest.raises(ArgumentError, match="plan again"):
+        plan.release(people(draws(1, 3999)), SimulatedNoise(0))
+    with pytest.raises(ArgumentError):
+        DefaultMean(target="median")
+    with pytest.raises(ArgumentError):
+        DefaultMean(excess=0)
+    few = estimator.plan(Budget(epsilon=1.0), persons=300)
+    assert any(
+        "400" in item for item in few.release(people(draws(2, 300)), SimulatedNoise(1)).assumptions
+    )
+
+
+def test_schedule_constants():
+    schedule = Schedule.of(4000, Fraction(1))
+    assert schedule.rounds == 8
+    assert schedule.share == pytest.approx(0.3)
+    assert float(schedule.price) == pytest.approx(80 / 4000)
+    assert schedule.price.denominator <= 2**40
+    assert Schedule.of(500, Fraction(1)).rounds == 0
+    assert Schedule.of(600, Fraction(1)).rounds == 3
+    assert Schedule.of(10**6, Fraction(1)).share == pytest.approx(0.1)
+    assert floor_tick(Fraction(1, 3)) <= Fraction(1, 3)
+    with pytest.raises(AssertionError):
+        Wallet(Fraction(1)).pay("more than is left", Fraction(2), 1)
+
+
+def test_rho_runs_at_the_pure_epsilon_inside_it():
+    plan = DefaultMean().plan(Budget(rho=0.5), persons=4000)
+    release = plan.release(people(draws(16)), SimulatedNoise(0))
+    assert release.guarantee.rho == 0.5
+    assert release.guarantee.verify()
+    assert pure_epsilon(release.guarantee.mechanisms) <= 1
+    assert float(pure_epsilon(release.guarantee.mechanisms)) == pytest.approx(1, abs=1e-9)
+
+
+def test_prediction_is_near_the_truth_and_finds_the_persons_needed():
+    plan = DefaultMean().plan(Budget(epsilon=1.0), persons=3000)
+    g = np.random.default_rng(17)
+    errors = []
+    for seed in range(150):
+        x = g.normal(10, 2, 3000)
+        errors.append(float(plan.release(people(x), SimulatedNoise(seed))) - 10)
+    rmse = math.sqrt(np.mean(np.square(errors)))
+    assert 0.75 < plan.predicted(2.0) / rmse < 1.4
+    needed = plan.persons_needed(0.05, 2.0)
+    assert plan.predicted(2.0, needed) <= 0.05 < plan.predicted(2.0, needed - 1)
+
+
+def test_release_is_complete_and_marked():
+    plan = DefaultMean().plan(Budget(epsilon=1.0), persons=4000)
+    release = plan.release(people(draws(18)), SimulatedNoise(0))
+    assert not release.secure
+    assert release.interval().target == "mean"
+    assert release.interval(target="clipped").target == "clipped mean"
+    assert "excess" in release.interval().assumption
+    values = release.to_dict()
+    assert values["diagnostics"]["outcome"] == FOUND
+    assert set(values["budget_shares"]) == {"location", "beyond the limits", "mean and square"}
+    assert "clipped" not in values["diagnostics"]
+    assert replace(plan, persons=4000) == plan
+    exact = plan.release(people(draws(18)))
+    assert exact.secure
+    assert LAPLACE.price == 2.5
+    assert LOG_ZERO == LOG_BINS
+
+
+def test_two_columns_share_epsilon_and_many_share_mu():
+    g = np.random.default_rng(19)
+    x = g.normal([0, 50], [1, 3], (4000, 2))
+    matrix = MatrixPeople(x, ("a", "b"))
+    release = (
+        DefaultMean()
+        .plan(Budget(epsilon=1.0), persons=4000, dimension=2)
+        .release(matrix, SimulatedNoise(0))
+    )
+    assert pure_epsilon(release.guarantee.mechanisms) == 1
+    assert np.abs(release.estimate - x.mean(axis=0)).max() < 0.8
+    box = release.interval(0.95)
+    assert all(a < m < b for a, m, b in zip(box.lower, x.mean(axis=0), box.upper, strict=True))
+    many = MatrixPeople(np.column_stack([x, np.zeros(4000), x, x]), tuple("abcdefg"))
+    plan = DefaultMean().plan(Budget(epsilon=1.0, delta=1e-6), persons=4000, dimension=7)
+    release = plan.release(many, SimulatedNoise(0))
+    assert release.guarantee.verify()
+    assert release.status == "some columns not seen"
+    assert release.estimate[2] == 0
+    assert abs(release.estimate[0]) < 0.5
+    assert np.isinf(release.interval().upper[2])
+    assert np.isfinite(release.interval().upper[0])
+    with pytest.raises(Infeasible, match="delta"):
+        DefaultMean().plan(Budget(epsilon=1.0), persons=4000, dimension=7)
+    with pytest.raises(Infeasible, match="column must show"):
+        DefaultMean().plan(Budget(epsilon=0.2, delta=1e-6), persons=900, dimension=50)

@@ -1,0 +1,169 @@
+"""Private variances: capped rounds, exact bills, scales that clip well."""
+
+from __future__ import annotations
+
+import json
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from kit import assert_rate_at_least
+from privmean.errors import ArgumentError, Infeasible
+from privmean.mechanisms.pair_scale import DyadicBins
+from privmean.models.variance import Variance, variance
+from privmean.noise.exact import ExactNoise
+from privmean.noise.simulated import SimulatedNoise
+from privmean.people.matrix import MatrixPeople
+from privmean.people.reductions import Box
+from privmean.privacy.budget import ADD_REMOVE, Budget
+
+WAYS = {
+    "pair scale": Variance(0.1, 100.0),
+    "coinpress": Variance(0.1, 100.0, "coinpress", center=40.0),
+    "bisection": Variance(0.1, 100.0, "bisection", center=40.0),
+}
+
+
+def people(values):
+    return MatrixPeople(np.asarray(values, float)[:, None], ("x",))
+
+
+def plan(way, n=4000, **budget):
+    return WAYS[way].plan(Budget(**(budget or {"epsilon": 2.0})), persons=n)
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_bill_is_the_budget(way):
+    made = plan(way, epsilon=0.9, delta=1e-6)
+    assert sum((loss.pure for loss in made.losses), Fraction(0)) == Fraction(9, 10)
+    assert sum(loss.added_delta for loss in made.losses) == 0
+    zcdp = plan(way, rho=0.3)
+    assert 0.299 < sum(loss.rho for loss in zcdp.losses) <= 0.3 or way == "pair scale"
+    assert sum(loss.rho for loss in zcdp.losses) <= 0.3
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("constant", [40.0, -1e9, 0.0])
+def test_constant_data_stop_within_the_planned_calls(way, constant):
+    made = plan(way)
+    release = made.release(people(np.full(4000, constant)), SimulatedNoise(1))
+    assert len(release.guarantee.mechanisms) <= len(made.losses)
+    assert release.guarantee.verify()
+    assert release.estimate[0] > 0
+    if constant == 40.0:
+        assert release.estimate[0] < 0.6
+
+
+@pytest.mark.parametrize(
+    ("way", "low", "high"),
+    [
+        ("pair scale", 0.8, 4.1),
+        ("coinpress", 0.85, 1.15),
+        ("bisection", 1.0, 4.5),
+    ],
+)
+@pytest.mark.parametrize("sd", [0.5, 8.0])
+def test_variance_of_normal_values(way, low, high, sd):
+    rng, noise, good, covered = np.random.default_rng(2), SimulatedNoise(2), 0, 0
+    made = plan(way, 8000)
+    for _ in range(60):
+        release = made.release(people(90 + sd * rng.standard_normal(8000)), noise)
+        good += low <= release.estimate[0] / sd**2 <= high
+        inside = release.interval(0.9)
+        covered += inside.lower[0] <= sd**2 <= inside.upper[0]
+    assert_rate_at_least(good, 60, 0.95)
+    assert_rate_at_least(covered, 60, 0.9)
+
+
+def test_a_centre_that_is_far_off_is_refined_first():
+    """No person within sqrt(2) largest deviations of the centre given."""
+    noise = SimulatedNoise(3)
+    values = people(100 + np.random.default_rng(3).standard_normal(10_000))
+    for method in ("coinpress", "bisection"):
+        far = Variance(math.sqrt(0.1), 100.0, method, center=300.0)
+        release = far.plan(Budget(epsilon=1.0), persons=10_000).release(values, noise)
+        assert release.status == "ok"
+        assert 0.9 < release.estimate[0] < 5
+        assert abs(release.diagnostics["center"] - 100) < 1
+
+
+def test_a_centre_that_covers_nobody_says_so():
+    lost = Variance(0.1, 1.0, "bisection", center=1e6).plan(Budget(epsilon=2.0), persons=4000)
+    release = lost.release(people(np.zeros(4000)), SimulatedNoise(4))
+    assert release.status == "not covered"
+    assert release.estimate[0] == 1.0
+    assert "centre" in release.advice
+    assert len(release.guarantee.mechanisms) == 2
+
+
+def test_sensitivities_by_brute_force():
+    """Coverage moves by at most 1, the second moment by at most K^2, whatever one person does."""
+    box = Box(-3.0, 3.0)
+    rest = [0.0, 1.0, -2.0, 5.0]
+    found = []
+    for value in (0.0, 3.0, -3.0, 2.9, 1e300, -math.inf, math.inf, math.nan):
+        data = people([*rest, value])
+        (sums,) = data.box_sums([box])
+        found.append((data.count_in_box([box]), sums.zz))
+    counts, squares = zip(*found, strict=True)
+    assert max(counts) - min(counts) == 1
+    assert max(squares) - min(squares) == box.steps**2
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("hostile", [math.nan, math.inf, 1e300])
+def test_hostile_tables(way, hostile):
+    values = np.random.default_rng(5).standard_normal(4000)
+    values[::2] = hostile
+    release = plan(way).release(people(values), SimulatedNoise(5))
+    json.dumps(release.to_dict())
+    assert 0 < release.estimate[0] < math.inf
+
+
+def test_public_function_and_ledger_arguments():
+    values = 3 + 2 * np.random.default_rng(6).standard_normal(3000)
+    release = variance(values, smallest=0.01, largest=1e4, epsilon=1.0, noise=ExactNoise())
+    assert release.secure
+    assert release.diagnostics["sd"] in (2.0, 4.0)
+    assert release.guarantee.delta == 0
+    assert "variance" in release.summary()
+    with pytest.raises(ArgumentError, match="relation"):
+        variance(values, smallest=0.01, largest=1e4, epsilon=1.0, neighbors=ADD_REMOVE)
+    with pytest.raises(ArgumentError, match="dimension"):
+        variance(np.zeros((100, 2)), smallest=0.01, largest=1e4, epsilon=5.0)
+    with pytest.raises(Infeasible, match="persons"):
+        variance(values[:50], smallest=0.01, largest=1e4, epsilon=1.0)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: Variance(2.0, 1.0),
+        lambda: Variance(1.0, 1.0),
+        lambda: Variance(0.0, 1.0),
+        lambda: Variance(1.0, math.inf),
+        lambda: Variance(1.0, 2.0, "jackknife"),
+        lambda: Variance(1.0, 2.0, "coinpress"),
+        lambda: Variance(1.0, 2.0, "bisection", center=math.nan),
+        lambda: Variance(1.0, 2.0, gamma=1.0),
+        lambda: Variance(1.0, 2.0, "coinpress", center=0.0, rounds=0),
+    ],
+)
+def test_refused(make):
+    with pytest.raises(ArgumentError):
+        make()
+
+
+def test_prediction_follows_the_measured_error():
+    made = plan("coinpress", 8000)
+    rng, noise = np.random.default_rng(7), SimulatedNoise(7)
+    found = [
+        made.release(people(60 + rng.standard_normal(8000)), noise).estimate[0] for _ in range(80)
+    ]
+    # the added 1/sqrt(n) is a known bias
+    assert 0.5 < np.std(found) / made.predict(1.0)["rmse"] < 2
+    assert np.mean(found) - 1 == pytest.approx(1 / math.sqrt(8000), abs=0.02)
+    assert plan("pair scale").predict(3.0)["noise"] == 9 * plan("pair scale").predict(1.0)["noise"]
+    assert DyadicBins.around(0.1, 100.0).number == len(range(-6, 10))

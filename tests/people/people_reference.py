@@ -1,0 +1,157 @@
+"""The reductions once more, in plain Python, one person at a time: what every home must equal."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from fractions import Fraction
+
+from privmean.people.reductions import (
+    HALF_OCTAVE,
+    LOG_CELLS,
+    LOG_LOW,
+    LOG_ZERO,
+    UNIFORM_LIMIT,
+    pair_multiplier,
+)
+
+
+def person_value(records, resolution=2.0**-40):
+    """The mean of one person's records (None and NaN are none) and how many there are."""
+    limit = resolution * 2.0**80
+    total = count = 0
+    for x in records:
+        if x is None or math.isnan(x):
+            continue
+        limited = max(-limit, min(limit, float(x)))
+        total += math.floor(limited / resolution + 0.5)
+        count += 1
+    if not count:
+        return None, 0
+    total = max(-(2**100), min(2**100, total))
+    return float(Fraction(total)) * resolution / count, count
+
+
+def group(rows, resolution=2.0**-40):
+    """Rows (id, x, y, ...) to a sorted list of (id, [values], [counts]); null ids are dropped."""
+    persons = defaultdict(list)
+    for who, *values in rows:
+        if who is not None:
+            persons[who].append(values)
+    result = []
+    for who in sorted(persons):
+        columns = list(zip(*persons[who], strict=True))
+        pairs = [person_value(column, resolution) for column in columns]
+        result.append((who, [v for v, _ in pairs], [c for _, c in pairs]))
+    return result
+
+
+def log_cell(v):
+    """The cell of `log_counts` by its definition, through frexp."""
+    if v is None or math.isnan(v) or abs(v) < 2.0 ** (LOG_LOW // 2):
+        return LOG_ZERO
+    if math.isinf(v):
+        index = LOG_ZERO - 1
+    else:
+        mantissa, exponent = math.frexp(abs(v))
+        j = 2 * exponent - 2 + (mantissa >= HALF_OCTAVE)
+        index = min(j - LOG_LOW, LOG_ZERO - 1)
+    return index + LOG_ZERO + 1 if v < 0 else index
+
+
+def log_counts(values, origin):
+    counts = [0] * LOG_CELLS
+    for v in values:
+        counts[log_cell(None if v is None else v - origin)] += 1
+    return counts
+
+
+def uniform_counts(values, half, origin):
+    counts = defaultdict(int)
+    for v in values:
+        if v is not None:
+            k = (v - origin - half) / (2 * half)
+            counts[math.ceil(max(-UNIFORM_LIMIT, min(UNIFORM_LIMIT, k)))] += 1
+    return dict(counts)
+
+
+def pair_counts(values, low, high):
+    n = len(values)
+    counts = [0] * (high - low + 1)
+    if n < 2:
+        return counts
+    ranked = [None] * n
+    for i, v in enumerate(values):
+        ranked[i * pair_multiplier(n) % n] = v
+    for r in range(0, n - n % 2, 2):
+        a, b = ranked[r], ranked[r + 1]
+        spread = 0.0 if a is None or b is None else abs(a - b) * HALF_OCTAVE
+        k = low
+        while k < high and spread > math.ldexp(1.0, k):
+            k += 1
+        counts[k - low] += 1
+    return counts
+
+
+def on_box(v, box):
+    clipped = min(max(v, box.lower), box.upper)
+    return max(-box.steps, min(box.steps, math.floor((clipped - box.middle) / box.step + 0.5)))
+
+
+def box_sums(values, counts, cap, box):
+    fields = dict.fromkeys(
+        ("present", "above", "below", "z", "zz", "w", "wz", "ww", "wwz", "wwzz"), 0
+    )
+    for v, count in zip(values, counts, strict=True):
+        if v is None:
+            continue
+        z, w = on_box(v, box), 1 if cap is None else min(count, cap)
+        adds = {
+            "present": 1, "above": int(v > box.upper), "below": int(v < box.lower), "z": z,
+            "zz": z * z, "w": w, "wz": w * z, "ww": w * w, "wwz": w * w * z, "wwzz": w * w * z * z,
+        }  # fmt: skip
+        for name, value in adds.items():
+            fields[name] += value
+    return fields
+
+
+def on_ball(row, ball):
+    if all(v is None for v in row):
+        return [0] * len(row)
+    v = [0.0 if x is None else x - c for x, c in zip(row, ball.center, strict=True)]
+    square = 0.0
+    for item in v:
+        square = square + item * item
+    norm = math.sqrt(square)
+    if not math.isfinite(norm):
+        return [0] * len(row)
+    factor = 1.0 if norm <= ball.radius else ball.radius / norm
+    for f in (factor, factor * (1 - 2.0**-30)):
+        z = [math.trunc(item * f / ball.step) for item in v]
+        if sum(item * item for item in z) <= ball.steps**2:
+            return z
+    return [0] * len(row)
+
+
+def ball_sums(rows, ball):
+    z = [on_ball(row, ball) for row in rows]
+    present = sum(any(v is not None for v in row) for row in rows)
+    return tuple(sum(column) for column in zip(*z, strict=True)) or (0,) * len(ball.center), present
+
+
+def count_in_box(rows, boxes):
+    return sum(
+        all(v is not None and b.lower <= v <= b.upper for v, b in zip(row, boxes, strict=True))
+        for row in rows
+    )
+
+
+def count_in_ball(rows, center, radius):
+    inside = 0
+    for row in rows:
+        if all(v is not None for v in row):
+            square = 0.0
+            for v, c in zip(row, center, strict=True):
+                square = square + (v - c) * (v - c)
+            inside += math.sqrt(square) <= radius
+    return inside

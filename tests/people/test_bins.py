@@ -1,0 +1,97 @@
+"""The vector code of the matrix against the definitions, at every edge."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import people_reference as reference
+import people_tables as tables
+import pytest
+
+from privmean.people import kernels
+from privmean.people.matrix import MatrixPeople
+from privmean.people.reductions import HALF_OCTAVE, LOG_CELLS, LOG_ZERO, Box, log_edges
+
+
+def hard_values():
+    edges = np.concatenate([log_edges(), [2.0**40, 2.0**41]])
+    around = [edges, np.nextafter(edges, 0), np.nextafter(edges, math.inf)]
+    squares = np.ldexp([HALF_OCTAVE, 1.0], [[k] for k in range(-60, 60)]).ravel()
+    around += [squares, np.nextafter(squares, 0), np.nextafter(squares, math.inf)]
+    extremes = [0.0, 5e-324, 1e-200, 1e-160, 2.3e-308, 1e154, 1.4e154, 1e200, 1.7e308, math.inf]
+    positive = np.concatenate([*around, extremes])
+    return np.concatenate([positive, -positive, [math.nan, -math.nan]])
+
+
+def test_every_edge_of_the_logarithmic_bins():
+    for value in hard_values():
+        people = MatrixPeople(np.array([[value]]), ("x",))
+        counts = people.log_counts(0, 0.0)
+        assert counts.sum() == 1
+        assert counts[reference.log_cell(float(value))] == 1, value
+
+
+def test_the_bin_map_is_total_and_counts_everybody():
+    generator = np.random.default_rng(1)
+    bits = generator.integers(0, 2**64, 200_000, dtype=np.uint64, endpoint=False)
+    values = np.concatenate(
+        [bits.view(np.float64), hard_values()]
+    )  # NaN payloads of both signs too
+    counts = MatrixPeople(values[:, None], ("x",)).log_counts(0, 0.0)
+    expected = np.bincount([reference.log_cell(v) for v in values.tolist()], minlength=LOG_CELLS)
+    assert counts.tolist() == expected.tolist()
+    assert counts[LOG_ZERO] >= np.count_nonzero(np.isnan(values))
+
+
+@pytest.mark.parametrize("workers", [1, 3])
+def test_chunks_and_threads_do_not_show(monkeypatch, workers):
+    monkeypatch.setattr(kernels, "_processors", lambda: workers)
+    monkeypatch.setattr(kernels, "PARALLEL", 256)
+    monkeypatch.setattr(kernels, "CHUNK", 100)
+    generator = np.random.default_rng(2)
+    values = generator.standard_t(1, (1234, 2)) * 10.0 ** generator.integers(-12, 12, (1234, 2))
+    values[generator.random((1234, 2)) < 0.1] = math.nan
+    values[0], values[1], values[700] = math.inf, -math.inf, math.nan
+    box = Box(-0.7, 12.3)
+    people = MatrixPeople(values, ("x", "y"))
+    assert people.log_counts(1, 0.25).tolist() == reference.log_counts(values[:, 1].tolist(), 0.25)
+    plain = [None if math.isnan(v) else v for v in values[:, 0].tolist()]
+    fields = reference.box_sums(plain, [1] * len(plain), None, box)
+    assert vars(people.box_sums([box, None])[0]) == fields
+    counts = generator.integers(0, 2**20, (1234, 2))
+    weighted = MatrixPeople(values, ("x", "y"), counts, 2**20)
+    fields = reference.box_sums(plain, counts[:, 0].tolist(), 2**20, box)
+    assert vars(weighted.box_sums([box, None])[0]) == fields
+
+
+def test_square_sums_are_exact_at_the_largest_grid_points():
+    box = Box(0.0, 1.99999999)  # a widest grid: 2^20 steps to either side
+    values = np.where(np.arange(200_000) % 2, 1e9, -1e9)
+    sums = MatrixPeople(values[:, None], ("x",)).box_sums([box])[0]
+    ends = [reference.on_box(v, box) for v in (-1e9, 1e9)]
+    assert ends == [-(2**20), 2**20]
+    assert sums.z == 100_000 * sum(ends)
+    assert sums.zz == 100_000 * sum(z * z for z in ends)
+    assert max(abs(z) for z in ends) <= box.steps <= 2**20 + 1
+
+
+def test_boxes_of_any_size_keep_the_grid_inside_the_limits():
+    generator = np.random.default_rng(3)
+    for _ in range(2000):
+        lower = generator.normal() * 10.0 ** generator.integers(-30, 30)
+        upper = lower + abs(generator.normal()) * 10.0 ** generator.integers(-30, 30)
+        if not lower < upper:
+            continue
+        box = Box(lower, upper)
+        grid = kernels._grid(np.array([lower, upper, -1e300, 1e300]), box, np.empty(4))
+        assert np.abs(grid).max() <= box.steps <= 2**20 + 1
+
+
+def test_nothing_is_written_into_the_caller_s_array():
+    values = np.array([[1.0], [math.nan], [math.inf], [3.0]])
+    copy = values.copy()
+    people = MatrixPeople(values, ("x",))
+    people.log_counts(0, 0.0)
+    people.box_sums([tables.BOXES[0]])
+    assert values.tobytes() == copy.tobytes()

@@ -1,0 +1,74 @@
+"""Every estimator that the common suite (test_registry.py) tries: one line each.
+
+An entry says how to make the estimator for values that were multiplied by a power of two, so that
+the suite can check that its answers follow, and what it can be asked for. Settings are those that
+suit 600 persons whose values are about normal with mean 3 and standard deviation 1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from privmean.central.bounded import BoundedMean
+from privmean.central.concentration import Bounded, SubGaussian, UnknownScale
+from privmean.central.default_mean import DefaultMean
+from privmean.central.winsorized import Winsorized
+from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE, Budget
+
+PURE = Budget(epsilon=2.0)
+MIXED = Budget(epsilon=2.0, delta=1e-6)
+ZCDP = Budget(rho=1.0)
+ANY = (PURE, MIXED, ZCDP)
+BOTH = (REPLACE_ONE, ADD_REMOVE)
+
+
+@dataclass(frozen=True)
+class Entry:
+    """make(unit): the estimator for values in these units. ordered: the roster's order matters.
+    octaves: it looks at values on a logarithmic grid, so that scaling moves them to other noise."""
+
+    name: str
+    make: Callable[[float], Any]
+    budgets: tuple[Budget, ...] = ANY
+    relations: tuple[str, ...] = BOTH
+    dimensions: tuple[int, ...] = (1, 2)
+    ordered: bool = False
+    octaves: bool = False
+
+
+def _winsorized(assumption: Callable[[float], Any], **settings: Any) -> Callable[[float], Any]:
+    return lambda unit: Winsorized(assumption(unit), **settings)
+
+
+REGISTRY: tuple[Entry, ...] = (
+    Entry("default", lambda _: DefaultMean(), dimensions=(1,), octaves=True),
+    Entry(
+        "default, interval first",
+        lambda _: DefaultMean(target="mean"),
+        dimensions=(1,),
+        octaves=True,
+    ),
+    Entry(
+        "default, columns",
+        lambda _: DefaultMean(),
+        (MIXED, ZCDP),
+        (REPLACE_ONE,),
+        (2, 5),
+        octaves=True,
+    ),
+    Entry("bounded", lambda unit: BoundedMean((0.0, 8 * unit))),
+    Entry("limits", _winsorized(lambda unit: Bounded(0.0, 8 * unit))),
+    Entry("sub-Gaussian", _winsorized(lambda unit: SubGaussian(sd=unit)), (MIXED,)),
+    Entry("in a range", lambda unit: Winsorized(SubGaussian(sd=unit), range=(-9 * unit, 9 * unit))),
+    Entry(
+        "unknown scale",
+        lambda _: Winsorized(UnknownScale()),
+        (MIXED,),
+        (REPLACE_ONE,),
+        (1,),
+        ordered=True,
+        octaves=True,
+    ),
+)

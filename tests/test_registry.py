@@ -1,0 +1,272 @@
+"""What every estimator owes, whatever it computes: tried on each entry of the registry."""
+
+import dataclasses
+import inspect
+import json
+import math
+import warnings
+
+import numpy as np
+import pytest
+
+from privmean.errors import ArgumentError
+from privmean.noise.base import FromBits
+from privmean.noise.simulated import SimulatedNoise
+from privmean.people.matrix import MatrixPeople
+from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE
+from privmean.privacy.calibrate import within
+from privmean.privacy.guarantee import Guarantee
+from privmean.release import FAILED
+from registry import REGISTRY, Entry
+
+PERSONS = 600
+CASES = [
+    (entry, budget, relation, dimension)
+    for entry in REGISTRY
+    for budget in entry.budgets
+    for relation in entry.relations
+    for dimension in entry.dimensions
+]
+
+
+def named(case):
+    entry, budget, relation, dimension = case
+    return f"{entry.name}-{budget.describe()}-{relation}-{dimension}"
+
+
+every_case = pytest.mark.parametrize("case", CASES, ids=map(named, CASES))
+
+
+def rows(dimension, seed=0):
+    return np.random.default_rng(seed).normal(3.0, 1.0, (PERSONS, dimension))
+
+
+def people_of(values):
+    return MatrixPeople(values, tuple(f"c{j}" for j in range(values.shape[1])))
+
+
+def plan_of(case, unit=1.0, persons=PERSONS):
+    entry, budget, relation, dimension = case
+    known = {"persons": persons} if relation == REPLACE_ONE else {"persons": None}
+    if relation == ADD_REMOVE:
+        known["n_design"] = persons
+    return entry.make(unit).plan(budget, dimension=dimension, relation=relation, **known)
+
+
+def released(case, values, seed=1, unit=1.0):
+    return plan_of(case, unit, len(values)).release(people_of(values), SimulatedNoise(seed))
+
+
+# --- before any data -----------------------------------------------------------------------------
+
+
+@every_case
+def test_a_plan_is_made_of_public_numbers_alone(case):
+    entry = case[0]
+    names = set(inspect.signature(entry.make(1.0).plan).parameters)
+    assert names <= {"budget", "persons", "n_design", "dimension", "relation"}
+    first, second = plan_of(case), plan_of(case)
+    assert first == second
+    assert dataclasses.is_dataclass(first)
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        first.budget = None
+    assert first.estimator
+    assert first.why
+    assert first.describe()
+
+
+@every_case
+def test_the_worst_bill_is_within_the_budget(case):
+    _, budget, relation, _ = case
+    plan = plan_of(case)
+    assert plan.losses
+    assert within(plan.losses, budget)
+    assert Guarantee.of(budget, relation, plan.losses).verify()
+
+
+@every_case
+def test_predicted_errors_are_numbers(case):
+    predicted = plan_of(case).predict(1.0)
+    assert predicted["rmse"] > 0
+    assert math.isfinite(predicted["rmse"])
+
+
+# --- the release ---------------------------------------------------------------------------------
+
+
+@every_case
+def test_the_estimate_is_near_the_mean(case):
+    """A loose check that the suite tries an estimator that works: within half a deviation."""
+    values = rows(case[3])
+    release = released(case, values)
+    assert release.status != FAILED
+    assert np.all(np.abs(release.estimate - values.mean(axis=0)) < 0.5)
+    assert release.estimate.shape == (case[3],)
+
+
+@every_case
+def test_the_promise_can_be_checked_from_the_release_alone(case):
+    _, budget, relation, _ = case
+    release = released(case, rows(case[3]))
+    stored = json.loads(json.dumps(release.to_dict(), allow_nan=False))
+    again = Guarantee.from_dict(stored["guarantee"])
+    assert again == release.guarantee
+    assert again.verify()
+    assert again.relation == relation
+    assert within(again.mechanisms, budget)
+    assert again.mechanisms
+    assert again.spent() <= (budget.epsilon or budget.rho) * (1 + 1e-12)
+    assert stored["secure"] is False
+    assert "not private" in stored["warning"]
+    assert "SIMULATED" in str(release)
+
+
+UNORDERED = [case for case in CASES if not case[0].ordered]
+ADDED_OR_REMOVED = [case for case in CASES if case[2] == ADD_REMOVE]
+
+
+@pytest.mark.parametrize("case", UNORDERED, ids=map(named, UNORDERED))
+def test_the_order_of_persons_does_not_matter(case):
+    values = rows(case[3])
+    shuffled = values[np.random.default_rng(5).permutation(PERSONS)]
+    first, second = released(case, values), released(case, shuffled)
+    assert np.array_equal(first.estimate, second.estimate)
+    assert first.interval().to_dict() == second.interval().to_dict()
+
+
+@every_case
+@pytest.mark.parametrize("power", [-7, 20])
+def test_scaling_by_a_power_of_two_scales_the_answer(case, power):
+    """Exactly, for the same noise; nearly, where the values meet other draws of the noise."""
+    unit = 2.0**power
+    values = rows(case[3])
+    first, second = released(case, values), released(case, values * unit, unit=unit)
+    difference = second.estimate / unit - first.estimate
+    assert np.all(np.abs(difference) <= (0.5 if case[0].octaves else 0.0))
+    assert first.status == second.status
+
+
+@every_case
+def test_the_array_of_people_is_not_written_to(case):
+    values = rows(case[3])
+    values.setflags(write=False)
+    before = values.tobytes()
+    released(case, values)
+    assert values.tobytes() == before
+
+
+# --- persons that do not fit ---------------------------------------------------------------------
+
+STRANGE = {
+    "null": math.nan,
+    "infinite": math.inf,
+    "minus infinite": -math.inf,
+    "huge": 1e308,
+    "minus huge": -1e308,
+    "tiny": 5e-324,
+    "minus zero": -0.0,
+}
+
+
+@every_case
+@pytest.mark.parametrize("kind", STRANGE)
+def test_one_strange_person_changes_little_and_raises_nothing(case, kind):
+    """The neighbour's answer moves by at most its clipping region over n, with the same noise."""
+    values = rows(case[3])
+    other = values.copy()
+    other[17] = STRANGE[kind]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        first, second = released(case, values), released(case, other)
+    assert second.status != FAILED
+    assert np.all(np.abs(first.estimate - second.estimate) < 1.0)
+    if case[2] == REPLACE_ONE:
+        assert first.persons == second.persons == PERSONS
+
+
+@every_case
+@pytest.mark.parametrize("kind", STRANGE)
+def test_a_table_of_nothing_but_strange_persons_raises_nothing(case, kind):
+    values = np.full((PERSONS, case[3]), STRANGE[kind])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        release = released(case, values)
+        json.dumps(release.to_dict(), allow_nan=False)
+        assert str(release)
+    assert release.guarantee.verify()
+
+
+@every_case
+def test_half_of_the_persons_null(case):
+    values = rows(case[3])
+    values[::2] = np.nan
+    release = released(case, values)
+    # pairs with a null count as pairs without a spread: there a private failure is the answer
+    assert release.status != FAILED or case[0].ordered
+    if case[2] == REPLACE_ONE:
+        assert release.persons == PERSONS
+
+
+@pytest.mark.parametrize("entry", REGISTRY, ids=lambda entry: entry.name)
+def test_a_plan_for_another_number_of_persons_is_refused(entry):
+    case = (entry, entry.budgets[0], REPLACE_ONE, entry.dimensions[0])
+    with pytest.raises(ArgumentError):
+        plan_of(case, persons=PERSONS + 1).release(people_of(rows(case[3])), SimulatedNoise(1))
+
+
+# --- neighbours ----------------------------------------------------------------------------------
+
+
+class Recorded(FromBits):
+    """Noise that writes down what is asked of it."""
+
+    secure = False
+
+    def __init__(self, seed):
+        self.noise, self.asked = SimulatedNoise(seed), []
+
+    def laplace(self, size, scale):
+        self.asked.append(("laplace", scale))
+        return self.noise.laplace(size, scale)
+
+    def gaussian(self, size, scale):
+        self.asked.append(("gaussian", scale))
+        return self.noise.gaussian(size, scale)
+
+    def argmax(self, scores, scale):
+        self.asked.append(("argmax", scale))
+        return self.noise.argmax(scores, scale)
+
+    def bits64(self, size):
+        return self.noise.bits64(size)
+
+
+@every_case
+def test_the_first_noise_is_the_same_for_any_data(case):
+    """Nothing is known of the data before the first noisy answer: its scale is in the plan."""
+    asked = []
+    for values in (rows(case[3]), np.full((PERSONS, case[3]), np.nan), 1e6 * rows(case[3], 2)):
+        noise = Recorded(1)
+        plan_of(case).release(people_of(values), noise)
+        asked.append(noise.asked[:1])  # a histogram of nothing may need no noise
+    assert asked[0] == asked[2]
+    assert asked[1] in ([], asked[0])
+
+
+@pytest.mark.parametrize("case", ADDED_OR_REMOVED, ids=map(named, ADDED_OR_REMOVED))
+def test_under_add_remove_the_number_of_persons_is_not_read(case):
+    """One person more: the plan, the first noise and what is public are the same."""
+    values = rows(case[3])
+    asked = []
+    for table in (values, np.vstack([values, values[:1]])):
+        noise = Recorded(1)
+        release = plan_of(case).release(people_of(table), noise)
+        asked.append((noise.asked[0], release.guarantee.public, release.persons))
+    assert asked[0][:2] == asked[1][:2]
+    assert "persons" not in " ".join(asked[0][1])
+
+
+def test_the_registry_has_no_two_entries_of_one_name():
+    names = [entry.name for entry in REGISTRY]
+    assert len(set(names)) == len(names)
+    assert all(isinstance(entry, Entry) for entry in REGISTRY)
