@@ -215,3 +215,17 @@ def test_words():
     assert Guarantee.of(Budget(epsilon=2.0), "replace-one", (Pure("a", 2),)).describe() == (
         "2-DP (pure)"
     )
+
+
+@pytest.mark.parametrize("name", ["epsilon", "count_sensitivity", "threshold", "influence"])
+def test_absurd_numbers_of_a_filter_are_refused_or_too_much(name):
+    values = stored(made())
+    values["mechanisms"][6][name] = 10**400 if name != "influence" else 1e300
+    try:
+        forged = Guarantee.from_dict(values)
+    except ArgumentError:
+        return
+    if name == "threshold":  # a larger threshold only fails more often
+        assert forged.verify()
+    else:
+        assert not forged.verify()

@@ -25,6 +25,7 @@ from privmean.privacy.budget import REPLACE_ONE, Relation
 Floats = npt.NDArray[np.float64]
 
 BASIC_INFLUENCE = 2.0
+LARGEST_EPSILON = 500.0  # whose exponential, is a double with room to spare
 
 
 def outer_epsilon(inner: float, relation: Relation, influence: float = BASIC_INFLUENCE) -> float:
@@ -98,6 +99,9 @@ def filtered_mean_delta(
     from privmean.privacy.gdp import gaussian_delta
     from privmean.privacy.loss import Gaussian
 
+    if epsilon <= 0:
+        return 1.0
+    epsilon = min(epsilon, LARGEST_EPSILON)  # a bound at a smaller epsilon holds at a larger one
     inner = inner_epsilon(epsilon, relation, influence + slip)
     parts = (
         Gaussian("count", count_mu * count_scale, count_scale, 1),
@@ -110,7 +114,7 @@ def filtered_mean_delta(
     gauss = gaussian_delta(math.hypot(count_mu, mean_mu) * (1 + 1e-15), left) * factor
     tail = sum(part.tail_delta for part in parts)
     behind = gaussian_tail(threshold, count_scale) + gauss + tail
-    total = behind * delta_ratio(epsilon, inner) if epsilon > 0 else behind * (influence + slip + 1)
+    total = behind * delta_ratio(epsilon, inner)
     if slip:
         total += (1 + math.exp(epsilon)) * slip
     return min(1.0, total * (1 + 1e-14))

@@ -282,7 +282,7 @@ class Curve(Loss):
 
     @property
     def added_delta(self) -> float:
-        return self.delta_at(float(self.epsilon))
+        return self.delta_at(min(_bounded(self.epsilon), LARGEST_EXPONENT))
 
     def delta_at(self, epsilon: float) -> float:
         """delta at any epsilon."""
@@ -325,15 +325,19 @@ class FilteredMean(Curve):
     slip: float | None = None
     kind: ClassVar[str] = "filtered mean"
 
+    @property
+    def count_mu(self) -> float:
+        return min(self.count_sensitivity, int(LARGEST_LOSS)) / self.count_scale
+
     def delta_at(self, epsilon: float) -> float:
         from privmean.privacy.amplification import filtered_mean_delta
 
         return filtered_mean_delta(
             epsilon,
             self.relation,
-            count_mu=self.count_sensitivity / self.count_scale,
+            count_mu=self.count_mu,
             count_scale=self.count_scale,
-            threshold=self.threshold,
+            threshold=min(self.threshold, int(LARGEST_LOSS)),
             mean_mu=self.mean_mu,
             mean_scale=self.mean_scale,
             answers=self.answers,
@@ -344,8 +348,8 @@ class FilteredMean(Curve):
     def points(self) -> list[float]:
         from privmean.privacy.amplification import outer_epsilon
 
-        mu = math.hypot(self.count_sensitivity / self.count_scale, self.mean_mu)
-        most = mu * (mu / 2 + 8)
+        mu = math.hypot(self.count_mu, self.mean_mu)
+        most = min(mu * (mu / 2 + 8), LARGEST_EXPONENT)
         inner = [most * k / 400 for k in range(1, 401)]
         outer = [
             outer_epsilon(x, self.relation, self.influence + (self.slip or 0.0)) for x in inner
@@ -381,7 +385,7 @@ class Parallel(Curve):
         return max(total_delta(part, epsilon, grid=False) for part in self.parts)
 
     def points(self) -> list[float]:
-        most = min(4 * float(self.epsilon), LARGEST_EXPONENT)
+        most = min(4 * _bounded(self.epsilon), LARGEST_EXPONENT)
         return [most * k / 160 for k in range(161)]
 
     def to_dict(self) -> dict[str, Any]:

@@ -224,7 +224,7 @@ def test_noise_and_intervals_of_an_unknown_covariance():
 
 
 def test_few_persons_and_many_columns_choose_some_columns_or_none():
-    plan = Anisotropic(scale_range=RANGE).plan(BUDGET, persons=4000, dimension=9000)
+    plan = Anisotropic(scale_range=RANGE).plan(BUDGET, persons=8000, dimension=60_000)
     assert plan.scale_noise.chooses
     assert Guarantee.of(BUDGET, REPLACE_ONE, plan.losses).verify()
     stage = scale_noise(0.02, 300, 9000, RANGE, 0.05)

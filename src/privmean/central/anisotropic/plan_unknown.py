@@ -121,17 +121,18 @@ def scale_noise(
     need = FINE.rounds / (2 * (COUNT_NOISE * max(pairs, 1)) ** 2) / rho
     radius = min(max(need, 0.04), 0.3)
     move = window / pairs if pairs else math.inf
-    everybody = move * math.sqrt(dimension / (2 * (1 - 2 * radius) * rho))
+    everybody = move * math.sqrt(dimension / (2 * (1 - 2.25 * radius) * rho))
     if everybody <= ALL_NOISE:
-        top, values, choice, rest = dimension, (1 - 2 * radius) * rho, 0.0, None
+        top, values, choice, rest = dimension, (1 - 2.25 * radius) * rho, 0.0, None
     else:
         radius = min(radius, 0.2)
-        left = (1 - 3 * radius) * rho
+        left = (1 - 3.25 * radius) * rho
         choice, values = 0.7 * left, 0.3 * left
         top = choices(move, choice, dimension, beta)
         rest = Counting(radius * rho if top else rho)
     own = Counting(radius * rho) if top else None
-    return ScaleNoise(dimension, pairs, window, top, values, choice, own, own, rest, unit)
+    middle = Counting(radius / 4 * rho) if top else None  # a median may be twice as noisy
+    return ScaleNoise(dimension, pairs, window, top, values, choice, own, own, middle, rest, unit)
 
 
 def choices(move: float, rho: float, dimension: int, beta: float) -> int:

@@ -18,7 +18,7 @@ from privmean.central.anisotropic.degrees import Progress, degrees
 from privmean.central.anisotropic.ellipsoid import STEPS, clipped_sums
 from privmean.central.anisotropic.known import check_people
 from privmean.central.anisotropic.lattice import RADIUS, Metric, to_lattice, usable_rows
-from privmean.central.anisotropic.scales import FACTOR, ScaleNoise, Scales
+from privmean.central.anisotropic.scales import FACTOR, ScaleNoise, Scales, tail_reach
 from privmean.central.anisotropic.scales import run as run_scales
 from privmean.noise.base import Noise
 from privmean.noise.exact import ExactNoise
@@ -112,7 +112,7 @@ class UnknownPlan:
                 Block(
                     scales.top,
                     FACTOR * scales.centre,
-                    FACTOR * scales.clip / math.sqrt(2),
+                    tail_reach(scales.clip, scales.middle) / math.sqrt(2),
                     sigma ** (-EXPONENT / 2),
                     sigma**-0.5,
                 )
