@@ -16,6 +16,7 @@ from privmean.people.matrix import MatrixPeople
 from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE
 from privmean.privacy.calibrate import within
 from privmean.privacy.guarantee import Guarantee
+from privmean.privacy.loss import Curve, Gaussian, Laplace, Threshold
 from privmean.release import FAILED
 from registry import REGISTRY, Entry
 
@@ -82,6 +83,69 @@ def test_the_worst_bill_is_within_the_budget(case):
     assert plan.losses
     assert within(plan.losses, budget)
     assert Guarantee.of(budget, relation, plan.losses).verify()
+
+
+def distribution_of(curve, value_discretization_interval):
+    """A curve by chords between its points, as dp-accounting's connect-the-dots distribution."""
+    from dp_accounting.pld import pld_pmf
+    from dp_accounting.pld import privacy_loss_distribution as pld
+
+    at = np.array(curve.points()[1:])
+    bounds = np.minimum.accumulate([curve.delta_at(x) for x in at])
+    index = np.arange(math.ceil(at[-1] / value_discretization_interval))
+    grid = index * value_discretization_interval
+    above = np.interp(np.exp(grid), np.exp(at), bounds)
+    below = 1 - np.exp(-grid) * (1 - above)  # the other direction
+    deltas = np.concatenate((below[:0:-1], above))
+    pmf = pld_pmf.create_pmf_pessimistic_connect_dots(
+        value_discretization_interval, np.concatenate((-index[:0:-1], index)), deltas
+    )
+    return pld.PrivacyLossDistribution(pmf)
+
+
+def delta_by_dp_accounting(bill, epsilon):
+    """delta of a bill from dp-accounting alone, by laws that this test chooses itself."""
+    from dp_accounting.pld import common
+    from dp_accounting.pld import privacy_loss_distribution as pld
+
+    curves = any(isinstance(loss, Curve) for loss in bill)
+    step = {"value_discretization_interval": 1e-3 if curves else 1e-4}
+    total, added = pld.identity(**step), 0.0
+    for loss in bill:
+        if isinstance(loss, Gaussian):
+            piece = pld.from_gaussian_mechanism(loss.scale / loss.sensitivity, **step)
+        elif isinstance(loss, Threshold):
+            added += loss.delta
+            continue
+        elif isinstance(loss, Curve):
+            piece = distribution_of(loss, **step)
+        elif isinstance(loss, Laplace) and not loss.joint:
+            shift = int(loss.sensitivity / loss.spread)
+            one = pld.from_discrete_laplace_mechanism(float(1 / loss.scale), shift, **step)
+            piece = one.self_compose(loss.spread)
+        else:
+            known = common.DifferentialPrivacyParameters(float(loss.pure), 0)
+            piece = pld.from_privacy_parameters(known, **step)
+        total = total.compose(piece)
+    return added + total.get_delta_for_epsilon(epsilon)
+
+
+@every_case
+def test_the_bill_recomputed_by_other_means(case):
+    """Pure bills by a sum of ratios, rho by a sum of squares, the rest by dp-accounting."""
+    _, budget, _, _ = case
+    bill = plan_of(case).losses
+    pure = [loss.pure for loss in bill]
+    if budget.rho is not None:
+        assert sum(float(p) ** 2 + loss.mu**2 for p, loss in zip(pure, bill, strict=True)) / 2 <= (
+            budget.rho * (1 + 1e-9)
+        )
+    elif all(loss.kind in ("discrete Laplace", "selection") for loss in bill):
+        assert sum(pure) <= budget.pure_epsilon() or delta_by_dp_accounting(
+            bill, budget.epsilon
+        ) <= budget.delta * (1 + 1e-3)
+    else:
+        assert delta_by_dp_accounting(bill, budget.epsilon) <= budget.delta * (1 + 1e-3)
 
 
 @every_case

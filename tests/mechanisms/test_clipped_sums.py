@@ -166,7 +166,7 @@ def test_distinguishing_two_extreme_persons(broken, caught):
     """A person at one limit against the other: e^epsilon is reached and not passed."""
     claimed = Fraction(1)
     mechanism = ClippedSums("sums", REPLACE_ONE, 1, epsilon=claimed * broken)
-    noise, draws = SimulatedNoise(9), 12_000
+    noise, draws = SimulatedNoise(9), 6000
     hits = []
     for value in (5.0, -2.0):
         sums = people([value, 1.0, 1.0]).box_sums([BOX])

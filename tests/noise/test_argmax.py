@@ -40,7 +40,7 @@ def test_argmax_law_and_its_twins(noise, scores):
 @pytest.mark.parametrize("noise", [ExactNoise(), SimulatedNoise(2)], ids=["exact", "simulated"])
 def test_argmax_twins_are_caught(noise):
     """A twin 30 % off is caught by the pair of scores that shows the scale best."""
-    scores, scale, draws = (0, 2), Fraction(2), 5000
+    scores, scale, draws = (0, 2), Fraction(2), 10_000
     law = permute_and_flip(scores, scale)
     correct = [noise.argmax(np.array(scores), scale) for _ in range(draws)]
     assert choice_p_value(correct, law) >= ALPHA

@@ -5,7 +5,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from privmean.noise.exact import LARGEST_SCALE, ExactNoise, double_above
@@ -14,6 +14,7 @@ from privmean.noise.exact import LARGEST_SCALE, ExactNoise, double_above
 @given(
     st.fractions(min_value=Fraction(1, 10**9), max_value=2**56).filter(lambda f: f > 0),
 )
+@settings(deadline=None)
 def test_the_drawn_scale_is_the_next_double_above(scale):
     drawn = double_above(scale)
     assert Fraction(drawn) >= scale

@@ -13,6 +13,7 @@ import pytest
 from audit import collect, epsilon_found, intervals_of, lowest_bit, numbers_of
 
 import privmean as pm
+from privmean.central.bounded import BoundedMean
 from privmean.central.concentration import Bounded, SubGaussian
 from privmean.central.default_mean import DefaultMean
 from privmean.central.winsorized import Winsorized
@@ -22,23 +23,29 @@ from privmean.mechanisms.laplace import JointLaplace
 from privmean.noise.base import FromBits
 from privmean.noise.simulated import SimulatedNoise
 from privmean.people.matrix import MatrixPeople
-from privmean.privacy.budget import Budget
+from privmean.privacy.budget import ADD_REMOVE, Budget
 
 NULL = np.nan
 
 
 @dataclass(frozen=True)
 class Pair:
-    """Two neighbours: the first person has `one` or `other`, the rest `others` in turns."""
+    """Two neighbours: the first person has `one` or `other`, the rest `others` in turns.
+
+    None: the first person is not there at all.
+    """
 
     persons: int
     one: float
-    other: float
+    other: float | None
     others: tuple[float, ...] = (0.0,)
 
-    def people(self, value: float) -> MatrixPeople:
+    def people(self, value: float | None) -> MatrixPeople:
         values = np.resize(self.others, (self.persons, 1))
-        values[0, 0] = value
+        if value is None:
+            values = values[1:]
+        else:
+            values[0, 0] = value
         return MatrixPeople(values, ("value",))
 
 
@@ -57,7 +64,10 @@ class Case:
 
     def found(self, runs: int, noise: Callable[[int], object] = SimulatedNoise) -> float:
         """The epsilon that an attacker can prove from `runs` releases of each neighbour."""
-        plan = self.estimator.plan(self.budget, persons=self.pair.persons)
+        known = {"persons": self.pair.persons}
+        if self.pair.other is None:
+            known = {"persons": None, "n_design": self.pair.persons, "relation": ADD_REMOVE}
+        plan = self.estimator.plan(self.budget, **known)
         outputs = []
         for seed, value in enumerate((self.pair.one, self.pair.other)):
             people, source = self.pair.people(value), noise(seed)
@@ -69,6 +79,7 @@ class Case:
 
 KNOWN_LIMITS = Winsorized(Bounded(-1.0, 1.0))
 FOUND = DefaultMean(target="clipped")
+BOUNDED = BoundedMean((-1.0, 1.0))
 LOCATED = Winsorized(SubGaussian(sd=0.3), share=0.25, recenter=0.0)
 
 PURE, WITH_DELTA = Budget(epsilon=2.0), Budget(epsilon=2.0, delta=1e-6)
@@ -81,6 +92,8 @@ CASES = [
     Case("located, far to far", LOCATED, WITH_DELTA, Pair(200, -1e9, 1e9)),
     Case("alone in a bin", LOCATED, WITH_DELTA, Pair(200, NULL, 5.0, (NULL,))),
     Case("default, far to far", FOUND, PURE, Pair(40_000, -1e9, 1e9, (-0.9, 0.9)), NOISE),
+    Case("limits, one more person", BOUNDED, PURE, Pair(64, 1.0, None)),
+    Case("default, one more person", FOUND, PURE, Pair(400, 1e9, None, (-0.9, 0.9))),
     Case("default, a new bin", DefaultMean(), PURE, Pair(200, NULL, 3.0, (1.0,)), NOISE),
 ]
 BY_NAME = {case.name: case for case in CASES}
@@ -115,7 +128,12 @@ class Halved(FromBits):
 
 @pytest.mark.parametrize(
     ("name", "runs"),
-    [("limits, end to end", 2000), ("located, far to far", 4000), ("default, far to far", 2400)],
+    [
+        ("limits, end to end", 2000),
+        ("limits, one more person", 2000),
+        ("located, far to far", 5000),
+        ("default, far to far", 2400),
+    ],
 )
 def test_halved_sensitivities_are_caught(name, runs):
     case = BY_NAME[name]
@@ -152,7 +170,7 @@ def float_release(self, answers, noise):
 def test_noise_made_of_floats_is_caught_by_its_low_bits(monkeypatch):
     case = BY_NAME["limits, nothing to one"]
     monkeypatch.setattr(JointLaplace, "release", float_release)
-    assert case.found(1500) > case.budget.epsilon
+    assert case.found(2500) > case.budget.epsilon
 
 
 # --- from a file to the release, with the noise of a real release --------------------------------

@@ -5,7 +5,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from privmean.errors import ArgumentError
@@ -59,6 +59,7 @@ def test_a_number_means_the_decimal_that_was_written():
 
 
 @given(st.floats(1e-12, 5000))
+@settings(deadline=None)
 def test_the_pure_epsilon_of_rho_is_rounded_down_and_tight(rho):
     epsilon = Budget(rho=rho).pure_epsilon()
     assert epsilon**2 / 2 <= as_written(rho)
@@ -66,6 +67,7 @@ def test_the_pure_epsilon_of_rho_is_rounded_down_and_tight(rho):
 
 
 @given(st.floats(1e-6, 100))
+@settings(deadline=None)
 def test_the_largest_pure_epsilon_is_within_a_digit_of_the_double(epsilon):
     largest = Budget(epsilon=epsilon).largest_pure_epsilon()
     assert Fraction(epsilon) <= largest <= Fraction(math.nextafter(epsilon, math.inf))

@@ -73,7 +73,7 @@ def test_a_round_trip_through_json_changes_nothing():
     st.fractions(min_value=Fraction(1, 10**6), max_value=10**9),
     st.floats(1e-9, 1e9),
 )
-@settings(max_examples=50)
+@settings(max_examples=50, deadline=None)
 def test_every_number_survives_json_exactly(sensitivity, scale, number):
     for loss in (
         Laplace("a", sensitivity, scale),

@@ -8,12 +8,15 @@ import sys
 import threading
 from fractions import Fraction
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from privmean.errors import ArgumentError, BudgetExceeded
+import privmean as pm
+from privmean.errors import ArgumentError, BudgetExceeded, Infeasible
 from privmean.privacy.budget import Budget
+from privmean.privacy.compose import pure_epsilon
 from privmean.privacy.guarantee import Guarantee
 from privmean.privacy.journal import JournalDamaged
 from privmean.privacy.ledger import Ledger
@@ -60,7 +63,7 @@ def test_a_refused_charge_spends_nothing(ledger):
         st.tuples(st.floats(1e-6, 0.6), st.sampled_from([0.0, 1e-7, 4e-7])), min_size=1, max_size=12
     )
 )
-@settings(max_examples=50)
+@settings(max_examples=50, deadline=None)
 def test_more_charges_never_lower_the_total_and_it_is_never_passed(costs):
     ledger = Ledger(epsilon=1.0, delta=1e-6)
     spent = ledger.spent()
@@ -155,6 +158,38 @@ def test_charges_chosen_along_the_way_use_only_sums():
         ledger.charge(guarantee)
     with pytest.raises(BudgetExceeded):
         ledger.charge(guarantee)
+
+
+class NoNoise:
+    """Noise that must not be drawn."""
+
+    secure = False
+
+    def __getattr__(self, name):
+        raise AssertionError(f"{name} was drawn")
+
+
+def test_a_mean_is_charged_before_any_noise_is_drawn(ledger):
+    values = np.linspace(0.0, 1.0, 50)
+    arguments = {"bounds": (0.0, 1.0), "delta": 1e-7, "ledger": ledger}
+    with pytest.raises(BudgetExceeded):
+        pm.mean(values, epsilon=1.5, noise=NoNoise(), **arguments)
+    assert ledger.left().epsilon == 1
+    release = pm.mean(values, epsilon=0.75, **arguments)
+    planned = pure_epsilon(ledger.entries[0].mechanisms)
+    assert planned == pure_epsilon(release.guarantee.mechanisms) == Fraction(3, 4)
+    assert ledger.left().epsilon == Fraction(1, 4)
+    with pytest.raises(BudgetExceeded):
+        pm.mean(values, epsilon=0.3, noise=NoNoise(), **arguments)
+    with pytest.raises(AssertionError, match="drawn"):  # a crash after the charge: it stays spent
+        pm.mean(values, epsilon=0.2, noise=NoNoise(), **arguments)
+    assert ledger.left().epsilon == Fraction(1, 20)
+
+
+def test_what_is_refused_at_planning_is_not_charged(ledger):
+    with pytest.raises(Infeasible):
+        pm.mean(np.zeros(20), epsilon=0.5, ledger=ledger)
+    assert not ledger.entries
 
 
 # --- the file ------------------------------------------------------------------------------------

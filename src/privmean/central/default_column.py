@@ -28,6 +28,7 @@ CHECK = 0.2  # part of what is left for counting persons beyond the limits
 TRUST, LEAN_TRUST = 1.0, 2.0  # noise scales taken off that count; the second below `LEAN`
 COUNT_CHECK = 0.3  # under add-remove, where the count stands in for a joint tail share
 WIDEN, WIDEST = 0.9, 6.0  # how far the limits are moved out for the persons counted
+HIDDEN = 8.0  # noise scales of the histogram: more persons than a thin tail beyond can hold
 
 ATOM = "atom"
 ESTIMATE, INTERVAL, LIMITED = None, "mean", "clipped"  # the three values of `target`
@@ -144,13 +145,19 @@ def _box_sums(people: People, column: int, box: Box) -> Any:
 def _widened(
     place: Location, persons: float, left: Fraction, settings: Settings
 ) -> tuple[float, float]:
-    """The farther limit moved out until clipping bias and noise are about equal, for a tail whose
-    excess falls like the inverse of the distance."""
+    """The limits after the count of persons beyond them.
+
+    A tail: the farther limit is moved out until clipping bias and noise are about equal, for a tail
+    whose excess falls like the inverse of the distance. More persons than a thin tail can hold, and
+    only one side was seen: they are spread thinly on the other side, which is opened as far.
+    """
+    up, down = place.upper - place.origin, place.origin - place.lower
+    if min(persons, place.hidden) > HIDDEN * place.count_scale:
+        return place.origin - max(up, down), place.origin + max(up, down)
     factor = WIDEN * math.sqrt(max(persons, 0.0) * float(left) / math.sqrt(2))
     if factor <= 1.2:
         return place.lower, place.upper
     factor = min(factor, WIDEST)
-    up, down = place.upper - place.origin, place.origin - place.lower
     if up >= down:
         return place.lower, place.origin + up * factor
     return place.origin - down * factor, place.upper

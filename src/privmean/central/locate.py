@@ -30,7 +30,7 @@ FEW = 400  # and below which the answer is a gamble worth a warning
 ROUNDS_FROM = 600  # rounds need this n*epsilon
 MOST_ROUNDS = 8
 WINDOW, PART = 4, 0.7  # a round moves the origin if 4 neighbouring bins hold 70 % of the persons
-FAR_WINDOW, FAR_PART = 2, 0.93  # a new start after the tails if 2 bins hold 93 %
+FAR_WINDOW, FAR_PART = 2, 0.95  # a new start after the tails if 2 bins hold 95 %
 LEAN = 1500  # n*epsilon below which more is spent on looking
 AGAIN = 0.5  # part of what is left for a second look
 
@@ -55,7 +55,10 @@ class Schedule:
 
 @dataclass(frozen=True)
 class Location:
-    """The private outcome: limits of the values, and the path that was paid for."""
+    """The private outcome: limits of the values, and the path that was paid for.
+
+    hidden: as in `Reach`. count_scale: noise of a count of the histogram behind the limits.
+    """
 
     outcome: str
     origin: float
@@ -64,6 +67,8 @@ class Location:
     rounds: int
     looks: int
     restarts: int
+    hidden: float
+    count_scale: float
 
 
 def _histogram(
@@ -95,7 +100,7 @@ def locate(
     """Limits that hold the values of `column`; pays for every histogram from `wallet`."""
     origin, rounds, looks, restarts = 0.0, 0, 0, 0
     earlier: Histogram | None = None
-    fallback: tuple[Reach, float] | None = None
+    fallback: tuple[Reach, float, Histogram] | None = None
     part = schedule.share
     while True:
         while earlier is None and rounds < schedule.rounds and wallet.left > schedule.price:
@@ -116,7 +121,7 @@ def locate(
         reach = read_reach(seen, safety)
         if reach.outcome in (ATOM_ONLY, NOTHING):
             if fallback is not None:  # the new start lost the values: keep what was seen before
-                reach, origin = fallback
+                reach, origin, seen = fallback
                 break
             if earlier is None:
                 earlier, part = seen, AGAIN
@@ -125,7 +130,7 @@ def locate(
         if reach.outcome == FOUND and reach.away and restarts == 0:
             held, move = concentrated(seen, FAR_WINDOW)
             if held >= FAR_PART * schedule.persons:
-                fallback, restarts = (reach, origin), 1
+                fallback, restarts = (reach, origin, seen), 1
                 origin, earlier, part = origin + move, None, schedule.share
                 continue
         break
@@ -133,4 +138,6 @@ def locate(
     outcome = reach.outcome
     if outcome == FOUND and not lower < upper:
         outcome = ATOM_ONLY  # the width was lost in the rounding of the origin
-    return Location(outcome, origin, lower, upper, rounds, looks, restarts)
+    return Location(
+        outcome, origin, lower, upper, rounds, looks, restarts, reach.hidden, seen.scale
+    )

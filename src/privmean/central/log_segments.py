@@ -116,11 +116,17 @@ FOUND, ATOM_ONLY, NOTHING, BEYOND = "ok", "atom", "failed", "beyond range"
 
 @dataclass(frozen=True)
 class Reach:
-    """What a histogram shows: an outcome and, if values were found, limits around the origin."""
+    """What a histogram shows: an outcome and, if values were found, limits around the origin.
+
+    hidden: if only one side was seen, the noisy number of persons thinly spread on the other side
+    (within LOOK bins) less that of persons just beyond the limit; tells where uncounted persons
+    are likelier to be.
+    """
 
     outcome: str
     lower: float = 0.0
     upper: float = 0.0
+    hidden: float = 0.0
 
     @property
     def away(self) -> bool:
@@ -157,4 +163,11 @@ def read_reach(histogram: Histogram, safety: float, evidence: Evidence = LAPLACE
     elif histogram.zero <= evidence.atom * scale:
         start = bin_edge(main.first - 1)
         inner = start if start > outer / NARROW else 0.0
-    return Reach(FOUND, inner, outer) if positive else Reach(FOUND, -outer, -inner)
+    hidden = 0.0
+    if not both and inner == 0:
+        side = histogram.positive if positive else histogram.negative
+        beyond = side[main.last + 1 : main.last + 1 + NEAR]
+        hidden = float(rest[max(main.last - LOOK, 0) : main.last + 1].sum() - beyond.sum())
+    if positive:
+        return Reach(FOUND, inner, outer, hidden)
+    return Reach(FOUND, -outer, -inner, hidden)

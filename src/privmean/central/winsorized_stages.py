@@ -11,7 +11,7 @@ threshold and the shares are docs/proofs/winsorized.md.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
@@ -70,10 +70,11 @@ class Stages:
     failure: float
 
     @property
-    def recenter_share(self) -> float:
-        """Of what the scale step left, as settings name it."""
+    def held_shares(self) -> tuple[float, float]:
+        """Shares of location and recentring in what the scale step left, as settings name them."""
         named = dict(self.shares)
-        return named.get("recentring", 0.0) / (1 - named.get("scale", 0.0))
+        left = 1 - named.get("scale", 0.0)
+        return named.get("location", 0.0) / left, named.get("recentring", 0.0) / left
 
     @property
     def losses(self) -> tuple[Loss, ...]:
@@ -193,15 +194,11 @@ def spend(
     shares = RECENTER_SHARES if recenter is None else (recenter,)
     failure = predicted_failure(location, facts, bins)
 
-    def made(part: Fraction, chosen: Facts) -> tuple[Stages, Facts]:
+    def made(part: Fraction) -> Iterator[tuple[Stages, Facts]]:
         rest = 1 - share - part
         rough = spending.sums("recentring sum", part) if part else None
         final = spending.sums("clipped sum", rest)
-        slack = wide if rough is None else _slack(chosen, rough, wide)
-        noise = tuple(
-            (tau + extra) * final.value_sd / facts.persons
-            for tau, extra in zip(chosen.radii.tau, slack, strict=True)
-        )
+        final_sd, rough_sd = final.value_sd, rough.value_sd if rough is not None else 0.0
         left = 1 - spending.scale_share
         named = {
             "scale": spending.scale_share,
@@ -210,15 +207,21 @@ def spend(
             "mean": left * rest,
         }
         spent = tuple((name, float(value)) for name, value in named.items() if value)
-        stages = Stages(
-            spending.kind, spending.scale, location, rough, final, spent, slack, noise, failure
-        )
-        return stages, chosen
+        for chosen in choices:
+            slack = wide if rough is None else _slack(chosen, rough_sd, wide)
+            noise = tuple(
+                (tau + extra) * final_sd / facts.persons
+                for tau, extra in zip(chosen.radii.tau, slack, strict=True)
+            )
+            stages = Stages(
+                spending.kind, spending.scale, location, rough, final, spent, slack, noise, failure
+            )
+            yield stages, chosen
 
     choices = [replace(facts, radii=radii) for radii in facts.options or (facts.radii,)]
     possible = [part for part in shares if 1 - share - part >= LEAST_FINAL]
     return min(
-        (made(part, chosen) for part in possible for chosen in choices),
+        (way for part in possible for way in made(part)),
         key=lambda way: way[0].score(way[1]),
     )
 
@@ -230,12 +233,12 @@ def single(facts: Facts, kind: str, final: ClippedSums) -> Stages:
     return Stages(kind, None, None, None, final, (("mean", 1.0),), none, noise, 0.0)
 
 
-def _slack(facts: Facts, rough: ClippedSums, wide: tuple[float, ...]) -> tuple[float, ...]:
+def _slack(facts: Facts, rough_sd: float, wide: tuple[float, ...]) -> tuple[float, ...]:
     """How far the centre may be off after a rough mean, a column: its noise and sampling error,
-    never more than before it."""
+    never more than before it. rough_sd: deviation of the noise in its sum of z."""
     result = []
     for tau, before, sd in zip(facts.radii.tau, wide, facts.radii.sd, strict=True):
-        noise = ROUGH * rough.value_sd * (tau + before) / facts.persons
+        noise = ROUGH * rough_sd * (tau + before) / facts.persons
         sampling = 2 * sd * math.sqrt(facts.design_effect / facts.persons)
         result.append(min(noise + sampling, before))
     return tuple(result)

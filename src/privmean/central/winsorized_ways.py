@@ -10,6 +10,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from fractions import Fraction
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from privmean import validate
@@ -23,7 +24,7 @@ from privmean.mechanisms.pair_scale import DyadicBins, PairScale
 from privmean.mechanisms.stable_histogram import GaussianStableHistogram, StableHistogram
 from privmean.privacy.budget import Budget
 from privmean.privacy.calibrate import calibrate
-from privmean.privacy.loss import Gaussian, Loss
+from privmean.privacy.loss import Gaussian, Laplace, Loss, Selection, Threshold
 
 if TYPE_CHECKING:
     from privmean.central.winsorized import Winsorized
@@ -95,26 +96,36 @@ def _composed(settings: Winsorized, budget: Budget, facts: Facts) -> Iterator[Wa
     """Laplace noise with more than epsilon/columns a column, paid for by half of delta."""
     delta = budget.delta / 2 / facts.columns
     basic = budget.pure_epsilon() / facts.columns
-
-    def at(strength: float, settings: Winsorized, facts: Facts) -> Way | None:
-        return best_way(_laplace(settings, Fraction(strength), delta, facts))
-
-    start = float(basic) * (1 - 1e-12)
-    first = at(start, settings, facts)
+    first = best_way(_laplace(settings, basic, delta, facts))
     if first is None:
         return
-    # the bill depends on shares alone: calibrate with the recentring share and radii held fixed
-    held = replace(settings, recenter=first[0].recenter_share)
-    fewer = replace(facts, options=())
+    # shares are held fixed, so that all losses grow together
+    more = _stronger(first[0].losses, budget, facts.columns)
+    if more > 1.01:
+        share, recenter = first[0].held_shares
+        held = replace(settings, share=share or None, recenter=recenter)
+        better = best_way(_laplace(held, basic * Fraction(more), delta, facts))
+        if better is not None:
+            yield better
 
-    def bill(strength: float) -> Sequence[Loss]:
-        way = at(strength, held, fewer)
-        return () if way is None else way[0].losses
 
-    most = calibrate(bill, budget, smallest=start, largest=start * facts.columns, tolerance=1e-3)
-    better = at(most, held, facts) if most > 1.01 * start else None
-    if better is not None:
-        yield better
+@lru_cache(maxsize=256)
+def _stronger(losses: tuple[Loss, ...], budget: Budget, most: int) -> float:
+    """The factor by which all pure losses may grow within the budget (thresholds stay)."""
+
+    def bill(factor: float) -> Sequence[Loss]:
+        return [_grown(loss, Fraction(factor)) for loss in losses]
+
+    return calibrate(bill, budget, smallest=1 - 1e-9, largest=float(most), tolerance=1e-3)
+
+
+def _grown(loss: Loss, factor: Fraction) -> Loss:
+    if isinstance(loss, Laplace):
+        return replace(loss, scale=loss.scale / factor)
+    if isinstance(loss, Selection):
+        return replace(loss, epsilon=loss.epsilon * factor)
+    assert isinstance(loss, Threshold)
+    return Threshold(loss.name, loss.delta, loss.threshold)
 
 
 # --- Gaussian noise -------------------------------------------------------------------------------
@@ -159,6 +170,7 @@ def _gaussian_at(
         yield from _with_location(settings, facts, spending, None, argmax)
 
 
+@lru_cache(maxsize=256)
 def _gaussian_mu(budget: Budget, threshold_delta: float, columns: int) -> float:
     """The mu of all Gaussian stages together, with room for their lattice corrections."""
     if budget.rho is not None:

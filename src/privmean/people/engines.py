@@ -61,6 +61,7 @@ class Home:
                 return lazy(native.collect().lazy())
             kept = native.persist()
             self._kept.append(kept.unpersist)
+            kept.count()  # now, so that nothing is read (and nothing can fail) later
             return lazy(kept)
         except MemoryError:
             raise

@@ -83,10 +83,10 @@ class FramePeople:
 
     def uniform_counts(self, column: int, half_width: float, origin: float = 0.0) -> dict[int, int]:
         x = nw.col(f"v{column}")
-        k = ((x - origin - half_width) / (2 * half_width)).ceil()
-        k = nw.when(k > UNIFORM_LIMIT).then(UNIFORM_LIMIT).otherwise(k)
+        k = (x - origin - half_width) / (2 * half_width)
+        k = nw.when(k > UNIFORM_LIMIT).then(UNIFORM_LIMIT).otherwise(k)  # before it is an integer
         k = nw.when(k < -UNIFORM_LIMIT).then(-UNIFORM_LIMIT).otherwise(k)
-        frame = self.frame.filter(~x.is_null()).select(k=k.cast(INTEGER))
+        frame = self.frame.filter(~x.is_null()).select(k=k.ceil().cast(INTEGER))
         return {int(cell): int(count) for cell, count in _counted(frame)}
 
     def pair_counts(self, column: int, low: int, high: int) -> Integers:

@@ -68,10 +68,11 @@ def person_rows(
     frame = frame.select(
         PERSON, *(limited(nw.col(f"x{j}"), resolution).alias(f"x{j}") for j in names)
     )
-    frame = frame.select(
-        PERSON, *((nw.col(f"x{j}") * (1 / resolution) + 0.5).floor().alias(f"x{j}") for j in names)
-    )
     spark = not (frame.implementation.is_duckdb() or frame.implementation.is_polars())
+    frame = frame.select(
+        PERSON, *((nw.col(f"x{j}") * (1 / resolution) + 0.5).alias(f"x{j}") for j in names)
+    )
+    frame = frame.select(PERSON, *(_floor(nw.col(f"x{j}"), spark).alias(f"x{j}") for j in names))
     frame, sums = _halves(frame, width) if spark else _wholes(frame, width)
     counted = (nw.col(f"x{j}").count().cast(INTEGER).alias(f"c{j}") for j in names)
     frame = frame.group_by(PERSON).agg(*sums, *counted)
@@ -82,6 +83,13 @@ def person_rows(
         mean = nw.col(f"d{j}") * resolution / count.cast(FLOAT)
         values.append(nw.when(count > 0).then(mean).alias(f"v{j}"))
     return totals.select(PERSON, *values, *(count_names(width) if counts else []))
+
+
+def _floor(t: nw.Expr, spark: bool) -> nw.Expr:
+    """The floor as a double. Spark's is a 64-bit integer: doubles from 2^53 on are whole anyway."""
+    if not spark:
+        return t.floor()
+    return nw.when(t.abs() < 2.0**53).then(t.floor().cast(FLOAT)).otherwise(t)
 
 
 def _wholes(frame: nw.LazyFrame[Any], width: int) -> tuple[nw.LazyFrame[Any], list[nw.Expr]]:

@@ -31,7 +31,8 @@ SCHEMA = "privmean-ledger-1"
 class Ledger:
     """A budget for all releases about the same persons, in memory or in a file.
 
-    path: a file of JSON lines, created if it is not there; several processes may use it at once.
+    path: a file of JSON lines, created if it is not there; several processes may use it at once
+    (on a file system whose locks work). An older copy put back forgets charges.
     Without a path the ledger lives in memory. epsilon and delta, or rho: the total; for a file that
     exists they may be left out, and must agree if given. One neighbouring relation and one unit:
     those of the first charge.

@@ -43,7 +43,7 @@ from privmean.privacy.loss import Loss, Parallel, Selection
 from privmean.release import FAILED, OK, Release
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True)
 class PublishedPlan:
     """Algorithms 2 to 7 with corrections, decided before data."""
 

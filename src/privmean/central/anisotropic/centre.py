@@ -36,7 +36,7 @@ class Found:
     count: float
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True)
 class Centre:
     """A filtered mean in the metric of Sigma^(-exponent/4), all of it decided before data.
 

@@ -36,7 +36,7 @@ BOUND = "the covariance bound holds, so that nearly nobody is filtered out or cl
 TAILS = "persons are sub-Gaussian with the given covariance"
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True)
 class KnownPlan:
     """A filtered mean (no `clips`), or two phases: a filtered centre, then clipped sums around it.
 

@@ -27,6 +27,15 @@ class Spectrum:
     deviations: Floats
     axes: Floats | None = None
 
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Spectrum) or (self.axes is None) != (other.axes is None):
+            return False
+        same = np.array_equal(self.deviations, other.deviations)
+        return same and (self.axes is None or np.array_equal(self.axes, other.axes))
+
+    def __hash__(self) -> int:
+        return hash(self.deviations.tobytes())
+
     @property
     def dimension(self) -> int:
         return len(self.deviations)

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from privmean import validate
 from privmean.central.anisotropic import filter as keep
 from privmean.central.anisotropic.average import KeptMean, kept_mean
 from privmean.central.anisotropic.blocks import Block, Stage
@@ -32,7 +33,7 @@ EXPONENT = 1.5  # shape of the centre's noise: Sigma^(3/4) needs the least total
 ASSUMED = "columns near Gaussian, so that pairs of persons show their scales"
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True)
 class UnknownPlan:
     """Scales from one half of the persons, a centre from the other, then a clipped sum.
 
@@ -102,6 +103,24 @@ class UnknownPlan:
             "error of the choice (octaves)": stage.choice_error(self.beta),
             "smallest count offset": min(item.calibration.offset for item in self.stages),
         }
+
+    def predict(self, guess_sd: float) -> dict[str, float]:
+        """Predicted l2 error by cause if every column had this deviation: the worst spectrum.
+
+        Distances of alike columns are alike, so persons reach sqrt(d) deviations.
+        """
+        sd = validate.positive("guess_sd", guess_sd)
+        d = self.dimension
+        sampling = sd * math.sqrt(d / self.summed)
+
+        def noise(stage: Stage) -> float:
+            s = stage.calibration.expected_multiplier(self.half)
+            centre = 2 * FACTOR * math.sqrt(2 * d) * s / self.half
+            radius = math.sqrt(d * (1.2 + centre**2))
+            return sd * 2 * radius / (stage.mu * self.summed) * math.sqrt(d)
+
+        least = min(noise(stage) for stage in self.stages)
+        return {"rmse": math.hypot(sampling, least), "sampling": sampling, "privacy_noise": least}
 
     def blocks(self, scales: Scales) -> list[Block]:
         """The metrics that the released scales give."""

@@ -1,0 +1,163 @@
+"""Time and memory of a private mean against the plain query of the same mean.
+
+Whole processes: a Parquet file of records (made here, in a temporary folder) is read into people
+and released, and the plain DuckDB query computes the same mean without privacy; they alternate,
+each in a process of its own. In memory: the whole release of an array against `numpy.mean`.
+
+    python benchmarks/speed_mean.py [--quick] [--records 5e7] [--persons 1e6] [--repeats 5]
+                                    [--folder DIR --keep]
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+# The parent stays small: Linux counts its memory into the peak of a child, and imports nothing big.
+MAKE = """
+import duckdb
+duckdb.execute('''COPY (
+    SELECT (hash(i) % {persons})::BIGINT AS person,
+           10 + 3 * sqrt(-2 * ln(random() + 1e-12)) * cos(2 * pi() * random()) AS y
+    FROM range({records}) AS r(i)) TO '{path}' (FORMAT parquet)''')
+"""
+PLAIN = """
+import duckdb
+query = "SELECT avg(m) FROM (SELECT avg(y) AS m FROM '{path}' GROUP BY person) AS t"
+print(duckdb.execute(query).fetchall())
+"""
+READ = """
+import privmean as pm
+people = pm.read("{path}", person="person", values="y")
+print(people.size())
+"""
+PRIVATE = """
+import privmean as pm
+people = pm.read("{path}", person="person", values="y")
+print(pm.mean(people, epsilon=1.0, delta=1e-6).estimate)
+"""
+COMMAND = ["mean", "{path}", "--person", "person", "--value", "y", "--epsilon", "1"]
+MEMORY = """
+import json, time
+import numpy as np
+import privmean as pm
+
+def least(task):
+    times = []
+    for _ in range({repeats}):
+        start = time.perf_counter()
+        task()
+        times.append(time.perf_counter() - start)
+    return min(times)
+
+found = {{}}
+for name, center in (("centred at 0", 0.0), ("centred at 10", 10.0)):
+    x = np.random.default_rng(1).normal(center, 3.0, {count})
+    pm.mean(x[:1000], epsilon=1.0)  # imports and the first draw of noise
+    found[name] = least(lambda: np.mean(x)), least(lambda: pm.mean(x, epsilon=1.0))
+print(json.dumps(found))
+"""
+
+
+def process(command: list[str]) -> tuple[float, float, float]:
+    """Wall seconds, processor seconds and peak megabytes of a process."""
+    start = time.perf_counter()
+    child = subprocess.Popen(command, stdout=subprocess.DEVNULL)
+    _, status, usage = os.wait4(child.pid, 0)
+    wall = time.perf_counter() - start
+    child.returncode = os.waitstatus_to_exitcode(status)
+    if child.returncode:
+        raise SystemExit(f"failed: {command}")
+    return wall, usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024
+
+
+def whole_processes(path: Path, repeats: int) -> list[list[object]]:
+    jobs = {
+        "plain DuckDB query": [sys.executable, "-c", PLAIN.format(path=path)],
+        "privmean, reading only": [sys.executable, "-c", READ.format(path=path)],
+        "privmean, release": [sys.executable, "-c", PRIVATE.format(path=path)],
+        "privmean, command line": [
+            sys.executable, "-m", "privmean", *(item.format(path=path) for item in COMMAND),
+        ],
+    }  # fmt: skip
+    runs: dict[str, list[tuple[float, float, float]]] = {name: [] for name in jobs}
+    for turn in range(repeats + 1):
+        for name, command in jobs.items():
+            found = process(command)
+            if turn:  # the first turn only warms the file cache
+                runs[name].append(found)
+    least = {
+        name: [min(column) for column in zip(*found, strict=True)] for name, found in runs.items()
+    }
+    base, rows = least["plain DuckDB query"], []
+    for name, (wall, cpu, peak) in least.items():
+        paired = statistics.median(
+            mine[0] / plain[0]
+            for mine, plain in zip(runs[name], runs["plain DuckDB query"], strict=True)
+        )
+        ratios = (wall / base[0], paired, cpu / base[1], peak / base[2])
+        rows.append(
+            [name, f"{wall:.2f}", f"{cpu:.2f}", f"{peak:.0f}", *(f"{item:.2f}" for item in ratios)]
+        )
+    return rows
+
+
+def in_memory(count: int, repeats: int) -> list[list[object]]:
+    code = MEMORY.format(count=count, repeats=repeats)
+    done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+    return [
+        [name, f"{1000 * plain:.1f}", f"{1000 * private:.1f}", f"{private / plain:.1f}"]
+        for name, (plain, private) in json.loads(done.stdout).items()
+    ]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--quick", action="store_true", help="a tenth of everything")
+    parser.add_argument("--records", type=float)
+    parser.add_argument("--persons", type=float)
+    parser.add_argument("--repeats", type=int)
+    parser.add_argument("--folder", type=Path, help="where the table is made")
+    parser.add_argument("--keep", action="store_true", help="keep the table (with --folder)")
+    options = parser.parse_args()
+    records = int(options.records or (5e6 if options.quick else 5e7))
+    persons = int(options.persons or (1e5 if options.quick else 1e6))
+    repeats = options.repeats or (3 if options.quick else 5)
+    with tempfile.TemporaryDirectory(dir=options.folder) as folder:
+        path = Path(folder) / "records.parquet"
+        if options.folder and options.keep:
+            path = options.folder / f"records-{records}-{persons}.parquet"
+        if not path.exists():
+            code = MAKE.format(records=records, persons=persons, path=path)
+            subprocess.run([sys.executable, "-c", code], check=True)
+        processes = whole_processes(path, repeats)
+    count = 10**6 if options.quick else 10**7
+    arrays = in_memory(count, max(repeats, 7))
+
+    from report import publish, table
+
+    text = (
+        f"{records:.0e} records of {persons:.0e} persons in Parquet, whole processes, least of "
+        f"{repeats} (wall ratio also as the median over neighbouring runs)\n\n"
+        + table(
+            ["", "wall s", "processor s", "peak MB", "wall ratio", "median", "processor ratio",
+             "memory ratio"],
+            processes,
+        )
+        + f"\n\n{count:.0e} persons in memory, one column, nothing given, whole release\n\n"
+        + table(["", "numpy.mean ms", "privmean.mean ms", "ratio"], arrays)
+    )  # fmt: skip
+    publish(
+        "speed-mean", "Time and memory of one mean", text, command="python benchmarks/speed_mean.py"
+    )
+
+
+if __name__ == "__main__":
+    main()
