@@ -90,7 +90,8 @@ def distribution_of(curve, value_discretization_interval):
     from dp_accounting.pld import pld_pmf
     from dp_accounting.pld import privacy_loss_distribution as pld
 
-    at = np.array(curve.points()[1:])
+    points = curve.points()
+    at = np.interp(np.arange(1, 8 * len(points) - 7) / 8, np.arange(len(points)), points)
     bounds = np.minimum.accumulate([curve.delta_at(x) for x in at])
     index = np.arange(math.ceil(at[-1] / value_discretization_interval))
     grid = index * value_discretization_interval

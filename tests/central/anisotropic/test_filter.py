@@ -73,6 +73,20 @@ def test_added_person_on_every_graph(size, largest):
     assert not (alive[:, :, None] & alive[:, None, :] & (shared == 0)).any()
 
 
+@pytest.mark.parametrize("size", [3, 4, 5, 6])
+def test_a_null_row_that_becomes_usable_under_replace_one(size):
+    """The replace-one filter on the usable rows, one of which comes or goes: at most 2 in all."""
+    n = size - 1
+    all_graphs = graphs(size, list(itertools.combinations(range(size), 2)))
+    before, d0 = odds(all_graphs[:, :n, :n].sum(axis=2), REPLACE_ONE)
+    after, d1 = odds(all_graphs.sum(axis=2), REPLACE_ONE)
+    change = np.abs(after[:, :n] * d0 - before * d1).sum(axis=1) + after[:, n] * d0
+    assert Fraction(int(change.max()), d0 * d1) <= 2
+    alive = np.hstack([(before > 0) | (after[:, :n] > 0), after[:, n:] > 0])
+    shared = np.einsum("gik,gjk->gij", all_graphs, all_graphs)
+    assert not (alive[:, :, None] & alive[:, None, :] & (shared == 0)).any()
+
+
 def replaced(n):
     """All graphs of n-1 common persons, the old one (index n-1) and the new one (index n)."""
     edges = [(i, j) for i, j in itertools.combinations(range(n + 1), 2) if (i, j) != (n - 1, n)]

@@ -136,8 +136,9 @@ class PublishedPlan:
             Metric(to_lattice(x[:, columns], weight * (RADIUS / radius)))
             for columns, weight, radius in blocks
         ]
-        friends = degrees(metrics, usable_rows(x), progress=progress)
-        kept = keep.bernoulli(*keep.keep_odds(friends, REPLACE_ONE), source)
+        usable = usable_rows(x)
+        friends = degrees(metrics, usable, progress=progress)
+        kept = keep.basic_keep(friends, usable, REPLACE_ONE, source)
         cost = [radius * math.sqrt(float((weight**-2).sum())) for _, weight, radius in blocks]
         shares = [item / sum(cost) for item in cost]
         found = kept_mean(metrics, kept, self.calibration, source, shares)

@@ -77,15 +77,22 @@ class TightCount:
 
 
 def tight_count(
-    mu: float, bad: float, n_design: float, shares: Iterable[float] = COUNT_SHARES
+    mu: float,
+    bad: float,
+    n_design: float,
+    shares: Iterable[float] = COUNT_SHARES,
+    most: float = 1.0,
 ) -> TightCount | None:
-    """The split of `mu` between count and mean with the least noise at `n_design` persons."""
+    """The split of `mu` between count and mean with the least noise at `n_design` persons.
+
+    most: the largest share of the persons that may be taken off the count.
+    """
     z = float(norm.isf(bad))
     best: tuple[float, TightCount] | None = None
     for share in shares:
         count_mu = float(share) * mu
         offset = z / count_mu
-        if offset >= n_design - 1:
+        if offset >= min(most * n_design, n_design - 1):
             continue
         multiplier = 1 / math.sqrt(mu**2 - count_mu**2)
         noise = multiplier * n_design / (n_design - offset)
@@ -115,13 +122,15 @@ def calibrate(
     *,
     dimension: int = 1,
     bad: float = BAD_SHARE,
+    most: float = 1.0,
     influence: float = BASIC_INFLUENCE,
     slip: float = 0.0,
 ) -> FilterCalibration:
     """The calibration of a filtered mean within (epsilon, delta), for `n_design` public persons.
 
-    n_design only steers utility: privacy holds for any number of persons. influence and slip
-    belong to the filter (see `privacy.amplification`). Raises Infeasible from public numbers.
+    n_design only steers utility: privacy holds for any number of persons. most: of the persons
+    that may be taken off the count, so that a centre bears some missing. influence and slip belong
+    to the filter (see `privacy.amplification`). Raises Infeasible from public numbers.
     """
     inner = inner_epsilon(epsilon, relation, influence + slip)
     behind = (delta - (1 + math.exp(epsilon)) * slip) / delta_ratio(epsilon, inner)
@@ -131,7 +140,7 @@ def calibrate(
     first = gaussian_mu(inner, behind)
     room = lattice_room(first, COUNT_STEPS, 1) + lattice_room(first, MEAN_STEPS, dimension)
     mu = gaussian_mu(inner - room, (1 - bad) * behind * (1 - room)) * (1 - SAFETY)
-    tight = tight_count(mu, bad * behind, n_design) if mu > 0 else None
+    tight = tight_count(mu, bad * behind, n_design, most=most) if mu > 0 else None
     if tight is None:
         raise infeasible(n_design, epsilon, relation)
     steps = count_lattice(1 / tight.count_mu)

@@ -94,7 +94,7 @@ class Centre:
         found = degrees([metric], usable, progress=progress)
         if self.noisy is not None:
             return noisy_degree_keep(found, self.noisy, noise)
-        return keep.bernoulli(*keep.keep_odds(found, self.relation), noise)
+        return keep.basic_keep(found, usable, self.relation, noise)
 
     def run(self, x: Floats, noise: Noise, progress: Progress | None = None) -> Found | None:
         """The noisy centre of rows along the axes, or None (a paid outcome)."""

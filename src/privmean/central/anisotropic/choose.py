@@ -48,6 +48,7 @@ PERSONS_SHARE = 0.02  # of mu^2 of the clipped sum, for the count under add-remo
 LARGEST_PUBLISHED = 10.0  # the published amplification assumes epsilon/21 at most 1/2
 MOST_PAIRED = 30_000  # persons up to which all pairs are compared if n is public
 CENTRE_PERSONS = 10_000  # persons of a centre beyond that
+MOST_OFFSET = 0.45  # of the persons, taken off a centre's count: it stands half of them missing
 SLIP_SHARE = 0.1  # of delta, for a filter that can slip
 
 
@@ -83,13 +84,17 @@ class Candidates:
             return self.n_design // CENTRE_PERSONS
         return 1
 
-    def centre(self, epsilon: float, delta: float, exponent: float, persons: int) -> Centre:
+    def centre(
+        self, epsilon: float, delta: float, exponent: float, persons: int, most: float = MOST_OFFSET
+    ) -> Centre:
         """A centre behind the basic filter (or the sampled one), within (epsilon, delta)."""
         radius = pairs_radius(self.spectrum, exponent, persons, self.beta)
         dimension = self.spectrum.dimension
         sampled: Sampled | None = None
         if self.draws is None:
-            calibration = calibrate(epsilon, delta, persons, self.relation, dimension=dimension)
+            calibration = calibrate(
+                epsilon, delta, persons, self.relation, dimension=dimension, most=most
+            )
         else:
             slip = SLIP_SHARE * delta / (1 + math.exp(epsilon))
             influence = sampled_influence(persons, self.draws, slip)
@@ -104,6 +109,7 @@ class Candidates:
                 persons,
                 self.relation,
                 dimension=dimension,
+                most=most,
                 influence=influence,
                 slip=slip,
             )
@@ -114,7 +120,7 @@ class Candidates:
 
     def average(self) -> KnownPlan:
         """The filtered mean alone."""
-        return self._plan(self.centre(self.epsilon, self.delta, 1.0, self.n_design))
+        return self._plan(self.centre(self.epsilon, self.delta, 1.0, self.n_design, most=1.0))
 
     def published(self) -> KnownPlan:
         """The published algorithm with its constants (add-remove only), for study."""

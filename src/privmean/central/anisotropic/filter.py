@@ -32,6 +32,16 @@ def keep_odds(deg: Integers, relation: Relation) -> tuple[Integers, int]:
     return np.maximum(2 * deg - n, 0), max(n, 1)
 
 
+def basic_keep(deg: Integers, usable: Bools, relation: Relation, noise: Noise) -> Bools:
+    """Who the basic filter keeps among the usable rows; the others are as if they were not there.
+
+    A person whose row becomes usable is an added one: the replace-one filter bears that as well.
+    """
+    kept = np.zeros(len(deg), dtype=np.bool_)
+    kept[usable] = bernoulli(*keep_odds(deg[usable], relation), noise)
+    return kept
+
+
 def sampled_threshold(persons: int, draws: int, slip: float) -> int:
     """The number of sampled friends below which nobody is kept (replace-one).
 

@@ -209,7 +209,7 @@ def tail_reach(quantile: float, median: float) -> float:
     times the quantile for one normal column (3.3 deviations), hardly more than the quantile where
     many columns make distances alike, many times it for heavy tails.
     """
-    return quantile * (1 + TAIL * max(quantile / median - 1, 0.0)) * 2.0 ** (1 / FINE.fineness)
+    return float(quantile * (1 + TAIL * max(quantile / median - 1, 0.0)) * FINE.radius(1))
 
 
 def denoised(level: Floats, deviation: float) -> Floats:

@@ -28,10 +28,13 @@ class Spectrum:
     axes: Floats | None = None
 
     def __eq__(self, other: object) -> bool:
-        if not isinstance(other, Spectrum) or (self.axes is None) != (other.axes is None):
+        if not isinstance(other, Spectrum):
+            return NotImplemented
+        if not np.array_equal(self.deviations, other.deviations):
             return False
-        same = np.array_equal(self.deviations, other.deviations)
-        return same and (self.axes is None or np.array_equal(self.axes, other.axes))
+        if self.axes is None or other.axes is None:
+            return self.axes is other.axes
+        return np.array_equal(self.axes, other.axes)
 
     def __hash__(self) -> int:
         return hash(self.deviations.tobytes())

@@ -210,8 +210,9 @@ class UnknownPlan:
         noise: Noise,
         progress: Progress | None,
     ) -> KeptMean | None:
-        friends = degrees(metrics, usable_rows(x), progress=progress)
-        kept = keep.bernoulli(*keep.keep_odds(friends, REPLACE_ONE), noise)
+        usable = usable_rows(x)
+        friends = degrees(metrics, usable, progress=progress)
+        kept = keep.basic_keep(friends, usable, REPLACE_ONE, noise)
         return kept_mean(metrics, kept, stage.calibration, noise, self.centre_shares(blocks))
 
     def _clip(
