@@ -86,21 +86,23 @@ def test_the_worst_bill_is_within_the_budget(case):
 
 
 def distribution_of(curve, value_discretization_interval):
-    """A curve by chords between its points, as dp-accounting's connect-the-dots distribution."""
+    """A curve as dp-accounting's connect-the-dots distribution of its convex lower hull (Qhull)."""
     from dp_accounting.pld import pld_pmf
     from dp_accounting.pld import privacy_loss_distribution as pld
+    from scipy.spatial import ConvexHull
 
-    points = curve.points()
-    at = np.interp(np.arange(1, 8 * len(points) - 7) / 8, np.arange(len(points)), points)
+    at = np.array(curve.points()[1:])
     bounds = np.minimum.accumulate([curve.delta_at(x) for x in at])
-    index = np.arange(math.ceil(at[-1] / value_discretization_interval))
-    grid = index * value_discretization_interval
-    above = np.interp(np.exp(grid), np.exp(at), bounds)
-    below = 1 - np.exp(-grid) * (1 - above)  # the other direction
-    deltas = np.concatenate((below[:0:-1], above))
-    pmf = pld_pmf.create_pmf_pessimistic_connect_dots(
-        value_discretization_interval, np.concatenate((-index[:0:-1], index)), deltas
-    )
+    alpha = np.concatenate((np.exp(-at[::-1]), np.exp(at)))
+    delta = np.concatenate((1 - np.exp(-at[::-1]) * (1 - bounds[::-1]), bounds))
+    # above the curve everywhere, so that the hull's lower side is all there is in between
+    points = np.column_stack((np.r_[alpha, alpha[0], alpha[-1]], np.r_[delta, 2.0, 2.0]))
+    low = np.sort(ConvexHull(points).vertices)
+    low = low[low < len(alpha)]
+    index = np.arange(-math.ceil(at[-1] / value_discretization_interval) + 1, 0)
+    index = np.concatenate((index, [0], -index[::-1]))
+    deltas = np.interp(np.exp(index * value_discretization_interval), alpha[low], delta[low])
+    pmf = pld_pmf.create_pmf_pessimistic_connect_dots(value_discretization_interval, index, deltas)
     return pld.PrivacyLossDistribution(pmf)
 
 
@@ -109,8 +111,7 @@ def delta_by_dp_accounting(bill, epsilon):
     from dp_accounting.pld import common
     from dp_accounting.pld import privacy_loss_distribution as pld
 
-    curves = any(isinstance(loss, Curve) for loss in bill)
-    step = {"value_discretization_interval": 1e-3 if curves else 1e-4}
+    step = {"value_discretization_interval": 1e-4}
     total, added = pld.identity(**step), 0.0
     for loss in bill:
         if isinstance(loss, Gaussian):

@@ -350,7 +350,7 @@ class FilteredMean(Curve):
 
         mu = math.hypot(self.count_mu, self.mean_mu)
         most = min(mu * (mu / 2 + 8), LARGEST_EXPONENT)
-        inner = [most * k / 400 for k in range(1, 401)]
+        inner = [most * k / 160 for k in range(1, 161)]
         outer = [
             outer_epsilon(x, self.relation, self.influence + (self.slip or 0.0)) for x in inner
         ]
