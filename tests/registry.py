@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from privmean.central.anisotropic.estimator import Anisotropic
 from privmean.central.bounded import BoundedMean
 from privmean.central.concentration import Bounded, SubGaussian, UnknownScale
 from privmean.central.default_mean import DefaultMean
@@ -94,6 +95,19 @@ REGISTRY: tuple[Entry, ...] = (
         (REPLACE_ONE,),
         (1,),
         ordered=True,
+        octaves=True,
+    ),
+    Entry(
+        "anisotropic",
+        lambda unit: Anisotropic(unit**2),
+        (MIXED,),
+        dimensions=(1, 2, 5),
+        octaves=True,
+    ),
+    Entry(
+        "anisotropic, filtered mean alone",
+        lambda unit: Anisotropic(unit**2, method="average"),
+        (Budget(epsilon=6.0, delta=1e-6),),
         octaves=True,
     ),
 )

@@ -15,6 +15,7 @@ from privmean.noise.simulated import SimulatedNoise
 from privmean.people.matrix import MatrixPeople
 from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE
 from privmean.privacy.calibrate import within
+from privmean.privacy.curves import Curve
 from privmean.privacy.guarantee import Guarantee
 from privmean.privacy.loss import Gaussian, Laplace, Threshold
 from privmean.release import FAILED
@@ -85,6 +86,27 @@ def test_the_worst_bill_is_within_the_budget(case):
     assert Guarantee.of(budget, relation, plan.losses).verify()
 
 
+def distribution_of(curve, value_discretization_interval):
+    """A curve as dp-accounting's connect-the-dots distribution of its convex lower hull (Qhull)."""
+    from dp_accounting.pld import pld_pmf
+    from dp_accounting.pld import privacy_loss_distribution as pld
+    from scipy.spatial import ConvexHull
+
+    at = np.array(curve.points()[1:])
+    bounds = np.minimum.accumulate([curve.delta_at(x) for x in at])
+    alpha = np.concatenate((np.exp(-at[::-1]), np.exp(at)))
+    delta = np.concatenate((1 - np.exp(-at[::-1]) * (1 - bounds[::-1]), bounds))
+    # above the curve everywhere, so that the hull's lower side is all there is in between
+    points = np.column_stack((np.r_[alpha, alpha[0], alpha[-1]], np.r_[delta, 2.0, 2.0]))
+    low = np.sort(ConvexHull(points).vertices)
+    low = low[low < len(alpha)]
+    index = np.arange(-math.ceil(at[-1] / value_discretization_interval) + 1, 0)
+    index = np.concatenate((index, [0], -index[::-1]))
+    deltas = np.interp(np.exp(index * value_discretization_interval), alpha[low], delta[low])
+    pmf = pld_pmf.create_pmf_pessimistic_connect_dots(value_discretization_interval, index, deltas)
+    return pld.PrivacyLossDistribution(pmf)
+
+
 def delta_by_dp_accounting(bill, epsilon):
     """delta of a bill from dp-accounting alone, by laws that this test chooses itself."""
     from dp_accounting.pld import common
@@ -98,6 +120,8 @@ def delta_by_dp_accounting(bill, epsilon):
         elif isinstance(loss, Threshold):
             added += loss.delta
             continue
+        elif isinstance(loss, Curve):
+            piece = distribution_of(loss, **step)
         elif isinstance(loss, Laplace) and not loss.joint:
             shift = int(loss.sensitivity / loss.spread)
             one = pld.from_discrete_laplace_mechanism(float(1 / loss.scale), shift, **step)

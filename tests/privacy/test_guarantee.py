@@ -10,12 +10,14 @@ from hypothesis import strategies as st
 
 from privmean.errors import ArgumentError, PrivmeanError
 from privmean.privacy.budget import Budget
+from privmean.privacy.curves import FilteredMean, ParallelCurve
 from privmean.privacy.guarantee import Guarantee
 from privmean.privacy.loss import (
     KINDS,
     Approximate,
     Gaussian,
     Laplace,
+    Parallel,
     Pure,
     Selection,
     Threshold,
@@ -30,6 +32,23 @@ BILL = (
     Gaussian("sum", 0.1 * LATTICE, LATTICE, 4),
     Approximate("part", Fraction(1, 20), 1e-8),
     Pure("answer", Fraction(1, 30)),
+    FilteredMean(
+        "filtered mean",
+        Fraction(1, 50),
+        "replace-one",
+        count_sensitivity=2**20,
+        count_scale=1000 * LATTICE,
+        threshold=8000 * 2**20,
+        mean_mu=0.001,
+        mean_scale=2.0**30,
+        answers=4,
+    ),
+    ParallelCurve(
+        "halves",
+        Fraction(1, 50),
+        ((Gaussian("one", 0.002 * LATTICE, LATTICE, 1),), (Threshold("other", 1e-9, 60.0),)),
+    ),
+    Parallel("groups", ((Pure("one", Fraction(1, 60)),), (Pure("other", Fraction(1, 70)),))),
 )
 PROMISE = Budget(epsilon=1.0, delta=1e-6)
 
@@ -93,6 +112,11 @@ def test_an_edited_loss_is_recomputed_from_its_parameters():
         (4, "delta", 1e-4),
         (4, "epsilon", "2"),
         (5, "epsilon", "3/2"),
+        (6, "mean_mu", 0.1),
+        (6, "count_scale", 10 * LATTICE),
+        (6, "threshold", 2**20),
+        (6, "influence", 20.0),
+        (7, "parts", [[Gaussian("one", 0.1 * LATTICE, LATTICE, 1).to_dict()]]),
     ],
 )
 def test_an_edit_that_breaks_the_promise_fails_verify(index, field, value):
@@ -192,3 +216,17 @@ def test_words():
     assert Guarantee.of(Budget(epsilon=2.0), "replace-one", (Pure("a", 2),)).describe() == (
         "2-DP (pure)"
     )
+
+
+@pytest.mark.parametrize("name", ["epsilon", "count_sensitivity", "threshold", "influence"])
+def test_absurd_numbers_of_a_filter_are_refused_or_too_much(name):
+    values = stored(made())
+    values["mechanisms"][6][name] = 10**400 if name != "influence" else 1e300
+    try:
+        forged = Guarantee.from_dict(values)
+    except ArgumentError:
+        return
+    if name == "threshold":  # a larger threshold only fails more often
+        assert forged.verify()
+    else:
+        assert not forged.verify()

@@ -4,7 +4,8 @@ Several valid upper bounds are computed and the smallest is taken:
 
 * basic: pure epsilons add, Gaussian mu^2 add and are converted exactly, added deltas add;
 * zCDP: rho adds and is converted (`zcdp`);
-* privacy loss distributions, rounded pessimistically (`distribution`), where they can win.
+* privacy loss distributions, rounded pessimistically (`distribution`), where they can win;
+* one part known by its whole curve, with Gaussian parts: the law that dominates the curve.
 
 The first two are closed forms. Each bound holds when later calls look at earlier noisy answers, as
 long as the losses themselves are fixed beforehand; budgets chosen along the way are the ledger's
@@ -17,6 +18,7 @@ import math
 from collections.abc import Sequence
 from fractions import Fraction
 
+from privmean.privacy.curves import Curve
 from privmean.privacy.distribution import grid_delta, grid_epsilon, grid_helps
 from privmean.privacy.gdp import gaussian_delta, gaussian_epsilon
 from privmean.privacy.loss import Loss
@@ -55,9 +57,9 @@ def total_delta(losses: Sequence[Loss], epsilon: float, *, grid: bool = True) ->
         pure = sum((loss.pure for loss in losses), Fraction(0))
         if pure <= left:
             bounds.append(gaussian_delta(_total_mu(losses), _down(left - pure)) * factor + tail)
-        if grid and min(bounds) > 0 and grid_helps(losses):
+        if grid and min(bounds) > 0 and grid_helps(losses) and _one_curve(losses) is None:
             bounds.append(grid_delta(losses, _down(left)) * factor + tail)
-    return min(1.0, added_delta + min(bounds))
+    return min(1.0, added_delta + min(bounds), _curve_delta(losses, epsilon))
 
 
 def total_epsilon(losses: Sequence[Loss], delta: float, *, grid: bool = True) -> float:
@@ -65,7 +67,7 @@ def total_epsilon(losses: Sequence[Loss], delta: float, *, grid: bool = True) ->
     added_delta, tail, added_epsilon, factor = _corrections(losses)
     left = delta - added_delta
     if left < -DIGITS * delta:
-        return math.inf
+        return _curve_epsilon(losses, delta)
     pure = sum((loss.pure for loss in losses), Fraction(0))
     mu = _total_mu(losses)
     curve = (left - tail) / factor * (1 - 1e-15)
@@ -76,9 +78,39 @@ def total_epsilon(losses: Sequence[Loss], delta: float, *, grid: bool = True) ->
         bounds.append(_up(pure + Fraction(added_epsilon + gaussian_epsilon(mu, curve))))
     if left > 0:
         bounds.append(rho_epsilon(math.fsum(loss.rho for loss in losses), left))
-    if grid and curve > 0 and grid_helps(losses):
+    if grid and curve > 0 and grid_helps(losses) and _one_curve(losses) is None:
         bounds.append(grid_epsilon(losses, curve) + added_epsilon)
-    return min(bounds)
+    return min(*bounds, _curve_epsilon(losses, delta))
+
+
+def _one_curve(losses: Sequence[Loss]) -> Curve | None:
+    """The curve of a bill that has exactly one, and Gaussian parts besides."""
+    found = [loss for loss in losses if isinstance(loss, Curve)]
+    others = any(loss.pure for loss in losses if not isinstance(loss, Curve))
+    return found[0] if len(found) == 1 and not others and len(losses) > 1 else None
+
+
+def _curve_delta(losses: Sequence[Loss], epsilon: float) -> float:
+    """delta of one curve and Gaussian mechanisms, by the law that dominates the curve."""
+    curve = _one_curve(losses)
+    if curve is None:
+        return 1.0
+    others = [loss for loss in losses if loss is not curve]
+    added_delta, tail, added_epsilon, factor = _corrections(others)
+    if epsilon <= added_epsilon:
+        return 1.0
+    left = (epsilon - added_epsilon) * (1 - 1e-15)
+    return added_delta + tail + curve.profile().with_gaussian(_total_mu(others), left) * factor
+
+
+def _curve_epsilon(losses: Sequence[Loss], delta: float) -> float:
+    if _one_curve(losses) is None or _curve_delta(losses, 1e3) > delta:
+        return math.inf
+    low, high = 0.0, 1e3
+    for _ in range(80):
+        middle = (low + high) / 2
+        low, high = (low, middle) if _curve_delta(losses, middle) <= delta else (middle, high)
+    return high
 
 
 def _corrections(losses: Sequence[Loss]) -> tuple[float, float, float, float]:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, fields
 from fractions import Fraction
+from importlib import import_module
 from typing import Any, ClassVar
 
 from privmean.errors import ArgumentError
@@ -61,7 +62,7 @@ class Loss:
     @property
     def rho(self) -> float:
         """zCDP of the whole call, apart from `added_delta`."""
-        return _bounded(self.pure) ** 2 / 2 + self.mu**2 / 2
+        return bounded(self.pure) ** 2 / 2 + self.mu**2 / 2
 
     @property
     def added_delta(self) -> float:
@@ -96,7 +97,7 @@ class Loss:
         """The loss of this call alone, in the currency that fits it."""
         result: dict[str, float] = {}
         if self.pure:
-            result["epsilon"] = _bounded(self.pure)
+            result["epsilon"] = bounded(self.pure)
         if self.mu:
             result["mu"] = self.mu
         if self.added_delta or not result:
@@ -128,7 +129,7 @@ class Laplace(Loss):
 
     @property
     def rho(self) -> float:
-        return _bounded(self.pure) ** 2 / (2 if self.joint else 2 * self.spread)
+        return bounded(self.pure) ** 2 / (2 if self.joint else 2 * self.spread)
 
 
 @dataclass(frozen=True)
@@ -221,20 +222,22 @@ class Selection(Loss):
     """A choice of one item (exponential mechanism, permute-and-flip, noisy argmax).
 
     `epsilon` is its pure loss. `bounded_range` marks the exponential mechanism proper, whose loss
-    has range epsilon, so that its zCDP is epsilon^2/8 (Cesar and Rogers 2021).
+    has range epsilon, so that its zCDP is epsilon^2/8 (Cesar and Rogers 2021). `choices` is how
+    many times such a choice is made, each at epsilon and each told what went before.
     """
 
     epsilon: Fraction
     bounded_range: bool = False
+    choices: int = 1
     kind: ClassVar[str] = "selection"
 
     @property
     def pure(self) -> Fraction:
-        return self.epsilon
+        return self.epsilon * self.choices
 
     @property
     def rho(self) -> float:
-        return _bounded(self.epsilon) ** 2 / (8 if self.bounded_range else 2)
+        return self.choices * bounded(self.epsilon) ** 2 / (8 if self.bounded_range else 2)
 
 
 @dataclass(frozen=True)
@@ -327,6 +330,8 @@ def loss_from_dict(values: dict[str, Any]) -> Loss:
     if not isinstance(values, dict):
         raise refused("mechanisms", values, "must hold one object a mechanism")
     kind = values.get("mechanism")
+    if kind not in KINDS:
+        import_module("privmean.privacy.curves")  # the kinds that live there add themselves
     if not isinstance(kind, str) or kind not in KINDS:
         raise ArgumentError(
             "mechanism", kind, "is not a kind of loss this version knows", "use a newer privmean"
@@ -345,5 +350,5 @@ def loss_from_dict(values: dict[str, Any]) -> Loss:
         raise refused("mechanism", kind, "lacks a number that its loss needs") from None
 
 
-def _bounded(value: Fraction) -> float:
+def bounded(value: Fraction) -> float:
     return float(min(value, Fraction(LARGEST_LOSS)))

@@ -1,0 +1,89 @@
+"""Columns that share a radius, and the mean half's budget: parts of a plan for unknown scales."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from privmean.central.anisotropic.calibration import (
+    FilterCalibration,
+    calibrate,
+    gaussian_after,
+)
+from privmean.central.anisotropic.ellipsoid import STEPS
+from privmean.errors import Infeasible
+from privmean.people.reductions import Floats, Integers
+from privmean.privacy.budget import REPLACE_ONE
+from privmean.privacy.curves import Curve
+from privmean.privacy.gdp import gaussian_mu
+from privmean.privacy.loss import Gaussian, Loss
+
+SHARES = (0.05, 0.07, 0.1, 0.14, 0.2, 0.25, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8)
+
+
+@dataclass(frozen=True, eq=False)
+class Block:
+    """Columns that share a radius. weights: of the centre's and the clip's metric (units out)."""
+
+    columns: Integers
+    radius: float
+    reach: float
+    centre_weight: Floats
+    clip_weight: Floats
+
+    @property
+    def spread(self) -> float:
+        """tr of the clip's noise shape."""
+        return float((self.clip_weight**-2).sum())
+
+    @property
+    def inflation(self) -> float:
+        """tr W: how the centre's noise appears in the clip's metric."""
+        return float(((self.clip_weight / self.centre_weight) ** 2).sum())
+
+    def clip_radius(self, noise: float) -> float:
+        """A radius around a centre with this noise: the persons' own reach, and the centre's."""
+        w = (self.clip_weight / self.centre_weight) ** 2
+        slack = 2 * math.sqrt(3 * float((w**2).sum())) + 6 * float(w.max())
+        return math.sqrt(self.reach**2 + noise**2 * (self.inflation + slack))
+
+
+@dataclass(frozen=True)
+class Stage:
+    """The mean half at one share of epsilon for the centre."""
+
+    share: float
+    epsilon: float
+    calibration: FilterCalibration
+    mu: float
+
+    def clip_losses(self, dimensions: Sequence[int], shares: Sequence[float]) -> tuple[Loss, ...]:
+        return tuple(
+            Gaussian("clipped sum", 2.0 * STEPS, 2 * STEPS / (self.mu * math.sqrt(part)), d)
+            for d, part in zip(dimensions, shares, strict=True)
+        )
+
+
+def mean_stages(epsilon: float, delta: float, persons: int, dimension: int) -> tuple[Stage, ...]:
+    """Feasible shares of epsilon for a centre of `persons`, and what is left for clipped sums."""
+    made = []
+    whole = gaussian_mu(epsilon, delta)
+    for share in SHARES:
+        try:
+            calibration = calibrate(
+                share * epsilon, delta / 2, persons, REPLACE_ONE, dimension=dimension
+            )
+        except Infeasible:
+            continue
+        (curve,) = calibration.losses
+        assert isinstance(curve, Curve)
+        mu = gaussian_after(curve, epsilon, delta, dimension)
+        if mu > 0:
+            made.append(Stage(1 - (mu / whole) ** 2, share * epsilon, calibration, mu))
+    if not made:
+        raise Infeasible(
+            f"{2 * persons} persons are too few for an unknown covariance at epsilon={epsilon:g}",
+            "use more persons, a larger epsilon, or give a public bound on the covariance",
+        )
+    return tuple(made)

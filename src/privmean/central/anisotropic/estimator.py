@@ -1,0 +1,147 @@
+"""Means in many columns whose error follows the spread of the data, not the number of columns."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from privmean import validate
+from privmean.central.anisotropic.as_published import PublishedPlan, plan_published_unknown
+from privmean.central.anisotropic.choose import Candidates
+from privmean.central.anisotropic.known import KnownPlan
+from privmean.central.anisotropic.plan_unknown import plan_unknown
+from privmean.central.anisotropic.spectrum import spectrum_of
+from privmean.central.anisotropic.unknown import UnknownPlan
+from privmean.errors import ArgumentError, Infeasible
+from privmean.privacy.budget import REPLACE_ONE, Budget, Relation, relation_of
+
+AUTO, AVERAGE, TWO_PHASE = "auto", "average", "two-phase"
+NOISY, PUBLISHED = "noisy-degree", "published"
+METHODS = (AUTO, AVERAGE, TWO_PHASE, NOISY, PUBLISHED)
+
+
+@dataclass(frozen=True, eq=False)
+class Anisotropic:
+    """The mean of persons in many columns of different spread (dimension-free).
+
+    covariance: what is publicly known of the covariance of one person's row: a variance for all
+    columns, one variance a column (d,), a matrix (d, d), always an upper bound; or None, and then
+    half of the persons serve to estimate the scales privately (replace-one only). For means of
+    several records see `person_covariance`. method: "auto" takes the least predicted error of
+    "average" (filtered mean), "two-phase" (filtered centre, then a clipped sum) and "noisy-degree"
+    (a filter for large public n); "published" are the published algorithms, for study. beta:
+    chance that some person is filtered out or clipped, under the assumption. n_design: under
+    add-remove the public number of persons that radii and noise are made for; the true number
+    stays private, a bad guess costs accuracy. scale_range: public smallest and largest standard
+    deviation of a column, for covariance=None (without it a further private step finds them).
+    sampled_degrees: friends sampled a person, for very many persons (replace-one).
+
+    Guarantees. Unit: one person with all records. (epsilon, delta)-DP, delta > 0, for replace-one
+    or add-remove neighbours, whatever the data and whether or not the covariance is right. Public:
+    the columns, all arguments, and the number of persons under replace-one. If the filter finds no
+    centre the release has status "failed" and the budget is spent.
+
+    Source: Dagan, Jordan, Yang, Zakynthinou and Zhivotovskiy, "Dimension-free Private Mean
+    Estimation for Anisotropic Distributions" (2024); filter: Tsfadia, Cohen, Kaplan, Mansour and
+    Stemmer, "FriendlyCore" (2022). Constants and corrections: docs/proofs/anisotropic.md.
+    """
+
+    covariance: object = None
+    method: str = AUTO
+    beta: float = 0.05
+    n_design: int | None = None
+    scale_range: tuple[float, float] | None = None
+    sampled_degrees: int | None = None
+
+    def __post_init__(self) -> None:
+        validate.choice("method", self.method, METHODS)
+        validate.fraction("beta", self.beta)
+        if self.n_design is not None:
+            validate.whole("n_design", self.n_design, least=2)
+        if self.sampled_degrees is not None:
+            validate.whole("sampled_degrees", self.sampled_degrees, least=1)
+        if self.scale_range is not None:
+            low, _ = validate.bounds("scale_range", self.scale_range)
+            validate.positive("scale_range", low, "give two standard deviations above 0")
+
+    def plan(
+        self,
+        budget: Budget,
+        *,
+        persons: int | None,
+        dimension: int,
+        relation: Relation = REPLACE_ONE,
+        n_design: int | None = None,
+    ) -> KnownPlan | UnknownPlan | PublishedPlan:
+        """Everything decided before data: radii, noise, the worst-case bill, the error.
+
+        persons: the public number of persons under replace-one; under add-remove it is a public
+        guess like n_design (never the true number). Raises Infeasible from public numbers alone.
+        """
+        relation = relation_of(relation)
+        d = validate.whole("dimension", dimension, least=1)
+        if budget.epsilon is None or budget.delta <= 0:
+            raise Infeasible(
+                f"{budget.describe()} has no delta, and without one no estimator is free of the "
+                "dimension",
+                "give epsilon and a delta far below 1/persons",
+            )
+        design = self._design(persons, relation, n_design)
+        if self.sampled_degrees is not None and relation != REPLACE_ONE:
+            raise Infeasible(
+                "sampled degrees are proved for a public number of persons only",
+                "use replace-one neighbours, or leave sampled_degrees out",
+            )
+        if self.covariance is None and self.method == PUBLISHED:
+            return plan_published_unknown(budget, design, d, relation, self.beta)
+        if self.covariance is None:
+            return plan_unknown(
+                budget, design, d, relation, beta=self.beta, scale_range=self.scale_range
+            )
+        spectrum = spectrum_of(self.covariance, d)
+        candidates = Candidates(budget, spectrum, relation, design, self.beta, self.sampled_degrees)
+        plan = candidates.best(self._plans(candidates))
+        return replace(plan, why=self._why(plan))
+
+    def _design(self, persons: int | None, relation: Relation, n_design: int | None) -> int:
+        given = n_design if n_design is not None else self.n_design
+        if relation == REPLACE_ONE or given is None:
+            given = persons
+        if given is None:
+            raise ArgumentError(
+                "n_design" if relation != REPLACE_ONE else "persons",
+                None,
+                "is needed: radii and noise are made for a public number of persons",
+                "give a rough number of persons from public knowledge, not from the data",
+            )
+        return validate.whole("persons", given, least=2)
+
+    def _plans(self, candidates: Candidates) -> Iterator[KnownPlan]:
+        few = candidates.parts == 1  # else all pairs would take long
+        if self.method == AVERAGE or (self.method == AUTO and few):
+            try:
+                yield candidates.average()
+            except Infeasible:
+                if self.method == AVERAGE:
+                    raise
+        if self.method == PUBLISHED:
+            yield candidates.published()
+        if self.method in (AUTO, TWO_PHASE):
+            yield from candidates.two_phase()
+        if self.method == NOISY or (self.method == AUTO and few):
+            yield from candidates.noisy()
+
+    def _why(self, plan: KnownPlan) -> str:
+        noise, total = plan.noise_error, plan.error
+        spread = math.sqrt(float((plan.spectrum.deviations**2).sum()) / plan.n_design)
+        how = (
+            "the mean of the persons kept by a filter of close pairs"
+            if not plan.clips
+            else f"a filtered centre ({plan.centre_share:.0%} of the precision), then "
+            + ("a clipped sum" if len(plan.clips) == 1 else f"{len(plan.clips)} clipped sums")
+        )
+        return (
+            f"known covariance: {how}, {plan.centre.filter_name} filter; predicted l2 error "
+            f"{total:.3g} (sampling {spread:.3g}, privacy noise {noise:.3g})"
+        )

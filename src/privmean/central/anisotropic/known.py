@@ -1,0 +1,246 @@
+"""Plans for a known covariance: the filtered mean alone, or as the centre of a clipped sum."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from privmean import validate
+from privmean.central.anisotropic.box import GaussianBox
+from privmean.central.anisotropic.centre import Centre, Found
+from privmean.central.anisotropic.clips import (
+    ClipStep,
+    Powers,
+    clip_radius,
+    expected_chain,
+    step_of,
+)
+from privmean.central.anisotropic.degrees import Progress
+from privmean.central.anisotropic.ellipsoid import clipped_sums
+from privmean.central.anisotropic.lattice import rotate
+from privmean.central.anisotropic.spectrum import Spectrum
+from privmean.errors import ArgumentError
+from privmean.noise.base import Noise
+from privmean.noise.exact import ExactNoise
+from privmean.people.reductions import Floats, People
+from privmean.privacy.budget import REPLACE_ONE, Budget, Relation
+from privmean.privacy.guarantee import Guarantee
+from privmean.privacy.loss import Loss
+from privmean.release import FAILED, OK, Release
+
+BOUND = "the covariance bound holds, so that nearly nobody is filtered out or clipped"
+TAILS = "persons are sub-Gaussian with the given covariance"
+
+
+@dataclass(frozen=True)
+class KnownPlan:
+    """A filtered mean (no `clips`), or two phases: a filtered centre, then clipped sums around it.
+
+    persons: n, public, under replace-one; n_design: the public number that radii and scales use.
+    centre_parts: the centre is that of one in so many persons, by roster position.
+    """
+
+    budget: Budget
+    spectrum: Spectrum
+    centre: Centre
+    relation: Relation
+    n_design: int
+    persons: int | None
+    beta: float
+    clips: tuple[ClipStep, ...] = ()
+    centre_share: float = 1.0
+    centre_parts: int = 1
+    why: str = ""
+    estimator: str = "anisotropic"
+
+    @property
+    def dimension(self) -> int:
+        return self.spectrum.dimension
+
+    @property
+    def method(self) -> str:
+        return "two-phase" if self.clips else "average"
+
+    @property
+    def losses(self) -> tuple[Loss, ...]:
+        """The worst-case bill."""
+        steps = (step.losses(self.dimension, self.relation) for step in self.clips)
+        return self.centre.losses + tuple(loss for bill in steps for loss in bill)
+
+    @cached_property
+    def powers(self) -> Powers:
+        return Powers(self.spectrum.deviations)
+
+    @cached_property
+    def noise_error(self) -> float:
+        """Predicted root mean square l2 norm of the privacy noise, if nobody is dropped."""
+        _, noise = self._chain()
+        exponent = self.clips[-1].exponent if self.clips else self.centre.exponent
+        return noise * math.sqrt(self.powers.total(exponent))
+
+    def _chain(self) -> tuple[list[float], float]:
+        first, exponent = self.centre.expected_noise, self.centre.exponent
+        if math.isinf(first):
+            return [math.inf] * len(self.clips), math.inf
+        return expected_chain(
+            self.powers, self.clips, first, exponent, self.relation, self.n_design, self.beta
+        )
+
+    @property
+    def error(self) -> float:
+        """Predicted root mean square l2 error at n_design persons, sampling included."""
+        sampling = self.powers.total(2.0) / self.n_design
+        return math.sqrt(sampling + self.noise_error**2)
+
+    def predict(self, guess_sd: float) -> dict[str, float]:
+        """Predicted l2 error by cause; the covariance bound stands in for the guess."""
+        validate.positive("guess_sd", guess_sd)
+        sampling = math.sqrt(self.powers.total(2.0) / self.n_design)
+        return {"rmse": self.error, "sampling": sampling, "privacy_noise": self.noise_error}
+
+    def describe(self) -> dict[str, Any]:
+        result: dict[str, Any] = {
+            "method": self.method,
+            "filter": self.centre.filter_name,
+            "covariance": "public bound",
+            "dimension": self.dimension,
+            "n_design": self.n_design,
+            "friend radius": self.centre.radius,
+            "centre exponent": self.centre.exponent,
+            "multiplier": self.centre.calibration.multiplier,
+            "count offset": self.centre.calibration.offset,
+            "centre share of precision": self.centre_share,
+            "predicted error": self.error,
+            "predicted noise": self.noise_error,
+        }
+        if self.clips:
+            result["expected clip radii"] = self._chain()[0]
+            result["persons of the centre"] = self.centre.persons
+        return result
+
+    def release(
+        self, people: People, noise: Noise | None = None, progress: Progress | None = None
+    ) -> Release:
+        """Run the plan on people. A filter that finds no centre gives a release that failed."""
+        source = ExactNoise() if noise is None else noise
+        check_people(people, self.dimension, self.persons)
+        x = people.matrix()
+        if self.spectrum.axes is not None:
+            x = rotate(x, self.spectrum.axes, self.spectrum.step)
+        found = self.centre.run(x[:: self.centre_parts], source, progress)
+        if found is None:
+            return self._failure(people.columns, source.secure)
+        if not self.clips:
+            n = self.persons or max(found.count + self.centre.calibration.offset, 1.0)
+            return self._success(people.columns, source.secure, found, n)
+        return self._clipped(people.columns, x, found, source)
+
+    def _clipped(self, columns: tuple[str, ...], x: Floats, found: Found, source: Noise) -> Release:
+        """Clipped sums, each around the centre that the one before released."""
+        sigma, centre = self.spectrum.deviations, found.values
+        noise, exponent = self.centre.noise(found.count), self.centre.exponent
+        n, count_noise = float(self.persons or 0), 0.0
+        deviation = found.deviations
+        for item in self.clips:
+            radius = clip_radius(
+                self.powers, noise, exponent, self.n_design, self.beta, item.exponent
+            )
+            step = step_of(radius, sigma, item.exponent)
+            sums = clipped_sums(x, centre, 1 / step)
+            drawn = source.gaussian(self.dimension, item.scale(self.relation))
+            if item.count_mu:
+                steps = item.count_steps
+                noisy = len(x) * steps + int(source.gaussian(1, steps / item.count_mu)[0])
+                n, count_noise = max(noisy / steps, 1.0), 1 / item.count_mu
+            shift = (sums + drawn).astype(np.float64) * step / n
+            centre = centre + shift
+            noise, exponent = item.noise(radius, self.relation, n), item.exponent
+            deviation = np.hypot(noise * sigma ** (exponent / 2), shift * count_noise / n)
+        return self._success(columns, source.secure, Found(centre, deviation, n), n)
+
+    def _success(self, columns: tuple[str, ...], secure: bool, found: Found, n: float) -> Release:
+        axes = self.spectrum
+        sampling = np.sqrt(axes.column_variances(axes.deviations**2) / n)
+        noise = np.sqrt(axes.column_variances(found.deviations**2))
+        target = "mean clipped to an ellipsoid" if self.clips else "mean of the persons kept"
+        estimate = axes.columns(found.values)
+        return Release(
+            estimate=estimate,
+            columns=columns,
+            estimator=self.estimator,
+            guarantee=self._guarantee(self.losses),
+            intervals=GaussianBox(estimate, noise, sampling, BOUND, target),
+            plan=self,
+            persons=self.persons if self.persons is not None else round(n),
+            status=OK,
+            assumptions=(TAILS,),
+            shares=self._shares(),
+            secure=secure,
+        )
+
+    def _failure(self, columns: tuple[str, ...], secure: bool) -> Release:
+        nothing = np.full(self.dimension, np.nan)
+        return Release(
+            estimate=nothing,
+            columns=columns,
+            estimator=self.estimator,
+            guarantee=self._guarantee(self.centre.losses),
+            intervals=GaussianBox(nothing, nothing, nothing, BOUND, "mean", failed=True),
+            plan=self,
+            persons=self.persons,
+            status=FAILED,
+            advice=(
+                "too few persons lie close together for the given covariance; the covariance may "
+                "be too small or in other units, or the persons too few"
+            ),
+            assumptions=(TAILS,),
+            shares=self._shares(),
+            secure=secure,
+        )
+
+    def _shares(self) -> dict[str, float]:
+        if not self.clips:
+            return {"filtered mean": 1.0}
+        left = 1 - self.centre_share
+        sums = [step.mean_mu**2 + step.count_mu**2 for step in self.clips]
+        shares = {"centre": self.centre_share}
+        for k, item in enumerate(sums, 1):
+            shares["clipped sum" if len(sums) == 1 else f"clipped sum {k}"] = (
+                left * item / sum(sums)
+            )
+        return shares
+
+    def _guarantee(self, losses: tuple[Loss, ...]) -> Guarantee:
+        public = ("columns", "covariance bound", "n_design")
+        if self.relation == REPLACE_ONE:
+            public = ("persons", "columns", "covariance bound")
+        return Guarantee.of(self.budget, self.relation, losses, public=public).require()
+
+
+def check_people(people: People, dimension: int, persons: int | None) -> None:
+    """The public shape the plan was made for."""
+    if len(people.columns) != dimension:
+        raise ArgumentError(
+            "people",
+            f"{len(people.columns)} columns",
+            f"the plan is for {dimension}",
+            "plan with dimension=the number of columns",
+        )
+    if people.cap is not None:
+        raise ArgumentError(
+            "people",
+            f"cap={people.cap}",
+            "this estimator weighs persons alike",
+            "use the estimand over persons",
+        )
+    if persons is not None and people.size() != persons:
+        raise ArgumentError(
+            "people",
+            f"{people.size()} persons",
+            f"the plan is for {persons}",
+            "plan with persons=the number in the roster",
+        )

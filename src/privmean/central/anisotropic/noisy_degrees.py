@@ -1,0 +1,84 @@
+"""The noisy-degree filter: Gaussian noise on every degree and one hard threshold.
+
+A filter in the manner of FriendlyCore's zCDP variant (Tsfadia and others 2022) for a large public
+number of persons; constants derived in docs/proofs/anisotropic.md, step 6.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.stats import norm
+
+from privmean.central.anisotropic.calibration import (
+    MEAN_STEPS,
+    FilterCalibration,
+    count_lattice,
+    infeasible,
+    tight_count,
+)
+from privmean.central.anisotropic.lattice import Bools
+from privmean.noise.base import Noise
+from privmean.people.reductions import Integers
+from privmean.privacy.amplification import gaussian_tail, tail_threshold
+from privmean.privacy.loss import Gaussian, Loss, Threshold
+
+
+@dataclass(frozen=True)
+class NoisyDegrees:
+    """Gaussian noise on every degree and one hard threshold: a filter for large public n.
+
+    steps, scale: lattice steps a degree and noise in steps; threshold: the least noisy degree kept,
+    in steps.
+    """
+
+    steps: int
+    scale: float
+    threshold: int
+
+
+def calibrate_noisy_degrees(
+    mu: float, slip: float, bad: float, persons: int, *, dimension: int, filter_share: float
+) -> tuple[NoisyDegrees, FilterCalibration]:
+    """The noisy-degree filter and what runs behind it, as Gaussian mechanisms of total `mu`.
+
+    Replace-one only (persons is read). filter_share: share of mu^2 for the degrees; slip: chance
+    that a person below half the degrees is kept; bad: chance that the count is too large.
+    """
+    filter_mu = mu * math.sqrt(filter_share)
+    behind = tight_count(mu * math.sqrt(1 - filter_share), bad, persons)
+    deviation = math.sqrt(persons - 1) / filter_mu
+    steps = int(2 ** max(0, math.ceil(math.log2(MEAN_STEPS / deviation))))
+    scale = steps * deviation
+    margin = tail_threshold(slip / persons, scale)
+    # keep if deg + noise >= (n+1)/2 + margin; twice the degrees, so that halves stay integers
+    threshold = -(-(persons + 1) * steps // 2) + margin
+    noisy = NoisyDegrees(steps, scale, threshold)
+    if behind is None:
+        raise infeasible(persons, mu, "replace-one")
+    count_steps = count_lattice(1 / behind.count_mu)
+    count_scale = count_steps / behind.count_mu
+    offset = tail_threshold(bad, count_scale)
+    mean_mu = 1 / behind.multiplier
+    multiplier = 1 / (mean_mu - math.sqrt(dimension) / MEAN_STEPS)
+    losses: tuple[Loss, ...] = (
+        Gaussian("degrees", math.sqrt(persons - 1) * steps, scale, persons - 1),
+        Threshold("degrees below half", persons * gaussian_tail(margin, scale), margin / steps),
+        Gaussian("persons kept", float(count_steps), count_scale, 1),
+        Threshold("count too large", gaussian_tail(offset, count_scale), offset / count_steps),
+        Gaussian("mean of persons kept", mean_mu * MEAN_STEPS, MEAN_STEPS, dimension),
+    )
+    return noisy, FilterCalibration(count_steps, count_scale, offset, multiplier, losses)
+
+
+def kept_degree(noisy: NoisyDegrees, persons: int, beta: float) -> float:
+    """The degree that passes the noisy filter with all persons at once w.p. 1 - beta."""
+    return (noisy.threshold + noisy.scale * float(norm.isf(beta / persons))) / noisy.steps
+
+
+def noisy_degree_keep(deg: Integers, noisy: NoisyDegrees, noise: Noise) -> Bools:
+    """Whether each degree plus Gaussian noise reaches the threshold."""
+    drawn = noise.gaussian(len(deg), noisy.scale)
+    return np.asarray(deg * noisy.steps + drawn >= noisy.threshold)

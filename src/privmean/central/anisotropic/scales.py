@@ -1,0 +1,300 @@
+"""Scales of the columns from pairs of persons, privately: the variance stage.
+
+Differences of public pairs are free of the mean. A column's score is the mean log2 of its pairs'
+differences, limited to a public window; one replaced person moves every score by at most window/m.
+Valid for replace-one neighbours with pairs fixed by position. Proofs: docs/proofs/anisotropic.md.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+from scipy.special import digamma
+
+from privmean.central.anisotropic.lattice import slices
+from privmean.central.anisotropic.selection import peel
+from privmean.noise.base import Noise
+from privmean.people.reductions import Floats, Integers, pair_multiplier
+from privmean.privacy.loss import Gaussian, Loss, Selection
+
+SCORE_STEPS = 2**20  # lattice steps a unit of log2
+NOISE_STEPS = 2.0**24  # least lattice steps a standard deviation of noise
+LOG_BIAS = (float(digamma(0.5)) + math.log(2)) / math.log(4)  # E log2 |g| for standard normal g
+QUANTILE = 0.85
+FACTOR = 2.0  # the friendship radius over the quantile of pair distances
+
+
+@dataclass(frozen=True)
+class RadiusGrid:
+    """Radii unit * 2^(j/fineness) with |j| <= reach, found by a fixed number of halvings."""
+
+    fineness: int
+    reach: int
+
+    @property
+    def rounds(self) -> int:
+        return math.ceil(math.log2(2 * self.reach + 1))
+
+    def radius(self, j: int) -> float:
+        return float(2.0 ** (j / self.fineness))
+
+
+FINE = RadiusGrid(8, 127)  # 2^-16 to 2^16 times the unit
+WIDE = RadiusGrid(2, 255)  # for the unit itself: 2^-127 to 2^127
+TAIL = 1.0  # how far beyond the quantile the gap from the median is continued
+LEAST_COLUMNS = 8  # below this many columns there is no law to fit
+EM_ROUNDS = 300
+WINDOW = 8.0  # octaves of standard deviation that matter below the largest
+
+
+def pairs(x: Floats) -> Floats:
+    """Differences of public pairs, shape (n // 2, d); a null or infinite difference counts as 0."""
+    n = len(x)
+    rank = np.arange(n, dtype=np.int64) * pair_multiplier(n) % max(n, 1)
+    ordered = np.empty(n, dtype=np.int64)
+    ordered[rank] = np.arange(n)
+    m = n // 2
+    result = np.empty((m, x.shape[1]))
+    for where in slices(result):
+        with np.errstate(all="ignore"):
+            gap = x[ordered[0 : 2 * m : 2][where]] - x[ordered[1 : 2 * m : 2][where]]
+        result[where] = np.where(np.isfinite(gap), gap, 0.0)
+    return result
+
+
+def log_scores(differences: Floats, low: float, high: float) -> Integers:
+    """Sums over pairs of log2(|difference|/sqrt 2) in [low, high], in steps above low."""
+    total = np.zeros(differences.shape[1], dtype=np.int64)
+    for where in slices(differences):
+        with np.errstate(divide="ignore"):
+            size = np.log2(np.abs(differences[where])) - 0.5
+        level = np.rint((np.clip(size, low, high) - low) * SCORE_STEPS)
+        total += level.astype(np.int64).sum(axis=0)
+    return total
+
+
+def norms(differences: Floats, factor: Floats) -> Floats:
+    """l2 norms of the scaled rows."""
+    result = np.empty(len(differences))
+    for where in slices(differences):
+        with np.errstate(over="ignore"):
+            row = differences[where] * factor
+            result[where] = np.sqrt(np.einsum("ij,ij->i", row, row))
+    return result
+
+
+@dataclass(frozen=True)
+class Counting:
+    """Noise of a bisection over a grid of radii: rho in all, the same for each count."""
+
+    rho: float
+    grid: RadiusGrid = FINE
+
+    @property
+    def steps(self) -> int:
+        return int(2 ** max(0, math.ceil(math.log2(NOISE_STEPS / self.deviation))))
+
+    @property
+    def deviation(self) -> float:
+        """Noise of a count, in pairs."""
+        return math.sqrt(self.grid.rounds / (2 * self.rho))
+
+    def loss(self, name: str) -> Loss:
+        steps, rounds = float(self.steps), self.grid.rounds
+        return Gaussian(name, math.sqrt(rounds) * steps, steps * self.deviation, rounds)
+
+
+def noisy_quantile(distances: Floats, quantile: float, counting: Counting, noise: Noise) -> float:
+    """The smallest radius of the grid with about `quantile` of the distances within it.
+
+    Bisection with a fixed number of noisy counts, each of which one replaced pair moves by 1.
+    """
+    grid = counting.grid
+    low, high = -grid.reach - 1, grid.reach
+    for _ in range(grid.rounds):
+        middle = (low + high) // 2 if high - low > 1 else high  # a spare round is charged too
+        within = int(np.count_nonzero(distances <= grid.radius(middle)))
+        drawn = int(noise.gaussian(1, counting.steps * counting.deviation)[0])
+        if within * counting.steps + drawn >= quantile * len(distances) * counting.steps:
+            high = middle
+        elif middle < high:
+            low = middle
+    return grid.radius(high)
+
+
+@dataclass(frozen=True)
+class ScaleNoise:
+    """The variance stage decided before data.
+
+    pairs: m. window: octaves of the scores. top: columns whose scale is estimated, all of them or
+    the k chosen ones. unit: noise of the step that finds the unit (None if it is public).
+    rho_values, rho_choice: zCDP of the values and of the choice of columns. centre, clip,
+    middle, rest: the bisections for radii of the columns with a scale (two metrics, and the median
+    in the second) and of the others.
+    """
+
+    dimension: int
+    pairs: int
+    window: float
+    top: int
+    rho_values: float
+    rho_choice: float
+    centre: Counting | None
+    clip: Counting | None
+    middle: Counting | None
+    rest: Counting | None
+    unit: Counting | None
+
+    @property
+    def chooses(self) -> bool:
+        return 0 < self.top < self.dimension
+
+    @property
+    def span(self) -> int:
+        """The largest change of one pair's level, in lattice steps."""
+        return round(self.window * SCORE_STEPS)
+
+    @property
+    def epsilon(self) -> Fraction:
+        """epsilon of one choice, rounded down."""
+        if not self.chooses:
+            return Fraction(0)
+        return Fraction(math.floor(math.sqrt(8 * self.rho_choice / self.top) * 2**40), 2**40)
+
+    @property
+    def value_scale(self) -> float:
+        """Noise of the summed scores, in lattice steps."""
+        return self.span * math.sqrt(self.top / (2 * self.rho_values))
+
+    @property
+    def value_deviation(self) -> float:
+        """Noise of a column's log2 standard deviation."""
+        return self.value_scale / SCORE_STEPS / self.pairs if self.top else 0.0
+
+    @property
+    def losses(self) -> tuple[Loss, ...]:
+        bill: list[Loss] = []
+        if self.unit is not None:
+            bill.append(self.unit.loss("unit"))
+        if self.chooses:
+            bill.append(Selection("columns", self.epsilon, bounded_range=True, choices=self.top))
+        if self.top:
+            spread = math.sqrt(self.top) * self.span
+            bill.append(Gaussian("column scales", spread, self.value_scale, self.top))
+        for name, counting in (
+            ("radius of the filter", self.centre),
+            ("radius of the clip", self.clip),
+            ("median for the clip", self.middle),
+            ("radius of the other columns", self.rest),
+        ):
+            if counting is not None:
+                bill.append(counting.loss(name))
+        return tuple(bill)
+
+    def choice_error(self, beta: float) -> float:
+        """How far below the best, in octaves, a chosen column can lie (w.p. 1 - beta)."""
+        if not self.chooses:
+            return 0.0
+        size = 2 * self.window / self.pairs / float(self.epsilon)
+        return size * 2 * math.log(self.dimension * self.top / beta) / 2
+
+
+def tail_reach(quantile: float, median: float) -> float:
+    """A distance that holds nearly all, from two quantiles of pair distances.
+
+    The gap between median and 85 % is continued by as much again, and a grid step is added: 2.3
+    times the quantile for one normal column (3.3 deviations), hardly more than the quantile where
+    many columns make distances alike, many times it for heavy tails.
+    """
+    return float(quantile * (1 + TAIL * max(quantile / median - 1, 0.0)) * FINE.radius(1))
+
+
+def denoised(level: Floats, deviation: float) -> Floats:
+    """log2 scales from noisy ones: half of log2 E[4^level | noisy level], free post-processing.
+
+    The law of the levels among the columns is fitted by maximum likelihood on a grid (Kiefer and
+    Wolfowitz 1956), so that many alike columns are seen to be alike and a few large ones stay.
+    """
+    if len(level) < LEAST_COLUMNS or deviation <= 0:
+        return level
+    step = max(deviation / 4, 0.05)
+    grid = np.arange(level.min(), level.max() + step, step)
+    exponent = -0.5 * ((level[:, None] - grid[None, :]) / deviation) ** 2
+    likelihood = np.exp(exponent - exponent.max(axis=1, keepdims=True))
+    weight = np.full(len(grid), 1 / len(grid))
+    for _ in range(EM_ROUNDS):
+        joint = likelihood * weight
+        joint /= joint.sum(axis=1, keepdims=True)
+        weight = joint.mean(axis=0)
+    joint = likelihood * weight
+    joint /= joint.sum(axis=1, keepdims=True)
+    top = float(grid.max())
+    return np.asarray(top + 0.5 * np.log2(joint @ 4.0 ** (grid - top)))
+
+
+@dataclass(frozen=True, eq=False)
+class Scales:
+    """What the variance stage releases; all of it paid.
+
+    unit: the scale of everything else. top: indices of the columns with a scale of their own.
+    deviations: their standard deviations in units. centre, clip: quantiles of pair distances of
+    those columns in the two metrics, middle: their median in the second; rest: quantile of the
+    other columns' plain norm.
+    """
+
+    unit: float
+    top: Integers
+    deviations: Floats
+    centre: float
+    clip: float
+    middle: float
+    rest: float
+
+
+def run(
+    stage: ScaleNoise,
+    x: Floats,
+    noise: Noise,
+    public: tuple[float, float] | None,
+    exponent: float,
+) -> Scales:
+    """The variance stage on the rows of one half."""
+    differences = pairs(x)
+    if public is not None:
+        low, high = math.log2(public[0]), math.log2(public[1])
+    else:
+        assert stage.unit is not None
+        whole = norms(differences, np.full(stage.dimension, math.sqrt(0.5)))
+        # the median row holds the largest deviation within a factor 1.5: half an octave, and one
+        high = math.log2(noisy_quantile(whole, 0.5, stage.unit, noise)) + 1.5
+        low = high - stage.window
+    unit = 2.0**high
+    top = np.arange(stage.dimension)
+    deviations = np.ones(0)
+    if stage.top:
+        scores = log_scores(differences, low, low + stage.window)
+        if stage.chooses:
+            step = stage.epsilon / (2 * stage.span)
+            top = np.sort(np.array(peel(scores, stage.top, step, noise), dtype=np.int64))
+        drawn = noise.gaussian(len(top), stage.value_scale)
+        level = (scores[top] + drawn) / SCORE_STEPS / stage.pairs + (low - high) - LOG_BIAS
+        level = denoised(level, stage.value_deviation)
+        deviations = 2.0 ** np.clip(level, -stage.window - 2, 4.0)
+    else:
+        top = top[:0]
+    centre = clip = middle = rest = 0.0
+    if stage.centre is not None and stage.clip is not None and stage.middle is not None:
+        mine = differences[:, top] / unit
+        near = norms(mine, deviations ** (-exponent / 2))
+        centre = noisy_quantile(near, QUANTILE, stage.centre, noise)
+        near = norms(mine, deviations**-0.5)
+        clip = noisy_quantile(near, QUANTILE, stage.clip, noise)
+        middle = noisy_quantile(near, 0.5, stage.middle, noise)
+    if stage.rest is not None:
+        others = np.setdiff1d(np.arange(stage.dimension), top)
+        bare = norms(differences[:, others], np.full(len(others), 1 / unit))
+        rest = noisy_quantile(bare, QUANTILE, stage.rest, noise)
+    return Scales(unit, top, deviations, centre, clip, middle, rest)

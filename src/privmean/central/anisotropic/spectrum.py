@@ -1,0 +1,126 @@
+"""The public covariance bound: its axes, its standard deviations, and radii that follow from it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from privmean import validate
+from privmean.errors import ArgumentError
+from privmean.people.reductions import Floats
+
+FLOOR = 2.0**-20  # least standard deviation, as a fraction of the mean one
+
+
+@dataclass(frozen=True, eq=False)
+class Spectrum:
+    """A covariance bound in its own axes.
+
+    deviations: standard deviations along the axes, none below FLOOR times their mean (raising one
+    keeps an upper bound an upper bound and costs a millionth of noise; it makes singular bounds
+    usable). axes: (d, d) orthogonal matrix whose columns are the axes, or None for the columns'.
+    """
+
+    deviations: Floats
+    axes: Floats | None = None
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Spectrum):
+            return NotImplemented
+        if not np.array_equal(self.deviations, other.deviations):
+            return False
+        if self.axes is None or other.axes is None:
+            return self.axes is other.axes
+        return np.array_equal(self.axes, other.axes)
+
+    def __hash__(self) -> int:
+        return hash(self.deviations.tobytes())
+
+    @property
+    def dimension(self) -> int:
+        return len(self.deviations)
+
+    @property
+    def step(self) -> float:
+        """Units in which rows are read before a rotation."""
+        return float(self.deviations.min()) * 2.0**-24
+
+    def column_variances(self, variances: Floats) -> Floats:
+        """Variances of the columns from independent variances along the axes."""
+        if self.axes is None:
+            return variances
+        return np.asarray((self.axes**2) @ variances)
+
+    def columns(self, values: Floats) -> Floats:
+        """A vector along the axes, as columns."""
+        return values if self.axes is None else np.asarray(self.axes @ values)
+
+
+def spectrum_of(covariance: object, dimension: int) -> Spectrum:
+    """The spectrum of a variance (one number), variances (d,) or a covariance matrix (d, d)."""
+    remedy = "give a variance, one variance a column, or a symmetric covariance matrix"
+    try:
+        value = np.asarray(covariance, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise ArgumentError("covariance", covariance, "is not numeric", remedy) from None
+    if not np.isfinite(value).all():
+        raise ArgumentError("covariance", covariance, "has values that are not finite", remedy)
+    axes: Floats | None = None
+    if value.ndim == 0:
+        variances = np.full(dimension, float(value))
+    elif value.shape == (dimension,):
+        variances = value.copy()
+    elif value.shape == (dimension, dimension):
+        if not np.allclose(value, value.T, rtol=1e-9, atol=1e-12 * float(np.abs(value).max())):
+            raise ArgumentError("covariance", covariance, "is not symmetric", remedy)
+        if np.array_equal(value, np.diag(np.diag(value))):
+            variances = np.diag(value).copy()
+        else:
+            variances, axes = np.linalg.eigh((value + value.T) / 2)
+            tiny = 1e-9 * float(np.abs(variances).max())
+            variances = np.where(np.abs(variances) <= tiny, 0.0, variances)
+    else:
+        raise ArgumentError("covariance", value.shape, f"does not fit {dimension} columns", remedy)
+    if (variances < 0).any() or not (variances > 0).any():
+        raise ArgumentError(
+            "covariance", covariance, "has a negative variance or none above 0", remedy
+        )
+    deviations = np.sqrt(variances)
+    return Spectrum(np.maximum(deviations, FLOOR * float(deviations.mean())), axes)
+
+
+def person_covariance(
+    between: object, within: object, records: int
+) -> float | Sequence[float] | Floats:
+    """The covariance of a person's mean: between + within/records.
+
+    between: covariance of the persons' own means; within: of a person's records around it;
+    records: a public lower bound on the records of every person. Leaving `between` out where
+    persons differ makes the bound too small, and persons are then filtered out.
+    """
+    m = validate.whole("records", records, least=1)
+    result = np.asarray(between, dtype=np.float64) + np.asarray(within, dtype=np.float64) / m
+    return float(result) if result.ndim == 0 else result
+
+
+def pair_radius(eigenvalues: Floats, n_design: float, beta: float) -> float:
+    """A distance that holds all pairs of n_design persons with probability at least 1 - beta.
+
+    eigenvalues: of the covariance in the metric; a pair's difference has twice that. Tail of
+    Hsu, Kakade and Zhang (2012), union over n(n-1)/2 pairs.
+    """
+    tau = math.log(max(n_design * (n_design - 1), 2) / (2 * beta))
+    total, square = float(eigenvalues.sum()), float((eigenvalues**2).sum())
+    top = float(eigenvalues.max())
+    return math.sqrt(2 * total + 4 * math.sqrt(square * tau) + 4 * top * tau)
+
+
+def published_radius(eigenvalues: Floats, n_design: float, beta: float) -> float:
+    """The published radius sqrt(2 tr) + 2 sqrt(2 top log(n/beta)), 10 to 14 % larger."""
+    top = float(eigenvalues.max())
+    return math.sqrt(2 * float(eigenvalues.sum())) + 2 * math.sqrt(
+        2 * top * math.log(n_design / beta)
+    )

@@ -1,0 +1,103 @@
+"""The exponential mechanism with exact probabilities."""
+
+import itertools
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+import kit
+from privmean.central.anisotropic.selection import accept, choose, exponential_digits, peel
+from privmean.noise.exact import ExactNoise
+from privmean.noise.simulated import SimulatedNoise
+
+
+@pytest.mark.parametrize("gamma", [Fraction(1, 7), Fraction(1), Fraction(22, 7), Fraction(40)])
+def test_digits_of_the_exponential(gamma):
+    exact = math.exp(-float(gamma)) * 2.0**64
+    assert exponential_digits(gamma, 64) == pytest.approx(exact, rel=1e-12, abs=1)
+    long = exponential_digits(gamma, 192)
+    assert long >> 128 == exponential_digits(gamma, 64)
+
+
+def test_digits_far_out_and_near_one():
+    assert exponential_digits(Fraction(10**6), 64) == 0
+    tiny = Fraction(1, 2**100)
+    assert exponential_digits(tiny, 64) == 2**64 - 1
+    assert exponential_digits(tiny, 128) == 2**128 - 2**28  # e^-x = 1 - x + x^2/2
+
+
+class Fixed:
+    def __init__(self, *words):
+        self.words = list(words)
+
+    def bits64(self, size):
+        return np.array([self.words.pop(0) for _ in range(size)], dtype=np.uint64)
+
+
+def test_a_tie_of_64_bits_is_settled_by_more():
+    gamma = Fraction(1)
+    first = exponential_digits(gamma, 64)
+    second = exponential_digits(gamma, 128) - (first << 64)
+    assert accept(first, gamma, Fixed(second - 1))
+    assert not accept(first, gamma, Fixed(second + 1))
+    assert accept(first - 1, gamma, Fixed())
+    assert not accept(first + 1, gamma, Fixed())
+    assert accept(2**64 - 1, Fraction(0), Fixed())
+
+
+@pytest.mark.parametrize("unit", [Fraction(1, 3), Fraction(5, 2)])
+def test_law_of_one_choice(unit):
+    scores = np.array([0, 3, 1, 3])
+    noise, draws = SimulatedNoise(1), 6000
+    counts = np.bincount([choose(scores, unit, noise) for _ in range(draws)], minlength=4)
+    weight = np.exp(float(unit) * (scores - 3))
+    for count, p in zip(counts, weight / weight.sum(), strict=True):
+        kit.assert_rate(int(count), draws, float(p))
+
+
+def test_range_of_the_loss_is_bounded_where_permute_and_flip_is_not():
+    """Exact laws: log ratios of neighbours span at most epsilon; permute-and-flip spans more."""
+    epsilon = 1.0
+
+    def exponential(scores):
+        w = np.exp(epsilon * np.array(scores) / 2)
+        return w / w.sum()
+
+    def permute_and_flip(scores):
+        keep = np.exp(epsilon * (np.array(scores) - max(scores)) / 2)
+        law = np.zeros(len(scores))
+        orders = list(itertools.permutations(range(len(scores))))
+        for order in orders:
+            left = 1.0
+            for i in order:
+                law[i] += left * keep[i]
+                left *= 1 - keep[i]
+        return law / len(orders)
+
+    def span(law):
+        worst = 0.0
+        for scores in itertools.product(range(3), repeat=3):
+            for move in itertools.product((-1, 0, 1), repeat=3):
+                other = tuple(a + b for a, b in zip(scores, move, strict=True))
+                ratio = np.log(law(scores) / law(other))
+                worst = max(worst, ratio.max() - ratio.min())
+        return worst
+
+    assert span(exponential) <= epsilon + 1e-12
+    assert span(permute_and_flip) > epsilon + 0.05
+
+
+def test_peeling_takes_different_items_and_the_best_when_sure():
+    scores = np.array([5, 900, 20, 700, 800]) * 1000
+    assert peel(scores, 3, Fraction(1), SimulatedNoise(2)) == [1, 4, 3]
+    noise = SimulatedNoise(3)
+    for _ in range(50):
+        assert len(set(peel(np.zeros(6, dtype=np.int64), 4, Fraction(1), noise))) == 4
+
+
+def test_a_distant_item_alone_does_not_loop():
+    scores = np.zeros(2000, dtype=np.int64)
+    scores[1234] = 10**12
+    assert choose(scores, Fraction(1, 100), ExactNoise()) == 1234

@@ -1,0 +1,353 @@
+"""Unknown covariance: scales from pairs of persons, then the mean; and the published steps."""
+
+import json
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+import kit
+from privmean.central.anisotropic.estimator import Anisotropic
+from privmean.central.anisotropic.plan_unknown import choices, largest_rho, scale_noise
+from privmean.central.anisotropic.published_steps import (
+    Histogram,
+    group_pairs,
+    group_variances,
+    kth_largest,
+    top_columns,
+)
+from privmean.central.anisotropic.scales import (
+    LOG_BIAS,
+    SCORE_STEPS,
+    Counting,
+    RadiusGrid,
+    denoised,
+    log_scores,
+    noisy_quantile,
+    pairs,
+    run,
+)
+from privmean.errors import Infeasible
+from privmean.noise.simulated import SimulatedNoise
+from privmean.people.matrix import MatrixPeople
+from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE, Budget
+from privmean.privacy.compose import total_delta, total_rho
+from privmean.privacy.guarantee import Guarantee
+
+BUDGET = Budget(epsilon=1.0, delta=1e-6)
+RANGE = (2.0**-12, 2.0**3)
+
+
+def people(x):
+    return MatrixPeople(x, tuple(f"c{j}" for j in range(x.shape[1])))
+
+
+def decay(d):
+    return np.maximum(np.exp(-np.arange(d, dtype=float)), 1e-12)
+
+
+class Silent(SimulatedNoise):
+    """No Gaussian noise: shows what is estimated."""
+
+    def gaussian(self, size, scale):
+        return np.zeros(size, dtype=np.int64)
+
+
+# --- pieces --------------------------------------------------------------------------------------
+
+
+def test_rho_of_the_budget():
+    assert largest_rho(1.0, 1e-6) == pytest.approx(0.024356, abs=1e-6)
+
+
+def test_bias_of_a_log_score():
+    assert pytest.approx(-0.9163, abs=1e-4) == LOG_BIAS
+    x = np.random.default_rng(0).normal(size=(20_000, 1))
+    scores = log_scores(pairs(x), -30.0, 5.0) / SCORE_STEPS / 10_000 - 30.0
+    kit.assert_mean(
+        np.log2(np.abs(np.random.default_rng(1).normal(size=20_000))), LOG_BIAS, slack=1e-6
+    )
+    assert scores[0] == pytest.approx(LOG_BIAS, abs=0.08)
+
+
+def test_one_person_moves_one_pair():
+    rng = np.random.default_rng(2)
+    x = rng.normal(size=(41, 3))
+    before = pairs(x)
+    low, high = -12.0, 3.0
+    base = log_scores(before, low, high)
+    for i in range(41):
+        for value in (np.nan, 1e300, 0.0, np.inf):
+            y = x.copy()
+            y[i] = value
+            after = pairs(y)
+            assert (after != before).any(axis=1).sum() <= 1
+            moved = np.abs(log_scores(after, low, high) - base)
+            assert moved.max() <= (high - low) * SCORE_STEPS
+    y = np.zeros((2, 1))
+    far = log_scores(pairs(np.array([[0.0], [1e9]])), low, high) - log_scores(pairs(y), low, high)
+    assert far[0] == (high - low) * SCORE_STEPS  # the bound is attained
+
+
+def test_bisection_finds_the_quantile_and_never_an_arbitrary_radius():
+    """Distances within one cell of the grid, where a quantile by utility ties at all radii."""
+    rng = np.random.default_rng(3)
+    counting = Counting(rho=0.004)
+    for m in (1000, 4000):
+        distances = 0.88 * (1 + 0.001 * rng.normal(size=m))
+        for seed in range(30):
+            found = noisy_quantile(distances, 0.85, counting, SimulatedNoise(seed))
+            assert found == pytest.approx(0.917, abs=0.001)
+
+
+@pytest.mark.parametrize("target", [0.0, 2.0**-14, 0.3, 7.0, 2.0**15, 2.0**40])
+def test_bisection_without_noise(target):
+    counting = Counting(0.01, RadiusGrid(8, 127))
+    found = noisy_quantile(np.full(100, target), 0.85, counting, Silent(0))
+    grid = 2.0 ** (np.arange(-127, 128) / 8)
+    within = grid[grid >= target]
+    assert found == (within[0] if len(within) else grid[-1])
+
+
+def test_bisection_charges_every_round():
+    counting = Counting(rho=0.02)
+    loss = counting.loss("radius")
+    assert loss.rho == pytest.approx(0.02, rel=1e-12)
+    assert loss.answers == counting.grid.rounds == 8
+    asked = []
+
+    class Counter(SimulatedNoise):
+        def gaussian(self, size, scale):
+            asked.append(scale)
+            return super().gaussian(size, scale)
+
+    noisy_quantile(np.zeros(10), 0.85, counting, Counter(1))
+    assert asked == [pytest.approx(loss.scale)] * 8
+
+
+@pytest.mark.parametrize("scale_range", [RANGE, None])
+@pytest.mark.parametrize(("m", "d"), [(4000, 1000), (1000, 1000), (700, 57), (3, 50)])
+def test_shares_of_the_variance_stage_add_up(scale_range, m, d):
+    rho = largest_rho(1.0, 1e-6)
+    stage = scale_noise(rho, m, d, scale_range, 0.05)
+    assert total_rho(stage.losses) <= rho * (1 + 1e-12)
+    assert total_rho(stage.losses) >= 0.999 * rho
+    assert total_delta(stage.losses, 1.0) <= 1.0001e-6
+
+
+def test_number_of_chosen_columns():
+    """The rule 2 D sqrt(k/(8 rho)) log(d k/beta) <= 1.5 octaves with half of rho."""
+    rho = 0.5 * largest_rho(1.0, 1e-6)
+    assert [choices(15 / m, rho, 1000, 0.05) for m in (1000, 4000)] == [2, 22]
+    assert [choices(15 / m, rho, 100, 0.05) for m in (1000, 4000, 10_000)] == [3, 31, 99]
+
+
+def test_denoised_scales_keep_few_large_ones_and_agree_on_the_rest():
+    rng = np.random.default_rng(4)
+    truth = np.r_[np.zeros(5), np.full(995, -10.0)]
+    noise = 2.0
+    noisy = truth + noise * rng.normal(size=1000)
+    found = denoised(noisy, noise)
+    assert np.abs(found[5:] + 10).mean() < 0.5 * np.abs(noisy[5:] + 10).mean()
+    assert np.abs(found[:5]).max() < 3
+    assert (denoised(noisy[:4], noise) == noisy[:4]).all()
+    cost = lambda level: (4.0 ** (truth - level) * 2.0**level).sum() * (2.0**level).sum()  # noqa: E731
+    assert cost(found) < 0.3 * cost(noisy)
+
+
+def test_scales_of_the_columns_without_noise():
+    d = 12
+    sigma = decay(d)
+    x = np.random.default_rng(5).normal(size=(6000, d)) * sigma + 100
+    stage = scale_noise(largest_rho(8.0, 1e-6), 3000, d, RANGE, 0.05)
+    found = run(stage, x, Silent(0), RANGE, 1.5)
+    assert found.unit == 8.0
+    level = np.log2(found.deviations * found.unit)
+    shown = np.maximum(np.log2(sigma), -12)
+    assert np.abs(level[:8] - shown[:8]).max() < 0.5
+
+
+# --- the whole -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("epsilon", [0.5, 1.0, 4.0])
+@pytest.mark.parametrize(("persons", "dimension"), [(16_000, 1000), (4601, 57), (9000, 3)])
+def test_worst_bill_is_within_the_budget(epsilon, persons, dimension):
+    budget = Budget(epsilon, 1e-6)
+    plan = Anisotropic().plan(budget, persons=persons, dimension=dimension)
+    guarantee = Guarantee.of(budget, REPLACE_ONE, plan.losses)
+    assert guarantee.verify()
+    assert Guarantee.from_dict(json.loads(json.dumps(guarantee.to_dict()))).verify()
+    json.dumps(plan.describe())
+    assert "unknown covariance" in plan.why
+
+
+def test_unknown_covariance_needs_a_public_roster():
+    with pytest.raises(Infeasible, match="replace-one"):
+        Anisotropic().plan(BUDGET, persons=9000, dimension=5, relation=ADD_REMOVE)
+    with pytest.raises(Infeasible, match="persons"):
+        Anisotropic().plan(BUDGET, persons=300, dimension=5)
+
+
+@pytest.mark.parametrize("scale_range", [RANGE, None])
+def test_error_for_an_unknown_covariance(scale_range):
+    d, n = 60, 9000
+    sigma = decay(d)
+    plan = Anisotropic(scale_range=scale_range).plan(BUDGET, persons=n, dimension=d)
+    known = Anisotropic(sigma**2).plan(BUDGET, persons=n, dimension=d)
+    rng = np.random.default_rng(6)
+    sizes = []
+    for k in range(4):
+        order = rng.permutation(d)
+        release = plan.release(
+            people(rng.normal(size=(n, d)) * sigma[order] + 5), SimulatedNoise(k)
+        )
+        assert not release.failed
+        assert release.guarantee.verify()
+        sizes.append(np.linalg.norm(release.estimate - 5))
+    assert np.mean(sizes) < 3 * known.error
+
+
+def test_noise_and_intervals_of_an_unknown_covariance():
+    d, n = 12, 9000
+    plan = Anisotropic(scale_range=RANGE).plan(Budget(2.0, 1e-6), persons=n, dimension=d)
+    rng = np.random.default_rng(7)
+    x = rng.normal(size=(n, d)) * decay(d)
+    inside = 0
+    for k in range(25):
+        release = plan.release(people(x), SimulatedNoise(k))
+        box = release.interval(0.9)
+        inside += bool(((np.array(box.lower) <= 0) & (np.array(box.upper) >= 0)).all())
+    kit.assert_rate_at_least(inside, 25, 0.9)
+    assert len(release.diagnostics["scales"]) == d
+
+
+def test_few_persons_and_many_columns_choose_some_columns_or_none():
+    plan = Anisotropic(scale_range=RANGE).plan(BUDGET, persons=8000, dimension=60_000)
+    assert plan.scale_noise.chooses
+    assert Guarantee.of(BUDGET, REPLACE_ONE, plan.losses).verify()
+    stage = scale_noise(0.02, 300, 9000, RANGE, 0.05)
+    assert stage.top == 0
+    assert [loss.name for loss in stage.losses] == ["radius of the other columns"]
+
+
+def test_two_blocks_run():
+    from dataclasses import replace
+
+    d, n = 40, 6000
+    plan = Anisotropic(scale_range=RANGE).plan(Budget(2.0, 1e-6), persons=n, dimension=d)
+    stage = plan.scale_noise
+    rho = stage.centre.rho
+    plan = replace(
+        plan,
+        scale_noise=replace(
+            stage,
+            top=3,
+            rho_values=0.4 * stage.rho_values,
+            rho_choice=0.4 * stage.rho_values,
+            rest=Counting(0.1 * rho),
+            centre=Counting(0.5 * rho),
+        ),
+    )
+    rng = np.random.default_rng(8)
+    sigma = np.full(d, 0.05)
+    sigma[[4, 9, 30]] = 1, 2, 1
+    release = plan.release(people(rng.normal(size=(n, d)) * sigma - 2), SimulatedNoise(1))
+    assert release.diagnostics["columns with a scale"] == ["c4", "c9", "c30"]
+    assert np.linalg.norm(release.estimate + 2) < 0.6
+    assert release.guarantee.verify()
+    assert np.isfinite(release.interval().lower).all()
+
+
+def test_failure_keeps_the_bill_of_both_halves():
+    """Half one shows tiny scales, half two is spread out: no friends."""
+    n = 6000
+    rng = np.random.default_rng(9)
+    x = rng.normal(size=(n, 4)) * 1e-3
+    x[1::2] = rng.normal(size=(n // 2, 4)) * 100
+    plan = Anisotropic(scale_range=RANGE).plan(BUDGET, persons=n, dimension=4)
+    release = plan.release(people(x), SimulatedNoise(1))
+    assert release.failed
+    assert release.guarantee.verify()
+    assert release.guarantee.mechanisms[0].kind == "parallel"
+    assert len(release.guarantee.mechanisms) == 1
+    assert "FAILED" in release.summary()
+
+
+def test_strange_data_are_no_error():
+    n, d = 4000, 5
+    plan = Anisotropic().plan(Budget(2.0, 1e-6), persons=n, dimension=d)
+    rng = np.random.default_rng(10)
+    tables = [np.zeros((n, d)), np.full((n, d), np.nan), np.full((n, d), 1e300)]
+    mixed = rng.standard_cauchy(size=(n, d)) * 1e100
+    mixed[::5] = np.inf
+    tables.append(mixed)
+    for table in tables:
+        release = plan.release(people(table), SimulatedNoise(1))
+        assert release.guarantee.verify()
+
+
+# --- the published steps -------------------------------------------------------------------------
+
+
+def test_pairs_a_group():
+    assert [group_pairs(d) for d in (10, 100, 1000, 10_000)] == [30, 50, 72, 95]
+
+
+def test_group_variances_estimate_variances():
+    sigma = np.array([1.0, 0.1, 10.0])
+    x = np.random.default_rng(11).normal(size=(6000, 3)) * sigma + 7
+    v = group_variances(x, 30)
+    assert v.shape == (100, 3)
+    for j in range(3):
+        kit.assert_mean(v[:, j], sigma[j] ** 2)
+    y = x.copy()
+    y[123] = np.inf
+    assert (group_variances(y, 30) != v).any(axis=1).sum() == 1
+
+
+def test_histogram_returns_a_variance_within_four():
+    histogram = Histogram(Fraction(1), 1e-6)
+    rng = np.random.default_rng(12)
+    for truth in (1e-8, 0.9, 1.1, 5e6):
+        values = truth * rng.chisquare(50, size=400) / 50
+        found = histogram.variance(values, SimulatedNoise(1))
+        assert truth / 4 <= found <= 4 * truth
+    assert histogram.variance(np.zeros(400), SimulatedNoise(1)) == 0.0
+    assert histogram.variance(np.geomspace(1e-9, 1e9, 20), SimulatedNoise(1)) is None
+
+
+def test_histogram_threshold_holds_for_the_discrete_noise():
+    for epsilon in (Fraction(1, 7), Fraction(1), Fraction(3)):
+        histogram = Histogram(epsilon, 1e-5)
+        a = math.exp(-float(epsilon) / 2)
+        tail = a ** (histogram.threshold - 1) / (1 + a)
+        assert tail <= 1e-5
+
+
+def test_columns_in_order_miss_the_largest():
+    """Why the published choice is for study: it stops at the first k above a low level."""
+    x = np.random.default_rng(13).normal(size=(9600, 6))
+    x[:, 5] *= 1000
+    v = group_variances(x, 48)
+    level = kth_largest(v, 3, Histogram(Fraction(1), 1e-6), SimulatedNoise(1)) / 16
+    assert top_columns(v, level, 3, Fraction(2), SimulatedNoise(1)).tolist() == [0, 1, 2]
+
+
+def test_published_algorithms_run_and_are_billed():
+    budget = Budget(8.0, 1e-6)
+    plan = Anisotropic(method="published").plan(budget, persons=20_000, dimension=4)
+    assert Guarantee.of(budget, REPLACE_ONE, plan.losses).verify()
+    sigma = np.array([1.0, 1.0, 0.01, 0.01])
+    x = np.random.default_rng(14).normal(size=(20_000, 4)) * sigma + 2
+    release = plan.release(people(x), SimulatedNoise(1))
+    assert not release.failed
+    assert release.guarantee.verify()
+    assert np.linalg.norm(release.estimate - 2) < 0.2
+    nothing = plan.release(
+        people(np.geomspace(1e-30, 1e30, 20_000)[:, None] * np.ones(4)), SimulatedNoise(1)
+    )
+    assert nothing.guarantee.verify()
+    with pytest.raises(Infeasible, match="groups"):
+        Anisotropic(method="published").plan(BUDGET, persons=20_000, dimension=100)
