@@ -65,10 +65,11 @@ def person_products(
     roster: Any = None,
     delimiter: str | None = None,
     machine: Mapping[str, Any] | None = None,
+    squares: bool = True,
 ) -> Products:
     """Sums for model columns `products` (each the product of expressions in `columns`; none: 1).
 
-    steps: the public grid of each model column.
+    steps: the public grid of each model column. squares: whether products of columns are wanted.
     """
     settings = dict(machine or {})
     opened = (
@@ -84,7 +85,7 @@ def person_products(
             raise SchemaError(f"column {item!r} is not in the table")
     records = _typed(opened.records(who, wanted), who, wanted)
     places = {item: nw.col(f"x{j}") for j, item in enumerate(wanted)}
-    people = _sums(records, places, products, steps, time)
+    people = _sums(records, places, products, steps, time, squares)
     if roster is not None:
         people = _roster(roster, records, opened.home).join(people, on=PERSON, how="left")
     kept = opened.home.keep(people)
@@ -95,15 +96,15 @@ def person_products(
     found = {item: np.ascontiguousarray(table[:, j]) for j, item in enumerate(names)}
     q = len(products)
     totals = [found[f"d{j}"] for j in range(len(names) - 1)]
-    pairs = [(i, j) for i in range(q) for j in range(i, q)]
-    squares = dict(zip(pairs, totals[q:], strict=False))
+    pairs = [(i, j) for i in range(q) for j in range(i, q)] if squares else []
+    products_of = dict(zip(pairs, totals[q:], strict=False))
     ends, lags = {}, {}
     if time is not None:
         m = len(pairs)
         ends = dict(zip(pairs, totals[q + m :], strict=False))
         lags = dict(zip(pairs, totals[q + 2 * m :], strict=False))
     sums = np.stack(totals[:q], axis=1) if totals else np.zeros((len(rows), q))
-    return Products(found["count"], sums, squares, ends, lags)
+    return Products(found["count"], sums, products_of, ends, lags)
 
 
 def _sums(
@@ -112,6 +113,7 @@ def _sums(
     products: Sequence[Sequence[ast.expr]],
     steps: Sequence[float],
     time: str | None,
+    squares: bool,
 ) -> nw.LazyFrame[Any]:
     """(p, count, d0, d1, ...): the sums as doubles."""
     q = range(len(products))
@@ -154,7 +156,7 @@ def _sums(
         ),
     )
     z = [nw.col(f"z{j}") for j in q]
-    pairs = [(i, j) for i in q for j in q if i <= j]
+    pairs = [(i, j) for i in q for j in q if i <= j and squares]
     terms = [*z, *(z[i] * z[j] for i, j in pairs)]
     if time is not None:
         order = [TIME, *(f"z{j}" for j in q)]
