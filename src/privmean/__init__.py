@@ -32,6 +32,8 @@ _HOMES = {
     "Regression": "privmean.models.regression",
     "Exchangeable": "privmean.models.person_fits",
     "AR1": "privmean.models.person_fits",
+    "RandomEffects": "privmean.models.random_effects",
+    "random_effects_mean": "privmean.models.random_effects",
     "curve": "privmean.models.curves",
     "Curve": "privmean.models.curves",
     "FixedDesign": "privmean.models.curves",
