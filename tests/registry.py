@@ -15,6 +15,7 @@ from privmean.central.bounded import BoundedMean
 from privmean.central.concentration import Bounded, SubGaussian, UnknownScale
 from privmean.central.default_mean import DefaultMean
 from privmean.central.winsorized import Winsorized
+from privmean.models.magnitudes import Magnitudes
 from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE, Budget
 
 PURE = Budget(epsilon=2.0)
@@ -70,5 +71,12 @@ REGISTRY: tuple[Entry, ...] = (
         (1,),
         ordered=True,
         octaves=True,
+    ),
+    Entry(
+        "magnitudes",
+        lambda unit: Magnitudes(unit * 2.0**-10, unit * 2.0**10),
+        ANY,
+        (REPLACE_ONE,),
+        (1, 3),
     ),
 )
