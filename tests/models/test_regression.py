@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -11,6 +12,7 @@ import pytest
 
 import privmean as pm
 from kit import assert_rate_at_least
+from privacy.audit import collect, epsilon_found
 from privmean.errors import ArgumentError, Infeasible
 from privmean.models.formula import read_formula
 from privmean.models.magnitudes import Magnitudes, quantile_scores
@@ -252,6 +254,22 @@ def test_the_bill_fits_every_kind_of_budget(budget):
     if budget.rho is not None:
         total = sum(loss.rho for loss in plan.losses)
         assert 0.99 * budget.rho < total <= budget.rho
+
+
+def test_the_magnitude_cannot_be_told_apart_beyond_its_loss():
+    """Ten persons with values: one move turns the best edge into the second best and back."""
+    others = [0.9] * 7 + [1.2, 1.9] + [math.nan] * 30
+    plan = Magnitudes(1.0, 2.0).plan(Budget(epsilon=6.0), persons=40, dimension=1)
+    noise = SimulatedNoise(np.random.default_rng(3))
+
+    def outputs(made, value):
+        people = MatrixPeople(np.array([[value, *others]]).T, ("x",))
+        return collect(lambda: [made.magnitude(people, 0, noise)], 6000)
+
+    assert plan.each == Fraction(3, 2)
+    assert epsilon_found(outputs(plan, 0.9), outputs(plan, 1.9), 0.0) <= 1.5
+    broken = replace(plan, each=5 * plan.each)  # the scale for scores that move by 1
+    assert epsilon_found(outputs(broken, 0.9), outputs(broken, 1.9), 0.0) > 1.5
 
 
 def test_infeasible_says_how_many_persons():
