@@ -11,7 +11,8 @@ import pytest
 import privmean as pm
 from kit import assert_mean, assert_rate_at_least, assert_variance
 from privmean.errors import ArgumentError
-from privmean.models.curves import _laplace_sum, binned_means
+from privmean.models.curve_release import _laplace_sum
+from privmean.models.curves import binned_means
 from privmean.noise.simulated import SimulatedNoise
 from privmean.people.reductions import Box
 from privmean.privacy.budget import Budget
