@@ -17,6 +17,7 @@ from privmean.central.concentration import Bounded, SubGaussian, UnknownScale
 from privmean.central.default_mean import DefaultMean
 from privmean.central.heavy_tailed import BoundedMoment, HeavyTailed, PureCover
 from privmean.central.winsorized import Winsorized
+from privmean.models.magnitudes import Magnitudes
 from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE, Budget
 
 PURE = Budget(epsilon=2.0)
@@ -109,5 +110,12 @@ REGISTRY: tuple[Entry, ...] = (
         lambda unit: Anisotropic(unit**2, method="average"),
         (Budget(epsilon=6.0, delta=1e-6),),
         octaves=True,
+    ),
+    Entry(
+        "magnitudes",
+        lambda unit: Magnitudes(unit * 2.0**-10, unit * 2.0**10),
+        ANY,
+        (REPLACE_ONE,),
+        (1, 3),
     ),
 )

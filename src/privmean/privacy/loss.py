@@ -330,7 +330,7 @@ def loss_from_dict(values: dict[str, Any]) -> Loss:
     if not isinstance(values, dict):
         raise refused("mechanisms", values, "must hold one object a mechanism")
     kind = values.get("mechanism")
-    if kind not in KINDS:
+    if isinstance(kind, str) and kind not in KINDS:
         import_module("privmean.privacy.curves")  # the kinds that live there add themselves
     if not isinstance(kind, str) or kind not in KINDS:
         raise ArgumentError(
