@@ -82,14 +82,6 @@ def choose(
             "does not serve the mean over records",
             "give bounds or a concentration, or read with estimand='persons'",
         )
-    if kind == "heavy-tailed":
-        if moment is None:
-            raise ArgumentError(
-                "moment", None, "is needed for method 'heavy-tailed'", "give BoundedMoment(...)"
-            )
-        from privmean.central.heavy_tailed import HeavyTailed
-
-        return HeavyTailed(moment)
     if kind == "default":
         from privmean.central.default_mean import DefaultMean
 
@@ -105,7 +97,9 @@ def choose(
                 "give moment=BoundedMoment(order=..., bound=...)",
             )
         return moment if isinstance(moment, HeavyTailed | PureCover) else HeavyTailed(moment)
-    raise ArgumentError("method", method, "is not built yet", "choose another method")
+    from privmean.central.anisotropic.estimator import Anisotropic
+
+    return covariance if isinstance(covariance, Anisotropic) else Anisotropic(covariance)
 
 
 def _limits(bounds: Any) -> tuple[Any, Any]:
