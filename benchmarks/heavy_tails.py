@@ -1,7 +1,7 @@
 """Person-level means of heavy-tailed records: rates by exact law, rounds, composition, coverage.
 
 Errors are divided by the non-private one, sqrt(d/(n m)) for unit variance. "reference" columns hold
-values found independently (with NumPy, floating-point noise) before this library was written.
+values of an independent NumPy study with floating-point noise.
 
     python benchmarks/heavy_tails.py [--quick] [--only NAME ...]
 """
