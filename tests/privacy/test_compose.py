@@ -38,7 +38,11 @@ EVENTS = [
     Approximate("amplified", Fraction(1, 10), 1e-9),
     Parallel(
         "disjoint persons",
-        ((Laplace("count", 1, 4),), (Gaussian("sum", 0.2 * LATTICE, LATTICE, 2),)),
+        ((Laplace("count", 1, 4),), (Pure("response", Fraction(1, 10)), Laplace("few", 1, 9))),
+    ),
+    Parallel(
+        "disjoint persons, Gaussian",
+        ((Gaussian("sum", 0.2 * LATTICE, LATTICE, 2),), (Gaussian("less", 1e5, LATTICE, 1),)),
     ),
 ]
 EPSILONS = (0.05, 0.4, 1.0, 3.0)
