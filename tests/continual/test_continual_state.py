@@ -68,6 +68,21 @@ def test_stopping_anywhere_changes_no_bit(tmp_path, strategy, extra):
         assert lines(last.releases(after=whole.steps - 2)) == expected[-2:]
 
 
+def test_rows_of_many_columns_come_back_bit_for_bit(tmp_path):
+    settings = {**SETTINGS, "bounds": None, "clip_radius": 2.0, "dimension": 33}
+    settings["strategy"] = STRATEGIES[0]
+    rng = np.random.default_rng(3)
+    ids, rows = rng.integers(0, 9, 40).tolist(), rng.normal(size=(40, 33))
+    noise, got = Scripted(4), []
+    for cut in (0, 13, 14):
+        upto = {0: 13, 13: 14, 14: 40}[cut]
+        with MeanStream(noise=noise, state=tmp_path / "s", **settings) as part:
+            got += lines(part.extend(ids[cut:upto], rows[cut:upto]))
+    with MeanStream(noise=noise, state=tmp_path / "s", **settings) as last:
+        assert lines(last.releases()) == got
+    assert got == lines(MeanStream(noise=Scripted(4), **settings).extend(ids, rows))
+
+
 def test_a_stop_before_the_radius_is_found(tmp_path):
     settings = {**SETTINGS, "bounds": None, "search_persons": 30, "min_separation": 1}
     settings["strategy"] = STRATEGIES[0]

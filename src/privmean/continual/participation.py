@@ -54,7 +54,9 @@ class ParticipationQueue(Generic[Row]):
     def _announce(self, person: str, state: Person[Row], step: int) -> None:
         allowed = step
         if state.last is not None:
-            allowed = max(step, state.last + self.participation.separation)
+            earliest = state.last + self.participation.separation
+            if earliest > step:
+                allowed = earliest
         heapq.heappush(self._heap, (allowed, state.waiting[0][0], person))
 
     def take(self, step: int, most: int) -> list[tuple[str, int, Row]]:

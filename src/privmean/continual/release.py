@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -81,23 +81,32 @@ class View:
         """Whether there is a mean to show: before the first record there is none."""
         return item.records > 0 and item.step >= self.first_release
 
-    def release(
-        self, item: StoredRelease, ball: Ball, noise_step: float, secure: bool
-    ) -> StreamRelease:
-        """The release of one step. noise_step: deviation of the noise of one row, in row steps."""
-        unit = ball.step / item.records
-        offset = item.sums * unit
+    def releases(
+        self, items: Sequence[StoredRelease], ball: Ball, noise_step: float, *, secure: bool
+    ) -> list[StreamRelease]:
+        """The shown ones of `items`. noise_step: noise deviation of one row, in row steps."""
+        shown = [item for item in items if self.shows(item)]
+        if not shown:
+            return []
+        units = ball.step / np.array([item.records for item in shown], dtype=np.float64)
+        offsets = np.stack([item.sums for item in shown]) * units[:, None]
         if self.clamp:
-            offset = bands.clamp(offset, ball.radius)
-        sd = noise_step * math.sqrt(item.square) * unit
-        return StreamRelease(
-            step=item.step,
-            arrivals=item.arrivals,
-            records=item.records,
-            waiting=item.waiting,
-            estimate=np.asarray(ball.center) + offset,
-            noise_sd=sd,
-            half_width=sd * bands.pointwise(self.level, len(offset)),
-            level=self.level,
-            secure=secure,
-        )
+            offsets = bands.clamp(offsets, ball.radius)
+        estimates = np.asarray(ball.center) + offsets
+        squares = np.array([item.square for item in shown])
+        deviations = (noise_step * np.sqrt(squares) * units).tolist()
+        factor = bands.pointwise(self.level, len(ball.center))
+        return [
+            StreamRelease(
+                step=item.step,
+                arrivals=item.arrivals,
+                records=item.records,
+                waiting=item.waiting,
+                estimate=estimate,
+                noise_sd=sd,
+                half_width=sd * factor,
+                level=self.level,
+                secure=secure,
+            )
+            for item, estimate, sd in zip(shown, estimates, deviations, strict=True)
+        ]

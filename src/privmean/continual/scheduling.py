@@ -5,6 +5,7 @@ Values are carried along and clipped; only the one paid search for a clipping ra
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -50,12 +51,13 @@ class Schedule:
         self.arrivals = 0
         self.records = 0
         self.steps = 0
+        most = plan.lattice.most_steps
+        self._most = math.inf if most is None else most
 
     @property
     def finished(self) -> bool:
         """Whether the horizon is reached."""
-        most = self.plan.lattice.most_steps
-        return most is not None and self.steps >= most
+        return self.steps >= self._most
 
     def take_in(self, persons: Sequence[Any], rows: Floats) -> Batch:
         """Arrivals in order, until the horizon is reached. rows: shape (m, d), NaN for nulls."""

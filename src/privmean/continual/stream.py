@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
@@ -240,7 +241,7 @@ class MeanStream:
         else:
             self._kept = stored[-1:] or self._kept
         self._broken = False
-        released = [self._show(item) for item in stored if self._view.shows(item)]
+        released = self._show(stored)
         if released:
             self.latest = released[-1]
         return released
@@ -257,18 +258,21 @@ class MeanStream:
             for number, (step, square, sums) in enumerate(facts, start=first)
         ]
 
-    def _show(self, item: StoredRelease) -> StreamRelease:
+    def _show(self, items: Sequence[StoredRelease]) -> list[StreamRelease]:
+        if not items:
+            return []
         assert self.region is not None
-        return self._view.release(item, self.region, self.plan.mechanism.noise_step, self.secure)
+        step = self.plan.mechanism.noise_step
+        return self._view.releases(items, self.region, step, secure=self.secure)
 
     def releases(self, after: int = 0) -> Iterator[StreamRelease]:
         """All releases so far with step > `after`, exactly as they were first returned."""
         kept: Iterable[StoredRelease] = self._kept
         if self._file is not None:
             kept = self._file.releases(after)
-        for item in kept:
-            if item.step > after and self._view.shows(item):
-                yield self._show(item)
+        chosen = (item for item in kept if item.step > after)
+        while items := list(itertools.islice(chosen, 1000)):
+            yield from self._show(items)
 
     @property
     def mark(self) -> Any:
