@@ -7,7 +7,15 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: demo test lint types unit reproduce bench clean
+# Tests of the collector need a browser and a PostgreSQL server of the system. Where they are
+# missing, they are left out with a word; never in CI, which installs them first (.ci/run).
+SYSTEM := $(shell command -v chromium >/dev/null && command -v chromedriver >/dev/null && \
+  { command -v initdb || ls /usr/lib/postgresql/*/bin/initdb; } >/dev/null 2>&1 && echo yes)
+ifeq ($(SYSTEM)$(CI),)
+SELECT := -m "not system"
+endif
+
+.PHONY: demo test lint types unit test-spark reproduce bench clean
 
 $(READY): requirements-dev.lock pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -28,10 +36,23 @@ types: $(READY)
 	$(BIN)/mypy
 
 unit: $(READY)
-	$(BIN)/python -m pytest -n 2
+ifdef SELECT
+	@echo "chromium, chromium-driver or postgresql is missing: tests that need them are left out"
+endif
+	$(BIN)/python -m pytest -n 2 $(SELECT)
+
+# needs a Java 17 runtime (Debian: openjdk-17-jre-headless); PySpark goes into an environment of its own
+test-spark: $(READY)
+	$(PYTHON) -m venv $(VENV)-spark
+	$(VENV)-spark/bin/python -m pip install --quiet --disable-pip-version-check -r requirements-dev.lock
+	$(VENV)-spark/bin/python -m pip install --quiet --disable-pip-version-check -e ".[spark]"
+	$(VENV)-spark/bin/python tests/people/spark_homes.py
 
 reproduce: $(READY)
 	$(BIN)/python benchmarks/reproduce.py
 
+bench: $(READY)
+	$(BIN)/python benchmarks/reproduce.py --quick
+
 clean:
-	rm -rf $(VENV) demo .pytest_cache .mypy_cache .ruff_cache
+	rm -rf $(VENV) $(VENV)-spark demo .pytest_cache .mypy_cache .ruff_cache

@@ -13,13 +13,13 @@ import math
 from pathlib import Path
 
 import numpy as np
-from report import publish, table
-from study_laws import COLUMNS, DATA, oracle, person_means, synthetic
 
 from privmean.central.default_mean import DefaultMean
 from privmean.noise.simulated import SimulatedNoise
 from privmean.people.matrix import MatrixPeople
 from privmean.privacy.budget import Budget
+from report import publish, table
+from study_laws import COLUMNS, DATA, oracle, person_means, synthetic
 
 
 class Population:

@@ -50,12 +50,13 @@ import numpy as np
 import privmean as pm
 
 def least(task):
-    times = []
+    walls, busy = [], []
     for _ in range({repeats}):
-        start = time.perf_counter()
+        start, used = time.perf_counter(), time.process_time()
         task()
-        times.append(time.perf_counter() - start)
-    return min(times)
+        walls.append(time.perf_counter() - start)
+        busy.append(time.process_time() - used)
+    return min(walls), min(busy)
 
 found = {{}}
 for name, center in (("centred at 0", 0.0), ("centred at 10", 10.0)):
@@ -113,7 +114,13 @@ def in_memory(count: int, repeats: int) -> list[list[object]]:
     code = MEMORY.format(count=count, repeats=repeats)
     done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
     return [
-        [name, f"{1000 * plain:.1f}", f"{1000 * private:.1f}", f"{private / plain:.1f}"]
+        [
+            name,
+            f"{1000 * plain[0]:.1f}",
+            f"{1000 * private[0]:.1f}",
+            f"{private[0] / plain[0]:.1f}",
+            f"{private[1] / plain[1]:.1f}",
+        ]
         for name, (plain, private) in json.loads(done.stdout).items()
     ]
 
@@ -139,20 +146,21 @@ def main() -> None:
             subprocess.run([sys.executable, "-c", code], check=True)
         processes = whole_processes(path, repeats)
     count = 10**6 if options.quick else 10**7
-    arrays = in_memory(count, max(repeats, 7))
+    arrays = in_memory(count, 5 * repeats)
 
     from report import publish, table
 
     text = (
         f"{records:.0e} records of {persons:.0e} persons in Parquet, whole processes, least of "
-        f"{repeats} (wall ratio also as the median over neighbouring runs)\n\n"
+        f"{repeats}, load {os.getloadavg()[0]:.1f} (wall ratio also as the median over "
+        "neighbouring runs)\n\n"
         + table(
             ["", "wall s", "processor s", "peak MB", "wall ratio", "median", "processor ratio",
              "memory ratio"],
             processes,
         )
         + f"\n\n{count:.0e} persons in memory, one column, nothing given, whole release\n\n"
-        + table(["", "numpy.mean ms", "privmean.mean ms", "ratio"], arrays)
+        + table(["", "numpy.mean ms", "privmean.mean ms", "wall ratio", "processor ratio"], arrays)
     )  # fmt: skip
     publish(
         "speed-mean", "Time and memory of one mean", text, command="python benchmarks/speed_mean.py"

@@ -91,7 +91,8 @@ def distribution_of(curve, value_discretization_interval):
     from dp_accounting.pld import privacy_loss_distribution as pld
     from scipy.spatial import ConvexHull
 
-    at = np.array(curve.points()[1:])
+    points = curve.points()  # and 31 more between any two
+    at = np.interp(np.arange(32, 32 * len(points) - 31) / 32, np.arange(len(points)), points)
     bounds = np.minimum.accumulate([curve.delta_at(x) for x in at])
     alpha = np.concatenate((np.exp(-at[::-1]), np.exp(at)))
     delta = np.concatenate((1 - np.exp(-at[::-1]) * (1 - bounds[::-1]), bounds))

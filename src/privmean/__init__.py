@@ -26,6 +26,8 @@ _HOMES = {
     "DefaultMean": "privmean.central.default_mean",
     "Winsorized": "privmean.central.winsorized",
     "AsPublished": "privmean.central.as_published",
+    "Anisotropic": "privmean.central.anisotropic.estimator",
+    "person_covariance": "privmean.central.anisotropic.spectrum",
     "variance": "privmean.models.variance",
     "Variance": "privmean.models.variance",
     "Budget": "privmean.privacy.budget",

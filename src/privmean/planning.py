@@ -86,6 +86,10 @@ def choose(
         from privmean.central.default_mean import DefaultMean
 
         return DefaultMean(**settings)
+    if kind == "anisotropic":
+        from privmean.central.anisotropic.estimator import Anisotropic
+
+        return Anisotropic(covariance)
     raise ArgumentError("method", method, "is not built yet", "choose another method")
 
 

@@ -155,6 +155,27 @@ def test_allowance_bounds_the_bias_for_random_discrete_tails():
         assert len(excess) == beyond.sum()
 
 
+@pytest.mark.parametrize("share", [0.0, 0.002, 0.008])
+def test_interval_for_the_mean_covers_when_the_tail_is_as_heavy_as_assumed(share):
+    """Everybody beyond the limit exceeds it by exactly the stated reach: the worst allowed bias."""
+    g = np.random.default_rng(13)
+    n, runs, reach, count_scale = 1000, 300, 1.0, 4.0
+    truth = share * (1 + reach)
+    hits = bare = 0
+    for _ in range(runs):
+        z = np.clip(g.normal(0, 0.3, n), -1, 1)
+        beyond = g.random(n) < share
+        z[beyond] = 1.0
+        sums = NoisySums(z.sum() + g.laplace(0, 2), (z**2).sum() + g.laplace(0, 4), n, 2.0, 4.0)
+        counted = beyond.sum() + g.laplace(0, count_scale)
+        low, high = ends_of(sums, 0.95, 1.0, Allowance(reach * counted, count_scale, reach))
+        hits += low <= truth <= high
+        bare += abs(sums.mean - truth) <= half_of(sums, 0.95)
+    kit.assert_rate_at_least(hits, runs, 0.945)
+    if share > 0.005:
+        assert bare < 0.9 * runs
+
+
 def test_allowance_is_floored_and_widens_both_ends():
     sums = NoisySums(100.0, 300.0, 1000, 2.5, 5.0)
     ends = [ends_of(sums, 0.95, 1.0, Allowance(total, 6.0, 1.0)) for total in (0.0, 5.0, 20.0)]

@@ -11,7 +11,7 @@ import pytest
 
 from privmean.people import kernels
 from privmean.people.matrix import MatrixPeople
-from privmean.people.reductions import HALF_OCTAVE, LOG_CELLS, LOG_ZERO, Box, log_edges
+from privmean.people.reductions import HALF_OCTAVE, LOG_CELLS, LOG_ZERO, Ball, Box, log_edges
 
 
 def hard_values():
@@ -95,3 +95,9 @@ def test_nothing_is_written_into_the_caller_s_array():
     people.log_counts(0, 0.0)
     people.box_sums([tables.BOXES[0]])
     assert values.tobytes() == copy.tobytes()
+
+
+def test_balls_whose_squares_would_overflow_are_refused():
+    assert Ball((0.0,), 1.0, 2.0**-30).steps == 2**30
+    with pytest.raises(ValueError, match="64 bits"):
+        Ball((0.0,), 1.0, 2.0**-31)

@@ -317,7 +317,18 @@ def test_an_engine_s_own_message_never_reaches_the_caller(tmp_path):
     with pytest.raises(pm.SchemaError) as caught:
         pm.read(table, person="who", values="x")
     assert "secret" not in str(caught.value)
-    assert caught.value.__suppress_context__
+    assert caught.value.__context__ is None
+
+
+def test_people_do_not_show_their_rows():
+    table = frame(who=["secret-name"], x=[12345.5])
+    for people in (
+        pm.read(table, person="who", values="x"),
+        pm.read(table.to_arrow(), person="who", values="x", estimand="records", cap=77),
+        pm.read(np.array([12345.5]), estimand="records", cap=77),
+    ):
+        assert "12345" not in repr(people)
+        assert "secret" not in repr(people)
 
 
 def test_nothing_is_left_in_the_caller_s_database(tmp_path):
@@ -342,3 +353,24 @@ def test_the_machine_may_be_limited(tmp_path):
     for option in ({"threads": 0}, {"memory_limit": "much"}, {"temp_directory": "/nowhere"}):
         with pytest.raises(pm.ArgumentError, match=next(iter(option))):
             pm.read(source, person="who", values="x", **option)
+
+
+def test_progress_shows_how_far_a_long_query_is_and_nothing_else():
+    import io
+    import threading
+
+    from rich.console import Console
+
+    from privmean.people import progress
+
+    class Connection:
+        def query_progress(self):
+            return 42.0
+
+    done = threading.Event()
+    threading.Timer(3 * progress.INTERVAL + progress.PATIENCE, done.set).start()
+    console = Console(file=io.StringIO(), force_terminal=True, width=80)
+    progress._watch(Connection(), done, console)
+    shown = console.file.getvalue()
+    assert "reading records" in shown
+    assert "42%" in shown

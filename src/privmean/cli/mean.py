@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from typing import Annotated, Any
 
 import typer
@@ -74,7 +75,13 @@ def mean(
     # everything that can be refused from the arguments alone is refused before the table is read
     pm.Budget(epsilon=epsilon, delta=delta, rho=rho)
     people = pm.read(
-        table, person=person, values=columns, estimand=estimand, cap=cap, resolution=resolution
+        table,
+        person=person,
+        values=columns,
+        estimand=estimand,
+        cap=cap,
+        resolution=resolution,
+        progress=sys.stderr.isatty(),
     )
     release = pm.mean(
         people,

@@ -13,6 +13,7 @@ from typing import Any
 import narwhals as nw
 
 from privmean.errors import SchemaError
+from privmean.people.progress import shown
 
 _numbers = itertools.count()
 
@@ -52,29 +53,32 @@ class Home:
 
         An engine's own words about a failure may quote records, so they are withheld.
         """
-        native = frame.to_native()
-        implementation = frame.implementation
         try:
-            if implementation.is_duckdb():
-                return lazy(self._table(native))
-            if implementation.is_polars():
-                return lazy(native.collect().lazy())
-            kept = native.persist()
-            self._kept.append(kept.unpersist)
-            kept.count()  # now, so that nothing is read (and nothing can fail) later
-            return lazy(kept)
+            return lazy(self._computed(frame.to_native(), frame.implementation))
         except MemoryError:
             raise
         except Exception:
-            raise SchemaError(
-                "the engine could not read the table; its message is withheld because it may "
-                "quote records. Run a query of your own on the same columns to see it"
-            ) from None
+            pass  # raised below, so that the engine's error is not even its context
+        raise SchemaError(
+            "the engine could not read the table; its message is withheld because it may quote "
+            "records. Run a query of your own on the same columns to see it"
+        )
+
+    def _computed(self, native: Any, implementation: nw.Implementation) -> Any:
+        if implementation.is_duckdb():
+            return self._table(native)
+        if implementation.is_polars():
+            return native.collect().lazy()
+        kept = native.persist()
+        self._kept.append(kept.unpersist)
+        kept.count()  # now, so that nothing is read (and nothing can fail) later
+        return kept
 
     def _table(self, relation: Any) -> Any:
         """A temporary table: also in a connection to a file it leaves nothing behind."""
         table = f"privmean_people_{next(_numbers)}"
-        relation.query("privmean_rows", f"CREATE TEMP TABLE {table} AS FROM privmean_rows")
+        with shown(self._anchor, getattr(self._owner, "progress", False)):
+            relation.query("privmean_rows", f"CREATE TEMP TABLE {table} AS FROM privmean_rows")
         if self._owner is not None:
             return self._anchor.table(table)
         anchor = self._anchor

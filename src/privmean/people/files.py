@@ -33,7 +33,8 @@ SUFFIXES = {
 class Engine:
     """A DuckDB connection of our own, in memory; what it spills to disk goes with it.
 
-    memory_limit, threads, temp_directory: how it may use the machine; they change no result.
+    memory_limit, threads, temp_directory: how it may use the machine; progress: whether to show how
+    far reading is. They change no result.
     """
 
     def __init__(
@@ -41,8 +42,11 @@ class Engine:
         memory_limit: str | None = None,
         threads: int | None = None,
         temp_directory: str | None = None,
+        progress: bool = False,
     ) -> None:
         import duckdb
+
+        self.progress = progress
 
         if threads is not None:
             threads = validate.whole("threads", threads, least=1)

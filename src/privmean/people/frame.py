@@ -10,15 +10,23 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from functools import reduce
 from typing import Any
 
 import narwhals as nw
 import numpy as np
 
 from privmean.people.engines import Home, fetch
+from privmean.people.expressions import (
+    Totals,
+    counted,
+    number_of,
+    octaves,
+    on_ball,
+    on_box,
+    running,
+)
 from privmean.people.matrix import MatrixPeople
-from privmean.people.records import PERSON, count_names, value_names
+from privmean.people.records import FLOAT, INTEGER, PERSON, count_names, value_names
 from privmean.people.reductions import (
     HALF_OCTAVE,
     LOG_BINS,
@@ -35,10 +43,6 @@ from privmean.people.reductions import (
     pair_multiplier,
 )
 
-FLOAT, INTEGER = nw.Float64(), nw.Int64()
-SPLIT = 2.0**21  # products below 2^42 are summed in two halves, so that 2^40 persons fit
-AT_ONCE = 64  # terms of a sum in one expression: engines limit the depth of expressions
-
 
 @dataclass(frozen=True)
 class FramePeople:
@@ -47,7 +51,7 @@ class FramePeople:
     columns: the caller's names. cap: see `People`. Values are finite doubles or null.
     """
 
-    frame: nw.LazyFrame[Any]
+    frame: nw.LazyFrame[Any] = field(repr=False)  # an engine's own repr would show rows
     columns: tuple[str, ...]
     cap: int | None = None
     home: Home = field(default_factory=Home, repr=False)
@@ -71,13 +75,13 @@ class FramePeople:
         frame = self.frame.select(v=nw.col(f"v{column}") - origin)
         # |v| 2^40 lies in [1, 2^80) for all bins but the last; 2^80 and more is bin 79 too
         frame = frame.with_columns(u=v.abs() * 2.0 ** (-LOG_LOW // 2), k=nw.lit(0))
-        frame = _octaves(frame, (64, 32, 16, 8, 4, 2, 1), strict=False)
+        frame = octaves(frame, (64, 32, 16, 8, 4, 2, 1), strict=False)
         index = 2 * nw.col("k") + nw.when(nw.col("u") >= 2 * HALF_OCTAVE).then(1).otherwise(0)
         index = nw.when(index > LOG_BINS - 1).then(LOG_BINS - 1).otherwise(index)
         index = nw.when(v < 0).then(index + (LOG_ZERO + 1)).otherwise(index)
         index = nw.when(v.abs() >= 2.0 ** (LOG_LOW // 2)).then(index).otherwise(LOG_ZERO)
         counts = np.zeros(LOG_CELLS, dtype=np.int64)
-        for cell, count in _counted(frame.select(k=index)):
+        for cell, count in counted(frame.select(k=index)):
             counts[int(cell)] = int(count)
         return counts
 
@@ -87,7 +91,7 @@ class FramePeople:
         k = nw.when(k > UNIFORM_LIMIT).then(UNIFORM_LIMIT).otherwise(k)  # before it is an integer
         k = nw.when(k < -UNIFORM_LIMIT).then(-UNIFORM_LIMIT).otherwise(k)
         frame = self.frame.filter(~x.is_null()).select(k=k.ceil().cast(INTEGER))
-        return {int(cell): int(count) for cell, count in _counted(frame)}
+        return {int(cell): int(count) for cell, count in counted(frame)}
 
     def pair_counts(self, column: int, low: int, high: int) -> Integers:
         counts = np.zeros(high - low + 1, dtype=np.int64)
@@ -106,10 +110,10 @@ class FramePeople:
         frame = pairs.select(u=spread * 2.0**-low, k=nw.lit(0))
         span = high - low
         steps = [1 << bit for bit in reversed(range(span.bit_length()))]
-        frame = _octaves(frame, steps, strict=True)
+        frame = octaves(frame, steps, strict=True)
         k = nw.col("k") + nw.when(nw.col("u") > 1.0).then(1).otherwise(0)
         k = nw.when(k > span).then(span).otherwise(k)
-        for cell, count in _counted(frame.select(k=k)):
+        for cell, count in counted(frame.select(k=k)):
             counts[int(cell)] = int(count)
         return counts
 
@@ -123,15 +127,15 @@ class FramePeople:
     def _box_sums(self, asked: list[tuple[int, Box]]) -> dict[tuple[int, Box], BoxSums]:
         frame = self.frame.select(
             *(nw.col(f"v{j}") for j, _ in asked),
-            *(_on_box(nw.col(f"v{j}"), box).alias(f"z{j}") for j, box in asked),
+            *(on_box(nw.col(f"v{j}"), box).alias(f"z{j}") for j, box in asked),
             *(self._weight(j).alias(f"w{j}") for j, _ in asked if self.cap is not None),
         )
-        totals = _Totals()
+        totals = Totals()
         for j, box in asked:
             x, z = nw.col(f"v{j}"), nw.col(f"z{j}")
             totals.add((j, "present"), x.count())
-            totals.add((j, "above"), _number(x > box.upper))
-            totals.add((j, "below"), _number(x < box.lower))
+            totals.add((j, "above"), number_of(x > box.upper))
+            totals.add((j, "below"), number_of(x < box.lower))
             totals.add((j, "z"), z.cast(INTEGER).sum())
             totals.add_halves((j, "zz"), z * z)
             if self.cap is not None:
@@ -164,19 +168,19 @@ class FramePeople:
               for v, c in zip(names, ball.center, strict=True)),
             *(item.alias(f"k{j}") for j, item in enumerate(known)),
         )  # fmt: skip
-        frame = _running(frame, "known", [nw.col(f"k{j}") for j in width])
-        frame = _running(frame, "square", [nw.col(v) * nw.col(v) for v in names])
+        frame = running(frame, "known", [nw.col(f"k{j}") for j in width])
+        frame = running(frame, "square", [nw.col(v) * nw.col(v) for v in names])
         norm = nw.col("square").sqrt()
         factor = nw.when(norm <= ball.radius).then(nw.lit(1.0)).otherwise(ball.radius / norm)
         frame = frame.select(*names, "known", factor=factor)
-        frame = _lattice(frame, names, ball, nw.col("factor"))
+        frame = on_ball(frame, names, ball, nw.col("factor"))
         again = nw.col("factor") * (1 - 2.0**-30)
         limit = ball.steps * ball.steps
         over = nw.col("size") > limit
         factor = nw.when(over).then(again).otherwise(nw.col("factor"))
-        frame = _lattice(frame, names, ball, factor)
-        totals = _Totals()
-        totals.add("present", _number(nw.col("known") > 0))
+        frame = on_ball(frame, names, ball, factor)
+        totals = Totals()
+        totals.add("present", number_of(nw.col("known") > 0))
         for j in width:
             kept = nw.when(over).then(nw.lit(0)).otherwise(nw.col(f"z{j}"))
             totals.add(j, kept.cast(INTEGER).sum())
@@ -195,7 +199,7 @@ class FramePeople:
         frame = self.frame.select(
             *((nw.col(v) - c).alias(v) for v, c in zip(names, center, strict=True))
         )
-        frame = _running(frame, "square", [nw.col(v) * nw.col(v) for v in names])
+        frame = running(frame, "square", [nw.col(v) * nw.col(v) for v in names])
         inside = frame.filter(nw.col("square").sqrt() <= radius)
         return int(fetch(inside.select(nw.len()))[0][0])
 
@@ -230,97 +234,3 @@ class FramePeople:
 
     def matrix(self) -> Floats:
         return self.collect().values
-
-
-def _counted(frame: nw.LazyFrame[Any]) -> list[tuple[Any, ...]]:
-    """How many rows have each k."""
-    return fetch(frame.group_by("k").agg(n=nw.len()))
-
-
-def _number(condition: nw.Expr) -> nw.Expr:
-    return nw.when(condition).then(1).otherwise(0).sum()
-
-
-def _octaves(frame: nw.LazyFrame[Any], steps: Sequence[int], *, strict: bool) -> nw.LazyFrame[Any]:
-    """Divide u by powers of two, largest first, while it is at least (strict: above) the power.
-
-    k collects the exponents. Multiplying by a power of two is exact, so this is a logarithm
-    without a rounding; u that starts below 1, and nulls, stay as they are.
-    """
-    u, k = nw.col("u"), nw.col("k")
-    for step in steps:
-        large = u > 2.0**step if strict else u >= 2.0**step
-        frame = frame.with_columns(
-            u=nw.when(large).then(u * 2.0**-step).otherwise(u),
-            k=nw.when(large).then(k + step).otherwise(k),
-        )
-    return frame
-
-
-def _on_box(x: nw.Expr, box: Box) -> nw.Expr:
-    """The grid point of `Box` as a double; the middle (zero) for a null."""
-    clipped = (
-        nw.when(x > box.upper)
-        .then(nw.lit(box.upper))
-        .otherwise(nw.when(x < box.lower).then(nw.lit(box.lower)).otherwise(x))
-    )
-    grid = ((clipped - box.middle) * (1.0 / box.step) + 0.5).floor()
-    return grid.fill_null(0.0)
-
-
-def _running(frame: nw.LazyFrame[Any], name: str, terms: Sequence[nw.Expr]) -> nw.LazyFrame[Any]:
-    """A column `name` that adds the terms from the first to the last, starting at zero."""
-    for start in range(0, len(terms), AT_ONCE):
-        block = terms[start : start + AT_ONCE]
-        first: nw.Expr = nw.col(name) if start else nw.lit(0)
-        frame = frame.with_columns(reduce(lambda a, b: a + b, block, first).alias(name))
-    return frame
-
-
-def _lattice(
-    frame: nw.LazyFrame[Any], names: Sequence[str], ball: Ball, factor: nw.Expr
-) -> nw.LazyFrame[Any]:
-    """Columns z0 .. (integers toward zero) and their squared norm `size`."""
-    frame = frame.with_columns(factor=factor)
-    steps = []
-    for j, v in enumerate(names):
-        scaled = nw.col(v) * nw.col("factor") / ball.step
-        z = nw.when(scaled < 0).then(scaled.ceil()).otherwise(scaled.floor())
-        steps.append(z.cast(INTEGER).alias(f"z{j}"))
-    frame = frame.with_columns(*steps)
-    return _running(frame, "size", [nw.col(f"z{j}") * nw.col(f"z{j}") for j in range(len(names))])
-
-
-class _Totals:
-    """Many exact integer sums in one query, put together again outside."""
-
-    def __init__(self) -> None:
-        self._expressions: list[nw.Expr] = []
-        self._terms: list[tuple[Any, int]] = []
-
-    def add(self, key: Any, total: nw.Expr, times: int = 1) -> None:
-        self._terms.append((key, times))
-        self._expressions.append(total.alias(f"t{len(self._terms)}"))
-
-    def add_halves(self, key: Any, a: nw.Expr, times: int = 1) -> None:
-        """The sum of an integer double |a| < 2^42, in two halves that cannot overflow."""
-        for weight, half in _halves(a):
-            self.add(key, half.cast(INTEGER).sum(), times * weight)
-
-    def add_product(self, key: Any, a: nw.Expr, b: nw.Expr) -> None:
-        """The sum of a*b for integer doubles |a|, |b| < 2^42: four exact products of halves."""
-        for weight, x in _halves(a):
-            for other, y in _halves(b):
-                self.add_halves(key, x * y, weight * other)
-
-    def of(self, frame: nw.LazyFrame[Any]) -> dict[Any, int]:
-        (row,) = fetch(frame.select(*self._expressions))
-        found: dict[Any, int] = {}
-        for (key, times), value in zip(self._terms, row, strict=True):
-            found[key] = found.get(key, 0) + times * int(value or 0)
-        return found
-
-
-def _halves(a: nw.Expr) -> tuple[tuple[int, nw.Expr], tuple[int, nw.Expr]]:
-    high = (a * (1 / SPLIT)).floor()
-    return (int(SPLIT), high), (1, a - high * SPLIT)

@@ -64,9 +64,9 @@ class MatrixPeople:
     Exact answers are kept, so that a question asked twice is one pass over the data.
     """
 
-    values: Floats
+    values: Floats = field(repr=False)
     columns: tuple[str, ...]
-    counts: Integers | None = None
+    counts: Integers | None = field(default=None, repr=False)
     cap: int | None = None
     _cache: dict[Any, Any] = field(default_factory=dict, repr=False, compare=False)
 

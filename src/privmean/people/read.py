@@ -33,6 +33,7 @@ def read(
     memory_limit: str | None = None,
     threads: int | None = None,
     temp_directory: str | None = None,
+    progress: bool = False,
 ) -> MatrixPeople | FramePeople:
     """Reduce records to people: one row a person, the mean of the person's own records.
 
@@ -50,7 +51,8 @@ def read(
     roster: ids of all persons, if they are publicly known; others are left out, and a person
     without records stays as a null person. Without it the roster is every id in the table.
     delimiter: of CSV files (a comma, or a tab for .tsv). memory_limit ("4GB"), threads,
-    temp_directory: for the engine that reads files; it spills to disk what does not fit.
+    temp_directory: for the engine that reads files; it spills to disk what does not fit. progress:
+    show on standard error how far it is.
 
     Missing values, NaN and text where a number should be are no records; infinities are limited
     like any other value; rows without an id are dropped. A person without a usable value stays,
@@ -69,7 +71,12 @@ def read(
         raise ArgumentError(
             "resolution", resolution, "is out of reach", "choose between 2**-100 and 2**100"
         )
-    machine = {"memory_limit": memory_limit, "threads": threads, "temp_directory": temp_directory}
+    machine = {
+        "memory_limit": memory_limit,
+        "threads": threads,
+        "temp_directory": temp_directory,
+        "progress": progress,
+    }
     if isinstance(source, np.ndarray):
         return _array(source, person, values, weight, step, roster, machine)
     if person is None:

@@ -113,6 +113,10 @@ class Ball:
     radius: float
     step: float
 
+    def __post_init__(self) -> None:
+        if not self.steps < 2**31:
+            raise ValueError("a ball of 2^31 steps and more has squares beyond 64 bits")
+
     @property
     def steps(self) -> int:
         """floor(radius/step), the largest integer norm."""

@@ -1,0 +1,223 @@
+"""The plan of the default mean: prices of all stages, predictions, and the release."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from privmean import validate
+from privmean.central.default_column import Settings, release_column
+from privmean.central.locate import FEW, FEWEST, LEAN, Schedule
+from privmean.central.wallet import Wallet
+from privmean.errors import ArgumentError
+from privmean.intervals.default_intervals import MEAN, BoxIntervals
+from privmean.intervals.joint_sums import one
+from privmean.noise.base import Noise
+from privmean.noise.exact import ExactNoise
+from privmean.people.reductions import LOG_CELLS, People
+from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE, Budget, Relation
+from privmean.privacy.guarantee import Guarantee
+from privmean.privacy.loss import Laplace, Loss
+from privmean.release import FAILED, OK, Release
+
+if TYPE_CHECKING:
+    from privmean.central.default_mean import DefaultMean
+
+COUNT_SHARE = 0.02  # of epsilon for the number of persons, under add-remove
+TYPICAL_WIDTH = 7.0  # width of the limits in standard deviations that a prediction assumes
+MOST_SPLIT = 400.0  # persons*epsilon of each column that epsilon is split over
+
+PUBLIC = {
+    REPLACE_ONE: ("number of persons", "roster of persons", "column names"),
+    ADD_REMOVE: ("column names",),
+}
+
+
+@dataclass(frozen=True)
+class DefaultMeanPlan:
+    """The stages and their prices; see `DefaultMean`. epsilon is that of one column."""
+
+    settings: DefaultMean
+    budget: Budget
+    relation: Relation
+    persons: int | None
+    design: int | None
+    dimension: int
+    epsilon: Fraction
+
+    @property
+    def estimator(self) -> str:
+        return "default mean"
+
+    @property
+    def why(self) -> str:
+        words = {
+            None: "estimate first, with a count of persons beyond the limits for its interval",
+            MEAN: "interval for the mean first, the value corrected at the limits",
+            "clipped": "all on the clipped mean, nothing on the tails",
+        }[self.settings.target]
+        return f"nothing is assumed: limits are found privately, then one Laplace release ({words})"
+
+    def schedule(self, persons: int) -> Schedule:
+        """The prices for a number of persons: n, or a paid noisy count of them."""
+        return Schedule.of(persons, self._purse())
+
+    def _purse(self) -> Fraction:
+        """Epsilon of one column after the count under add-remove."""
+        if self.relation == REPLACE_ONE:
+            return self.epsilon
+        return self.epsilon - Wallet(self.epsilon).share(COUNT_SHARE)
+
+    def _column_settings(self, persons: int) -> Settings:
+        s = self.settings
+        lean = float(persons * self.epsilon) < LEAN
+        return Settings.of(s.target, s.excess, s.design_effect, self.relation, lean)
+
+    @property
+    def losses(self) -> tuple[Loss, ...]:
+        """A bill of one path; every path composes to at most epsilon, exactly."""
+        purse = Wallet(self._purse())
+        moved = 2 if self.relation == REPLACE_ONE else 1
+        if self.persons is not None:
+            schedule = self.schedule(self.persons)
+            settings = self._column_settings(self.persons)
+            for _ in range(schedule.rounds):
+                purse.pay("origin", schedule.price, moved, spread=moved)
+            purse.pay("tails", purse.share(schedule.share), moved, spread=moved)
+            if settings.check:
+                purse.pay("beyond the limits", purse.share(settings.check), 1)
+        else:
+            purse.pay("location", purse.share(0.5), moved, spread=moved)
+        bill = [*purse.bill, Laplace("value and square", Fraction(1), 1 / purse.left)]
+        if self.relation == ADD_REMOVE:
+            price = self.epsilon - self._purse()
+            bill.append(Laplace("persons", Fraction(1), 1 / price))
+        return tuple(bill) * self.dimension
+
+    def final_epsilon(self, persons: int) -> float:
+        """What the last stage gets on a usual path (at most two rounds, one look)."""
+        schedule, settings = self.schedule(persons), self._column_settings(persons)
+        left = float(self._purse()) - min(2, schedule.rounds) * float(schedule.price)
+        return left * (1 - schedule.share) * (1 - settings.check)
+
+    def predicted(self, sd: float, persons: int | None = None) -> float:
+        """Predicted root mean square error around the population mean, for a guess of the standard
+        deviation of persons' values (limits about 7 deviations apart; heavier tails cost more)."""
+        return self.predict(sd, persons)["rmse"]
+
+    def predict(self, guess_sd: float, persons: int | None = None) -> dict[str, float]:
+        """Predicted error by cause, for the plan's number of persons or another one.
+
+        Under add-remove the number is `n_design`; without it a prediction is refused.
+        """
+        sd = validate.positive("guess_sd", guess_sd)
+        count = persons if persons is not None else self.design
+        if count is None:
+            raise ArgumentError(
+                "n_design", None, "the number of persons is private", "give a public guess of it"
+            )
+        bound = 2.0
+        if self.settings.target == MEAN:
+            bound += 0.5 * self.settings.excess * (1 + 1 / 0.7)
+        scale = TYPICAL_WIDTH * sd / 2 * bound / (count * self.final_epsilon(count))
+        sampling = math.sqrt(self.settings.design_effect / count) * sd
+        noise = math.sqrt(2) * scale
+        rmse = math.hypot(sampling, noise)
+        return {"rmse": rmse, "sampling": sampling, "privacy_noise": noise}
+
+    def persons_needed(self, error: float, sd: float) -> int:
+        """The smallest number of persons with predicted(sd) at most `error`."""
+        error = validate.positive("error", error)
+        low = math.ceil((FEWEST if self.dimension == 1 else MOST_SPLIT) / self.epsilon)
+        high = low
+        while self.predicted(sd, high) > error:
+            low, high = high, 2 * high
+        while high - low > 1:
+            middle = (low + high) // 2
+            if self.predicted(sd, middle) <= error:
+                high = middle
+            else:
+                low = middle
+        return high if self.predicted(sd, low) > error else low
+
+    def describe(self) -> dict[str, Any]:
+        facts: dict[str, Any] = {
+            "target": self.settings.target or "mean, estimate first",
+            "excess": self.settings.excess,
+            "design effect": self.settings.design_effect,
+            "epsilon a column": float(self.epsilon),
+            "histogram cells": LOG_CELLS,
+        }
+        if self.persons is not None:
+            schedule = self.schedule(self.persons)
+            facts["persons*epsilon"] = float(self.persons * self.epsilon)
+            facts["rounds at most"] = schedule.rounds
+            facts["epsilon a round"] = float(schedule.price)
+            facts["share of the tail histogram"] = schedule.share
+            facts["share of the count beyond"] = self._column_settings(self.persons).check
+        else:
+            facts["share of the number of persons"] = COUNT_SHARE
+        return facts
+
+    def release(self, people: People, noise: Noise | None = None) -> Release:
+        """Run the plan. Statuses: ok, atom (nearly all persons have one value), failed."""
+        source: Noise = noise if noise is not None else ExactNoise()
+        bill: list[Loss] = []
+        results = []
+        count: int | None = self.persons
+        if self.relation == REPLACE_ONE and people.size() != self.persons:
+            raise ArgumentError(
+                "people", people.size(), f"the plan is for {self.persons} persons", "plan again"
+            )
+        for column in range(self.dimension):
+            wallet = Wallet(self.epsilon)
+            if self.relation == ADD_REMOVE:
+                scale = wallet.pay("persons", self.epsilon - self._purse(), 1)
+                count = max(people.size() + one(source, scale), 1)
+            assert count is not None
+            results.append(
+                release_column(
+                    people,
+                    column,
+                    wallet,
+                    self.schedule(count),
+                    self._column_settings(count),
+                    source,
+                    self.relation,
+                )
+            )
+            bill += wallet.bill
+        guarantee = Guarantee.of(
+            self.budget, self.relation, tuple(bill), public=PUBLIC[self.relation]
+        ).require()
+        statuses = list(dict.fromkeys(item.status for item in results))
+        status = OK if statuses == [OK] else FAILED if FAILED in statuses else statuses[-1]
+        notes = [item for result in results for item in result.assumptions]
+        if self.persons is not None and float(self.persons * self.epsilon) < FEW:
+            notes.append("fewer than 400 persons*epsilon: expect a wide interval or a failure")
+        one_column = self.dimension == 1
+        return Release(
+            estimate=np.array([item.estimate for item in results]),
+            columns=tuple(people.columns[: self.dimension]),
+            estimator=self.estimator,
+            guarantee=guarantee,
+            intervals=results[0].intervals
+            if one_column
+            else BoxIntervals([item.intervals for item in results]),
+            plan=self,
+            persons=count,
+            status=status,
+            advice="; ".join(dict.fromkeys(item.advice for item in results if item.advice)),
+            assumptions=tuple(dict.fromkeys(notes)),
+            shares={name: value / self.dimension for name, value in results[0].shares.items()}
+            if not one_column
+            else results[0].shares,
+            diagnostics=results[0].diagnostics
+            if one_column
+            else {people.columns[j]: item.diagnostics for j, item in enumerate(results)},
+            secure=source.secure,
+        )

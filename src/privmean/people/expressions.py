@@ -1,0 +1,110 @@
+"""Pieces of queries for `FramePeople`: exact arithmetic that every engine does alike."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import reduce
+from typing import Any
+
+import narwhals as nw
+
+from privmean.people.engines import fetch
+from privmean.people.records import INTEGER
+from privmean.people.reductions import Ball, Box
+
+SPLIT = 2.0**21  # products below 2^42 are summed in two halves, so that 2^40 persons fit
+AT_ONCE = 64  # terms of a sum in one expression: engines limit the depth of expressions
+
+
+def counted(frame: nw.LazyFrame[Any]) -> list[tuple[Any, ...]]:
+    """How many rows have each k."""
+    return fetch(frame.group_by("k").agg(n=nw.len()))
+
+
+def number_of(condition: nw.Expr) -> nw.Expr:
+    return nw.when(condition).then(1).otherwise(0).sum()
+
+
+def octaves(frame: nw.LazyFrame[Any], steps: Sequence[int], *, strict: bool) -> nw.LazyFrame[Any]:
+    """Divide u by powers of two, largest first, while it is at least (strict: above) the power.
+
+    k collects the exponents. Multiplying by a power of two is exact, so this is a logarithm
+    without a rounding; u that starts below 1, and nulls, stay as they are.
+    """
+    u, k = nw.col("u"), nw.col("k")
+    for step in steps:
+        large = u > 2.0**step if strict else u >= 2.0**step
+        frame = frame.with_columns(
+            u=nw.when(large).then(u * 2.0**-step).otherwise(u),
+            k=nw.when(large).then(k + step).otherwise(k),
+        )
+    return frame
+
+
+def on_box(x: nw.Expr, box: Box) -> nw.Expr:
+    """The grid point of `Box` as a double; the middle (zero) for a null."""
+    clipped = (
+        nw.when(x > box.upper)
+        .then(nw.lit(box.upper))
+        .otherwise(nw.when(x < box.lower).then(nw.lit(box.lower)).otherwise(x))
+    )
+    grid = ((clipped - box.middle) * (1.0 / box.step) + 0.5).floor()
+    return grid.fill_null(0.0)
+
+
+def running(frame: nw.LazyFrame[Any], name: str, terms: Sequence[nw.Expr]) -> nw.LazyFrame[Any]:
+    """A column `name` that adds the terms from the first to the last, starting at zero."""
+    for start in range(0, len(terms), AT_ONCE):
+        block = terms[start : start + AT_ONCE]
+        first: nw.Expr = nw.col(name) if start else nw.lit(0)
+        frame = frame.with_columns(reduce(lambda a, b: a + b, block, first).alias(name))
+    return frame
+
+
+def on_ball(
+    frame: nw.LazyFrame[Any], names: Sequence[str], ball: Ball, factor: nw.Expr
+) -> nw.LazyFrame[Any]:
+    """Columns z0 .. (integers toward zero) and their squared norm `size`."""
+    frame = frame.with_columns(factor=factor)
+    steps = []
+    for j, v in enumerate(names):
+        scaled = nw.col(v) * nw.col("factor") / ball.step
+        z = nw.when(scaled < 0).then(scaled.ceil()).otherwise(scaled.floor())
+        steps.append(z.cast(INTEGER).alias(f"z{j}"))
+    frame = frame.with_columns(*steps)
+    return running(frame, "size", [nw.col(f"z{j}") * nw.col(f"z{j}") for j in range(len(names))])
+
+
+class Totals:
+    """Many exact integer sums in one query, put together again outside."""
+
+    def __init__(self) -> None:
+        self._expressions: list[nw.Expr] = []
+        self._terms: list[tuple[Any, int]] = []
+
+    def add(self, key: Any, total: nw.Expr, times: int = 1) -> None:
+        self._terms.append((key, times))
+        self._expressions.append(total.alias(f"t{len(self._terms)}"))
+
+    def add_halves(self, key: Any, a: nw.Expr, times: int = 1) -> None:
+        """The sum of an integer double |a| < 2^42, in two halves that cannot overflow."""
+        for weight, half in _halves(a):
+            self.add(key, half.cast(INTEGER).sum(), times * weight)
+
+    def add_product(self, key: Any, a: nw.Expr, b: nw.Expr) -> None:
+        """The sum of a*b for integer doubles |a|, |b| < 2^42: four exact products of halves."""
+        for weight, x in _halves(a):
+            for other, y in _halves(b):
+                self.add_halves(key, x * y, weight * other)
+
+    def of(self, frame: nw.LazyFrame[Any]) -> dict[Any, int]:
+        (row,) = fetch(frame.select(*self._expressions))
+        found: dict[Any, int] = {}
+        for (key, times), value in zip(self._terms, row, strict=True):
+            found[key] = found.get(key, 0) + times * int(value or 0)
+        return found
+
+
+def _halves(a: nw.Expr) -> tuple[tuple[int, nw.Expr], tuple[int, nw.Expr]]:
+    high = (a * (1 / SPLIT)).floor()
+    return (int(SPLIT), high), (1, a - high * SPLIT)
