@@ -87,22 +87,25 @@ def test_the_worst_bill_is_within_the_budget(case):
 
 
 def distribution_of(curve, value_discretization_interval):
-    """A curve as dp-accounting's connect-the-dots distribution of its convex lower hull (Qhull)."""
+    """A curve as dp-accounting's connect-the-dots distribution of its convex minorant.
+
+    That is the curve whose slopes are the weighted isotonic regression of the given slopes.
+    """
     from dp_accounting.pld import pld_pmf
     from dp_accounting.pld import privacy_loss_distribution as pld
-    from scipy.spatial import ConvexHull
+    from scipy.optimize import isotonic_regression
 
-    at = np.array(curve.points()[1:])
+    points = curve.points()  # and 31 more between any two
+    at = np.interp(np.arange(32, 32 * len(points) - 31) / 32, np.arange(len(points)), points)
     bounds = np.minimum.accumulate([curve.delta_at(x) for x in at])
     alpha = np.concatenate((np.exp(-at[::-1]), np.exp(at)))
     delta = np.concatenate((1 - np.exp(-at[::-1]) * (1 - bounds[::-1]), bounds))
-    # above the curve everywhere, so that the hull's lower side is all there is in between
-    points = np.column_stack((np.r_[alpha, alpha[0], alpha[-1]], np.r_[delta, 2.0, 2.0]))
-    low = np.sort(ConvexHull(points).vertices)
-    low = low[low < len(alpha)]
+    width = np.diff(alpha)
+    slopes = isotonic_regression(np.diff(delta) / width, weights=width).x
+    hull = delta[-1] - np.append(np.cumsum((slopes * width)[::-1])[::-1], 0.0)
     index = np.arange(-math.ceil(at[-1] / value_discretization_interval) + 1, 0)
     index = np.concatenate((index, [0], -index[::-1]))
-    deltas = np.interp(np.exp(index * value_discretization_interval), alpha[low], delta[low])
+    deltas = np.interp(np.exp(index * value_discretization_interval), alpha, hull)
     pmf = pld_pmf.create_pmf_pessimistic_connect_dots(value_discretization_interval, index, deltas)
     return pld.PrivacyLossDistribution(pmf)
 

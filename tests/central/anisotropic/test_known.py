@@ -430,3 +430,55 @@ def test_progress_is_told_and_ends_at_one():
     plan.release(people(x), SimulatedNoise(1), progress=seen.append)
     assert seen == sorted(seen)
     assert seen[-1] == 1.0
+
+
+@pytest.mark.parametrize("terminal", [True, False])
+def test_a_bar_is_shown_on_a_terminal_only(terminal, monkeypatch, capsys):
+    import sys
+
+    from privmean.central.anisotropic.progress import LONG, shown
+
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: terminal)
+    with shown(None, 2 * LONG) as tell:
+        assert (tell is not None) == terminal
+        if tell is not None:
+            tell(0.5)
+    for work in (LONG / 2, None):  # None: the work is private
+        with shown(None, work) as tell:
+            assert tell is None
+    with shown(False, 2 * LONG) as tell:
+        assert tell is None
+    with shown(True, None) as tell:
+        tell(1.0)
+    assert capsys.readouterr().out == ""
+
+
+def test_mean_with_a_covariance():
+    import privmean
+
+    x = normal(np.random.default_rng(19), 900, np.ones(3))
+    release = privmean.mean(
+        x, epsilon=3.0, delta=1e-6, covariance=[1.0, 1.0, 1.0], noise=SimulatedNoise(1)
+    )
+    assert release.estimator == "anisotropic"
+    assert np.linalg.norm(release.estimate - 3) < 1
+    private = privmean.mean(
+        x,
+        epsilon=3.0,
+        delta=1e-6,
+        covariance=1.0,
+        neighbors="add-remove",
+        n_design=1000,
+        noise=SimulatedNoise(1),
+    )
+    assert private.guarantee.relation == ADD_REMOVE
+    assert (
+        privmean.mean(
+            np.vstack([x] * 8),
+            epsilon=3.0,
+            delta=1e-6,
+            method="anisotropic",
+            noise=SimulatedNoise(1),
+        ).plan.describe()["method"]
+        == "unknown covariance"
+    )

@@ -20,9 +20,10 @@ from privmean.central.anisotropic import filter as keep
 from privmean.central.anisotropic.average import kept_mean
 from privmean.central.anisotropic.box import GaussianBox
 from privmean.central.anisotropic.calibration import FilterCalibration, calibrate
-from privmean.central.anisotropic.degrees import Progress, degrees
+from privmean.central.anisotropic.degrees import degrees
 from privmean.central.anisotropic.known import check_people
 from privmean.central.anisotropic.lattice import RADIUS, Metric, to_lattice, usable_rows
+from privmean.central.anisotropic.progress import Progress, shown
 from privmean.central.anisotropic.published_steps import (
     BINS,
     Histogram,
@@ -88,7 +89,7 @@ class PublishedPlan:
         }
 
     def release(
-        self, people: People, noise: Noise | None = None, progress: Progress | None = None
+        self, people: People, noise: Noise | None = None, progress: bool | Progress | None = None
     ) -> Release:
         """Run the plan on people; each step that fails ends the release, its bill so far."""
         source = ExactNoise() if noise is None else noise
@@ -119,7 +120,7 @@ class PublishedPlan:
         self,
         people: People,
         source: Noise,
-        progress: Progress | None,
+        progress: bool | Progress | None,
         bill: list[Loss],
         top: Integers,
         sigma: Floats,
@@ -138,7 +139,8 @@ class PublishedPlan:
             for columns, weight, radius in blocks
         ]
         usable = usable_rows(x)
-        friends = degrees(metrics, usable, progress=progress)
+        with shown(progress, float(len(x)) ** 2 * self.dimension) as tell:
+            friends = degrees(metrics, usable, progress=tell)
         kept = keep.basic_keep(friends, usable, REPLACE_ONE, source)
         cost = [radius * math.sqrt(float((weight**-2).sum())) for _, weight, radius in blocks]
         shares = [item / sum(cost) for item in cost]

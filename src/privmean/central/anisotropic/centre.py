@@ -9,9 +9,10 @@ import numpy as np
 from privmean.central.anisotropic import filter as keep
 from privmean.central.anisotropic.average import kept_mean
 from privmean.central.anisotropic.calibration import FilterCalibration
-from privmean.central.anisotropic.degrees import Progress, degrees, sampled_degrees
+from privmean.central.anisotropic.degrees import degrees, sampled_degrees
 from privmean.central.anisotropic.lattice import RADIUS, Bools, Metric, to_lattice, usable_rows
 from privmean.central.anisotropic.noisy_degrees import NoisyDegrees, noisy_degree_keep
+from privmean.central.anisotropic.progress import Progress
 from privmean.central.anisotropic.spectrum import Spectrum
 from privmean.noise.base import Noise
 from privmean.people.reductions import Floats

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
 from privmean.central.anisotropic.lattice import Bools, Metric, Prepared, half_norms, pairs_close
+from privmean.central.anisotropic.progress import Progress
 from privmean.noise.base import Noise
 from privmean.people.reductions import Integers
 
 BLOCK = 2048
-Progress = Callable[[float], None]
 
 
 def degrees(

@@ -19,9 +19,9 @@ from privmean.central.anisotropic.clips import (
     expected_chain,
     step_of,
 )
-from privmean.central.anisotropic.degrees import Progress
 from privmean.central.anisotropic.ellipsoid import clipped_sums
 from privmean.central.anisotropic.lattice import rotate
+from privmean.central.anisotropic.progress import Progress, shown
 from privmean.central.anisotropic.spectrum import Spectrum
 from privmean.errors import ArgumentError
 from privmean.noise.base import Noise
@@ -123,15 +123,21 @@ class KnownPlan:
         return result
 
     def release(
-        self, people: People, noise: Noise | None = None, progress: Progress | None = None
+        self, people: People, noise: Noise | None = None, progress: bool | Progress | None = None
     ) -> Release:
-        """Run the plan on people. A filter that finds no centre gives a release that failed."""
+        """Run the plan on people. A filter that finds no centre gives a release that failed.
+
+        progress: True for a bar, a function of the fraction done, or None: a bar on a terminal if
+        the public numbers say that it will take long.
+        """
         source = ExactNoise() if noise is None else noise
         check_people(people, self.dimension, self.persons)
         x = people.matrix()
         if self.spectrum.axes is not None:
             x = rotate(x, self.spectrum.axes, self.spectrum.step)
-        found = self.centre.run(x[:: self.centre_parts], source, progress)
+        work = None if self.persons is None else float(self.centre.persons) ** 2 * self.dimension
+        with shown(progress, work) as tell:
+            found = self.centre.run(x[:: self.centre_parts], source, tell)
         if found is None:
             return self._failure(people.columns, source.secure)
         if not self.clips:

@@ -15,10 +15,11 @@ from privmean.central.anisotropic import filter as keep
 from privmean.central.anisotropic.average import KeptMean, kept_mean
 from privmean.central.anisotropic.blocks import Block, Stage
 from privmean.central.anisotropic.box import GaussianBox
-from privmean.central.anisotropic.degrees import Progress, degrees
+from privmean.central.anisotropic.degrees import degrees
 from privmean.central.anisotropic.ellipsoid import STEPS, clipped_sums
 from privmean.central.anisotropic.known import check_people
 from privmean.central.anisotropic.lattice import RADIUS, Metric, to_lattice, usable_rows
+from privmean.central.anisotropic.progress import Progress, shown
 from privmean.central.anisotropic.scales import FACTOR, ScaleNoise, Scales, tail_reach
 from privmean.central.anisotropic.scales import run as run_scales
 from privmean.noise.base import Noise
@@ -176,7 +177,7 @@ class UnknownPlan:
         return min(self.stages, key=noise)
 
     def release(
-        self, people: People, noise: Noise | None = None, progress: Progress | None = None
+        self, people: People, noise: Noise | None = None, progress: bool | Progress | None = None
     ) -> Release:
         """Run the plan on people. A filter that finds no centre gives a release that failed."""
         source = ExactNoise() if noise is None else noise
@@ -194,7 +195,8 @@ class UnknownPlan:
             )
             for item in blocks
         ]
-        found = self._centre(metrics, x, blocks, stage, source, progress)
+        with shown(progress, float(self.half) ** 2 * self.dimension) as tell:
+            found = self._centre(metrics, x, blocks, stage, source, tell)
         if found is None:
             return self._release(people.columns, source.secure, scales, stage, blocks, None)
         del metrics
