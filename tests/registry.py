@@ -15,7 +15,9 @@ from privmean.central.anisotropic.estimator import Anisotropic
 from privmean.central.bounded import BoundedMean
 from privmean.central.concentration import Bounded, SubGaussian, UnknownScale
 from privmean.central.default_mean import DefaultMean
+from privmean.central.heavy_tailed import BoundedMoment, HeavyTailed, PureCover
 from privmean.central.winsorized import Winsorized
+from privmean.models.magnitudes import Magnitudes
 from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE, Budget
 
 PURE = Budget(epsilon=2.0)
@@ -43,6 +45,15 @@ def _winsorized(assumption: Callable[[float], Any], **settings: Any) -> Callable
     return lambda unit: Winsorized(assumption(unit), **settings)
 
 
+def _heavy(order: Any, bound: Any, reach: float = 0.0, **settings: Any) -> Callable[[float], Any]:
+    def make(unit: float) -> HeavyTailed:
+        bounds = [unit * item for item in bound] if isinstance(bound, tuple) else unit * bound
+        near = (-reach * unit, reach * unit) if reach else None
+        return HeavyTailed(BoundedMoment(order, bounds, range=near), **settings)
+
+    return make
+
+
 REGISTRY: tuple[Entry, ...] = (
     Entry("default", lambda _: DefaultMean(), dimensions=(1,), octaves=True),
     Entry(
@@ -63,6 +74,21 @@ REGISTRY: tuple[Entry, ...] = (
     Entry("limits", _winsorized(lambda unit: Bounded(0.0, 8 * unit))),
     Entry("sub-Gaussian", _winsorized(lambda unit: SubGaussian(sd=unit)), (MIXED,)),
     Entry("in a range", lambda unit: Winsorized(SubGaussian(sd=unit), range=(-9 * unit, 9 * unit))),
+    Entry("bounded moment", _heavy((2, 4), (1.0, 1.4), reach=9.0)),
+    Entry("bounded moment, whole line", _heavy(4, 1.4), (MIXED,), BOTH, (1, 3)),
+    Entry("one moment, certified", _heavy(2, 1.0, reach=9.0, mode="certified"), (PURE, ZCDP)),
+    Entry(
+        "bounded moment, extras",
+        _heavy(4, 1.4, reach=9.0, private_radius=True, clipped_count=True),
+        (PURE, MIXED),
+        (REPLACE_ONE,),
+    ),
+    Entry(
+        "cover",
+        lambda unit: PureCover(BoundedMoment(4, 1.4 * unit, range=(-9 * unit, 9 * unit)), work=4e6),
+        (PURE,),
+        (REPLACE_ONE,),
+    ),
     Entry(
         "unknown scale",
         lambda _: Winsorized(UnknownScale()),
@@ -84,5 +110,12 @@ REGISTRY: tuple[Entry, ...] = (
         lambda unit: Anisotropic(unit**2, method="average"),
         (Budget(epsilon=6.0, delta=1e-6),),
         octaves=True,
+    ),
+    Entry(
+        "magnitudes",
+        lambda unit: Magnitudes(unit * 2.0**-10, unit * 2.0**10),
+        ANY,
+        (REPLACE_ONE,),
+        (1, 3),
     ),
 )

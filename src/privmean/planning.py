@@ -86,11 +86,20 @@ def choose(
         from privmean.central.default_mean import DefaultMean
 
         return DefaultMean(**settings)
-    if kind == "anisotropic":
-        from privmean.central.anisotropic.estimator import Anisotropic
+    if kind == "heavy-tailed":
+        from privmean.central.heavy_tailed import HeavyTailed, PureCover
 
-        return Anisotropic(covariance)
-    raise ArgumentError("method", method, "is not built yet", "choose another method")
+        if moment is None:
+            raise ArgumentError(
+                "moment",
+                None,
+                "is needed for method 'heavy-tailed'",
+                "give moment=BoundedMoment(order=..., bound=...)",
+            )
+        return moment if isinstance(moment, HeavyTailed | PureCover) else HeavyTailed(moment)
+    from privmean.central.anisotropic.estimator import Anisotropic
+
+    return covariance if isinstance(covariance, Anisotropic) else Anisotropic(covariance)
 
 
 def _limits(bounds: Any) -> tuple[Any, Any]:
@@ -131,6 +140,18 @@ def _plan(estimator: Any, budget: Budget, persons: int, dimension: int, relation
     return estimator.plan(budget, persons=persons, dimension=dimension, relation=relation)
 
 
+def forecast(plan: Any, guess_sd: float) -> dict[str, float]:
+    """The predicted root mean square error of a plan ("rmse"), by cause where the plan tells.
+
+    guess_sd is used where the assumption says nothing about the spread between persons; a moment
+    assumption does, and then the guess is not needed.
+    """
+    if hasattr(plan, "predict"):
+        result: dict[str, float] = plan.predict(guess_sd)
+        return result
+    return {"rmse": float(plan.error)}
+
+
 def persons_needed(error: float, *, guess_sd: float, dimension: int = 1, **arguments: Any) -> int:
     """The smallest number of persons whose predicted root mean square error is at most `error`.
 
@@ -145,7 +166,7 @@ def persons_needed(error: float, *, guess_sd: float, dimension: int = 1, **argum
             chosen = plan_mean(persons=persons, dimension=dimension, **arguments)
         except Infeasible:
             return False
-        return bool(chosen.predict(guess)["rmse"] <= wanted)
+        return bool(forecast(chosen, guess)["rmse"] <= wanted)
 
     high = 2
     while not enough(high):

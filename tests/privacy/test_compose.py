@@ -12,7 +12,15 @@ from hypothesis import strategies as st
 from privmean.privacy.budget import Budget
 from privmean.privacy.calibrate import within
 from privmean.privacy.compose import pure_epsilon, total_delta, total_epsilon, total_rho
-from privmean.privacy.loss import Approximate, Gaussian, Laplace, Pure, Selection, Threshold
+from privmean.privacy.loss import (
+    Approximate,
+    Gaussian,
+    Laplace,
+    Parallel,
+    Pure,
+    Selection,
+    Threshold,
+)
 
 LATTICE = 2.0**20
 
@@ -28,6 +36,14 @@ EVENTS = [
     Selection("exponential mechanism", Fraction(1, 5), bounded_range=True),
     Pure("response", Fraction(1, 10)),
     Approximate("amplified", Fraction(1, 10), 1e-9),
+    Parallel(
+        "disjoint persons",
+        ((Laplace("count", 1, 4),), (Pure("response", Fraction(1, 10)), Laplace("few", 1, 9))),
+    ),
+    Parallel(
+        "disjoint persons, Gaussian",
+        ((Gaussian("sum", 0.2 * LATTICE, LATTICE, 2),), (Gaussian("less", 1e5, LATTICE, 1),)),
+    ),
 ]
 EPSILONS = (0.05, 0.4, 1.0, 3.0)
 DELTAS = (1e-7, 1e-3)

@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 
 from privmean.errors import ArgumentError, PrivmeanError
 from privmean.privacy.budget import Budget
+from privmean.privacy.curves import FilteredMean, ParallelCurve
 from privmean.privacy.guarantee import Guarantee
 from privmean.privacy.loss import (
     KINDS,
     Approximate,
-    FilteredMean,
     Gaussian,
     Laplace,
     Parallel,
@@ -43,11 +43,12 @@ BILL = (
         mean_scale=2.0**30,
         answers=4,
     ),
-    Parallel(
+    ParallelCurve(
         "halves",
         Fraction(1, 50),
         ((Gaussian("one", 0.002 * LATTICE, LATTICE, 1),), (Threshold("other", 1e-9, 60.0),)),
     ),
+    Parallel("groups", ((Pure("one", Fraction(1, 60)),), (Pure("other", Fraction(1, 70)),))),
 )
 PROMISE = Budget(epsilon=1.0, delta=1e-6)
 

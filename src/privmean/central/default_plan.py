@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
@@ -213,11 +214,18 @@ class DefaultMeanPlan:
             status=status,
             advice="; ".join(dict.fromkeys(item.advice for item in results if item.advice)),
             assumptions=tuple(dict.fromkeys(notes)),
-            shares={name: value / self.dimension for name, value in results[0].shares.items()}
-            if not one_column
-            else results[0].shares,
+            shares=_added([item.shares for item in results]),
             diagnostics=results[0].diagnostics
             if one_column
             else {people.columns[j]: item.diagnostics for j, item in enumerate(results)},
             secure=source.secure,
         )
+
+
+def _added(shares: Sequence[dict[str, float]]) -> dict[str, float]:
+    """Shares of the whole budget by purpose, over columns that have an equal part each."""
+    total: dict[str, float] = {}
+    for column in shares:
+        for name, value in column.items():
+            total[name] = total.get(name, 0.0) + value / len(shares)
+    return total

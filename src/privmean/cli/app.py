@@ -9,8 +9,12 @@ from typing import Annotated
 import typer
 
 from privmean._version import __version__
+from privmean.cli import collect, stream
+from privmean.cli.curve import curve
 from privmean.cli.mean import mean
 from privmean.cli.plan import plan
+from privmean.cli.regress import regress
+from privmean.cli.variance import variance
 from privmean.errors import PrivmeanError
 
 WRONG_ARGUMENTS = 2
@@ -42,6 +46,11 @@ def _options(
 
 app.command()(mean)
 app.command()(plan)
+app.add_typer(stream.app, name="stream")
+app.add_typer(collect.app, name="collect")
+app.command()(regress)
+app.command()(variance)
+app.command()(curve)
 
 
 def run(argv: Sequence[str] | None = None) -> int:

@@ -34,7 +34,7 @@ def plan(
     as_json: opt.Json = False,
 ) -> None:
     """Predict the error of a release and the persons needed. Reads no data and spends nothing."""
-    from privmean.planning import persons_needed, plan_mean
+    from privmean.planning import forecast, persons_needed, plan_mean
 
     arguments: dict[str, Any] = dict(
         epsilon=epsilon,
@@ -53,14 +53,14 @@ def plan(
         ),
     )
     chosen = plan_mean(persons=persons, dimension=columns, **arguments)
-    forecast = chosen.predict(guess_sd)
+    predicted = forecast(chosen, guess_sd)
     result: dict[str, Any] = {
         "estimator": chosen.estimator,
         "why": chosen.why,
         "persons": persons,
         "columns": columns,
         "guess_sd": guess_sd,
-        "predicted": forecast,
+        "predicted": predicted,
         "plan": chosen.describe(),
     }
     if error is not None:
@@ -73,7 +73,7 @@ def plan(
         return
     typer.echo(f"{chosen.estimator}: {chosen.why}")
     typer.echo(f"  persons {persons}, columns {columns}, guessed sd {guess_sd:g}")
-    for name, number in forecast.items():
+    for name, number in predicted.items():
         typer.echo(f"  {name.replace('_', ' ')}: {number:.4g}")
     if error is not None:
         needed = result["persons_needed"]

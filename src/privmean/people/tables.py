@@ -72,6 +72,18 @@ def read_arrays(
     return people.collect()
 
 
+def open_arrays(arrays: Mapping[str, Any], machine: Machine) -> Opened:
+    """A table given as arrays by name, one number or id a record."""
+    named = {str(item): np.ascontiguousarray(values) for item, values in arrays.items()}
+    if len({values.shape for values in named.values()}) != 1 or any(
+        values.ndim != 1 for values in named.values()
+    ):
+        raise ArgumentError(
+            "source", sorted(named), "are no arrays of one length", "give one number a record each"
+        )
+    return _registered(named, list(named), machine)
+
+
 def _grouped(
     records: nw.LazyFrame[Any],
     columns: tuple[str, ...],

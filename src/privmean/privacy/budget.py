@@ -10,9 +10,10 @@ from typing import Any, Literal
 from privmean import validate
 from privmean.errors import ArgumentError
 
-Relation = Literal["replace-one", "add-remove"]
+Relation = Literal["replace-one", "add-remove", "zero-out"]
 REPLACE_ONE: Relation = "replace-one"
 ADD_REMOVE: Relation = "add-remove"
+ZERO_OUT: Relation = "zero-out"  # streams only: values replaced by the centre of the region
 RELATIONS: tuple[Relation, Relation] = (REPLACE_ONE, ADD_REMOVE)
 
 LARGEST_EPSILON = 100.0

@@ -18,9 +18,10 @@ import math
 from collections.abc import Sequence
 from fractions import Fraction
 
+from privmean.privacy.curves import Curve
 from privmean.privacy.distribution import grid_delta, grid_epsilon, grid_helps
 from privmean.privacy.gdp import gaussian_delta, gaussian_epsilon
-from privmean.privacy.loss import Curve, Loss
+from privmean.privacy.loss import Loss
 from privmean.privacy.zcdp import rho_delta, rho_epsilon
 
 # Sums of a few doubles are compared to twelve digits: that much is the form the numbers are stored

@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from privmean import validate
 from privmean.errors import ArgumentError, PrivmeanError
-from privmean.privacy.budget import Budget, Relation, relation_of
+from privmean.privacy.budget import Budget, Relation
 from privmean.privacy.calibrate import within
 from privmean.privacy.compose import pure_epsilon, total_epsilon, total_rho
 from privmean.privacy.loss import Loss, loss_from_dict
@@ -16,6 +17,10 @@ RELATION_WORDS = {
         "neighbours have the same persons; all records of one person are replaced by any others"
     ),
     "add-remove": "neighbours differ by one person, who is there with all records or not at all",
+    "zero-out": (
+        "neighbours have the same persons and times; all values of one person are replaced by the "
+        "centre of the clipping region"
+    ),
 }
 
 
@@ -39,7 +44,7 @@ class Guarantee:
     note: str = ""
 
     def __post_init__(self) -> None:
-        relation_of(self.relation)
+        validate.choice("relation", self.relation, list(RELATION_WORDS))
         Budget(self.epsilon, self.delta, self.rho)  # refuses a promise of nothing, or of two things
 
     @classmethod

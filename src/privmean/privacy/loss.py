@@ -11,15 +11,11 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, fields
 from fractions import Fraction
-from functools import lru_cache
-from typing import TYPE_CHECKING, Any, ClassVar
+from importlib import import_module
+from typing import Any, ClassVar
 
 from privmean.errors import ArgumentError
-from privmean.privacy.budget import Relation
 from privmean.privacy.numbers import count, positive_float, positive_fraction, refused
-
-if TYPE_CHECKING:
-    from privmean.privacy.amplification import Profile
 
 LARGEST_EXPONENT = 700.0  # exp of more overflows a double
 LARGEST_LOSS = 1e100  # no promise is near it, and its square is still a double
@@ -66,7 +62,7 @@ class Loss:
     @property
     def rho(self) -> float:
         """zCDP of the whole call, apart from `added_delta`."""
-        return _bounded(self.pure) ** 2 / 2 + self.mu**2 / 2
+        return bounded(self.pure) ** 2 / 2 + self.mu**2 / 2
 
     @property
     def added_delta(self) -> float:
@@ -101,7 +97,7 @@ class Loss:
         """The loss of this call alone, in the currency that fits it."""
         result: dict[str, float] = {}
         if self.pure:
-            result["epsilon"] = _bounded(self.pure)
+            result["epsilon"] = bounded(self.pure)
         if self.mu:
             result["mu"] = self.mu
         if self.added_delta or not result:
@@ -133,7 +129,7 @@ class Laplace(Loss):
 
     @property
     def rho(self) -> float:
-        return _bounded(self.pure) ** 2 / (2 if self.joint else 2 * self.spread)
+        return bounded(self.pure) ** 2 / (2 if self.joint else 2 * self.spread)
 
 
 @dataclass(frozen=True)
@@ -241,7 +237,7 @@ class Selection(Loss):
 
     @property
     def rho(self) -> float:
-        return self.choices * _bounded(self.epsilon) ** 2 / (8 if self.bounded_range else 2)
+        return self.choices * bounded(self.epsilon) ** 2 / (8 if self.bounded_range else 2)
 
 
 @dataclass(frozen=True)
@@ -267,145 +263,65 @@ class Approximate(Loss):
 
 
 @dataclass(frozen=True)
-class Curve(Loss):
-    """A part known by its whole curve delta(epsilon), in both directions of neighbours.
+class Parallel(Loss):
+    """Mechanism calls on disjoint groups of persons, the groups fixed by public facts.
 
-    `epsilon` is one point of the curve, for basic composition. With Gaussian parts the composition
-    uses `profile`, the law of the privacy loss that dominates the curve, and is much tighter.
+    A neighbour changes one group only, so the whole costs no more than each component (pure, mu,
+    added delta, ...) at its largest over `branches`; the calls of one branch compose as usual.
+    Replace-one only: under add-remove the groups of later persons may move.
     """
 
-    epsilon: Fraction
-
-    @property
-    def pure(self) -> Fraction:
-        return self.epsilon
-
-    @property
-    def added_delta(self) -> float:
-        return self.delta_at(min(_bounded(self.epsilon), LARGEST_EXPONENT))
-
-    def delta_at(self, epsilon: float) -> float:
-        """delta at any epsilon."""
-        raise NotImplementedError
-
-    def points(self) -> list[float]:
-        """Increasing epsilons, 0 first, between which the curve is joined by chords."""
-        raise NotImplementedError
-
-    def profile(self) -> Profile:
-        """The dominating law of the privacy loss."""
-        return _profile(self)
-
-
-@lru_cache(maxsize=256)
-def _profile(curve: Curve) -> Profile:
-    from privmean.privacy.amplification import dominating
-
-    return dominating(curve.delta_at, curve.points())
-
-
-@dataclass(frozen=True)
-class FilteredMean(Curve):
-    """The mean of the persons kept by a random filter, with its noisy count, as one part.
-
-    `epsilon` is chosen; delta follows from the rest (see `privacy.amplification`). The count moves
-    by `count_sensitivity` lattice steps a person, has discrete Gaussian noise of `count_scale` and
-    loses `threshold` steps; the mean's noise is at least `mean_scale` steps on `answers` numbers,
-    its sensitivity (rounding inside) over its scale at most `mean_mu`.
-    """
-
-    relation: Relation
-    count_sensitivity: int
-    count_scale: float
-    threshold: int
-    mean_mu: float
-    mean_scale: float
-    answers: int
-    influence: float = 2.0
-    slip: float | None = None
-    kind: ClassVar[str] = "filtered mean"
-
-    @property
-    def count_mu(self) -> float:
-        return min(self.count_sensitivity, int(LARGEST_LOSS)) / self.count_scale
-
-    def delta_at(self, epsilon: float) -> float:
-        from privmean.privacy.amplification import filtered_mean_delta
-
-        return filtered_mean_delta(
-            epsilon,
-            self.relation,
-            count_mu=self.count_mu,
-            count_scale=self.count_scale,
-            threshold=min(self.threshold, int(LARGEST_LOSS)),
-            mean_mu=self.mean_mu,
-            mean_scale=self.mean_scale,
-            answers=self.answers,
-            influence=self.influence,
-            slip=self.slip or 0.0,
-        )
-
-    def points(self) -> list[float]:
-        from privmean.privacy.amplification import outer_epsilon
-
-        mu = math.hypot(self.count_mu, self.mean_mu)
-        most = min(mu * (mu / 2 + 8), LARGEST_EXPONENT)
-        inner = [most * k / 160 for k in range(1, 161)]
-        outer = [
-            outer_epsilon(x, self.relation, self.influence + (self.slip or 0.0)) for x in inner
-        ]
-        return [0.0, *(x for x in outer if x < LARGEST_EXPONENT)]
-
-
-@dataclass(frozen=True)
-class Parallel(Curve):
-    """Mechanisms on disjoint parts of the persons, fixed before any data are seen.
-
-    Replacing a person changes one part only, and what later parts learn from earlier ones is
-    post-processing, so the curve is the highest of the parts' curves. Valid for replace-one
-    neighbours with parts by roster position.
-    """
-
-    parts: tuple[tuple[Loss, ...], ...]
+    branches: tuple[tuple[Loss, ...], ...]
     kind: ClassVar[str] = "parallel"
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not self.parts:
-            raise refused("parts", self.parts, "must hold the mechanisms of each part")
-        read = tuple(
-            tuple(loss_from_dict(item) if isinstance(item, dict) else item for item in part)
-            for part in self.parts
-        )
-        object.__setattr__(self, "parts", read)
+        if not self.branches or not all(self.branches):
+            raise refused("branches", self.branches, "must hold a mechanism call each")
 
-    def delta_at(self, epsilon: float) -> float:
-        from privmean.privacy.compose import total_delta
+    @property
+    def pure(self) -> Fraction:
+        return max(sum((x.pure for x in branch), Fraction(0)) for branch in self.branches)
 
-        return max(total_delta(part, epsilon, grid=False) for part in self.parts)
+    @property
+    def mu(self) -> float:
+        return max(math.sqrt(math.fsum(x.mu**2 for x in branch)) for branch in self.branches)
 
-    def points(self) -> list[float]:
-        most = min(4 * _bounded(self.epsilon), LARGEST_EXPONENT)
-        return [most * k / 160 for k in range(161)]
+    @property
+    def rho(self) -> float:
+        return self._largest("rho")
+
+    @property
+    def added_delta(self) -> float:
+        return self._largest("added_delta")
+
+    @property
+    def added_epsilon(self) -> float:
+        return self._largest("added_epsilon")
+
+    @property
+    def tail_delta(self) -> float:
+        return self._largest("tail_delta")
+
+    @property
+    def delta_factor(self) -> float:
+        return max(math.prod(x.delta_factor for x in branch) for branch in self.branches)
+
+    def _largest(self, part: str) -> float:
+        return max(math.fsum(getattr(x, part) for x in branch) for branch in self.branches)
 
     def to_dict(self) -> dict[str, Any]:
-        values = super().to_dict()
-        values["parts"] = [[loss.to_dict() for loss in part] for part in self.parts]
-        return values
+        return {
+            "name": self.name,
+            "branches": [[item.to_dict() for item in branch] for branch in self.branches],
+            "mechanism": self.kind,
+            "loss": self.summary(),
+        }
 
 
 KINDS: dict[str, type[Loss]] = {
     item.kind: item
-    for item in (
-        Laplace,
-        Gaussian,
-        Threshold,
-        Selection,
-        Pure,
-        Approximate,
-        FilteredMean,
-        Parallel,
-    )
+    for item in (Laplace, Gaussian, Threshold, Selection, Pure, Approximate, Parallel)
 }
 
 
@@ -414,10 +330,18 @@ def loss_from_dict(values: dict[str, Any]) -> Loss:
     if not isinstance(values, dict):
         raise refused("mechanisms", values, "must hold one object a mechanism")
     kind = values.get("mechanism")
+    if isinstance(kind, str) and kind not in KINDS:
+        import_module("privmean.privacy.curves")  # the kinds that live there add themselves
     if not isinstance(kind, str) or kind not in KINDS:
         raise ArgumentError(
             "mechanism", kind, "is not a kind of loss this version knows", "use a newer privmean"
         )
+    if kind == Parallel.kind:
+        try:
+            parts = [[loss_from_dict(item) for item in part] for part in values["branches"]]
+            return Parallel(values["name"], tuple(tuple(part) for part in parts))
+        except (KeyError, TypeError):
+            raise refused("mechanism", kind, "lacks its branches") from None
     cls = KINDS[kind]
     arguments = {item.name: values[item.name] for item in fields(cls) if item.name in values}
     try:
@@ -426,5 +350,5 @@ def loss_from_dict(values: dict[str, Any]) -> Loss:
         raise refused("mechanism", kind, "lacks a number that its loss needs") from None
 
 
-def _bounded(value: Fraction) -> float:
+def bounded(value: Fraction) -> float:
     return float(min(value, Fraction(LARGEST_LOSS)))

@@ -12,9 +12,10 @@ from privmean.central.anisotropic.filter import keep_odds
 from privmean.privacy.amplification import dominating
 from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE, Budget
 from privmean.privacy.compose import total_delta, total_epsilon
+from privmean.privacy.curves import ParallelCurve
 from privmean.privacy.gdp import gaussian_delta, gaussian_mu
 from privmean.privacy.guarantee import Guarantee
-from privmean.privacy.loss import Gaussian, Parallel, Threshold, loss_from_dict
+from privmean.privacy.loss import Gaussian, Threshold, loss_from_dict
 
 STEPS = 2.0**30
 
@@ -137,7 +138,7 @@ def test_composed_bound_against_the_exact_law_of_the_worst_neighbours(relation):
 
 def test_parallel_parts_cost_the_larger_one():
     parts = ((gaussian(0.3),), (gaussian(0.2), Threshold("t", 1e-8, 5.0)))
-    loss = Parallel("halves", epsilon=1, parts=parts)
+    loss = ParallelCurve("halves", epsilon=1, parts=parts)
     assert loss.added_delta == max(total_delta(part, 1.0) for part in parts)
     again = loss_from_dict(loss.to_dict())
     assert again == loss

@@ -270,7 +270,7 @@ def test_failure_keeps_the_bill_of_both_halves():
     release = plan.release(people(x), SimulatedNoise(1))
     assert release.failed
     assert release.guarantee.verify()
-    assert release.guarantee.mechanisms[0].kind == "parallel"
+    assert release.guarantee.mechanisms[0].kind == "parallel curve"
     assert len(release.guarantee.mechanisms) == 1
     assert "FAILED" in release.summary()
 

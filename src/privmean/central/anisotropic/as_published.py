@@ -39,8 +39,9 @@ from privmean.noise.exact import ExactNoise
 from privmean.people.reductions import Floats, Integers, People
 from privmean.privacy.budget import REPLACE_ONE, Budget, Relation
 from privmean.privacy.calibrate import calibrate as strength_of
+from privmean.privacy.curves import ParallelCurve
 from privmean.privacy.guarantee import Guarantee
-from privmean.privacy.loss import Loss, Parallel, Selection
+from privmean.privacy.loss import Loss, Selection
 from privmean.release import FAILED, OK, Release
 
 
@@ -74,7 +75,7 @@ class PublishedPlan:
     def _bill(self, scales: Sequence[Loss], centre: Sequence[Loss]) -> tuple[Loss, ...]:
         assert self.budget.epsilon is not None
         parts = tuple(part for part in (tuple(scales), tuple(centre)) if part)
-        return (Parallel("two halves of the persons", Fraction(self.budget.epsilon), parts),)
+        return (ParallelCurve("two halves of the persons", Fraction(self.budget.epsilon), parts),)
 
     def describe(self) -> dict[str, Any]:
         return {

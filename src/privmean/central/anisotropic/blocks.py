@@ -15,8 +15,9 @@ from privmean.central.anisotropic.ellipsoid import STEPS
 from privmean.errors import Infeasible
 from privmean.people.reductions import Floats, Integers
 from privmean.privacy.budget import REPLACE_ONE
+from privmean.privacy.curves import Curve
 from privmean.privacy.gdp import gaussian_mu
-from privmean.privacy.loss import Curve, Gaussian, Loss
+from privmean.privacy.loss import Gaussian, Loss
 
 SHARES = (0.05, 0.07, 0.1, 0.14, 0.2, 0.25, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8)
 

@@ -24,8 +24,9 @@ from privmean.privacy.amplification import (
     tail_threshold,
 )
 from privmean.privacy.budget import Relation
+from privmean.privacy.curves import Curve, FilteredMean
 from privmean.privacy.gdp import gaussian_mu
-from privmean.privacy.loss import Curve, FilteredMean, Loss
+from privmean.privacy.loss import Loss
 
 BAD_SHARE = 0.1  # share of delta for a count above the true number of kept persons
 COUNT_SHARES = np.linspace(0.02, 0.95, 120)  # shares of mu tried for the count

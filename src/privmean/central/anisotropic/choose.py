@@ -27,8 +27,8 @@ from privmean.central.anisotropic.spectrum import (
 )
 from privmean.errors import Infeasible
 from privmean.privacy.budget import REPLACE_ONE, Budget, Relation
+from privmean.privacy.curves import Curve
 from privmean.privacy.gdp import gaussian_mu
-from privmean.privacy.loss import Curve
 
 EXPONENTS = (1.0, 1.25, 1.375, 1.5, 1.625, 1.75, 2.0)
 # clipped sums before the last: share of their mu^2, and exponent, of each

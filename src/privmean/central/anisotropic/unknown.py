@@ -26,8 +26,9 @@ from privmean.noise.base import Noise
 from privmean.noise.exact import ExactNoise
 from privmean.people.reductions import Floats, People
 from privmean.privacy.budget import REPLACE_ONE, Budget, Relation
+from privmean.privacy.curves import ParallelCurve
 from privmean.privacy.guarantee import Guarantee
-from privmean.privacy.loss import Loss, Parallel
+from privmean.privacy.loss import Loss
 from privmean.release import FAILED, OK, Release
 
 EXPONENT = 1.5  # shape of the centre's noise: Sigma^(3/4) needs the least total
@@ -87,8 +88,8 @@ class UnknownPlan:
         scales, centre = self.scale_noise.losses, stage.calibration.losses
         name = "two halves of the persons"
         if self.pooled:
-            return (Parallel(name, Fraction(stage.epsilon), (scales, centre)), *clip)
-        return (Parallel(name, epsilon, (scales, centre + clip)),)
+            return (ParallelCurve(name, Fraction(stage.epsilon), (scales, centre)), *clip)
+        return (ParallelCurve(name, epsilon, (scales, centre + clip)),)
 
     def describe(self) -> dict[str, Any]:
         stage = self.scale_noise

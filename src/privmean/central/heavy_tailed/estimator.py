@@ -1,0 +1,209 @@
+"""`HeavyTailed`: the mean under a bounded moment, planned from public numbers.
+
+Source: Agarwal, Kamath, Majid, Mouzakis, Silver and Ullman, "Private Mean Estimation with
+Person-Level Differential Privacy" (2024); constants, radii and shares are optimised numerically
+(docs/proofs/heavy-tails.md and the pages it names).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+from privmean import validate
+from privmean.central.heavy_tailed import planning
+from privmean.central.heavy_tailed.bias import Mode
+from privmean.central.heavy_tailed.moment import BoundedMoment
+from privmean.central.heavy_tailed.outcome import Common
+from privmean.central.heavy_tailed.planning import Plan
+from privmean.central.heavy_tailed.records import RecordWeights
+from privmean.central.heavy_tailed.settings import Settings
+from privmean.errors import ArgumentError, Infeasible
+from privmean.privacy.budget import RELATIONS, REPLACE_ONE, Budget, Relation
+
+LARGEST_SEARCH = 2**36
+
+
+@dataclass(frozen=True)
+class HeavyTailed:
+    """Mean of persons' values under `BoundedMoment`.
+
+    moment: the assumption. mode: "calibrated" radii and intervals use the bias of the worst known
+    law, "certified" ones a bound proved for every law (two to three times the error). split:
+    "together" uses all persons in every round and composes; "disjoint" gives every stage its own
+    public part of the persons at the full budget. law: noise of the sums; "auto" takes the smallest
+    planned error among those the budget allows. rounds: number of clip-and-noise rounds (None
+    optimises). start: "histogram", "public" (the middle of the public range) or "auto".
+    wide_buckets: coarse buckets of six standard deviations, for which the proof's constants hold,
+    instead of two. private_radius: spend 15 % of epsilon on a smaller radius where the bound is
+    pessimistic. clipped_count: spend 5 % on a noisy count of clipped persons. beta: failure
+    probability the plan allows the coarse step. weights: for persons with different, private
+    numbers of records.
+
+    **Guarantees.** Unit: one person with all records. Any data. Public: the settings, the
+    assumption, and under replace-one the roster of persons (under add-remove `n_design` takes the
+    place of their number). Assumed, for accuracy and intervals only: `moment`. All noise is exact.
+
+    Raises `Infeasible` from `plan` when public numbers show that no useful release exists.
+    """
+
+    moment: BoundedMoment
+    mode: Mode = "calibrated"
+    split: Literal["together", "disjoint"] = "together"
+    law: Literal["auto", "gaussian", "laplace", "k-norm"] = "auto"
+    rounds: int | None = None
+    start: Literal["auto", "histogram", "public"] = "auto"
+    wide_buckets: bool = False
+    private_radius: bool = False
+    clipped_count: bool = False
+    beta: float = 0.01
+    weights: RecordWeights | None = None
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.moment, BoundedMoment):
+            raise ArgumentError(
+                "moment",
+                self.moment,
+                "is not a moment assumption",
+                "give BoundedMoment(order=..., bound=...)",
+            )
+        validate.choice("mode", self.mode, ["calibrated", "certified"])
+        validate.choice("split", self.split, ["together", "disjoint"])
+        validate.choice("law", self.law, ["auto", "gaussian", "laplace", "k-norm"])
+        validate.choice("start", self.start, ["auto", "histogram", "public"])
+        validate.fraction("beta", self.beta)
+        if self.rounds is not None:
+            validate.whole("rounds", self.rounds, least=1)
+        if self.start == "public" and self.moment.range is None:
+            raise ArgumentError(
+                "start", self.start, "needs a public range", "give BoundedMoment(..., range=...)"
+            )
+        extras = self.private_radius or self.clipped_count
+        if (self.split == "disjoint" and (extras or self.weights)) or (self.weights and extras):
+            raise ArgumentError(
+                "private_radius" if self.private_radius else "clipped_count",
+                extras,
+                'goes neither with split="disjoint" nor with weights, nor these with each other',
+                "drop one of them",
+            )
+
+    def plan(
+        self,
+        budget: Budget,
+        *,
+        persons: int | None = None,
+        dimension: int = 1,
+        relation: Relation = REPLACE_ONE,
+        n_design: int | None = None,
+    ) -> Plan:
+        """Everything decided before data are read.
+
+        persons: n, public (replace-one); n_design: a public guess of n (add-remove). dimension:
+        number of columns. Raises Infeasible, naming the number of persons that would do.
+        """
+        validate.choice("relation", relation, list(RELATIONS))
+        n = self._number(persons, n_design, relation)
+        d = validate.whole("dimension", dimension, least=1)
+        self.moment.ranges(d)
+        found = self.attempt(budget, n, d, relation)
+        if found is None:
+            raise self._infeasible(budget, n, d, relation)
+        return found
+
+    def attempt(
+        self, budget: Budget, persons: int, dimension: int, relation: Relation
+    ) -> Plan | None:
+        """The plan, or None where it is infeasible."""
+        common = Common(
+            budget, relation, persons, dimension, self.moment, self.mode, float(self.beta)
+        )
+        return planning.plan(self._settings, common)
+
+    @property
+    def _settings(self) -> Settings:
+        return Settings(
+            self.split,
+            self.law,
+            self.rounds,
+            self.start,
+            self.wide_buckets,
+            self.private_radius,
+            self.clipped_count,
+            self.weights,
+        )
+
+    def _number(self, persons: int | None, n_design: int | None, relation: Relation) -> int:
+        if relation == REPLACE_ONE:
+            if persons is None:
+                raise ArgumentError("persons", persons, "is missing", "give the number of persons")
+            return validate.whole("persons", persons, least=1)
+        if n_design is None:
+            raise ArgumentError(
+                "n_design",
+                n_design,
+                "is needed under add-remove, where the number of persons is private",
+                "give a public guess of the number of persons",
+            )
+        if self.split == "disjoint" or self.private_radius:
+            raise ArgumentError(
+                "neighbors",
+                relation,
+                "does not go with disjoint parts or a private radius, which use a public roster",
+                'use neighbors="replace-one" or leave them out',
+            )
+        return validate.whole("n_design", n_design, least=1)
+
+    def _infeasible(
+        self, budget: Budget, persons: int, dimension: int, relation: Relation
+    ) -> Infeasible:
+        if self.moment.range is None and (budget.is_pure or budget.is_zcdp):
+            return Infeasible(
+                f"searching the whole line needs a delta, and the budget is {budget.describe()}",
+                "give BoundedMoment(..., range=(lower, upper)), or epsilon and delta",
+            )
+        needed = persons_needed(
+            lambda n: self.attempt(budget, n, dimension, relation) is not None, persons
+        )
+        if needed is None:
+            return Infeasible(
+                f"no number of persons makes this feasible with {budget.describe()}",
+                "choose another law or start, narrow the public range, or give more budget",
+            )
+        return Infeasible(
+            f"{persons} persons are too few for {dimension} column(s) with {budget.describe()}: "
+            "the planned error is no smaller than the spread of a single person's value",
+            f"about {needed} persons would do; or more epsilon, or a narrower public range",
+        )
+
+
+def persons_needed(enough: Callable[[int], bool], least: int = 1) -> int | None:
+    """About the smallest number from `least` upwards that is `enough` (within 3 %)."""
+    low = high = least
+    while not enough(high):
+        low, high = high, 2 * high
+        if high > LARGEST_SEARCH:
+            return None
+    while high / low > 1.03 and high - low > 1:
+        middle = math.isqrt(low * high)
+        low, high = (low, middle) if enough(middle) else (middle, high)
+    return high
+
+
+def persons_for_error(
+    estimator: HeavyTailed,
+    error: float,
+    budget: Budget,
+    *,
+    dimension: int = 1,
+    relation: Relation = REPLACE_ONE,
+) -> int | None:
+    """About the smallest number of persons whose planned error (l2, rms) is at most `error`."""
+    wanted = validate.positive("error", error)
+
+    def enough(n: int) -> bool:
+        found = estimator.attempt(budget, n, dimension, relation)
+        return found is not None and found.error <= wanted
+
+    return persons_needed(enough)

@@ -1,0 +1,304 @@
+"""The estimator for several columns: coarse centre, then threaded rounds of clip-and-noise.
+
+All persons take part in every round and the losses compose (the default), or every stage has its
+own public part of the persons at the full budget ("disjoint").
+
+Source: Agarwal et al. (2024), Algorithms 2-4 and Theorem 4.3; docs/proofs/heavy-tails-threaded.md.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from privmean.central.heavy_tailed import bias
+from privmean.central.heavy_tailed.coarse import Coarse, Histograms
+from privmean.central.heavy_tailed.intervals import Coordinates
+from privmean.central.heavy_tailed.joint import UNIT, JointSums, WeightSum
+from privmean.central.heavy_tailed.outcome import Common, assumption_of
+from privmean.central.heavy_tailed.private_radius import ClippedCount, RadiusSearch
+from privmean.central.heavy_tailed.records import RecordWeights, records_of, totals
+from privmean.central.heavy_tailed.threaded import Schedule
+from privmean.noise.base import Integers, Noise
+from privmean.noise.exact import ExactNoise
+from privmean.people.reductions import Floats, People
+from privmean.privacy.loss import Loss, Parallel
+from privmean.release import Release
+
+LAW_WORDS = {"gaussian": "Gaussian", "laplace": "Laplace", "k-norm": "l2 K-norm"}
+Part = tuple[tuple[int, ...], int]  # residues of roster positions, and their modulus
+
+
+@dataclass(frozen=True)
+class ThreadedPlan:
+    """Everything decided before data are read: start, rounds, radii, noise, and the bill.
+
+    strengths: mu (Gaussian law) or epsilon of each round. parts: the persons that the coarse step
+    and each round read; empty when all persons take part everywhere. weights: by number of records,
+    or None for one vote a person. first_weight: bought where the rounds' own sums of weights are
+    not free.
+    """
+
+    common: Common
+    coarse: Coarse
+    schedule: Schedule
+    strengths: tuple[float | Fraction, ...]
+    parts: tuple[Part, ...] = ()
+    weights: RecordWeights | None = None
+    first_weight: WeightSum | None = None
+    search: RadiusSearch | None = None
+    count: ClippedCount | None = None
+    why: str = ""
+
+    @property
+    def estimator(self) -> str:
+        weighted = "" if self.weights is None else ", weighted by records"
+        return f"heavy-tailed mean, {LAW_WORDS[self.schedule.law]} rounds{weighted}"
+
+    @property
+    def error(self) -> float:
+        """Planned root mean square l2 error, sampling included."""
+        return self.schedule.error
+
+    def predict(self, guess_sd: float) -> dict[str, float]:
+        """Predicted l2 error by cause, for a guess of the deviation of persons' values a column."""
+        last = self.schedule.rounds[-1].choice
+        return self.common.predict(guess_sd, last.bias, last.noise)
+
+    @cached_property
+    def _planned(self) -> tuple[JointSums, ...]:
+        return tuple(
+            self._sums(i, item.choice.radius) for i, item in enumerate(self.schedule.rounds)
+        )
+
+    def step(self, index: int, radius: float | None = None) -> JointSums:
+        """One round as a mechanism; `radius` replaces the planned one."""
+        return self._planned[index] if radius is None else self._sums(index, radius)
+
+    def _sums(self, index: int, rho: float) -> JointSums:
+        common = self.common
+        weights: tuple[int, ...] = (0, UNIT)
+        radii: tuple[float, ...] = (rho, rho)
+        if self.weights is not None:
+            weights = self.weights.weights(common.moment)
+            unit = rho / common.moment.spread(self.weights.typical(common.moment))
+            radii = tuple(unit * common.moment.spread(m) for m in range(len(weights)))
+        return JointSums(
+            f"clipped sum, round {index + 1} of {len(self.strengths)}",
+            self.schedule.law,
+            common.dimension,
+            weights,
+            radii,
+            self.strengths[index],
+            common.relation,
+        )
+
+    @property
+    def losses(self) -> tuple[Loss, ...]:
+        """The worst-case bill."""
+        rounds = [self.step(i).losses for i in range(len(self.strengths))]
+        if self.parts:
+            return (_parallel(self.coarse.losses, *rounds),)
+        first = () if self.first_weight is None else self.first_weight.losses
+        search = () if self.search is None else self.search.losses
+        flat = tuple(loss for item in rounds for loss in item)
+        count = () if self.count is None else self.count.losses
+        return (*self.coarse.losses, *first, *search, *flat, *count)
+
+    @property
+    def shares(self) -> dict[str, float]:
+        """Shares of epsilon (pure laws) or of mu^2 (Gaussian law)."""
+        if self.parts:
+            return {"every part": 1.0}
+        gaussian = self.schedule.law == "gaussian"
+
+        def cost(losses: Iterable[Loss]) -> float:
+            return math.fsum(2 * item.rho if gaussian else float(item.pure) for item in losses)
+
+        parts: dict[str, tuple[Loss, ...]] = {
+            "coarse centre": self.coarse.losses,
+            "sum of weights": () if self.first_weight is None else self.first_weight.losses,
+            "private radius": () if self.search is None else self.search.losses,
+        }
+        for i in range(len(self.strengths)):
+            parts[f"round {i + 1}"] = self.step(i).losses
+        parts["clipped persons"] = () if self.count is None else self.count.losses
+        total = cost(self.losses)
+        return {name: cost(losses) / total for name, losses in parts.items() if losses}
+
+    def describe(self) -> dict[str, Any]:
+        last = self.schedule.rounds[-1].choice
+        return {
+            **self.common.describe(),
+            "coarse form": self.coarse.form,
+            "planned centre errors": self.schedule.centers,
+            "clip radii": tuple(item.choice.radius for item in self.schedule.rounds),
+            "persons a round": tuple(item.persons for item in self.schedule.rounds),
+            "noise law": self.schedule.law,
+            "planned bias": last.bias,
+            "planned noise": last.noise,
+            "planned sampling error": last.sampling,
+            "planned error": self.error,
+            "disjoint parts": bool(self.parts),
+            "private radius": self.search is not None,
+            "record cap": None if self.weights is None else self.weights.cap,
+        }
+
+    # --- release ----------------------------------------------------------------------------------
+    def release(self, people: People, noise: Noise | None = None) -> Release:
+        """Run the plan. Persons without any value have no weight; a null in some columns only
+        contributes the centre there."""
+        self.common.check(people)
+        source = ExactNoise() if noise is None else noise
+        bill: list[tuple[Loss, ...]] = [self.coarse.losses]
+        center = self.coarse.release(self._first(people), source)
+        if center is None:
+            return self.common.failed(self, people.columns, self._flat(bill), source.secure)
+        records = None if self.weights is None else records_of(people, self.weights.cap)
+        pooled, precision = 0.0, 0.0
+        if self.first_weight is not None:
+            _, exact, _ = self._totals(people, records, self.step(0), center, 0)
+            precision = self.first_weight.scale**-2
+            pooled = precision * self.first_weight.release(exact, source)
+            bill.append(self.first_weight.losses)
+        diagnostics: dict[str, Any] = {}
+        for index in range(len(self.strengths)):
+            radius = None
+            if self.search is not None and index == len(self.strengths) - 1:
+                planned = self.schedule.rounds[index].choice.radius
+                found = self.search.release(people, center, source)
+                bill.append(self.search.losses)
+                radius = planned if found is None else min(planned, found)
+                diagnostics["private radius"] = radius
+            step, around = self.step(index, radius), center
+            total, exact, present = self._totals(people, records, step, around, index + 1)
+            moved, counted = step.release(total, exact, source)
+            bill.append(step.losses)
+            if self.parts:
+                pooled, precision = 0.0, 0.0  # other persons than in the round before
+            pooled += step.scales[1] ** -2 * counted
+            precision += step.scales[1] ** -2
+            weight = max(pooled / precision, 1.0)
+            center = tuple((np.array(around) + moved / weight).tolist())
+        if self.count is not None:
+            # a person with a null in some columns only counts as clipped
+            inside = people.count_in_ball(around, step.radii[-1])
+            counted = self.count.release(present - inside, source)
+            bill.append(self.count.losses)
+            offset = self.schedule.rounds[-1].offset
+            diagnostics |= self.count.report(
+                counted, round(weight), self.common.tails, offset, self.common.beta
+            )
+        return Release(
+            estimate=np.array(center),
+            columns=people.columns,
+            estimator=self.estimator,
+            guarantee=self.common.guarantee(self._flat(bill)),
+            intervals=self._intervals(step, around, center, moved, weight, precision**-0.5),
+            plan=self,
+            persons=self.common.released_persons(weight) if self.weights is None else None,
+            estimand="mean over persons"
+            + ("" if self.weights is None else ", weighted by a public function of their records"),
+            assumptions=(self.common.moment.describe(),),
+            shares=self.shares,
+            diagnostics=diagnostics,
+            secure=source.secure,
+        )
+
+    def _first(self, people: People) -> Histograms:
+        if not self.parts:
+            return people
+        residues, modulus = self.parts[0]
+        return Union(tuple(people.part(residue, modulus) for residue in residues))
+
+    def _totals(
+        self,
+        people: People,
+        records: Integers | None,
+        step: JointSums,
+        center: tuple[float, ...],
+        stage: int,
+    ) -> tuple[list[int], int, int]:
+        """Exact weighted sum, exact sum of weights, and persons with a value, of one stage."""
+        if records is not None:
+            total, weight = totals(people, records, step, center)
+            return total, weight, 0
+        groups: list[People] = [people]
+        if self.parts:
+            residues, modulus = self.parts[stage]
+            groups = [people.part(residue, modulus) for residue in residues]
+        sums = [group.ball_sums(step.ball(center, 1)) for group in groups]
+        present = sum(item.present for item in sums)
+        return (
+            [sum(z) for z in zip(*(item.z for item in sums), strict=True)],
+            present * UNIT,
+            present,
+        )
+
+    def _flat(self, bill: list[tuple[Loss, ...]]) -> tuple[Loss, ...]:
+        if self.parts:
+            return (_parallel(*bill),)
+        return tuple(loss for item in bill for loss in item)
+
+    def _intervals(
+        self,
+        step: JointSums,
+        around: tuple[float, ...],
+        center: tuple[float, ...],
+        moved: Floats,
+        weight: float,
+        weight_scale: float,
+    ) -> Coordinates:
+        common, last = self.common, self.schedule.rounds[-1]
+        # the ratio's noise: the sum's, and the weights' times the way from the last centre
+        far = float(np.abs(moved).max()) / weight
+        join = math.hypot if self.schedule.law == "gaussian" else lambda a, b: a + b
+        scale = join(step.scales[0], weight_scale * far) / weight
+        variance, allowance = common.spread**2, 0.0
+        tails = {1: common.tails}
+        if self.weights is not None:
+            numbers = np.geomspace(self.weights.least, self.weights.cap, 12).round()
+            tails = {
+                int(m): replace(common.moment, records=m).tails(common.dimension) for m in numbers
+            }
+            variance = max(
+                w / UNIT * common.moment.spread(m) ** 2 for m, w in enumerate(step.weights) if w
+            )
+        for m, tail in tails.items():
+            bound = bias.ball(tail, [step.radii[m]], last.offset, common.mode)
+            allowance = max(allowance, float(bound[0]))
+        return Coordinates(
+            center,
+            self.schedule.law,
+            scale,
+            math.sqrt(variance / weight),
+            allowance,
+            max(step.radii),
+            around,
+            f"{assumption_of(common)}; last centre within {last.offset:.4g} of the mean",
+            common.moment.ranges(common.dimension),
+        )
+
+
+def _parallel(*branches: tuple[Loss, ...]) -> Parallel:
+    return Parallel("disjoint parts of the persons", tuple(item for item in branches if item))
+
+
+@dataclass(frozen=True)
+class Union:
+    """Several disjoint parts of the persons, as far as the coarse step asks about them."""
+
+    groups: tuple[People, ...]
+
+    def uniform_counts(self, column: int, half_width: float, origin: float = 0.0) -> dict[int, int]:
+        total: dict[int, int] = {}
+        for group in self.groups:
+            for index, count in group.uniform_counts(column, half_width, origin).items():
+                total[index] = total.get(index, 0) + count
+        return total

@@ -1,0 +1,274 @@
+"""Intervals for the population mean under a known moment bound: post-processing only.
+
+The clipped mean differs from the mean by at most the excess beyond the clipping limits, which the
+assumption bounds as a function of the unknown mean itself; the interval holds every mean that is
+compatible with the released clipped mean (docs/proofs/heavy-tails.md, Intervals).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import stats
+from scipy.optimize import brentq
+from scipy.special import ndtr, ndtri
+
+from privmean import validate
+from privmean.central.heavy_tailed import bias
+from privmean.central.heavy_tailed.bias import Mode
+from privmean.central.heavy_tailed.moment import Tail
+from privmean.central.heavy_tailed.radius import Law
+from privmean.intervals.boxes import sidak_level
+from privmean.intervals.laplace_normal import margin, quantile
+from privmean.intervals.mean_interval import limit, no_interval
+from privmean.mechanisms.clipped_sum import ColumnSums
+from privmean.privacy.budget import REPLACE_ONE
+from privmean.release import Interval
+
+MEAN, CLIPPED = "mean", "clipped mean"
+
+
+def highest_mean(
+    tails: Sequence[Tail], limit_above: float, clipped: float, mode: Mode = "calibrated"
+) -> float:
+    """The largest mean t whose excess over `limit_above` allows a clipped mean of `clipped`.
+
+    E clip(Y) >= t - E(Y - limit)+, and with x = limit - t the excess is at most
+    (sqrt(sd^2 + x^2) - x)/2 for every x, and at most the clipping bias bound for x > 0.
+    Infinite if the clipped mean may be at the limit.
+    """
+    gap = limit_above - clipped
+    if gap <= 0:
+        return math.inf
+    spread = min(tail.spread for tail in tails)
+    top = clipped + spread**2 / (4 * gap)  # solves t - (sqrt(sd^2 + x^2) - x)/2 = clipped
+    grid = np.linspace(clipped, top, 301)
+    excess = bias.one_dimension(tails, limit_above - grid, 0.0, mode)
+    allowed = np.flatnonzero(grid - excess <= clipped)
+    last = int(allowed[-1]) if len(allowed) else 0
+    return float(grid[min(last + 1, len(grid) - 1)])
+
+
+@dataclass(frozen=True)
+class OneColumn:
+    """Intervals of one column released as clipped sums with Laplace noise.
+
+    sums: the release, in units of the box's radius; share: clipped mean minus middle in the same
+    units; weight: what divided the sum, the noisy number of persons or a public one. The sampling
+    variance is the smaller of its estimate from the free sum of squares and the assumption's bound.
+    """
+
+    sums: ColumnSums
+    share: float
+    weight: float
+    middle: float
+    radius: float
+    region: tuple[float, float]
+    tails: tuple[Tail, ...]
+    mode: Mode
+    assumption: str
+    bounds: tuple[float, float] | None = None
+
+    def interval(self, level: float, target: str | None) -> Interval:
+        validate.choice("target", target or MEAN, [MEAN, "clipped", CLIPPED])
+        center, deviation = self.middle + self.radius * self.share, self._deviation(level)
+        half = self._half(level, deviation)
+        lower, upper = center - half, center + half
+        wanted = MEAN if target in (None, MEAN) else CLIPPED
+        parts = {
+            "noise": (self._half(level, 0.0),),
+            "sampling": (-float(ndtri((1 - level) / 2)) * deviation,),
+        }
+        if wanted == MEAN:
+            upper = highest_mean(self.tails, self.region[1], center + half, self.mode)
+            lower = -highest_mean(self.tails, -self.region[0], half - center, self.mode)
+            parts["clipping allowance"] = (max(upper - center, center - lower) - half,)
+            lower, upper = limit(lower, upper, self.bounds)
+        return Interval(
+            (lower,),
+            (upper,),
+            level,
+            target=wanted,
+            assumption=self.assumption if wanted == MEAN else "unrelated persons",
+            region=(self.region,),
+            parts=parts,
+        )
+
+    def _deviation(self, level: float) -> float:
+        """Standard deviation of the clipped mean, in the units of the values."""
+        square = max(0.0, self.sums.square / self.weight - self.share**2)
+        noisy = square + margin(level) * self.sums.square_noise / self.weight
+        spread = min(tail.spread for tail in self.tails)
+        return math.sqrt(min(spread**2, self.radius**2 * noisy) / self.weight)
+
+    def _half(self, level: float, deviation: float) -> float:
+        if self.weight == self.sums.weight or self.sums.relation != REPLACE_ONE:
+            scales = [x * self.radius / self.weight for x in self.sums.ratio_noise(self.share)]
+            return quantile((1 - level) / 2, scales, deviation)
+        # divided by the public number: persons without a value, at most so many with probability
+        # 1 - (1 - level)/10, pull the answer to the middle
+        hidden = self.sums.noise[2] * math.log(5 / (1 - level)) - self.sums.weight
+        pull = abs(self.share) * max(0.0, 1 + hidden / self.weight)
+        scale = self.sums.noise[0] * self.radius / self.weight
+        return quantile(0.45 * (1 - level), [scale], deviation) + self.radius * pull
+
+    def noise_interval(self, level: float) -> Interval:
+        center, half = self.middle + self.radius * self.share, self._half(level, 0.0)
+        return Interval(
+            (center - half,),
+            (center + half,),
+            level,
+            kind="noise_interval",
+            target="clipped mean of these persons",
+            region=(self.region,),
+            parts={"noise": (half,)},
+        )
+
+
+def noise_quantile(law: Law, level: float, dimension: int, scale: float, sd: float) -> float:
+    """Half length of a box that holds noise plus a normal error together in all coordinates.
+
+    scale: of the noise on the mean (see `ClipAndNoise.scale`); sd: deviation of the normal error of
+    every coordinate, of any correlation (Sidak's inequality, conditionally on mixing scales).
+    """
+    one = sidak_level(level, dimension)
+    if law == "gaussian":
+        return -float(ndtri((1 - one) / 2)) * math.hypot(scale, sd)
+    if law == "laplace":
+        return quantile((1 - one) / 2, (scale,), sd)
+    # l2 K-norm noise is normal with variance scale^2 V, V chi-square with d + 1 degrees of freedom
+    mixing = stats.chi2.ppf((np.arange(400) + 0.5) / 400, dimension + 1)
+    deviations = np.sqrt(scale**2 * mixing + sd**2)
+
+    def excess(t: float) -> float:
+        return float(np.mean((2 * ndtr(t / deviations) - 1) ** dimension)) - level
+
+    return float(brentq(excess, 0.0, 40 * float(deviations.max()), rtol=1e-9))
+
+
+@dataclass(frozen=True)
+class Coordinates:
+    """Simultaneous intervals (a box) for the coordinates of a vector mean.
+
+    scale: of the noise on the mean. allowance: bound on the clipping bias of every coordinate at
+    the planned distance of the centre from the mean. deviation: bound on the sampling deviation of
+    every coordinate.
+    """
+
+    estimate: tuple[float, ...]
+    law: Law
+    scale: float
+    deviation: float
+    allowance: float
+    region_radius: float
+    center: tuple[float, ...]
+    assumption: str
+    ranges: tuple[tuple[float, float], ...] | None = None
+
+    def interval(self, level: float, target: str | None) -> Interval:
+        validate.choice("target", target or MEAN, [MEAN])
+        sd, d = self.deviation, len(self.estimate)
+        half = noise_quantile(self.law, level, d, self.scale, sd) + self.allowance
+        ends = [limit(x - half, x + half, self._range(j)) for j, x in enumerate(self.estimate)]
+        one = sidak_level(level, d)
+        return Interval(
+            tuple(low for low, _ in ends),
+            tuple(high for _, high in ends),
+            level,
+            target=MEAN,
+            assumption=self.assumption,
+            region=tuple((c - self.region_radius, c + self.region_radius) for c in self.center),
+            parts={
+                "noise": (noise_quantile(self.law, level, d, self.scale, 0.0),) * d,
+                "sampling": (-float(ndtri((1 - one) / 2)) * sd,) * d,
+                "clipping allowance": (self.allowance,) * d,
+            },
+        )
+
+    def _range(self, column: int) -> tuple[float, float] | None:
+        return None if self.ranges is None else self.ranges[column]
+
+    def noise_interval(self, level: float) -> Interval:
+        d = len(self.estimate)
+        half = noise_quantile(self.law, level, d, self.scale, 0.0)
+        return Interval(
+            tuple(x - half for x in self.estimate),
+            tuple(x + half for x in self.estimate),
+            level,
+            kind="noise_interval",
+            target="clipped mean of these persons",
+            parts={"noise": (half,) * d},
+        )
+
+
+@dataclass(frozen=True)
+class CoverBox:
+    """Intervals for a point chosen from a cover (no closed form of its noise: conservative).
+
+    resolution: 2 radius/(n epsilon); reach: 4 alpha, within which the accuracy theorem places the
+    mean. The noise interval says how far a choice can be from the best point of this sample.
+    """
+
+    estimate: tuple[float, ...]
+    resolution: float
+    spacing: float
+    deviation: float
+    reach: float
+    assumption: str
+    ranges: tuple[tuple[float, float], ...] | None
+
+    def interval(self, level: float, target: str | None) -> Interval:
+        validate.choice("target", target or MEAN, [MEAN])
+        d = len(self.estimate)
+        bounds = self.ranges or ((-math.inf, math.inf),) * d
+        ends = [
+            limit(x - self.reach, x + self.reach, bounds[j]) for j, x in enumerate(self.estimate)
+        ]
+        return Interval(
+            tuple(low for low, _ in ends),
+            tuple(high for _, high in ends),
+            level,
+            assumption=f"{self.assumption}; within 4 alpha of the mean by the plan",
+            parts={"reach of the test": (self.reach,) * d},
+        )
+
+    def noise_interval(self, level: float) -> Interval:
+        d = len(self.estimate)
+        half = self.resolution * (d + math.log(1 / (1 - level))) + self.spacing
+        return Interval(
+            tuple(x - half for x in self.estimate),
+            tuple(x + half for x in self.estimate),
+            level,
+            kind="noise_interval",
+            target="best point of the cover for these persons",
+            assumption="rule of thumb: scores fall by n/radius a unit of distance",
+            parts={"noise": (half,) * d},
+        )
+
+
+@dataclass(frozen=True)
+class NoInterval:
+    """The intervals of a failed release: the public range, or the whole line."""
+
+    ranges: tuple[tuple[float, float], ...] | None
+    columns: int
+
+    def _make(self, level: float, kind: str) -> Interval:
+        if self.ranges is None:
+            return no_interval(level, kind=kind, columns=self.columns)
+        return Interval(
+            tuple(a for a, _ in self.ranges),
+            tuple(c for _, c in self.ranges),
+            level,
+            kind=kind,
+            status="failed",
+        )
+
+    def interval(self, level: float, target: str | None) -> Interval:
+        return self._make(level, "interval")
+
+    def noise_interval(self, level: float) -> Interval:
+        return self._make(level, "noise_interval")

@@ -1,0 +1,172 @@
+"""The one-dimensional estimator: coarse centre, then one Laplace release of the clipped sums.
+
+Source: Agarwal et al. (2024), Algorithm 1, Lemma 3.12 and Theorem 3.14; both steps read all
+persons and their epsilons add, the coarse step gets what it needs and no more
+(docs/proofs/heavy-tails.md).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from privmean.central.heavy_tailed.coarse import Coarse
+from privmean.central.heavy_tailed.intervals import OneColumn
+from privmean.central.heavy_tailed.outcome import Common, assumption_of
+from privmean.central.heavy_tailed.private_radius import ClippedCount, RadiusSearch
+from privmean.central.heavy_tailed.radius import Choice
+from privmean.mechanisms.clipped_sum import ClippedSums, ColumnSums
+from privmean.noise.base import Noise
+from privmean.noise.exact import ExactNoise
+from privmean.people.reductions import Box, People
+from privmean.privacy.budget import REPLACE_ONE, Relation
+from privmean.privacy.loss import Loss
+from privmean.release import Release
+
+AGREE = 2.0  # noise scales by which the noisy number of persons may fall short of n
+
+
+@dataclass(frozen=True)
+class OneDimensionPlan:
+    """Everything decided before data are read, for one column and Laplace noise."""
+
+    common: Common
+    coarse: Coarse
+    choice: Choice
+    epsilon: Fraction
+    search: RadiusSearch | None = None
+    count: ClippedCount | None = None
+    why: str = ""
+
+    @property
+    def estimator(self) -> str:
+        return "heavy-tailed mean, one column"
+
+    @property
+    def error(self) -> float:
+        """Planned root mean square error, sampling included."""
+        return self.choice.error
+
+    def predict(self, guess_sd: float) -> dict[str, float]:
+        """Predicted error by cause, for a guess of the deviation of persons' values."""
+        return self.common.predict(guess_sd, self.choice.bias, self.choice.noise)
+
+    @property
+    def sums(self) -> ClippedSums:
+        return ClippedSums("clipped sum", self.common.relation, epsilon=self.epsilon)
+
+    @property
+    def losses(self) -> tuple[Loss, ...]:
+        """The worst-case bill."""
+        search = () if self.search is None else self.search.losses
+        count = () if self.count is None else self.count.losses
+        return (*self.coarse.losses, *search, *self.sums.losses, *count)
+
+    def describe(self) -> dict[str, Any]:
+        return {
+            **self.common.describe(),
+            "coarse form": self.coarse.form,
+            "bucket width": self.coarse.width,
+            "planned centre error": self.coarse.offset,
+            "clip radius": self.choice.radius,
+            "planned bias": self.choice.bias,
+            "planned noise": self.choice.noise,
+            "planned sampling error": self.choice.sampling,
+            "planned error": self.error,
+            "private radius": self.search is not None,
+        }
+
+    @property
+    def shares(self) -> dict[str, float]:
+        """Shares of epsilon."""
+        total = sum((loss.pure for loss in self.losses), Fraction(0))
+        parts = {
+            "coarse centre": self.coarse.pure,
+            "private radius": Fraction(0) if self.search is None else self.search.epsilon,
+            "clipped sum": self.epsilon,
+            "clipped persons": Fraction(0 if self.count is None else self.count.strength),
+        }
+        return {name: float(part / total) for name, part in parts.items() if part}
+
+    def release(self, people: People, noise: Noise | None = None) -> Release:
+        """Run the plan on one column. Persons without a value are left out of the mean."""
+        self.common.check(people)
+        source = ExactNoise() if noise is None else noise
+        center = self.coarse.release(people, source)
+        bill = list(self.coarse.losses)
+        if center is None:
+            return self.common.failed(self, people.columns, bill, source.secure)
+        radius, diagnostics = self.choice.radius, dict[str, Any](center=center[0])
+        if self.search is not None:
+            radius = min(radius, self._stretched(self.search.release(people, center, source)))
+            bill += self.search.losses
+            diagnostics["private radius"] = radius
+        # a radius below the spacing of doubles at the centre would leave an empty box
+        radius = max(radius, abs(center[0]) * 2.0**-48)
+        box = Box(center[0] - radius, center[0] + radius)
+        exact = people.box_sums([box])[0]
+        assert exact is not None
+        sums = self.sums.release([box], [exact], source)[0]
+        bill += self.sums.losses
+        weight = self._divisor(sums)
+        if self.count is not None:
+            counted = self.count.release(exact.above + exact.below, source)
+            bill += self.count.losses
+            diagnostics |= self.count.report(
+                counted, round(weight), self.common.tails, self.coarse.offset, self.common.beta
+            )
+        share = min(max(sums.value / weight, -1.0), 1.0)
+        return Release(
+            estimate=np.array([box.middle + box.radius * share]),
+            columns=people.columns,
+            estimator=self.estimator,
+            guarantee=self.common.guarantee(bill),
+            intervals=OneColumn(
+                sums,
+                share,
+                weight,
+                box.middle,
+                box.radius,
+                (box.lower, box.upper),
+                self.common.tails,
+                self.common.mode,
+                assumption_of(self.common),
+                self._bounds(),
+            ),
+            plan=self,
+            persons=self.common.released_persons(weight),
+            assumptions=(self.common.moment.describe(),),
+            shares=self.shares,
+            diagnostics=diagnostics,
+            secure=source.secure,
+        )
+
+    def _divisor(self, sums: ColumnSums) -> float:
+        """What divides the sum: n where it is public and the noisy number of persons agrees.
+
+        The noise of the number would otherwise move the answer by its part of the distance from
+        the centre; the intervals allow for persons without a value that the noise may hide.
+        """
+        persons = self.common.persons
+        if self.common.relation == REPLACE_ONE and sums.weight >= persons - AGREE * sums.noise[2]:
+            return float(persons)
+        return max(sums.weight, 1.0)
+
+    def _stretched(self, found: float | None) -> float:
+        """The radius for a search result: extrapolated along a tail of order 4, as planned."""
+        if found is None or self.search is None:
+            return self.choice.radius
+        ratio = self.search.outside * float(self.epsilon) / 4
+        return float(found * max(1.0, ratio) ** 0.25)
+
+    def _bounds(self) -> tuple[float, float] | None:
+        ranges = self.common.moment.ranges(1)
+        return None if ranges is None else ranges[0]
+
+
+def noise_at_one(epsilon: Fraction, persons: int, relation: Relation) -> float:
+    """Root mean square noise of the mean at radius 1."""
+    return ClippedSums("planned", relation, epsilon=epsilon).value_sd / persons

@@ -1,0 +1,117 @@
+"""What all plans of the heavy-tailed estimators share: public facts, guarantee, private failure."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from privmean import validate
+from privmean.central.heavy_tailed.bias import Mode
+from privmean.central.heavy_tailed.intervals import NoInterval
+from privmean.central.heavy_tailed.moment import BoundedMoment, Tail
+from privmean.errors import ArgumentError
+from privmean.people.reductions import People
+from privmean.privacy.budget import REPLACE_ONE, Budget, Relation
+from privmean.privacy.guarantee import Guarantee
+from privmean.privacy.loss import Loss
+from privmean.release import FAILED, Release
+
+
+@dataclass(frozen=True)
+class Common:
+    """Public facts of a plan. persons: n, or under add-remove the design number."""
+
+    budget: Budget
+    relation: Relation
+    persons: int
+    dimension: int
+    moment: BoundedMoment
+    mode: Mode
+    beta: float
+
+    @property
+    def tails(self) -> tuple[Tail, ...]:
+        return self.moment.tails(self.dimension)
+
+    @property
+    def spread(self) -> float:
+        """Bound on the standard deviation of a person's value, in any direction."""
+        return min(tail.spread for tail in self.tails)
+
+    @property
+    def bulk(self) -> float:
+        """Bound on the root mean square l2 distance of one person's value from the mean."""
+        return min(tail.size for tail in self.tails)
+
+    def check(self, people: People) -> None:
+        """Refuses people that the plan was not made for (public facts only)."""
+        if len(people.columns) != self.dimension:
+            raise ArgumentError(
+                "people",
+                len(people.columns),
+                f"have another number of columns than the plan's {self.dimension}",
+                "make a plan for these columns",
+            )
+        if self.relation == REPLACE_ONE and people.size() != self.persons:
+            raise ArgumentError(
+                "people",
+                people.size(),
+                f"are not the {self.persons} persons of the plan",
+                "make a plan for this number of persons",
+            )
+
+    def predict(self, guess_sd: float, bias: float, noise: float) -> dict[str, float]:
+        """Predicted l2 error by cause, for a guess of the deviation of persons' values a column."""
+        guess = validate.positive("guess_sd", guess_sd)
+        sampling = guess * math.sqrt(self.dimension / self.persons)
+        rmse = math.hypot(bias, noise, sampling)
+        return {"rmse": rmse, "sampling": sampling, "privacy_noise": noise, "bias_at_most": bias}
+
+    def describe(self) -> dict[str, Any]:
+        number = "persons" if self.relation == REPLACE_ONE else "persons, a public guess"
+        return {
+            number: self.persons,
+            "columns": self.dimension,
+            "bias bounds": self.mode,
+            "beta": self.beta,
+        }
+
+    def guarantee(self, bill: Sequence[Loss]) -> Guarantee:
+        public: tuple[str, ...] = ("moment assumption and public range",)
+        if self.relation == REPLACE_ONE:
+            public = ("number of persons", *public)
+        return Guarantee.of(self.budget, self.relation, tuple(bill), public=public).require()
+
+    def released_persons(self, weight: float) -> int:
+        """n where it is public, else the noisy number of persons."""
+        return self.persons if self.relation == REPLACE_ONE else round(weight)
+
+    def failed(
+        self, plan: Any, columns: tuple[str, ...], bill: Sequence[Loss], secure: bool
+    ) -> Release:
+        """The private outcome that no coarse centre was found. Its budget is spent."""
+        return Release(
+            estimate=np.full(self.dimension, np.nan),
+            columns=columns,
+            estimator=plan.estimator,
+            guarantee=self.guarantee(bill),
+            intervals=NoInterval(self.moment.ranges(self.dimension), self.dimension),
+            plan=plan,
+            persons=self.persons if self.relation == REPLACE_ONE else None,
+            status=FAILED,
+            advice=(
+                "no bucket of the coarse histogram held enough persons: the moment bound may be "
+                "far too small; a second try is a second charge"
+            ),
+            assumptions=(self.moment.describe(),),
+            shares=plan.shares,
+            secure=secure,
+        )
+
+
+def assumption_of(common: Common) -> str:
+    return f"{common.moment.describe()}; {common.mode} bias bounds; unrelated persons"

@@ -1,0 +1,140 @@
+"""Two bought diagnostics of clipping: a private radius, and a noisy count of clipped persons.
+
+The private radius helps when the moment bound is pessimistic: the search goes from small radii
+upwards and stops where few persons remain outside, never beyond the planned radius. It is one run
+of the sparse vector technique on counts that all move the same way, so it is charged once.
+
+Source: Dwork and Roth (2014), Algorithm 1, with the noise that monotone counts need (Lyu, Su and
+Li 2017); docs/proofs/heavy-tails-radius.md.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+from scipy import stats
+from scipy.special import ndtri
+
+from privmean.central.heavy_tailed import bias
+from privmean.central.heavy_tailed.moment import Tail
+from privmean.central.heavy_tailed.radius import Law
+from privmean.mechanisms.gaussian import GaussianSums
+from privmean.noise.base import Noise
+from privmean.people.reductions import People
+from privmean.privacy.loss import Laplace, Loss, Selection
+
+MISS = 0.05  # chance that noise stops the search too early at some candidate
+
+
+@dataclass(frozen=True)
+class RadiusSearch:
+    """Radii tried upwards until about `outside` persons lie beyond.
+
+    **Guarantees.** epsilon-DP (replace-one) for any data and any fixed or released centre: one
+    noisy threshold, noisy counts of persons outside growing balls, one answer, then it ends.
+    """
+
+    candidates: tuple[float, ...]
+    outside: int
+    epsilon: Fraction
+
+    @property
+    def losses(self) -> tuple[Loss, ...]:
+        return (Selection("private radius", self.epsilon),)
+
+    def release(self, people: People, center: Sequence[float], noise: Noise) -> float | None:
+        """The first candidate with a noisy count at most the noisy threshold; None if none has."""
+        scale = 2 / self.epsilon
+        threshold = self.outside + int(noise.laplace(1, scale)[0])
+        persons = people.size()
+        for radius in self.candidates:
+            beyond = persons - people.count_in_ball(center, radius)
+            if beyond + int(noise.laplace(1, scale)[0]) <= threshold:
+                return radius
+        return None
+
+
+def search_one_column(
+    spread: float, planned: float, persons: int, epsilon: Fraction
+) -> RadiusSearch | None:
+    """The search for one column: 72 radii, a factor sqrt(2) apart; None if n is too small."""
+    return _search(
+        [spread * 2.0 ** (j / 2 - 16) for j in range(72)], planned, persons, epsilon, 0.0
+    )
+
+
+def search_ball(
+    size: float, planned: float, persons: int, epsilon: Fraction, least: float
+) -> RadiusSearch | None:
+    """The search for a ball: 80 radii, a factor 2^(1/4) apart, from size/64 upwards.
+
+    least: persons outside that the final noise hides anyway (sqrt(d)/mu).
+    """
+    return _search([size * 2.0 ** (j / 4 - 6) for j in range(80)], planned, persons, epsilon, least)
+
+
+def _search(
+    grid: Sequence[float], planned: float, persons: int, epsilon: Fraction, least: float
+) -> RadiusSearch | None:
+    outside = math.ceil(max(2 / float(epsilon) * math.log(len(grid) / MISS), least))
+    candidates = tuple(radius for radius in grid if radius < planned)
+    if outside > persons / 3 or not candidates:
+        return None
+    return RadiusSearch(candidates, outside, epsilon)
+
+
+@dataclass(frozen=True)
+class ClippedCount:
+    """A noisy count of the persons that the last round clipped. strength: mu or epsilon.
+
+    **Guarantees.** mu-GDP or epsilon-DP; paid for on top of the clipped sum, because a change of
+    one person can move both.
+    """
+
+    law: Law
+    strength: float | Fraction
+
+    @property
+    def _gaussian(self) -> GaussianSums:
+        mu = float(self.strength)
+        return GaussianSums("clipped persons", (1 / mu * (1 + 1e-15),), mu)
+
+    @property
+    def losses(self) -> tuple[Loss, ...]:
+        if self.law == "gaussian":
+            return self._gaussian.losses
+        return (Laplace("clipped persons", Fraction(1), 1 / Fraction(self.strength)),)
+
+    def release(self, clipped: int, noise: Noise) -> float:
+        if self.law == "gaussian":
+            mechanism = self._gaussian
+            return mechanism.release((clipped,), noise)[0] / 2.0 ** mechanism.bits[0]
+        return float(clipped + int(noise.laplace(1, 1 / Fraction(self.strength))[0]))
+
+    def report(
+        self, counted: float, persons: int, tails: Sequence[Tail], offset: float, beta: float
+    ) -> dict[str, float]:
+        """What the noisy count says: upper bounds on the clipped share and on the clipping bias.
+
+        With confidence 1 - 2 beta, and the centre within `offset` of the mean, the bias is at most
+        r q^(1 - 1/k) + offset q, with r the k-th moment root of a value and q the upper bound on
+        the probability of being clipped.
+        """
+        scale = 1 / float(self.strength)
+        width = -scale * (float(ndtri(beta)) if self.law == "gaussian" else math.log(beta))
+        most = min(float(persons), max(0.0, counted + width))
+        share = 1.0
+        if most < persons:
+            share = float(stats.beta.ppf(1 - beta, most + 1, persons - most))
+        bound = min(
+            bias.moment_root(tail, tail.order) * share ** (1 - 1 / tail.order) + offset * share
+            for tail in tails
+        )
+        return {
+            "clipped persons (noisy count)": counted,
+            "clipped share, at most": share,
+            "clipping bias, at most": bound,
+        }

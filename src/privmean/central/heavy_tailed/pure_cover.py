@@ -1,0 +1,255 @@
+"""The exponential mechanism over a cover of the mean's neighbourhood: pure DP for d <= 3.
+
+A candidate loses if, in some direction, enough persons lie beyond it; its score is the number of
+persons that would have to change for it to lose. Scores are computed on integers, where one person
+moves them by at most one. A reference method: for the same budget `HeavyTailed` with K-norm noise
+is usually at least as accurate and much cheaper.
+
+Source: Agarwal et al. (2024), Algorithms 5-8 and Theorem 5.9, in a simplified form with constants
+(one shell of directions, no median of means); docs/proofs/heavy-tails-cover.md.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from privmean import validate
+from privmean.central.heavy_tailed import bias
+from privmean.central.heavy_tailed.coarse import Coarse
+from privmean.central.heavy_tailed.coarse_needs import CoarseNeeds
+from privmean.central.heavy_tailed.cover_scores import RADIUS_BITS, directions, scores
+from privmean.central.heavy_tailed.intervals import CoverBox
+from privmean.central.heavy_tailed.moment import BoundedMoment
+from privmean.central.heavy_tailed.outcome import Common, assumption_of
+from privmean.central.heavy_tailed.settings import COARSE_SHARE
+from privmean.errors import ArgumentError, Infeasible
+from privmean.noise.base import Noise
+from privmean.noise.exact import ExactNoise
+from privmean.people.reductions import Floats, People
+from privmean.privacy.budget import REPLACE_ONE, Budget, Relation
+from privmean.privacy.loss import Loss, Selection
+from privmean.release import Release
+
+MOST_WORK = 5 * 10**8  # candidates x directions x persons
+
+
+@dataclass(frozen=True)
+class CoverPlan:
+    """A planned choice: coarse centre, cover, radius, accuracy of the test, and epsilons.
+
+    radius: clipping of projections; accuracy: alpha, half the distance at which a candidate is
+    tested; reach: half width of the cover; per_axis: candidates an axis.
+    """
+
+    common: Common
+    coarse: Coarse
+    epsilon: Fraction
+    radius: float
+    accuracy: float
+    reach: float
+    per_axis: int
+    why: str = "the exponential mechanism over a cover was asked for"
+
+    @property
+    def estimator(self) -> str:
+        return "exponential mechanism over a cover"
+
+    @property
+    def threshold(self) -> int:
+        """2 alpha in lattice steps of the radius."""
+        return math.ceil(2 * self.accuracy / self.radius * (1 << RADIUS_BITS))
+
+    @property
+    def spacing(self) -> float:
+        return 2 * self.reach / (self.per_axis - 1)
+
+    @property
+    def resolution(self) -> float:
+        """Scale of the choice's noise in every direction: 2 radius/(n epsilon)."""
+        return 2 * self.radius / (self.common.persons * float(self.epsilon))
+
+    @property
+    def error(self) -> float:
+        """Planned l2 error: noise of the choice, the cover's spacing, sampling (rule of thumb)."""
+        d = self.common.dimension
+        sampling = math.sqrt(d / self.common.persons) * self.common.spread
+        return math.hypot(d * self.resolution, math.sqrt(d / 12) * self.spacing, sampling)
+
+    def predict(self, guess_sd: float) -> dict[str, float]:
+        """Predicted l2 error by cause (a rule of thumb), for a guess of the values' deviation."""
+        d = self.common.dimension
+        noise = math.hypot(d * self.resolution, math.sqrt(d / 12) * self.spacing)
+        return self.common.predict(guess_sd, 0.0, noise)
+
+    @property
+    def losses(self) -> tuple[Loss, ...]:
+        return (*self.coarse.losses, Selection("point of the cover", self.epsilon))
+
+    @property
+    def shares(self) -> dict[str, float]:
+        total = self.epsilon + self.coarse.pure
+        return {
+            "coarse centre": float(self.coarse.pure / total),
+            "point of the cover": float(self.epsilon / total),
+        }
+
+    def describe(self) -> dict[str, Any]:
+        return {
+            **self.common.describe(),
+            "clip radius": self.radius,
+            "tested accuracy": self.accuracy,
+            "cover": f"{self.per_axis} points an axis, {self.spacing:.4g} apart",
+            "planned error": self.error,
+        }
+
+    def cover(self, center: tuple[float, ...]) -> Floats:
+        """The candidates, shape (count, d)."""
+        axis = np.linspace(-self.reach, self.reach, self.per_axis)
+        grid = np.meshgrid(*([axis] * self.common.dimension), indexing="ij")
+        return np.asarray(np.column_stack([item.ravel() for item in grid]) + np.array(center))
+
+    def release(self, people: People, noise: Noise | None = None) -> Release:
+        """Run the plan. A null in a row makes its projections 0 (it takes no side)."""
+        self.common.check(people)
+        source = ExactNoise() if noise is None else noise
+        center = self.coarse.release(people, source)
+        if center is None:
+            return self.common.failed(self, people.columns, self.coarse.losses, source.secure)
+        points = self.cover(center)
+        found = scores(people.matrix(), points, self.radius, self.threshold)
+        chosen = points[source.argmax(found, 2 / self.epsilon)]
+        return Release(
+            estimate=chosen,
+            columns=people.columns,
+            estimator=self.estimator,
+            guarantee=self.common.guarantee(self.losses),
+            intervals=CoverBox(
+                tuple(chosen.tolist()),
+                self.resolution,
+                self.spacing,
+                self.common.spread / math.sqrt(self.common.persons),
+                4 * self.accuracy,
+                assumption_of(self.common),
+                self.common.moment.ranges(self.common.dimension),
+            ),
+            plan=self,
+            persons=self.common.persons,
+            assumptions=(self.common.moment.describe(),),
+            shares=self.shares,
+            secure=source.secure,
+        )
+
+
+@dataclass(frozen=True)
+class PureCover:
+    """Mean of at most three columns under pure DP, chosen from a cover.
+
+    moment: the assumption; needs a public `range`. proof: use only settings for which the accuracy
+    theorem's conditions hold (many more persons). beta: failure probability of the plan.
+
+    **Guarantees.** epsilon-DP for one person replaced, any data: exact argmax for the coarse centre
+    and an exact permute-and-flip choice with integer scores of sensitivity one. Public: the number
+    of persons, the assumption. The cover is thinned to `work` projections, and refused where that
+    leaves none.
+    """
+
+    moment: BoundedMoment
+    proof: bool = False
+    beta: float = 0.01
+    work: float = 1e8
+
+    def __post_init__(self) -> None:
+        validate.fraction("beta", self.beta)
+        if validate.positive("work", self.work) > MOST_WORK:
+            raise ArgumentError("work", self.work, "is too much work", f"give at most {MOST_WORK}")
+
+    def plan(
+        self,
+        budget: Budget,
+        *,
+        persons: int | None = None,
+        dimension: int = 1,
+        relation: Relation = REPLACE_ONE,
+        n_design: int | None = None,
+    ) -> CoverPlan:
+        """Everything decided before data are read. Raises Infeasible (also for too much work)."""
+        if relation != REPLACE_ONE or persons is None:
+            raise ArgumentError(
+                "neighbors", relation, "scores count changed persons", 'use "replace-one"'
+            )
+        n = validate.whole("persons", persons, least=1)
+        d = validate.whole("dimension", dimension, least=1)
+        if d > 3:
+            raise Infeasible(
+                f"a cover in {d} dimensions has too many points", "use HeavyTailed instead"
+            )
+        if self.moment.range is None or budget.is_zcdp:
+            raise Infeasible(
+                "the cover needs a public range and an epsilon",
+                "give BoundedMoment(..., range=(lower, upper)) and epsilon",
+            )
+        common = Common(budget, relation, n, d, self.moment, "calibrated", float(self.beta))
+        needs = CoarseNeeds(
+            d, n, common.spread, self.moment.ranges(d), relation, self.beta, self.proof
+        )
+        found, refused = [], None
+        for coarse in (needs.public(), needs.selection()):
+            whole = budget.pure_epsilon()
+            if coarse is None or coarse.pure > Fraction(COARSE_SHARE) * whole:
+                continue
+            try:
+                found.append(self._fit(common, coarse, whole - coarse.pure))
+            except Infeasible as problem:
+                refused = problem
+        if not found:
+            raise refused or Infeasible(
+                f"{n} persons are too few to find the mean's bucket", "give more persons or epsilon"
+            )
+        return min(found, key=lambda item: item.error)
+
+    def _fit(self, common: Common, coarse: Coarse, epsilon: Fraction) -> CoverPlan:
+        """The plan after one coarse step; raises Infeasible if the cover is too large."""
+        n, d, spread = common.persons, common.dimension, common.spread
+        accuracy = 0.7 * spread
+        reach = coarse.offset / math.sqrt(d)
+        if coarse.form == "public" and coarse.ranges is not None:
+            reach = max((upper - lower) / 2 for lower, upper in coarse.ranges)
+        while True:
+            radius = 8 * accuracy
+            while float(bias.one_dimension(common.tails, radius, radius / 2)) > accuracy / 4:
+                radius *= 1.1
+            spacing = 2 * radius / (n * float(epsilon))
+            if self.proof:
+                spacing = 2 * accuracy / math.sqrt(d)
+            per_axis = max(2, math.ceil(2 * reach / spacing) + 1)
+            most = int((self.work / (n * len(directions(d)))) ** (1 / d))
+            found = CoverPlan(common, coarse, epsilon, radius, accuracy, reach, min(per_axis, most))
+            if most < 2 or (self.proof and per_axis > most):
+                raise Infeasible(
+                    f"the cover would take more than {self.work:g} projections",
+                    "use HeavyTailed, which needs one pass a round",
+                )
+            if self._works(found):
+                return found
+            accuracy *= 1.2
+            if accuracy > 4 * spread:
+                raise Infeasible(
+                    f"{n} persons are too few for a choice from a cover of {per_axis**d} points",
+                    "give more persons or epsilon, or use HeavyTailed",
+                )
+
+    def _works(self, plan: CoverPlan) -> bool:
+        """Whether the choice finds a good point: by the theorem, or by the margin at the mean."""
+        n, epsilon, beta = plan.common.persons, float(plan.epsilon), plan.common.beta
+        count = plan.per_axis**plan.common.dimension
+        if not self.proof:
+            return n * epsilon >= plan.radius / plan.accuracy * math.log(count / beta)
+        level = math.log(4 * count * len(directions(plan.common.dimension)) / beta)
+        sampling = math.sqrt(2 * level / n) * plan.common.spread + 2 * plan.radius * level / (3 * n)
+        margin = n * epsilon >= 8 * plan.radius * math.log(2 * count / beta) / plan.accuracy
+        return margin and sampling <= plan.accuracy / 4

@@ -1,0 +1,255 @@
+"""`privmean collect`: private reports, over the web or in files.
+
+Heavy imports are in the commands.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated, Any, NoReturn
+
+import typer
+
+app = typer.Typer(
+    no_args_is_help=True,
+    help="Collect locally private reports: clients randomize, the server only aggregates.",
+)
+
+RoundFile = Annotated[
+    Path, typer.Option("--round", help="The round's description (JSON), as published.")
+]
+SecretFile = Annotated[
+    Path | None,
+    typer.Option("--secret-file", help="32 secret bytes that prove tickets (issued rounds)."),
+]
+
+
+def _fail(error: Exception) -> NoReturn:
+    typer.echo(f"error: {error}", err=True)
+    raise typer.Exit(2)
+
+
+def _read_round(path: Path) -> Any:
+    from privmean.local.descriptor import Round
+
+    return Round.from_json(path.read_bytes())
+
+
+def _secret(path: Path | None) -> bytes | None:
+    from privmean.errors import ArgumentError
+
+    if path is None:
+        return None
+    secret = path.read_bytes()
+    if len(secret) != 32:
+        raise ArgumentError("secret-file", str(path), "does not hold 32 bytes", "draw 32 bytes")
+    return secret
+
+
+@app.command("round")
+def make_round(
+    out: Annotated[Path, typer.Argument(help="Where to write the description.")],
+    epsilon: Annotated[list[float], typer.Option(help="A level of the menu; repeat for more.")],
+    persons: Annotated[int, typer.Option(help="How many reports are planned for.")],
+    lower: Annotated[float | None, typer.Option(help="Lower bound of a mean or of votes.")] = None,
+    upper: Annotated[float | None, typer.Option(help="Upper bound of a mean or of votes.")] = None,
+    bins: Annotated[int | None, typer.Option(help="Vote for one of so many bins.")] = None,
+    radius: Annotated[float | None, typer.Option(help="Norm bound of a mean of vectors.")] = None,
+    dimension: Annotated[int | None, typer.Option(help="Length of the vectors.")] = None,
+    items: Annotated[int | None, typer.Option(help="Number of items to count.")] = None,
+    mechanism: Annotated[str | None, typer.Option(help="Another than the default one.")] = None,
+    title: Annotated[str, typer.Option(help="What people are asked.")] = "",
+    beta: Annotated[float, typer.Option(help="Failure probability of the radius.")] = 0.05,
+    closes: Annotated[int | None, typer.Option(help="Deadline, seconds since 1970.")] = None,
+    issued: Annotated[bool, typer.Option(help="Only clients with tickets may report.")] = False,
+) -> None:
+    """Describe a round: a mean (bounds), vectors (radius), items, or votes (bounds and bins)."""
+    from privmean.errors import PrivmeanError
+    from privmean.local import builders
+
+    options: dict[str, Any] = {
+        "epsilon": epsilon,
+        "persons": persons,
+        "title": title,
+        "beta": beta,
+        "closes": closes,
+        "issued": issued,
+    }
+    if mechanism is not None:
+        options["mechanism"] = mechanism
+    try:
+        if items is not None:
+            round_ = builders.items_round(items, **options)
+        elif radius is not None:
+            round_ = builders.ball_round(radius, dimension or 1, **options)
+        elif bins is not None:
+            round_ = builders.vote_round(lower, upper, bins, **options)
+        else:
+            round_ = builders.mean_round(lower, upper, **options)
+    except (PrivmeanError, OSError) as error:
+        _fail(error)
+    out.write_text(round_.to_json() + "\n")
+    typer.echo(f"round {round_.identifier.hex()}\ndigest {round_.digest.hex()}")
+
+
+@app.command()
+def tickets(
+    round_file: RoundFile,
+    secret_file: Annotated[Path, typer.Option(help="32 secret bytes; made if missing.")],
+    count: Annotated[int, typer.Option(help="How many tickets.")],
+    level: Annotated[int, typer.Option(help="Place in the menu, from 0.")] = 0,
+) -> None:
+    """Write tickets, one a line: hand each to one client over a channel that knows who it is."""
+    import os
+
+    from privmean.errors import ArgumentError, PrivmeanError
+    from privmean.local.reports import NONCE_SIZE, Ticket, ticket_key
+
+    try:
+        round_ = _read_round(round_file)
+        if not round_.issued or not 0 <= level < len(round_.menu):
+            raise ArgumentError("level", level, "does not fit the round", "look at its menu")
+        if not secret_file.exists():
+            with os.fdopen(
+                os.open(secret_file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb"
+            ) as f:
+                f.write(os.urandom(32))
+        secret = _secret(secret_file) or b""
+    except (PrivmeanError, OSError) as error:
+        _fail(error)
+    for _ in range(count):
+        nonce = os.urandom(NONCE_SIZE)
+        key = ticket_key(secret, round_.identifier, nonce, level)
+        typer.echo(Ticket(round_.identifier, nonce, level, key).to_text())
+
+
+@app.command()
+def serve(
+    rounds: Annotated[list[Path], typer.Option("--round", help="A round to offer; repeatable.")],
+    database: Annotated[
+        str, typer.Option(help="sqlite:///file or postgresql://user@host/name.")
+    ] = "sqlite:///privmean-reports.db",
+    host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(help="Port; 0 takes a free one.")] = 8000,
+    secret_file: SecretFile = None,
+) -> None:
+    """Run the collector: publish rounds, take reports, show the estimate in the browser."""
+    from privmean.errors import PrivmeanError
+
+    try:
+        from privmean.local.collector.app import serve as run
+    except ImportError:
+        _fail(PrivmeanError("the collector is not installed; pip install 'privmean[collector]'"))
+    try:
+        run(
+            [_read_round(path) for path in rounds],
+            database,
+            host=host,
+            port=port,
+            secret=_secret(secret_file),
+            on_ready=lambda url: print(f"collecting on {url}", flush=True),
+        )
+    except (PrivmeanError, OSError) as error:
+        _fail(error)
+
+
+@app.command()
+def report(
+    value: Annotated[
+        list[str], typer.Argument(help="The value: a number, an item's number, or a vector's.")
+    ],
+    epsilon: Annotated[float, typer.Option(help="The most this report may spend.")],
+    ledger: Annotated[Path, typer.Option(help="What this person has sent; keep this file.")],
+    limit: Annotated[float, typer.Option(help="The most all reports together may spend.")],
+    server: Annotated[str | None, typer.Option(help="The collector's address.")] = None,
+    round_id: Annotated[str | None, typer.Option(help="Which of its rounds.")] = None,
+    round_file: Annotated[
+        Path | None, typer.Option("--round", help="The description, instead of asking a server.")
+    ] = None,
+    digest: Annotated[
+        str | None, typer.Option(help="The published digest the round must have.")
+    ] = None,
+    ticket: Annotated[str | None, typer.Option(help="The ticket, if the round asks one.")] = None,
+    identity: Annotated[
+        str | None, typer.Option(help="Public name, if the round asks a part of the clients.")
+    ] = None,
+    out: Annotated[Path | None, typer.Option(help="Append the report to a file.")] = None,
+    json_lines: Annotated[bool, typer.Option("--json", help="As a JSON line.")] = False,
+) -> None:
+    """Randomize one value here and send only the private report.
+
+    Missing values are reported as well: write "nan".
+    """
+    from privmean.errors import PrivmeanError
+    from privmean.local.clients import send
+    from privmean.local.clients.client import Client
+    from privmean.local.clients.domain import real
+    from privmean.local.clients.ledger import Ledger
+    from privmean.local.reports import Ticket, decode
+
+    try:
+        if round_file is not None:
+            round_ = _read_round(round_file)
+        elif server is not None:
+            offered = send.fetch_rounds(server)
+            if round_id is None and len(offered) != 1:
+                raise PrivmeanError("the server offers several rounds; choose one with --round-id")
+            round_ = send.fetch_round(server, round_id or offered[0]["round"])
+        else:
+            raise PrivmeanError("where to? give --server, or --round and --out")
+        if digest is not None and round_.digest.hex() != digest:
+            raise PrivmeanError("the round is not the published one; do not answer it")
+        client = Client(epsilon=epsilon, ledger=Ledger(ledger, limit=limit), identity=identity)
+        numbers = [real(item) for item in value]
+        given: Any = numbers if len(numbers) > 1 or round_.dimension is not None else numbers[0]
+        private = client.report(
+            round_, given, ticket=None if ticket is None else Ticket.from_text(ticket)
+        )
+        if private is None:
+            typer.echo("this round asks other clients; nothing was sent")
+            return
+        if out is not None:
+            with out.open("ab") as stream:
+                stream.write(decode(private).to_json().encode() + b"\n" if json_lines else private)
+        if server is not None:
+            typer.echo(json.dumps(send.send(server, round_, private)))
+    except (PrivmeanError, OSError) as error:
+        _fail(error)
+
+
+@app.command()
+def aggregate(
+    files: Annotated[list[Path], typer.Argument(help="Reports (binary or JSON lines), tallies.")],
+    round_file: RoundFile,
+    beta: Annotated[float | None, typer.Option(help="Another failure probability.")] = None,
+    weights: Annotated[str, typer.Option(help="minimax, uniform or tested.")] = "minimax",
+    epsilon_cap: Annotated[
+        float | None, typer.Option(help="Weigh no report as if its epsilon were larger.")
+    ] = None,
+    tally_out: Annotated[
+        Path | None, typer.Option("--tally", help="Write the tally, to be merged later.")
+    ] = None,
+    secret_file: SecretFile = None,
+    json_out: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Estimate from report files without a server, in bounded memory, in any order."""
+    from privmean.errors import PrivmeanError
+    from privmean.local.aggregators.estimates import estimate
+    from privmean.local.aggregators.files import aggregate_files
+
+    try:
+        tally, repeated = aggregate_files(
+            _read_round(round_file), files, secret=_secret(secret_file)
+        )
+        found = estimate(tally, beta=beta, weights=weights, epsilon_cap=epsilon_cap)
+    except (PrivmeanError, OSError) as error:
+        _fail(error)
+    if tally_out is not None:
+        tally_out.write_bytes(tally.to_bytes())
+    if json_out:
+        typer.echo(json.dumps({**found.to_dict(), "duplicate": repeated}))
+    else:
+        typer.echo(found.summary())
+        if repeated:
+            typer.echo(f"  repeated reports, counted once: {repeated}")

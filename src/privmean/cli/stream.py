@@ -1,0 +1,269 @@
+"""`privmean stream`: a private running mean of events on standard input."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from privmean.continual.candidates import Candidate
+    from privmean.continual.stream import MeanStream
+
+app = typer.Typer(
+    invoke_without_command=True,
+    help="A private running mean of events read from standard input; 'plan' compares strategies.",
+)
+
+Participations = Annotated[
+    int | None, typer.Option("--max-participations", help="Most steps one person may take part in.")
+]
+Separation = Annotated[
+    int | None, typer.Option("--min-separation", help="Least distance between two of them.")
+]
+Goal = Annotated[str, typer.Option(help="What matters: rmse, final or times.")]
+FromStep = Annotated[int, typer.Option(help="With goal rmse: the first step that matters.")]
+Times = Annotated[list[int] | None, typer.Option("--time", help="With goal times: such a step.")]
+Epsilon = Annotated[float | None, typer.Option(help="Budget of all releases together.")]
+Delta = Annotated[float, typer.Option(help="Goes with --epsilon, such as 1e-6.")]
+Rho = Annotated[float | None, typer.Option(help="zCDP budget instead of epsilon and delta.")]
+Neighbors = Annotated[str, typer.Option(help="replace-one, or zero-out (values become centre).")]
+
+
+def register(parent: typer.Typer) -> None:
+    """Mount the commands as `stream` and `stream plan`."""
+    parent.add_typer(app, name="stream")
+
+
+@app.callback()
+def stream(
+    context: typer.Context,
+    *,
+    person: Annotated[str | None, typer.Option(help="Column or key of the person's id.")] = None,
+    value: Annotated[
+        list[str] | None, typer.Option(help="Column or key of a value; repeat for more.")
+    ] = None,
+    epsilon: Epsilon = None,
+    delta: Delta = 0.0,
+    rho: Rho = None,
+    max_participations: Participations = None,
+    min_separation: Separation = None,
+    steps: Annotated[int | None, typer.Option(help="Horizon; without one, no known end.")] = None,
+    clip: Annotated[
+        float | None, typer.Option(help="Clipping radius; found privately if not given.")
+    ] = None,
+    center: Annotated[
+        list[float] | None, typer.Option(help="Centre of the region, one a value.")
+    ] = None,
+    bounds: Annotated[
+        tuple[float, float] | None, typer.Option(help="Public limits of the one value.")
+    ] = None,
+    neighbors: Neighbors = "replace-one",
+    goal: Goal = "rmse",
+    from_step: FromStep = 1,
+    time: Times = None,
+    release_every: Annotated[int, typer.Option(help="Release after so many arrivals.")] = 1,
+    filler: Annotated[
+        bool, typer.Option("--filler", help="Let time go on when nobody may take part.")
+    ] = False,
+    first_release: Annotated[int, typer.Option(help="Show nothing before this step.")] = 1,
+    clamp: Annotated[bool, typer.Option(help="Project estimates on the region.")] = True,
+    level: Annotated[float, typer.Option(help="Level of the noise interval.")] = 0.95,
+    state: Annotated[
+        Path | None, typer.Option(help="State file (secret): a restart then loses nothing.")
+    ] = None,
+    append: Annotated[
+        bool,
+        typer.Option("--append", help="After a restart, input holds new events only."),
+    ] = False,
+    replay: Annotated[
+        bool,
+        typer.Option(help="After a restart, write all releases again, from the first."),
+    ] = True,
+    input_format: Annotated[str, typer.Option("--format", help="auto, jsonl or csv.")] = "auto",
+    plot: Annotated[Path | None, typer.Option(help="Draw the released path as PNG.")] = None,
+    html: Annotated[Path | None, typer.Option(help="Draw it as a self-contained page.")] = None,
+    quiet: Annotated[bool, typer.Option("--quiet", help="No summary on standard error.")] = False,
+    seed: Annotated[
+        int | None, typer.Option(help="SIMULATED noise, not private: for tests and studies.")
+    ] = None,
+) -> None:
+    """Read events (JSON lines, or CSV with a header), write one JSON line a release.
+
+    With --state, run the same command on the same input after a stop: what was read is skipped,
+    what was released is written again, unchanged, and the stream goes on. Ids, order and number of
+    events are public; the values of one person are protected. The state file holds raw data.
+    """
+    if context.invoked_subcommand is not None:
+        return
+    from privmean.continual import events
+    from privmean.continual.stream import MeanStream
+    from privmean.errors import ArgumentError, PrivmeanError
+
+    try:
+        if person is None or not value:
+            raise ArgumentError("person/value", None, "is missing", "give --person and --value")
+        if max_participations is None or min_separation is None:
+            raise ArgumentError(
+                "max_participations/min_separation",
+                None,
+                "is missing",
+                "say how often a person may take part: at most K steps, at least b apart",
+            )
+        settings: dict[str, Any] = {
+            "epsilon": epsilon,
+            "delta": delta,
+            "rho": rho,
+            "max_participations": max_participations,
+            "min_separation": min_separation,
+            "steps": steps,
+            "dimension": len(value),
+            "clip_radius": clip,
+            "center": list(center) if center else 0.0,
+            "bounds": bounds,
+            "neighbors": neighbors,
+            "goal": goal,
+            "from_step": from_step,
+            "times": list(time or ()),
+            "release_every": release_every,
+            "filler": filler,
+        }
+        running = MeanStream(
+            state=state,
+            noise=_simulated(seed),
+            clamp=clamp,
+            first_release=first_release,
+            level=level,
+            **settings,
+        )
+        with running:
+            stopped = events.run(
+                running,
+                events.Reader(person, tuple(value), input_format),
+                append=append,
+                replay=replay,
+            )
+            _draw(running, plot, html, value)
+            if not quiet:
+                typer.echo(events.summary(running, stopped), err=True)
+    except PrivmeanError as problem:
+        typer.echo(f"privmean stream: {problem}", err=True)
+        raise typer.Exit(2) from None
+    except BrokenPipeError:
+        # nobody reads on: what was not written yet is written by the next run
+        events.silence()
+        raise typer.Exit(1) from None
+    if stopped:
+        raise typer.Exit(130)
+
+
+@app.command("plan")
+def plan(
+    *,
+    steps: Annotated[int, typer.Option(help="How many steps.")],
+    max_participations: Annotated[int, typer.Option(help="Most steps a person.")],
+    min_separation: Annotated[int, typer.Option(help="Least distance between two of them.")],
+    dimension: Annotated[int, typer.Option(help="Values a record.")] = 1,
+    epsilon: Epsilon = None,
+    delta: Delta = 0.0,
+    rho: Rho = None,
+    clip: Annotated[float, typer.Option(help="Clipping radius.")] = 1.0,
+    neighbors: Neighbors = "replace-one",
+    goal: Goal = "rmse",
+    from_step: FromStep = 1,
+    time: Times = None,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False,
+) -> None:
+    """Every strategy with its error, best first. Reads no data, spends nothing.
+
+    rmse is sensitivity times the normalised Frobenius norm (noise 1 a unit of sensitivity). With a
+    budget, noise columns show the error of the estimate (l2, in the unit of the values).
+    """
+    import json
+
+    from privmean.continual.planning import survey
+    from privmean.errors import PrivmeanError
+    from privmean.privacy.budget import Budget
+
+    try:
+        found = survey(
+            max_participations=max_participations,
+            min_separation=min_separation,
+            steps=steps,
+            goal=goal,
+            from_step=from_step,
+            times=time or (),
+        )
+        unit = None
+        if epsilon is not None or rho is not None:
+            mu = Budget(epsilon=epsilon, delta=delta, rho=rho).gaussian_mu()
+            movement = 1 if neighbors == "zero-out" else 2
+            unit = movement * clip * dimension**0.5 / mu if mu else None
+    except PrivmeanError as problem:
+        typer.echo(f"privmean stream plan: {problem}", err=True)
+        raise typer.Exit(2) from None
+    if as_json:
+        rows = [{**item.to_dict(), **_errors(item, unit)} for item in found]
+        facts = {
+            "steps": steps,
+            "max_participations": max_participations,
+            "min_separation": min_separation,
+            "dimension": dimension,
+            "goal": goal,
+            "noise_unit": unit,
+        }
+        typer.echo(json.dumps({**facts, "strategies": rows}))
+    else:
+        typer.echo(_table(found, unit))
+
+
+def _errors(item: Candidate, unit: float | None) -> dict[str, float]:
+    if unit is None:
+        return {}
+    return {"error_rmse": unit * item.rmse, "error_final": unit * item.rmse_final}
+
+
+def _table(found: list[Candidate], unit: float | None) -> str:
+    head = ["strategy", "rmse", "goal", "final", "sensitivity", "numbers kept"]
+    rows = [
+        [
+            item.strategy.name,
+            f"{item.rmse:.6f}",
+            f"{item.rmse_goal:.6f}",
+            f"{item.rmse_final:.6f}",
+            f"{item.sensitivity:.4f}",
+            str(item.state),
+        ]
+        for item in found
+    ]
+    if unit is not None:
+        head += ["error rmse", "error final"]
+        for row, item in zip(rows, found, strict=True):
+            row += [f"{unit * item.rmse:.4g}", f"{unit * item.rmse_final:.4g}"]
+    widths = [max(len(row[i]) for row in [head, *rows]) for i in range(len(head))]
+    lines = []
+    for row in [head, *rows]:
+        cells = [cell.rjust(width) for cell, width in zip(row, widths, strict=True)]
+        lines.append("  ".join([row[0].ljust(widths[0]), *cells[1:]]))
+    return "\n".join(lines)
+
+
+def _simulated(seed: int | None) -> Any:
+    if seed is None:
+        return None
+    from privmean.noise.simulated import SimulatedNoise
+
+    return SimulatedNoise(seed)
+
+
+def _draw(running: MeanStream, plot: Path | None, html: Path | None, names: list[str]) -> None:
+    if plot is None and html is None:
+        return
+    from privmean.continual import drawing
+
+    path = drawing.thin(running.releases())
+    if plot is not None:
+        drawing.png(path, names, plot, running.guarantee.describe())
+    if html is not None:
+        drawing.html(path, names, html, running.guarantee.describe())

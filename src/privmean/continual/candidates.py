@@ -1,0 +1,169 @@
+"""Every strategy with its error for one participation pattern. Pure arithmetic, no data."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from privmean.continual import optimize
+from privmean.continual.buffered import Buffered, fit
+from privmean.continual.error import FINAL, RMSE, Goal, row_norms
+from privmean.continual.scaled import ScaledBuffered, fit_scaled
+from privmean.continual.scaled_banded import LONGEST, ScaledBanded, fit_scaled_banded
+from privmean.continual.sensitivity import Participation
+from privmean.continual.strategies import (
+    Banded,
+    BandedInverse,
+    Identity,
+    LowerToeplitz,
+    MeanToeplitz,
+    PrefixRoot,
+    Strategy,
+)
+from privmean.errors import Infeasible, PrivmeanError
+
+SEARCHED = 100_000  # up to this length bandwidths and free columns are searched
+FITTED = 2_000_000
+SHORT = 256
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A strategy with its error per unit of noise: sensitivity times norms of B.
+
+    rmse: over all steps (the quantity of published tables); rmse_goal: over the steps that matter;
+    rmse_final: at the last step. state: numbers kept a coordinate while streaming. endless: whether
+    it can run without a horizon.
+    """
+
+    strategy: Strategy
+    sensitivity: float
+    rmse: float
+    rmse_goal: float
+    rmse_final: float
+    state: int
+    endless: bool
+
+    def to_dict(self) -> dict[str, Any]:
+        strategy = self.strategy
+        result: dict[str, Any] = {
+            "name": strategy.name,
+            "rmse": self.rmse,
+            "rmse_goal": self.rmse_goal,
+            "rmse_final": self.rmse_final,
+            "sensitivity": self.sensitivity,
+            "state_per_coordinate": self.state,
+            "endless": self.endless,
+        }
+        if isinstance(strategy, Buffered | ScaledBuffered | ScaledBanded):
+            result["weights"] = list(strategy.weights)
+            result["decays"] = list(strategy.decays)
+        elif isinstance(strategy, LowerToeplitz):
+            result["taps"] = strategy.taps
+            result["inverse_taps"] = strategy.inverse_taps
+        if isinstance(strategy, ScaledBuffered | ScaledBanded):
+            result["exponent"] = strategy.exponent
+        return result
+
+
+def evaluate(
+    strategy: Strategy, participation: Participation, steps: int, goal: Goal = RMSE
+) -> Candidate:
+    """The errors of one strategy over `steps` steps."""
+    variances = strategy.variances(steps)
+    sens = strategy.sensitivity(participation, steps)
+    return Candidate(
+        strategy,
+        sensitivity=sens,
+        rmse=sens * RMSE.error(variances),
+        rmse_goal=sens * goal.error(variances),
+        rmse_final=sens * FINAL.error(variances),
+        state=strategy.state_rows(steps),
+        endless=strategy.endless(participation),
+    )
+
+
+def candidates(
+    participation: Participation, steps: int, goal: Goal = RMSE, *, endless: bool = False
+) -> list[Candidate]:
+    """All strategies for `steps` steps, best goal first; for an endless stream without the one
+    that takes long to fit and needs a horizon.
+
+    Up to 100 000 steps every family is searched; for longer streams the searches that take more
+    than a moment are left out.
+    """
+    found: list[Candidate] = []
+    names: set[str] = set()
+    for strategy in _strategies(participation, steps, goal, endless):
+        if strategy.name not in names:
+            names.add(strategy.name)
+            try:
+                found.append(evaluate(strategy, participation, steps, goal))
+            except PrivmeanError:  # no exact sensitivity is known: not offered
+                continue
+    return sorted(found, key=lambda item: item.rmse_goal)
+
+
+def _strategies(
+    participation: Participation, steps: int, goal: Goal, endless: bool
+) -> Iterator[Strategy]:
+    once = participation.within(steps) == 1
+    band = steps if once else min(participation.separation, steps)
+    yield Identity()
+    yield PrefixRoot()
+    yield MeanToeplitz()
+    for p in {band, max(1, int(math.log(max(band, 2))))}:
+        yield Banded(PrefixRoot(), p)
+        yield BandedInverse(PrefixRoot(), p)
+        yield Banded(MeanToeplitz(), p)
+        yield BandedInverse(MeanToeplitz(), p)
+    for buffers in (1, 2, 3, 4):
+        if steps <= FITTED:
+            yield fit(participation, steps, goal, buffers=buffers)
+        if buffers in (2, 3) and _early(goal, steps):
+            yield fit_scaled(participation, steps, goal, buffers=buffers)
+    short = participation.separation <= SHORT and steps <= LONGEST and not once
+    if short and not endless and _early(goal, steps):
+        yield fit_scaled_banded(participation, steps, goal)
+    if steps > SEARCHED:
+        return
+    yield optimize.best_decaying(participation, steps, goal)
+    yield optimize.best_damped(participation, steps, goal)
+    yield optimize.best_toeplitz(participation, steps, goal)
+    for search in (optimize.best_banded, optimize.best_banded_inverse):
+        for base in (PrefixRoot(), MeanToeplitz()):
+            yield search(base, participation, steps, goal)
+
+
+def _early(goal: Goal, steps: int) -> bool:
+    """Whether the goal counts early steps, where scaling with time helps."""
+    return not goal.times and 0 < goal.first <= min(400, steps / 40)
+
+
+def choose(found: list[Candidate], *, endless: bool, memory: int) -> Candidate:
+    """The least state among the candidates within 0.3 percent of the least error.
+
+    endless: only strategies that need no horizon. memory: most numbers kept a coordinate.
+    """
+    usable = [item for item in found if item.state <= memory and (item.endless or not endless)]
+    if not usable:
+        raise Infeasible(
+            f"no strategy fits into a memory of {memory} numbers a coordinate",
+            "allow at least memory=8",
+        )
+    least = min(item.rmse_goal for item in usable)
+    return min(
+        (item for item in usable if item.rmse_goal <= 1.003 * least),
+        key=lambda item: (item.state, item.rmse_goal),
+    )
+
+
+def curve(strategy: Strategy, participation: Participation, steps: int) -> list[tuple[int, float]]:
+    """(step, error) at about ten steps a decade, for tables and plots."""
+    norms = row_norms(strategy.variances(steps)) * strategy.sensitivity(participation, steps)
+    at = np.unique(np.rint(np.geomspace(1, steps, max(2, round(10 * math.log10(steps)) + 1))))
+    return [(int(item), float(norms[int(item) - 1])) for item in at]

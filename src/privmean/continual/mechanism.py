@@ -1,0 +1,138 @@
+"""The one place of a stream where data and noise meet: noisy rows, and prefix sums made of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from privmean.continual.lattice import Lattice
+from privmean.continual.series import Floats
+from privmean.errors import PrivmeanError
+from privmean.noise.base import Integers, Noise
+from privmean.noise.exact import ExactNoise
+from privmean.privacy.loss import Gaussian
+
+
+@dataclass(frozen=True)
+class PrefixMechanism:
+    """The public facts of one noisy prefix-sum mechanism.
+
+    movement: how many lattice steps one row can move (2 * row norm under replacement, row norm
+    under zeroing). scale: standard deviation of the noise in lattice units.
+
+    Guarantees: with rows within the row norm and persons within the participation pattern, the
+    noisy rows of all steps together have the loss `loss`; everything else is computed from them.
+    """
+
+    lattice: Lattice
+    dimension: int
+    movement: int
+    scale: float
+    name: str = "noisy rows of the stream"
+
+    @property
+    def loss(self) -> Gaussian:
+        return Gaussian(
+            self.name,
+            sensitivity=self.lattice.sensitivity(self.movement, self.dimension),
+            scale=self.scale,
+            answers=self.lattice.answers(self.dimension),
+        )
+
+    @property
+    def noise_step(self) -> float:
+        """Standard deviation of the noise of one row, in steps of z."""
+        return self.scale / 2.0**self.lattice.bits
+
+
+class Block(NamedTuple):
+    """Released prefix sums: sums (steps, d) in steps of z, and their variances with unit noise."""
+
+    sums: Floats
+    squares: Floats
+
+
+AHEAD = 256
+
+
+class DrawAhead:
+    """Exact draws of one scale, taken from the sampler in blocks: a call costs more than a draw.
+
+    Draws that were not used when the process ends are forgotten; nothing was made of them.
+    """
+
+    def __init__(self, noise: Noise, scale: float) -> None:
+        self._noise, self._scale = noise, scale
+        # only the exact sampler: a simulation must consume its seed in the order of the steps
+        self._ahead = AHEAD if isinstance(noise, ExactNoise) else 0
+        self._ready = np.zeros(0, dtype=np.int64)
+
+    def draw(self, size: int) -> Integers:
+        if size >= self._ahead:
+            return self._noise.gaussian(size, self._scale)
+        if len(self._ready) < size:
+            self._ready = self._noise.gaussian(self._ahead, self._scale)
+        drawn, self._ready = self._ready[:size], self._ready[size:]
+        return drawn
+
+
+class NoisyPrefixSums:
+    """A running `PrefixMechanism`: integer rows in, noisy prefix sums out, O(p d) state."""
+
+    def __init__(self, mechanism: PrefixMechanism, noise: Noise) -> None:
+        lattice, d = mechanism.lattice, mechanism.dimension
+        self.mechanism = mechanism
+        self._noise = DrawAhead(noise, mechanism.scale)
+        self.steps = 0
+        self._forward = lattice.forward(d)
+        self._backward = lattice.backward(d)
+        self._tracker = lattice.tracker()
+        self._sums = np.zeros(d)
+
+    def advance(self, rows: Integers) -> Block:
+        """Take the next steps with these rows, shape (m, d), integers within the row norm."""
+        lattice, d = self.mechanism.lattice, self.mechanism.dimension
+        m = len(rows)
+        most = lattice.most_steps
+        if most is not None and self.steps + m > most:
+            raise PrivmeanError(f"internal: {self.steps + m} steps on a plan for {most}")
+        scales = lattice.time_scales(self.steps, m)
+        entering = np.ascontiguousarray(rows.T, dtype=np.float64)
+        if scales is not None:
+            entering = entering * scales[0]
+        mixed = self._forward.run(entering)
+        if scales is not None:
+            mixed = mixed / scales[1]
+        whole = lattice.round_rows(mixed).T.astype(np.int64)
+        noisy = whole + self._noise.draw(m * d).reshape(m, d)
+        # from here on everything is a function of the noisy integers and of public numbers
+        public = np.ascontiguousarray(noisy.T) / 2.0**lattice.bits
+        if scales is not None:
+            public = public * scales[1]
+        estimates = self._backward.run(public)
+        if scales is not None:
+            estimates = estimates / scales[0]
+        running = np.cumsum(np.concatenate([self._sums[:, None], estimates], axis=1), axis=1)
+        self._sums = running[:, -1].copy()
+        squares = self._tracker.advance(np.ones(m) if scales is None else scales[0])
+        self.steps += m
+        return Block(running[:, 1:].T.copy(), squares)
+
+    def arrays(self) -> dict[str, Floats]:
+        """The whole state. Secret: with the noisy rows it reveals the raw ones."""
+        return {
+            "forward": self._forward.state,
+            "backward": self._backward.state,
+            "tracker": self._tracker.numbers(),
+            "sums": np.append(self._sums, float(self.steps)),
+        }
+
+    def restore(self, arrays: dict[str, Floats]) -> None:
+        """Continue exactly from `arrays()`."""
+        self._forward.state = arrays["forward"].copy()
+        self._backward.state = arrays["backward"].copy()
+        self._tracker.restore(arrays["tracker"])
+        self._sums = arrays["sums"][:-1].copy()
+        self.steps = int(arrays["sums"][-1])

@@ -1,0 +1,237 @@
+"""Everything about a stream that is decided before the first record arrives."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from fractions import Fraction
+
+from privmean import validate
+from privmean.continual.budgeting import largest_mu
+from privmean.continual.candidates import Candidate, candidates, choose
+from privmean.continual.error import Goal
+from privmean.continual.lattice import Lattice, on_lattice
+from privmean.continual.mechanism import PrefixMechanism
+from privmean.continual.region import RadiusSearch
+from privmean.continual.sensitivity import Participation
+from privmean.continual.strategies import Strategy
+from privmean.continual.streamplan import StreamPlan, bill_of
+from privmean.errors import ArgumentError
+from privmean.privacy.budget import REPLACE_ONE, ZERO_OUT, Budget, Relation
+from privmean.privacy.loss import Gaussian, Loss
+
+SEARCH_SHARE = Fraction(1, 10)  # of epsilon, when the clipping radius has to be found
+DESIGN_STEPS = 1000
+MEMORY = 256
+
+
+def survey(
+    *,
+    max_participations: int,
+    min_separation: int,
+    steps: int,
+    goal: str = "rmse",
+    from_step: int = 1,
+    times: Sequence[int] = (),
+) -> list[Candidate]:
+    """Every strategy with its errors, best first; needs no budget.
+
+    rmse of a candidate is sensitivity times ||B||_F/sqrt(n): multiply by clip_radius * sigma
+    (* 2 for "replace-one", * sqrt(dimension) for the l2 error) for real units.
+    """
+    return candidates(
+        Participation(max_participations, min_separation),
+        validate.whole("steps", steps, least=1),
+        Goal.of(goal, from_step=from_step, times=times),
+    )
+
+
+def plan(
+    *,
+    max_participations: int,
+    min_separation: int,
+    epsilon: float | None = None,
+    delta: float = 0.0,
+    rho: float | None = None,
+    steps: int | None = None,
+    design_steps: int | None = None,
+    goal: str = "rmse",
+    from_step: int = 1,
+    times: Sequence[int] = (),
+    strategy: Strategy | None = None,
+    dimension: int = 1,
+    bounds: tuple[float, float] | None = None,
+    clip_radius: float | None = None,
+    center: float | Sequence[float] = 0.0,
+    search_persons: int | None = None,
+    neighbors: str = REPLACE_ONE,
+    release_every: int = 1,
+    filler: bool = False,
+    memory: int = MEMORY,
+) -> StreamPlan:
+    """Plan a private running mean over a stream.
+
+    Parameters
+    ----------
+    max_participations, min_separation
+        At most K steps a person, any two at least b steps apart; enforced by the stream.
+    epsilon, delta, rho
+        The budget of all releases together: (epsilon, delta) with delta > 0, or zCDP rho.
+    steps
+        The horizon: the stream refuses to go beyond. None for a stream without known end.
+    design_steps
+        How long a run the strategy is chosen for when `steps` is None.
+    goal, from_step, times
+        What matters: "rmse" over all steps from `from_step` on, "final" (the last step), or "times"
+        (the listed steps).
+    strategy
+        A strategy object instead of the choice by predicted error.
+    bounds, or clip_radius and center
+        The public region: values of one column between two limits, or rows within an l2 ball. With
+        neither, a radius around 0 is found privately from the first records of `search_persons`
+        persons, for a tenth of epsilon; nothing is released before.
+    neighbors
+        "replace-one" (values replaced by any others) or "zero-out" (replaced by the centre, at
+        half the noise).
+    release_every
+        Release after every this many arrivals; the rows of one step are then summed.
+    filler
+        Whether a step without any row is taken when nobody may pass, so that time goes on.
+    memory
+        Most numbers a coordinate that the stream may keep.
+
+    Raises
+    ------
+    ArgumentError, Infeasible
+        Before anything is read.
+
+    Source: Kalinin, Najar, Roth and Lampert (2026), Algorithm 1; proofs/continual.md.
+    """
+    participation = Participation(max_participations, min_separation)
+    d = validate.whole("dimension", dimension, least=1)
+    every = validate.whole("release_every", release_every, least=1)
+    validate.whole("memory", memory, least=1)
+    if steps is not None:
+        steps = validate.whole("steps", steps, least=1)
+    relation = _relation(neighbors)
+    budget = Budget(epsilon=epsilon, delta=delta, rho=rho)
+    if budget.is_pure:
+        raise ArgumentError(
+            "delta", delta, "a stream has Gaussian noise", "give delta > 0 (such as 1e-6) or rho"
+        )
+    middle, radius = _region(bounds, clip_radius, center, d)
+    search = None
+    if radius is None:
+        price = _search_price(budget)
+        search = RadiusSearch.priced(price, search_persons)
+    wanted = Goal.of(goal, from_step=from_step, times=times)
+    design = steps or _design_steps(design_steps, participation, wanted)
+    found: list[Candidate] = []
+    if strategy is None:
+        found = candidates(participation, design, wanted, endless=steps is None)
+        best = choose(found, endless=steps is None, memory=memory)
+        strategy = best.strategy
+        why = (
+            f"{strategy.name}: within 0.3 % of the least predicted error over {wanted.describe()} "
+            f"of {design}, with the least memory"
+        )
+    else:
+        why = f"{strategy.name}: chosen by the caller"
+    lattice = on_lattice(
+        strategy,
+        participation,
+        steps,
+        rows_a_step=every,
+        mu=_remaining(budget, search).gaussian_mu(),
+        movement=1 if relation == ZERO_OUT else 2,
+        delta=None if budget.rho is not None else budget.delta,
+    )
+    mechanism = _mechanism(lattice, budget, relation, d, search)
+    return StreamPlan(
+        mechanism,
+        budget,
+        relation,
+        middle,
+        radius,
+        search,
+        bill_of(mechanism, search),
+        every,
+        bool(filler),
+        why,
+        design,
+        tuple(found),
+    )
+
+
+def _mechanism(
+    lattice: Lattice,
+    budget: Budget,
+    relation: Relation,
+    dimension: int,
+    search: RadiusSearch | None,
+) -> PrefixMechanism:
+    """The noise that spends the whole budget."""
+    movement = (1 if relation == ZERO_OUT else 2) << lattice.row_bits
+    sensitivity = lattice.sensitivity(movement, dimension)
+    answers = lattice.answers(dimension)
+
+    def noisy(mu: float) -> list[Loss]:
+        return [Gaussian("noise", sensitivity, sensitivity / mu, answers)]
+
+    mu = largest_mu(noisy, [] if search is None else [search.loss], budget)
+    return PrefixMechanism(lattice, dimension, movement, sensitivity / mu)
+
+
+def _remaining(budget: Budget, search: RadiusSearch | None) -> Budget:
+    if search is None:
+        return budget
+    if budget.rho is not None:
+        return Budget(rho=budget.rho - float(search.epsilon) ** 2 / 2)
+    assert budget.epsilon is not None
+    return Budget(epsilon=budget.epsilon - float(search.epsilon), delta=budget.delta)
+
+
+def _search_price(budget: Budget) -> Fraction:
+    """Epsilon of the radius search: a tenth of epsilon, or of the root of 2 rho."""
+    return Fraction(budget.pure_epsilon() * SEARCH_SHARE).limit_denominator(10**6)
+
+
+def _relation(neighbors: str) -> Relation:
+    validate.choice("neighbors", neighbors, [REPLACE_ONE, ZERO_OUT])
+    return ZERO_OUT if neighbors == ZERO_OUT else REPLACE_ONE
+
+
+def _design_steps(given: int | None, participation: Participation, goal: Goal) -> int:
+    if given is not None:
+        return validate.whole("design_steps", given, least=1)
+    latest = max(goal.times) if goal.times else 10 * goal.first
+    return max(DESIGN_STEPS, min(participation.most * participation.separation, 10**6), latest)
+
+
+def _region(
+    bounds: tuple[float, float] | None,
+    clip_radius: float | None,
+    center: float | Sequence[float],
+    dimension: int,
+) -> tuple[tuple[float, ...], float | None]:
+    if bounds is not None:
+        if clip_radius is not None or center != 0.0:
+            raise ArgumentError("bounds", bounds, "are given twice", "give bounds or clip_radius")
+        if dimension != 1:
+            raise ArgumentError(
+                "bounds", bounds, "are for one column", "give clip_radius and center instead"
+            )
+        low, high = validate.bounds("bounds", bounds)
+        middle = low + (high - low) / 2
+        return (middle,), max(high - middle, middle - low)
+    values = [center] * dimension if isinstance(center, int | float) else list(center)
+    if len(values) != dimension:
+        raise ArgumentError("center", center, f"has not {dimension} numbers", "give one a column")
+    middle_row = tuple(validate.number("center", item) for item in values)
+    if clip_radius is None:
+        if any(middle_row):
+            raise ArgumentError("center", center, "needs clip_radius", "give clip_radius too")
+        return middle_row, None
+    radius = validate.positive("clip_radius", clip_radius)
+    if not 2.0**-900 < radius < 2.0**900:
+        raise ArgumentError("clip_radius", clip_radius, "is out of range", "rescale the values")
+    return middle_row, radius

@@ -1,0 +1,54 @@
+"""Whatever arrives to ids and rows of doubles, silently and by fixed rules."""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import Any
+
+import numpy as np
+
+from privmean.continual.series import Floats
+from privmean.errors import ArgumentError
+
+
+def person_name(person: Any) -> str | None:
+    """The id as text; None for a missing one. 5 and 5.0 are one person."""
+    if person is None:
+        return None
+    if isinstance(person, float):
+        if math.isnan(person):
+            return None
+        return str(int(person)) if person.is_integer() else repr(float(person))
+    return str(person)
+
+
+def as_rows(values: Any, dimension: int) -> Floats:
+    """Rows of doubles, shape (m, d); whatever is not a number becomes NaN, silently."""
+    if isinstance(values, np.ndarray) and values.dtype.kind in "fiu":
+        rows = values.astype(np.float64)
+        rows = rows[:, None] if rows.ndim == 1 else rows
+        if rows.ndim != 2 or rows.shape[1] != dimension:
+            raise ArgumentError("values", values.shape, f"are not rows of {dimension}", "reshape")
+        return rows
+    rows = np.full((len(values), dimension), np.nan)
+    for index, value in enumerate(values):
+        cells = value if isinstance(value, list | tuple | np.ndarray) else [value]
+        if len(cells) == dimension:
+            rows[index] = [as_number(cell) for cell in cells]
+    return rows
+
+
+def as_number(value: Any) -> float:
+    """The value as a double; NaN for anything else. Never raises."""
+    try:
+        return float(value)
+    except (TypeError, ValueError):
+        return float("nan")
+    except OverflowError:
+        return float("inf")
+
+
+def plain(values: Any) -> Any:
+    """As it looks after a round trip through JSON."""
+    return json.loads(json.dumps(values, default=repr))

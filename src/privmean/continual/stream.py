@@ -1,0 +1,311 @@
+"""A running mean over a stream of records, protected per person."""
+
+from __future__ import annotations
+
+import itertools
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from privmean import validate
+from privmean.continual import bands, storage
+from privmean.continual.mechanism import NoisyPrefixSums
+from privmean.continual.planning import plan as make_plan
+from privmean.continual.release import StreamRelease, View
+from privmean.continual.rows import as_rows
+from privmean.continual.scheduling import Batch, Schedule
+from privmean.continual.state import StateFile, StoredRelease
+from privmean.continual.streamplan import StreamPlan
+from privmean.errors import ArgumentError, Infeasible, PrivmeanError
+from privmean.noise.base import Noise
+from privmean.noise.exact import ExactNoise
+from privmean.people.reductions import Ball
+from privmean.privacy.guarantee import Guarantee
+
+
+class MeanStream:
+    """The private running mean of records that arrive one by one.
+
+    Give the arguments of `continual.plan`, or a finished plan to `from_plan`. Every record is
+    clipped to the public region, waits until its person may take part again, takes one step, and
+    the mean of all records that took a step so far is released: `update` and `extend` return the
+    new releases. A record without a usable value takes its step as the centre of the region.
+
+    state
+        Path of a state file. Without it the stream lives in memory only and must not be restarted.
+        With it every batch is on disk before its releases are returned; opening the same path again
+        continues exactly, and `releases()` gives back all releases so far, bit for bit.
+    clamp
+        Project estimates on the clipping region (free; never worsens an estimate of a mean in it).
+    first_release
+        Show nothing before this step: the first steps carry noise larger than the region.
+    level
+        Of the noise interval shown with each release (for one step at a time).
+    history
+        Keep all releases for `releases()`; otherwise only the latest one.
+    noise
+        None for exact noise from the operating system's entropy.
+
+    Guarantees
+    ----------
+    See `StreamPlan`. The promise is about values at fixed public times: ids, order and number of
+    arrivals are public, and so is everything that decides who waits. The limit of participations,
+    the separation, the horizon and clipping are enforced here, nothing is owed by the caller but
+    that an old copy of a state file is never used again.
+
+    Source: Kalinin, Najar, Roth and Lampert (2026), Algorithm 1, on integers.
+    """
+
+    def __init__(
+        self,
+        *,
+        state: str | os.PathLike[str] | None = None,
+        noise: Noise | None = None,
+        clamp: bool = True,
+        first_release: int = 1,
+        level: float = 0.95,
+        history: bool = True,
+        **settings: Any,
+    ) -> None:
+        view = View(clamp, first_release, level)
+        exists = state is not None and os.path.exists(state)
+        # a new stream is planned first, so that wrong arguments leave no file behind
+        plan = None if exists else make_plan(**settings)
+        file = storage.open_file(state, settings=settings)
+        if plan is None and file is not None and file.fact("plan") is None:
+            plan = make_plan(**settings)
+        self._open(plan, file, noise, view, history=history, settings=settings)
+
+    @classmethod
+    def from_plan(
+        cls,
+        plan: StreamPlan,
+        *,
+        state: str | os.PathLike[str] | None = None,
+        noise: Noise | None = None,
+        clamp: bool = True,
+        first_release: int = 1,
+        level: float = 0.95,
+        history: bool = True,
+    ) -> MeanStream:
+        """A stream that runs a finished plan."""
+        stream = cls.__new__(cls)
+        view = View(clamp, first_release, level)
+        file = storage.open_file(state, plan=plan)
+        stream._open(plan, file, noise, view, history=history)
+        return stream
+
+    @classmethod
+    def resume(
+        cls,
+        state: str | os.PathLike[str],
+        *,
+        noise: Noise | None = None,
+        clamp: bool = True,
+        first_release: int = 1,
+        level: float = 0.95,
+        history: bool = True,
+    ) -> MeanStream:
+        """Go on with the stream of a state file, whatever its settings were."""
+        if not os.path.exists(state):
+            raise ArgumentError("state", str(state), "does not exist", "start a new stream")
+        stream = cls.__new__(cls)
+        view = View(clamp, first_release, level)
+        file = StateFile(state)
+        if file.fact("plan") is None:
+            file.close()
+            raise ArgumentError("state", str(state), "holds no stream", "start a new stream")
+        stream._open(None, file, noise, view, history=history)
+        return stream
+
+    def _open(
+        self,
+        plan: StreamPlan | None,
+        file: StateFile | None,
+        noise: Noise | None,
+        view: View,
+        *,
+        history: bool,
+        settings: Any = None,
+    ) -> None:
+        source: Noise = ExactNoise() if noise is None else noise
+        stored = None if file is None else file.fact("plan")
+        if file is not None and stored is not None:
+            if file.fact("secure") != source.secure:
+                file.close()
+                raise ArgumentError(
+                    "noise", noise, "differs from that of the state", "use the same kind"
+                )
+            plan = StreamPlan.from_dict(stored)
+        assert plan is not None
+        self.plan = plan
+        self.secure = source.secure
+        self.latest: StreamRelease | None = None
+        self._view = view
+        self._file = file
+        self._history = bool(history)
+        self._broken = False
+        self._kept: list[StoredRelease] = []
+        self._schedule = Schedule(plan, source)
+        self._sums = NoisyPrefixSums(plan.mechanism, source)
+        self._mark: Any = None
+        if file is not None and stored is None:
+            storage.begin(file, plan, settings, source.secure)
+        elif file is not None:
+            storage.load(file, self._schedule, self._sums)
+            self._mark = file.fact("mark")
+            for item in self.releases(after=self.steps - 1):
+                self.latest = item
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """The promise about all releases of this stream together, past and future."""
+        return self.plan.guarantee
+
+    @property
+    def steps(self) -> int:
+        """Steps taken so far."""
+        return self._schedule.steps
+
+    @property
+    def arrivals(self) -> int:
+        """Arrivals so far that had an id."""
+        return self._schedule.arrivals
+
+    @property
+    def records(self) -> int:
+        """Records in the mean so far."""
+        return self._schedule.records
+
+    @property
+    def waiting(self) -> int:
+        """Accepted records that wait for their turn."""
+        return self._schedule.queue.waiting
+
+    @property
+    def finished(self) -> bool:
+        """Whether the horizon is reached."""
+        return self._schedule.finished
+
+    @property
+    def region(self) -> Ball | None:
+        """The clipping region; None until it has been found."""
+        return self._schedule.ball
+
+    def update(self, person: Any, value: Any) -> list[StreamRelease]:
+        """One arrival: value a number (or d numbers, or None). Returns the new releases.
+
+        Usually one; none while the person has to wait (the latest release then stays valid), more
+        when waiting records may pass too.
+        """
+        return self.extend([person], [value])
+
+    def extend(self, persons: Sequence[Any], values: Any, mark: Any = None) -> list[StreamRelease]:
+        """Many arrivals in order, durable together. Returns the new releases in order.
+
+        persons: ids (None is dropped before it counts). values: shape (m,) or (m, d), or a sequence
+        of numbers, sequences or None. mark: a public note (plain data) stored with the batch, such
+        as the position in the input; see `mark`. Raises `Infeasible` when the horizon was reached
+        before; arrivals after the step that reaches it are ignored.
+        """
+        if self._broken:
+            raise PrivmeanError(
+                "this stream was closed or stopped within a batch; open its state file again"
+            )
+        if self.finished:
+            raise Infeasible(
+                f"the horizon of {self.steps} steps is used up", "plan a new stream (and budget)"
+            )
+        rows = as_rows(values, self.plan.dimension)
+        if len(rows) != len(persons):
+            raise ArgumentError("values", len(rows), f"are not {len(persons)}", "one a person")
+        self._broken = True  # until everything below is on disk
+        batch = self._schedule.take_in(persons, rows)
+        stored = self._advance(batch)
+        if mark is not None:
+            self._mark = mark
+        if self._file is not None:
+            storage.save(
+                self._file,
+                batch,
+                self._schedule,
+                self._sums,
+                stored,
+                mark=mark,
+                history=self._history,
+            )
+        elif self._history:
+            self._kept.extend(stored)
+        else:
+            self._kept = stored[-1:] or self._kept
+        self._broken = False
+        released = self._show(stored)
+        if released:
+            self.latest = released[-1]
+        return released
+
+    def _advance(self, batch: Batch) -> list[StoredRelease]:
+        if not batch.steps:
+            return []
+        first = self._sums.steps + 1
+        rows = np.array([step.row for step in batch.steps]).astype(np.int64)
+        block = self._sums.advance(rows)
+        facts = zip(batch.steps, block.squares.tolist(), block.sums, strict=True)
+        return [
+            StoredRelease(number, step.arrivals, step.records, step.waiting, square, sums)
+            for number, (step, square, sums) in enumerate(facts, start=first)
+        ]
+
+    def _show(self, items: Sequence[StoredRelease]) -> list[StreamRelease]:
+        if not items:
+            return []
+        assert self.region is not None
+        step = self.plan.mechanism.noise_step
+        return self._view.releases(items, self.region, step, secure=self.secure)
+
+    def releases(self, after: int = 0) -> Iterator[StreamRelease]:
+        """All releases so far with step > `after`, exactly as they were first returned."""
+        kept: Iterable[StoredRelease] = self._kept
+        if self._file is not None:
+            kept = self._file.releases(after)
+        chosen = (item for item in kept if item.step > after)
+        while items := list(itertools.islice(chosen, 1000)):
+            yield from self._show(items)
+
+    @property
+    def mark(self) -> Any:
+        """The note stored with the last batch that had one."""
+        return self._mark
+
+    @mark.setter
+    def mark(self, note: Any) -> None:
+        self._mark = note
+        if self._file is not None:
+            self._file.begin()
+            self._file.write_fact("mark", note)
+            self._file.commit()
+
+    def band(self, release: StreamRelease, level: float | None = None) -> float:
+        """l2 radius that holds at all steps together with probability `level`.
+
+        With a horizon by Sidak's inequality, without one by a union over all steps to come.
+        """
+        chosen = self._view.level if level is None else validate.fraction("level", level)
+        most = self.plan.lattice.steps
+        if most is not None:
+            return release.noise_sd * bands.simultaneous(chosen, most, self.plan.dimension)
+        return release.noise_sd * bands.open_ended(chosen, release.step, self.plan.dimension)
+
+    def close(self) -> None:
+        """Close the state file; the stream can be opened again from it."""
+        if self._file is not None:
+            self._file.close()
+            self._broken = True
+
+    def __enter__(self) -> MeanStream:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()

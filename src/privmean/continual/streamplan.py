@@ -1,0 +1,171 @@
+"""The plan of one stream: strategy, noise, bill and predicted error."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Any
+
+from privmean.continual.candidates import Candidate, evaluate
+from privmean.continual.error import row_norms
+from privmean.continual.lattice import Lattice
+from privmean.continual.mechanism import PrefixMechanism
+from privmean.continual.region import RadiusSearch
+from privmean.continual.series import Floats
+from privmean.continual.strategies import Strategy
+from privmean.people.reductions import Ball
+from privmean.privacy.budget import Budget, Relation
+from privmean.privacy.guarantee import Guarantee
+from privmean.privacy.loss import Loss
+
+PUBLIC = (
+    "who arrives when: person ids, their order and number",
+    "the number of steps, of records in the mean and of records that wait",
+    "the clipping region (unless it is on the bill)",
+)
+NOTE = (
+    "protects the values of one person's records at fixed public times; it does not hide that, "
+    "when or how often a person took part"
+)
+
+
+@dataclass(frozen=True)
+class StreamPlan:
+    """Everything about a stream that is fixed before the first record. Reads no data.
+
+    Guarantees
+    ----------
+    unit: one person with all records. neighbours: same arrivals (ids, order, number); the values of
+    one person are replaced by any others ("replace-one") or by the centre ("zero-out"). All
+    releases of the stream together are within the budget, also if later records depend on earlier
+    releases. Nothing is assumed about the values.
+    """
+
+    mechanism: PrefixMechanism
+    budget: Budget
+    relation: Relation
+    center: tuple[float, ...]
+    clip_radius: float | None
+    search: RadiusSearch | None
+    losses: tuple[Loss, ...]
+    every: int
+    filler: bool
+    why: str
+    design_steps: int
+    found: tuple[Candidate, ...] = field(default=(), repr=False, compare=False)
+
+    estimator = "running mean by matrix factorization"
+
+    @property
+    def lattice(self) -> Lattice:
+        return self.mechanism.lattice
+
+    @property
+    def strategy(self) -> Strategy:
+        """The strategy as it runs, after rounding to the lattice."""
+        return self.lattice.strategy
+
+    @property
+    def dimension(self) -> int:
+        return self.mechanism.dimension
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """The promise about all releases of the stream together."""
+        return Guarantee.of(
+            self.budget, self.relation, self.losses, public=PUBLIC, note=NOTE
+        ).require()
+
+    def ball(self, radius: float | None = None) -> Ball:
+        """The clipping ball on the lattice; the radius is needed when it was found privately."""
+        size = self.clip_radius if radius is None else radius
+        assert size is not None
+        return Ball(self.center, size, ball_step(size, self.lattice.row_bits))
+
+    def noise_sd(self, steps: int) -> Floats:
+        """Standard deviation of the noise of one coordinate at steps 1..n, shape (n,).
+
+        In units of the values; of the clipping radius if that is found privately. Every step is
+        taken to hold `every` records.
+        """
+        size = self.clip_radius or 1.0
+        unit = self.mechanism.noise_step * ball_step(size, self.lattice.row_bits)
+        profile: Floats = row_norms(self.strategy.variances(steps)) * unit / self.every
+        return profile
+
+    def describe(self) -> dict[str, Any]:
+        """Public facts of the plan."""
+        steps = self.lattice.steps or self.design_steps
+        errors = evaluate(self.strategy, self.lattice.participation, steps)
+        return {
+            "estimator": self.estimator,
+            "strategy": errors.to_dict(),
+            "max_participations": self.lattice.participation.most,
+            "min_separation": self.lattice.participation.separation,
+            "steps": self.lattice.steps,
+            "dimension": self.dimension,
+            "center": list(self.center),
+            "clip_radius": self.clip_radius,
+            "release_every": self.every,
+            "filler": self.filler,
+            "lattice_bits": self.lattice.bits,
+            "noise_scale": self.mechanism.scale,
+            "mechanisms": [loss.to_dict() for loss in self.losses],
+        }
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything a stopped stream needs to go on, as plain data."""
+        search = self.search
+        return {
+            "lattice": self.lattice.to_dict(),
+            "dimension": self.dimension,
+            "movement": self.mechanism.movement,
+            "scale": self.mechanism.scale,
+            "budget": self.budget.to_dict(),
+            "relation": self.relation,
+            "center": list(self.center),
+            "clip_radius": self.clip_radius,
+            "search": None if search is None else [search.persons, str(search.epsilon)],
+            "every": self.every,
+            "filler": self.filler,
+            "why": self.why,
+            "design_steps": self.design_steps,
+        }
+
+    @classmethod
+    def from_dict(cls, values: dict[str, Any]) -> StreamPlan:
+        """The plan stored by `to_dict`; the bill is rebuilt and checked against the budget."""
+        mechanism = PrefixMechanism(
+            Lattice.from_dict(values["lattice"]),
+            values["dimension"],
+            values["movement"],
+            values["scale"],
+        )
+        search = values["search"]
+        found = None if search is None else RadiusSearch(search[0], Fraction(search[1]))
+        plan = cls(
+            mechanism,
+            Budget(**values["budget"]),
+            values["relation"],
+            tuple(values["center"]),
+            values["clip_radius"],
+            found,
+            bill_of(mechanism, found),
+            values["every"],
+            values["filler"],
+            values["why"],
+            values["design_steps"],
+        )
+        assert plan.guarantee
+        return plan
+
+
+def ball_step(radius: float, row_bits: int) -> float:
+    """The lattice step of rows: the radius is exactly 2^row_bits of them."""
+    return math.ldexp(radius, -row_bits)
+
+
+def bill_of(mechanism: PrefixMechanism, search: RadiusSearch | None) -> tuple[Loss, ...]:
+    """The mechanism calls of a stream, in their order."""
+    return (mechanism.loss,) if search is None else (search.loss, mechanism.loss)

@@ -1,0 +1,82 @@
+"""A server in memory: takes streams of reports, counts each nonce once, answers at any time."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from dataclasses import dataclass
+
+import numpy as np
+
+from privmean.local.aggregators.batch import Batch, add
+from privmean.local.aggregators.estimate import Estimate
+from privmean.local.aggregators.estimates import estimate
+from privmean.local.aggregators.gate import Gate, Parsed
+from privmean.local.aggregators.tally import Tally
+from privmean.local.descriptor import Round
+
+DUPLICATE, CONFLICT = "duplicate", "conflict"
+
+
+@dataclass(frozen=True)
+class Receipt:
+    """What became of a stream: reports counted, repeated ones, and refusals by reason."""
+
+    accepted: int
+    duplicate: int
+    rejected: dict[str, int]
+
+
+class Aggregator:
+    """One round's reports, in memory: each nonce counts once, and its first report stays.
+
+    The same bytes again are a duplicate (a client's retry: nothing happens); other bytes under a
+    nonce that was used are a conflict, which is refused and counted. Remembers 32 bytes a report;
+    for more reports than fit use `aggregate_files` or the collector.
+    """
+
+    def __init__(self, round_: Round, *, secret: bytes | None = None) -> None:
+        self.round = round_
+        self.gate = Gate(round_, secret=secret)
+        self.tally = Tally.empty(round_)
+        self._seen: dict[bytes, bytes] = {}
+
+    def add(self, stream: bytes, *, json_lines: bool = False, now: float | None = None) -> Receipt:
+        """Take a concatenation of binary reports, or JSON lines."""
+        parse = self.gate.parse_json if json_lines else self.gate.parse
+        return self.take(parse(stream, now=now))
+
+    def take(self, parsed: Parsed) -> Receipt:
+        """Count what passed the gate, each nonce once."""
+        batch, reasons, duplicate = parsed.batch, parsed.reasons(), 0
+        keep = np.zeros(len(batch), dtype=bool)
+        for k, (nonce, mark) in enumerate(marks(batch)):
+            known = self._seen.setdefault(nonce, mark)
+            if known is mark:
+                keep[k] = True
+            elif known == mark:
+                duplicate += 1
+            else:
+                reasons[CONFLICT] += 1
+        add(self.tally, batch.take(keep))
+        self.tally.rejected += Counter(reasons)
+        return Receipt(int(keep.sum()), duplicate, dict(reasons))
+
+    def estimate(self, **options: object) -> Estimate:
+        """The estimate now; options as in `estimate`."""
+        return estimate(self.tally, **options)  # type: ignore[arg-type]
+
+
+def marks(batch: Batch) -> list[tuple[bytes, bytes]]:
+    """The nonce of each report and 16 bytes that identify its content (level and payload)."""
+    nonces = np.ascontiguousarray(batch.nonces, "<u8").tobytes()
+    levels = np.ascontiguousarray(batch.levels, "<u2").tobytes()
+    size = batch.payload.shape[1]
+    payload = batch.payload.tobytes()
+    result = []
+    for k in range(len(batch)):
+        content = levels[2 * k : 2 * k + 2] + payload[size * k : size * (k + 1)]
+        if len(content) > 16:
+            content = hashlib.blake2b(content, digest_size=16).digest()
+        result.append((nonces[16 * k : 16 * (k + 1)], content))
+    return result

@@ -1,0 +1,243 @@
+"""Many reports of one round as arrays, and the step from their payloads to a tally."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+import numpy.typing as npt
+
+from privmean.errors import ArgumentError
+from privmean.local.aggregators.tally import FINGERPRINT, Tally, branches
+from privmean.local.clients.ball import public_words
+from privmean.local.clients.scalar import hybrid_share
+from privmean.local.descriptor import Round
+from privmean.local.mechanisms import (
+    BALL_BIT,
+    BALLS,
+    CHOSEN,
+    HADAMARD,
+    ONE_BIT,
+    SCALARS,
+    SKETCH,
+)
+from privmean.local.reports import HEADER, HEADER_SIZE, MAGIC, VERSION, payload_size
+
+Bytes = npt.NDArray[np.uint8]
+Words = npt.NDArray[np.uint64]
+Integers = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
+
+# Unit vectors are summed on this grid: finer than a 32-bit float near 1, coarser than what
+# different machines' cosines disagree in.
+UNIT_STEPS = 2.0**24
+
+
+@dataclass(frozen=True)
+class Batch:
+    """n reports: nonces (n, 2) little-endian words, levels (n,), payload (n, size) bytes."""
+
+    round: Round
+    nonces: Words
+    levels: npt.NDArray[np.uint16]
+    payload: Bytes
+    secure: bool = True
+
+    def __len__(self) -> int:
+        return len(self.levels)
+
+    def take(self, keep: npt.NDArray[np.bool_]) -> Batch:
+        return Batch(
+            self.round, self.nonces[keep], self.levels[keep], self.payload[keep], self.secure
+        )
+
+    def to_bytes(self, *, simulated: bool = False) -> bytes:
+        """The reports on the wire, one after the other (for rounds without tickets).
+
+        Bytes do not show whether they were simulated, so `simulated=True` must be said for those.
+        """
+        if self.round.issued:
+            raise ArgumentError("round", "issued", "needs a ticket a report", "use the client")
+        if not (self.secure or simulated):
+            raise ArgumentError(
+                "simulated", simulated, "the reports are not private", "say simulated=True"
+            )
+        size = HEADER_SIZE + payload_size(self.round)
+        rows = np.empty((len(self), size), dtype=np.uint8)
+        head = HEADER.pack(
+            MAGIC,
+            VERSION,
+            self.round.code,
+            self.round.identifier,
+            bytes(16),
+            0,
+            payload_size(self.round),
+            0,
+        )
+        rows[:, : HEADER.size] = np.frombuffer(head, dtype=np.uint8)
+        rows[:, 12:28] = np.ascontiguousarray(self.nonces, "<u8").view(np.uint8).reshape(-1, 16)
+        rows[:, 28:30] = np.ascontiguousarray(self.levels, "<u2").view(np.uint8).reshape(-1, 2)
+        rows[:, HEADER_SIZE:] = self.payload
+        from privmean.local.aggregators.checksum import checksums
+
+        crc = checksums(rows)
+        rows[:, HEADER.size : HEADER_SIZE] = crc.astype("<u4").view(np.uint8).reshape(-1, 4)
+        return rows.tobytes()
+
+
+@lru_cache(maxsize=64)
+def _seed_words(round_: Round) -> tuple[np.uint64, np.uint64]:
+    words = np.frombuffer(round_.seed[:16], "<u8")
+    return words[0], words[1]
+
+
+def rows_of(batch: Batch) -> Integers:
+    """The sketch or Hadamard row of each report."""
+    if batch.round.row_choice == CHOSEN:
+        return batch.payload[:, :4].copy().view("<u4")[:, 0].astype(np.int64)
+    assert batch.round.rows is not None
+    mask = np.uint64(batch.round.rows - 1)
+    return ((batch.nonces[:, 0] ^ _seed_words(batch.round)[0]) & mask).astype(np.int64)
+
+
+def coordinates_of(round_: Round, nonces: Words) -> Integers:
+    """The coordinate that each nonce assigns."""
+    if round_.coordinates == 1:
+        return np.zeros(len(nonces), dtype=np.int64)
+    low = (nonces[:, 1] ^ _seed_words(round_)[1]) & np.uint64(0xFFFFFFFF)
+    return (low % np.uint64(round_.coordinates)).astype(np.int64)
+
+
+def piecewise_branch(
+    round_: Round, nonces: Words, levels: npt.NDArray[np.uint16]
+) -> npt.NDArray[np.bool_]:
+    """Whether the nonce puts a report of the hybrid mechanism into the piecewise branch."""
+    shares = np.array([hybrid_share(item) for item in round_.menu], dtype=np.uint64)
+    return ((nonces[:, 1] ^ _seed_words(round_)[1]) >> np.uint64(32)) < shares[levels]
+
+
+def cells_of(batch: Batch) -> Integers:
+    """The cell of each report."""
+    round_ = batch.round
+    place = batch.levels.astype(np.int64) * round_.coordinates
+    if round_.coordinates > 1:
+        place += coordinates_of(round_, batch.nonces)
+    if branches(round_) == 2:
+        place = 2 * place + piecewise_branch(round_, batch.nonces, batch.levels)
+    return place
+
+
+def int32_of(batch: Batch) -> Integers:
+    """The integer payload of each report."""
+    return np.ascontiguousarray(batch.payload).view("<i4")[:, 0].astype(np.int64)
+
+
+def normals_from(words: Words) -> Floats:
+    """Standard normals from words of shape (n, even), by Box and Muller, as the client does."""
+    first, second = words[:, 0::2], words[:, 1::2]
+    radius = np.sqrt(-2.0 * np.log(((first >> np.uint64(11)) + np.uint64(1)) * 2.0**-53))
+    angle = 2.0 * math.pi * ((second >> np.uint64(11)) * 2.0**-53)
+    result = np.empty(words.shape)
+    result[:, 0::2] = radius * np.cos(angle)
+    result[:, 1::2] = radius * np.sin(angle)
+    return result
+
+
+def units(vectors: Floats) -> Floats:
+    """Rows divided by their norms."""
+    norms = np.sqrt((vectors * vectors).sum(axis=1, keepdims=True))
+    return vectors / np.where(norms > 0, norms, 1.0)
+
+
+def public_normals(round_: Round, nonces: Words) -> Floats:
+    """The public direction of each nonce (not normalised), as the client makes it."""
+    data = np.ascontiguousarray(nonces, "<u8").tobytes()
+    drawn = b"".join(public_words(round_, data[16 * k : 16 * (k + 1)]) for k in range(len(nonces)))
+    words = np.frombuffer(drawn, "<u8").reshape(len(nonces), -1)
+    return normals_from(words)[:, : round_.dimension]
+
+
+def directions_of(batch: Batch) -> Floats:
+    """The unit vector each report of a ball mechanism stands for (before scaling)."""
+    if batch.round.mechanism != BALL_BIT:
+        return np.ascontiguousarray(batch.payload).view("<f4").astype(np.float64)
+    signs = 2.0 * batch.payload[:, :1] - 1.0
+    return signs * units(public_normals(batch.round, batch.nonces))
+
+
+def bits_of(batch: Batch) -> Bytes:
+    """The bit vector of each report of a unary or subset mechanism, shape (n, items)."""
+    return np.unpackbits(batch.payload, axis=1, bitorder="little", count=batch.round.items)
+
+
+def tally(batch: Batch, *, chunk: int = 1 << 16) -> Tally:
+    """The tally of these reports, taken as they are: the caller has checked them."""
+    total = Tally.empty(batch.round)
+    add(total, batch, chunk=chunk)
+    return total
+
+
+def add(total: Tally, batch: Batch, *, chunk: int = 1 << 16) -> None:
+    """Add checked reports to a tally, in chunks of bounded memory."""
+    size = max(1, min(chunk, (1 << 24) // max(1, 8 * (batch.round.dimension or 1))))
+    if batch.round.mechanism not in (*SCALARS, *BALLS, SKETCH, HADAMARD):
+        size = max(1, min(chunk, (1 << 25) // (batch.round.items or 1)))
+    for start in range(0, len(batch), size):
+        stop = start + size
+        _add(
+            total,
+            Batch(
+                batch.round,
+                batch.nonces[start:stop],
+                batch.levels[start:stop],
+                batch.payload[start:stop],
+            ),
+        )
+    total.secure = total.secure and batch.secure
+    mask = np.uint64(0xFFFFFFFF)
+    for column in (0, 1):
+        words = batch.nonces[:, column]
+        low, high = int((words & mask).sum()), int((words >> np.uint64(32)).sum())
+        total.fingerprint += ((high << 32) + low) << (64 * column)
+    total.fingerprint %= FINGERPRINT
+
+
+def _add(total: Tally, batch: Batch) -> None:
+    name = batch.round.mechanism
+    cell = cells_of(batch)
+    total.counts += np.bincount(cell, minlength=len(total.counts))
+    if name == ONE_BIT:
+        ones = np.bincount(cell[batch.payload[:, 0] == 1], minlength=len(total.counts))
+        all_ = np.bincount(cell, minlength=len(total.counts))
+        total.sums[:, 0] += 2 * ones - all_
+    elif name in SCALARS:
+        y = int32_of(batch)
+        np.add.at(total.sums[:, 0], cell, y)
+        _add_squares(total, cell, y)
+    elif name in (SKETCH, HADAMARD):
+        place = cell * total.sums.shape[1] + rows_of(batch)
+        step = 2 * batch.payload[:, -1].astype(np.int64) - 1
+        flat = total.sums.reshape(-1)
+        if len(flat) <= 4 * len(batch):
+            flat += np.bincount(place, step, minlength=len(flat)).astype(np.int64)
+        else:
+            np.add.at(flat, place, step)
+    else:
+        if name in BALLS:
+            values = np.rint(directions_of(batch) * UNIT_STEPS).astype(np.int64)
+        else:
+            values = bits_of(batch).astype(np.int64)
+        for k in np.unique(cell):
+            total.sums[k] += values[cell == k].sum(axis=0, dtype=np.int64)
+
+
+def _add_squares(total: Tally, cell: Integers, y: Integers) -> None:
+    """Exact sums of squares, from 16-bit halves so that nothing overflows."""
+    high, low = y >> 16, y & 0xFFFF
+    for part, weight in ((high * high, 1 << 32), (high * low, 1 << 17), (low * low, 1)):
+        sums = np.zeros(len(total.squares), dtype=np.int64)
+        np.add.at(sums, cell, part)
+        for k in np.flatnonzero(sums):
+            total.squares[k] += int(sums[k]) * weight

@@ -1,0 +1,189 @@
+"""What a server says of its reports."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from privmean import validate
+from privmean.local.aggregators.weights import Heterogeneity
+from privmean.release import UNSAFE, Interval
+
+Floats = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Level:
+    """One level of the menu: its reports, the weight of each, and what they say alone."""
+
+    epsilon: float
+    reports: int
+    weight: float
+    estimate: Floats
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """An estimate from private reports, with a radius that holds at every epsilon.
+
+    value: shape (coordinates,), (dimension,) or (coordinates, items). radius: with probability at
+    least 1 - beta over clients and coins, the error is at most this, in the given `norm`:
+    "absolute" (each coordinate, all at once), "l2", or "sup" (all items at once). target: what the
+    radius is about. radii: one a coordinate or item where they differ. raw: the unbiased estimate
+    before anything was cut or projected, and raw_radius its radius. spread: its approximate
+    standard error, shaped like `raw`; noise: the part of it that privacy adds. effective: the
+    effective number of reports, sum of tanh^2(epsilon/2) or 1/(sum w^2 v). largest_influence:
+    how far one report can move the estimate (in the norm). trivial: the radius says no more than
+    the public range, and the value is its centre. heterogeneity: the test that all levels agree.
+    """
+
+    value: Floats
+    radius: float
+    norm: str
+    beta: float
+    mechanism: str
+    target: str
+    raw: Floats
+    raw_radius: float
+    radii: Floats
+    spread: Floats
+    noise: Floats
+    effective: float
+    reports: int
+    rejected: Mapping[str, int]
+    levels: tuple[Level, ...]
+    largest_influence: float
+    heterogeneity: Heterogeneity
+    weights: str
+    trivial: bool = False
+    secure: bool = True
+    notes: tuple[str, ...] = ()
+    details: Mapping[str, Any] = field(default_factory=dict)
+
+    def __float__(self) -> float:
+        if self.value.size != 1:
+            raise TypeError("only an estimate of one number converts to a float")
+        return float(self.value.reshape(-1)[0])
+
+    def poisoning(self, clients: int) -> float:
+        """How far this many colluding clients can move the raw estimate, at most.
+
+        No local protocol withstands a constant fraction of corrupt clients; this says how much.
+        """
+        return clients * self.largest_influence
+
+    def interval(self, level: float = 0.95) -> Interval:
+        """Approximate interval a number for the population: sampling and privacy noise.
+
+        Rests on the central limit theorem (Student's law with the reports' own spread), so it is
+        shorter than the radius, which is proved for every number of reports. One number at a
+        time; around `raw`.
+        """
+        from scipy import special
+
+        tail = (1 + validate.fraction("level", level)) / 2
+        half = float(special.stdtrit(max(self.reports - 1, 1), tail)) * self.spread
+        return self._interval(half, level, "interval", "normal approximation over many reports")
+
+    def noise_interval(self, level: float = 0.95) -> Interval:
+        """Approximate interval for the mean of the very persons who reported: noise alone."""
+        from scipy import special
+
+        tail = (1 + validate.fraction("level", level)) / 2
+        half = float(special.ndtri(tail)) * self.noise
+        return self._interval(half, level, "noise_interval", "the known law of the reports")
+
+    def _interval(self, half: Floats, level: float, kind: str, assumption: str) -> Interval:
+        low, high = (self.raw - half).reshape(-1), (self.raw + half).reshape(-1)
+        return Interval(
+            tuple(low.tolist()), tuple(high.tolist()), level, kind, self.target, assumption
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data, ready for JSON."""
+        result: dict[str, Any] = {
+            "value": _plain(self.value),
+            "radius": _number(self.radius),
+            "norm": self.norm,
+            "target": self.target,
+            "beta": self.beta,
+            "mechanism": self.mechanism,
+            "raw": _plain(self.raw),
+            "raw_radius": _number(self.raw_radius),
+            "radii": _plain(self.radii),
+            "spread": _plain(self.spread),
+            "noise": _plain(self.noise),
+            "effective": _number(self.effective),
+            "reports": self.reports,
+            "rejected": dict(sorted(self.rejected.items())),
+            "levels": [
+                {
+                    "epsilon": item.epsilon,
+                    "reports": item.reports,
+                    "weight": item.weight,
+                    "estimate": _plain(item.estimate) if item.estimate.size <= 64 else None,
+                }
+                for item in self.levels
+            ],
+            "largest_influence": _number(self.largest_influence),
+            "heterogeneity_p": _number(self.heterogeneity.p_value),
+            "weights": self.weights,
+            "trivial": self.trivial,
+            "secure": self.secure,
+            "notes": list(self.notes),
+            "guarantee": self.guarantee(),
+        }
+        if not self.secure:
+            result["warning"] = UNSAFE
+        return result
+
+    def guarantee(self) -> dict[str, Any]:
+        """What protects each person, whatever the server does."""
+        return {
+            "model": "local",
+            "unit": "one report, whatever the person's records are",
+            "epsilon": {f"{item.epsilon:g}": item.reports for item in self.levels},
+            "public": ["the level of epsilon", "that a report was sent", "its nonce"],
+            "trusts": "nobody but the person's own device",
+        }
+
+    def summary(self) -> str:
+        """The estimate in words and numbers."""
+        lines = [] if self.secure else [f"*** {UNSAFE} ***"]
+        lines.append(f"{self.target}, by {self.mechanism} reports")
+        flat, radii = self.value.reshape(-1), self.radii.reshape(-1)
+        for k in range(min(len(flat), 10)):
+            lines.append(f"  {flat[k]:.6g} +- {radii[k]:.3g}")
+        if len(flat) > 10:
+            lines.append(f"  ... {len(flat)} numbers; every error at most {self.radius:.3g}")
+        lines.append(
+            f"  holds with probability {1 - self.beta:g} ({self.norm}); "
+            f"{self.reports} reports, effectively {self.effective:.6g}"
+        )
+        if self.trivial:
+            lines.append("  too few reports: the value is the centre of the public range")
+        used = ", ".join(f"{item.epsilon:g} ({item.reports})" for item in self.levels)
+        lines.append(f"  epsilon of the reports (how many): {used}")
+        if self.rejected:
+            words = ", ".join(f"{word} {count}" for word, count in sorted(self.rejected.items()))
+            lines.append(f"  refused: {words}")
+        lines.append(f"  one report can move this by at most {self.largest_influence:.3g}")
+        lines += [f"  note: {note}" for note in self.notes]
+        return "\n".join(lines)
+
+    def __str__(self) -> str:
+        return self.summary()
+
+
+def _number(value: float) -> float | None:
+    return float(value) if np.isfinite(value) else None
+
+
+def _plain(values: Floats) -> Any:
+    if values.ndim > 1:
+        return [_plain(row) for row in values]
+    return [_number(item) for item in values.reshape(-1).tolist()]

@@ -1,0 +1,286 @@
+"""From a tally to an estimate: one function for every mechanism."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from privmean import validate
+from privmean.errors import ArgumentError
+from privmean.local.aggregators import ball, items, scalar
+from privmean.local.aggregators.batch import UNIT_STEPS
+from privmean.local.aggregators.estimate import Estimate, Level
+from privmean.local.aggregators.gate import HONEST_LOSS
+from privmean.local.aggregators.tally import Tally
+from privmean.local.aggregators.weights import (
+    CHOICES,
+    MINIMAX,
+    TESTED,
+    UNIFORM,
+    Heterogeneity,
+    capped_levels,
+    cochran,
+    level_weights,
+)
+from privmean.local.distribution import project_to_simplex
+from privmean.local.mechanisms import BALLS, SCALARS
+
+Floats = npt.NDArray[np.float64]
+
+RELATED = "epsilon and the values seem related: every report was given the same weight"
+
+
+def estimate(
+    tally: Tally,
+    *,
+    beta: float | None = None,
+    weights: str = MINIMAX,
+    epsilon_cap: object | None = None,
+    project: bool = True,
+) -> Estimate:
+    """The estimate from all reports of a tally.
+
+    beta: the radius fails with at most this probability (the round's by default). weights:
+    "minimax" (by what each level's reports tell), "uniform" (the only unbiased choice if people's
+    epsilon and value are related), or "tested" (uniform if Cochran's test at level beta finds the
+    levels to differ; the radius pays for both). epsilon_cap: weights are computed as if no epsilon
+    were larger, which limits poisoning by claimed levels. project: return distributions projected
+    to the simplex (`raw` keeps the unbiased numbers).
+
+    Guarantees. Post-processing of private reports: it cannot weaken anybody's privacy. The radius
+    holds with probability 1 - beta if persons are independent, their epsilon is not related to
+    their value (except with uniform weights), and all clients are honest; what dishonest ones can
+    do is `poisoning`.
+    """
+    failure = tally.round.beta if beta is None else validate.fraction("beta", beta)
+    validate.choice("weights", weights, list(CHOICES))
+    if weights == TESTED:
+        return _tested(tally, failure, epsilon_cap, project)
+    return _estimate(tally, failure, weights, epsilon_cap, project)
+
+
+def _estimate(
+    tally: Tally, beta: float, weights: str, cap: object | None, project: bool
+) -> Estimate:
+    if tally.round.mechanism in SCALARS:
+        return _scalar(tally, beta, weights, cap)
+    if tally.round.mechanism in BALLS:
+        return _ball(tally, beta, weights, cap)
+    return _items(tally, beta, weights, cap, project)
+
+
+def _tested(tally: Tally, beta: float, cap: object | None, project: bool) -> Estimate:
+    first = _estimate(tally, beta / 2, MINIMAX, cap, project)
+    if first.heterogeneity.p_value >= beta:
+        return replace(first, beta=beta, weights=TESTED)
+    second = _estimate(tally, beta / 2, UNIFORM, cap, project)
+    return replace(second, beta=beta, weights=TESTED, notes=(*second.notes, RELATED))
+
+
+def _common(tally: Tally, beta: float, weights: str) -> dict[str, Any]:
+    return {
+        "beta": beta,
+        "mechanism": tally.round.mechanism,
+        "reports": tally.reports,
+        "rejected": dict(tally.rejected),
+        "weights": weights,
+        "secure": tally.secure,
+    }
+
+
+def _levels(tally: Tally, weights: Floats, estimates: list[Floats]) -> tuple[Level, ...]:
+    counts = tally.by_level()
+    return tuple(
+        Level(float(epsilon), int(counts[k]), float(weights[k]), estimates[k])
+        for k, epsilon in enumerate(tally.round.menu)
+    )
+
+
+def _scalar(tally: Tally, beta: float, weights: str, cap: object | None) -> Estimate:
+    round_ = tally.round
+    number, size = len(round_.menu), round_.coordinates
+    laws = [scalar.scalar_law(round_, k) for k in range(number)]
+    capped = [
+        scalar.scalar_law(round_, k, e).variance for k, e in enumerate(capped_levels(round_, cap))
+    ]
+    counts, sums, squares = scalar.level_sums(tally, laws)
+    share = beta / size
+    theta, radii = np.zeros(size), np.full(size, math.inf)
+    spread, noise = np.full(size, math.inf), np.full(size, math.inf)
+    effective, influence, all_weights = math.inf, 0.0, np.zeros((number, size))
+    with np.errstate(invalid="ignore", divide="ignore"):
+        alone = sums / counts
+        variances = np.maximum(squares / counts - alone**2, 0.0) * counts / (counts - 1)
+    known = np.array([law.variance for law in laws])
+    known_noise = np.array([law.noise for law in laws])
+    for j in range(size):
+        w, _ = level_weights(counts[:, j].astype(np.int64), np.array(capped), weights=weights)
+        q = float((counts[:, j] * w**2 * known).sum())
+        effective = min(effective, 1 / q if q > 0 else 0.0)
+        influence = max(influence, scalar.influence(laws, counts[:, j], w))
+        all_weights[:, j] = w
+        if q > 0:
+            theta[j] = float((w * sums[:, j]).sum())
+            radii[j] = scalar.radius(round_, counts[:, j], w, share)
+            var = np.where(counts[:, j] > 1, variances[:, j], known)
+            spread[j] = math.sqrt(float((counts[:, j] * w**2 * np.maximum(var, 0)).sum()))
+            noise[j] = math.sqrt(float((counts[:, j] * w**2 * known_noise).sum()))
+    trivial = radii >= 1
+    lower, upper = np.array(round_.lower), np.array(round_.upper)
+    middle, half = lower / 2 + upper / 2, upper / 2 - lower / 2
+    cut = np.where(trivial, 0.0, np.clip(theta, -1.0, 1.0))
+    final = np.where(trivial, 1.0, radii)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        per_level = np.where(counts > 1, variances / counts, np.nan)
+        test = cochran(
+            np.where(counts > 1, alone, np.nan), np.where(per_level > 0, per_level, np.nan)
+        )
+    limit = (half * final).max()
+    return Estimate(
+        value=middle + half * cut,
+        radius=float(limit),
+        norm="absolute",
+        target="mean of the values clipped to their bounds",
+        raw=middle + half * theta,
+        raw_radius=float((half * radii).max()),
+        radii=half * final,
+        spread=half * spread,
+        noise=half * noise,
+        effective=effective,
+        levels=_levels(tally, all_weights.mean(axis=1), list(middle + half * alone)),
+        largest_influence=float(influence * half.max()),
+        heterogeneity=test,
+        trivial=bool(trivial.all()),
+        **_common(tally, beta, weights),
+    )
+
+
+def _ball(tally: Tally, beta: float, weights: str, cap: object | None) -> Estimate:
+    round_ = tally.round
+    assert round_.dimension is not None
+    assert round_.radius is not None
+    number, d = len(round_.menu), round_.dimension
+    laws = [ball.ball_law(round_, k) for k in range(number)]
+    capped = [
+        ball.ball_law(round_, k, e).scale ** 2 for k, e in enumerate(capped_levels(round_, cap))
+    ]
+    counts = tally.by_level()
+    n = counts.astype(float)
+    scale = np.array([law.scale for law in laws])
+    w, _ = level_weights(counts, np.array(capped), weights=weights)
+    sums = tally.sums / UNIT_STEPS * scale[:, None]
+    with np.errstate(invalid="ignore", divide="ignore"):
+        alone = sums / n[:, None]
+        noise = np.where(n > 0, scale**2 / d / n, np.nan)
+    raw = (w[:, None] * sums).sum(axis=0)
+    limit = ball.radius(round_, n, w, beta) if tally.reports else math.inf
+    norm = float(np.sqrt((raw * raw).sum()))
+    trivial = limit >= 1
+    value = np.zeros(d) if trivial else raw / max(1.0, norm)
+    q = float((n * w**2 * np.array([law.signal for law in laws]) ** 2).sum())
+    test = cochran(alone, np.repeat(noise[:, None], d, axis=1))
+    final = 1.0 if trivial else limit
+    used = n > 0
+    spread = np.sqrt(float((n * (w * scale) ** 2).sum()) / d) if tally.reports else math.inf
+    return Estimate(
+        value=round_.radius * value,
+        radius=round_.radius * final,
+        norm="l2",
+        target="mean of the vectors clipped to the ball",
+        raw=round_.radius * raw,
+        raw_radius=round_.radius * limit,
+        radii=np.full(d, round_.radius * final),
+        spread=np.full(d, round_.radius * spread),
+        noise=np.full(d, round_.radius * spread),
+        effective=1 / q if q > 0 else 0.0,
+        levels=_levels(tally, w, list(round_.radius * alone)),
+        largest_influence=round_.radius * float(max(2 * w[used] * scale[used], default=math.inf)),
+        heterogeneity=test,
+        trivial=trivial,
+        notes=("PrivUnit is idealised: its caps use floating-point numbers",)
+        if round_.caps
+        else (),
+        **_common(tally, beta, weights),
+    )
+
+
+def _items(tally: Tally, beta: float, weights: str, cap: object | None, project: bool) -> Estimate:
+    round_ = tally.round
+    assert round_.items is not None
+    number, size = len(round_.menu), round_.coordinates
+    variances = items.weight_variances(round_, capped_levels(round_, cap))
+    honest = items.weight_variances(round_, [float(item) for item in round_.menu])
+    share = beta / size - (0.0 if items.is_row(round_) else HONEST_LOSS / size)
+    shape = (size, round_.items)
+    raw, value = np.zeros(shape), np.full(shape, 1 / round_.items)
+    raw_radii, radii = np.full(shape, math.inf), np.ones(shape)
+    spread, noise = np.full(shape, math.inf), np.full(shape, math.inf)
+    laws = [items.item_law(round_, k) for k in range(number)]
+    effective, influence = math.inf, 0.0
+    levels: list[list[Floats]] = [[] for _ in range(number)]
+    tests: list[Heterogeneity] = []
+    all_weights = np.zeros((number, size))
+    for j in range(size):
+        counts = tally.counts.reshape(number, size)[:, j]
+        n = counts.astype(float)
+        w, _ = level_weights(counts, variances, weights=weights)
+        all_weights[:, j] = w
+        v = float((n * w**2 * honest).sum())
+        effective = min(effective, 1 / v if v > 0 else 0.0)
+        alone = np.array([items.level_values(tally, k, j) for k in range(number)])
+        for k in range(number):
+            levels[k].append(alone[k])
+        if v <= 0:
+            influence = math.inf
+            continue
+        influence = max(influence, items.influence(round_, n, w))
+        raw[j] = ((n * w)[n > 0, None] * alone[n > 0]).sum(axis=0)
+        p = np.clip(raw[j], 0.0, 1.0)
+        spread[j] = np.sqrt(sum(n[k] * w[k] ** 2 * laws[k].variance(p) for k in range(number)))
+        noise[j] = np.sqrt(sum(n[k] * w[k] ** 2 * laws[k].noise(p) for k in range(number)))
+        if items.is_row(round_):
+            raw_radii[j] = items.row_radius(round_, n, w, share)
+        else:
+            raw_radii[j] = items.bit_radii(round_, n, w, raw[j], share)
+        with np.errstate(divide="ignore"):
+            tests.append(cochran(alone, np.repeat((honest / n)[:, None], round_.items, axis=1)))
+        value[j], tau = project_to_simplex(raw[j]) if project else (raw[j], 0.0)
+        radii[j] = np.minimum(raw_radii[j] + abs(tau), 1.0 if project else math.inf)
+    radius, raw_radius = float(radii.max()), float(raw_radii.max())
+    test = min(tests, key=lambda item: item.p_value, default=Heterogeneity(0.0, 0, 1.0))
+    if tests:
+        test = replace(test, p_value=min(1.0, test.p_value * len(tests)))
+    flat = slice(None) if round_.bins is not None and size > 1 else 0
+    return Estimate(
+        value=value[flat],
+        radius=radius,
+        norm="sup",
+        target="shares of the items" if round_.bins is None else "shares of the bins",
+        raw=raw[flat],
+        raw_radius=raw_radius,
+        radii=radii[flat],
+        spread=spread[flat],
+        noise=noise[flat],
+        effective=effective,
+        levels=_levels(tally, all_weights.mean(axis=1), [np.array(item)[flat] for item in levels]),
+        largest_influence=influence,
+        heterogeneity=test,
+        trivial=radius >= 1,
+        **_common(tally, beta, weights),
+    )
+
+
+def item_oracle(tally: Tally, *, weights: str = MINIMAX, coordinate: int = 0) -> items.ItemOracle:
+    """Single items' shares on demand, from a Hadamard or sketch round of any size."""
+    if not items.is_row(tally.round):
+        raise ArgumentError(
+            "tally", tally.round.mechanism, "keeps every item", "read them from the estimate"
+        )
+    variances = items.weight_variances(tally.round, [float(e) for e in tally.round.menu])
+    counts = tally.counts.reshape(len(tally.round.menu), -1)[:, coordinate]
+    w, _ = level_weights(counts, variances, weights=weights)
+    return items.ItemOracle(tally, w, coordinate)

@@ -1,0 +1,267 @@
+"""The gate: which reports of a stream count, and under which reason the others are refused.
+
+No rule looks at other persons' reports, and nothing is repaired. Reasons, in the order of the
+checks: those of `reports.decode`, then "wrong round", "unknown level", "wrong length", "late",
+"not issued", "out of range".
+"""
+
+from __future__ import annotations
+
+import hmac
+import math
+from collections import Counter
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+import numpy.typing as npt
+
+from privmean.local.aggregators.batch import (
+    Batch,
+    Bytes,
+    int32_of,
+    piecewise_branch,
+)
+from privmean.local.aggregators.checksum import checksums
+from privmean.local.clients.items import subset_size
+from privmean.local.clients.scalar import window
+from privmean.local.coins import flip_threshold
+from privmean.local.descriptor import Round
+from privmean.local.entropy import WORD
+from privmean.local.mechanisms import (
+    BALL,
+    CHOSEN,
+    HISTOGRAM,
+    HYBRID,
+    LAPLACE,
+    PIECEWISE,
+    PRIV_UNIT,
+    SUBSET,
+    UNARY,
+)
+from privmean.local.reports import (
+    HEADER,
+    HEADER_SIZE,
+    MAC_SIZE,
+    MAGIC,
+    VERSION,
+    Report,
+    ReportError,
+    authentication,
+    decode,
+    decode_json,
+    payload_size,
+    report_size,
+    split,
+    ticket_key,
+)
+
+# The chance, over a whole round, that an honest report fails a range check. Added to beta.
+HONEST_LOSS = 2.0**-30
+
+Mask = npt.NDArray[np.bool_]
+
+
+@lru_cache(maxsize=1024)
+def laplace_limit(round_: Round, level: int) -> int:
+    """A: the largest |grid value|; honest reports pass but for HONEST_LOSS in the round."""
+    epsilon = float(round_.menu[level])
+    noise = 2 / epsilon * math.log(2 * round_.persons / HONEST_LOSS)
+    return min(math.ceil((1 + noise) * 2.0**round_.grid_bits), 2**31 - 1)
+
+
+@lru_cache(maxsize=1024)
+def popcount_limits(round_: Round, level: int) -> tuple[int, int]:
+    """The least and the largest number of ones of an honest report."""
+    from scipy import stats
+
+    assert round_.items is not None
+    items, epsilon = round_.items, round_.menu[level]
+    if round_.mechanism == SUBSET:
+        size = subset_size(epsilon, items)
+        return size, size
+    rare = flip_threshold(epsilon if round_.mechanism == UNARY else epsilon / 2) / WORD
+    loss = HONEST_LOSS / round_.persons / 2
+    others = stats.binom(items - 1, rare)
+    return max(0, int(others.ppf(loss)) - 1), min(items, int(others.isf(loss)) + 2)
+
+
+def in_range(batch: Batch) -> Mask:
+    """Whether each payload is one that an honest client of its level can send."""
+    round_, payload, levels = batch.round, batch.payload, batch.levels
+    name = round_.mechanism
+    if name == LAPLACE:
+        limits = np.array([laplace_limit(round_, k) for k in range(len(round_.menu))])
+        result: Mask = np.abs(int32_of(batch)) <= limits[levels]
+    elif name in (PIECEWISE, HYBRID):
+        limits = np.array([window(item).size for item in round_.menu])
+        y = np.abs(int32_of(batch))
+        result = y <= limits[levels]
+        if name == HYBRID:
+            one_bit = ~piecewise_branch(round_, batch.nonces, levels)
+            result[one_bit] = y[one_bit] == 1
+    elif name in (BALL, PRIV_UNIT):
+        values = np.ascontiguousarray(payload).view("<f4").astype(np.float64)
+        with np.errstate(invalid="ignore", over="ignore"):
+            result = np.abs(np.sqrt((values * values).sum(axis=1)) - 1.0) <= 1e-5
+    elif name in (UNARY, SUBSET, HISTOGRAM):
+        assert round_.items is not None
+        ones = np.bitwise_count(payload).sum(axis=1, dtype=np.int64)
+        limits = np.array([popcount_limits(round_, k) for k in range(len(round_.menu))])
+        result = (ones >= limits[levels, 0]) & (ones <= limits[levels, 1])
+        if round_.items % 8:
+            result &= (payload[:, -1] >> (round_.items % 8)) == 0
+    else:
+        result = payload[:, -1] <= 1
+        if payload.shape[1] == 5 and round_.row_choice == CHOSEN:
+            assert round_.rows is not None
+            rows = payload[:, :4].copy().view("<u4")[:, 0]
+            result &= rows < round_.rows
+    return result
+
+
+@dataclass(frozen=True)
+class Parsed:
+    """The reports of a stream that may count, with their places in it, and what was refused."""
+
+    batch: Batch
+    places: npt.NDArray[np.int64]
+    refused: list[tuple[int, str]]
+    total: int
+
+    def reasons(self) -> Counter[str]:
+        return Counter(reason for _, reason in self.refused)
+
+
+class Gate:
+    """Checks reports of one round. secret: the key of the tickets, if the round issues nonces."""
+
+    def __init__(self, round_: Round, *, secret: bytes | None = None) -> None:
+        self.round = round_
+        self.secret = secret
+        self._size = report_size(round_)
+        self._payload = payload_size(round_)
+        head = HEADER.pack(
+            MAGIC, VERSION, round_.code, round_.identifier, bytes(16), 0, self._payload, 0
+        )
+        self._head = np.frombuffer(head, dtype=np.uint8)
+        self._fixed = np.r_[0:12, 30:38]
+        self.start = head[:12]  # how every report of this round begins
+
+    def parse(self, stream: bytes, *, now: float | None = None) -> Parsed:
+        """Check a concatenation of binary reports. now: seconds since 1970, for the deadline."""
+        size = self._size
+        if stream and len(stream) % size == 0:
+            rows = np.frombuffer(stream, dtype=np.uint8).reshape(-1, size)
+            if (rows[:, self._fixed] == self._head[self._fixed]).all():
+                return self._check(rows, np.arange(len(rows)), [], len(rows), now)
+        pieces = list(split(stream, self.round))
+        fit = [k for k, piece in enumerate(pieces) if self._fits(piece)]
+        rest = set(range(len(pieces))) - set(fit)
+        joined = b"".join(pieces[k] for k in fit)
+        rows = np.frombuffer(joined, dtype=np.uint8).reshape(-1, size)
+        refused = [(k, self.reason(pieces[k], now=now)) for k in sorted(rest)]
+        return self._check(rows, np.array(fit, dtype=np.int64), refused, len(pieces), now)
+
+    def parse_json(self, text: bytes, *, now: float | None = None) -> Parsed:
+        """Check reports in JSON lines. Empty lines are skipped."""
+        good: list[bytes] = []
+        places: list[int] = []
+        refused: list[tuple[int, str]] = []
+        lines = [line for line in text.splitlines() if line.strip()]
+        for k, line in enumerate(lines):
+            try:
+                report = decode_json(line).to_bytes()
+            except ReportError as error:
+                refused.append((k, error.reason))
+                continue
+            if self._fits(report):
+                good.append(report)
+                places.append(k)
+            else:
+                refused.append((k, self.reason(report, now=now)))
+        rows = np.frombuffer(b"".join(good), dtype=np.uint8).reshape(-1, self._size)
+        return self._check(rows, np.array(places, dtype=np.int64), refused, len(lines), now)
+
+    def _fits(self, piece: bytes) -> bool:
+        if len(piece) != self._size:
+            return False
+        row = np.frombuffer(piece, dtype=np.uint8)
+        return bool((row[self._fixed] == self._head[self._fixed]).all())
+
+    def _check(
+        self,
+        rows: Bytes,
+        places: npt.NDArray[np.int64],
+        refused: list[tuple[int, str]],
+        total: int,
+        now: float | None,
+    ) -> Parsed:
+        """The rest of the checks, on rows whose fixed header fields are right."""
+        end = HEADER_SIZE + self._payload
+        crc = np.ascontiguousarray(rows[:, HEADER.size : HEADER_SIZE]).view("<u4")[:, 0]
+        keep = self._drop(crc == checksums(rows[:, :end]), places, "damaged", refused)
+        rows, places = rows[keep], places[keep]
+        levels = np.ascontiguousarray(rows[:, 28:30]).view("<u2")[:, 0]
+        keep = self._drop(levels < len(self.round.menu), places, "unknown level", refused)
+        if self.round.closes is not None and now is not None and now > self.round.closes:
+            self._drop(np.zeros(int(keep.sum()), bool), places[keep], "late", refused)
+            keep[:] = False
+        rows, places, levels = rows[keep], places[keep], levels[keep]
+        if self.round.issued:
+            issued = np.array([self._authentic(row.tobytes()) for row in rows], dtype=bool)
+            keep = self._drop(issued, places, "not issued", refused)
+            rows, places, levels = rows[keep], places[keep], levels[keep]
+        nonces = np.ascontiguousarray(rows[:, 12:28]).view("<u8")
+        batch = Batch(self.round, nonces, levels, np.ascontiguousarray(rows[:, HEADER_SIZE:end]))
+        keep = self._drop(in_range(batch), places, "out of range", refused)
+        if not keep.all():
+            batch, places = batch.take(keep), places[keep]
+        return Parsed(batch, places, sorted(refused), total)
+
+    @staticmethod
+    def _drop(
+        good: Mask,
+        places: npt.NDArray[np.int64],
+        reason: str,
+        refused: list[tuple[int, str]],
+    ) -> Mask:
+        refused += [(int(k), reason) for k in places[~good]]
+        return good
+
+    def _authentic(self, report: bytes) -> bool:
+        if self.secret is None:
+            return False
+        body, mac = report[:-MAC_SIZE], report[-MAC_SIZE:]
+        level = int.from_bytes(body[28:30], "little")
+        key = ticket_key(self.secret, self.round.identifier, body[12:28], level)
+        return hmac.compare_digest(authentication(key, body), mac)
+
+    def reason(self, piece: bytes, *, now: float | None = None) -> str:
+        """Why one report does not count; "" if it does. The slow twin of `parse`."""
+        round_ = self.round
+        try:
+            report = decode(piece)
+        except ReportError as error:
+            return error.reason
+        if report.mechanism != round_.code or report.round_id != round_.identifier:
+            return "wrong round"
+        if report.level >= len(round_.menu):
+            return "unknown level"
+        if len(report.payload) != self._payload or bool(report.mac) != round_.issued:
+            return "wrong length"
+        if round_.closes is not None and now is not None and now > round_.closes:
+            return "late"
+        if round_.issued and not self._authentic(piece):
+            return "not issued"
+        return "" if in_range(one(round_, report))[0] else "out of range"
+
+
+def one(round_: Round, report: Report) -> Batch:
+    """A batch of a single report."""
+    return Batch(
+        round_,
+        np.frombuffer(report.nonce, "<u8").reshape(1, 2),
+        np.array([report.level], dtype=np.uint16),
+        np.frombuffer(report.payload, np.uint8).reshape(1, -1),
+    )

@@ -1,0 +1,170 @@
+"""What a server keeps of many reports: a few integers, which merge in any order to the same bytes.
+
+A cell is a level of the menu, times the coordinate and the branch that the nonce chose. Each cell
+has a number of reports and an integer sum of their payloads; floats come only with the estimate.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import struct
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from privmean.errors import PrivmeanError
+from privmean.local.descriptor import Round
+from privmean.local.mechanisms import BALLS, HADAMARD, HYBRID, SCALARS, SKETCH
+
+Integers = npt.NDArray[np.int64]
+MAGIC = b"LDtally1"
+HEAD = struct.Struct("<8s32sBQQ16sI")
+FINGERPRINT = 1 << 128
+
+
+def branches(round_: Round) -> int:
+    return 2 if round_.mechanism == HYBRID else 1
+
+
+def cells(round_: Round) -> int:
+    return len(round_.menu) * round_.coordinates * branches(round_)
+
+
+def width(round_: Round) -> int:
+    """The number of integers in the sum of a cell."""
+    size = 1
+    if round_.mechanism in BALLS:
+        size = round_.dimension or 1
+    elif round_.mechanism in (SKETCH, HADAMARD):
+        size = round_.rows or 1
+    elif round_.mechanism not in SCALARS:
+        size = round_.items or 1
+    return size
+
+
+@dataclass
+class Tally:
+    """The integer state of one round. Two tallies of disjoint reports add up.
+
+    counts: reports a cell. sums: shape (cells, width). squares: sums of squared payloads a cell
+    (scalar mechanisms). rejected: refused reports by reason. fingerprint: the sum of all nonces
+    modulo 2^128, so that two tallies can be compared. secure: False once a simulated report is in.
+    """
+
+    round: Round
+    counts: Integers
+    sums: Integers
+    squares: list[int]
+    rejected: Counter[str] = field(default_factory=Counter)
+    fingerprint: int = 0
+    secure: bool = True
+
+    @classmethod
+    def empty(cls, round_: Round) -> Tally:
+        number = cells(round_)
+        return cls(
+            round_,
+            np.zeros(number, dtype=np.int64),
+            np.zeros((number, width(round_)), dtype=np.int64),
+            [0] * number,
+        )
+
+    @property
+    def reports(self) -> int:
+        """How many reports are in."""
+        return int(self.counts.sum())
+
+    def by_level(self) -> Integers:
+        """Reports a level, shape (levels,)."""
+        result: Integers = self.counts.reshape(len(self.round.menu), -1).sum(axis=1)
+        return result
+
+    def merge(self, other: Tally) -> Tally:
+        """The tally of both. The caller owes that no report is in both."""
+        if other.round.digest != self.round.digest:
+            raise PrivmeanError("only tallies of the same round can be merged")
+        return Tally(
+            self.round,
+            self.counts + other.counts,
+            self.sums + other.sums,
+            [a + b for a, b in zip(self.squares, other.squares, strict=True)],
+            self.rejected + other.rejected,
+            (self.fingerprint + other.fingerprint) % FINGERPRINT,
+            self.secure and other.secure,
+        )
+
+    def to_bytes(self) -> bytes:
+        """The state. Equal contents give equal bytes, however they were put together."""
+        words = {word: number for word, number in sorted(self.rejected.items()) if number}
+        rejected = json.dumps(words, separators=(",", ":")).encode()
+        body = b"".join(
+            [
+                HEAD.pack(
+                    MAGIC,
+                    self.round.digest,
+                    self.secure,
+                    len(self.counts),
+                    self.sums.shape[1],
+                    self.fingerprint.to_bytes(16, "little"),
+                    len(rejected),
+                ),
+                rejected,
+                self.counts.astype("<i8").tobytes(),
+                self.sums.astype("<i8").tobytes(),
+                b"".join(item.to_bytes(16, "little") for item in self.squares),
+            ]
+        )
+        return body + hashlib.blake2b(body, digest_size=16).digest()
+
+    @classmethod
+    def from_bytes(cls, round_: Round, data: bytes) -> Tally:
+        """The tally of `to_bytes`, which must be of this round."""
+        body, check = data[:-16], data[-16:]
+        if len(data) < HEAD.size + 16 or hashlib.blake2b(body, digest_size=16).digest() != check:
+            raise PrivmeanError("the tally is damaged; make it again from the reports")
+        magic, digest, secure, number, size, mark, length = HEAD.unpack_from(body)
+        expected = HEAD.size + length + 8 * number * (1 + size) + 16 * number
+        if (
+            magic != MAGIC
+            or digest != round_.digest
+            or (number, size) != (cells(round_), width(round_))
+            or len(body) != expected
+        ):
+            raise PrivmeanError("the tally is of another round; ask for that round's description")
+        place = HEAD.size
+        rejected = Counter(json.loads(body[place : place + length]))
+        place += length
+        counts = np.frombuffer(body, "<i8", number, place).astype(np.int64)
+        place += 8 * number
+        sums = np.frombuffer(body, "<i8", number * size, place).astype(np.int64)
+        place += 8 * number * size
+        squares = [
+            int.from_bytes(body[place + 16 * k : place + 16 * (k + 1)], "little")
+            for k in range(number)
+        ]
+        return cls(
+            round_,
+            counts,
+            sums.reshape(number, size),
+            squares,
+            rejected,
+            int.from_bytes(mark, "little"),
+            bool(secure),
+        )
+
+
+def is_tally(data: bytes) -> bool:
+    """Whether a file starts like a tally (and not like reports)."""
+    return data[: len(MAGIC)] == MAGIC
+
+
+def merge_all(round_: Round, tallies: Iterable[Tally]) -> Tally:
+    """The tally of all; an empty one for none."""
+    total = Tally.empty(round_)
+    for tally in tallies:
+        total = total.merge(tally)
+    return total

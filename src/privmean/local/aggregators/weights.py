@@ -1,0 +1,81 @@
+"""How much each level of the menu counts, and whether the levels agree.
+
+Sources: Aliakbarpour, Fallah, Roy and Stevens (2025), with the weights that are minimax at every
+epsilon (docs/proofs/local-scalar.md); Cochran (1954) for the test.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from privmean import validate
+from privmean.local.coins import exact_epsilon
+from privmean.local.descriptor import Round
+
+Floats = npt.NDArray[np.float64]
+Integers = npt.NDArray[np.int64]
+
+MINIMAX, UNIFORM, TESTED = "minimax", "uniform", "tested"
+CHOICES = (MINIMAX, UNIFORM, TESTED)
+
+
+def level_weights(
+    counts: Integers, variances: Floats, *, weights: str = MINIMAX
+) -> tuple[Floats, float]:
+    """The weight of one report of each level (sum over reports is 1), and sum w^2 v.
+
+    counts: reports a level. variances: worst-case variance of a report of each level.
+    "minimax": inversely to the variance, which minimises the worst case at every epsilon.
+    "uniform": every report counts the same, as it must if epsilon may depend on the value.
+    """
+    validate.choice("weights", weights, [MINIMAX, UNIFORM])
+    raw = 1.0 / variances if weights == MINIMAX else np.ones(len(variances))
+    total = float((counts * raw).sum())
+    if total <= 0:
+        return np.zeros(len(variances)), float("inf")
+    result = raw / total
+    return result, float((counts * result**2 * variances).sum())
+
+
+def capped_levels(round_: Round, epsilon_cap: object | None) -> list[float]:
+    """The epsilon from which each level's weight is computed: at most the cap.
+
+    A cap limits what a client gains by claiming a large epsilon; reports stay unbiased.
+    """
+    levels = [float(item) for item in round_.menu]
+    if epsilon_cap is None:
+        return levels
+    cap = float(exact_epsilon("epsilon_cap", epsilon_cap))
+    return [min(level, cap) for level in levels]
+
+
+@dataclass(frozen=True)
+class Heterogeneity:
+    """Cochran's test that all levels estimate the same value.
+
+    A small p_value means that epsilon and the value are related: then weights by epsilon estimate
+    something else than the mean of the population.
+    """
+
+    statistic: float
+    degrees: int
+    p_value: float
+
+
+def cochran(estimates: Floats, variances: Floats) -> Heterogeneity:
+    """The test. estimates and variances: shape (levels, width), NaN where a level is empty."""
+    known = ~np.isnan(estimates).any(axis=1)
+    theta, var = estimates[known], variances[known]
+    if len(theta) < 2:
+        return Heterogeneity(0.0, 0, 1.0)
+    w = 1.0 / var
+    center = (w * theta).sum(axis=0) / w.sum(axis=0)
+    statistic = float((w * (theta - center) ** 2).sum())
+    degrees = (len(theta) - 1) * theta.shape[1]
+    from scipy import special
+
+    tail = float(special.gammaincc(degrees / 2, statistic / 2))  # of chi-square
+    return Heterogeneity(statistic, degrees, tail)

@@ -1,0 +1,153 @@
+"""From a private value to the bytes that leave the person's device."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from fractions import Fraction
+from typing import Any
+
+from privmean.errors import ArgumentError
+from privmean.local.clients import ball, items, scalar
+from privmean.local.clients.ledger import Ledger
+from privmean.local.coins import exact_epsilon
+from privmean.local.descriptor import Round
+from privmean.local.entropy import Entropy, SystemEntropy
+from privmean.local.mechanisms import (
+    BALL,
+    BALL_BIT,
+    HADAMARD,
+    HISTOGRAM,
+    HYBRID,
+    LAPLACE,
+    ONE_BIT,
+    PIECEWISE,
+    PRIV_UNIT,
+    SKETCH,
+    SUBSET,
+    UNARY,
+)
+from privmean.local.reports import NONCE_SIZE, Report, Ticket, authentication
+
+Randomizer = Callable[[Round, int, Any, bytes, Entropy], bytes]
+
+# A new mechanism adds one line here and one in aggregators.
+RANDOMIZERS: dict[str, Randomizer] = {
+    ONE_BIT: scalar.one_bit,
+    LAPLACE: scalar.laplace,
+    PIECEWISE: scalar.piecewise,
+    HYBRID: scalar.hybrid,
+    BALL: ball.ball,
+    BALL_BIT: ball.ball_bit,
+    PRIV_UNIT: ball.priv_unit,
+    SKETCH: items.row_bit,
+    HADAMARD: items.row_bit,
+    UNARY: items.unary,
+    SUBSET: items.subset,
+    HISTOGRAM: items.histogram,
+}
+
+
+def _level(round_: Round, epsilon: object, ticket: Ticket | None) -> int:
+    """The level to answer at: the ticket's, if the client allows it, else the largest allowed."""
+    own = round_.level(epsilon)
+    if not round_.issued:
+        if ticket is not None:
+            raise ArgumentError("ticket", "...", "this round issues none", "leave the ticket out")
+        return own
+    if ticket is None:
+        raise ArgumentError("ticket", None, "this round needs one", "ask the server's operator")
+    if ticket.round_id != round_.identifier:
+        raise ArgumentError("ticket", "...", "is for another round", "ask for the right one")
+    if not 0 <= ticket.level <= own:
+        raise ArgumentError(
+            "ticket", ticket.level, "asks for more epsilon than this client allows", "refuse it"
+        )
+    return ticket.level
+
+
+def randomize(
+    round_: Round,
+    value: Any,
+    *,
+    epsilon: object,
+    nonce: bytes | None = None,
+    ticket: Ticket | None = None,
+    entropy: Entropy | None = None,
+) -> bytes:
+    """One report on `value`, ready to be sent. Each call spends epsilon again: see `Client`.
+
+    value: a number, a vector or an item, as the round asks; anything else counts as missing, and
+    a missing value sends a report too. epsilon: what the client allows; the report uses the
+    largest level of the round's menu that is no larger. entropy: the operating system's unless
+    given; anything seeded is for simulation only.
+
+    Guarantees. Unit: this one report, whatever the value was, all records of the person behind
+    it. The law of the bytes changes by a factor of at most e^epsilon between any two values
+    (exactly, by integer coins; PrivUnit is idealised). Public: the round, the level, the nonce,
+    that a report was sent. Nothing about the data is assumed.
+    """
+    level = _level(round_, epsilon, ticket)
+    source = SystemEntropy() if entropy is None else entropy
+    if ticket is not None:
+        nonce = ticket.nonce
+    elif nonce is None:
+        nonce = source.bytes(NONCE_SIZE)
+    elif len(nonce) != NONCE_SIZE:
+        raise ArgumentError("nonce", len(nonce), "is not 16 bytes", "let the client draw it")
+    payload = RANDOMIZERS[round_.mechanism](round_, level, value, nonce, source)
+    report = Report(round_.code, round_.identifier, nonce, level, payload)
+    if ticket is not None:
+        mac = authentication(ticket.key, report.body())
+        report = Report(round_.code, round_.identifier, nonce, level, payload, mac)
+    return report.to_bytes()
+
+
+class Client:
+    """One person's side: an epsilon of its own, and a ledger that never spends it twice.
+
+    epsilon: the most that one report may spend. ledger: remembers what was sent, and the total
+    that this person allows. identity: a public name, needed only for rounds that ask a part of
+    the clients.
+    """
+
+    def __init__(
+        self,
+        *,
+        epsilon: object,
+        ledger: Ledger,
+        identity: str | None = None,
+        entropy: Entropy | None = None,
+    ) -> None:
+        self.epsilon: Fraction = exact_epsilon("epsilon", epsilon)
+        self.ledger = ledger
+        self.identity = identity
+        self._entropy: Entropy = SystemEntropy() if entropy is None else entropy
+        if not self._entropy.secure:
+            raise ArgumentError(
+                "entropy", "seeded", "is not private", "use `randomize` for simulations"
+            )
+
+    def report(self, round_: Round, value: Any, *, ticket: Ticket | None = None) -> bytes | None:
+        """The report for this round: made once, and the same bytes at every further call.
+
+        None if the round asks another part of the clients. Raises BudgetExceeded when the ledger
+        would go above its limit; nothing is spent then.
+
+        Guarantees. The reports of this client together are (ledger limit)-DP, for any rounds that
+        any server publishes, adaptively, and for any number of retries.
+        """
+        if round_.part is not None:
+            if self.identity is None:
+                raise ArgumentError(
+                    "identity", None, "this round asks a part of the clients", "give an identity"
+                )
+            if not round_.part.chosen(self.identity):
+                return None
+        level = _level(round_, self.epsilon, ticket)
+        return self.ledger.once(
+            round_.digest,
+            round_.menu[level],
+            lambda: randomize(
+                round_, value, epsilon=self.epsilon, ticket=ticket, entropy=self._entropy
+            ),
+        )

@@ -1,0 +1,89 @@
+"""A private value becomes a point of the public domain. Total: no value raises, whatever it is.
+
+A value that is missing, not a number, or of the wrong shape becomes the null of its domain: the
+middle of a range, the zero vector, or no item.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from privmean.local.descriptor import Round
+
+
+def real(value: Any) -> float:
+    """A float; NaN for anything that is none."""
+    try:
+        return float(value)
+    except (TypeError, ValueError, OverflowError):
+        return math.nan
+
+
+def reals(value: Any, size: int) -> list[float]:
+    """`size` floats; all NaN for anything of another shape."""
+    if value is None or isinstance(value, str | bytes):
+        return [math.nan] * size
+    try:
+        result = [real(item) for item in value]
+    except TypeError:
+        result = [real(value)]
+    return result if len(result) == size else [math.nan] * size
+
+
+def picked(round_: Round, value: Any, nonce: bytes) -> tuple[float, float, float]:
+    """The coordinate that the nonce assigns, with its bounds."""
+    place = round_.coordinate(nonce)
+    return (
+        reals(value, round_.coordinates)[place],
+        round_.lower[place],
+        round_.upper[place],
+    )
+
+
+def unit_value(round_: Round, value: Any, nonce: bytes) -> float:
+    """The value clipped to its range and mapped to [-1, 1]; 0 for a null."""
+    x, low, high = picked(round_, value, nonce)
+    if math.isnan(x):
+        return 0.0
+    x = min(max(x, low), high)
+    return min(max((x - low - (high - x)) / (high - low), -1.0), 1.0)
+
+
+def item(round_: Round, value: Any, nonce: bytes) -> int | None:
+    """The item or the bin of the value; `other` for an unknown item, None for a null."""
+    assert round_.items is not None
+    if round_.bins is not None:
+        x, low, high = picked(round_, value, nonce)
+        if math.isnan(x):
+            return None
+        x = min(max(x, low), high)
+        return min(int((x - low) / (high - low) * round_.bins), round_.bins - 1)
+    x = real(value)
+    if x.is_integer() and 0 <= x < round_.items:
+        return int(x)
+    return round_.other
+
+
+def direction(round_: Round, value: Any) -> tuple[list[float], float]:
+    """A unit vector u and rho/r in [0, 1] with rho u the value clipped to the ball.
+
+    The norm is taken after division by the largest entry, so that nothing under- or overflows. A
+    null or zero value gives the first axis and 0.
+    """
+    assert round_.dimension is not None
+    assert round_.radius is not None
+    x = reals(value, round_.dimension)
+    axis = [1.0] + [0.0] * (round_.dimension - 1)
+    if any(math.isnan(item) for item in x):
+        return axis, 0.0
+    largest = max(abs(item) for item in x)
+    if largest == 0.0:
+        return axis, 0.0
+    if math.isinf(largest):
+        x = [math.copysign(1.0, item) if math.isinf(item) else 0.0 for item in x]
+    else:
+        x = [item / largest for item in x]
+    norm = math.sqrt(math.fsum(item * item for item in x))
+    share = largest / round_.radius * norm
+    return [item / norm for item in x], min(share, 1.0)

@@ -1,0 +1,124 @@
+"""Exact coins: integer thresholds for a uniform 64-bit word, computed with 100 digits.
+
+A coin comes up iff word < threshold. Every threshold is rounded to the side on which the ratio of
+probabilities stays at most e^epsilon, so the promise holds for the integers that are really used.
+"""
+
+from __future__ import annotations
+
+import decimal
+import math
+from fractions import Fraction
+from functools import lru_cache
+
+from privmean.errors import ArgumentError
+from privmean.local.entropy import WORD, Entropy, below
+
+SMALLEST_EPSILON = Fraction(1, 1000)
+LARGEST_EPSILON = Fraction(16)
+
+_DIGITS = decimal.Context(prec=100, Emax=10**6, Emin=-(10**6))
+_CEILING = decimal.Context(prec=100, rounding=decimal.ROUND_CEILING, Emax=10**6, Emin=-(10**6))
+# Far above the error of 100 digits at 2^64, far below anything that matters.
+_SLACK = decimal.Decimal("1e-60")
+
+
+def exact_epsilon(name: str, value: object) -> Fraction:
+    """epsilon as an exact fraction inside the range where local reports mean anything.
+
+    Floats are read by their shortest decimal form (0.1 is one tenth). The range is 0.001 to 16:
+    below, a report carries nothing; above, it protects nothing.
+    """
+    remedy = f"give a number from {float(SMALLEST_EPSILON):g} to {float(LARGEST_EPSILON):g}"
+    if isinstance(value, bool) or not isinstance(value, int | float | str | Fraction):
+        raise ArgumentError(name, value, "is not a number", remedy)
+    try:
+        epsilon = Fraction(repr(value)) if isinstance(value, float) else Fraction(value)
+    except (ValueError, ZeroDivisionError, OverflowError):
+        raise ArgumentError(name, value, "is not a finite number", remedy) from None
+    if not SMALLEST_EPSILON <= epsilon <= LARGEST_EPSILON:
+        raise ArgumentError(name, value, "is outside the range of local reports", remedy)
+    return epsilon
+
+
+@lru_cache(maxsize=4096)
+def power_of_e(epsilon: Fraction) -> decimal.Decimal:
+    """e^epsilon to 100 digits."""
+    exponent = _DIGITS.divide(
+        decimal.Decimal(epsilon.numerator), decimal.Decimal(epsilon.denominator)
+    )
+    return _DIGITS.exp(exponent)
+
+
+@lru_cache(maxsize=4096)
+def flip_threshold(epsilon: Fraction) -> int:
+    """T(epsilon) = ceil(2^64/(1 + e^epsilon)): a bit is flipped iff word < T.
+
+    Rounding up keeps (2^64 - T)/T at most e^epsilon.
+    """
+    share = _DIGITS.divide(decimal.Decimal(WORD), _DIGITS.add(1, power_of_e(epsilon)))
+    return _ceiling(share)
+
+
+@lru_cache(maxsize=4096)
+def odds_threshold(epsilon: Fraction, favoured: int, other: int) -> int:
+    """The largest N with N/(2^64 - N) at most e^epsilon favoured/other.
+
+    The chance N/2^64 of landing among `favoured` outcomes, each e^epsilon times as likely as each
+    of the `other` ones.
+    """
+    weight = _DIGITS.multiply(power_of_e(epsilon), decimal.Decimal(favoured))
+    total = _DIGITS.add(weight, decimal.Decimal(other))
+    rest = _DIGITS.divide(_DIGITS.multiply(decimal.Decimal(WORD), decimal.Decimal(other)), total)
+    return WORD - _ceiling(rest)
+
+
+def _ceiling(share: decimal.Decimal) -> int:
+    lifted = _CEILING.add(share, _SLACK)
+    return int(lifted.to_integral_value(rounding=decimal.ROUND_CEILING))
+
+
+def signal(epsilon: Fraction | float) -> float:
+    """t = tanh(epsilon/2) = 1/c: the factor by which randomized response shrinks a bit."""
+    return math.tanh(float(epsilon) / 2)
+
+
+def chance_threshold(chance: float) -> int:
+    """round(2^64 chance), clamped to 0..2^64. Fine enough for unbiased rounding."""
+    return min(max(round(chance * WORD), 0), WORD)
+
+
+def exponential_coin(entropy: Entropy, numerator: int, denominator: int) -> bool:
+    """True with probability exp(-numerator/denominator), exactly (Canonne, Kamath, Steinke)."""
+    while numerator > denominator:
+        if not _small_exponential_coin(entropy, 1, 1):
+            return False
+        numerator -= denominator
+    return _small_exponential_coin(entropy, numerator, denominator)
+
+
+def _small_exponential_coin(entropy: Entropy, numerator: int, denominator: int) -> bool:
+    k = 1
+    while below(entropy, denominator * k) < numerator:
+        k += 1
+    return k % 2 == 1
+
+
+def discrete_laplace(entropy: Entropy, scale: Fraction) -> int:
+    """A draw with P(j) proportional to exp(-|j|/scale), exactly.
+
+    Canonne, Kamath and Steinke (2020), Algorithm 2, in integers only.
+    """
+    t, s = scale.numerator, scale.denominator
+    while True:
+        u = below(entropy, t)
+        if not exponential_coin(entropy, u, t):
+            continue
+        v = 0
+        while exponential_coin(entropy, 1, 1):
+            v += 1
+        size = (u + t * v) // s
+        negative = entropy.word() < WORD // 2
+        if negative and size == 0:
+            continue
+        return -size if negative else size

@@ -1,0 +1,289 @@
+"""The public description of one round of reports: everything client and server must agree on.
+
+A `Round` is immutable; its identifier is a hash of all its fields, and every report carries it.
+Pure Python: both halves import it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from decimal import Decimal
+from fractions import Fraction
+from functools import cached_property
+from typing import Any
+
+from privmean import validate
+from privmean.errors import ArgumentError
+from privmean.local.coins import exact_epsilon
+from privmean.local.mechanisms import (
+    ASSIGNED,
+    BALLS,
+    CHOSEN,
+    CODES,
+    HADAMARD,
+    LARGEST_BOUND,
+    LARGEST_DIMENSION,
+    LARGEST_ITEMS,
+    LARGEST_ROWS,
+    PRIV_UNIT,
+    SCALARS,
+    SKETCH,
+)
+from privmean.local.part import Part
+
+VERSION = 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class Round:
+    """One round of locally private reports.
+
+    mechanism: one of `CODES`. menu: the public epsilon levels, rising. persons: how many reports
+    are planned for (public; bounds and checks read it). beta: the failure probability of the
+    radius. seed: 32 public random bytes, drawn before the data.
+
+    Scalar mechanisms: `lower` and `upper` hold one bound a coordinate; with more than one
+    coordinate every client reports one of them, chosen by its nonce. Ball mechanisms: `radius`
+    and `dimension`. Item mechanisms: `items` (0 to items-1) and optionally `other`, the item that
+    stands for everything unknown; or `lower`, `upper` and `bins`, and then the item is the bin of
+    a real value. Sketch and Hadamard: `rows` (a power of two), and whether the row is `assigned`
+    by the nonce or `chosen` by the client.
+
+    issued: nonces are tickets of the server and reports carry a 32-byte authentication code.
+    closes: deadline in seconds since 1970. part: which clients answer.
+    """
+
+    mechanism: str
+    menu: tuple[Fraction, ...]
+    persons: int
+    seed: bytes
+    title: str = ""
+    beta: float = 0.05
+    lower: tuple[float, ...] = ()
+    upper: tuple[float, ...] = ()
+    radius: float | None = None
+    dimension: int | None = None
+    items: int | None = None
+    other: int | None = None
+    bins: int | None = None
+    rows: int | None = None
+    row_choice: str = ASSIGNED
+    grid_bits: int = 12
+    caps: tuple[float, ...] = ()
+    issued: bool = False
+    closes: int | None = None
+    part: Part | None = None
+
+    def __post_init__(self) -> None:
+        validate.choice("mechanism", self.mechanism, list(CODES))
+        self._check_common()
+        if self.mechanism in SCALARS:
+            self._check_bounds()
+        elif self.mechanism in BALLS:
+            self._check_ball()
+        else:
+            self._check_items()
+
+    def _check_common(self) -> None:
+        menu = tuple(exact_epsilon("menu", item) for item in self.menu)
+        if not menu or list(menu) != sorted(set(menu)) or len(menu) > 65535:
+            raise ArgumentError(
+                "menu", self.menu, "must list different levels, rising", "sort the epsilon levels"
+            )
+        object.__setattr__(self, "menu", menu)
+        if validate.whole("persons", self.persons, least=1) > 2**30:
+            raise ArgumentError("persons", self.persons, "is above 2^30", "use several rounds")
+        if not 1e-12 <= validate.fraction("beta", self.beta) <= 0.5:
+            raise ArgumentError("beta", self.beta, "is outside 1e-12 to 0.5", "try 0.05")
+        if not isinstance(self.seed, bytes) or len(self.seed) != 32:
+            raise ArgumentError("seed", self.seed, "is not 32 bytes", "draw 32 random bytes")
+        for name, kind in (("title", str), ("issued", bool)):
+            if not isinstance(getattr(self, name), kind):
+                value = getattr(self, name)
+                raise ArgumentError(name, value, f"is no {kind.__name__}", "correct the round")
+        if self.closes is not None:
+            validate.whole("closes", self.closes)
+        if not 4 <= validate.whole("grid_bits", self.grid_bits) <= 20:
+            raise ArgumentError("grid_bits", self.grid_bits, "is outside 4 to 20", "try 12")
+        validate.choice("row_choice", self.row_choice, [ASSIGNED, CHOSEN])
+
+    def _check_bounds(self) -> None:
+        if not self.lower or len(self.lower) != len(self.upper):
+            raise ArgumentError(
+                "lower", self.lower, "does not match upper", "give both bounds for each coordinate"
+            )
+        for low, high in zip(self.lower, self.upper, strict=True):
+            validate.bounds("bounds", (low, high))
+            if max(abs(low), abs(high)) > LARGEST_BOUND or high - low < 1 / LARGEST_BOUND:
+                raise ArgumentError("bounds", (low, high), "are out of reach", "rescale the values")
+        object.__setattr__(self, "lower", tuple(float(x) for x in self.lower))
+        object.__setattr__(self, "upper", tuple(float(x) for x in self.upper))
+
+    def _check_ball(self) -> None:
+        radius = validate.positive("radius", self.radius)
+        if not 1 / LARGEST_BOUND <= radius <= LARGEST_BOUND:
+            raise ArgumentError("radius", radius, "is out of reach", "rescale the values")
+        dimension = validate.whole("dimension", self.dimension, least=1)
+        if dimension > LARGEST_DIMENSION:
+            raise ArgumentError("dimension", dimension, "is above 65536", "project first")
+        object.__setattr__(self, "radius", radius)
+        if self.mechanism == PRIV_UNIT:
+            if dimension < 2:
+                raise ArgumentError(
+                    "dimension", dimension, "needs 2 or more", "use one-bit in one dimension"
+                )
+            if len(self.caps) != len(self.menu) or not all(0 <= x < 1 for x in self.caps):
+                raise ArgumentError(
+                    "caps", self.caps, "must hold a number in [0, 1) a level", "use priv_unit_round"
+                )
+
+    def _check_items(self) -> None:
+        if self.bins is not None:
+            self._check_bounds()
+            object.__setattr__(self, "items", validate.whole("bins", self.bins, least=2))
+        items = validate.whole("items", self.items, least=2)
+        if items > LARGEST_ITEMS and self.mechanism != SKETCH:
+            raise ArgumentError("items", items, "is above 2^24", "use the sketch")
+        if self.other is not None and validate.whole("other", self.other) >= items:
+            raise ArgumentError("other", self.other, "is no item", f"choose 0 to {items - 1}")
+        if self.mechanism not in (SKETCH, HADAMARD):
+            return
+        rows = validate.whole("rows", self.rows, least=1)
+        if rows & (rows - 1) or rows > LARGEST_ROWS:
+            raise ArgumentError("rows", rows, "is no power of two up to 2^31", "round it up")
+        if self.mechanism == HADAMARD and rows < items:
+            raise ArgumentError("rows", rows, "is below the number of items", "round items up")
+
+    # -- derived public numbers
+
+    @property
+    def code(self) -> int:
+        return CODES[self.mechanism]
+
+    @property
+    def coordinates(self) -> int:
+        """How many coordinates a value has, of which every client reports one."""
+        return max(1, len(self.lower))
+
+    @cached_property
+    def _seed_words(self) -> tuple[int, int]:
+        return (
+            int.from_bytes(self.seed[0:8], "little"),
+            int.from_bytes(self.seed[8:16], "little"),
+        )
+
+    def row(self, nonce: bytes) -> int:
+        """The row that a nonce assigns."""
+        assert self.rows is not None
+        return (int.from_bytes(nonce[0:8], "little") ^ self._seed_words[0]) & (self.rows - 1)
+
+    def selector(self, nonce: bytes) -> int:
+        """64 public bits a nonce: the coordinate and the branch of the hybrid mechanism."""
+        return int.from_bytes(nonce[8:16], "little") ^ self._seed_words[1]
+
+    def coordinate(self, nonce: bytes) -> int:
+        """The coordinate that a nonce assigns."""
+        return (self.selector(nonce) & 0xFFFFFFFF) % self.coordinates
+
+    def level(self, epsilon: object) -> int:
+        """The largest level of the menu that a client allowing `epsilon` can answer at."""
+        allowed = exact_epsilon("epsilon", epsilon)
+        fitting = [k for k, item in enumerate(self.menu) if item <= allowed]
+        if not fitting:
+            raise ArgumentError(
+                "epsilon",
+                float(allowed),
+                f"is below the smallest level of this round, {float(self.menu[0]):g}",
+                "do not answer this round",
+            )
+        return fitting[-1]
+
+    # -- the public text and its hash
+
+    def to_dict(self) -> dict[str, Any]:
+        result: dict[str, Any] = {"format": "privmean round", "version": VERSION}
+        for item in fields(self):
+            value = getattr(self, item.name)
+            if value != item.default:
+                result[item.name] = value
+        result["menu"] = [_decimal(level) for level in self.menu]
+        result["seed"] = self.seed.hex()
+        for name in ("lower", "upper", "caps"):
+            if name in result:
+                result[name] = list(result[name])
+        if self.bins is not None:
+            del result["items"]
+        if self.part is not None:
+            result["part"] = {
+                "seed": self.part.seed.hex(),
+                "shares": list(self.part.shares),
+                "index": self.part.index,
+            }
+        return result
+
+    def to_json(self) -> str:
+        """The canonical text; equal rounds have equal texts."""
+        return json.dumps(self.to_dict(), sort_keys=True, separators=(",", ":"))
+
+    @cached_property
+    def digest(self) -> bytes:
+        """32 bytes that bind every field. Publish it where clients can compare it."""
+        return hashlib.blake2b(
+            self.to_json().encode(), digest_size=32, person=b"privmean-round"
+        ).digest()
+
+    @property
+    def identifier(self) -> bytes:
+        """The 8 bytes that every report carries."""
+        return self.digest[:8]
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> Round:
+        """The round of `to_dict`; unknown fields are refused."""
+        given = dict(values)
+        if given.pop("format", None) != "privmean round" or given.pop("version", None) != VERSION:
+            raise ArgumentError(
+                "round", values.get("version"), "is no round of this version", "update privmean"
+            )
+        known = {item.name for item in fields(cls)}
+        unknown = sorted(set(given) - known)
+        if unknown:
+            raise ArgumentError("round", unknown, "has unknown fields", "update privmean")
+        try:
+            given["seed"] = bytes.fromhex(given["seed"])
+            given["menu"] = tuple(Fraction(item) for item in given["menu"])
+            for name in ("lower", "upper", "caps"):
+                if name in given:
+                    given[name] = tuple(float(x) for x in given[name])
+            if given.get("part") is not None:
+                part = given["part"]
+                given["part"] = Part(
+                    bytes.fromhex(part["seed"]), tuple(part["shares"]), part["index"]
+                )
+            return cls(**given)
+        except (KeyError, TypeError, ValueError, ZeroDivisionError) as error:
+            if isinstance(error, ArgumentError):
+                raise
+            raise ArgumentError(
+                "round", type(error).__name__, "cannot be read", "ask for the round again"
+            ) from None
+
+    @classmethod
+    def from_json(cls, text: str | bytes) -> Round:
+        """The round of `to_json`."""
+        try:
+            values = json.loads(text)
+        except ValueError:
+            values = None
+        if not isinstance(values, dict):
+            raise ArgumentError("round", "text", "is not a JSON object", "ask for the round again")
+        return cls.from_dict(values)
+
+
+def _decimal(epsilon: Fraction) -> str:
+    """The shortest exact text: a decimal where there is one."""
+    text = str(Decimal(epsilon.numerator) / Decimal(epsilon.denominator))
+    return text if Fraction(text) == epsilon else str(epsilon)

@@ -1,0 +1,87 @@
+"""Many clients in one process: the same laws as `clients`, vectorised, with the same coins.
+
+For studies on a table at hand, and for programs that hold many persons' values and must send
+private reports only. Entropy is the operating system's unless a seeded noise is given, and then
+everything that follows says `secure: false`.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from privmean.errors import ArgumentError
+from privmean.local.aggregators.batch import Batch, Bytes, Words, add
+from privmean.local.aggregators.tally import Tally
+from privmean.local.descriptor import Round
+from privmean.local.many.ball import ball_payload
+from privmean.local.many.coins import Levels
+from privmean.local.many.items import row_payload, subset_payload, unary_payload
+from privmean.local.many.scalar import scalar_payload
+from privmean.local.mechanisms import BALLS, HADAMARD, SCALARS, SKETCH, SUBSET
+from privmean.noise.base import Noise
+from privmean.noise.exact import ExactNoise
+
+
+def _payload(round_: Round, values: Any, levels: Levels, nonces: Words, noise: Noise) -> Bytes:
+    if round_.mechanism in SCALARS:
+        return scalar_payload(round_, values, levels, nonces, noise)
+    if round_.mechanism in BALLS:
+        return ball_payload(round_, values, levels, nonces, noise)
+    if round_.mechanism in (SKETCH, HADAMARD):
+        return row_payload(round_, values, levels, nonces, noise)
+    if round_.mechanism == SUBSET:
+        return subset_payload(round_, values, levels, nonces, noise)
+    return unary_payload(round_, values, levels, nonces, noise)
+
+
+def _levels(round_: Round, epsilon: Any, number: int) -> Levels:
+    """The level of each client from its own epsilon (one number, or one a client)."""
+    given = np.asarray(epsilon, dtype=np.float64)
+    if given.ndim == 0:
+        return np.full(number, round_.level(float(given)), dtype=np.uint16)
+    if given.shape != (number,):
+        raise ArgumentError("epsilon", given.shape, "has the wrong shape", "give one a client")
+    different, place = np.unique(given, return_inverse=True)
+    return np.array([round_.level(float(e)) for e in different], dtype=np.uint16)[place]
+
+
+def randomize_many(
+    round_: Round, values: Any, *, epsilon: Any, noise: Noise | None = None
+) -> Batch:
+    """One report a client, as arrays (`to_bytes` gives the wire format).
+
+    values: shape (n,) or (n, coordinates or dimension). epsilon: what each client allows, one
+    number or shape (n,). Values outside their range, infinite or missing ones are handled as by
+    `randomize`. Only the shape can be wrong.
+
+    Guarantees. As `randomize`, for each row on its own. Public: n, the levels, the nonces.
+    """
+    source: Noise = ExactNoise() if noise is None else noise
+    number = len(values)
+    levels = _levels(round_, epsilon, number)
+    nonces = source.bits64(2 * number).reshape(number, 2)
+    payload = _payload(round_, values, levels, nonces, source)
+    return Batch(round_, nonces, levels, payload, source.secure)
+
+
+def tally_many(
+    round_: Round, values: Any, *, epsilon: Any, noise: Noise | None = None, chunk: int = 1 << 15
+) -> Tally:
+    """Randomize and count at once, in chunks: bounded memory however many clients."""
+    total = Tally.empty(round_)
+    own = np.asarray(epsilon, dtype=np.float64)
+    wide = max(
+        round_.dimension or 1,
+        round_.items or 1 if round_.mechanism not in (SKETCH, HADAMARD) else 1,
+    )
+    step = max(1, min(chunk, math.ceil(2**23 / wide)))
+    for start in range(0, len(values), step):
+        some = own if own.ndim == 0 else own[start : start + step]
+        add(
+            total,
+            randomize_many(round_, values[start : start + step], epsilon=some, noise=noise),
+        )
+    return total

@@ -1,0 +1,33 @@
+"""The names of the mechanisms, their numbers on the wire, and the limits of their parameters."""
+
+from __future__ import annotations
+
+ONE_BIT, LAPLACE, PIECEWISE, HYBRID = "one-bit", "laplace", "piecewise", "hybrid"
+BALL, BALL_BIT, PRIV_UNIT = "ball", "ball-bit", "priv-unit"
+SKETCH, HADAMARD, UNARY, SUBSET, HISTOGRAM = "sketch", "hadamard", "unary", "subset", "histogram"
+
+# The number that stands for the mechanism in a binary report.
+CODES: dict[str, int] = {
+    ONE_BIT: 1,
+    LAPLACE: 2,
+    BALL: 3,
+    BALL_BIT: 4,
+    SKETCH: 5,
+    HADAMARD: 6,
+    UNARY: 7,
+    PIECEWISE: 8,
+    PRIV_UNIT: 9,
+    SUBSET: 10,
+    HISTOGRAM: 11,
+    HYBRID: 12,
+}
+SCALARS = (ONE_BIT, LAPLACE, PIECEWISE, HYBRID)
+BALLS = (BALL, BALL_BIT, PRIV_UNIT)
+ITEMS = (SKETCH, HADAMARD, UNARY, SUBSET, HISTOGRAM)
+
+LARGEST_ROWS = 2**31
+LARGEST_ITEMS = 2**24
+LARGEST_DIMENSION = 2**16
+LARGEST_BOUND = 1e150
+
+ASSIGNED, CHOSEN = "assigned", "chosen"

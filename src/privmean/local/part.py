@@ -1,0 +1,39 @@
+"""Which clients a round asks: a public, data-independent split."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+
+from privmean import validate
+from privmean.errors import ArgumentError
+
+
+@dataclass(frozen=True)
+class Part:
+    """Which clients answer a round: those whose public hash falls into share `index`.
+
+    shares: whole numbers, for example (20, 80). Rounds of one protocol have the same seed and
+    shares and different indices, so that every client answers exactly one of them.
+    """
+
+    seed: bytes
+    shares: tuple[int, ...]
+    index: int
+
+    def __post_init__(self) -> None:
+        if len(self.seed) != 32:
+            raise ArgumentError("seed", self.seed.hex(), "is not 32 bytes", "draw 32 random bytes")
+        if not self.shares or any(validate.whole("shares", x) < 1 for x in self.shares):
+            raise ArgumentError("shares", self.shares, "must be whole and positive", "try (20, 80)")
+        if not 0 <= validate.whole("index", self.index) < len(self.shares):
+            raise ArgumentError("index", self.index, "names no share", "count from 0")
+
+    def chosen(self, identity: str) -> bool:
+        """Whether the client with this public identity answers. Never depends on its data."""
+        digest = hashlib.blake2b(
+            identity.encode(), digest_size=16, key=self.seed, person=b"privmean-part"
+        ).digest()
+        place = int.from_bytes(digest, "little") % sum(self.shares)
+        low = sum(self.shares[: self.index])
+        return low <= place < low + self.shares[self.index]

@@ -1,0 +1,242 @@
+"""The wire format of a report: a 42-byte header, a payload, optionally an authentication code.
+
+Little-endian: magic "LD", version, mechanism, round (8), nonce (16), level (2), payload length (4),
+reserved (4, zero), CRC-32 (4) of header and payload. Reading is strict: a report is taken as it is
+or refused with a reason, never repaired. Pure Python: both halves import it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import json
+import struct
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from privmean.errors import PrivmeanError
+from privmean.local.descriptor import Round
+from privmean.local.mechanisms import (
+    BALL,
+    CHOSEN,
+    CODES,
+    HADAMARD,
+    HISTOGRAM,
+    HYBRID,
+    LAPLACE,
+    PIECEWISE,
+    PRIV_UNIT,
+    SKETCH,
+    SUBSET,
+    UNARY,
+)
+
+MAGIC = b"LD"
+VERSION = 1
+HEADER = struct.Struct("<2sBB8s16sHII")
+CRC = struct.Struct("<I")
+HEADER_SIZE = HEADER.size + CRC.size
+MAC_SIZE = 32
+NONCE_SIZE = 16
+LARGEST_PAYLOAD = 1 << 22
+
+_NAMES = {code: name for name, code in CODES.items()}
+
+
+class ReportError(PrivmeanError):
+    """A report that cannot be taken. `reason` is the word under which it is counted."""
+
+    def __init__(self, reason: str) -> None:
+        self.reason = reason
+        super().__init__(f"the report is refused: {reason}")
+
+
+@dataclass(frozen=True)
+class Report:
+    """One report, in parts. `mac` is empty unless the round issues its nonces."""
+
+    mechanism: int
+    round_id: bytes
+    nonce: bytes
+    level: int
+    payload: bytes
+    mac: bytes = b""
+
+    def to_bytes(self) -> bytes:
+        return self.body() + self.mac
+
+    def body(self) -> bytes:
+        """Header and payload: what the authentication code covers."""
+        head = HEADER.pack(
+            MAGIC,
+            VERSION,
+            self.mechanism,
+            self.round_id,
+            self.nonce,
+            self.level,
+            len(self.payload),
+            0,
+        )
+        return head + CRC.pack(zlib.crc32(self.payload, zlib.crc32(head))) + self.payload
+
+    def to_json(self) -> str:
+        """One line of JSON with exactly the same content."""
+        values: dict[str, object] = {
+            "version": VERSION,
+            "mechanism": _NAMES.get(self.mechanism, self.mechanism),
+            "round": self.round_id.hex(),
+            "nonce": self.nonce.hex(),
+            "level": self.level,
+            "payload": self.payload.hex(),
+        }
+        if self.mac:
+            values["mac"] = self.mac.hex()
+        return json.dumps(values, separators=(",", ":"))
+
+
+def payload_size(round_: Round) -> int:
+    """The exact payload length of every report of this round."""
+    name = round_.mechanism
+    if name in (LAPLACE, PIECEWISE, HYBRID):
+        return 4
+    if name in (BALL, PRIV_UNIT):
+        assert round_.dimension is not None
+        return 4 * round_.dimension
+    if name in (UNARY, SUBSET, HISTOGRAM):
+        assert round_.items is not None
+        return (round_.items + 7) // 8
+    if name in (SKETCH, HADAMARD) and round_.row_choice == CHOSEN:
+        return 5
+    return 1
+
+
+def report_size(round_: Round) -> int:
+    """The exact length of every report of this round."""
+    return HEADER_SIZE + payload_size(round_) + (MAC_SIZE if round_.issued else 0)
+
+
+def decode(data: bytes) -> Report:
+    """The report in `data`, which must hold nothing else. Raises ReportError with a reason.
+
+    The order of the checks is part of the format: the first failure is the counted reason.
+    """
+    if len(data) < HEADER_SIZE:
+        raise ReportError("truncated")
+    magic, version, mechanism, round_id, nonce, level, size, reserved = HEADER.unpack_from(data)
+    if magic != MAGIC:
+        raise ReportError("not a report")
+    if version != VERSION:
+        raise ReportError("unknown version")
+    if mechanism not in _NAMES:
+        raise ReportError("unknown mechanism")
+    if len(data) not in (HEADER_SIZE + size, HEADER_SIZE + size + MAC_SIZE):
+        raise ReportError("wrong length")
+    if reserved != 0:
+        raise ReportError("reserved field used")
+    end = HEADER_SIZE + size
+    payload = data[HEADER_SIZE:end]
+    if CRC.unpack_from(data, HEADER.size)[0] != zlib.crc32(
+        payload, zlib.crc32(data[: HEADER.size])
+    ):
+        raise ReportError("damaged")
+    return Report(mechanism, round_id, nonce, level, payload, data[end:])
+
+
+def decode_json(line: str | bytes) -> Report:
+    """The report in one line of JSON. Exactly the known keys, exactly their types."""
+    try:
+        values = json.loads(line)
+    except (ValueError, RecursionError):
+        raise ReportError("not a report") from None
+    needed = {"version", "mechanism", "round", "nonce", "level", "payload"}
+    if not isinstance(values, dict) or set(values) not in (needed, needed | {"mac"}):
+        raise ReportError("not a report")
+    if type(values["version"]) is not int or values["version"] != VERSION:
+        raise ReportError("unknown version")
+    mechanism = values["mechanism"]
+    if not isinstance(mechanism, str) or mechanism not in CODES:
+        raise ReportError("unknown mechanism")
+    level = values["level"]
+    if type(level) is not int or not 0 <= level <= 65535:
+        raise ReportError("unknown level")
+    parts = [_hex(values[name]) for name in ("round", "nonce", "payload")]
+    mac = _hex(values["mac"]) if "mac" in values else b""
+    if len(parts[0]) != 8 or len(parts[1]) != NONCE_SIZE or len(mac) not in (0, MAC_SIZE):
+        raise ReportError("wrong length")
+    return Report(CODES[mechanism], parts[0], parts[1], level, parts[2], mac)
+
+
+def _hex(value: object) -> bytes:
+    """Lower-case hexadecimal only, so that a report has one spelling."""
+    if not isinstance(value, str) or not set(value) <= set("0123456789abcdef") or len(value) % 2:
+        raise ReportError("not a report")
+    return bytes.fromhex(value)
+
+
+def split(stream: bytes, round_: Round) -> Iterator[bytes]:
+    """The pieces of a concatenation of binary reports, damaged ones included.
+
+    A piece that starts like a report of this round has exactly that round's length; another
+    report has the length its header says. Where no report starts, everything up to the next start
+    is one piece.
+    """
+    start = MAGIC + bytes([VERSION])
+    own = start + bytes([round_.code]) + round_.identifier
+    place, end = 0, len(stream)
+    while place < end:
+        stop = -1
+        if stream.startswith(own, place):
+            stop = place + report_size(round_)
+        elif stream.startswith(start, place) and end - place >= HEADER_SIZE:
+            size = HEADER.unpack_from(stream, place)[6]
+            stop = place + HEADER_SIZE + size if size <= LARGEST_PAYLOAD else -1
+        if not 0 <= stop <= end:
+            stop = stream.find(start, place + 1)
+            stop = end if stop < 0 else stop
+        yield stream[place:stop]
+        place = stop
+
+
+# -- tickets: nonces that the server issues
+
+
+@dataclass(frozen=True)
+class Ticket:
+    """The right to send one report: a nonce, a registered level, and the key that proves both."""
+
+    round_id: bytes
+    nonce: bytes
+    level: int
+    key: bytes
+
+    def to_text(self) -> str:
+        """One line, to be handed to one client over an authenticated channel."""
+        return f"{self.round_id.hex()}:{self.nonce.hex()}:{self.level}:{self.key.hex()}"
+
+    @classmethod
+    def from_text(cls, text: str) -> Ticket:
+        parts = text.strip().split(":")
+        try:
+            round_id, nonce, key = (bytes.fromhex(parts[k]) for k in (0, 1, 3))
+            level = int(parts[2])
+        except (ValueError, IndexError):
+            raise PrivmeanError("the ticket cannot be read; ask for it again") from None
+        if (len(parts), len(round_id), len(nonce), len(key)) != (4, 8, NONCE_SIZE, 32):
+            raise PrivmeanError("the ticket cannot be read; ask for it again")
+        return cls(round_id, nonce, level, key)
+
+
+def ticket_key(secret: bytes, round_id: bytes, nonce: bytes, level: int) -> bytes:
+    """The key of a ticket; the server keeps only `secret` and derives it again."""
+    return hashlib.blake2b(
+        round_id + nonce + struct.pack("<H", level),
+        digest_size=32,
+        key=secret,
+        person=b"privmean-ticket",
+    ).digest()
+
+
+def authentication(key: bytes, body: bytes) -> bytes:
+    """The 32-byte code that proves a report to come from the holder of the ticket."""
+    return hmac.digest(key, body, "sha256")

@@ -1,0 +1,179 @@
+"""What the release of a curve adds to a release: its table, its bands and its picture."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, fields
+from typing import Any
+
+import numpy as np
+from scipy.special import ndtri
+
+from privmean import validate
+from privmean.central.clipped_mean import ClippedMeans
+from privmean.errors import ArgumentError
+from privmean.intervals.laplace_normal import quantile
+from privmean.people.reductions import Floats
+from privmean.release import Interval, Release
+
+
+@dataclass(frozen=True)
+class CurveTable:
+    """A curve as arrays of one length. lower, upper: an interval for each point alone; band_lower,
+    band_upper: for all points together."""
+
+    at: Floats
+    estimate: Floats
+    lower: Floats
+    upper: Floats
+    band_lower: Floats
+    band_upper: Floats
+
+
+@dataclass(frozen=True)
+class Curve(Release):
+    """A release whose columns are points or bins of time. at: their (middle) times."""
+
+    at: tuple[float, ...] = ()
+
+    def table(self, level: float | None = None) -> CurveTable:
+        """Estimates with pointwise intervals and simultaneous bands."""
+        confidence = validate.fraction("level", self.level if level is None else level)
+        band = self.interval(confidence)
+        low, high = self._pointwise(confidence)
+        return CurveTable(
+            np.array(self.at), np.array(self.estimate), low, high,
+            np.array(band.lower), np.array(band.upper),
+        )  # fmt: skip
+
+    def _pointwise(self, level: float) -> tuple[Floats, Floats]:
+        made = self.intervals
+        if isinstance(made, SmoothedIntervals):
+            one = made.pointwise(level)
+            return np.array(one.lower), np.array(one.upper)
+        assert isinstance(made, ClippedMeans)
+        beyond = made.beyond or (0.0,) * len(self.columns)
+        ends = []
+        for column, extra in zip(made.columns, beyond, strict=True):
+            if column is None:
+                ends.append((-math.inf, math.inf))
+                continue
+            low, high = column.limits(1 - level, made.design_effect)
+            ends.append((low - extra, high + extra))
+        table = np.array(ends)
+        return table[:, 0], table[:, 1]
+
+    def to_dict(self) -> dict[str, Any]:
+        result = super().to_dict()
+        table = self.table()
+        result["curve"] = {
+            item.name: [x if math.isfinite(x) else None for x in getattr(table, item.name).tolist()]
+            for item in fields(table)
+        }
+        return result
+
+    def summary(self) -> str:
+        table = self.table()
+        percent = f"{100 * self.level:g} %"
+        lines = [f"{'at':>12}{'estimate':>12}   {percent} alone, {percent} of the whole curve"]
+        for row in zip(*(getattr(table, item.name) for item in fields(table)), strict=True):
+            at, value, low, high, band_low, band_high = row
+            lines.append(
+                f"{at:>12.5g}{value:>12.5g}   [{low:.5g}, {high:.5g}]   "
+                f"[{band_low:.5g}, {band_high:.5g}]"
+            )
+        rest = super().summary().splitlines()
+        kept = [
+            line for line in rest if not line.startswith(tuple(f"  {c}:" for c in self.columns))
+        ]
+        return "\n".join(lines + kept)
+
+    def __str__(self) -> str:
+        return self.summary()
+
+    def plot(self, axes: Any = None) -> Any:
+        """Draw the curve with both bands (needs privmean[plot]); returns the axes."""
+        try:
+            from matplotlib.figure import Figure
+        except ModuleNotFoundError:
+            raise ArgumentError(
+                "plot", None, "needs matplotlib", "install privmean[plot]"
+            ) from None
+        if axes is None:
+            axes = Figure(layout="constrained").subplots()
+        table = self.table()
+        axes.fill_between(
+            table.at, table.band_lower, table.band_upper, alpha=0.2, color="C0", linewidth=0,
+            label=f"{100 * self.level:g} % for the whole curve",
+        )  # fmt: skip
+        axes.fill_between(
+            table.at, table.lower, table.upper, alpha=0.35, color="C0", linewidth=0,
+            label=f"{100 * self.level:g} % for each point",
+        )  # fmt: skip
+        axes.plot(table.at, table.estimate, color="C0", marker=".", label="private mean")
+        axes.legend()
+        return axes
+
+
+@dataclass(frozen=True, eq=False)
+class SmoothedIntervals:
+    """Intervals of weighted means of cells. first: noise scale of a cell's mean (Laplace scale or
+    deviation), spread: noisy sampling variance of a cell's mean."""
+
+    estimate: Floats
+    weights: Floats
+    first: Floats
+    spread: Floats
+    gaussian: bool
+    bounds: tuple[float, float]
+    smoothed: bool
+
+    def _half(self, level: float, sampling: bool) -> Floats:
+        alpha = 1 - level
+        halves = []
+        for row in self.weights:
+            scales = np.abs(row) * self.first
+            sd = math.sqrt(float(row**2 @ self.spread)) if sampling else 0.0
+            if not self.gaussian and np.count_nonzero(row) == 1:
+                halves.append(float(quantile(alpha / 2, (float(scales.max()),), sd)))
+                continue
+            if not self.gaussian:
+                halves.append(_laplace_sum(scales, sd, alpha))
+                continue
+            halves.append(float(-ndtri(alpha / 2)) * math.hypot(sd, *scales))
+        return np.array(halves)
+
+    def _made(self, level: float, alone: float, sampling: bool) -> Interval:
+        half = self._half(alone, sampling)
+        low, high = self.bounds
+        target = "clipped mean of these responses" if not sampling else "clipped mean curve"
+        return Interval(
+            tuple(np.clip(self.estimate - half, low, high).tolist()),
+            tuple(np.clip(self.estimate + half, low, high).tolist()),
+            level,
+            kind="interval" if sampling else "noise_interval",
+            target=target + (" (smoothed)" if self.smoothed else ""),
+            assumption="unrelated responses" if sampling else "",
+            region=(self.bounds,),
+        )
+
+    def pointwise(self, level: float) -> Interval:
+        """Each point alone."""
+        return self._made(level, level, True)
+
+    def interval(self, level: float, target: str | None = None) -> Interval:
+        """All points together (Bonferroni: errors of neighbouring points are shared)."""
+        return self._made(level, 1 - (1 - level) / len(self.estimate), True)
+
+    def noise_interval(self, level: float) -> Interval:
+        return self._made(level, 1 - (1 - level) / len(self.estimate), False)
+
+
+def _laplace_sum(scales: Floats, sd: float, alpha: float) -> float:
+    """A half length that a sum of independent Laplace noises and a normal one exceeds with
+    probability at most alpha: Chernoff's bound, at the best of many exponents."""
+    largest = float(scales.max())
+    share = np.linspace(0.001, 0.999, 999)
+    s = share / largest
+    log_mgf = 0.5 * (s * sd) ** 2 - np.log1p(-np.square(np.outer(s, scales))).sum(axis=1)
+    return float(np.min((log_mgf + math.log(2 / alpha)) / s))

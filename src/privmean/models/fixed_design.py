@@ -1,0 +1,196 @@
+"""Mean curves from responses at public times, one response a unit.
+
+Clipped responses are summed in disjoint cells of time at the full budget each (a response is in one
+public cell), then smoothed. Source: Roth and Avella-Medina, "Differential Privacy with Dependent
+Data" (2025), Definitions 4.7-4.8, in the clipped form of docs/proofs/longitudinal.md, section 5.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from privmean import validate
+from privmean.errors import ArgumentError
+from privmean.mechanisms.clipped_sum import ClippedSums
+from privmean.models.curve_release import Curve, SmoothedIntervals
+from privmean.noise.base import Noise
+from privmean.noise.exact import ExactNoise
+from privmean.people.matrix import MatrixPeople
+from privmean.people.reductions import Box, Floats
+from privmean.privacy.budget import REPLACE_ONE, Budget
+from privmean.privacy.guarantee import Guarantee
+from privmean.privacy.loss import Loss
+
+
+@dataclass(frozen=True)
+class FixedDesign:
+    """A mean curve from responses at public times; one response is one unit.
+
+    bounds: public limits of a response; what lies beyond is clipped. cells: of equal width between
+    the first and last time. bandwidth: of the Gaussian kernel that smooths cells (0: none). at:
+    points of the curve (default: middles of cells).
+
+    Guarantees: the budget given to `plan` for one response, with times and roster public and fixed,
+    replace-one, for any responses. Pure epsilon needs no delta. Not for times that belong to
+    persons.
+    """
+
+    bounds: tuple[float, float]
+    cells: int
+    bandwidth: float = 0.0
+    at: tuple[float, ...] | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "bounds", validate.bounds("bounds", self.bounds))
+        object.__setattr__(self, "cells", validate.whole("cells", self.cells, least=1))
+        validate.nonnegative("bandwidth", self.bandwidth)
+        if self.at is not None:
+            points = tuple(validate.number("at", x) for x in self.at)
+            if not points or not self.bandwidth:
+                raise ArgumentError(
+                    "at", self.at, "needs points and a bandwidth", "give bandwidth=0.1"
+                )
+            object.__setattr__(self, "at", points)
+
+    def plan(self, budget: Budget, *, times: npt.ArrayLike) -> FixedDesignPlan:
+        """times: shape (n,), public. Everything but the responses is decided here."""
+        moments = np.asarray(times, dtype=float)
+        if moments.ndim != 1 or len(moments) == 0 or not np.isfinite(moments).all():
+            raise ArgumentError(
+                "times", moments.shape, "are no public times", "give one finite time a response"
+            )
+        low, high = float(moments.min()), float(moments.max())
+        width = (high - low) / self.cells or 1.0
+        cell = np.clip(np.floor((moments - low) / width), 0, self.cells - 1).astype(np.int64)
+        counts = np.bincount(cell, minlength=self.cells)
+        used = np.flatnonzero(counts)
+        middles: Floats = np.array([low + (k + 0.5) * width for k in used.tolist()])
+        points: Floats = np.array(self.at) if self.at is not None else middles
+        weights = _weights(points, middles, counts[used], self.bandwidth)
+        return FixedDesignPlan(self, budget, cell, used, counts[used], points, weights)
+
+
+def _weights(points: Floats, middles: Floats, counts: Any, bandwidth: float) -> Floats:
+    """Public weights of the cells' means, shape (points, cells); rows add up to 1."""
+    if not bandwidth:
+        return np.eye(len(middles))
+    gap = (points[:, None] - middles[None, :]) / bandwidth
+    # the nearest cell keeps weight 1 before scaling, however far it is
+    kernel = np.exp(-0.5 * (gap**2 - np.min(gap**2, axis=1, keepdims=True)))
+    raw = kernel * counts[None, :]
+    result: Floats = raw / raw.sum(axis=1, keepdims=True)
+    return result
+
+
+@dataclass(frozen=True, eq=False)
+class FixedDesignPlan:
+    """Cells, weights and noise of a curve at public times. cell: of every response; used: cells
+    that have responses, counts: how many; weights: of the cells' means at every point."""
+
+    settings: FixedDesign
+    budget: Budget
+    cell: npt.NDArray[np.int64]
+    used: npt.NDArray[np.int64]
+    counts: npt.NDArray[np.int64]
+    points: Floats
+    weights: Floats
+
+    @property
+    def estimator(self) -> str:
+        return "clipped means of cells" + (", smoothed" if self.settings.bandwidth else "")
+
+    @property
+    def why(self) -> str:
+        return (
+            "every response is in one public cell, so that each cell is released at the full budget"
+        )
+
+    @property
+    def sums(self) -> ClippedSums:
+        """One cell's release."""
+        if self.budget.rho is not None:
+            mu = self.budget.gaussian_mu() * (1 - 1e-9)
+            return ClippedSums("cell", REPLACE_ONE, 1, mu=mu)
+        return ClippedSums("cell", REPLACE_ONE, 1, epsilon=self.budget.pure_epsilon())
+
+    @property
+    def losses(self) -> tuple[Loss, ...]:
+        """Parallel composition: cells hold disjoint responses at public places, so that one
+        response changes one cell, and the dearest cell is the bill."""
+        return self.sums.losses
+
+    def describe(self) -> dict[str, Any]:
+        return {
+            "responses": len(self.cell),
+            "cells": len(self.used),
+            "bounds": list(self.settings.bounds),
+            "bandwidth": self.settings.bandwidth,
+            "budget": self.budget.to_dict(),
+            "predicted_noise_sd": self.noise.tolist(),
+            "mechanisms": [loss.to_dict() for loss in self.losses],
+        }
+
+    @property
+    def noise(self) -> Floats:
+        """Standard deviation of the privacy noise at every point (all responses present)."""
+        box = Box(*self.settings.bounds)
+        each = box.radius * self.sums.value_sd / self.counts
+        result: Floats = np.sqrt((self.weights**2) @ (each**2))
+        return result
+
+    def release(self, responses: npt.ArrayLike, noise: Noise | None = None) -> Curve:
+        """responses: shape (n,), in the order of the times; NaN (missing) counts as the middle of
+        the bounds, since times and numbers are public."""
+        source: Noise = ExactNoise() if noise is None else noise
+        values = np.asarray(responses, dtype=float)
+        if values.shape != self.cell.shape:
+            raise ArgumentError(
+                "responses",
+                values.shape,
+                f"are not {len(self.cell)} numbers",
+                "give one response a time",
+            )
+        box = Box(*self.settings.bounds)
+        sums = self.sums
+        means, spreads = [], []
+        for place, count in zip(self.used, self.counts, strict=True):
+            people = MatrixPeople(values[self.cell == place][:, None], ("response",))
+            exact = people.box_sums([box])[0]
+            assert exact is not None
+            noisy = sums.release([box], [exact], source)[0]
+            z = min(1.0, max(-1.0, noisy.value / int(count)))
+            means.append(box.middle + box.radius * z)
+            # the square has noise of its own; what it says of one cell is kept positive
+            unit = (noisy.square + noisy.square_noise) / int(count) - z * z
+            spreads.append(box.radius**2 * min(1.0, max(unit, 0.0)) / int(count))
+        estimate = self.weights @ np.array(means)
+        first = sums.noise()[0] * box.radius / self.counts
+        intervals = SmoothedIntervals(
+            estimate, self.weights, first, np.array(spreads), sums.epsilon is None,
+            self.settings.bounds, bool(self.settings.bandwidth),
+        )  # fmt: skip
+        names = tuple(f"{x:.6g}" for x in self.points)
+        return Curve(
+            estimate=estimate,
+            columns=names,
+            estimator=self.estimator,
+            guarantee=Guarantee.of(
+                self.budget,
+                REPLACE_ONE,
+                self.losses,
+                unit="response",
+                public=("times", "number of responses", "settings"),
+            ).require(),
+            intervals=intervals,
+            plan=self,
+            persons=len(self.cell),
+            estimand="mean response over time",
+            assumptions=("unrelated responses", "times are public and fixed"),
+            shares={"each cell": 1.0},
+            secure=source.secure,
+            at=tuple(self.points.tolist()),
+        )

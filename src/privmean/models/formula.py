@@ -1,0 +1,201 @@
+"""Regression formulas: which columns they need, and each term as arithmetic on one record.
+
+The syntax is that of `formulaic` (y ~ a + b, a:b, a*b, 0 + a, I(a**2), C(a, levels=[1, 2, 3])). Of
+what it can express, only arithmetic on a single record is accepted: a term that looks at all
+records (center, scale, splines, levels found in the data) would make one person's row depend on
+the others and is refused. The same holds for log and exp, whose last bit engines do not agree on.
+"""
+
+from __future__ import annotations
+
+import ast
+import math
+from dataclasses import dataclass
+from typing import Any
+
+from privmean.errors import ArgumentError, PrivmeanError
+
+INTERCEPT = "Intercept"
+LARGEST_POWER = 8
+COMPARISONS = (ast.Eq, ast.NotEq, ast.Lt, ast.LtE, ast.Gt, ast.GtE)
+ARITHMETIC = (ast.Add, ast.Sub, ast.Mult, ast.Div)
+
+# A term is a product of factors, a factor an expression (Python syntax tree) of column names.
+Tree = ast.expr
+
+
+@dataclass(frozen=True)
+class Model:
+    """A formula read: response and terms (name, factors), and the columns that they use.
+
+    A term without factors is the intercept.
+    """
+
+    text: str
+    response: Tree
+    terms: tuple[tuple[str, tuple[Tree, ...]], ...]
+    columns: tuple[str, ...]
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(name for name, _ in self.terms)
+
+
+def read_formula(formula: str, *, intercept: bool = True) -> Model:
+    """Parse `formula`; intercept False leaves the intercept out whatever the formula says.
+
+    Raises ArgumentError for anything that is not arithmetic on one record.
+    """
+    if not isinstance(formula, str):
+        raise ArgumentError("formula", formula, "is no text", "write 'y ~ a + b'")
+    try:
+        from formulaic import Formula
+    except ModuleNotFoundError:
+        raise PrivmeanError(
+            "formulas need the package formulaic; install privmean[regression]"
+        ) from None
+    try:
+        parsed = Formula(formula)
+        sides = (list(parsed.lhs), list(parsed.rhs))
+    except Exception:
+        raise ArgumentError(
+            "formula", formula, "is not a formula with two sides", "write 'y ~ a + b'"
+        ) from None
+    left, right = sides
+    if len(left) != 1 or len(left[0].factors) != 1:
+        raise ArgumentError(
+            "formula", formula, "does not name one response", "write one column before ~"
+        )
+    response = _factor(formula, left[0].factors[0])
+    if len(response) != 1 or _constant(response[0][1]):
+        raise ArgumentError("formula", formula, "has no numeric response", "name a column")
+    constant = any(_is_one(term) for term in right)
+    terms: list[tuple[str, tuple[Tree, ...]]] = []
+    coded = constant  # whether categories leave out a first level
+    for term in right:
+        if _is_one(term):
+            if intercept:
+                terms.append((INTERCEPT, ()))
+            continue
+        products: list[tuple[str, tuple[Tree, ...]]] = [("", ())]
+        for factor in term.factors:
+            choices = _factor(formula, factor, drop_first=coded)
+            products = [
+                (f"{name}:{more}" if name else more, (*trees, tree))
+                for name, trees in products
+                for more, tree in choices
+            ]
+        terms += products
+    if not terms:
+        raise ArgumentError("formula", formula, "has no term to estimate", "write 'y ~ a + b'")
+    names = [name for name, _ in terms]
+    if len(set(names)) != len(names):
+        raise ArgumentError("formula", formula, "names a term twice", "write each term once")
+    used: dict[str, None] = {}
+    for tree in (response[0][1], *(tree for _, trees in terms for tree in trees)):
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Name):
+                used.setdefault(node.id)
+    return Model(formula, response[0][1], tuple(terms), tuple(used))
+
+
+def _is_one(term: Any) -> bool:
+    return len(term.factors) == 1 and term.factors[0].expr == "1"
+
+
+def _constant(tree: Tree) -> bool:
+    return not any(isinstance(node, ast.Name) for node in ast.walk(tree))
+
+
+def _factor(formula: str, factor: Any, *, drop_first: bool = True) -> list[tuple[str, Tree]]:
+    """The columns of one factor: name and expression; several for a category with levels."""
+    text = str(factor.expr)
+    if factor.eval_method.value == "lookup":
+        return [(text, ast.Name(text))]
+    try:
+        tree = ast.parse(text, mode="eval").body
+    except SyntaxError:
+        raise _refused(formula, text, "is no arithmetic expression") from None
+    if isinstance(tree, ast.Call) and _called(tree) == "C":
+        return _levels(formula, text, tree, drop_first)
+    if isinstance(tree, ast.Call) and _called(tree) == "I" and len(tree.args) == 1:
+        if tree.keywords:
+            raise _refused(formula, text, "has an argument that I() does not take")
+        tree = tree.args[0]
+    _check(formula, text, tree)
+    return [(text, tree)]
+
+
+def _called(tree: ast.Call) -> str:
+    return tree.func.id if isinstance(tree.func, ast.Name) else ""
+
+
+def _levels(formula: str, text: str, tree: ast.Call, drop_first: bool) -> list[tuple[str, Tree]]:
+    """Indicators of the declared levels of C(column, levels=[...]), all but the first if an
+    intercept is there. Records with any other value count for the first level."""
+    named = {item.arg: item.value for item in tree.keywords}
+    if len(tree.args) != 1 or not isinstance(tree.args[0], ast.Name) or set(named) != {"levels"}:
+        raise ArgumentError(
+            "formula",
+            formula,
+            f"{text} does not declare its levels, and levels found in the data are private",
+            "write C(column, levels=[1, 2, 3])",
+        )
+    try:
+        levels = [float(item) for item in ast.literal_eval(named["levels"])]
+    except (ValueError, TypeError):
+        raise _refused(formula, text, "has levels that are not numbers") from None
+    if len(set(levels)) != len(levels) or len(levels) < 2:
+        raise _refused(formula, text, "needs at least two different levels")
+    column = tree.args[0].id
+    return [
+        (f"{column}[{level:g}]", ast.Compare(ast.Name(column), [ast.Eq()], [ast.Constant(level)]))
+        for level in levels[1 if drop_first else 0 :]
+    ]
+
+
+def _check(formula: str, text: str, tree: Tree) -> None:
+    """Only arithmetic, powers with small whole exponents and one comparison at a time."""
+    if isinstance(tree, ast.Name):
+        return
+    if isinstance(tree, ast.Constant):
+        number = tree.value
+        if isinstance(number, int | float) and _finite(number):
+            return
+        raise _refused(formula, text, f"holds {number!r}, which is not a number")
+    if isinstance(tree, ast.UnaryOp) and isinstance(tree.op, ast.USub | ast.UAdd):
+        _check(formula, text, tree.operand)
+        return
+    if isinstance(tree, ast.BinOp) and isinstance(tree.op, ARITHMETIC):
+        _check(formula, text, tree.left)
+        _check(formula, text, tree.right)
+        return
+    if isinstance(tree, ast.BinOp) and isinstance(tree.op, ast.Pow):
+        power = tree.right.value if isinstance(tree.right, ast.Constant) else None
+        if not (isinstance(power, int) and 1 <= power <= LARGEST_POWER):
+            raise _refused(formula, text, f"has a power other than 1 to {LARGEST_POWER}")
+        _check(formula, text, tree.left)
+        return
+    if isinstance(tree, ast.Compare) and [type(op) in COMPARISONS for op in tree.ops] == [True]:
+        _check(formula, text, tree.left)
+        _check(formula, text, tree.comparators[0])
+        return
+    if isinstance(tree, ast.Call):
+        name = _called(tree) or "a function"
+        raise ArgumentError(
+            "formula",
+            formula,
+            f"{text} calls {name}, which may look at all records or differ between engines",
+            "use arithmetic inside I(...), or add the column to the table",
+        )
+    raise _refused(formula, text, "is more than arithmetic on columns")
+
+
+def _finite(number: float) -> bool:
+    return not isinstance(number, bool) and math.isfinite(number)
+
+
+def _refused(formula: str, text: str, problem: str) -> ArgumentError:
+    return ArgumentError(
+        "formula", formula, f"{text} {problem}", "use arithmetic on columns, as in I(a**2)"
+    )

@@ -1,0 +1,271 @@
+"""Longitudinal regression: every person's own coefficients, averaged over persons privately.
+
+Source: Roth and Avella-Medina, "Differential Privacy with Dependent Data" (2025), Definition 5.13
+and its estimators, with an enforced threshold on the smallest eigenvalue, the radius without the
+condition number, and the ratio form for persons who cannot be fitted (docs/proofs/longitudinal.md).
+"""
+
+from __future__ import annotations
+
+import ast
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import fields, replace
+from typing import Any
+
+from privmean import validate
+from privmean.central.clipped_mean import ClippedMeans
+from privmean.central.concentration import Bounded, SubGaussian, UnknownScale
+from privmean.central.winsorized import Winsorized
+from privmean.errors import ArgumentError
+from privmean.models.formula import INTERCEPT, Model, read_formula
+from privmean.models.magnitudes import Magnitudes
+from privmean.models.person_fits import AR1, Exchangeable, Independence, Working, fit_persons
+from privmean.models.regression_release import Regression
+from privmean.people.matrix import MatrixPeople
+from privmean.privacy.budget import Budget
+from privmean.privacy.guarantee import Guarantee
+from privmean.release import Release
+
+
+def regress(
+    source: Any,
+    formula: str,
+    *,
+    person: str,
+    epsilon: float | None = None,
+    delta: float = 0.0,
+    rho: float | None = None,
+    fixed_effects: bool = False,
+    working: Working | str = "independence",
+    time: str | None = None,
+    threshold: float = 0.01,
+    records: int | None = None,
+    scales: Mapping[str, float] | None = None,
+    resolution: float = 2.0**-20,
+    concentration: Any = None,
+    residual_sd: float | None = None,
+    between_sd: float | Sequence[float] = 0.0,
+    coefficient_range: Any = None,
+    magnitudes: tuple[float, float] = (2.0**-10, 2.0**10),
+    design_effect: float = 1.0,
+    level: float = 0.95,
+    roster: Any = None,
+    delimiter: str | None = None,
+    ledger: Any = None,
+    noise: Any = None,
+) -> Regression:
+    """A differentially private longitudinal regression: the mean over persons of own coefficients.
+
+    source: a path or a frame as for `privmean.read`, or a mapping of names to arrays, one row a
+    record. formula: "y ~ a + b", with a:b, a*b, 0 + a, I(a**2) and C(a, levels=[1, 2, 3]);
+    arithmetic on one record only. person: the column of person ids.
+    epsilon, delta | rho: the budget of this whole call.
+    fixed_effects: use deviations from the person's own means (the within form; no intercept).
+    working: "independence", `Exchangeable(icc)` or `AR1(phi)`: public covariance of a person's
+    errors, up to scale, by which records are weighted; AR1 needs `time`, the column that orders.
+    threshold: persons whose smallest eigenvalue of X'X/T (for fixed effects, centred) is less are
+    left out, as are persons with fewer than `records` usable records (default: coefficients + 1).
+    scales: public sizes of terms and of the response, by name (1 if not named; rounded to powers of
+    two): threshold and resolution are for columns divided by them. resolution: columns are read on
+    a grid of this step times scale and limited to 2^40 steps.
+
+    What bounds one person's coefficients, at most one of: nothing (a magnitude a coefficient is
+    found privately, within the public range `magnitudes`); concentration (`SubGaussian`, ...) or
+    residual_sd with between_sd (a bound on the deviation of errors, and of coefficients between
+    persons), both with an optional coefficient_range for the centre; or coefficient_range alone,
+    one pair or one a term, to which coefficients are limited.
+    design_effect: public factor on the sampling variance if persons are related.
+
+    Raises ArgumentError, Infeasible or BudgetExceeded before anything is spent.
+
+    Guarantees: unit one person with all records, replace-one neighbours; the composed loss is at
+    most the budget, for any data: a person's coefficients are computed from that person's records
+    alone, and only their clipped mean over persons with a value is released. Public: formula,
+    settings and roster. The estimate is for persons that can be fitted; which those are may depend
+    on regressors, never on the response beyond missing values.
+    """
+    budget = Budget(epsilon=epsilon, delta=delta, rho=rho)
+    confidence = validate.fraction("level", level)
+    model = read_formula(formula, intercept=not fixed_effects)
+    errors = _working(working, fixed_effects, time)
+    p = len(model.terms)
+    sizes = _sizes(scales, model)
+    limit = validate.positive("threshold", threshold)
+    least = (
+        p + 1 + fixed_effects if records is None else validate.whole("records", records, least=p)
+    )
+    estimator = _estimator(
+        concentration,
+        residual_sd,
+        between_sd,
+        coefficient_range,
+        magnitudes,
+        spread=tuple(1 / (s * math.sqrt(least * limit)) for s in sizes[:-1]),
+        design_effect=design_effect,
+    )
+    people = person_coefficients(
+        source,
+        model,
+        person=person,
+        working=errors,
+        fixed_effects=fixed_effects,
+        time=time,
+        threshold=limit,
+        records=least,
+        sizes=sizes,
+        resolution=resolution,
+        roster=roster,
+        delimiter=delimiter,
+    )
+    plan = estimator.plan(budget, persons=people.size(), dimension=p)
+    if ledger is not None:
+        ledger.charge(Guarantee.of(budget, "replace-one", plan.losses), label="regression")
+    made: Release = replace(plan.release(people, noise), level=confidence)
+    found = made.intervals
+    if isinstance(found, ClippedMeans) and design_effect != found.design_effect:
+        made = replace(made, intervals=replace(found, design_effect=design_effect))
+    within = "within-person " if fixed_effects else ""
+    return Regression(
+        **{item.name: getattr(made, item.name) for item in fields(Release)}
+        | {"estimand": "mean over persons of own coefficients", "estimator": made.estimator},
+        formula=formula,
+        method=f"{within}{errors.words} a person",
+        fixed_effects=fixed_effects,
+    )
+
+
+def person_coefficients(
+    source: Any,
+    model: Model,
+    *,
+    person: str,
+    working: Working,
+    fixed_effects: bool,
+    time: str | None,
+    threshold: float,
+    records: int,
+    sizes: tuple[float, ...],
+    resolution: float = 2.0**-20,
+    roster: Any = None,
+    delimiter: str | None = None,
+) -> MatrixPeople:
+    """People whose values are own regression coefficients; private, spends nothing."""
+    from privmean.people.products import person_products
+
+    step = validate.power_of_two("resolution", resolution)
+    products = person_products(
+        source,
+        person=person,
+        columns=model.columns,
+        products=[*(trees for _, trees in model.terms), (model.response,)],
+        steps=[step * size for size in sizes],
+        time=time if isinstance(working, AR1) else None,
+        roster=roster,
+        delimiter=delimiter,
+    )
+    rows = fit_persons(
+        products,
+        working=working,
+        within=fixed_effects,
+        threshold=threshold,
+        least=records,
+        scales=sizes,
+    )
+    return MatrixPeople(rows, model.names)
+
+
+def _working(working: Any, fixed_effects: bool, time: str | None) -> Working:
+    if working == "independence":
+        working = Independence()
+    if not isinstance(working, Independence | Exchangeable | AR1):
+        raise ArgumentError(
+            "working", working, "is no working covariance", "give Exchangeable(icc) or AR1(phi)"
+        )
+    if fixed_effects and not isinstance(working, Independence):
+        raise ArgumentError(
+            "working", working, "does not go with fixed_effects", "choose one of them"
+        )
+    if isinstance(working, AR1) and time is None:
+        raise ArgumentError("time", None, "is needed by AR1", "name the column that orders records")
+    return working
+
+
+def _sizes(scales: Mapping[str, float] | None, model: Model) -> tuple[float, ...]:
+    """Public scales of the terms and then the response, rounded to powers of two."""
+    given = dict(scales or {})
+    names = [*model.names, ast.unparse(model.response)]
+    for item in given:
+        if item not in names or item == INTERCEPT:
+            raise ArgumentError(
+                "scales", item, "is no term of the formula", f"the terms are {', '.join(names)}"
+            )
+    result = []
+    for item in names:
+        size = validate.positive("scales", given.get(item, 1.0))
+        result.append(2.0 ** round(math.log2(min(max(size, 2.0**-60), 2.0**60))))
+    return tuple(result)
+
+
+def _estimator(
+    concentration: Any,
+    residual_sd: float | None,
+    between_sd: Any,
+    coefficient_range: Any,
+    magnitudes: tuple[float, float],
+    *,
+    spread: tuple[float, ...],
+    design_effect: float,
+) -> Any:
+    """What bounds the coefficients. spread: their deviation for errors of deviation 1."""
+    validate.positive("design_effect", design_effect)
+    if concentration is not None and residual_sd is not None:
+        raise ArgumentError(
+            "residual_sd", residual_sd, "is given beside a concentration", "give one of them"
+        )
+    limits = _ranges(coefficient_range, len(spread))
+    if residual_sd is not None:
+        sd = validate.positive("residual_sd", residual_sd)
+        between = [between_sd] * len(spread) if isinstance(between_sd, int | float) else between_sd
+        if len(between) != len(spread):
+            raise ArgumentError(
+                "between_sd", between_sd, "is not one number a term", f"give {len(spread)}"
+            )
+        concentration = SubGaussian(
+            tuple(
+                math.hypot(validate.nonnegative("between_sd", b), sd * s)
+                for b, s in zip(between, spread, strict=True)
+            )
+        )
+    if concentration is not None:
+        if isinstance(concentration, UnknownScale):
+            raise ArgumentError(
+                "concentration",
+                concentration,
+                "pairs persons, and persons that cannot be fitted hide the scale of the others",
+                "leave it out: magnitudes are found privately then",
+            )
+        return Winsorized(concentration, range=limits, design_effect=design_effect)
+    if limits is not None:
+        low, high = tuple(a for a, _ in limits), tuple(b for _, b in limits)
+        return Winsorized(Bounded(low, high), design_effect=design_effect)
+    try:
+        smallest, largest = magnitudes
+    except (TypeError, ValueError):
+        raise ArgumentError(
+            "magnitudes", magnitudes, "is not a pair", "give (smallest, largest)"
+        ) from None
+    return Magnitudes(smallest, largest)
+
+
+def _ranges(given: Any, p: int) -> tuple[tuple[float, float], ...] | None:
+    if given is None:
+        return None
+    pairs = list(given)
+    if pairs and not hasattr(pairs[0], "__len__"):
+        pairs = [given] * p
+    if len(pairs) != p:
+        raise ArgumentError(
+            "coefficient_range", given, f"has {len(pairs)} pairs for {p} terms", "give one a term"
+        )
+    return tuple(validate.bounds("coefficient_range", pair) for pair in pairs)

@@ -1,0 +1,236 @@
+"""Records to one person's sums of products, exactly, inside the engine.
+
+For a linear model every person needs sums over own records of x_i, y, x_i x_j and x_i y. Each
+record's model columns are computed by IEEE arithmetic from that record, limited and read on a
+public grid:
+
+    z = floor(x/step + 1/2), |x| <= 2^40 step (step a public power of two, one a column),
+
+products are taken and added in 128-bit integers (exact up to 2^46 records a person), and the sums
+become the nearest doubles. A record in which a column of the model is missing is left out, by the
+person's own rule, and the person stays. With `time`, products of records that follow each other in
+time, and of the first and last record, are added for autoregressive weights; records of the same
+time are put in order by their values, so that the sums depend on the records alone.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import reduce
+from typing import Any
+
+import narwhals as nw
+import numpy as np
+
+from privmean.errors import SchemaError
+from privmean.people import schema
+from privmean.people.engines import fetch
+from privmean.people.records import FLOAT, INTEGER, LIMIT_BITS, PERSON, WIDE, _nearest, limited
+from privmean.people.reductions import Floats
+from privmean.people.tables import _open, _roster, _typed, open_arrays
+
+REACH_BITS = 40  # |z| <= 2^40: products below 2^81
+TIME = "t"
+
+Pair = tuple[int, int]
+
+
+@dataclass(frozen=True)
+class Products:
+    """Sums of one person a row, persons in the order of their ids. Columns: the terms, then the
+    response.
+
+    count: usable records, shape (n,). sums: shape (n, q). squares[i, j] for i <= j: sums of
+    products, shape (n,). ends, lags: sums over the first and the last record, and over records that
+    follow each other (both orders), if asked for.
+    """
+
+    count: Floats
+    sums: Floats
+    squares: Mapping[Pair, Floats]
+    ends: Mapping[Pair, Floats]
+    lags: Mapping[Pair, Floats]
+
+
+def person_products(
+    source: Any,
+    *,
+    person: Any,
+    columns: Sequence[str],
+    products: Sequence[Sequence[ast.expr]],
+    steps: Sequence[float],
+    time: str | None = None,
+    roster: Any = None,
+    delimiter: str | None = None,
+    machine: Mapping[str, Any] | None = None,
+    squares: bool = True,
+) -> Products:
+    """Sums for model columns `products` (each the product of expressions in `columns`; none: 1).
+
+    steps: the public grid of each model column. squares: whether products of columns are wanted.
+    """
+    settings = dict(machine or {})
+    opened = (
+        open_arrays(source, settings)
+        if isinstance(source, Mapping)
+        else _open(source, delimiter, settings)
+    )
+    who = schema.person_column(opened.names, person)
+    wanted = [*columns, *([] if time is None or time in columns else [time])]
+    schema.value_columns(opened.names, who, wanted)
+    for item in wanted:
+        if item not in opened.names:
+            raise SchemaError(f"column {item!r} is not in the table")
+    records = _typed(opened.records(who, wanted), who, wanted)
+    places = {item: nw.col(f"x{j}") for j, item in enumerate(wanted)}
+    people = _sums(records, places, products, steps, time, squares)
+    if roster is not None:
+        people = _roster(roster, records, opened.home).join(people, on=PERSON, how="left")
+    kept = opened.home.keep(people)
+    names = [item for item in kept.collect_schema().names() if item != PERSON]
+    rows = fetch(kept.sort(PERSON).select(*names))
+    table = np.array(rows, dtype=float).reshape(len(rows), len(names))
+    table = np.where(np.isnan(table), 0.0, table)
+    found = {item: np.ascontiguousarray(table[:, j]) for j, item in enumerate(names)}
+    q = len(products)
+    totals = [found[f"d{j}"] for j in range(len(names) - 1)]
+    pairs = [(i, j) for i in range(q) for j in range(i, q)] if squares else []
+    products_of = dict(zip(pairs, totals[q:], strict=False))
+    ends, lags = {}, {}
+    if time is not None:
+        m = len(pairs)
+        ends = dict(zip(pairs, totals[q + m :], strict=False))
+        lags = dict(zip(pairs, totals[q + 2 * m :], strict=False))
+    sums = np.stack(totals[:q], axis=1) if totals else np.zeros((len(rows), q))
+    return Products(found["count"], sums, products_of, ends, lags)
+
+
+def _sums(
+    records: nw.LazyFrame[Any],
+    places: Mapping[str, nw.Expr],
+    products: Sequence[Sequence[ast.expr]],
+    steps: Sequence[float],
+    time: str | None,
+    squares: bool,
+) -> nw.LazyFrame[Any]:
+    """(p, count, d0, d1, ...): the sums as doubles."""
+    q = range(len(products))
+    frame = records.filter(~nw.col(PERSON).is_null())
+    made = [
+        reduce(lambda a, b: a * b, [_value(tree, places) for tree in trees], nw.lit(1.0))
+        for trees in products
+    ]
+    clock = [] if time is None else [places[time].alias(TIME)]
+    frame = frame.select(PERSON, *clock, *(item.alias(f"x{j}") for j, item in enumerate(made)))
+    kept = [nw.col(TIME)] if time is not None else []
+    frame = frame.select(
+        PERSON,
+        *kept,
+        *(
+            limited(nw.col(f"x{j}"), steps[j] * 2.0 ** (REACH_BITS - LIMIT_BITS)).alias(f"x{j}")
+            for j in q
+        ),
+    )
+    usable = reduce(lambda a, b: a & b, [~nw.col(f"x{j}").is_null() for j in q])
+    if time is not None:
+        # a time that is missing or no number is no place in the order
+        usable = usable & nw.col(TIME).is_finite().fill_null(False)
+    spark = not (frame.implementation.is_duckdb() or frame.implementation.is_polars())
+    wide = nw.Decimal(13, 0) if spark else WIDE
+    whole = [(nw.col(f"x{j}") * (1 / steps[j]) + 0.5).floor() for j in q]
+    # every person stays: unusable records count 0 in every sum
+    frame = frame.select(
+        PERSON,
+        *kept,
+        nw.when(usable).then(nw.lit(1)).otherwise(nw.lit(0)).cast(INTEGER).alias("u"),
+        *(
+            nw.when(usable)
+            .then(item)
+            .otherwise(nw.lit(0.0))
+            .cast(INTEGER)
+            .cast(wide)
+            .alias(f"z{j}")
+            for j, item in enumerate(whole)
+        ),
+    )
+    z = [nw.col(f"z{j}") for j in q]
+    pairs = [(i, j) for i in q for j in q if i <= j and squares]
+    terms = [*z, *(z[i] * z[j] for i, j in pairs)]
+    if time is not None:
+        order = [TIME, *(f"z{j}" for j in q)]
+        # unusable records form a group of their own, so that they separate nobody
+        before = [item.shift(1).over(PERSON, "u", order_by=order) for item in z]
+        after = nw.col("u").shift(-1).over(PERSON, "u", order_by=order)
+        first = nw.col("u").shift(1).over(PERSON, "u", order_by=order)
+        frame = frame.with_columns(
+            *(item.alias(f"b{j}") for j, item in enumerate(before)),
+            first.alias("first"),
+            after.alias("last"),
+        )
+        one = nw.when(nw.col("first").is_null()).then(nw.lit(1)).otherwise(nw.lit(0))
+        two = nw.when(nw.col("last").is_null()).then(nw.lit(1)).otherwise(nw.lit(0))
+        frame = frame.with_columns(
+            (one + two).cast(INTEGER).alias("ends"),
+            *(nw.col(f"b{j}").fill_null(0).alias(f"b{j}") for j in q),
+        )
+        b = [nw.col(f"b{j}") for j in q]
+        end = nw.col("ends").cast(wide)
+        terms += [end * (z[i] * z[j]) for i, j in pairs]
+        terms += [z[i] * b[j] + b[i] * z[j] for i, j in pairs]
+    m = len(terms)
+    frame = frame.select(PERSON, "u", *(item.alias(f"m{k}") for k, item in enumerate(terms)))
+    people = frame.group_by(PERSON).agg(
+        nw.col("u").sum().cast(FLOAT).alias("count"),
+        *(nw.col(f"m{k}").sum().alias(f"t{k}") for k in range(m)),
+    )
+    scales = [steps[j] for j in q]
+    scales += [steps[i] * steps[j] for i, j in pairs] * (1 if time is None else 3)
+    if spark:
+        totals = [nw.col(f"t{k}").cast(FLOAT).alias(f"d{k}") for k in range(m)]
+    else:
+        totals = _nearest(people, m, False)
+    people = people.select(PERSON, "count", *totals)
+    return people.select(
+        PERSON, "count", *((nw.col(f"d{k}") * scales[k]).alias(f"d{k}") for k in range(m))
+    )
+
+
+def _value(tree: ast.expr, places: Mapping[str, nw.Expr]) -> nw.Expr:
+    """The expression of one record; comparisons give 1 or 0, and null where a side is missing."""
+    if isinstance(tree, ast.Name):
+        return places[tree.id]
+    if isinstance(tree, ast.Constant):
+        assert isinstance(tree.value, int | float)
+        return nw.lit(float(tree.value))
+    if isinstance(tree, ast.UnaryOp):
+        inner = _value(tree.operand, places)
+        return inner * -1.0 if isinstance(tree.op, ast.USub) else inner
+    if isinstance(tree, ast.BinOp):
+        left = _value(tree.left, places)
+        if isinstance(tree.op, ast.Pow):
+            assert isinstance(tree.right, ast.Constant)
+            return reduce(lambda a, b: a * b, [left] * int(str(tree.right.value)))
+        right = _value(tree.right, places)
+        if isinstance(tree.op, ast.Add):
+            return left + right
+        if isinstance(tree.op, ast.Sub):
+            return left - right
+        if isinstance(tree.op, ast.Mult):
+            return left * right
+        # a division by zero is an error, a null or an infinity, by engine: here it is missing
+        return left / nw.when(right != 0.0).then(right)
+    assert isinstance(tree, ast.Compare)
+    gap = _value(tree.left, places) - _value(tree.comparators[0], places)
+    sign = tree.ops[0]
+    if isinstance(sign, ast.Eq | ast.NotEq):
+        same, other = (1.0, 0.0) if isinstance(sign, ast.Eq) else (0.0, 1.0)
+        chosen = nw.when(gap == 0.0).then(nw.lit(same)).otherwise(nw.lit(other))
+    elif isinstance(sign, ast.Lt | ast.GtE):
+        inside, outside = (1.0, 0.0) if isinstance(sign, ast.Lt) else (0.0, 1.0)
+        chosen = nw.when(gap < 0.0).then(nw.lit(inside)).otherwise(nw.lit(outside))
+    else:
+        inside, outside = (1.0, 0.0) if isinstance(sign, ast.Gt) else (0.0, 1.0)
+        chosen = nw.when(gap > 0.0).then(nw.lit(inside)).otherwise(nw.lit(outside))
+    return nw.when(gap.is_finite()).then(chosen)

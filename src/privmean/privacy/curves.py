@@ -1,0 +1,157 @@
+"""Losses known by their whole curve delta(epsilon): amplified filters, and parts in parallel.
+
+Composed with Gaussian parts through the law that dominates the curve (`amplification.dominating`).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from privmean.privacy.budget import Relation
+from privmean.privacy.loss import (
+    KINDS,
+    LARGEST_EXPONENT,
+    LARGEST_LOSS,
+    Loss,
+    bounded,
+    loss_from_dict,
+)
+from privmean.privacy.numbers import refused
+
+if TYPE_CHECKING:
+    from privmean.privacy.amplification import Profile
+
+
+@dataclass(frozen=True)
+class Curve(Loss):
+    """A part known by its whole curve delta(epsilon), in both directions of neighbours.
+
+    `epsilon` is one point of the curve, for basic composition. With Gaussian parts the composition
+    uses `profile`, the law of the privacy loss that dominates the curve, and is much tighter.
+    """
+
+    epsilon: Fraction
+
+    @property
+    def pure(self) -> Fraction:
+        return self.epsilon
+
+    @property
+    def added_delta(self) -> float:
+        return self.delta_at(min(bounded(self.epsilon), LARGEST_EXPONENT))
+
+    def delta_at(self, epsilon: float) -> float:
+        """delta at any epsilon."""
+        raise NotImplementedError
+
+    def points(self) -> list[float]:
+        """Increasing epsilons, 0 first, between which the curve is joined by chords."""
+        raise NotImplementedError
+
+    def profile(self) -> Profile:
+        """The dominating law of the privacy loss."""
+        return _profile(self)
+
+
+@lru_cache(maxsize=256)
+def _profile(curve: Curve) -> Profile:
+    from privmean.privacy.amplification import dominating
+
+    return dominating(curve.delta_at, curve.points())
+
+
+@dataclass(frozen=True)
+class FilteredMean(Curve):
+    """The mean of the persons kept by a random filter, with its noisy count, as one part.
+
+    `epsilon` is chosen; delta follows from the rest (see `privacy.amplification`). The count moves
+    by `count_sensitivity` lattice steps a person, has discrete Gaussian noise of `count_scale` and
+    loses `threshold` steps; the mean's noise is at least `mean_scale` steps on `answers` numbers,
+    its sensitivity (rounding inside) over its scale at most `mean_mu`.
+    """
+
+    relation: Relation
+    count_sensitivity: int
+    count_scale: float
+    threshold: int
+    mean_mu: float
+    mean_scale: float
+    answers: int
+    influence: float = 2.0
+    slip: float | None = None
+    kind: ClassVar[str] = "filtered mean"
+
+    @property
+    def count_mu(self) -> float:
+        return min(self.count_sensitivity, int(LARGEST_LOSS)) / self.count_scale
+
+    def delta_at(self, epsilon: float) -> float:
+        from privmean.privacy.amplification import filtered_mean_delta
+
+        return filtered_mean_delta(
+            epsilon,
+            self.relation,
+            count_mu=self.count_mu,
+            count_scale=self.count_scale,
+            threshold=min(self.threshold, int(LARGEST_LOSS)),
+            mean_mu=self.mean_mu,
+            mean_scale=self.mean_scale,
+            answers=self.answers,
+            influence=self.influence,
+            slip=self.slip or 0.0,
+        )
+
+    def points(self) -> list[float]:
+        from privmean.privacy.amplification import outer_epsilon
+
+        mu = math.hypot(self.count_mu, self.mean_mu)
+        most = min(mu * (mu / 2 + 8), LARGEST_EXPONENT)
+        inner = [most * k / 160 for k in range(1, 161)]
+        outer = [
+            outer_epsilon(x, self.relation, self.influence + (self.slip or 0.0)) for x in inner
+        ]
+        return [0.0, *(x for x in outer if x < LARGEST_EXPONENT)]
+
+
+@dataclass(frozen=True)
+class ParallelCurve(Curve):
+    """Mechanisms on disjoint parts of the persons, fixed before any data are seen.
+
+    Replacing a person changes one part only, and what later parts learn from earlier ones is
+    post-processing, so the curve is the highest of the parts' curves. Valid for replace-one
+    neighbours with parts by roster position.
+    """
+
+    parts: tuple[tuple[Loss, ...], ...]
+    kind: ClassVar[str] = "parallel curve"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not self.parts:
+            raise refused("parts", self.parts, "must hold the mechanisms of each part")
+        read = tuple(
+            tuple(loss_from_dict(item) if isinstance(item, dict) else item for item in part)
+            for part in self.parts
+        )
+        object.__setattr__(self, "parts", read)
+
+    def delta_at(self, epsilon: float) -> float:
+        from privmean.privacy.compose import total_delta
+
+        return max(total_delta(part, epsilon, grid=False) for part in self.parts)
+
+    def points(self) -> list[float]:
+        most = min(4 * bounded(self.epsilon), LARGEST_EXPONENT)
+        return [most * k / 160 for k in range(161)]
+
+    def to_dict(self) -> dict[str, Any]:
+        values = super().to_dict()
+        values["parts"] = [[loss.to_dict() for loss in part] for part in self.parts]
+        return values
+
+
+KINDS.update({item.kind: item for item in (FilteredMean, ParallelCurve)})

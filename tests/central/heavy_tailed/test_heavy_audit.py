@@ -1,0 +1,112 @@
+"""What an attacker can tell apart, with broken twins that the same attack must expose."""
+
+from dataclasses import replace
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from kit import epsilon_lower_bound
+from privmean.central.heavy_tailed import BoundedMoment, HeavyTailed, PureCover
+from privmean.noise.simulated import SimulatedNoise
+from privmean.people.matrix import MatrixPeople
+from privmean.privacy.budget import Budget
+
+RUNS = 1200
+EPSILON = 2.0
+PURE = Budget(epsilon=EPSILON)
+WITH_DELTA = Budget(epsilon=EPSILON, delta=1e-3)
+MOMENT = BoundedMoment(2, 1.0, 1, range=(-8, 8))
+
+
+def neighbours(n, d):
+    """Everybody at 0 but one person, who is far up or far down."""
+    rows = [np.zeros((n, d)) for _ in range(2)]
+    rows[0][0], rows[1][0] = 1e6, -1e6
+    return [MatrixPeople(item, tuple(f"c{j}" for j in range(d))) for item in rows]
+
+
+def proved(release_one, pair, threshold, delta=0.0):
+    """A lower confidence bound on epsilon from the sign of the estimate beyond `threshold`."""
+    hits = []
+    for seed, people in enumerate(pair):
+        noise = SimulatedNoise(seed)
+        hits.append(sum(release_one(people, noise) > threshold for _ in range(RUNS)))
+    return epsilon_lower_bound(hits[0], hits[1], RUNS, delta)
+
+
+class Quieter(SimulatedNoise):
+    """A broken source: the noise of sums is a fifth of what is asked for."""
+
+    def laplace(self, size, scale):
+        return super().laplace(size, scale / 5)
+
+    def gaussian(self, size, scale):
+        return super().gaussian(size, scale / 5)
+
+
+def total(release):
+    return float(release.estimate.sum())
+
+
+CASES = {
+    "one column": (HeavyTailed(MOMENT, start="public"), PURE, 1, 40),
+    "Gaussian rounds": (
+        HeavyTailed(MOMENT, start="public", law="gaussian", rounds=1), WITH_DELTA, 2, 120,
+    ),
+    "K-norm rounds": (HeavyTailed(MOMENT, start="public", law="k-norm", rounds=1), PURE, 2, 120),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_releases_stay_below_their_claim_and_a_quiet_twin_does_not(name):
+    estimator, budget, d, n = CASES[name]
+    plan = estimator.plan(budget, persons=n, dimension=d)
+    pair = neighbours(n, d)
+
+    def one(people, noise):
+        return total(plan.release(people, noise))
+
+    def quiet(people, noise):
+        twin = noise if isinstance(noise, Quieter) else QUIET.setdefault(id(noise), Quieter(9))
+        return total(plan.release(people, twin))
+
+    QUIET: dict[int, Quieter] = {}
+    # the noise alone decides the sign; a threshold at one noise scale is more telling
+    scale = float(np.std([one(pair[0], SimulatedNoise(s)) for s in range(60)]))
+    assert proved(one, pair, scale, budget.delta) <= EPSILON
+    assert proved(quiet, pair, scale / 5, budget.delta) > EPSILON
+
+
+def test_three_times_the_billed_epsilon_would_be_caught():
+    plan = CASES["one column"][0].plan(PURE, persons=40)
+    larger = replace(plan.common, budget=Budget(epsilon=3 * EPSILON))
+    twin = replace(plan, epsilon=3 * plan.epsilon, common=larger)
+    pair = neighbours(40, 1)
+
+    def loud(people, noise):
+        return total(twin.release(people, noise))
+
+    scale = float(np.std([loud(pair[0], SimulatedNoise(s)) for s in range(60)]))
+    assert proved(loud, pair, scale) > EPSILON
+
+
+def test_cover_choices_stay_below_their_claim():
+    plan = PureCover(BoundedMoment(2, 1.0, 1, range=(-0.9, 0.9)), work=1e5).plan(
+        Budget(epsilon=EPSILON), persons=60, dimension=1
+    )
+    pair = neighbours(60, 1)
+
+    def one(people, noise):
+        return total(plan.release(people, noise))
+
+    assert proved(one, pair, 0.0) <= EPSILON
+
+    def greedy(people, noise):
+        # a twin that chooses with ten times the epsilon it bills
+        wide = replace(plan.common, budget=Budget(epsilon=10 * EPSILON))
+        return total(
+            replace(plan, epsilon=Fraction(10) * plan.epsilon, common=wide).release(people, noise)
+        )
+
+    assert proved(greedy, pair, 0.0) > EPSILON

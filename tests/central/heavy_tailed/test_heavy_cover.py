@@ -1,0 +1,145 @@
+"""Scores of the exponential mechanism: sensitivity one, exact greedy cost, directions, releases."""
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+
+from privmean.central.heavy_tailed.cover_scores import RADIUS_BITS, costs, directions, scores
+from privmean.central.heavy_tailed.moment import BoundedMoment
+from privmean.central.heavy_tailed.pure_cover import PureCover
+from privmean.errors import ArgumentError, Infeasible
+from privmean.noise.exact import ExactNoise
+from privmean.noise.simulated import SimulatedNoise
+from privmean.people.matrix import MatrixPeople
+from privmean.privacy.budget import ADD_REMOVE, Budget
+
+P = 1 << RADIUS_BITS
+MOMENT = BoundedMoment(4, 1.316, 10, range=(-5, 5))
+
+
+def brute_force(z, threshold):
+    """Fewest persons to set to +P until the sum reaches n * threshold."""
+    n = len(z)
+    for r in range(n + 1):
+        for chosen in itertools.combinations(range(n), r):
+            if sum(P if i in chosen else z[i] for i in range(n)) >= n * threshold:
+                return r
+    return n
+
+
+def test_greedy_cost_is_the_least_cost():
+    rng = np.random.default_rng(1)
+    for n in range(1, 9):
+        z = rng.integers(-P, P + 1, (n, 6))
+        threshold = int(rng.integers(P // 20, P // 3))
+        greedy = costs(z, threshold)
+        assert [brute_force(list(z[:, j]), threshold) for j in range(6)] == greedy.tolist()
+
+
+@pytest.mark.parametrize("d", [1, 2, 3])
+def test_one_person_moves_a_score_by_at_most_one(d):
+    rng = np.random.default_rng(d)
+    moved = 0
+    for _ in range(60):
+        rows = rng.standard_normal((8, d)) * 0.5
+        points = rng.uniform(-1, 1, (20, d))
+        other = rows.copy()
+        other[rng.integers(8)] = rng.standard_normal(d) * rng.choice([0.1, 1.0, 100.0, np.inf])
+        change = scores(rows, points, 1.0, P // 6) - scores(other, points, 1.0, P // 6)
+        assert np.abs(change).max() <= 1
+        moved += int(np.abs(change).sum())
+    assert moved > 0
+
+
+def float_cost(z, threshold):
+    """The same cost with sums of doubles: ties fall by rounding."""
+    need = len(z) * threshold - math.fsum([])
+    for item in z:
+        need -= item
+    result = 0
+    for gain in sorted((1.0 - item for item in z), reverse=True):
+        if need <= 0:
+            break
+        need -= gain
+        result += 1
+    return result
+
+
+def test_sums_of_doubles_would_break_the_sensitivity():
+    # five persons at 0.1, threshold 0.1: the exact need is 0, in doubles it may stay above 0
+    worst = 0
+    for n in range(2, 9):
+        for grid in itertools.product((0.1, 0.3, -0.1), repeat=2):
+            z = [grid[0]] * (n - 1) + [grid[1]]
+            exact = costs(np.array([[round(x * 10)] for x in z]) * (P // 10), P // 10)[0]
+            worst = max(worst, abs(float_cost(z, 0.1) - int(exact)))
+    assert worst >= 1
+
+
+def test_directions_cover_the_sphere():
+    rng = np.random.default_rng(0)
+    for d in (1, 2, 3):
+        u = rng.standard_normal((50_000, d))
+        u /= np.linalg.norm(u, axis=1)[:, None]
+        assert (u @ directions(d).T).max(axis=1).min() >= 7 / 8
+        assert np.linalg.norm(directions(d), axis=1) == pytest.approx(1.0)
+
+
+def test_good_points_beat_bad_ones_by_the_proved_margin():
+    rng = np.random.default_rng(2)
+    n, alpha = 400, 0.25
+    radius = 8 * alpha
+    rows = 0.3 * rng.standard_normal((n, 2))
+    threshold = math.ceil(2 * alpha / radius * P)
+    good = scores(rows, np.array([[0.0, 0.0], [alpha, 0.0]]) * 0.99, radius, threshold)
+    around = 4 * alpha * directions(2)
+    bad = scores(rows, around * 1.01, radius, threshold)
+    assert good.min() >= n * alpha / (4 * radius)
+    assert bad.max() == 0
+
+
+def people(n, d, seed=0, center=0.4):
+    rng = np.random.default_rng(seed)
+    rows = rng.standard_normal((n, d)) / math.sqrt(10) + center
+    return MatrixPeople(rows, tuple("abc"[:d]))
+
+
+@pytest.mark.parametrize(("d", "n"), [(1, 300), (2, 400)])
+def test_release_is_pure_and_close(d, n):
+    budget = Budget(epsilon=1.0)
+    plan = PureCover(MOMENT, work=2e7).plan(budget, persons=n, dimension=d)
+    release = plan.release(people(n, d), SimulatedNoise(3))
+    assert release.guarantee.delta == 0
+    assert release.guarantee.verify()
+    assert np.linalg.norm(release.estimate - 0.4) < 4 * plan.accuracy
+    lower, upper = np.array(release.interval().lower), np.array(release.interval().upper)
+    assert ((lower <= 0.4) & (upper >= 0.4)).all()
+    assert sum(release.shares.values()) == pytest.approx(1.0)
+
+
+def test_exact_noise_and_nulls():
+    rows = people(300, 2).values.copy()
+    rows[3] = np.nan
+    rows[5] = (np.inf, -np.inf)
+    plan = PureCover(MOMENT, work=5e6).plan(Budget(epsilon=2.0), persons=300, dimension=2)
+    release = plan.release(MatrixPeople(rows, ("a", "b")), ExactNoise())
+    assert release.secure
+    assert np.isfinite(release.estimate).all()
+
+
+def test_what_cannot_work_is_refused_before_data():
+    pure = Budget(epsilon=1.0)
+    with pytest.raises(Infeasible):
+        PureCover(MOMENT).plan(pure, persons=1000, dimension=4)
+    with pytest.raises(Infeasible):
+        PureCover(MOMENT).plan(pure, persons=20, dimension=2)
+    with pytest.raises(Infeasible):
+        PureCover(BoundedMoment(4, 1.0, 10)).plan(pure, persons=1000, dimension=1)
+    with pytest.raises(Infeasible):
+        PureCover(MOMENT, proof=True, work=1e6).plan(pure, persons=20_000, dimension=3)
+    with pytest.raises(ArgumentError):
+        PureCover(MOMENT).plan(pure, persons=None, dimension=1, relation=ADD_REMOVE)
+    proved = PureCover(MOMENT, proof=True).plan(pure, persons=4000, dimension=1)
+    assert proved.radius >= 8 * proved.accuracy

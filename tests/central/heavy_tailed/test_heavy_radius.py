@@ -1,0 +1,111 @@
+"""The private radius: exact loss of the search, and what it buys; the paid count of clipped."""
+
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from privmean.central.heavy_tailed.moment import BoundedMoment
+from privmean.central.heavy_tailed.private_radius import (
+    ClippedCount,
+    RadiusSearch,
+    search_ball,
+    search_one_column,
+)
+from privmean.noise.simulated import SimulatedNoise
+from privmean.people.matrix import MatrixPeople
+
+
+def laplace(scale, reach):
+    k = np.arange(-reach, reach + 1)
+    p = np.exp(-np.abs(k) / scale)
+    return k, p / p.sum()
+
+
+def stop_law(counts, level, scale, reach=60):
+    """Exact law of where the search stops (last entry: nowhere), discrete Laplace everywhere."""
+    k, p = laplace(scale, reach)
+    survive = np.cumsum(p[::-1])[::-1]  # P(noise >= k)
+    law = np.zeros(len(counts) + 1)
+    for noise, mass in zip(k, p, strict=True):
+        open_ = mass
+        for j, count in enumerate(counts):
+            # stops if count + query noise <= level + noise
+            start = level + noise - count + 1
+            above = 1.0 if start <= -reach else (0.0 if start > reach else survive[start + reach])
+            law[j] += open_ * (1 - above)
+            open_ *= above
+        law[-1] += open_
+    return law
+
+
+def worst_loss(scale):
+    worst = 0.0
+    for counts in ([3, 2, 1], [5, 2, 0], [4, 4, 4], [6, 1, 1]):
+        for drop in range(1, 2 ** len(counts)):
+            other = [c + ((drop >> j) & 1) for j, c in enumerate(counts)]
+            if sorted(other, reverse=True) != other:
+                continue
+            a, b = stop_law(counts, 2, scale), stop_law(other, 2, scale)
+            worst = max(worst, np.abs(np.log(a / b)).max())
+    return worst
+
+
+@pytest.mark.parametrize("epsilon", [0.5, 1.0, 2.0])
+def test_exact_loss_of_the_search_is_within_epsilon(epsilon):
+    # the counts of persons outside growing balls all move the same way, each by at most one
+    assert worst_loss(2 / epsilon) <= epsilon + 1e-9
+
+
+def test_half_the_noise_is_caught():
+    assert worst_loss(0.5) > 1.0
+
+
+class Recorder(SimulatedNoise):
+    def __init__(self):
+        super().__init__(0)
+        self.scales = []
+
+    def laplace(self, size, scale):
+        self.scales.append(scale)
+        return super().laplace(size, scale)
+
+
+def test_the_search_draws_what_it_bills():
+    search = RadiusSearch((1.0, 2.0, 4.0), 5, Fraction(1, 2))
+    noise = Recorder()
+    rows = np.random.default_rng(0).standard_normal((300, 2))
+    found = search.release(MatrixPeople(rows, ("a", "b")), (0.0, 0.0), noise)
+    assert set(noise.scales) == {Fraction(4)}
+    assert search.losses[0].pure == Fraction(1, 2)
+    assert found in (2.0, 4.0, None)
+
+
+def test_searches_are_capped_and_skipped_by_public_rules():
+    assert search_one_column(1.0, 3.0, 5, Fraction(1, 5)) is None
+    found = search_one_column(1.0, 3.0, 5000, Fraction(1, 5))
+    assert max(found.candidates) < 3.0
+    assert found.outside == math.ceil(10 * math.log(72 / 0.05))
+    ball = search_ball(10.0, 25.0, 5000, Fraction(1, 5), 300.0)
+    assert ball.outside == 300
+    assert max(ball.candidates) < 25.0
+
+
+def test_the_certificate_holds_for_a_known_law():
+    moment = BoundedMoment(4, 1.316, 10).tails(1)
+    count = ClippedCount("laplace", Fraction(1, 5))
+    report = count.report(30.0, 5000, moment, 0.1, 0.01)
+    assert 30 / 5000 < report["clipped share, at most"] < 0.02
+    radius = 0.6  # P(|Y| > radius) for Y normal of deviation 0.316 is .058; bias of one side
+    assert report["clipping bias, at most"] > 0
+    everybody = count.report(1e9, 5000, moment, 0.1, 0.01)
+    assert everybody["clipped share, at most"] == 1.0
+    assert radius > 0
+
+
+def test_counts_are_paid():
+    assert ClippedCount("laplace", Fraction(1, 5)).losses[0].pure == Fraction(1, 5)
+    assert ClippedCount("gaussian", 0.05).losses[0].mu == pytest.approx(0.05)
+    drawn = [ClippedCount("gaussian", 0.05).release(40, SimulatedNoise(j)) for j in range(500)]
+    assert np.mean(drawn) == pytest.approx(40, abs=5 * 20 / math.sqrt(500))

@@ -1,0 +1,89 @@
+"""The commands regress, variance and curve: JSON, tables and refusals."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+from privmean.cli.app import run
+
+
+@pytest.fixture(scope="module")
+def table(tmp_path_factory):
+    rng = np.random.default_rng(0)
+    who = np.repeat(np.arange(600), 5)
+    x = rng.normal(size=3000)
+    y = 2 + 0.5 * x + rng.normal(0, 0.3, 3000)
+    path = tmp_path_factory.mktemp("data") / "panel.csv"
+    lines = [
+        f"{w},{t},{a:.4f},{b:.4f}" for w, t, a, b in zip(who, [*range(5)] * 600, x, y, strict=True)
+    ]
+    path.write_text("who,t,x,y\n" + "\n".join(lines) + "\n")
+    return str(path)
+
+
+REGRESS = ["y ~ x", "--person", "who", "--epsilon", "5"]
+
+
+@pytest.mark.parametrize(
+    "more",
+    [[], ["--fixed-effects"], ["--icc", "0.2"], ["--phi", "0.3", "--time", "t"],
+     ["--scale", "x=2", "--coefficient-range", "-3", "3"]],
+)  # fmt: skip
+def test_regress_prints_one_json_object(table, capsys, more):
+    assert run(["regress", table, *REGRESS, "--json", *more]) == 0
+    found = json.loads(capsys.readouterr().out)
+    slope = found["coefficients"][-1]
+    assert slope["term"] == "x"
+    assert slope["lower"] < slope["estimate"] < slope["upper"]
+    assert abs(slope["estimate"] - 0.5) < 0.4
+    assert found["guarantee"]["epsilon"] == 5
+    assert found["secure"] is True
+
+
+def test_regress_prints_a_table(table, capsys):
+    assert run(["regress", table, *REGRESS]) == 0
+    text = capsys.readouterr().out
+    assert text.startswith("y ~ x   (ordinary least squares a person)")
+    assert "std err" in text.splitlines()[1]
+
+
+def test_variance(table, capsys):
+    arguments = ["--person", "who", "--value", "x", "--smallest", "0.01", "--largest", "100"]
+    assert run(["variance", table, *arguments, "--epsilon", "3", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert 0.05 < found["estimate"][0] < 1.0  # 1/5, within two octaves
+
+
+def test_curve_and_its_picture(table, capsys, tmp_path):
+    picture = tmp_path / "curve.svg"
+    arguments = ["--person", "who", "--value", "y", "--time", "t", "--bins", "0,2,5"]
+    more = ["--epsilon", "4", "--bounds", "0", "4"]
+    assert run(["curve", table, *arguments, *more, "--json", "--plot", str(picture)]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["curve"]["at"] == [1.0, 3.5]
+    assert np.allclose(found["curve"]["estimate"], 2.0, atol=0.2)
+    assert picture.read_text().startswith("<?xml")
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["regress", "no.csv", "y ~ x", "--person", "who"],
+        ["regress", "no.csv", "y ~ log(x)", "--person", "who", "--epsilon", "1"],
+        ["regress", "no.csv", *REGRESS, "--icc", "0.1", "--phi", "0.1"],
+        ["regress", "no.csv", *REGRESS, "--scale", "x"],
+        ["curve", "no.csv", "--person", "a", "--value", "y", "--time", "t", "--bins", "0,b"],
+        ["curve", "no.csv", "--person", "a", "--value", "y", "--time", "t", "--bins", "0,1",
+         "--epsilon", "1", "--plot", "x.txt"],
+        ["variance", "no.csv", "--person", "a", "--value", "y", "--smallest", "2", "--largest",
+         "1", "--epsilon", "1"],
+    ],
+)  # fmt: skip
+def test_what_cannot_work_is_refused_before_the_table_is_read(arguments, capsys):
+    assert run(arguments) == 2
+    error = capsys.readouterr().err
+    assert error.startswith("privmean: ")
+    assert "no such file" not in error

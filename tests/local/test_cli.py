@@ -1,0 +1,114 @@
+"""`privmean collect` without a server: rounds, tickets, reports in files, aggregation."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from privmean.cli.collect import app
+from privmean.local.aggregators.batch import tally
+from privmean.local.aggregators.tally import Tally
+from privmean.local.descriptor import Round
+from privmean.local.many import randomize_many
+
+
+def run(*words, code=0):
+    result = CliRunner().invoke(app, [str(word) for word in words])
+    assert result.exit_code == code, result.output
+    return result.output
+
+
+def report(folder, name, *words, code=0):
+    return run(
+        "report", *words, "--epsilon", 1, "--ledger", folder / f"{name}.ledger", "--limit", 1,
+        "--round", folder / "round.json", code=code,
+    )  # fmt: skip
+
+
+def test_from_a_round_to_an_estimate(tmp_path):
+    made = run("round", tmp_path / "round.json", "--epsilon", 0.5, "--epsilon", 1,
+               "--persons", 500, "--lower", 0, "--upper", 10, "--title", "Sleep")  # fmt: skip
+    round_ = Round.from_json((tmp_path / "round.json").read_text())
+    assert round_.digest.hex() in made
+    out = tmp_path / "reports.bin"
+    for _ in range(2):  # the retry is the same report
+        report(tmp_path, "ann", "7.5", "--out", out, "--digest", round_.digest.hex())
+    report(tmp_path, "bob", "nan", "--out", tmp_path / "reports.jsonl", "--json")
+    assert "published" in report(tmp_path, "eve", "1", "--digest", "00", code=2)
+    many = randomize_many(round_, np.full(400, 7.5), epsilon=1)
+    (tmp_path / "many.bin").write_bytes(many.to_bytes())
+    files = [out, tmp_path / "reports.jsonl", tmp_path / "many.bin"]
+    options = ("--round", tmp_path / "round.json", "--json", "--tally", tmp_path / "t")
+    found = json.loads(run("aggregate", *files, *options))
+    assert (found["reports"], found["duplicate"], found["rejected"]) == (402, 1, {})
+    assert found["raw"][0] == pytest.approx(7.5, abs=5 * found["spread"][0])
+    # the tally stands for its reports, in any company
+    rest = randomize_many(round_, np.full(100, 7.5), epsilon=0.5)
+    (tmp_path / "rest.bin").write_bytes(rest.to_bytes())
+    shown = run("aggregate", tmp_path / "rest.bin", tmp_path / "t", *options[:2])
+    assert "502 reports" in shown
+    stored = Tally.from_bytes(round_, (tmp_path / "t").read_bytes())
+    assert (stored.merge(tally(rest))).reports == 502
+    assert "twice" in run("aggregate", tmp_path / "t", tmp_path / "t", *options[:2], code=2)
+    assert "choose one" in run("aggregate", out, *options[:2], "--weights", "x", code=2)
+    assert "No such file" in run("aggregate", tmp_path / "none", *options[:2], code=2)
+
+
+def test_tickets(tmp_path):
+    run("round", tmp_path / "round.json", "--epsilon", 1, "--persons", 9, "--items", 5, "--issued")
+    issue = ("tickets", "--round", tmp_path / "round.json", "--secret-file", tmp_path / "key")
+    lines = run(*issue, "--count", 3).split()
+    assert len(lines) == 3
+    assert (tmp_path / "key").stat().st_mode & 0o777 == 0o600
+    out = tmp_path / "r"
+    for name, ticket in zip("abc", lines, strict=True):
+        report(tmp_path, name, "4", "--out", out, "--ticket", ticket)
+    assert "needs one" in report(tmp_path, "d", "4", "--out", out, code=2)
+    options = ("aggregate", out, "--round", tmp_path / "round.json", "--json")
+    found = json.loads(run(*options, "--secret-file", tmp_path / "key"))
+    assert (found["reports"], found["rejected"]) == (3, {})
+    assert json.loads(run(*options))["rejected"] == {"not issued": 3}
+    run(*issue, "--count", 1, "--level", 7, code=2)
+
+
+def test_every_kind_of_round(tmp_path):
+    base = ("--epsilon", 1, "--persons", 100)
+    for kind in (
+        ("--radius", 2, "--dimension", 3),
+        ("--items", 20, "--mechanism", "subset"),
+        ("--lower", 0, "--upper", 1, "--bins", 4),
+    ):
+        run("round", tmp_path / "x", *base, *kind)
+        Round.from_json((tmp_path / "x").read_text())
+    assert "error" in run("round", tmp_path / "x", *base, code=2)
+    assert "error" in run("round", tmp_path / "x", *base, "--items", 1, code=2)
+
+
+def test_errors_of_the_client(tmp_path):
+    run("round", tmp_path / "round.json", "--epsilon", 1, "--persons", 9, "--lower", 0,
+        "--upper", 1)  # fmt: skip
+    common = ("report", "0.5", "--epsilon", 1, "--ledger", tmp_path / "l", "--limit", 1)
+    assert "where to" in run(*common, code=2)
+    assert "does not answer" in run(*common, "--server", "http://127.0.0.1:9", code=2)
+    run("round", tmp_path / "two.json", "--epsilon", 1, "--persons", 9, "--lower", 0, "--upper", 1)
+    run(*common, "--round", tmp_path / "round.json", "--out", tmp_path / "o")
+    spent = run(*common, "--round", tmp_path / "two.json", "--out", tmp_path / "o", code=2)
+    assert "ledger has epsilon=0 left" in spent
+    assert (tmp_path / "o").stat().st_size == 43
+
+
+def test_the_report_command_stays_light():
+    code = (
+        "import sys\n"
+        "from typer.testing import CliRunner\n"
+        "from privmean.cli.collect import app\n"
+        "CliRunner().invoke(app, ['report', '--help'])\n"
+        "print(sorted({'numpy', 'scipy', 'fastapi', 'sqlalchemy', 'opendp'} & set(sys.modules)))\n"
+    )
+    shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert shown.stdout.strip() == "[]"

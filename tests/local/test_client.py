@@ -1,0 +1,267 @@
+"""The client half: light, total, frugal. Rounds as public text."""
+
+from __future__ import annotations
+
+import json
+import math
+import subprocess
+import sys
+from collections import Counter
+from fractions import Fraction
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from privmean.errors import ArgumentError, BudgetExceeded
+from privmean.local import Client, Ledger, Part, Round, mean_round, person_mean, slope
+from privmean.local.builders import ball_round, items_round, vote_round
+from privmean.local.clients.client import randomize
+from privmean.local.reports import decode
+from privmean.local.rounds import WinsorizedRounds
+
+
+def test_the_client_half_needs_no_numerical_library():
+    code = (
+        "import sys\n"
+        "from privmean.local import Client, Ledger, Round, mean_round, person_mean, slope\n"
+        "from privmean.local.clients import send\n"
+        "from privmean.local.builders import ball_round\n"
+        "r = mean_round(0, 1, epsilon=1, persons=9)\n"
+        "c = Client(epsilon=1, ledger=Ledger(':memory:', limit=1))\n"
+        "assert len(c.report(r, 0.5)) == 43\n"
+        "ball_round(1, 5, epsilon=4, persons=9, mechanism='priv-unit')\n"
+        "heavy = {'numpy', 'scipy', 'duckdb', 'opendp', 'narwhals', 'fastapi', 'sqlalchemy'}\n"
+        "print(sorted(heavy & set(sys.modules)))\n"
+        "print([m for m in sys.modules if 'aggregators' in m])\n"
+    )
+    result = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    )
+    assert result.stdout.split("\n")[:2] == ["[]", "[]"]
+
+
+def test_a_retry_sends_the_same_bytes_and_spends_nothing(tmp_path):
+    round_ = mean_round(0, 1, epsilon=[0.5, 1], persons=10)
+    ledger = Ledger(tmp_path / "ledger", limit=2)
+    client = Client(epsilon=0.9, ledger=ledger)
+    first = client.report(round_, 0.3)
+    assert decode(first).level == 0
+    # another value, another process, another epsilon: what was sent stays what was sent
+    again = Client(epsilon=1, ledger=Ledger(tmp_path / "ledger", limit=2))
+    assert all(again.report(round_, value) == first for value in (0.3, 0.9, math.nan, None))
+    assert again.ledger.spent() == Fraction(1, 2)
+
+
+def test_the_ledger_stops_before_it_spends(tmp_path):
+    ledger = Ledger(tmp_path / "ledger", limit=1.5)
+    client = Client(epsilon=1, ledger=ledger)
+    rounds = [mean_round(0, 1, epsilon=1, persons=10) for _ in range(3)]
+    sent = client.report(rounds[0], 0)
+    for round_ in rounds[1:]:
+        with pytest.raises(BudgetExceeded):
+            client.report(round_, 0)
+    assert ledger.spent() == 1
+    assert client.report(rounds[0], 1) == sent
+    half = mean_round(0, 1, epsilon=0.5, persons=10)
+    assert client.report(half, 0) is not None
+    assert ledger.spent() == Fraction(3, 2)
+
+
+def test_many_processes_share_a_ledger(tmp_path):
+    """Whoever is first makes the report; all others get its bytes."""
+    from concurrent.futures import ThreadPoolExecutor
+
+    round_ = mean_round(0, 1, epsilon=1, persons=10)
+    Ledger(tmp_path / "ledger", limit=1).close()
+
+    def answer(value):
+        client = Client(epsilon=1, ledger=Ledger(tmp_path / "ledger", limit=1))
+        report = client.report(round_, value)
+        client.ledger.close()
+        return report
+
+    with ThreadPoolExecutor(8) as pool:
+        assert len(set(pool.map(answer, [0, 1] * 20))) == 1
+
+
+def test_simulations_are_not_sent_by_mistake():
+    from privmean.local.entropy import SimulatedEntropy
+    from privmean.local.many import randomize_many
+    from privmean.noise.simulated import SimulatedNoise
+
+    round_ = mean_round(0, 1, epsilon=1, persons=10)
+    with pytest.raises(ArgumentError):
+        Client(epsilon=1, ledger=Ledger(":memory:", limit=1), entropy=SimulatedEntropy(1))
+    batch = randomize_many(round_, [0.5], epsilon=1, noise=SimulatedNoise(1))
+    with pytest.raises(ArgumentError):
+        batch.to_bytes()
+    assert len(batch.to_bytes(simulated=True)) == 43
+    issued = mean_round(0, 1, epsilon=1, persons=10, issued=True)
+    with pytest.raises(ArgumentError):
+        randomize_many(issued, [0.5], epsilon=1).to_bytes()
+
+
+def test_a_crash_while_randomizing_leaves_nothing_behind(tmp_path):
+    ledger = Ledger(tmp_path / "ledger", limit=2)
+
+    def crash():
+        raise RuntimeError
+
+    with pytest.raises(RuntimeError):
+        ledger.once(bytes(32), Fraction(1), crash)
+    assert ledger.spent() == 0
+    assert ledger.once(bytes(32), Fraction(1), lambda: b"x") == b"x"
+
+
+def test_a_client_never_answers_above_its_epsilon():
+    round_ = mean_round(0, 1, epsilon=[0.5, 1, 2], persons=10)
+    assert [decode(randomize(round_, 0, epsilon=e)).level for e in (0.5, 0.99, 1, 16)] == [
+        0, 0, 1, 2,
+    ]  # fmt: skip
+    with pytest.raises(ArgumentError):
+        randomize(round_, 0, epsilon=0.4)
+    with pytest.raises(ArgumentError):
+        Client(epsilon=math.inf, ledger=Ledger(":memory:", limit=1))
+    with pytest.raises(ArgumentError):
+        randomize(round_, 0, epsilon=1, nonce=b"short")
+
+
+def test_parts_are_public_disjoint_and_of_the_right_size():
+    seed = bytes(range(32))
+    parts = [Part(seed, (20, 80), k) for k in (0, 1)]
+    names = [f"person {k}" for k in range(5000)]
+    chosen = Counter(tuple(part.chosen(name) for part in parts) for name in names)
+    assert set(chosen) == {(True, False), (False, True)}
+    assert 850 < chosen[(True, False)] < 1150
+    round_ = mean_round(0, 1, epsilon=1, persons=10, part=parts[0])
+    asked = next(name for name in names if parts[0].chosen(name))
+    other = next(name for name in names if not parts[0].chosen(name))
+    ledger = Ledger(":memory:", limit=1)
+    assert Client(epsilon=1, ledger=ledger, identity=other).report(round_, 0) is None
+    assert ledger.spent() == 0
+    assert Client(epsilon=1, ledger=ledger, identity=asked).report(round_, 0)
+    with pytest.raises(ArgumentError):
+        Client(epsilon=1, ledger=ledger).report(round_, 0)
+
+
+def test_a_client_of_two_rounds_answers_one():
+    protocol = WinsorizedRounds.of(-50, 50, tau=2, epsilon=1, persons=100)
+    import numpy as np
+
+    from privmean.local.rounds import Location
+
+    location = Location(np.zeros(1), np.ones(1), np.zeros(1), np.ones(1, bool), 5)
+    for k in range(30):
+        ledger = Ledger(":memory:", limit=5)
+        client = Client(epsilon=1, ledger=ledger, identity=str(k))
+        sent = [client.report(r, 3.0) for r in (protocol.vote(), protocol.mean(location))]
+        assert sum(item is not None for item in sent) == 1
+        assert ledger.spent() == 1
+
+
+ROUNDS = [
+    mean_round(0, 1, epsilon=[0.1, "1/3", 2], persons=10, title="x", closes=5, issued=True),
+    mean_round([0, -1], [1, 1], epsilon=1, persons=10, mechanism="laplace", grid_bits=16),
+    ball_round(2, 3, epsilon=4, persons=10, mechanism="priv-unit"),
+    items_round(7, epsilon=1, persons=10, mechanism="sketch", row_choice="chosen", other=6),
+    vote_round(0, 1, 5, epsilon=1, persons=10, part=Part(bytes(32), (1, 2), 1)),
+]
+
+
+@pytest.mark.parametrize("round_", ROUNDS, ids=lambda r: r.mechanism)
+def test_a_round_is_its_text(round_):
+    again = Round.from_json(round_.to_json())
+    assert again == round_
+    assert again.digest == round_.digest
+    assert round_.identifier == round_.digest[:8]
+    values = json.loads(round_.to_json())
+    for name, value in [("persons", 11), ("beta", 0.06), ("title", "other"), ("seed", "11" * 32)]:
+        assert Round.from_dict({**values, name: value}).digest != round_.digest
+    for name, value in [
+        ("version", 2), ("format", "x"), ("unknown", 1), ("menu", []), ("menu", ["0"]),
+        ("menu", ["1", "1"]), ("menu", ["2", "1"]), ("menu", ["17"]), ("menu", "x"),
+        ("seed", "00"), ("seed", 5), ("persons", 0), ("persons", "many"), ("beta", 0.9),
+        ("mechanism", "magic"), ("grid_bits", 99), ("part", {"seed": "00"}), ("closes", -1),
+        ("title", 5), ("issued", 1),
+    ]:  # fmt: skip
+        with pytest.raises(ArgumentError):
+            Round.from_dict({**values, name: value})
+    for text in ("", "[]", "null", "{", "7"):
+        with pytest.raises(ArgumentError):
+            Round.from_json(text)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: mean_round(1, 0, epsilon=1, persons=5),
+        lambda: mean_round(0, math.inf, epsilon=1, persons=5),
+        lambda: mean_round([0, 0], [1], epsilon=1, persons=5),
+        lambda: mean_round(0, 1, epsilon=0, persons=5),
+        lambda: mean_round(0, 1, epsilon=1, persons=5, seed=b"short"),
+        lambda: mean_round(0, 1e300, epsilon=1, persons=5),
+        lambda: mean_round(0, 1, epsilon=1, persons=2**31),
+        lambda: ball_round(0, 3, epsilon=1, persons=5),
+        lambda: ball_round(1, 0, epsilon=1, persons=5),
+        lambda: ball_round(1, 10**6, epsilon=1, persons=5),
+        lambda: ball_round(1, 1, epsilon=1, persons=5, mechanism="priv-unit"),
+        lambda: ball_round(1, 3, epsilon=1, persons=5, mechanism="priv-unit", caps=(1.0,)),
+        lambda: items_round(1, epsilon=1, persons=5),
+        lambda: items_round(2**25, epsilon=1, persons=5),
+        lambda: items_round(5, epsilon=1, persons=5, rows=4),
+        lambda: items_round(5, epsilon=1, persons=5, rows=12),
+        lambda: items_round(5, epsilon=1, persons=5, other=5),
+        lambda: vote_round(0, 1, 1, epsilon=1, persons=5),
+        lambda: Part(bytes(31), (1,), 0),
+        lambda: Part(bytes(32), (), 0),
+        lambda: Part(bytes(32), (1, 2), 2),
+    ],
+)
+def test_impossible_rounds_are_refused(make):
+    with pytest.raises(ArgumentError):
+        make()
+
+
+def test_person_means():
+    assert person_mean([1, 2, 6]) == 3
+    assert person_mean([1, None, math.nan, "x", 3]) == 2
+    assert math.isnan(person_mean([]))
+    assert math.isnan(person_mean([None]))
+    assert person_mean([1e308] * 4) == pytest.approx(1e308)
+    assert person_mean([math.inf, 0]) > 8e307
+
+
+def test_slopes():
+    xs = [[1, float(t)] for t in range(10)]
+    assert slope(xs, [3 + 2 * t for t in range(10)]) == pytest.approx([3, 2])
+    assert slope([*xs, [1, math.nan]], [3 + 2 * t for t in range(10)] + [0]) == pytest.approx(
+        [3, 2]
+    )
+    assert all(map(math.isnan, slope([[1, 2]] * 5, [1] * 5)))
+    assert all(map(math.isnan, slope([[1, 2.0]], [1])))
+    assert slope([], []) == []
+    assert all(map(math.isnan, slope([[1e300, 1], [1, 1e300]], [1, 1])))
+    assert slope([[0.0, 1.0], [1.0, 0.0]], [5, 7]) == pytest.approx([7, 5])
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    st.lists(
+        st.tuples(st.lists(st.floats() | st.none(), max_size=3), st.floats() | st.text(max_size=2)),
+        max_size=6,
+    )
+)
+def test_slopes_never_raise(rows):
+    result = slope([row for row, _ in rows], [y for _, y in rows])
+    assert len(result) == max((len(row) for row, _ in rows), default=0)
+
+
+def test_slopes_against_least_squares():
+    import numpy as np
+
+    rng = np.random.default_rng(0)
+    for _ in range(20):
+        x = rng.normal(size=(9, 3))
+        y = rng.normal(size=9)
+        assert slope(x.tolist(), y.tolist()) == pytest.approx(np.linalg.lstsq(x, y)[0].tolist())

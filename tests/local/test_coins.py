@@ -1,0 +1,150 @@
+"""Thresholds to the digit, coins by their exact laws, vectorised coins equal to scalar ones."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+import mpmath
+import numpy as np
+import pytest
+from scipy import stats
+
+from kit import ALPHA, assert_rate
+from privmean.errors import ArgumentError
+from privmean.local.coins import (
+    discrete_laplace,
+    exact_epsilon,
+    exponential_coin,
+    flip_threshold,
+    odds_threshold,
+    signal,
+)
+from privmean.local.entropy import WORD, SimulatedEntropy, SystemEntropy, below
+from privmean.local.many.coins import below_each, below_many, rare_coins
+from privmean.noise.simulated import SimulatedNoise
+
+GRID = [Fraction(1, 1000), Fraction(1, 3), Fraction(1, 2), *map(Fraction, (1, 2, 4, 8, 16))]
+
+
+def test_known_thresholds():
+    assert flip_threshold(Fraction(1)) == 4961093570831980854
+    assert flip_threshold(Fraction(8)) == 6186118031800230
+
+
+@pytest.mark.parametrize("epsilon", GRID)
+def test_thresholds_against_another_arithmetic(epsilon):
+    with mpmath.workdps(120):
+        power = mpmath.exp(mpmath.mpf(epsilon.numerator) / epsilon.denominator)
+        assert flip_threshold(epsilon) == int(mpmath.ceil(mpmath.mpf(WORD) / (1 + power)))
+        flip = flip_threshold(epsilon)
+        assert mpmath.mpf(WORD - flip) / flip <= power < mpmath.mpf(WORD - flip + 1) / (flip - 1)
+        for favoured, other in ((1, 1), (3, 7), (1000, 9), (1, 2**30)):
+            n = odds_threshold(epsilon, favoured, other)
+            wanted = power * favoured / other
+            assert mpmath.mpf(n) / (WORD - n) <= wanted < mpmath.mpf(n + 1) / (WORD - n - 1)
+
+
+def test_signal_is_the_shrinkage_of_the_integer_coin():
+    for epsilon in GRID:
+        assert float(1 - Fraction(2 * flip_threshold(epsilon), WORD)) == pytest.approx(
+            signal(epsilon), rel=1e-12
+        )
+
+
+@pytest.mark.parametrize("bad", [0, -1, math.nan, math.inf, 0.0009, 16.1, "x", None, True])
+def test_epsilon_outside_the_range_is_refused(bad):
+    with pytest.raises(ArgumentError):
+        exact_epsilon("epsilon", bad)
+
+
+def test_floats_are_read_as_decimals():
+    assert exact_epsilon("epsilon", 0.1) == Fraction(1, 10)
+
+
+@pytest.mark.parametrize("bound", [1, 2, 3, 1000, 2**64, 3 * 2**70])
+def test_below_is_uniform(bound):
+    entropy = SimulatedEntropy(bound)
+    draws = [below(entropy, bound) for _ in range(4000)]
+    assert min(draws) >= 0
+    assert max(draws) < bound
+    cells = min(bound, 7)
+    seen = np.bincount([x * cells // bound for x in draws], minlength=cells)
+    sizes = [(-(-bound * (k + 1) // cells)) - (-(-bound * k // cells)) for k in range(cells)]
+    expected = np.array([4000 * (size / bound) for size in sizes])
+    assert cells == 1 or stats.chisquare(seen, expected).pvalue > ALPHA
+
+
+def test_exponential_coin_and_a_wrong_twin():
+    entropy = SimulatedEntropy(4)
+    hits = sum(exponential_coin(entropy, 7, 3) for _ in range(20_000))
+    assert_rate(hits, 20_000, math.exp(-7 / 3))
+    with pytest.raises(AssertionError):
+        assert_rate(hits, 20_000, math.exp(-2))
+
+
+@pytest.mark.parametrize("scale", [Fraction(1, 2), Fraction(7, 3), Fraction(40)])
+def test_discrete_laplace_law(scale):
+    entropy = SimulatedEntropy(scale.numerator)
+    draws = np.array([discrete_laplace(entropy, scale) for _ in range(20_000)])
+
+    def p_value(width: float) -> float:
+        q = math.exp(-1 / width)
+        limit = math.ceil(4 * float(scale))
+        places = np.arange(-limit, limit + 1)
+        law = (1 - q) / (1 + q) * q ** np.abs(places)
+        seen = np.array([(draws == k).sum() for k in places])
+        rest = len(draws) - seen.sum()
+        return stats.chisquare([*seen, rest], np.array([*law, 1 - law.sum()]) * len(draws)).pvalue
+
+    assert p_value(float(scale)) > ALPHA
+    assert p_value(1.2 * float(scale)) < ALPHA
+    assert p_value(0.8 * float(scale)) < ALPHA
+
+
+def test_system_entropy_is_secure_and_not_repeating():
+    entropy = SystemEntropy()
+    assert entropy.secure
+    assert not SimulatedEntropy(0).secure
+    words = {entropy.word() for _ in range(100)}
+    assert len(words) == 100
+    assert len(entropy.bytes(16)) == 16
+
+
+def test_vector_integers_equal_scalar_ones():
+    class Words:
+        secure = False
+
+        def __init__(self, words):
+            self.words = list(words)
+
+        def word(self):
+            return int(self.words.pop(0))
+
+    noise = SimulatedNoise(1)
+    words = noise.bits64(500)
+    for bound in (1, 3, 1000, 2**32 - 5):
+        some = [below(Words(words[k : k + 1]), bound) for k in range(500)]
+
+        class Fixed:
+            def bits64(self, size):
+                return words[:size]
+
+        assert below_many(Fixed(), 500, bound).tolist() == some
+
+
+def test_vector_coins_have_the_exact_rate():
+    noise = SimulatedNoise(2)
+    # the first byte decides most coins; a threshold inside one byte needs the other seven
+    for threshold in (flip_threshold(Fraction(1)), 2**56 + 2**55, 2**55, WORD - 2**56):
+        hits = rare_coins(noise, (4000, 50), threshold)
+        assert_rate(int(hits.sum()), hits.size, threshold / WORD)
+    mixed = np.array([2**62, 2**63], dtype=np.uint64)[np.arange(4000) % 2]
+    hits = rare_coins(noise, (4000, 50), mixed)
+    assert_rate(int(hits[::2].sum()), 100_000, 0.25)
+    assert_rate(int(hits[1::2].sum()), 100_000, 0.5)
+    bounds = np.arange(40_000) % 9 + 1
+    draws = below_each(noise, bounds)
+    assert (draws < bounds).all()
+    seen = np.bincount(draws[bounds == 7], minlength=7)
+    assert stats.chisquare(seen).pvalue > ALPHA

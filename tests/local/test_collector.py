@@ -1,0 +1,391 @@
+"""The web service: durable, idempotent, on SQLite and on a real PostgreSQL, seen in a browser."""
+
+from __future__ import annotations
+
+import glob
+import http.client
+import json
+import os
+import pwd
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from privmean.errors import PrivmeanError
+from privmean.local.aggregators.aggregator import Aggregator
+from privmean.local.aggregators.batch import tally
+from privmean.local.aggregators.tally import Tally
+from privmean.local.builders import items_round, mean_round
+from privmean.local.clients import send
+from privmean.local.collector.store import Offer, Store
+from privmean.local.many import randomize_many
+from privmean.local.reports import decode
+
+SERVE = "from privmean.cli.collect import app; app()"
+
+
+def make_reports(round_, n, epsilon=1.0):
+    values = np.arange(n) % 10 if round_.items else np.full(n, 7.0)
+    return randomize_many(round_, values, epsilon=epsilon)
+
+
+class Server:
+    """A collector process that can be killed and started again on the same port."""
+
+    def __init__(self, folder: Path, rounds, database: str) -> None:
+        self.files = []
+        for k, round_ in enumerate(rounds):
+            path = folder / f"round{k}.json"
+            path.write_text(round_.to_json())
+            self.files += ["--round", str(path)]
+        self.database = database
+        with socket.create_server(("127.0.0.1", 0)) as free:
+            self.port = free.getsockname()[1]
+        self.url = f"http://127.0.0.1:{self.port}"
+        self.process: subprocess.Popen[str] | None = None
+
+    def start(self) -> None:
+        self.process = subprocess.Popen(
+            [sys.executable, "-W", "error", "-c", SERVE, "serve", *self.files,
+             "--database", self.database, "--port", str(self.port)],
+            stdout=subprocess.PIPE, text=True,
+        )  # fmt: skip
+        assert self.process.stdout is not None
+        line = self.process.stdout.readline()
+        assert line.strip() == f"collecting on {self.url}", line
+
+    def kill(self) -> None:
+        assert self.process is not None
+        self.process.send_signal(signal.SIGKILL)
+        self.process.wait()
+        self.process.stdout.close()
+
+    def stop(self) -> int:
+        assert self.process is not None
+        self.process.send_signal(signal.SIGINT)
+        code = self.process.wait(timeout=30)
+        self.process.stdout.close()
+        return code
+
+    def get(self, path: str):
+        with closing(http.client.HTTPConnection("127.0.0.1", self.port, timeout=30)) as link:
+            link.request("GET", path)
+            answer = link.getresponse()
+            return answer.status, answer.read()
+
+    def post(self, path: str, body: bytes, kind: str = "application/octet-stream"):
+        with closing(http.client.HTTPConnection("127.0.0.1", self.port, timeout=30)) as link:
+            link.request("POST", path, body, {"Content-Type": kind})
+            answer = link.getresponse()
+            return answer.status, answer.read()
+
+
+@contextmanager
+def serving(folder, rounds, database):
+    server = Server(folder, rounds, database)
+    server.start()
+    try:
+        yield server
+    finally:
+        if server.process is not None and server.process.poll() is None:
+            assert server.stop() == 0
+
+
+@pytest.fixture(scope="module")
+def postgresql():
+    """A PostgreSQL server of this test run's own, in a temporary folder, on loopback."""
+    found = [shutil.which("initdb"), *glob.glob("/usr/lib/postgresql/*/bin/initdb")]
+    binaries = [Path(item).resolve().parent for item in found if item]
+    assert binaries, "PostgreSQL is needed: install the package postgresql"
+    home = binaries[-1]
+    folder = Path(tempfile.mkdtemp(prefix="privmean-pg-"))
+    user: str | None = None
+    if os.geteuid() == 0:  # PostgreSQL refuses to run as root
+        names = {entry.pw_name for entry in pwd.getpwall()}
+        user = "postgres" if "postgres" in names else "nobody"
+        shutil.chown(folder, user)
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    data = str(folder / "data")
+    run = {"user": user, "cwd": folder, "env": {"PATH": os.environ["PATH"], "LC_ALL": "C"}}
+    subprocess.run(
+        [home / "initdb", "-D", data, "-U", "privmean", "-A", "trust", "-E", "UTF8"],
+        check=True, capture_output=True, **run,
+    )  # fmt: skip
+    process = subprocess.Popen(
+        [home / "postgres", "-D", data, "-h", "127.0.0.1", "-p", str(port), "-k", str(folder),
+         "-c", "shared_buffers=16MB"],
+        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, **run,
+    )  # fmt: skip
+    url = f"postgresql://privmean@127.0.0.1:{port}/postgres"
+    import psycopg
+
+    for _ in range(200):
+        try:
+            psycopg.connect(url).close()
+            break
+        except psycopg.OperationalError:
+            time.sleep(0.05)
+    yield url
+    process.send_signal(signal.SIGINT)  # the fast shutdown
+    process.wait(timeout=30)
+    shutil.rmtree(folder)
+
+
+@pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.system)])
+def database(request, tmp_path):
+    if request.param == "sqlite":
+        return f"sqlite:///{tmp_path}/reports.db"
+    return request.getfixturevalue("postgresql")
+
+
+def offer(batch):
+    return [Offer(batch)]
+
+
+def test_a_store_keeps_the_first_report_of_a_nonce(database):
+    round_ = mean_round(0, 10, epsilon=[1, 2], persons=1000)
+    store = Store(database)
+    store.register([round_])
+    store.register([round_])
+    assert round_ in store.rounds()
+    batch = make_reports(round_, 300)
+    assert store.write(offer(batch))[0].fresh.all()
+    assert not store.write(offer(batch))[0].fresh.any()
+    assert not store.write(offer(batch))[0].conflict.any()
+    payload = batch.payload.copy()
+    payload[:7] ^= 1
+    changed = type(batch)(round_, batch.nonces, batch.levels, payload)
+    outcome = store.write(offer(changed))[0]
+    assert outcome.conflict.sum() == 7
+    assert not outcome.fresh.any()
+    # a stream that repeats itself, in one transaction with another one
+    more = make_reports(round_, 20)
+    twice = more.take(np.r_[0:20, 0:20])
+    outcomes = store.write([Offer(twice), Offer(more)])
+    assert outcomes[0].fresh.tolist() == [True] * 20 + [False] * 20
+    assert not outcomes[1].fresh.any()
+    expected = tally(batch).merge(tally(more))
+    expected.rejected = store.tally(round_).rejected
+    assert store.tally(round_).to_bytes() == expected.to_bytes()
+    assert expected.rejected == {"conflict": 7}
+    # another process sees the same, before and after a stored tally, and writes beside it
+    store.checkpoint(round_)
+    store.checkpoint(round_)
+    extra = make_reports(round_, 50)
+    store.write(offer(extra))
+    second = Store(database)
+    assert second.tally(round_).to_bytes() == store.tally(round_).to_bytes()
+    last = make_reports(round_, 30)
+    assert second.write(offer(last))[0].fresh.all()
+    assert not store.write(offer(last))[0].fresh.any()
+    second.checkpoint(round_)
+    total = expected.merge(tally(extra)).merge(tally(last))
+    assert store.tally(round_).to_bytes() == total.to_bytes()
+    assert second.tally(round_).to_bytes() == total.to_bytes()
+    store.close()
+    second.close()
+
+
+def test_two_writers_racing_for_the_same_nonces(database):
+    round_ = mean_round(0, 10, epsilon=1, persons=1000)
+    stores = [Store(database), Store(database)]
+    stores[0].register([round_])
+    batches = [make_reports(round_, 40) for _ in range(6)]
+    fresh = [0, 0]
+
+    def work(k):
+        for batch in batches:
+            while True:
+                try:
+                    fresh[k] += int(stores[k].write(offer(batch))[0].fresh.sum())
+                    break
+                except Exception:
+                    time.sleep(0.01)  # a deadlock was resolved against us: nothing was stored
+
+    threads = [threading.Thread(target=work, args=(k,)) for k in (0, 1)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sum(fresh) == 240
+    whole = Tally.empty(round_)
+    for batch in batches:
+        whole = whole.merge(tally(batch))
+    for store in stores:
+        assert store.tally(round_).to_bytes() == whole.to_bytes()
+        store.close()
+
+
+def test_the_service_from_outside(tmp_path, database):
+    round_ = mean_round(0, 10, epsilon=[0.5, 1], persons=1000, title="Hours of sleep")
+    other = items_round(10, epsilon=1, persons=1000)
+    with serving(tmp_path, [round_, other], database) as server:
+        path = f"/rounds/{round_.identifier.hex()}"
+        listed = {item["round"]: item for item in send.fetch_rounds(server.url)}
+        assert listed[round_.identifier.hex()]["digest"] == round_.digest.hex()
+        assert send.fetch_round(server.url, round_.identifier.hex()) == round_
+        reports = make_reports(round_, 500).to_bytes()
+        assert send.send(server.url, round_, reports)["accepted"] == 500
+        receipt = send.send(server.url, round_, reports + b"rubbish" + reports[:43])
+        assert receipt == {"accepted": 0, "duplicate": 501, "rejected": {"truncated": 1}}
+        line = decode(make_reports(round_, 1).to_bytes()).to_json().encode()
+        status, answer = server.post(path + "/reports", line, "application/x-ndjson")
+        assert (status, json.loads(answer)["accepted"]) == (200, 1)
+        assert server.post(path + "/reports", b"", "text/plain")[0] == 415
+        assert server.post(path + "/reports", bytes(1 << 25))[0] == 413
+        assert server.post("/rounds/00/reports", b"")[0] == 404
+        assert server.get("/rounds/xyz/estimate")[0] == 404
+        found = json.loads(server.get(path + "/estimate")[1])
+        assert (found["reports"], found["rejected"]) == (501, {"truncated": 1})
+        assert found["raw"][0] == pytest.approx(7, abs=5 * found["spread"][0])
+        state = Tally.from_bytes(round_, server.get(path + "/tally")[1])
+        offline = Aggregator(round_)
+        offline.add(reports)
+        offline.add(line, json_lines=True)
+        offline.add(b"rubbish")
+        assert state.to_bytes() == offline.tally.to_bytes()
+        items = make_reports(other, 100).to_bytes()
+        assert send.send(server.url, other, items)["accepted"] == 100
+        shares = json.loads(server.get(f"/rounds/{other.identifier.hex()}/estimate")[1])
+        assert sum(shares["value"]) == pytest.approx(1)
+        # a wrong round's reports go nowhere
+        assert send.send(server.url, other, reports)["rejected"] == {"wrong round": 500}
+    with pytest.raises(PrivmeanError):
+        send.send(server.url, round_, reports, attempts=1)
+    with pytest.raises(PrivmeanError):
+        send.fetch_rounds(server.url)
+
+
+def test_nothing_acknowledged_is_lost_and_nothing_counts_twice(tmp_path, database):
+    """Clients send at once and repeat what was not acknowledged; the server dies in between."""
+    round_ = mean_round(0, 10, epsilon=1, persons=100_000)
+    clients, batches, size, kills = 6, 30, 25, 1
+    work = [[make_reports(round_, size).to_bytes() for _ in range(batches)] for _ in range(clients)]
+    path = f"/rounds/{round_.identifier.hex()}"
+    acknowledged: list[list[int]] = [[] for _ in range(clients)]
+    errors = [0] * clients
+    with serving(tmp_path, [round_], database) as server:
+
+        def client(k):
+            link = http.client.HTTPConnection("127.0.0.1", server.port, timeout=20)
+            for j, body in enumerate(work[k]):
+                while True:
+                    try:
+                        link.request(
+                            "POST", path + "/reports", body,
+                            {"Content-Type": "application/octet-stream"},
+                        )  # fmt: skip
+                        answer = link.getresponse()
+                        receipt = json.loads(answer.read())
+                        assert answer.status == 200
+                        assert receipt["accepted"] + receipt["duplicate"] == size
+                        acknowledged[k].append(j)
+                        break
+                    except (OSError, http.client.HTTPException):
+                        errors[k] += 1
+                        link.close()
+                        time.sleep(0.05)
+            link.close()
+
+        threads = [threading.Thread(target=client, args=(k,)) for k in range(clients)]
+        for thread in threads:
+            thread.start()
+        for step in range(1, kills + 1):
+            goal = step * clients * batches // (kills + 2)
+            while sum(map(len, acknowledged)) < goal:
+                time.sleep(0.005)
+            server.kill()
+            done = [list(item) for item in acknowledged]
+            # what was acknowledged by then is in the database, though no server runs
+            store = Store(database)
+            known = Aggregator(round_)
+            for k, item in enumerate(done):
+                for j in item:
+                    known.add(work[k][j])
+            assert store.tally(round_).reports >= known.tally.reports
+            assert all(not store.write(offer_bytes(round_, work[k][j]))[0].fresh.any()
+                       for k, item in enumerate(done) for j in item[-3:])  # fmt: skip
+            store.close()
+            server.start()
+        for thread in threads:
+            thread.join()
+        assert [len(item) for item in acknowledged] == [batches] * clients
+        assert sum(errors) > 0  # the kills were noticed
+        state = server.get(path + "/tally")[1]
+    offline = Aggregator(round_)
+    for item in work:
+        for body in item:
+            offline.add(body)
+    assert state == offline.tally.to_bytes()
+    assert offline.tally.reports == clients * batches * size
+
+
+def offer_bytes(round_, body):
+    from privmean.local.aggregators.gate import Gate
+
+    return [Offer(Gate(round_).parse(body).batch)]
+
+
+@pytest.mark.system
+def test_the_page_in_a_real_browser(tmp_path):
+    """Chromium shows the estimate, its radius and the count, and follows the reports."""
+    from selenium import webdriver
+    from selenium.webdriver.common.by import By
+    from selenium.webdriver.support.ui import Select, WebDriverWait
+
+    chromium = shutil.which("chromium") or shutil.which("chromium-browser")
+    driver_path = shutil.which("chromedriver")
+    assert chromium, "a browser is needed: install the packages chromium and chromium-driver"
+    assert driver_path, "a browser is needed: install the packages chromium and chromium-driver"
+    options = webdriver.ChromeOptions()
+    options.binary_location = chromium
+    for item in ("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"):
+        options.add_argument(item)
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
+    round_ = mean_round(0, 10, epsilon=[0.5, 1], persons=9000, title="Hours of sleep")
+    other = items_round(10, epsilon=1, persons=1000, title="Fruit")
+    with serving(tmp_path, [round_, other], f"sqlite:///{tmp_path}/r.db") as server:
+        browser = webdriver.Chrome(
+            options=options, service=webdriver.ChromeService(executable_path=driver_path)
+        )
+        try:
+            browser.get(f"{server.url}/#{round_.identifier.hex()}")
+            wait = WebDriverWait(browser, 20, poll_frequency=0.1)
+
+            def text(name):
+                return browser.find_element(By.ID, name).text
+
+            wait.until(lambda _: text("estimate") == "5")  # no report yet: the middle
+            for total in (4000, 8000):
+                batch = make_reports(round_, 4000)
+                send.send(server.url, round_, batch.to_bytes() + b"x")
+                wait.until(lambda _, total=total: text("reports") == str(total))
+            found = json.loads(server.get(f"/rounds/{round_.identifier.hex()}/estimate")[1])
+            wait.until(lambda _: text("estimate") == f"{found['value'][0]:.5g}")
+            assert float(text("radius")) == pytest.approx(found["radius"], rel=1e-3)
+            assert text("refused") == "2"
+            assert "Hours of sleep" in text("title")
+            assert browser.find_element(By.ID, "line").get_attribute("points").count(",") >= 2
+            assert len(browser.find_elements(By.CSS_SELECTOR, "#body tr")) == 2
+            send.send(server.url, other, make_reports(other, 900).to_bytes())
+            Select(browser.find_element(By.ID, "rounds")).select_by_value(other.identifier.hex())
+            wait.until(lambda _: text("estimate") == "10 numbers")
+            wait.until(lambda _: text("reports") == "900")
+            assert len(browser.find_elements(By.CSS_SELECTOR, "#body tr")) == 10
+            problems = [
+                entry for entry in browser.get_log("browser") if "favicon" not in entry["message"]
+            ]
+            assert problems == []
+        finally:
+            browser.quit()

@@ -1,0 +1,262 @@
+"""Frequencies of items: the sketch's signs to the digit, variances, radii, the projection."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kit import assert_mean, assert_rate_at_most
+from privmean.errors import ArgumentError
+from privmean.local.aggregators import items
+from privmean.local.aggregators.batch import bits_of
+from privmean.local.aggregators.estimates import estimate, item_oracle
+from privmean.local.builders import items_round, vote_round
+from privmean.local.clients.client import RANDOMIZERS
+from privmean.local.clients.items import sign_block, sketch_sign, subset_size
+from privmean.local.coins import signal
+from privmean.local.distribution import project_to_simplex
+from privmean.local.many import randomize_many, tally_many
+from privmean.noise.simulated import SimulatedNoise
+
+ALL = ["hadamard", "sketch", "unary", "subset", "histogram"]
+
+
+def test_signs_of_the_sketch():
+    seed = bytes(range(32))
+    assert sign_block(seed, 0, 0)[:8].hex() == "0affc2bcc10c5d7d"
+    assert [sketch_sign(seed, row, 0) for row in range(8)] == [1, -1, 1, -1, 1, 1, 1, 1]
+    assert sign_block(seed, 12345, 3)[:8].hex() == "3f36aca70204b74a"
+    assert sketch_sign(seed, 1999, 12345) == 1
+    column = items.sketch_column(seed, 12345, 2048)
+    assert column[1999] == 1
+    assert [column[row] for row in (0, 700, 2047)] == [
+        sketch_sign(seed, row, 12345) for row in (0, 700, 2047)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "bit", "unary", "direct", "subset"),
+    [
+        (0.5, 16.67, 15.67, 2375, 15.64),
+        (1, 4.683, 3.683, 338.9, 3.673),
+        (2, 1.724, 0.724, 24.6, 0.721),
+        (4, 1.076, 0.0760, 0.366, 0.0739),
+        (6, 1.010, 0.00996, 0.00865, 0.00782),
+    ],
+)
+def test_variances_by_the_table(epsilon, bit, unary, direct, subset):
+    def law(mechanism):
+        return items.item_law(items_round(1000, epsilon=epsilon, persons=9, mechanism=mechanism), 0)
+
+    assert signal(epsilon) ** -2 == pytest.approx(bit, rel=5e-4)
+    assert law("unary").variance(0.0) == pytest.approx(unary, rel=2e-3)
+    assert law("subset").variance(0.0) == pytest.approx(subset, rel=2e-3)
+    power = math.exp(epsilon)
+    assert (1000 + power - 2) / (power - 1) ** 2 == pytest.approx(direct, rel=2e-3)
+    assert law("subset").variance(0.0) <= (1000 + power - 2) / (power - 1) ** 2 * (1 + 1e-9)
+
+
+def test_subset_becomes_direct_response_at_large_epsilon():
+    from fractions import Fraction
+
+    assert subset_size(Fraction(8), 1000) == 1
+    assert subset_size(Fraction(1), 1000) == 269
+
+
+@pytest.mark.parametrize("mechanism", ALL)
+@pytest.mark.parametrize("epsilon", [0.5, 4])
+def test_estimates_are_unbiased_and_have_the_stated_variance(mechanism, epsilon):
+    p = np.array([0.5, 0.3, 0.2, 0, 0, 0, 0, 0, 0, 0, 0, 0])
+    n, runs = 600, 120
+    rng = np.random.default_rng(0)
+    noise = SimulatedNoise(8)
+    results = []
+    for _ in range(runs):
+        # a new seed each run: for one seed the sketch has a bias, which is in its radius
+        round_ = items_round(12, epsilon=epsilon, persons=n, mechanism=mechanism)
+        values = rng.choice(12, n, p=p)
+        results.append(estimate(tally_many(round_, values, epsilon=epsilon, noise=noise)).raw)
+    raw = np.array(results)
+    for v in (0, 2, 5):
+        assert_mean(raw[:, v], p[v])
+    law = items.item_law(round_, 0)
+    if mechanism != "sketch":
+        assert n * raw[:, 7].var() == pytest.approx(law.variance(0.0), rel=0.65)
+
+
+@pytest.mark.parametrize("mechanism", ALL)
+def test_scalar_and_vector_clients_send_the_same_kind_of_report(mechanism):
+    """The mean of every bit agrees with the law, for the scalar client too."""
+    from privmean.local.entropy import SimulatedEntropy
+
+    round_ = items_round(10, epsilon=2, persons=5000, mechanism=mechanism)
+    entropy = SimulatedEntropy(4)
+    rng = np.random.default_rng(1)
+    from privmean.local.aggregators.batch import tally
+    from privmean.local.aggregators.gate import Gate
+    from privmean.local.reports import Report
+
+    reports = []
+    for _ in range(4000):
+        nonce = rng.bytes(16)
+        payload = RANDOMIZERS[mechanism](round_, 0, 3, nonce, entropy)
+        reports.append(Report(round_.code, round_.identifier, nonce, 0, payload).to_bytes())
+    batch = Gate(round_).parse(b"".join(reports)).batch
+    assert len(batch) == 4000
+    raw = estimate(tally(batch)).raw
+    law = items.item_law(round_, 0)
+    limit = 4.9 * math.sqrt(law.variance(1.0) / 4000)
+    bias = 0.35 if mechanism == "sketch" else 0.0
+    assert abs(raw[3] - 1) <= limit
+    other = 4.9 * math.sqrt(law.variance(0.0) / 4000) + bias
+    assert (abs(np.delete(raw, 3)) <= other).all()
+
+
+@pytest.mark.parametrize("choice", ["assigned", "chosen"])
+def test_rows_by_the_nonce_or_by_the_client(choice):
+    round_ = items_round(40, epsilon=4, persons=4000, row_choice=choice)
+    values = np.arange(4000) % 40
+    answer = estimate(tally_many(round_, values, epsilon=4, noise=SimulatedNoise(1)))
+    assert (abs(answer.raw - 1 / 40) <= 5.5 * answer.spread).all()
+
+
+@pytest.mark.parametrize("mechanism", ["hadamard", "sketch"])
+def test_the_oracle_answers_single_items(mechanism):
+    round_ = items_round(100, epsilon=[1, 3], persons=3000, mechanism=mechanism)
+    rng = np.random.default_rng(2)
+    counted = tally_many(
+        round_,
+        rng.integers(0, 100, 3000),
+        epsilon=rng.choice([1, 3], 3000),
+        noise=SimulatedNoise(2),
+    )
+    oracle = item_oracle(counted)
+    everything = estimate(counted).raw
+    assert [oracle(v) for v in (0, 17, 99)] == pytest.approx(everything[[0, 17, 99]])
+    assert oracle.all() == pytest.approx(everything)
+    with pytest.raises(ArgumentError):
+        item_oracle(
+            tally_many(items_round(4, epsilon=1, persons=5, mechanism="unary"), [1], epsilon=1)
+        )
+
+
+def test_walsh_against_the_definition():
+    rng = np.random.default_rng(0)
+    values = rng.normal(size=64)
+    slow = np.array([items.hadamard_column(v, 64) @ values for v in range(64)])
+    assert items.walsh(values) == pytest.approx(slow)
+
+
+def test_a_large_sketch_is_like_hadamard():
+    n = 3000
+    values = np.zeros(n, dtype=int)
+    errors = {}
+    for mechanism, options in (("hadamard", {}), ("sketch", {"rows": 2**17})):
+        errors[mechanism] = []
+        for k in range(12):
+            round_ = items_round(64, epsilon=1, persons=n, mechanism=mechanism, **options)
+            answer = estimate(tally_many(round_, values, epsilon=1, noise=SimulatedNoise(k)))
+            errors[mechanism].append(abs(answer.raw[1:]).mean())
+    assert np.mean(errors["sketch"]) == pytest.approx(np.mean(errors["hadamard"]), rel=0.22)
+
+
+def test_the_sketch_is_as_long_as_the_effective_sample_not_its_square():
+    for persons, epsilon, most in ((10**5, 0.5, 2**15), (10**6, 1, 2**20)):
+        rows = items_round(1000, epsilon=epsilon, persons=persons, mechanism="sketch").rows
+        planned = persons * signal(epsilon) ** 2
+        assert 4 * planned <= rows <= min(most, 8 * planned)
+
+
+def test_unknown_items_and_missing_ones():
+    round_ = items_round(5, epsilon=8, persons=10, mechanism="subset", other=4)
+    values = np.array([7.0] * 3000)
+    answer = estimate(tally_many(round_, values, epsilon=8, noise=SimulatedNoise(1)))
+    assert answer.raw[4] == pytest.approx(1, abs=0.05)
+    for mechanism in ("hadamard", "unary", "histogram"):
+        round_ = items_round(5, epsilon=8, persons=10, mechanism=mechanism)
+        values = np.full(4000, math.nan)
+        raw = estimate(tally_many(round_, values, epsilon=8, noise=SimulatedNoise(2))).raw
+        assert abs(raw).max() < 0.15  # a null counts for no item
+    round_ = items_round(5, epsilon=8, persons=10, mechanism="subset")
+    raw = estimate(tally_many(round_, np.full(9000, -1), epsilon=8, noise=SimulatedNoise(3))).raw
+    assert raw == pytest.approx([0.2] * 5, abs=0.05)  # or plays a uniform item
+
+
+def test_votes_fall_into_bins_and_end_bins_take_the_rest():
+    round_ = vote_round(0.0, 10.0, 5, epsilon=16, persons=100)
+    values = np.array([-99.0, 0.0, 1.99, 2.0, 9.99, 10.0, math.inf, math.nan])
+    batch = randomize_many(round_, values, epsilon=16, noise=SimulatedNoise(0))
+    bits = bits_of(batch)
+    assert bits[:7].argmax(axis=1).tolist() == [0, 0, 0, 1, 4, 4, 4]
+    from privmean.local.clients.domain import item
+
+    assert [item(round_, v, bytes(16)) for v in values] == [0, 0, 0, 1, 4, 4, 4, None]
+
+
+def test_the_projection_can_double_the_error_and_not_more():
+    p = np.array([0.5] + [0.005] * 100)
+    raw = np.array([0.49] + [0.015] * 100)
+    projected, tau = project_to_simplex(raw)
+    assert abs(raw - p).max() == pytest.approx(0.0100)
+    assert abs(projected - p).max() == pytest.approx(0.0198, abs=5e-5)
+    assert projected.sum() == pytest.approx(1)
+    assert abs(projected - p).max() <= 0.01 + abs(tau) + 1e-12
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.lists(st.integers(0, 20), min_size=2, max_size=30).filter(any), st.data())
+def test_projection_error_is_at_most_t_plus_tau(counts, data):
+    p = np.array(counts) / sum(counts)
+    t = data.draw(st.floats(0, 1))
+    moves = data.draw(st.lists(st.floats(-1, 1), min_size=len(counts), max_size=len(counts)))
+    raw = p + t * np.array(moves)
+    projected, tau = project_to_simplex(raw)
+    assert abs(tau) <= t + 1e-9
+    assert abs(projected - p).max() <= t + abs(tau) + 1e-9
+    assert projected.sum() == pytest.approx(1)
+    assert (projected >= 0).all()
+    # it is the nearest point: no distribution that differs in two entries is nearer
+    inner = raw - projected
+    support = projected > 0
+    assert np.ptp(inner[support]) <= 1e-9
+
+
+@pytest.mark.parametrize("mechanism", ALL)
+def test_the_estimate_reports_both_forms_and_their_radii(mechanism):
+    p = np.array([0.7, 0.2, 0.1] + [0] * 17)
+    rng = np.random.default_rng(3)
+    misses = wrong = 0
+    for k in range(40):
+        round_ = items_round(20, epsilon=[0.5, 2], persons=2000, mechanism=mechanism, beta=0.2)
+        values, own = rng.choice(20, 2000, p=p), rng.choice([0.5, 2.0], 2000)
+        answer = estimate(tally_many(round_, values, epsilon=own, noise=SimulatedNoise(k)))
+        misses += abs(answer.raw - p).max() > answer.raw_radius
+        wrong += abs(answer.value - p).max() > answer.radius
+        assert answer.value.sum() == pytest.approx(1)
+    assert_rate_at_most(misses, 40, 0.2)
+    assert_rate_at_most(wrong, 40, 0.2)
+    raw = estimate(tally_many(round_, values, epsilon=own, noise=SimulatedNoise(0)), project=False)
+    assert (raw.value == raw.raw).all()
+
+
+@pytest.mark.parametrize("mechanism", ["hadamard", "unary", "subset", "histogram"])
+def test_approximate_intervals_of_shares(mechanism):
+    p = np.array([0.6, 0.3, 0.1, 0, 0, 0, 0, 0])
+    rng = np.random.default_rng(4)
+    missed, inside = np.zeros(8), np.zeros(8)
+    for k in range(60):
+        round_ = items_round(8, epsilon=[0.5, 2], persons=1500, mechanism=mechanism)
+        values, own = rng.choice(8, 1500, p=p), rng.choice([0.5, 2.0], 1500)
+        answer = estimate(tally_many(round_, values, epsilon=own, noise=SimulatedNoise(k)))
+        found = answer.interval(0.9)
+        missed += (p < found.lower) | (p > found.upper)
+        w = np.array([item.weight for item in answer.levels])[(own == 2.0).astype(int)]
+        here = np.bincount(values, w, minlength=8)
+        narrow = answer.noise_interval(0.9)
+        inside += (here < narrow.lower) | (here > narrow.upper)
+    for count in (*missed, *inside):
+        assert_rate_at_most(int(count), 60, 0.1)

@@ -1,0 +1,350 @@
+"""The wire format: golden bytes, strictness, fuzzing; the gate's two paths agree."""
+
+from __future__ import annotations
+
+import json
+import os
+import struct
+import zlib
+from collections import Counter
+from contextlib import suppress
+
+import numpy as np
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from privmean.errors import PrivmeanError
+from privmean.local.aggregators.aggregator import Aggregator
+from privmean.local.aggregators.checksum import checksums
+from privmean.local.aggregators.gate import Gate
+from privmean.local.builders import ball_round, items_round, mean_round
+from privmean.local.clients.client import randomize
+from privmean.local.many import randomize_many
+from privmean.local.reports import (
+    HEADER_SIZE,
+    Report,
+    ReportError,
+    Ticket,
+    decode,
+    decode_json,
+    report_size,
+    split,
+    ticket_key,
+)
+from privmean.noise.simulated import SimulatedNoise
+
+NAMES = ("one-bit", "laplace", "piecewise", "hybrid")
+ROUNDS = [mean_round(0, 1, epsilon=[1, 2], persons=100, mechanism=name) for name in NAMES]
+ROUNDS += [
+    ball_round(1, 3, epsilon=2, persons=100, mechanism=name)
+    for name in ("ball", "ball-bit", "priv-unit")
+]
+ROUNDS += [
+    items_round(21, epsilon=1, persons=100, mechanism=name)
+    for name in ("hadamard", "sketch", "unary", "subset", "histogram")
+]
+ROUNDS += [items_round(21, epsilon=1, persons=100, row_choice="chosen")]
+VALUES = {"ball": [0.1, 0.2, 0.3], "ball-bit": [0.1, 0.2, 0.3], "priv-unit": [0.1, 0.2, 0.3]}
+
+
+def a_report(round_, **options):
+    return randomize(round_, VALUES.get(round_.mechanism, 1), epsilon=2, **options)
+
+
+def sealed(data: bytearray) -> bytes:
+    """The bytes with a correct checksum."""
+    data[38:42] = struct.pack("<I", zlib.crc32(data[42:], zlib.crc32(data[:38])))
+    return bytes(data)
+
+
+def test_golden_bytes():
+    report = Report(1, bytes(range(8)), bytes(range(16)), 258, b"\x01")
+    data = report.to_bytes()
+    assert data[:38].hex() == (
+        "4c44" "01" "01" "0001020304050607" "000102030405060708090a0b0c0d0e0f" "0201"
+        "01000000" "00000000"
+    )  # fmt: skip
+    assert struct.unpack("<I", data[38:42])[0] == zlib.crc32(data[:38] + b"\x01")
+    assert len(data) == HEADER_SIZE + 1 == 43
+    assert decode(data) == report
+    assert json.loads(report.to_json()) == {
+        "version": 1,
+        "mechanism": "one-bit",
+        "round": "0001020304050607",
+        "nonce": "000102030405060708090a0b0c0d0e0f",
+        "level": 258,
+        "payload": "01",
+    }
+
+
+@pytest.mark.parametrize("round_", ROUNDS, ids=lambda r: r.mechanism)
+def test_both_forms_hold_the_same(round_):
+    data = a_report(round_)
+    assert len(data) == report_size(round_)
+    assert decode(data).to_bytes() == data
+    assert decode_json(decode(data).to_json()).to_bytes() == data
+    assert Gate(round_).reason(data) == ""
+    assert Gate(round_).parse(data).total == 1
+
+
+@pytest.mark.parametrize("round_", ROUNDS, ids=lambda r: r.mechanism)
+def test_any_changed_byte_is_refused(round_):
+    """The checksum covers header and payload; magic, version and lengths have own reasons."""
+    data = a_report(round_)
+    gate = Gate(round_)
+    for place in range(len(data)):
+        for change in (1, 0x80, 0xFF):
+            bad = bytearray(data)
+            bad[place] ^= change
+            assert gate.reason(bytes(bad)) != ""
+            parsed = gate.parse(bytes(bad))
+            assert len(parsed.batch) == 0
+            assert sum(parsed.reasons().values()) == parsed.total >= 1
+
+
+def test_each_reason():
+    round_ = mean_round(0, 1, epsilon=[1, 2], persons=100, closes=1000)
+    data = a_report(round_)
+    gate = Gate(round_)
+
+    def edited(place, new):
+        copy = bytearray(data)
+        copy[place : place + len(new)] = new
+        return sealed(copy)
+
+    cases = {
+        "truncated": data[:41],
+        "not a report": b"XX" + data[2:],
+        "unknown version": edited(2, b"\x02"),
+        "unknown mechanism": edited(3, b"\xee"),
+        "wrong length": data + b"\x00",
+        "reserved field used": edited(34, b"\x01"),
+        "damaged": data[:-1] + bytes([data[-1] ^ 1]),
+        "wrong round": edited(4, b"\xff" * 8),
+        "unknown level": edited(28, b"\x02\x00"),
+        "out of range": edited(42, b"\x02"),
+    }
+    for reason, bad in cases.items():
+        assert gate.reason(bad) == reason
+        if reason != "wrong length":  # in a stream that is a report and one stray byte
+            assert gate.parse(bad).reasons() == {reason: 1}
+    assert gate.reason(edited(3, b"\x02")) == "wrong round"
+    assert gate.reason(data, now=999) == ""
+    assert gate.reason(data, now=1001) == "late"
+    assert gate.parse(data + data, now=1001).reasons() == {"late": 2}
+    # the wrong length inside a right frame: the header says 2, and 2 follow
+    longer = bytearray(data + b"\x00")
+    longer[30] = 2
+    assert gate.reason(sealed(longer)) == "wrong length"
+
+
+def test_payload_checks_by_mechanism():
+    def reason(round_, payload):
+        return Gate(round_).reason(
+            Report(round_.code, round_.identifier, bytes(16), 0, payload).to_bytes()
+        )
+
+    laplace = ROUNDS[1]
+    assert reason(laplace, struct.pack("<i", 4096)) == ""
+    for y in (2**31 - 1, -(2**31)):
+        assert reason(laplace, struct.pack("<i", y)) == "out of range"
+    piecewise = ROUNDS[2]
+    assert reason(piecewise, struct.pack("<i", 2**15)) == ""
+    assert reason(piecewise, struct.pack("<i", -(2**15) - 1)) == "out of range"
+    ball = ROUNDS[4]
+    assert reason(ball, struct.pack("<3f", 0.6, -0.8, 0.0)) == ""
+    nan, inf = float("nan"), float("inf")
+    for bad in ((0.6, 0.8, 0.1), (nan, 0, 0), (inf, 0, 0), (0, 0, 0), (3e38, 3e38, 0)):
+        assert reason(ball, struct.pack("<3f", *bad)) == "out of range"
+    chosen = ROUNDS[-1]
+    assert reason(chosen, struct.pack("<IB", 31, 1)) == ""
+    assert reason(chosen, struct.pack("<IB", 32, 1)) == "out of range"
+    assert reason(chosen, struct.pack("<IB", 0, 2)) == "out of range"
+    unary = items_round(21, epsilon=1, persons=100, mechanism="unary")
+    assert reason(unary, bytes([0b1001, 2, 1])) == ""
+    assert reason(unary, bytes([1, 2, 0x20])) == "out of range"  # a padding bit
+    big = items_round(2000, epsilon=2, persons=100, mechanism="unary")
+    assert reason(big, b"\xff" * 250) == "out of range"  # everything at once
+    subset = items_round(16, epsilon=1, persons=100, mechanism="subset")
+    assert reason(subset, bytes([0b1111, 0])) == ""
+    assert reason(subset, bytes([0b11111, 0])) == "out of range"
+    hybrid = ROUNDS[3]
+    bits = [nonce for nonce in (os.urandom(16) for _ in range(60))]
+    from privmean.local.clients.scalar import takes_piecewise
+
+    for nonce in bits:
+        got = Gate(hybrid).reason(
+            Report(hybrid.code, hybrid.identifier, nonce, 1, struct.pack("<i", 7)).to_bytes()
+        )
+        assert got == ("" if takes_piecewise(hybrid, 1, nonce) else "out of range")
+
+
+@pytest.mark.parametrize("mechanism", ["unary", "subset", "histogram", "laplace"])
+def test_honest_reports_pass_the_range_checks(mechanism):
+    if mechanism == "laplace":
+        round_ = mean_round(0, 1, epsilon=[0.1, 4], persons=30_000, mechanism=mechanism)
+    else:
+        round_ = items_round(300, epsilon=[0.1, 4], persons=30_000, mechanism=mechanism)
+    own = np.array([0.1, 4.0])[np.arange(30_000) % 2]
+    batch = randomize_many(round_, np.arange(30_000) % 300, epsilon=own, noise=SimulatedNoise(1))
+    parsed = Gate(round_).parse(batch.to_bytes(simulated=True))
+    assert parsed.reasons() == {}
+    assert (parsed.batch.payload == batch.payload).all()
+    assert (parsed.batch.nonces == batch.nonces).all()
+
+
+@pytest.mark.parametrize("size", [43, 46, 60, 106, 107, 200])
+def test_checksums_of_many(size):
+    rows = np.random.default_rng(size).integers(0, 256, (20, size), dtype=np.uint8)
+    expected = [zlib.crc32(r[42:].tobytes(), zlib.crc32(r[:38].tobytes())) for r in rows]
+    assert checksums(rows).tolist() == expected
+    assert checksums(rows[:0]).tolist() == []
+    constant = np.repeat(rows[:1], 5, axis=0)
+    assert checksums(constant).tolist() == [expected[0]] * 5
+
+
+FUZZ = mean_round(0, 1, epsilon=[1, 2], persons=100, seed=bytes(32))
+GOOD = [a_report(FUZZ, nonce=bytes([k]) * 16) for k in range(6)]
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.binary(max_size=300))
+@example(b"LD\x01" + b"\xff" * 60)
+@example(GOOD[0][:38] + bytes(4) + GOOD[1])
+def test_no_bytes_break_the_decoder(data):
+    with suppress(ReportError):
+        assert decode(data).to_bytes() == data
+    assert b"".join(split(data, FUZZ)) == data
+    parsed = Gate(FUZZ).parse(data)
+    assert len(parsed.batch) + len(parsed.refused) == parsed.total
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    st.lists(
+        st.one_of(
+            st.sampled_from(GOOD),
+            st.binary(max_size=50),
+            st.tuples(st.sampled_from(GOOD), st.integers(0, 42), st.integers(1, 255)).map(
+                lambda t: t[0][: t[1]] + bytes([t[0][t[1]] ^ t[2]]) + t[0][t[1] + 1 :]
+            ),
+            st.tuples(st.sampled_from(GOOD), st.integers(1, 42)).map(lambda t: t[0][: t[1]]),
+        ),
+        max_size=8,
+    )
+)
+def test_the_fast_and_the_slow_path_agree_on_any_mixture(pieces):
+    stream = b"".join(pieces)
+    gate = Gate(FUZZ)
+    parsed = gate.parse(stream)
+    reasons = [gate.reason(piece) for piece in split(stream, FUZZ)]
+    assert parsed.refused == [(k, reason) for k, reason in enumerate(reasons) if reason]
+    good = [piece for piece, reason in zip(split(stream, FUZZ), reasons, strict=True) if not reason]
+    assert parsed.batch.to_bytes(simulated=True) == b"".join(good)
+    # what is refused never moves the aggregate
+    server, clean = Aggregator(FUZZ), Aggregator(FUZZ)
+    server.add(stream)
+    clean.add(b"".join(good))
+    assert (server.tally.sums == clean.tally.sums).all()
+    assert server.tally.fingerprint == clean.tally.fingerprint
+    assert server.tally.reports == len({piece[12:28] for piece in good})
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    st.one_of(
+        st.text(max_size=200),
+        st.recursive(
+            st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=9),
+            lambda x: st.lists(x, max_size=3) | st.dictionaries(st.text(max_size=9), x, max_size=7),
+        ).map(json.dumps),
+        st.dictionaries(
+            st.sampled_from(["version", "mechanism", "round", "nonce", "level", "payload", "mac"]),
+            st.one_of(st.integers(-1, 70000), st.sampled_from(["00", "01", "one-bit", "0" * 16])),
+        ).map(json.dumps),
+    )
+)
+@example("[" * 100_000)
+@example('{"version":1,"mechanism":"one-bit","round":"AA","nonce":"","level":0,"payload":""}')
+def test_no_text_breaks_the_json_decoder(text):
+    with suppress(ReportError):
+        report = decode_json(text)
+        assert decode(report.to_bytes()) == report
+    parsed = Gate(FUZZ).parse_json(text.encode(errors="replace"))
+    assert len(parsed.batch) == 0
+
+
+def test_json_is_strict():
+    good = json.loads(decode(GOOD[0]).to_json())
+    assert decode_json(json.dumps(good)).to_bytes() == GOOD[0]
+    for name, value in [
+        ("version", 1.0), ("version", True), ("level", "0"), ("level", -1), ("level", 65536),
+        ("payload", "1"), ("payload", "0G"), ("nonce", good["nonce"].upper() + "zz"),
+        ("nonce", "AB" * 16), ("round", "00"), ("mechanism", 1), ("mac", "00"), ("extra", 1),
+    ]:  # fmt: skip
+        with pytest.raises(ReportError):
+            decode_json(json.dumps({**good, name: value}))
+    for name in good:
+        with pytest.raises(ReportError):
+            decode_json(json.dumps({k: v for k, v in good.items() if k != name}))
+    server = Aggregator(FUZZ)
+    lines = b"\n".join(decode(item).to_json().encode() for item in GOOD)
+    receipt = server.add(lines + b"\n\nnonsense\n", json_lines=True)
+    assert (receipt.accepted, receipt.rejected) == (6, {"not a report": 1})
+
+
+def test_replays_and_conflicts():
+    server = Aggregator(FUZZ)
+    first = server.add(b"".join(GOOD) + GOOD[0])
+    assert (first.accepted, first.duplicate, first.rejected) == (6, 1, {})
+    before = server.tally.sums.copy()
+    assert server.add(GOOD[3]).duplicate == 1
+    other = bytearray(GOOD[3])
+    other[42] ^= 1
+    receipt = server.add(sealed(other))
+    assert (receipt.accepted, receipt.duplicate, receipt.rejected) == (0, 0, {"conflict": 1})
+    assert (server.tally.sums == before).all()
+    assert server.tally.rejected == Counter({"conflict": 1})
+    assert server.estimate().rejected == {"conflict": 1}
+
+
+def test_all_refused_gives_the_prior():
+    server = Aggregator(FUZZ)
+    server.add(b"rubbish" * 9)
+    answer = server.estimate()
+    assert (float(answer), answer.radius, answer.reports) == (0.5, 0.5, 0)
+
+
+def test_tickets_bind_nonce_and_level():
+    round_ = mean_round(0, 1, epsilon=[1, 2], persons=10, issued=True)
+    secret, nonce = bytes(32), bytes(range(16))
+    tickets = [
+        Ticket(round_.identifier, nonce, k, ticket_key(secret, round_.identifier, nonce, k))
+        for k in (0, 1)
+    ]
+    assert Ticket.from_text(tickets[1].to_text()) == tickets[1]
+    reports = [a_report(round_, ticket=ticket) for ticket in tickets]
+    gate = Gate(round_, secret=secret)
+    assert [gate.reason(item) for item in reports] == ["", ""]
+    assert gate.parse(b"".join(reports)).reasons() == {}
+    assert decode_json(decode(reports[0]).to_json()).to_bytes() == reports[0]
+    assert Gate(round_).reason(reports[0]) == "not issued"
+    assert Gate(round_, secret=b"\x01" * 32).parse(reports[0]).reasons() == {"not issued": 1}
+    for place in (12, 28, 42, 50):  # nonce, level, payload, code
+        bad = bytearray(reports[0])
+        bad[place] ^= 1
+        body = sealed(bad[:43])
+        assert gate.reason(body + bytes(bad[43:])) == "not issued"
+    assert gate.reason(reports[0][:43]) == "wrong length"
+    with pytest.raises(PrivmeanError):
+        Ticket.from_text("nonsense")
+    with pytest.raises(PrivmeanError):
+        a_report(round_)  # no ticket
+    with pytest.raises(PrivmeanError):
+        randomize(round_, 1, epsilon=1, ticket=tickets[1])  # asks for more than the client allows
+    other = mean_round(0, 1, epsilon=[1, 2], persons=10, issued=True)
+    with pytest.raises(PrivmeanError):
+        a_report(other, ticket=tickets[0])
+    with pytest.raises(PrivmeanError):
+        a_report(FUZZ, ticket=tickets[0])

@@ -1,0 +1,368 @@
+"""Means of numbers: variances by the table, unbiased reports, weights, radii, poisoning."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from kit import Z, assert_mean, assert_rate_at_most
+from privmean.local.aggregators.aggregator import Aggregator
+from privmean.local.aggregators.batch import tally
+from privmean.local.aggregators.estimates import estimate
+from privmean.local.aggregators.scalar import (
+    bernstein,
+    laplace_chernoff,
+    report_values,
+    scalar_law,
+    window_variance,
+)
+from privmean.local.aggregators.tally import Tally
+from privmean.local.builders import mean_round
+from privmean.local.clients.client import RANDOMIZERS, randomize
+from privmean.local.clients.scalar import grid_point, window
+from privmean.local.coins import signal
+from privmean.local.entropy import SimulatedEntropy
+from privmean.local.many import randomize_many, tally_many
+from privmean.noise.simulated import SimulatedNoise
+
+SCALARS = ["one-bit", "laplace", "piecewise", "hybrid"]
+
+
+def a_round(mechanism, epsilon, lower=-1.0, upper=1.0, persons=10_000, **options):
+    return mean_round(
+        lower, upper, epsilon=epsilon, persons=persons, mechanism=mechanism, **options
+    )
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "laplace", "bit", "piecewise", "hybrid"),
+    [
+        (0.5, 32, (16.67, 15.67), (17.70, 21.22), 16.67),
+        (1, 8, (4.683, 3.683), (3.682, 5.224), 4.289),
+        (2, 2, (1.724, 0.724), (0.646, 1.228), 1.042),
+        (4, 0.5, (1.076, 0.076), (0.085, 0.241), 0.219),
+        (8, 0.125, (1.001, 0.0013), (0.0067, 0.0253), 0.0249),
+    ],
+)
+def test_noise_variances(epsilon, laplace, bit, piecewise, hybrid):
+    level = Fraction(str(epsilon))
+    assert scalar_law(a_round("laplace", epsilon), 0).noise == pytest.approx(laplace, rel=1e-5)
+    c = 1 / signal(level)
+    assert (c * c, c * c - 1) == pytest.approx(bit, abs=1e-3 * bit[0], rel=0.03)
+    law = window(level)
+    # the printed table has three digits; the grid adds its rounding
+    assert window_variance(law, 0.0) == pytest.approx(piecewise[0], rel=6e-3)
+    assert window_variance(law, 1.0) == pytest.approx(piecewise[1], rel=3e-3)
+    assert scalar_law(a_round("hybrid", epsilon), 0).noise == pytest.approx(hybrid, rel=3e-3)
+
+
+@pytest.mark.parametrize("x", [-1.0, -0.3, 0.0, 0.7123, 1.0])
+def test_piecewise_moments_by_enumeration(x):
+    """E and Var of the integer law itself, not of the formula."""
+    law = window(Fraction(2))
+    y = np.arange(-law.size, law.size + 1)
+    position = (x + 1) / 2 * law.outside
+    low = math.floor(position)
+    mean = square = 0.0
+    for start, part in ((low, 1 - (position - low)), (low + 1, position - low)):
+        if part == 0:
+            continue
+        inside = (y >= start - law.size) & (y <= start - law.size + law.width)
+        p = np.where(inside, law.chance / (law.width + 1), (1 - law.chance) / law.outside)
+        assert p.sum() == pytest.approx(1, rel=1e-12)
+        mean += part * float(p @ y)
+        square += part * float(p @ (y.astype(float) ** 2))
+    assert mean * law.unit == pytest.approx(x, abs=1e-11)
+    variance = (square - mean**2) * law.unit**2
+    assert variance == pytest.approx(window_variance(law, x), rel=1e-9)
+
+
+@pytest.mark.parametrize("mechanism", SCALARS)
+@pytest.mark.parametrize("epsilon", [0.001, 0.5, 2, 16])
+def test_reports_are_unbiased_inside_at_and_beyond_the_bounds(mechanism, epsilon):
+    round_ = a_round(mechanism, epsilon, -2.0, 6.0)
+    noise = SimulatedNoise(11)
+    for value, meant in ((2.0, 0.0), (3.1, 0.275), (6.0, 1.0), (99.0, 1.0), (-math.inf, -1.0)):
+        batch = randomize_many(round_, np.full(20_000, value), epsilon=epsilon, noise=noise)
+        samples = report_values(batch)
+        assert_mean(samples, meant, slack=1e-6)  # at epsilon 16 a flip is too rare to be seen
+        law = scalar_law(round_, 0)
+        limit = law.variance * (1 + Z * math.sqrt(12 / 20_000))
+        assert samples.var() <= limit  # the law's variance is an upper bound
+        assert abs(samples).max() <= law.reach * (1 + 1e-12)
+
+
+@pytest.mark.parametrize("mechanism", SCALARS)
+def test_missing_values_send_a_report_on_the_middle(mechanism):
+    round_ = a_round(mechanism, 2, 0.0, 10.0)
+    batch = randomize_many(round_, np.full(20_000, math.nan), epsilon=2, noise=SimulatedNoise(3))
+    assert_mean(report_values(batch), 0.0)
+
+
+@pytest.mark.parametrize("mechanism", SCALARS)
+def test_scalar_and_vector_clients_agree_word_by_word(mechanism):
+    round_ = a_round(mechanism, [0.5, 3], -1.0, 3.0)
+    rng = np.random.default_rng(5)
+    n, per = 400, 3
+    values = np.array([*rng.uniform(-2, 4, n - 4), math.nan, math.inf, -1.0, 3.0])
+    own = rng.choice([0.5, 3.0], n)
+    nonces = rng.integers(0, 2**64, (n, 2), dtype=np.uint64)
+    words = rng.integers(0, 2**64, (n, per), dtype=np.uint64)
+
+    class OnePerColumn:
+        """Hands the j-th word of each client to the j-th vector call."""
+
+        secure = False
+
+        def __init__(self):
+            self.rows, self.calls = None, 0
+
+        def laplace(self, size, scale):
+            return np.zeros(size, dtype=np.int64)
+
+    class Row:
+        secure = False
+
+        def __init__(self, row):
+            self.row = list(row)
+
+        def word(self):
+            return int(self.row.pop(0))
+
+    from privmean.local.many import scalar as many_scalar
+
+    if mechanism == "one-bit":
+        x = many_scalar.unit_values(round_, values, nonces)
+        levels = np.searchsorted([0.5, 3.0], own).astype(np.uint16)
+        source = OnePerColumn()
+        source.bits64 = lambda size: words[:size, 0]
+        bits = many_scalar._one_bit(round_, x, levels, source)
+        for k in range(n):
+            report = RANDOMIZERS[mechanism](
+                round_, int(levels[k]), float(values[k]), nonces[k].tobytes(), Row(words[k])
+            )
+            assert report[0] == bits[k]
+        return
+    # the other mechanisms: every client alone, as a batch of one
+    for k in range(60):
+        source = OnePerColumn()
+        used: list[int] = []
+        queue = words[k].tolist()
+
+        def bits64(size, queue=queue, used=used):
+            taken = [queue[len(used) + j] for j in range(size)]
+            used.extend(taken)
+            return np.array(taken, dtype=np.uint64)
+
+        source.bits64 = bits64
+        level = int(own[k] == 3.0)
+        levels = np.array([level], dtype=np.uint16)
+        payload = many_scalar.scalar_payload(
+            round_, values[k : k + 1], levels, nonces[k : k + 1], source
+        )
+        if mechanism == "laplace":
+            continue_point = int(payload.view("<i4")[0, 0])
+            x = many_scalar.unit_values(round_, values[k : k + 1], nonces[k : k + 1])[0]
+            assert continue_point == grid_point(x * 2**round_.grid_bits, int(words[k, 0]))
+            continue
+        alone = RANDOMIZERS[mechanism](
+            round_, level, float(values[k]), nonces[k].tobytes(), Row(words[k])
+        )
+        assert alone == payload.tobytes()
+
+
+def test_bounds_are_an_affine_map():
+    rng = np.random.default_rng(0)
+    x = rng.uniform(-1, 1, 4000)
+    first = a_round("one-bit", 1, seed=bytes(32))
+    second = a_round("one-bit", 1, 10.0, 14.0, seed=bytes(32))
+    one = tally_many(first, x, epsilon=1, noise=SimulatedNoise(1))
+    two = tally_many(second, 12 + 2 * x, epsilon=1, noise=SimulatedNoise(1))
+    assert (one.sums == two.sums).all()
+    a, b = estimate(one), estimate(two)
+    assert float(b) == pytest.approx(12 + 2 * float(a))
+    assert b.radius == pytest.approx(2 * a.radius)
+    assert b.largest_influence == pytest.approx(2 * a.largest_influence)
+
+
+def test_radii_of_the_reference_mix():
+    """n=5000, a draw of 90 % epsilon .1 and 10 % epsilon 1, beta .05: radii to four digits."""
+    counts, epsilons = np.array([4488.0, 512.0]), [0.1, 1.0]
+    bit = a_round("one-bit", epsilons, persons=5000, beta=0.05)
+    t = np.array([signal(e) for e in epsilons])
+    w = t**2 / (counts @ t**2)
+    laws = [scalar_law(bit, k) for k in (0, 1)]
+    from privmean.local.aggregators.scalar import hoeffding
+
+    assert hoeffding(counts, w, laws, 0.05) == pytest.approx(0.2474, abs=5e-5)
+    lap = a_round("laplace", epsilons, persons=5000, grid_bits=16)
+    v = 1 / (1 + 8 / np.array(epsilons) ** 2)
+    w = v / (counts @ v)
+    assert laplace_chernoff(counts, w, epsilons, 16, 0.05) == pytest.approx(0.3440, abs=5e-5)
+    # the closed form: sqrt(2 v L) + a L with a = max 2 w/epsilon
+    limit = math.log(40)
+    closed = math.sqrt(2 * limit / (counts @ v)) + max(2 * w / epsilons) * limit
+    assert closed == pytest.approx(0.3567, abs=5e-5)
+    assert laplace_chernoff(counts, w, epsilons, 16, 0.05) < closed
+    laws = [scalar_law(lap, k) for k in (0, 1)]
+    assert bernstein(counts, w, laws, 0.05) > 0
+
+
+def test_the_fallback_is_the_middle_and_its_radius():
+    round_ = a_round("one-bit", 0.1, 0.0, 10.0)
+    answer = estimate(tally_many(round_, [9.0] * 50, epsilon=0.1, noise=SimulatedNoise(0)))
+    assert answer.trivial
+    assert (float(answer), answer.radius) == (5.0, 5.0)
+    empty = estimate(Tally.empty(round_))
+    assert (float(empty), empty.radius, empty.reports) == (5.0, 5.0, 0)
+    assert empty.effective == 0
+    assert "too few" in empty.summary()
+
+
+def test_one_report_alone():
+    round_ = a_round("one-bit", 16)
+    answer = estimate(tally_many(round_, [1.0], epsilon=16, noise=SimulatedNoise(0)))
+    assert answer.reports == 1
+    assert answer.trivial
+
+
+def test_influence_is_attained_and_never_exceeded():
+    round_ = a_round("one-bit", [0.5, 4])
+    rng = np.random.default_rng(1)
+    own = rng.choice([0.5, 4.0], 300)
+    base = randomize_many(round_, rng.uniform(-1, 1, 300), epsilon=own, noise=SimulatedNoise(2))
+    before = estimate(tally(base))
+    moves = []
+    for k in range(300):
+        payload = base.payload.copy()
+        payload[k] ^= 1
+        changed = type(base)(round_, base.nonces, base.levels, payload)
+        moves.append(abs(float(estimate(tally(changed)).raw[0] - before.raw[0])))
+    assert max(moves) == pytest.approx(before.largest_influence, rel=1e-9)
+    assert before.poisoning(10) == pytest.approx(10 * before.largest_influence)
+
+
+def test_poisoning_by_claimed_levels_and_the_cap():
+    """10 000 honest at .5, 100 attackers: claiming 4 buys weight, a cap takes it back."""
+    t = {e: signal(e) for e in (0.5, 4.0)}
+    shift = {}
+    for claim in (0.5, 4.0):
+        s = 10_000 * t[0.5] ** 2 + 100 * t[claim] ** 2
+        shift[claim] = 100 * t[claim] / s
+    assert shift[0.5] == pytest.approx(0.0404, abs=5e-5)
+    assert shift[4.0] == pytest.approx(0.139, abs=5e-4)
+    round_ = a_round("one-bit", [0.5, 4], persons=10_100)
+    tally_ = Tally.empty(round_)
+    tally_.counts[:] = [10_000, 100]
+    tally_.sums[:, 0] = [0, 100]
+    assert float(estimate(tally_).raw[0]) == pytest.approx(shift[4.0], rel=1e-9)
+    assert float(estimate(tally_, weights="uniform").raw[0]) == pytest.approx(0.0103, abs=5e-5)
+    assert float(estimate(tally_, epsilon_cap=0.5).raw[0]) == pytest.approx(0.0103, abs=5e-5)
+
+
+def test_clipping_reports_on_the_server_would_bias():
+    """X = 1 always, reports cut to [-1, 1]: .213, .369, .568 instead of 1."""
+    for epsilon, wrong in ((0.5, 0.213), (1, 0.369), (2, 0.568)):
+        round_ = a_round("laplace", epsilon)
+        batch = randomize_many(round_, np.ones(40_000), epsilon=epsilon, noise=SimulatedNoise(1))
+        values = report_values(batch)
+        assert_mean(values, 1.0)
+        assert np.clip(values, -1, 1).mean() == pytest.approx(wrong, abs=0.02)
+
+
+def test_related_epsilon_is_found_and_uniform_weights_are_unbiased():
+    """90 % epsilon .1 with mean -.1, 10 % epsilon 1 with mean .5: population mean -.04."""
+    rng = np.random.default_rng(0)
+    n = 20_000
+    own = np.where(np.arange(n) < 0.9 * n, 0.1, 1.0)
+    mean = np.where(own == 0.1, -0.1, 0.5)
+    round_ = a_round("one-bit", [0.1, 1.0], persons=n)
+    noise = SimulatedNoise(4)
+    weighted, uniform, p_values, notes = [], [], [], 0
+    for _ in range(60):
+        x = np.where(rng.uniform(size=n) < (1 + mean) / 2, 1.0, -1.0)
+        counted = tally_many(round_, x, epsilon=own, noise=noise)
+        weighted.append(float(estimate(counted).raw[0]))
+        uniform.append(float(estimate(counted, weights="uniform").raw[0]))
+        p_values.append(estimate(counted).heterogeneity.p_value)
+        notes += estimate(counted, weights="tested").notes != ()
+    assert_mean(weighted, 0.4419, slack=0.001)
+    assert_mean(uniform, -0.04)
+    assert np.median(p_values) < 0.01
+    assert notes > 30
+
+
+def test_unrelated_epsilon_is_rarely_suspected():
+    rng = np.random.default_rng(1)
+    round_ = a_round("one-bit", [0.5, 1, 4], persons=1000)
+    noise = SimulatedNoise(5)
+    low = 0
+    for _ in range(300):
+        own = rng.choice([0.5, 1, 4], 1000)
+        counted = tally_many(round_, rng.uniform(-1, 1, 1000), epsilon=own, noise=noise)
+        low += estimate(counted).heterogeneity.p_value < 0.05
+    assert_rate_at_most(low, 300, 0.06)
+
+
+def test_many_coordinates_are_answered_one_a_client():
+    rng = np.random.default_rng(2)
+    n = 30_000
+    values = rng.uniform(-1, 1, (n, 3)) * [0.1, 1, 1] + [0.5, 0, -0.2]
+    round_ = mean_round([0, -1, -2], [1, 1, 2], epsilon=2, persons=n)
+    counted = tally_many(round_, values, epsilon=2, noise=SimulatedNoise(6))
+    answer = estimate(counted)
+    assert answer.value.shape == (3,)
+    assert counted.reports == n
+    truth = np.clip(values, [0, -1, -2], [1, 1, 2]).mean(axis=0)
+    assert (abs(answer.raw - truth) <= 5 * answer.spread).all()
+    assert answer.radii[2] == pytest.approx(2 * answer.radii[1], rel=0.05)
+
+
+def test_a_seeded_client_is_marked_everywhere():
+    round_ = a_round("one-bit", 1)
+    counted = tally_many(round_, np.zeros(5000), epsilon=1, noise=SimulatedNoise(1))
+    answer = estimate(counted)
+    assert not answer.secure
+    assert "SIMULATED" in answer.summary()
+    assert answer.to_dict()["warning"]
+    secure = tally_many(round_, np.zeros(50), epsilon=1)
+    assert estimate(secure).secure
+    assert not secure.merge(counted).secure
+
+
+def test_the_scalar_client_and_the_aggregator_from_end_to_end():
+    round_ = a_round("one-bit", [1, 8], 0.0, 10.0, persons=3000)
+    server = Aggregator(round_)
+    entropy = SimulatedEntropy(1)
+    reports = [randomize(round_, 7.0, epsilon=8.5, entropy=entropy) for _ in range(3000)]
+    receipt = server.add(b"".join(reports))
+    assert (receipt.accepted, receipt.duplicate, receipt.rejected) == (3000, 0, {})
+    answer = server.estimate()
+    assert abs(float(answer) - 7.0) <= answer.radius < 0.5
+    assert answer.levels[1].reports == 3000
+
+
+@pytest.mark.parametrize("mechanism", SCALARS)
+def test_approximate_intervals_cover_their_targets(mechanism):
+    """interval: the population; noise_interval: the mean of these very persons."""
+    rng = np.random.default_rng(9)
+    noise = SimulatedNoise(9)
+    round_ = a_round(mechanism, [1, 4], 0.0, 10.0, persons=800)
+    missed = missed_noise = 0
+    for _ in range(120):
+        x = rng.beta(2, 5, 800) * 10
+        own = rng.choice([1.0, 4.0], 800)
+        answer = estimate(tally_many(round_, x, epsilon=own, noise=noise))
+        low, high = answer.interval(0.9).lower[0], answer.interval(0.9).upper[0]
+        missed += not low <= 20 / 7 <= high
+        inner = answer.noise_interval(0.9)
+        w = np.where(own == 1.0, answer.levels[0].weight, answer.levels[1].weight)
+        missed_noise += not inner.lower[0] <= w @ x <= inner.upper[0]
+        assert high - low < 2 * answer.raw_radius
+    assert_rate_at_most(missed, 120, 0.1)
+    assert_rate_at_most(missed_noise, 120, 0.1)
+    with pytest.raises(ValueError, match="level"):
+        answer.interval(1.5)

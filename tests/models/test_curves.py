@@ -1,0 +1,183 @@
+"""Mean curves: cells of public times, bins of private times, bands, and one hostile unit."""
+
+from __future__ import annotations
+
+import math
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+import privmean as pm
+from kit import assert_mean, assert_rate_at_least, assert_variance
+from privmean.errors import ArgumentError
+from privmean.models.curve_release import _laplace_sum
+from privmean.models.curves import binned_means
+from privmean.noise.simulated import SimulatedNoise
+from privmean.people.reductions import Box
+from privmean.privacy.budget import Budget
+
+
+class Silence(SimulatedNoise):
+    """No noise at all: what the un-noised sums are."""
+
+    def laplace(self, size, scale):
+        return np.zeros(size, dtype=np.int64)
+
+
+TIMES = np.arange(400) / 400
+
+
+@pytest.mark.parametrize("value", [1e300, -math.inf, math.inf, math.nan, 3.0])
+@pytest.mark.parametrize("bandwidth", [0.0, 0.1])
+def test_one_response_moves_one_cell_by_at_most_two_radii(value, bandwidth):
+    rng = np.random.default_rng(1)
+    responses = rng.normal(0, 3, 400)
+    plan = pm.FixedDesign((-1.0, 1.5), 8, bandwidth).plan(Budget(epsilon=1.0), times=TIMES)
+    other = responses.copy()
+    other[123] = value
+    gap = plan.release(other, Silence(0)).estimate - plan.release(responses, Silence(0)).estimate
+    cell = TIMES[123] * 8 // 1
+    largest = 2.5 / 50 * plan.weights[:, int(cell)]  # the width of the box over a cell's responses
+    assert np.all(np.abs(gap) <= largest * (1 + 1e-5))
+    if not bandwidth:
+        assert np.count_nonzero(gap) <= 1
+
+
+def test_the_noise_of_a_cell_has_the_full_budget():
+    plan = pm.FixedDesign((-1.0, 1.0), 4).plan(Budget(epsilon=0.5), times=TIMES)
+    assert sum(loss.pure for loss in plan.losses) == 0.5
+    zero = np.zeros(400)
+    found = np.array([plan.release(zero, SimulatedNoise(s)).estimate for s in range(1500)])
+    scale = 2 * 1.0 / (0.5 * 100)
+    for j in range(4):
+        assert_mean(found[:, j], 0.0, slack=2.0**-20)
+        assert_variance(found[:, j], 2 * scale**2, kurtosis=6.0)
+    assert np.allclose(plan.noise, math.sqrt(2) * scale, rtol=1e-4)
+
+
+def test_weights_are_public_and_add_up_to_one():
+    design = pm.FixedDesign((-1, 1), 10, 0.2, at=(0.0, 0.31, 5.0))
+    plan = design.plan(Budget(rho=0.1), times=TIMES)
+    assert np.allclose(plan.weights.sum(axis=1), 1)
+    assert np.isfinite(plan.weights).all()
+    release = plan.release(TIMES, SimulatedNoise(1))
+    release.guarantee.require()
+    assert release.guarantee.unit == "response"
+    assert release.columns == ("0", "0.31", "5")
+
+
+@pytest.mark.parametrize("budget", [Budget(epsilon=1.0), Budget(rho=0.3)])
+@pytest.mark.parametrize("bandwidth", [0.0, 0.1])
+def test_bands_hold_the_clipped_curve(budget, bandwidth):
+    plan = pm.FixedDesign((-3, 3), 5, bandwidth).plan(budget, times=TIMES)
+    truth = np.sin(6 * TIMES)
+    cells = truth.reshape(5, 80).mean(axis=1)
+    exact = plan.weights @ cells
+    rng = np.random.default_rng(2)
+    alone, together = 0, 0
+    for seed in range(200):
+        table = plan.release(truth + rng.normal(0, 0.3, 400), SimulatedNoise(seed)).table(0.9)
+        inside = (table.lower <= exact) & (exact <= table.upper)
+        alone += int(inside[2])
+        together += int(np.all((table.band_lower <= exact) & (exact <= table.band_upper)))
+    assert_rate_at_least(alone, 200, 0.9)
+    assert_rate_at_least(together, 200, 0.9)
+
+
+def test_the_bound_on_a_sum_of_laplace_noises_holds():
+    rng = np.random.default_rng(3)
+    scales = np.array([1.0, 0.6, 0.3])
+    draws = rng.laplace(size=(400_000, 3)) @ scales + 0.8 * rng.normal(size=400_000)
+    for alpha in (0.1, 0.01):
+        half = _laplace_sum(scales, 0.8, alpha)
+        share = np.mean(np.abs(draws) > half)
+        assert 0.02 * alpha < share < alpha  # a bound, but not an empty one
+
+
+def records(persons=800, seed=0):
+    rng = np.random.default_rng(seed)
+    who = np.repeat(np.arange(persons), 6)
+    t = np.round(rng.uniform(0, 10, len(who)), 2)
+    y = 1 + 0.2 * t + rng.normal(0, 0.3, persons)[who] + rng.normal(0, 0.2, len(who))
+    return {"who": who, "t": t, "y": y}
+
+
+EDGES = (0.0, 2.5, 5.0, 10.0)
+
+
+def test_bins_hold_each_persons_own_means():
+    table = records(60)
+    table["y"][5] = np.nan
+    people = binned_means(table, "y", time="t", edges=EDGES, person="who")
+    for person in range(60):
+        for j, (a, b) in enumerate(pairwise(EDGES)):
+            at = (table["who"] == person) & (table["t"] >= a) & (table["t"] < b)
+            own = table["y"][at & np.isfinite(table["y"])]
+            found = people.values[person, j]
+            assert math.isnan(found) if len(own) == 0 else abs(found - own.mean()) < 1e-5
+    assert people.columns == ("[0, 2.5)", "[2.5, 5)", "[5, 10)")
+
+
+def test_a_person_in_all_bins_moves_each_by_at_most_its_sensitivity():
+    """Cells of private times are not disjoint: every bin moves, and every bin is on the bill."""
+    table = records(100)
+    hostile = {"who": np.full(9, 7), "t": np.arange(9) + 0.5, "y": np.full(9, 1e300)}
+    rest = {name: x[table["who"] != 7] for name, x in table.items()}
+    swapped = {name: np.concatenate([rest[name], hostile[name]]) for name in rest}
+    box = Box(0.0, 4.0)
+    one, two = (
+        binned_means(item, "y", time="t", edges=EDGES, person="who").box_sums([box] * 3)
+        for item in (table, swapped)
+    )
+    moved = [abs(a.z - b.z) for a, b in zip(one, two, strict=True)]
+    assert all(0 < gap <= 2 * box.steps for gap in moved)
+    release = pm.curve(
+        swapped, "y", time="t", bins=EDGES, person="who", epsilon=2.0, bounds=(0, 4),
+        noise=SimulatedNoise(0),
+    )  # fmt: skip
+    assert len(release.guarantee.mechanisms) == 3
+    assert sum(loss.pure for loss in release.guarantee.mechanisms) == 2
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [{"bounds": (0.0, 5.0)}, {}, {"concentration": pm.SubGaussian(sd=0.7), "delta": 1e-6}],
+)
+def test_curve_is_within_its_bands(settings):
+    release = pm.curve(
+        records(3000), "y", time="t", bins=EDGES, person="who", epsilon=3.0, level=0.999999,
+        noise=SimulatedNoise(4), **settings,
+    )  # fmt: skip
+    table = release.table()
+    truth = np.array([1.25, 1.75, 2.5])
+    assert np.all((table.lower < truth) & (truth < table.upper))
+    assert np.all((table.band_lower <= table.lower) & (table.upper <= table.band_upper))
+    assert np.all(table.upper - table.lower < 0.5)
+    assert table.at.tolist() == [1.25, 3.75, 7.5]
+    assert release.to_dict()["curve"]["at"] == [1.25, 3.75, 7.5]
+    assert "whole curve" in str(release)
+
+
+def test_plot_draws_both_bands():
+    plan = pm.FixedDesign((-1.0, 1.0), 4).plan(Budget(epsilon=5.0), times=TIMES)
+    axes = plan.release(TIMES, SimulatedNoise(0)).plot()
+    assert len(axes.collections) == 2
+    assert len(axes.lines) == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "name"),
+    [
+        ({"bins": (1, 1)}, "bins"),
+        ({"bins": (3,)}, "bins"),
+        ({"bins": 3}, "bins"),
+        ({"bounds": (0, 1), "concentration": pm.SubGaussian(sd=1)}, "bounds"),
+        ({"value": None}, "value"),
+    ],
+)
+def test_arguments_are_checked_before_data(arguments, name):
+    kept = {"value": "y", "time": "t", "bins": EDGES, "person": "who", "epsilon": 1.0, **arguments}
+    with pytest.raises(ArgumentError) as caught:
+        pm.curve("no such file.csv", kept.pop("value"), **kept)
+    assert caught.value.argument == name

@@ -1,0 +1,405 @@
+"""Longitudinal regression: rows against plain least squares, attacks on one person, the bill."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from fractions import Fraction
+
+import numpy as np
+import polars as pl
+import pytest
+
+import privmean as pm
+from kit import assert_rate_at_least
+from privacy.audit import collect, epsilon_found
+from privmean.errors import ArgumentError, Infeasible
+from privmean.models.formula import read_formula
+from privmean.models.magnitudes import Magnitudes, quantile_scores
+from privmean.models.person_fits import AR1, Exchangeable, Independence, fit_persons
+from privmean.models.regression import person_coefficients
+from privmean.noise.simulated import SimulatedNoise
+from privmean.people.matrix import MatrixPeople
+from privmean.people.products import Products
+from privmean.people.reductions import Box
+from privmean.privacy.budget import Budget
+
+FORMULA = "y ~ a + b + I(a*b) + C(k, levels=[0, 1])"
+
+
+def panel(persons=40, seed=1):
+    rng = np.random.default_rng(seed)
+    sizes = rng.integers(1, 14, persons)
+    who = np.repeat(np.arange(persons), sizes)
+    n = len(who)
+    a, b = np.round(rng.normal(0, 1, n), 3), np.round(rng.normal(2, 1, n), 3)
+    k = rng.integers(0, 2, n).astype(float)
+    y = np.round(1 + a - 0.5 * b + 0.3 * k + rng.normal(0, 0.5, n), 3)
+    a[rng.random(n) < 0.05] = np.nan
+    t = np.concatenate([rng.permutation(size) for size in sizes]).astype(float)
+    return {"who": who, "t": t, "a": a, "b": b, "k": k, "y": y}
+
+
+def rows_of(table, formula=FORMULA, working=None, within=False, threshold=1e-4, records=0, **more):
+    model = read_formula(formula, intercept=not within)
+    least = max(records, len(model.terms))
+    return person_coefficients(
+        table, model, person="who", working=working or Independence(), fixed_effects=within,
+        time="t" if isinstance(working, AR1) else None, threshold=threshold, records=least,
+        sizes=more.pop("sizes", (1.0,) * (len(model.terms) + 1)), **more,
+    ).values  # fmt: skip
+
+
+def plain(table, working=None, within=False, threshold=1e-4):
+    """The same by NumPy, a person at a time."""
+    rows = []
+    for person in np.unique(table["who"]):
+        at = np.flatnonzero(table["who"] == person)
+        at = at[np.argsort(table["t"][at])]
+        a, b, k, y = (table[name][at] for name in "abky")
+        X = np.column_stack([np.ones(len(at)), a, b, a * b, k])
+        if within:
+            X = X[:, 1:]
+        good = np.isfinite(X).all(axis=1)
+        X, y = X[good], y[good]
+        T, p = X.shape
+        if within and T:
+            X, y = X - X.mean(axis=0), y - y.mean()
+        if p > T or np.linalg.eigvalsh(X.T @ X / T)[0] < threshold:
+            rows.append(np.full(p, np.nan))
+            continue
+        V = np.eye(T)
+        if isinstance(working, Exchangeable):
+            V = (1 - working.icc) * V + working.icc
+        if isinstance(working, AR1):
+            V = working.phi ** np.abs(np.subtract.outer(np.arange(T), np.arange(T)))
+        W = np.linalg.inv(V)
+        rows.append(np.linalg.solve(X.T @ W @ X, X.T @ W @ y))
+    return np.array(rows)
+
+
+@pytest.mark.parametrize(
+    ("working", "within"),
+    [(None, False), (Exchangeable(0.4), False), (AR1(0.6), False), (None, True)],
+)
+def test_rows_are_least_squares_of_each_person(working, within):
+    table = panel()
+    mine, other = rows_of(table, working=working, within=within), plain(table, working, within)
+    assert np.array_equal(np.isnan(mine), np.isnan(other))
+    assert 10 < np.isfinite(mine[:, 0]).sum() < 40
+    fine = np.isfinite(mine)
+    # a grid of 2^-20 moves an ill-conditioned fit (eigenvalue 1e-4) by at most about 1e-2
+    assert np.allclose(mine[fine], other[fine], atol=1e-2, rtol=1e-2)
+    assert np.median(np.abs(mine[fine] - other[fine])) < 1e-5
+
+
+@pytest.mark.parametrize("working", [None, Exchangeable(0.4), AR1(0.6)])
+def test_a_row_depends_on_nothing_but_the_persons_own_records(working):
+    table = panel(30)
+    whole = rows_of(table, working=working)
+    rng = np.random.default_rng(5)
+    order = rng.permutation(len(table["who"]))
+    shuffled = {name: x[order] for name, x in table.items()}
+    assert np.array_equal(rows_of(shuffled, working=working), whole, equal_nan=True)
+    lazy = pl.DataFrame(shuffled).fill_nan(None).lazy()
+    assert np.array_equal(rows_of(lazy, working=working), whole, equal_nan=True)
+    for person in (0, 7, 29):
+        alone = {name: x[table["who"] == person] for name, x in table.items()}
+        assert np.array_equal(rows_of(alone, working=working)[0], whole[person], equal_nan=True)
+
+
+def test_records_of_the_same_time_have_a_fixed_order():
+    table = panel(12, seed=3)
+    table["t"] = np.floor(table["t"] / 3)
+    whole = rows_of(table, "y ~ a", working=AR1(0.7))
+    back = {name: x[::-1].copy() for name, x in table.items()}
+    assert np.array_equal(rows_of(back, "y ~ a", working=AR1(0.7)), whole, equal_nan=True)
+
+
+def test_fit_of_a_million_persons_at_once_or_one_by_one_is_the_same_bits():
+    rng = np.random.default_rng(2)
+    n, p = 1001, 3
+    x = rng.normal(size=(n, 6, p + 1))
+    squares = {
+        (i, j): np.einsum("nt,nt->n", x[:, :, i], x[:, :, j])
+        for i in range(p + 1)
+        for j in range(i, p + 1)
+    }
+    sums = x.sum(axis=1)
+
+    def fit(at):
+        part = Products(
+            np.full(len(sums[at]), 6.0), sums[at], {k: v[at] for k, v in squares.items()}, {}, {}
+        )
+        return fit_persons(
+            part, working=Exchangeable(0.2), within=False, threshold=0.05, least=4,
+            scales=(1.0,) * (p + 1),
+        )  # fmt: skip
+
+    whole = fit(slice(None))
+    pieces = np.concatenate([fit(slice(i, i + 1)) for i in range(n)])
+    assert np.array_equal(whole, pieces, equal_nan=True)
+
+
+# --- one hostile person ---------------------------------------------------------------------------
+HOSTILE = {
+    "constant regressors": {"a": [3.0] * 6, "b": [1.0] * 6, "y": [1.0] * 6},
+    "one record": {"a": [1.0], "b": [2.0], "y": [3.0]},
+    "infinities": {"a": [math.inf, 1, 2, 3], "b": [1, -math.inf, 5, 2], "y": [math.inf] * 4},
+    "huge": {"a": [1e300, -1e300, 1e308, 2], "b": [1, 2, 5e300, 2], "y": [1e308, -1e308, 0, 1]},
+    "nothing": {"a": [math.nan] * 3, "b": [1.0] * 3, "y": [1.0] * 3},
+    "nearly collinear": {"a": [0, 1, 2, 3], "b": [0, 1, 2, 3 + 1e-5], "y": [0, 1e6, -1e6, 1e9]},
+    "many records": {"a": [0.0, 1, 2, 9] * 5000, "b": [5.0, 1, 1, 0] * 5000, "y": [1e6] * 20000},
+}
+
+
+@pytest.mark.parametrize("kind", HOSTILE)
+def test_one_person_moves_the_sums_by_at_most_the_sensitivity(kind):
+    base = panel(20, seed=9)
+    rows = rows_of(base, "y ~ a + b", threshold=0.01)
+    attack = {name: np.asarray(x, float) for name, x in HOSTILE[kind].items()}
+    size = len(attack["a"])
+    kept = {name: x[base["who"] != 4] for name, x in base.items()}
+    added = {"who": np.full(size, 4), "t": np.arange(size), "k": np.zeros(size), **attack}
+    swapped = {name: np.concatenate([kept[name], added[name]]) for name in kept}
+    other = rows_of(swapped, "y ~ a + b", threshold=0.01)
+    assert other.shape == rows.shape  # nobody disappears
+    assert np.array_equal(np.delete(other, 4, 0), np.delete(rows, 4, 0), equal_nan=True)
+    if kind in ("constant regressors", "one record", "nothing"):
+        assert np.isnan(other[4]).all()
+    box = Box(-0.75, 0.75)
+    before = MatrixPeople(rows, ("i", "a", "b")).box_sums([box] * 3)
+    after = MatrixPeople(other, ("i", "a", "b")).box_sums([box] * 3)
+    for one, two in zip(before, after, strict=True):
+        assert abs(one.z - two.z) <= 2 * box.steps
+        assert abs(one.zz - two.zz) <= box.steps**2
+        assert abs(one.present - two.present) <= 1
+
+
+@pytest.mark.parametrize("value", [0.0, 1.0, 1e18, math.inf, math.nan])
+def test_a_billion_records_are_one_row(value):
+    """Sums that a billion records would give: the row is finite or null, and is clipped."""
+    count = np.array([1e9])
+    squares = {(0, 0): count, (0, 1): 3 * count, (1, 1): 10 * count}
+    squares |= {(0, 2): value * count, (1, 2): value * count, (2, 2): value * count}
+    sums = np.array([[1e9, 3e9, value * 1e9]])
+    row = fit_persons(
+        Products(count, sums, squares, {}, {}), working=Independence(), within=False,
+        threshold=0.01, least=3, scales=(1.0, 1.0, 1.0),
+    )  # fmt: skip
+    assert np.isfinite(row).all() or np.isnan(row).all()
+    assert math.isfinite(value) == bool(np.isfinite(row).all())
+    box = Box(-1.0, 1.0)
+    assert abs(MatrixPeople(row, ("i", "a")).box_sums([box] * 2)[1].z) <= box.steps
+
+
+def test_the_threshold_is_that_of_the_smallest_eigenvalue():
+    rng = np.random.default_rng(4)
+    n = 400
+    x = np.concatenate([np.ones((n, 7, 1)), rng.normal(1, 1, (n, 7, 2))], axis=2)
+    y = rng.normal(size=(n, 7, 1))
+    z = np.concatenate([x, y], axis=2)
+    squares = {
+        (i, j): np.einsum("nt,nt->n", z[:, :, i], z[:, :, j]) for i in range(4) for j in range(i, 4)
+    }
+    smallest = np.linalg.eigvalsh(np.einsum("nti,ntj->nij", x, x) / 7)[:, 0]
+    for threshold in (0.02, 0.1, 0.2):
+        rows = fit_persons(
+            Products(np.full(n, 7.0), z.sum(axis=1), squares, {}, {}), working=Independence(),
+            within=False, threshold=threshold, least=4, scales=(1.0,) * 4,
+        )  # fmt: skip
+        assert np.array_equal(np.isfinite(rows[:, 0]), smallest > threshold)
+        assert 0 < np.isfinite(rows[:, 0]).sum() < n
+
+
+# --- the magnitude --------------------------------------------------------------------------------
+def test_a_replaced_person_moves_the_scores_by_five_at_most():
+    worst = 0
+    for a in range(4):
+        for b in range(4):
+            counts = np.array([3, 0, 5, 2])
+            for first, second in (((a,), (b,)), ((a,), ()), ((), (b,))):
+                one, two = counts.copy(), counts.copy()
+                for k in first:
+                    one[k] += 1
+                for k in second:
+                    two[k] += 1
+                gap = np.abs(quantile_scores(one, 1.5) - quantile_scores(two, 1.5))
+                worst = max(worst, int(gap.max()))
+    assert worst == 5  # not less: a scale for 4 would be too small
+
+
+def test_the_magnitude_is_a_quantile_and_its_loss_is_on_the_bill():
+    rng = np.random.default_rng(0)
+    values = rng.normal(0, 3.0, (4000, 2))
+    values[:1000] = np.nan
+    people = MatrixPeople(values, ("a", "b"))
+    plan = Magnitudes().plan(Budget(epsilon=1.0), persons=4000, dimension=2)
+    assert sum(loss.pure for loss in plan.losses) == Fraction(1)
+    assert plan.losses[0].pure == Fraction(1, 8)
+    for seed in range(20):
+        found = plan.magnitude(people, 0, SimulatedNoise(seed))
+        # 80 % of normal values lie within 1.28 deviations; noise of 80 moves the share by 0.15
+        assert 3.0 * 0.8 <= found <= 3.0 * 3.3
+
+
+@pytest.mark.parametrize(
+    "budget", [Budget(epsilon=2.0), Budget(epsilon=2.0, delta=1e-6), Budget(rho=0.5)]
+)
+def test_the_bill_fits_every_kind_of_budget(budget):
+    plan = Magnitudes().plan(budget, persons=3000, dimension=6)
+    release = plan.release(MatrixPeople(np.zeros((3000, 6)), tuple("abcdef")), SimulatedNoise(1))
+    release.guarantee.require()
+    assert release.guarantee.mechanisms == plan.losses
+    if budget.rho is not None:
+        total = sum(loss.rho for loss in plan.losses)
+        assert 0.99 * budget.rho < total <= budget.rho
+
+
+def test_the_magnitude_cannot_be_told_apart_beyond_its_loss():
+    """Ten persons with values: one move turns the best edge into the second best and back."""
+    others = [0.9] * 7 + [1.2, 1.9] + [math.nan] * 30
+    plan = Magnitudes(1.0, 2.0).plan(Budget(epsilon=6.0), persons=40, dimension=1)
+    noise = SimulatedNoise(np.random.default_rng(3))
+
+    def outputs(made, value):
+        people = MatrixPeople(np.array([[value, *others]]).T, ("x",))
+        return collect(lambda: [made.magnitude(people, 0, noise)], 6000)
+
+    assert plan.each == Fraction(3, 2)
+    assert epsilon_found(outputs(plan, 0.9), outputs(plan, 1.9), 0.0) <= 1.5
+    broken = replace(plan, each=5 * plan.each)  # the scale for scores that move by 1
+    assert epsilon_found(outputs(broken, 0.9), outputs(broken, 1.9), 0.0) > 1.5
+
+
+def test_infeasible_says_how_many_persons():
+    with pytest.raises(Infeasible, match="persons would do"):
+        Magnitudes().plan(Budget(epsilon=0.1), persons=100, dimension=3)
+
+
+# --- formulas -------------------------------------------------------------------------------------
+@pytest.mark.parametrize(
+    "formula",
+    [
+        "y ~ center(a)", "y ~ scale(a)", "y ~ bs(a, df=3)", "y ~ poly(a, 2)", "y ~ log(a)",
+        "y ~ C(k)", "y ~ np.mean(a)", "y ~ I(a**b)", "y ~ I(a**0.5)", "y ~ I(a if b else 1)",
+        "y ~ I(1 < a < 2)", "y + z ~ a", "a + b", "y ~ 0", "y ~ a + (", "log(y) ~ a",
+        "y ~ C(k, levels=['u', 'v'])", "y ~ C(k, levels=[1])", 3, "1 ~ a",
+    ],
+)  # fmt: skip
+def test_what_is_not_arithmetic_on_one_record_is_refused(formula):
+    with pytest.raises(ArgumentError, match="formula"):
+        read_formula(formula)
+
+
+def test_terms_and_columns_of_a_formula():
+    model = read_formula("y ~ a*b + C(k, levels=[1, 2, 3]) + I(a > 2)")
+    assert model.names == ("Intercept", "a", "b", "k[2]", "k[3]", "I(a > 2)", "a:b")
+    assert set(model.columns) == {"y", "a", "b", "k"}
+    assert read_formula("y ~ a", intercept=False).names == ("a",)
+    assert read_formula("y ~ 0 + C(k, levels=[1, 2])").names == ("k[1]", "k[2]")
+
+
+def test_the_engines_see_division_comparison_and_power_alike():
+    table = panel(20)
+    formula = "y ~ 0 + I(a/b) + I(a**2) + I(b >= 2) + I(-a + 1 != b)"
+    mine = rows_of(table, formula)
+    lazy = pl.DataFrame(table).lazy()
+    assert np.array_equal(rows_of(lazy, formula), mine, equal_nan=True)
+    assert np.isfinite(mine[:, 0]).sum() > 5
+
+
+# --- the whole function ---------------------------------------------------------------------------
+def simulated(persons, seed, slope_sd=0.2):
+    rng = np.random.default_rng(seed)
+    who = np.repeat(np.arange(persons), 8)
+    x = rng.normal(size=len(who))
+    slope = 0.5 + slope_sd * rng.normal(size=persons)
+    y = 1 + slope[who] * x + 0.5 * rng.normal(size=len(who))
+    return {"who": who, "x": x, "y": y}
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {},
+        {"residual_sd": 0.5, "between_sd": (0.1, 0.3), "threshold": 0.2, "delta": 1e-6},
+        {"coefficient_range": [(0.0, 2.0), (-1.0, 2.0)]},
+        {"concentration": pm.SubGaussian(sd=0.4), "coefficient_range": (-4, 4)},
+        {"fixed_effects": True},
+        {"working": pm.Exchangeable(0.3), "rho": 0.1, "epsilon": None},
+    ],
+)
+def test_the_truth_is_in_the_table(settings):
+    table = simulated(2000, 3)
+    arguments = {"person": "who", "epsilon": 1.0, "level": 0.999999, **settings}
+    release = pm.regress(table, "y ~ x", noise=SimulatedNoise(8), **arguments)
+    lines = {line.term: line for line in release.table()}
+    assert lines["x"].lower < 0.5 < lines["x"].upper
+    assert lines["x"].upper - lines["x"].lower < 0.6
+    assert lines["x"].noise_sd > 0
+    assert lines["x"].noise_sd <= lines["x"].std_error
+    if not settings.get("fixed_effects"):
+        assert lines["Intercept"].lower < 1.0 < lines["Intercept"].upper
+    kept = release.to_dict()
+    assert kept["coefficients"][-1]["term"] == "x"
+    assert "std err" in str(release)
+    assert "SIMULATED" in str(release)
+    release.guarantee.require()
+
+
+def test_coverage_of_the_mean_of_coefficients():
+    """Rows as a slope has them, a third of the persons null; 400 draws of persons and noise."""
+    rng = np.random.default_rng(6)
+    plan = Magnitudes().plan(Budget(epsilon=3.0), persons=400, dimension=2)
+    hits = 0
+    for seed in range(400):
+        rows = rng.normal((0.0, 0.5), (1.0, 0.2), (400, 2))
+        rows[rng.random(400) < 1 / 3] = np.nan
+        release = plan.release(MatrixPeople(rows, ("a", "b")), SimulatedNoise(seed))
+        low, high = release.intervals.columns[0].limits(0.05, 1.0)
+        hits += low < 0.0 < high
+    assert_rate_at_least(hits, 400, 0.93)
+    assert hits < 400  # intervals that cover always would be too long to be of use
+
+
+@pytest.mark.parametrize(
+    ("arguments", "name"),
+    [
+        ({"working": "ar1"}, "working"),
+        ({"working": pm.AR1(0.5)}, "time"),
+        ({"working": pm.Exchangeable(0.5), "fixed_effects": True}, "working"),
+        ({"scales": {"z": 2.0}}, "scales"),
+        ({"threshold": 0}, "threshold"),
+        ({"coefficient_range": [(0, 1)]}, "coefficient_range"),
+        ({"concentration": pm.UnknownScale()}, "concentration"),
+        ({"concentration": pm.SubGaussian(sd=1), "residual_sd": 1}, "residual_sd"),
+        ({"resolution": 0.3}, "resolution"),
+        ({"magnitudes": 3}, "magnitudes"),
+    ],
+)
+def test_arguments_are_checked_before_data(arguments, name):
+    with pytest.raises(ArgumentError) as caught:
+        pm.regress("no such file.csv", "y ~ x", person="who", epsilon=1.0, **arguments)
+    assert caught.value.argument == name
+
+
+def test_public_scales_change_the_threshold_not_the_units():
+    table = simulated(50, 1)
+    table["z"] = table["x"] * 1024
+    one = rows_of(table, "y ~ x", threshold=0.1)
+    two = rows_of(table, "y ~ z", threshold=0.1, sizes=(1.0, 1024.0, 1.0))
+    fine = np.isfinite(one[:, 0])
+    assert np.array_equal(fine, np.isfinite(two[:, 0]))
+    assert np.allclose(one[fine, 1], two[fine, 1] * 1024, rtol=1e-4)
+
+
+def test_a_roster_adds_null_persons():
+    table = simulated(10, 1)
+    model = read_formula("y ~ x")
+    people = person_coefficients(
+        table, model, person="who", working=Independence(), fixed_effects=False, time=None,
+        threshold=0.01, records=3, sizes=(1.0,) * 3, roster=range(12),
+    )  # fmt: skip
+    assert people.size() == 12
+    assert np.isnan(people.values[10:]).all()
