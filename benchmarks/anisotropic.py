@@ -382,9 +382,9 @@ def compute(quick: bool) -> str:
         rows.append(
             [
                 f"{n} x {d}",
-                f"{product:.2f} s",
+                "not tried" if math.isnan(product) else f"{product:.2f} s",
                 f"{blocked:.2f} s",
-                f"{blocked / product:.2f}",
+                "" if math.isnan(product) else f"{blocked / product:.2f}",
                 f"{whole:.2f} s",
                 f"{peak:.2f} GB (data {n * d * 8 / 2**30:.2f} GB)",
             ]
