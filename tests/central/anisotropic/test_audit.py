@@ -10,7 +10,7 @@ from privmean.people.matrix import MatrixPeople
 from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE, Budget
 
 BUDGET = Budget(epsilon=1.5, delta=1e-3)
-N, RUNS = 300, 800
+N, RUNS = 300, 450
 
 
 class Less(SimulatedNoise):
