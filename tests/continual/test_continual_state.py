@@ -229,6 +229,7 @@ def test_state_does_not_grow_with_the_stream_unless_history_is_kept(tmp_path):
     for history in (True, False):
         path = tmp_path / str(history)
         settings = {**SETTINGS, "steps": None, "max_participations": 1000}
+        settings["strategy"] = STRATEGIES[0]
         with MeanStream(noise=Silent(), state=path, history=history, **settings) as running:
             for _ in range(2):
                 running.extend(list(range(10)) * 100, np.ones(1000))
