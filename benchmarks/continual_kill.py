@@ -116,7 +116,7 @@ def main() -> None:
                 target=feed, args=(entry, lines[:upto], known, dead), daemon=True
             ).start()
             written: list[bytes] = []
-            before, armed = len(seen), last
+            before, killer = len(seen), None
             with os.fdopen(output, "rb") as file:
                 for line in file:
                     if not line.endswith(b"\n"):
@@ -126,10 +126,12 @@ def main() -> None:
                         raise SystemExit(f"step {item['step']} was published with two values")
                     written.append(line)
                     known = max(known, item["arrivals"])
-                    if not armed and len(seen) > before:
-                        armed = True
+                    if killer is None and not last and len(seen) > before:
                         delay = rng.uniform(0.0, 0.1)
-                        threading.Timer(delay, os.kill, (child, signal.SIGKILL)).start()
+                        killer = threading.Timer(delay, os.kill, (child, signal.SIGKILL))
+                        killer.start()
+            if killer is not None:
+                killer.join()  # before the child is reaped, so that its number is still its own
             _, status = os.waitpid(child, 0)
             dead.set()
             if not os.WIFSIGNALED(status):

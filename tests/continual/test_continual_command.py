@@ -206,15 +206,14 @@ def test_reader_reports_only_the_first_event():
 
 
 def test_plan_json(app):
-    arguments = ["--steps", "1024", "--max-participations", "4", "--min-separation", "256"]
+    arguments = ["--steps", "1024", "--max-participations", "2", "--min-separation", "512"]
     result = CliRunner().invoke(app, ["stream", "plan", *arguments, "--json"])
     assert result.exit_code == 0
     plan = json.loads(result.stdout)
     found = {item["name"]: item for item in plan["strategies"]}
-    assert found["identity"]["rmse"] == pytest.approx(
-        2 * (sum(1 / t for t in range(1, 1025)) / 1024) ** 0.5
-    )
-    assert found["identity"]["sensitivity"] == pytest.approx(2)
+    harmonic = sum(1 / t for t in range(1, 1025))
+    assert found["identity"]["rmse"] == pytest.approx((2 * harmonic / 1024) ** 0.5)
+    assert found["identity"]["sensitivity"] == pytest.approx(2**0.5)
     for item in plan["strategies"]:
         assert {"name", "rmse", "rmse_final", "sensitivity", "state_per_coordinate"} <= set(item)
     errors = [item["rmse"] for item in plan["strategies"]]

@@ -229,6 +229,7 @@ def test_state_does_not_grow_with_the_stream_unless_history_is_kept(tmp_path):
     for history in (True, False):
         path = tmp_path / str(history)
         settings = {**SETTINGS, "steps": None, "max_participations": 1000}
+        settings["strategy"] = STRATEGIES[0]
         with MeanStream(noise=Silent(), state=path, history=history, **settings) as running:
             for _ in range(2):
                 running.extend(list(range(10)) * 100, np.ones(1000))
@@ -273,10 +274,13 @@ def test_killed_again_and_again(tmp_path, monkeypatch):
     killed = 0
     while True:
         child, output = start(tmp_path / "state", source)
-        if killed < 20:
-            threading.Timer(rng.uniform(0.02, 0.25), os.kill, (child, signal.SIGKILL)).start()
+        delay = rng.uniform(0.02, 0.25) if killed < 20 else 60.0
+        killer = threading.Timer(delay, os.kill, (child, signal.SIGKILL))
+        killer.start()
         with output:
             written = output.read().splitlines(keepends=True)
+        killer.cancel()
+        killer.join()  # before the child is reaped, so that its number is still its own
         _, status = os.waitpid(child, 0)
         for line in written:
             if line.endswith(b"\n"):
