@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import sqlite3
+import weakref
 from fractions import Fraction
 from typing import Any
 
@@ -36,6 +37,7 @@ class Journal:
     def __init__(self, path: str | os.PathLike[str], settings: Any, secure: bool) -> None:
         self._db: sqlite3.Connection
         self._db, new = open_exclusively(path, SCHEMA)
+        weakref.finalize(self, self._db.close)
         facts = {"kind": "withhold-release", "settings": plain(settings), "secure": secure}
         if new:
             rows = [(name, json.dumps(value)) for name, value in facts.items()]

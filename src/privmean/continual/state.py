@@ -13,6 +13,7 @@ from __future__ import annotations
 import json
 import os
 import sqlite3
+import weakref
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
@@ -52,6 +53,7 @@ class StateFile:
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self._db, self.new = open_exclusively(path, SCHEMA)
+        weakref.finalize(self, self._db.close)
         try:
             if self.new:
                 self.write_fact("format", FORMAT)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
+import weakref
 from collections.abc import Callable
 from fractions import Fraction
 
@@ -24,6 +25,7 @@ class Ledger:
         validate.positive("limit", limit)
         self.limit = Fraction(str(limit))
         self._base = sqlite3.connect(os.fspath(path), isolation_level=None, timeout=60)
+        weakref.finalize(self, self._base.close)
         self._base.execute("PRAGMA synchronous=FULL")
         self._base.execute(
             "CREATE TABLE IF NOT EXISTS reports "
