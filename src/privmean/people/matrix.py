@@ -34,6 +34,8 @@ from privmean.people.reductions import (
     unit_of,
 )
 
+SPARSE = 8  # parts from here on are copied: at most an eighth of the rows
+
 
 def clip_rows_to_ball(rows: Floats, ball: Ball) -> tuple[Integers, npt.NDArray[np.bool_]]:
     """Integer rows z of `Ball` (shape as `rows`) and which rows have any value."""
@@ -180,7 +182,13 @@ class MatrixPeople:
 
     def part(self, index: int, parts: int) -> MatrixPeople:
         counts = None if self.counts is None else self.counts[index::parts]
-        return MatrixPeople(self.values[index::parts], self.columns, counts, self.cap)
+        values = self.values[index::parts]
+        if parts >= SPARSE:  # every question would otherwise walk through all of memory
+            values = np.ascontiguousarray(values)
+        return MatrixPeople(values, self.columns, counts, self.cap)
+
+    def few(self, one_in: int) -> MatrixPeople:
+        return self.part(0, one_in)
 
     def matrix(self) -> Floats:
         return self.values

@@ -199,6 +199,11 @@ class People(Protocol):
         """The persons at roster positions congruent to `index` modulo `parts`."""
         ...
 
+    def few(self, one_in: int) -> People:
+        """About one in `one_in` persons by roster position, where this home has them cheaply, or
+        everybody: for questions that need few. Positions are public under replace-one only."""
+        ...
+
     def matrix(self) -> Floats:
         """All rows, shape (persons, columns); NaN for nulls. Collects: only where it must."""
         ...
