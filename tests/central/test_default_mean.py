@@ -89,18 +89,12 @@ def _first_of_groups(calls):
     histograms = [i for i, (size, _) in enumerate(calls) if size == LOG_CELLS]
     last = histograms[-1]
     tail = len(calls) - 1 - last
-    # after the last histogram: [count beyond], value, square, present, [tail] | three cells
-    opened = {0: 0, 1: 1, 3: 1, 4: 2}.get(tail)
-    if tail == 4 and _joint_tail(calls):
-        opened = 1
-    for i in range(last + 1 + (opened or 0), len(calls)):
+    # after the last histogram: [count beyond], value, square, present, [tail or far] |
+    # [count beyond], three cells, [far]
+    opened = {0: 0, 1: 1, 3: 1, 4: 1, 5: 2}[tail]
+    for i in range(last + 1 + opened, len(calls)):
         flags[i] = False
     return flags
-
-
-def _joint_tail(calls):
-    # with the tail share, the last scale is 7/10 of the value's
-    return calls[-1][1] == Fraction(7, 10) * calls[-4][1]
 
 
 def test_paths_are_what_they_are_called():
@@ -226,7 +220,8 @@ def test_each_stage_asks_at_most_two_aggregates():
     plan = DefaultMean().plan(Budget(epsilon=1.0), persons=4000)
     spy = Spy(people(draws(9)))
     plan.release(spy, SimulatedNoise(1))
-    assert spy.asked.count("box_sums") == 2  # the count beyond, and the sums
+    # the count beyond; the sums and the count far beyond
+    assert spy.asked.count("box_sums") == 3
     assert spy.asked.count("log_counts") <= 4
     assert set(spy.asked) <= {"size", "log_counts", "box_sums"}
 
