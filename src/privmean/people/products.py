@@ -89,6 +89,7 @@ def person_products(
     people = _sums(records, places, products, steps, time, squares)
     if roster is not None:
         people = roster_frame(roster, records, opened.home).join(people, on=PERSON, how="left")
+    opened.home.expect(len(products) * (3 + 3 * len(products)))  # never fewer than there are
     kept = opened.home.keep(people)
     names = [item for item in kept.collect_schema().names() if item != PERSON]
     rows = fetch(kept.sort(PERSON).select(*names))

@@ -98,6 +98,7 @@ def _grouped(
         people = wanted.join(people, on=PERSON, how="left")
         if cap is not None:
             people = people.with_columns(nw.col(f"c{j}").fill_null(0) for j in range(len(columns)))
+    home.expect(len(columns))
     return FramePeople(home.keep(people), columns, cap, home)
 
 
