@@ -15,7 +15,7 @@ ifeq ($(SYSTEM)$(CI),)
 SELECT := -m "not system"
 endif
 
-.PHONY: demo test lint types unit test-spark reproduce bench clean
+.PHONY: demo test lint types unit test-spark reproduce bench peers clean
 
 $(READY): requirements-dev.lock pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -52,7 +52,12 @@ reproduce: $(READY)
 	$(BIN)/python benchmarks/reproduce.py
 
 bench: $(READY)
-	$(BIN)/python benchmarks/reproduce.py --quick
+	$(BIN)/python benchmarks/speed.py
+
+# other packages, each in an environment of its own under .peers/ (Tumult Analytics needs Java 17)
+peers: $(READY)
+	$(BIN)/python benchmarks/peers.py --setup
+	$(BIN)/python benchmarks/peers.py
 
 clean:
-	rm -rf $(VENV) $(VENV)-spark demo .pytest_cache .mypy_cache .ruff_cache
+	rm -rf $(VENV) $(VENV)-spark .peers demo .pytest_cache .mypy_cache .ruff_cache

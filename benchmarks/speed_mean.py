@@ -49,20 +49,18 @@ import json, time
 import numpy as np
 import privmean as pm
 
-def least(task):
-    walls, busy = [], []
-    for _ in range({repeats}):
-        start, used = time.perf_counter(), time.process_time()
-        task()
-        walls.append(time.perf_counter() - start)
-        busy.append(time.process_time() - used)
-    return min(walls), min(busy)
+def once(task):
+    start, used = time.perf_counter(), time.process_time()
+    task()
+    return time.perf_counter() - start, time.process_time() - used
 
 found = {{}}
 for name, center in (("centred at 0", 0.0), ("centred at 10", 10.0)):
     x = np.random.default_rng(1).normal(center, 3.0, {count})
     pm.mean(x[:1000], epsilon=1.0)  # imports and the first draw of noise
-    found[name] = least(lambda: np.mean(x)), least(lambda: pm.mean(x, epsilon=1.0))
+    found[name] = [
+        (once(lambda: np.mean(x)), once(lambda: pm.mean(x, epsilon=1.0))) for _ in range({repeats})
+    ]
 print(json.dumps(found))
 """
 
@@ -113,16 +111,22 @@ def whole_processes(path: Path, repeats: int) -> list[list[object]]:
 def in_memory(count: int, repeats: int) -> list[list[object]]:
     code = MEMORY.format(count=count, repeats=repeats)
     done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
-    return [
-        [
-            name,
-            f"{1000 * plain[0]:.1f}",
-            f"{1000 * private[0]:.1f}",
-            f"{private[0] / plain[0]:.1f}",
-            f"{private[1] / plain[1]:.1f}",
-        ]
-        for name, (plain, private) in json.loads(done.stdout).items()
-    ]
+    rows: list[list[object]] = []
+    for name, runs in json.loads(done.stdout).items():
+        plain, private = ([run[i][0] for run in runs] for i in (0, 1))
+        paired = statistics.median(run[1][0] / run[0][0] for run in runs)
+        busy = statistics.median(run[1][1] / run[0][1] for run in runs)
+        typical = statistics.median(plain), statistics.median(private)
+        rows.append(
+            [
+                name,
+                *(f"{1000 * item:.1f}" for item in typical),
+                f"{paired:.1f}",
+                f"{min(private) / min(plain):.1f}",
+                f"{busy:.1f}",
+            ]
+        )
+    return rows
 
 
 def main() -> None:
@@ -159,8 +163,13 @@ def main() -> None:
              "memory ratio"],
             processes,
         )
-        + f"\n\n{count:.0e} persons in memory, one column, nothing given, whole release\n\n"
-        + table(["", "numpy.mean ms", "privmean.mean ms", "wall ratio", "processor ratio"], arrays)
+        + f"\n\n{count:.0e} persons in memory, one column, nothing given, whole release (medians "
+        + f"of {5 * repeats} neighbouring runs)\n\n"
+        + table(
+            ["", "numpy.mean ms", "privmean.mean ms", "wall ratio", "ratio of the least",
+             "processor ratio"],
+            arrays,
+        )
     )  # fmt: skip
     publish(
         "speed-mean", "Time and memory of one mean", text, command="python benchmarks/speed_mean.py"

@@ -62,6 +62,74 @@ def test_a_method_must_use_the_assumption_that_is_given(persons):
         pm.mean(persons, epsilon=1, bounds=(0, 20), method="default")
 
 
+@pytest.mark.parametrize(
+    ("given", "setting", "user"),
+    [
+        ({}, {"beta": 0.1}, "heavy-tailed"),
+        ({}, {"scale_range": (0.1, 10)}, "anisotropic"),
+        ({"bounds": (0, 20)}, {"target": "mean"}, "default"),
+        ({"bounds": (0, 20)}, {"excess": 0.5}, "default"),
+        ({"concentration": pm.SubGaussian(2.0)}, {"sampled_degrees": 50}, "anisotropic"),
+        ({"moment": pm.BoundedMoment(3, 2.0)}, {"scale_range": (0.1, 10)}, "anisotropic"),
+    ],
+)
+def test_a_setting_that_the_method_does_not_use_is_refused(persons, given, setting, user):
+    chosen = {"bounds": "bounded", "concentration": "winsorized", "moment": "heavy-tailed"}
+    kind = next((chosen[item] for item in given), "default")
+    with pytest.raises(pm.ArgumentError, match=f"not used by method '{kind}'.*'{user}'"):
+        pm.mean(persons, epsilon=1, delta=1e-6, **given, **setting)
+
+
+def test_settings_reach_the_method(persons):
+    heavy = pm.plan_mean(
+        persons=3000, epsilon=1, delta=1e-6, moment=pm.BoundedMoment(3, 2.0), beta=0.2
+    )
+    assert (
+        heavy.describe()
+        != pm.plan_mean(
+            persons=3000, epsilon=1, delta=1e-6, moment=pm.BoundedMoment(3, 2.0), beta=0.001
+        ).describe()
+    )
+    wide = dict(persons=20000, dimension=30, epsilon=1, delta=1e-6)
+    assert pm.plan_mean(**wide, covariance=1.0, beta=0.2).beta == 0.2
+    ranged = pm.plan_mean(**wide, method="anisotropic", scale_range=(0.5, 2))
+    assert ranged.describe() != pm.plan_mean(**wide, method="anisotropic").describe()
+    for wrong in ({"covariance": 1.0, "scale_range": (0.5, 2)}, {"sampled_degrees": 9}):
+        with pytest.raises(pm.ArgumentError, match="is not used where"):
+            pm.plan_mean(**wide, method="anisotropic", **wrong)
+
+
+@pytest.mark.parametrize(
+    "estimator",
+    [
+        pm.DefaultMean(target="clipped"),
+        pm.Winsorized(pm.SubGaussian(sd=2.0)),
+        pm.AsPublished(pm.SubGaussian(sd=2.0)),
+        pm.HeavyTailed(pm.BoundedMoment(3, 3.0)),
+        pm.BoundedMean((0, 20)),
+        pm.Anisotropic(4.0),
+    ],
+    ids=lambda item: type(item).__name__,
+)
+def test_an_estimator_stands_for_a_method(persons, estimator):
+    release = pm.mean(persons, epsilon=1, delta=1e-6, method=estimator, noise=pm.SimulatedNoise(1))
+    assert abs(float(release) - 10) < 1
+    planned = pm.plan_mean(persons=3000, epsilon=1, delta=1e-6, method=estimator)
+    assert planned.estimator == release.estimator
+    with pytest.raises(
+        pm.ArgumentError, match=f"not used by the estimator.*{type(estimator).__name__}"
+    ):
+        pm.mean(persons, epsilon=1, delta=1e-6, method=estimator, target="mean")
+    with pytest.raises(pm.ArgumentError, match="bounds"):
+        pm.mean(persons, epsilon=1, delta=1e-6, method=estimator, bounds=(0, 20))
+
+
+@pytest.mark.parametrize("wrong", [pm.Winsorized, 3, None, object(), "Winsorized"])
+def test_what_is_no_method_is_refused(persons, wrong):
+    with pytest.raises(pm.ArgumentError, match="method"):
+        pm.mean(persons, epsilon=1, method=wrong)
+
+
 def test_n_design_belongs_to_add_remove(persons):
     with pytest.raises(pm.ArgumentError, match="n_design"):
         pm.mean(persons, epsilon=1, n_design=3000)
@@ -75,8 +143,13 @@ def test_the_mean_over_records_is_never_a_silent_mean_over_persons():
     )
     with pytest.raises(pm.ArgumentError, match="mean over records"):
         pm.mean(people, epsilon=1, method="default")
+    with pytest.raises(pm.ArgumentError, match="BoundedMean.*mean over records"):
+        pm.mean(people, epsilon=1, method=pm.BoundedMean((-5, 10)))
     release = pm.mean(people, epsilon=1, bounds=(-5, 10), noise=pm.SimulatedNoise(1))
     assert "records" in release.estimand
+    made = pm.Winsorized(pm.Bounded(-5, 10))
+    again = pm.mean(people, epsilon=1, method=made, noise=pm.SimulatedNoise(1))
+    assert again.estimate == release.estimate
 
 
 def test_a_ledger_is_charged_the_promise_of_the_plan(persons):

@@ -34,6 +34,7 @@ _HOMES = {
     "person_covariance": "privmean.central.anisotropic.spectrum",
     "variance": "privmean.models.variance",
     "Variance": "privmean.models.variance",
+    "VarianceAsPublished": "privmean.models.variance_as_published",
     "BoundedMean": "privmean.central.bounded",
     "MeanStream": "privmean.continual",
     "WithholdRelease": "privmean.continual",

@@ -44,9 +44,12 @@ def mean(
     bounds: Any = None,
     moment: Any = None,
     covariance: Any = None,
-    method: str = "auto",
+    method: Any = "auto",
     target: str | None = None,
     excess: float | None = None,
+    beta: float | None = None,
+    scale_range: tuple[float, float] | None = None,
+    sampled_degrees: int | None = None,
     level: float = 0.95,
     n_design: int | None = None,
     ledger: Any = None,
@@ -60,8 +63,11 @@ def mean(
     guess where a method needs one).
     concentration | bounds | moment | covariance: at most one assumption, on which accuracy (for
     `bounds`: the meaning of the estimate), never privacy, rests. With none given the range is found
-    privately. method: an estimator by name instead of the choice from public facts.
-    target: "mean" or "clipped", what the interval covers; excess: see DefaultMean.
+    privately. method: an estimator by name, or itself (`Winsorized(...)`, `HeavyTailed(...)`),
+    instead of the choice from public facts.
+    target, excess: see DefaultMean. beta: failure probability that a plan allows (HeavyTailed,
+    Anisotropic). scale_range, sampled_degrees: see Anisotropic. A setting that the method does not
+    use is refused.
     level: of the interval that is printed. ledger: charged before any noise is drawn.
     noise: only for tests and studies (`SimulatedNoise`); the release is then marked unsafe.
 
@@ -86,6 +92,9 @@ def mean(
         method=method,
         target=target,
         excess=excess,
+        beta=beta,
+        scale_range=scale_range,
+        sampled_degrees=sampled_degrees,
         by_records=data.cap is not None,
     )
     if relation == ADD_REMOVE:

@@ -13,6 +13,19 @@ from privmean.errors import ArgumentError, Infeasible
 from privmean.privacy.budget import ADD_REMOVE, Budget, Relation, relation_of
 
 METHODS = ("auto", "default", "winsorized", "bounded", "heavy-tailed", "anisotropic")
+ASSUMPTIONS = {
+    "bounds": "bounded",
+    "concentration": "winsorized",
+    "moment": "heavy-tailed",
+    "covariance": "anisotropic",
+}
+USERS = {  # which methods use a setting
+    "target": ("default",),
+    "excess": ("default",),
+    "beta": ("heavy-tailed", "anisotropic"),
+    "scale_range": ("anisotropic",),
+    "sampled_degrees": ("anisotropic",),
+}
 LARGEST_SEARCH = 10**12
 
 
@@ -23,25 +36,72 @@ def choose(
     bounds: Any = None,
     moment: Any = None,
     covariance: Any = None,
-    method: str = "auto",
+    method: Any = "auto",
     target: str | None = None,
     excess: float | None = None,
+    beta: float | None = None,
+    scale_range: tuple[float, float] | None = None,
+    sampled_degrees: int | None = None,
     by_records: bool = False,
 ) -> Any:
     """The estimator for these assumptions. by_records: for the estimand "records".
 
     An assumption names its estimator (bounds: clip there; concentration: Winsorized; moment:
     heavy-tailed; covariance: anisotropic); with none, the default that needs no knowledge. At most
-    one assumption may be given; `method` overrides the choice.
+    one assumption may be given; `method` overrides the choice, by name or by an estimator itself.
+    A setting that the chosen method does not use is refused.
     """
-    validate.choice("method", method, METHODS)
-    given = {
-        "bounded": bounds,
-        "winsorized": concentration,
-        "heavy-tailed": moment,
-        "anisotropic": covariance,
+    assumptions = {
+        "bounds": bounds,
+        "concentration": concentration,
+        "moment": moment,
+        "covariance": covariance,
     }
-    named = [name for name, value in given.items() if value is not None]
+    settings = {
+        "target": target,
+        "excess": excess,
+        "beta": beta,
+        "scale_range": scale_range,
+        "sampled_degrees": sampled_degrees,
+    }
+    assumptions = {name: value for name, value in assumptions.items() if value is not None}
+    settings = {name: value for name, value in settings.items() if value is not None}
+    if not isinstance(method, str):
+        return _as_given(method, {**assumptions, **settings}, by_records)
+    kind = _kind(validate.choice("method", method, METHODS), assumptions)
+    for name, value in settings.items():
+        if kind not in USERS[name]:
+            users = " and ".join(repr(item) for item in USERS[name])
+            raise ArgumentError(
+                name, value, f"is not used by method {kind!r}", f"leave it out, or choose {users}"
+            )
+    return _made(kind, assumptions, settings, by_records)
+
+
+def _as_given(estimator: Any, others: dict[str, Any], by_records: bool) -> Any:
+    """An estimator that the caller has made."""
+    if isinstance(estimator, type) or not callable(getattr(estimator, "plan", None)):
+        raise ArgumentError(
+            "method",
+            estimator,
+            "is neither a name nor an estimator",
+            f"choose one of {', '.join(METHODS)}, or give an estimator such as Winsorized(...)",
+        )
+    for name, value in others.items():
+        raise ArgumentError(
+            name,
+            value,
+            f"is not used by the estimator given as method ({type(estimator).__name__})",
+            "set it where the estimator is made",
+        )
+    if by_records and not getattr(estimator, "serves_records", False):
+        raise _not_by_records(type(estimator).__name__)
+    return estimator
+
+
+def _kind(method: str, assumptions: dict[str, Any]) -> str:
+    """The method's name, where an assumption or nothing may stand for it."""
+    named = [ASSUMPTIONS[item] for item in assumptions]
     if len(named) > 1:
         raise ArgumentError(
             "method", method, f"assumptions for {' and '.join(named)} are given", "give one of them"
@@ -51,37 +111,34 @@ def choose(
         raise ArgumentError(
             "method",
             method,
-            f"does not use the assumption given for {named[0]!r}",
+            f"does not use the assumption given for {named[0]!r} ({next(iter(assumptions))})",
             f"choose method={named[0]!r} or leave the assumption out",
         )
-    settings: dict[str, Any] = {}
-    if target is not None:
-        settings["target"] = target
-    if excess is not None:
-        settings["excess"] = excess
+    return kind
+
+
+def _made(
+    kind: str, assumptions: dict[str, Any], settings: dict[str, Any], by_records: bool
+) -> Any:
+    given = next(iter(assumptions.values()), None)
     if kind == "bounded":
-        if bounds is None:
+        if given is None:
             raise ArgumentError("bounds", None, "are needed for method 'bounded'", "give bounds")
         if by_records:
             from privmean.central.concentration import Bounded
             from privmean.central.winsorized import Winsorized
 
-            return Winsorized(Bounded(*_limits(bounds)))
+            return Winsorized(Bounded(*_limits(given)))
         from privmean.central.bounded import BoundedMean
 
-        return BoundedMean(bounds)
+        return BoundedMean(given)
     if kind == "winsorized":
         from privmean.central.concentration import UnknownScale
         from privmean.central.winsorized import Winsorized
 
-        return Winsorized(concentration if concentration is not None else UnknownScale())
+        return Winsorized(given if given is not None else UnknownScale())
     if by_records:
-        raise ArgumentError(
-            "method",
-            kind,
-            "does not serve the mean over records",
-            "give bounds or a concentration, or read with estimand='persons'",
-        )
+        raise _not_by_records(kind)
     if kind == "default":
         from privmean.central.default_mean import DefaultMean
 
@@ -89,17 +146,30 @@ def choose(
     if kind == "heavy-tailed":
         from privmean.central.heavy_tailed import HeavyTailed, PureCover
 
-        if moment is None:
+        if given is None:
             raise ArgumentError(
                 "moment",
                 None,
                 "is needed for method 'heavy-tailed'",
                 "give moment=BoundedMoment(order=..., bound=...)",
             )
-        return moment if isinstance(moment, HeavyTailed | PureCover) else HeavyTailed(moment)
+        if isinstance(given, HeavyTailed | PureCover):
+            return _as_given(given, settings, by_records)
+        return HeavyTailed(given, **settings)
     from privmean.central.anisotropic.estimator import Anisotropic
 
-    return covariance if isinstance(covariance, Anisotropic) else Anisotropic(covariance)
+    if isinstance(given, Anisotropic):
+        return _as_given(given, settings, by_records)
+    return Anisotropic(given, **settings)
+
+
+def _not_by_records(kind: str) -> ArgumentError:
+    return ArgumentError(
+        "method",
+        kind,
+        "does not serve the mean over records",
+        "give bounds or a concentration, or read with estimand='persons'",
+    )
 
 
 def _limits(bounds: Any) -> tuple[Any, Any]:

@@ -89,18 +89,12 @@ def _first_of_groups(calls):
     histograms = [i for i, (size, _) in enumerate(calls) if size == LOG_CELLS]
     last = histograms[-1]
     tail = len(calls) - 1 - last
-    # after the last histogram: [count beyond], value, square, present, [tail] | three cells
-    opened = {0: 0, 1: 1, 3: 1, 4: 2}.get(tail)
-    if tail == 4 and _joint_tail(calls):
-        opened = 1
-    for i in range(last + 1 + (opened or 0), len(calls)):
+    # after the last histogram: [count beyond], value, square, present, [tail or far] |
+    # [count beyond], three cells, [far]
+    opened = {0: 0, 1: 1, 3: 1, 4: 1, 5: 2}[tail]
+    for i in range(last + 1 + opened, len(calls)):
         flags[i] = False
     return flags
-
-
-def _joint_tail(calls):
-    # with the tail share, the last scale is 7/10 of the value's
-    return calls[-1][1] == Fraction(7, 10) * calls[-4][1]
 
 
 def test_paths_are_what_they_are_called():
@@ -226,7 +220,8 @@ def test_each_stage_asks_at_most_two_aggregates():
     plan = DefaultMean().plan(Budget(epsilon=1.0), persons=4000)
     spy = Spy(people(draws(9)))
     plan.release(spy, SimulatedNoise(1))
-    assert spy.asked.count("box_sums") == 2  # the count beyond, and the sums
+    # the count beyond; the sums and the count far beyond
+    assert spy.asked.count("box_sums") == 3
     assert spy.asked.count("log_counts") <= 4
     assert set(spy.asked) <= {"size", "log_counts", "box_sums"}
 
@@ -278,6 +273,41 @@ def test_best_segment_agrees_with_all_segments():
             assert scores[found.first, found.last] == pytest.approx(found.score)
 
 
+def test_rounds_of_very_many_persons_ask_a_public_part():
+    few, many = 2**20 - 1, 2**20
+    plans = {
+        (n, relation, epsilon): Schedule.of(n, Fraction(epsilon), relation)
+        for n in (few, many)
+        for relation in (REPLACE_ONE, ADD_REMOVE)
+        for epsilon in (1, Fraction(1, 10))
+    }
+    # only under replace-one, where positions are public, and where 1/64 of the persons is plenty
+    assert {key for key, item in plans.items() if item.one_in > 1} == {(many, REPLACE_ONE, 1)}
+    schedule = plans[many, REPLACE_ONE, 1]
+    assert many // 64 * float(schedule.price) >= 80
+    x = np.random.default_rng(15).normal(1000.0, 1.0, many)
+    x[1::64] = np.nan  # nobody of the part is among them
+    table = people(x)
+    part = table.few(64)
+    assert np.array_equal(part.matrix(), table.matrix()[::64])
+    plan = DefaultMean().plan(Budget(epsilon=1.0), persons=many)
+    recorder = Recorder(16)
+    release = plan.release(table, recorder)
+    assert release.diagnostics["rounds"] >= 2
+    assert release.diagnostics["limits"][1] - release.diagnostics["limits"][0] < 100
+    sampling = 1 / math.sqrt(many)
+    assert abs(float(release) - 1000) < 6 * (sampling + 2 * 100 / many)
+    assert pure_epsilon(release.guarantee.mechanisms) == 1
+    # a replaced person of the part moves two cells of a round by one, and the price is for that
+    rounds = [Fraction(scale) for size, scale in recorder.calls if size == LOG_CELLS]
+    assert rounds[0] == Fraction(2) / schedule.price
+    for position in (0, 64, 65):
+        y = x.copy()
+        y[position] = 1e9
+        moved = np.abs(people(y).few(64).log_counts(0, 0.0) - part.log_counts(0, 0.0)).sum()
+        assert moved == (0 if position % 64 else 2)
+
+
 def test_a_width_lost_in_rounding_is_an_atom_and_never_an_error():
     x = np.concatenate([1e9 + np.zeros(3999), [1e9 + 2.0**-39]])
     plan = DefaultMean().plan(Budget(epsilon=1.0), persons=4000)
@@ -299,7 +329,13 @@ def test_a_width_lost_in_rounding_is_an_atom_and_never_an_error():
 
     wallet = Wallet(Fraction(1))
     place = locate(
-        Collapsed(), 0, Schedule.of(4000, Fraction(1)), 1.2, wallet, SimulatedNoise(1), REPLACE_ONE
+        Collapsed(),
+        0,
+        Schedule.of(4000, Fraction(1), REPLACE_ONE),
+        1.2,
+        wallet,
+        SimulatedNoise(1),
+        REPLACE_ONE,
     )
     assert place.outcome == "atom"
     assert place.lower == place.upper == place.origin
@@ -371,14 +407,14 @@ def test_plans_read_public_numbers_only_and_refuse_by_them():
 
 
 def test_schedule_constants():
-    schedule = Schedule.of(4000, Fraction(1))
+    schedule = Schedule.of(4000, Fraction(1), REPLACE_ONE)
     assert schedule.rounds == 8
     assert schedule.share == pytest.approx(0.3)
     assert float(schedule.price) == pytest.approx(80 / 4000)
     assert schedule.price.denominator <= 2**40
-    assert Schedule.of(500, Fraction(1)).rounds == 0
-    assert Schedule.of(600, Fraction(1)).rounds == 3
-    assert Schedule.of(10**6, Fraction(1)).share == pytest.approx(0.1)
+    assert Schedule.of(500, Fraction(1), REPLACE_ONE).rounds == 0
+    assert Schedule.of(600, Fraction(1), REPLACE_ONE).rounds == 3
+    assert Schedule.of(10**6, Fraction(1), REPLACE_ONE).share == pytest.approx(0.1)
     assert floor_tick(Fraction(1, 3)) <= Fraction(1, 3)
     with pytest.raises(AssertionError):
         Wallet(Fraction(1)).pay("more than is left", Fraction(2), 1)

@@ -55,6 +55,13 @@ def test_variance(table, capsys):
     assert run(["variance", table, *arguments, "--epsilon", "3", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert 0.05 < found["estimate"][0] < 1.0  # 1/5, within two octaves
+    more = ["--method", "coinpress", "--center", "0", "--neighbors", "add-remove"]
+    assert run(["variance", table, *arguments, "--epsilon", "9", *more]) == 2
+    assert "n_design" in capsys.readouterr().err
+    more += ["--n-design", "600", "--json"]
+    assert run(["variance", table, *arguments, "--epsilon", "9", *more]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["guarantee"]["relation"] == "add-remove"
 
 
 def test_curve_and_its_picture(table, capsys, tmp_path):

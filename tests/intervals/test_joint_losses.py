@@ -113,6 +113,36 @@ def test_jumps_rounded_apart_would_break_the_bill():
     assert worst(apart, scales) > EPSILON
 
 
+@pytest.mark.parametrize("k", [1, 2, 7, 16])
+def test_number_of_persons_set_apart_is_free_beside_value_square_and_count(k):
+    def row(sums, far):
+        noise = Zero()
+        joint = joint_sums(sums, SimpleNamespace(steps=k), EPSILON, noise, persons=1, far=far)
+        item = joint.sums
+        integers = [item.value * k, item.square * k * k, joint.present, joint.far]
+        return [round(x) for x in integers], noise.scales, joint.loss
+
+    apart = BoxSums(1, 1, 0, 0, k * k, 1, 0, 1, 0, k * k)
+    found = [row(s, 0) for s in states(k)] + [row(apart, 1)]
+    rows, scales, loss = [item[0] for item in found], found[0][1], found[0][2]
+    assert scales[3] == 2 / EPSILON
+    assert worst(rows, scales) == EPSILON == loss.pure
+    cheap = [*scales[:3], scales[3] * Fraction(39, 40)]
+    assert worst(rows, cheap) > EPSILON
+    # with the square of the middle, or at the limit itself, the number would cost more
+    for other in (person(0, above=1), person(k, above=1)):
+        assert worst([*rows[:-1], row(other, 1)[0]], scales) > EPSILON
+
+
+def test_persons_set_apart_have_a_cell_of_their_own_under_add_remove():
+    noise = Zero()
+    joint = partition_sums(
+        person(present=0), SimpleNamespace(steps=4), EPSILON, noise, far=1
+    )  # somebody far joins: nothing else moves
+    assert (joint.present, joint.sums.value, joint.far) == (0, 0, 1)
+    assert noise.scales[3] == 1 / EPSILON
+
+
 @pytest.mark.parametrize("k", [1, 2, 5, 9])
 def test_partition_costs_exactly_epsilon_under_add_remove(k):
     def cells(sums):

@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from typing import ClassVar
 
 from privmean import validate
 from privmean.central.clipped_mean import ClippedMean
@@ -57,6 +58,8 @@ class AsPublished:
     several: epsilon/sqrt(8 d ln(2/delta)) a column, half of delta for thresholds, half for
     composition. Split halves are disjoint, so that a person pays for one of the two steps only.
     """
+
+    serves_records: ClassVar[bool] = True
 
     concentration: Concentration
     gamma: float = 0.05

@@ -11,12 +11,14 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
+from privmean.central.default_tail import WIDTHS, Apart, set_apart
 from privmean.central.locate import Location, Schedule, locate
 from privmean.central.log_segments import ATOM_ONLY, BEYOND, FOUND
 from privmean.central.wallet import Wallet
 from privmean.intervals.default_intervals import CLIPPED, MEAN, ColumnIntervals
 from privmean.intervals.joint_sums import JointSums, joint_sums, one, partition_sums
 from privmean.intervals.mean_interval import Allowance
+from privmean.intervals.tail_check import TailCheck
 from privmean.noise.base import Noise
 from privmean.people.reductions import Box, People
 from privmean.privacy.budget import REPLACE_ONE, Relation
@@ -127,14 +129,22 @@ def release_column(
             settings.excess * (center - limits[0]) / width,
         )
     sums = _box_sums(people, column, box)
+    apart: Apart | None = None
+    if settings.check:
+        apart = set_apart(people, column, sums, box, relation)
+        sums = apart.sums
+    far = apart.far if apart else None
     if relation == REPLACE_ONE:
-        joint = joint_sums(sums, box, final, noise, persons=schedule.persons, jumps=jumps)
+        joint = joint_sums(sums, box, final, noise, persons=schedule.persons, jumps=jumps, far=far)
     else:
-        joint = partition_sums(sums, box, final, noise)
+        joint = partition_sums(sums, box, final, noise, far=far)
     wallet.left = Fraction(0)
     wallet.bill.append(joint.loss)
     shares["mean and square"] = float(final / wallet.total)
-    return _found(place, path, shares, settings, box, limits, center, joint, beyond, scale, jumps)
+    apart_at = apart.limits if apart else None
+    return _found(
+        place, path, shares, settings, box, limits, center, joint, beyond, scale, jumps, apart_at
+    )
 
 
 def _box_sums(people: People, column: int, box: Box) -> Any:
@@ -209,17 +219,22 @@ def _found(
     beyond: float,
     scale: float,
     jumps: tuple[float, float],
+    apart_at: tuple[float, float] | None,
 ) -> ColumnRelease:
     sums = joint.sums
     reach = _reach(place, limits, center, settings.excess)
-    allowance, share = None, 0.0
+    allowance, check = None, None
     if max(jumps) > 0:
         allowance = Allowance(joint.tail, joint.tail_scale, 2 * max(jumps), corrected=True)
-        share = (joint.tail + joint.tail_scale) / max(jumps) / sums.persons
+        per = max(jumps)
+        check = TailCheck(sums.persons, joint.tail / per, joint.tail_scale / per)
     elif settings.check:
-        unit = reach / box.radius
+        # a far person, 2 * WIDTHS radii or more beyond a limit, moves the value by one radius more
+        # than a person at that limit (by two if left out)
+        moved = 2 if sums.partition else 1
+        unit = reach / box.radius * (1 + 0.5 * moved / WIDTHS)
         allowance = Allowance(unit * beyond, unit * scale, unit)
-        share = (beyond + scale) / sums.persons
+        check = TailCheck(sums.persons, beyond, scale, joint.far, joint.far_scale)
     intervals = ColumnIntervals(
         sums,
         middle=box.middle,
@@ -227,10 +242,11 @@ def _found(
         region=limits,
         default=CLIPPED if settings.target == LIMITED else MEAN,
         allowance=allowance,
-        tail_share=share,
+        check=check,
         excess=settings.excess,
         reach=reach,
         counted_at=(place.lower, place.upper),
+        apart_at=apart_at,
         design_effect=settings.design_effect,
     )
     estimate = box.middle + box.radius * sums.mean
@@ -241,6 +257,10 @@ def _found(
         diagnostics["persons beyond the first limits"] = beyond
         diagnostics["noise scale of that count"] = scale
         diagnostics["first limits"] = [place.lower, place.upper]
+    if apart_at is not None:
+        diagnostics["persons far beyond the limits"] = joint.far
+        diagnostics["noise scale of that number"] = joint.far_scale
+        diagnostics["far limits"] = list(apart_at)
     words = []
     if not joint.missing:
         words.append("persons without a usable value count at the middle of the limits")

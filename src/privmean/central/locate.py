@@ -31,26 +31,34 @@ ROUNDS_FROM = 600  # rounds need this n*epsilon
 MOST_ROUNDS = 8
 WINDOW, PART = 4, 0.7  # a round moves the origin if 4 neighbouring bins hold 70 % of the persons
 FAR_WINDOW, FAR_PART = 2, 0.95  # a new start after the tails if 2 bins hold 95 %
+MANY, ONE_IN = 2**20, 64  # from so many persons on, rounds ask one in 64 of them
 LEAN = 1500  # n*epsilon below which more is spent on looking
 AGAIN = 0.5  # part of what is left for a second look
 
 
 @dataclass(frozen=True)
 class Schedule:
-    """Prices of the looking stages, from n*epsilon alone (public, or from a paid noisy count)."""
+    """Prices of the looking stages, from n*epsilon alone (public, or from a paid noisy count).
+
+    one_in: rounds may ask only one in this many persons (`People.few`). More than 1 only under
+    replace-one, where roster positions are public, and where those persons are plenty.
+    """
 
     persons: int
     rounds: int
     price: Fraction
     share: float
+    one_in: int = 1
 
     @classmethod
-    def of(cls, persons: int, epsilon: Fraction) -> Schedule:
+    def of(cls, persons: int, epsilon: Fraction, relation: Relation) -> Schedule:
         signal = float(persons * epsilon)
         cost = max(80.0, signal / 50)
         rounds = min(MOST_ROUNDS, int(0.4 * signal / cost)) if signal >= ROUNDS_FROM else 0
         share = 0.4 if signal < LEAN else min(0.4, max(0.1, 0.3 * (4000 / signal) ** 0.25))
-        return cls(persons, rounds, floor_tick(Fraction(cost) / max(persons, 1)), share)
+        plenty = persons >= MANY and cost >= 80.0 * ONE_IN
+        one_in = ONE_IN if relation == REPLACE_ONE and plenty else 1
+        return cls(persons, rounds, floor_tick(Fraction(cost) / max(persons, 1)), share, one_in)
 
 
 @dataclass(frozen=True)
@@ -102,14 +110,18 @@ def locate(
     earlier: Histogram | None = None
     fallback: tuple[Reach, float, Histogram] | None = None
     part = schedule.share
+    some, asked = people, schedule.persons
+    if schedule.one_in > 1:
+        some = people.few(schedule.one_in)
+        asked = some.size()
     while True:
         while earlier is None and rounds < schedule.rounds and wallet.left > schedule.price:
             rounds += 1
             seen = _histogram(
-                people, column, origin, schedule.price, "origin", wallet, noise, relation
+                some, column, origin, schedule.price, "origin", wallet, noise, relation
             )
             held, move = concentrated(seen, WINDOW)
-            if held < PART * schedule.persons:
+            if held < PART * asked:
                 break
             origin += move
         looks += 1

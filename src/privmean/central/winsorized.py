@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import ClassVar
 
 from privmean import validate
 from privmean.central.concentration import Bounded, Concentration, Radii, UnknownScale, clipped_at
@@ -43,6 +44,8 @@ class Winsorized:
     assumption, range, design_effect and gamma only bear on accuracy. Public: columns, settings and,
     under replace-one, the number of persons; under add-remove `n_design` takes its place.
     """
+
+    serves_records: ClassVar[bool] = True
 
     concentration: Concentration
     range: Range | tuple[Range, ...] | None = None

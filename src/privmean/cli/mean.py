@@ -39,8 +39,13 @@ def mean(
     records: opt.Records = None,
     moment_order: opt.MomentOrder = None,
     moment_bound: opt.MomentBound = None,
+    covariance: opt.Covariance = None,
     method: opt.Method = "auto",
     target: opt.Target = None,
+    excess: opt.Excess = None,
+    beta: opt.Beta = None,
+    scale_range: opt.ScaleRange = None,
+    sampled_degrees: opt.SampledDegrees = None,
     level: opt.Level = 0.95,
     n_design: opt.NDesign = None,
     resolution: Annotated[
@@ -71,6 +76,7 @@ def mean(
         records=records,
         moment_order=moment_order,
         moment_bound=moment_bound,
+        covariance=covariance,
     )
     # everything that can be refused from the arguments alone is refused before the table is read
     pm.Budget(epsilon=epsilon, delta=delta, rho=rho)
@@ -92,6 +98,10 @@ def mean(
         bounds=bounds,
         method=method,
         target=target,
+        excess=excess,
+        beta=beta,
+        scale_range=scale_range,
+        sampled_degrees=sampled_degrees,
         level=level,
         n_design=n_design,
         ledger=None if ledger is None else pm.Ledger.open(ledger),

@@ -35,9 +35,39 @@ MomentOrder = Annotated[
 MomentBound = Annotated[
     float | None, typer.Option(help="Bound on the moment, (E|X - mean|^k)^(1/k), of one record.")
 ]
-Method = Annotated[str, typer.Option(help="Estimator by name; auto chooses from public facts.")]
+Covariance = Annotated[
+    str | None,
+    typer.Option(
+        help="Publicly known upper bound of the covariance of a person's row: one variance, one a "
+        "column with commas, or a file (.npy or numbers as text) with the matrix."
+    ),
+]
+ScaleRange = Annotated[
+    tuple[float, float] | None,
+    typer.Option(help="Public smallest and largest standard deviation of a column (anisotropic)."),
+]
+Beta = Annotated[
+    float | None,
+    typer.Option(help="Failure probability the plan allows (heavy-tailed, anisotropic)."),
+]
+SampledDegrees = Annotated[
+    int | None,
+    typer.Option(help="Friends sampled a person, for very many persons (anisotropic)."),
+]
+Method = Annotated[
+    str,
+    typer.Option(
+        help="Estimator: default, winsorized, bounded, heavy-tailed or anisotropic; auto chooses "
+        "from public facts."
+    ),
+]
 Target = Annotated[
-    str | None, typer.Option(help="What the interval covers: mean or clipped. Default by method.")
+    str | None,
+    typer.Option(help="What the interval covers: mean or clipped (default method only)."),
+]
+Excess = Annotated[
+    float | None,
+    typer.Option(help="Assumed mean excess over a limit, in distances to it (default method)."),
 ]
 Level = Annotated[float, typer.Option(help="Level of the interval.")]
 NDesign = Annotated[
@@ -55,8 +85,9 @@ def assumption(
     records: int | None,
     moment_order: float | None,
     moment_bound: float | None,
+    covariance: str | None,
 ) -> dict[str, Any]:
-    """The keyword arguments `concentration` and `moment` that the options describe."""
+    """The arguments `concentration`, `moment` and `covariance` that the options describe."""
     import privmean as pm
     from privmean.errors import ArgumentError
 
@@ -77,12 +108,53 @@ def assumption(
         result["concentration"] = pm.BetweenWithin(
             between_sd=between_sd, within_sd=within_sd, records=records
         )
+    if records is not None and between_sd is None and moment_order is None:
+        raise ArgumentError(
+            "--records",
+            records,
+            "is not used alone",
+            "give it with --between-sd and --within-sd, or with a moment",
+        )
     if (moment_order is None) != (moment_bound is None):
         raise ArgumentError(
             "--moment-order", moment_order, "goes together with --moment-bound", "give both"
         )
     if moment_order is not None:
         result["moment"] = pm.BoundedMoment(
-            order=moment_order, bound=moment_bound, records=records or 1
+            order=moment_order, bound=moment_bound, records=1 if records is None else records
         )
+    if covariance is not None:
+        result["covariance"] = _covariance(covariance)
     return result
+
+
+def _covariance(text: str) -> Any:
+    """A variance, variances a column, or the matrix in a file."""
+    import os
+
+    import numpy as np
+
+    from privmean.errors import ArgumentError
+
+    wrong = ArgumentError(
+        "--covariance",
+        text,
+        "is neither a variance, nor variances with commas, nor a file with the matrix",
+        "give a number, numbers such as 1,4,9, or the path of a .npy or text file",
+    )
+    try:
+        numbers = [float(item) for item in text.split(",")]
+        return numbers[0] if len(numbers) == 1 else np.array(numbers)
+    except ValueError:
+        if not os.path.isfile(text):
+            raise wrong from None
+    try:
+        if text.endswith(".npy"):
+            found = np.load(text, allow_pickle=False)
+        else:
+            with open(text) as lines:
+                rows = [line.replace(",", " ").split() for line in lines if line.strip()]
+            found = np.array(rows, dtype=float)
+    except (OSError, ValueError, EOFError):
+        raise wrong from None
+    return found.ravel() if 1 in found.shape else found

@@ -30,7 +30,13 @@ def plan(
     records: opt.Records = None,
     moment_order: opt.MomentOrder = None,
     moment_bound: opt.MomentBound = None,
+    covariance: opt.Covariance = None,
     method: opt.Method = "auto",
+    target: opt.Target = None,
+    excess: opt.Excess = None,
+    beta: opt.Beta = None,
+    scale_range: opt.ScaleRange = None,
+    sampled_degrees: opt.SampledDegrees = None,
     as_json: opt.Json = False,
 ) -> None:
     """Predict the error of a release and the persons needed. Reads no data and spends nothing."""
@@ -43,6 +49,11 @@ def plan(
         neighbors=neighbors,
         bounds=bounds,
         method=method,
+        target=target,
+        excess=excess,
+        beta=beta,
+        scale_range=scale_range,
+        sampled_degrees=sampled_degrees,
         **opt.assumption(
             sd=sd,
             between_sd=between_sd,
@@ -50,6 +61,7 @@ def plan(
             records=records,
             moment_order=moment_order,
             moment_bound=moment_bound,
+            covariance=covariance,
         ),
     )
     chosen = plan_mean(persons=persons, dimension=columns, **arguments)

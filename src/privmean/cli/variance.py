@@ -26,6 +26,8 @@ def variance(
     center: Annotated[
         float | None, typer.Option(help="Public rough centre (coinpress and bisection).")
     ] = None,
+    neighbors: opt.Neighbors = "replace-one",
+    n_design: opt.NDesign = None,
     level: opt.Level = 0.95,
     ledger: Annotated[
         str | None, typer.Option(help="Ledger file that the release is charged to.")
@@ -46,6 +48,8 @@ def variance(
         rho=rho,
         method=method,
         center=center,
+        neighbors=neighbors,
+        n_design=n_design,
         level=level,
         ledger=None if ledger is None else pm.Ledger.open(ledger),
     )

@@ -30,7 +30,8 @@ class JointSums:
 
     sums: for the interval. tail: half the clipping allowance summed over persons (0 if not bought),
     with Laplace scale tail_scale. present: the noisy number of persons with a value. missing:
-    whether enough persons have none to be seen; then `sums.persons` is `present`.
+    whether enough persons have none to be seen; then `sums.persons` is `present`. far: noisy number
+    of persons that were set apart, None if none were, with Laplace scale far_scale.
     """
 
     sums: NoisySums
@@ -39,6 +40,8 @@ class JointSums:
     present: float
     missing: bool
     loss: Laplace
+    far: float | None = None
+    far_scale: float = 0.0
 
 
 def jump_steps(jump: float, steps: int) -> int:
@@ -59,13 +62,16 @@ def joint_sums(
     *,
     persons: int,
     jumps: tuple[float, float] = (0.0, 0.0),
+    far: int | None = None,
     name: str = "value and square",
 ) -> JointSums:
     """The joint release under replace-one; `persons` is public.
 
     jumps: p+ and p-, what a person beyond the upper or lower limit adds to |value| and to the
-    allowance, in units of the radius; (0, 0) releases no allowance.
+    allowance, in units of the radius; (0, 0) releases no allowance. far: persons set apart, each
+    with z = 0, z^2 = K^2 and a value; their number is released too (not together with jumps).
     """
+    assert far is None or not any(jumps)
     k = box.steps
     up, down = (jump_steps(item, k) for item in jumps)
     jump = max(up, down)
@@ -97,7 +103,12 @@ def joint_sums(
         float(present),
         missing,
         Laplace(name, bound, value_scale, joint=True),
+        *_counted(far, 2 / epsilon, noise),
     )
+
+
+def _counted(far: int | None, scale: Fraction, noise: Noise) -> tuple[float | None, float]:
+    return (None, 0.0) if far is None else (float(far + one(noise, scale)), float(scale))
 
 
 def partition_sums(
@@ -106,13 +117,15 @@ def partition_sums(
     epsilon: Fraction,
     noise: Noise,
     *,
+    far: int | None = None,
     name: str = "count, value and square",
 ) -> JointSums:
     """The joint release under add-remove, where the number of persons is private.
 
     With Z = z + K from 0 to 2K the three integers Z^2, 2Z(2K - Z), (2K - Z)^2 of a person add up to
     4K^2 exactly, so three sums with Laplace noise of scale 4K^2/epsilon cost epsilon together and
-    give the count, the sum and the sum of squares.
+    give the count, the sum and the sum of squares. far: persons set apart, who are in none of the
+    three; their number is a fourth cell, with scale 1/epsilon.
     """
     k = box.steps
     s = box_sums
@@ -130,4 +143,6 @@ def partition_sums(
         square_scale=float(2 / epsilon),
         partition=True,
     )
-    return JointSums(unit, 0.0, 0.0, count, True, Laplace(name, Fraction(whole), scale))
+    loss = Laplace(name, Fraction(whole), scale)
+    apart = _counted(far, 1 / epsilon, noise)
+    return JointSums(unit, 0.0, 0.0, count, True, loss, *apart)

@@ -2,8 +2,9 @@
 
 Three ways: the pair scale (one histogram, no centre), an adaptive refinement after CoinPress, and
 bisection on coverage. Source: Roth and Avella-Medina, "Differential Privacy with Dependent Data"
-(2025), Algorithms 10-14, with a cap on rounds, the centre refined first, exact sensitivities and
-basic composition (docs/proofs/variance.md); Biswas, Dong, Kamath and Ullman (2020) for CoinPress.
+(2025), Algorithms 10-14, with a fixed number of rounds, the centre refined first, exact
+sensitivities and basic composition (docs/proofs/variance.md; as printed: `VarianceAsPublished`);
+Biswas, Dong, Kamath and Ullman (2020) for CoinPress.
 """
 
 from __future__ import annotations
@@ -14,17 +15,34 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
-from scipy.special import ndtri
 
 from privmean import validate
 from privmean.errors import ArgumentError, Infeasible
+from privmean.mechanisms.clipped_sum import ClippedSums
 from privmean.mechanisms.pair_scale import DyadicBins, PairScale
 from privmean.models.variance_intervals import VarianceIntervals
-from privmean.models.variance_rounds import Found, bisection, clip_multiple, coinpress
+from privmean.models.variance_rounds import (
+    FINE,
+    GROWTH,
+    Found,
+    Search,
+    bisection,
+    bisection_error,
+    clip_multiple,
+    coinpress,
+    levels,
+)
 from privmean.noise.base import Noise
 from privmean.noise.exact import ExactNoise
 from privmean.people.reductions import People
-from privmean.privacy.budget import REPLACE_ONE, Budget, Relation, relation_of
+from privmean.privacy.budget import (
+    ADD_REMOVE,
+    RELATIONS,
+    REPLACE_ONE,
+    Budget,
+    Relation,
+    relation_of,
+)
 from privmean.privacy.guarantee import Guarantee
 from privmean.privacy.loss import Laplace, Loss
 from privmean.release import OK, Release
@@ -43,8 +61,9 @@ class Variance:
     coinpress. gamma: chance per person left outside, which sets what a round clips (coinpress) or
     the coverage that bisection asks for.
 
-    Guarantees: pure epsilon-DP (delta is not used) or rho-zCDP under replace-one, for any data. The
-    number of mechanism calls is fixed by the plan; those that do not run are not refunded.
+    Guarantees: pure epsilon-DP (delta is not used) or rho-zCDP under replace-one, and but for the
+    pair scale (whose pairs are public) under add-remove, for any data. The number of mechanism
+    calls is fixed by the plan.
     """
 
     smallest: float
@@ -75,12 +94,21 @@ class Variance:
 
     @property
     def calls(self) -> int:
-        """Mechanism calls, at most. Bisection halves the variance until it is the smallest."""
+        """Mechanism calls. Bisection halves the deviation until it is the smallest, and then the
+        octave found."""
         if self.method == "pair scale":
             return 1
         if self.method == "coinpress":
             return 2 * self.rounds
-        return 2 * math.ceil(2 * math.log2(self.largest / self.smallest))
+        return 2 * (len(levels(self.smallest, self.largest)) + FINE)
+
+    def weights(self) -> list[Fraction]:
+        """Epsilon of the rounds, each of one or two calls, up to a factor."""
+        if self.method == "pair scale":
+            return [Fraction(1)]
+        if self.method == "coinpress":
+            return [GROWTH**r for r in range(self.rounds)]
+        return [Fraction(1)] * (self.calls // 2)
 
     def plan(
         self,
@@ -91,36 +119,70 @@ class Variance:
         relation: Relation = REPLACE_ONE,
         n_design: int | None = None,
     ) -> VariancePlan:
-        """Everything decided before data are read. Infeasible if one call is mostly noise."""
-        if relation != REPLACE_ONE or n_design is not None or persons is None:
-            raise ArgumentError(
-                "relation", relation, "is not offered for variances", "use replace-one"
-            )
+        """Everything decided before data are read. Infeasible if one call is mostly noise.
+
+        persons: n, public (replace-one); n_design: a public guess of n (add-remove).
+        """
+        validate.choice("relation", relation, list(RELATIONS))
         if dimension != 1:
             raise ArgumentError("dimension", dimension, "must be 1", "give one column at a time")
-        n = validate.whole("persons", persons, least=2)
-        if budget.rho is None:
-            each = budget.pure_epsilon() / self.calls
+        if relation == ADD_REMOVE and self.method == "pair scale":
+            raise ArgumentError(
+                "method",
+                self.method,
+                "pairs persons by a public roster, which add-remove does not have",
+                "use method='coinpress' with a public center, or replace-one",
+            )
+        if relation == ADD_REMOVE and n_design is None:
+            raise ArgumentError(
+                "n_design", None, "is needed under add-remove", "give a public guess of n"
+            )
+        if relation == REPLACE_ONE and n_design is not None:
+            raise ArgumentError(
+                "n_design", n_design, "goes with add-remove", "leave it out: n is public"
+            )
+        if relation == ADD_REMOVE:
+            design = validate.whole("n_design", n_design, least=2)
         else:
-            # pure calls of epsilon each are calls * epsilon^2/2-zCDP
-            each = Fraction(math.floor(math.sqrt(2 * budget.rho / self.calls) * 2**40), 2**40)
-        if n * each < FEWEST[self.method]:
+            design = validate.whole("persons", persons, least=2)
+        spending = self._spending(budget)
+        average = sum(spending) / len(spending)
+        if design * average < FEWEST[self.method]:
             raise Infeasible(
-                f"{n} persons with {budget.describe()} cannot show a scale by {self.method}",
-                f"about {math.ceil(FEWEST[self.method] / float(each))} persons would do, or a "
+                f"{design} persons with {budget.describe()} cannot show a scale by {self.method}",
+                f"about {math.ceil(FEWEST[self.method] / float(average))} persons would do, or a "
                 "larger epsilon, or fewer rounds",
             )
-        return VariancePlan(self, budget, n, each)
+        public = design if relation == REPLACE_ONE else None
+        return VariancePlan(self, budget, relation, design, public, spending)
+
+    def _spending(self, budget: Budget) -> tuple[Fraction, ...]:
+        """Epsilon of one call in each round."""
+        weights = self.weights()
+        both = 1 if self.method == "pair scale" else 2
+        if budget.rho is None:
+            unit = budget.pure_epsilon() / (both * sum(weights))
+        else:
+            # pure calls of epsilon_i are sum(epsilon_i^2)/2-zCDP
+            squares = both * sum(w * w for w in weights)
+            unit = Fraction(math.floor(math.sqrt(2 * budget.rho / squares) * 2**40), 2**40)
+        return tuple(unit * w for w in weights)
 
 
 @dataclass(frozen=True)
 class VariancePlan:
-    """A variance with every scale decided. each: epsilon of one mechanism call."""
+    """A variance with every scale decided.
+
+    design: number of persons that it was planned for; persons: the same where it is public, None
+    under add-remove. spending: epsilon of one call in each round.
+    """
 
     settings: Variance
     budget: Budget
-    persons: int
-    each: Fraction
+    relation: Relation
+    design: int
+    persons: int | None
+    spending: tuple[Fraction, ...]
 
     @property
     def estimator(self) -> str:
@@ -131,7 +193,7 @@ class VariancePlan:
         return {
             "pair scale": "one histogram of differences of pairs; needs no centre",
             "coinpress": "centre and spread refined in turn, a fixed number of rounds",
-            "bisection": "the smallest variance whose interval still covers nearly everybody",
+            "bisection": "the smallest interval that still covers nearly everybody",
         }[self.settings.method]
 
     @property
@@ -140,83 +202,96 @@ class VariancePlan:
         if s.method == "pair scale":
             return self._pairs().losses
         second = "second moment" if s.method == "coinpress" else "coverage"
-        names = ("midpoint", second) * (s.calls // 2)
-        return tuple(Laplace(name, Fraction(1), 1 / self.each) for name in names)
+        bill: list[Loss] = []
+        for epsilon in self.spending:
+            bill += ClippedSums("midpoint", self.relation, 1, epsilon=epsilon).losses
+            bill.append(Laplace(second, Fraction(1), 1 / epsilon))
+        return tuple(bill)
 
     def _pairs(self) -> PairScale:
         bins = DyadicBins.around(self.settings.smallest, self.settings.largest)
-        return PairScale.of(self.each, bins)
+        return PairScale.of(self.spending[0], bins)
 
     def predict(self, guess_sd: float) -> dict[str, float]:
         """Predicted errors of the variance for normal values, at a guessed standard deviation.
 
-        Pair scale and bisection answer on a grid of octaves; their error counts as noise.
+        The pair scale answers on a grid of octaves; that error counts as noise.
         """
         guess = validate.positive("guess_sd", guess_sd)
+        unit = math.sqrt(2) / (self.design * float(self.spending[-1]))
         if self.settings.method == "coinpress":
-            multiple = clip_multiple(self.settings.gamma) ** 2
-            relative = math.sqrt(2) * multiple / (self.persons * float(self.each))
+            relative = unit * clip_multiple(self.settings.gamma) ** 2
+        elif self.settings.method == "bisection":
+            relative = bisection_error(self.settings.gamma, unit)
         else:
-            # the answer over the truth is log-uniform from `low` to one octave of deviation more
+            # the answer over the truth is log-uniform over one octave of the deviation
             low, octave = 0.93**2, 4.0
-            if self.settings.method == "bisection":
-                low, octave = float(ndtri(self.settings.gamma / 2)) ** 2 / 2, 2.0
             first = low * (octave - 1) / math.log(octave)
             second = low**2 * (octave**2 - 1) / (2 * math.log(octave))
             relative = math.sqrt(second - 2 * first + 1)
-        noise, sampling = guess**2 * relative, guess**2 * math.sqrt(2 / self.persons)
+        noise, sampling = guess**2 * relative, guess**2 * math.sqrt(2 / self.design)
         return {"rmse": math.hypot(noise, sampling), "noise": noise, "sampling": sampling}
 
     def describe(self) -> dict[str, Any]:
         return {
             "persons": self.persons,
+            "persons_planned_for": self.design,
             "budget": self.budget.to_dict(),
             "method": self.settings.method,
             "range_of_sd": [self.settings.smallest, self.settings.largest],
             "calls": self.settings.calls,
-            "epsilon_of_one_call": float(self.each),
+            "epsilon_of_a_call_by_round": [float(item) for item in self.spending],
         }
 
     def release(self, people: People, noise: Noise | None = None) -> Release:
         """Execute the plan. The estimate is a variance; diagnostics hold the deviation."""
         source: Noise = ExactNoise() if noise is None else noise
-        if len(people.columns) != 1 or people.size() != self.persons:
+        known = self.persons is not None
+        if len(people.columns) != 1 or (known and people.size() != self.persons):
             raise ArgumentError(
                 "people",
-                (people.size(), len(people.columns)),
-                f"is not {self.persons} persons and one column",
+                (people.size() if known else "people", len(people.columns)),
+                f"is not {self.persons} persons and one column" if known else "is not one column",
                 "plan with persons=people.size(), one column at a time",
             )
         s = self.settings
         if s.method == "pair scale":
             scale = self._pairs().release(people, 0, source)
-            found = Found(scale**2, self.losses, OK, None, scale)
-        elif s.method == "coinpress":
-            found = coinpress(s, people, self.persons, self.each, source)
+            found = Found(scale**2, self.losses, OK, None, scale, persons=self.design)
         else:
-            found = bisection(s, people, self.persons, self.each, source)
+            search = Search(people, self.persons, self.relation, source, [])
+            way = coinpress if s.method == "coinpress" else bisection
+            found = way(s, search, self.spending)
+        shape = ("number of persons",) if known else ()
         return Release(
             estimate=np.array([found.variance]),
             columns=tuple(people.columns),
             estimator=self.estimator,
             guarantee=Guarantee.of(
                 self.budget,
-                REPLACE_ONE,
+                self.relation,
                 found.bill,
-                public=("column", "number of persons", "settings"),
+                public=("column", *shape, "settings"),
             ).require(),
-            intervals=VarianceIntervals(s, self.persons, self.each, found),
+            intervals=VarianceIntervals(s, self.spending[-1], found),
             plan=self,
-            persons=self.persons,
+            persons=self.persons if known else max(0, round(found.persons)),
             estimand="variance between persons",
             status=found.status,
             advice=ADVICE.get(found.status, ""),
             assumptions=("values close to normal", "unrelated persons"),
-            shares={"each call": 1 / s.calls},
+            shares=_shares(s),
             diagnostics={"sd": math.sqrt(found.variance)}
             | ({} if found.center is None else {"center": found.center}),
             secure=source.secure,
         )
+
+
+def _shares(settings: Variance) -> dict[str, float]:
+    if settings.method == "pair scale":
+        return {"pair scale": 1.0}
+    second = "second moments" if settings.method == "coinpress" else "coverage"
+    return {"midpoints": 0.5, second: 0.5}
 
 
 ADVICE = {
@@ -238,6 +313,7 @@ def variance(
     neighbors: str = "replace-one",
     method: str = "pair scale",
     center: float | None = None,
+    n_design: int | None = None,
     level: float = 0.95,
     ledger: Any = None,
     noise: Any = None,
@@ -246,13 +322,15 @@ def variance(
 
     people: from `privmean.read`, or an array with one row a person. smallest, largest: public range
     of the standard deviation; method, center: see `Variance`. epsilon (delta stays unspent) | rho:
-    the budget of this call; ledger: charged before noise is drawn; noise: for studies only.
+    the budget of this call; neighbors: "replace-one", or for coinpress and bisection "add-remove"
+    with n_design, a public guess of n; ledger: charged before noise is drawn; noise: for studies
+    only.
 
     A mean that clips at this scale is charged on top: the totals add. Use
     `SubGaussian(sd=safety * sqrt(estimate))` with a safety of 1.1 (pair scale) to 1.5.
 
-    Guarantees: unit one person with all records, replace-one; the composed loss is at most the
-    budget, for any data.
+    Guarantees: unit one person with all records, neighbours as named; the composed loss is at most
+    the budget, for any data.
     """
     from privmean.api import as_people
 
@@ -262,7 +340,11 @@ def variance(
     data = as_people(people)
     estimator = Variance(smallest, largest, method, center)
     plan = estimator.plan(
-        budget, persons=data.size(), dimension=len(data.columns), relation=relation
+        budget,
+        persons=data.size() if relation == REPLACE_ONE else None,
+        n_design=n_design,
+        dimension=len(data.columns),
+        relation=relation,
     )
     if ledger is not None:
         ledger.charge(Guarantee.of(budget, relation, plan.losses), label=plan.estimator)

@@ -11,7 +11,7 @@ import numpy as np
 from scipy.special import ndtr
 
 from privmean.intervals.laplace_normal import quantile
-from privmean.models.variance_rounds import Found, clip_multiple
+from privmean.models.variance_rounds import Found, clip_multiple, levels
 from privmean.release import Interval
 
 if TYPE_CHECKING:
@@ -22,10 +22,9 @@ NORMAL = "values close to normal; unrelated persons"
 
 @dataclass(frozen=True)
 class VarianceIntervals:
-    """One search's intervals. Bisection gives none but the public range."""
+    """One search's intervals. each: epsilon of a call of the last round."""
 
     settings: Variance
-    persons: int
     each: Fraction
     found: Found
 
@@ -51,7 +50,7 @@ class VarianceIntervals:
             return self._of_pairs(level)
         if self.settings.method == "coinpress":
             return self._of_moment(level, sampling)
-        return self.settings.smallest**2, self.settings.largest**2
+        return self._of_coverage(level, sampling)
 
     def _of_pairs(self, level: float) -> tuple[float, float]:
         """All deviations under which the bin found could have the largest noisy count.
@@ -64,7 +63,7 @@ class VarianceIntervals:
         # mass of (edge/2, edge] times the scale found, for a normal of each deviation
         steps = np.concatenate([[0.0], edges])[None, :] / ratio[:, None]
         mass = 2 * np.diff(ndtr(steps), axis=1)
-        pairs = self.persons // 2
+        pairs = int(self.found.persons) // 2
         here, best = mass[:, edges == 1.0][:, 0], mass.max(axis=1)
         scale = 2 / float(self.each)
         some = np.arange(0, len(ratio), 200)
@@ -78,7 +77,7 @@ class VarianceIntervals:
 
     def _of_moment(self, level: float, sampling: bool) -> tuple[float, float]:
         """The last clipped second moment with its noise; |w| <= beta bounds its sampling error."""
-        beta, n = clip_multiple(self.settings.gamma), self.persons
+        beta, n = clip_multiple(self.settings.gamma), self.found.persons
         noise = beta**2 / (n * float(self.each))
         sd = 0.0
         if sampling:
@@ -88,3 +87,37 @@ class VarianceIntervals:
         unit = self.found.scale**2
         # the released centre's own error enters squared and only raises the moment
         return unit * max(self.found.moment - half, 0.0), unit * (self.found.moment + half)
+
+    def _of_coverage(self, level: float, sampling: bool) -> tuple[float, float]:
+        """All deviations whose normal law covers what every test from the accepted one on saw, up
+        to its noise and sampling error (Bonferroni over all tests); else the public range."""
+        settings, n = self.settings, self.found.persons
+        low, high = settings.smallest, settings.largest
+        grid = np.geomspace(low, high, 2001)
+        tests = len(levels(low, high)) + len(self.found.seen)
+        sd = 0.5 / math.sqrt(n) if sampling else 0.0
+        room = quantile((1 - level) / tests / 2, (1 / (n * float(self.each)),), sd)
+        inside = np.full(len(grid), bool(self.found.seen))
+        for tested, share in self.found.seen:
+            inside &= np.abs(2 * ndtr(math.sqrt(2) * tested / grid) - 1 - share) <= room
+        if not inside.any():
+            return low**2, high**2
+        return float(grid[inside][0]) ** 2, float(grid[inside][-1]) ** 2
+
+
+@dataclass(frozen=True)
+class PublicRange:
+    """The interval of a search that gives none: the public range of the deviation."""
+
+    smallest: float
+    largest: float
+
+    def interval(self, level: float, target: str | None = None) -> Interval:
+        return self._made(level, "interval")
+
+    def noise_interval(self, level: float) -> Interval:
+        return self._made(level, "noise_interval")
+
+    def _made(self, level: float, kind: str) -> Interval:
+        ends = ((self.smallest**2,), (self.largest**2,))
+        return Interval(*ends, level, kind=kind, target="variance", assumption="the public range")

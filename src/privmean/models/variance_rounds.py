@@ -1,22 +1,25 @@
 """The two adaptive searches for a variance: refinement (CoinPress) and bisection on coverage.
 
-Every call costs the same epsilon, and the number of calls is capped by the plan, whatever the data
+What every round costs is fixed by the plan, and so is the number of rounds, whatever the data
 answer: constant data stop at the smallest variance.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING
+
+from scipy.special import ndtri
 
 from privmean.central.clipped_mean import ClippedMean
 from privmean.mechanisms.clipped_sum import ClippedSums
 from privmean.mechanisms.laplace import JointLaplace
 from privmean.noise.base import Noise
 from privmean.people.reductions import Box, People
-from privmean.privacy.budget import REPLACE_ONE
+from privmean.privacy.budget import Relation
 from privmean.privacy.loss import Laplace, Loss
 from privmean.release import OK
 
@@ -24,12 +27,16 @@ if TYPE_CHECKING:
     from privmean.models.variance import Variance
 
 NOT_COVERED = "not covered"
+FINE = 4  # halvings of the octave that bisection ends in
+GROWTH = Fraction(6, 5)  # of the epsilon of a refinement's rounds: the last ones decide
 
 
 @dataclass(frozen=True)
 class Found:
     """What a search found. scale: the pair scale, or the deviation at which the last second moment
-    was taken; moment: that moment (noisy, in units of scale^2)."""
+    was taken; moment: that moment (noisy, in units of scale^2); persons: what it was divided by;
+    seen: for bisection, deviations tested from the accepted one on, with the noisy share covered.
+    """
 
     variance: float
     bill: tuple[Loss, ...]
@@ -37,6 +44,8 @@ class Found:
     center: float | None
     scale: float
     moment: float = 0.0
+    persons: float = 0.0
+    seen: tuple[tuple[float, float], ...] = ()
 
 
 def clip_multiple(gamma: float) -> float:
@@ -45,81 +54,126 @@ def clip_multiple(gamma: float) -> float:
     return math.sqrt(1 + 2 * math.sqrt(log) + 2 * log)
 
 
-def coinpress(settings: Variance, people: People, n: int, each: Fraction, noise: Noise) -> Found:
-    """Centre and spread in turn, `rounds` times."""
+def covered_at(gamma: float) -> float:
+    """The deviation, over the true one, at which sqrt(2) deviations cover 1 - gamma of normal
+    values."""
+    return -float(ndtri(gamma / 2)) / math.sqrt(2)
+
+
+def bisection_error(gamma: float, unit: float) -> float:
+    """Deviation of the variance found over the true one: noise of deviation `unit` in the share
+    covered, over its slope, and the last step's width."""
+    z = math.sqrt(2) * covered_at(gamma)
+    slope = z * math.exp(-z * z / 2) / math.sqrt(2 * math.pi)
+    return math.hypot(unit / slope, math.log(4) / 2**FINE / math.sqrt(12))
+
+
+def levels(smallest: float, largest: float) -> list[float]:
+    """The deviations that bisection tests first: halved from the largest down to the smallest."""
+    found = [largest]
+    while found[-1] > smallest:
+        found.append(max(found[-1] / 2, smallest))
+    return found
+
+
+@dataclass
+class Search:
+    """The private questions of a search. n: the public number of persons, None under add-remove.
+
+    bill: what was asked so far. always_n: divide by n even where null persons show.
+    """
+
+    people: People
+    n: int | None
+    relation: Relation
+    noise: Noise
+    bill: list[Loss]
+    always_n: bool = False
+
+    def midpoint(self, center: float, radius: float, epsilon: Fraction) -> tuple[float, float]:
+        """The clipped mean around `center`, and what it was divided by (n less visible nulls)."""
+        box = _box(center, radius)
+        step = ClippedSums("midpoint", self.relation, 1, epsilon=epsilon)
+        self.bill += step.losses
+        (exact,) = self.people.box_sums([box])
+        assert exact is not None
+        (sums,) = step.release([box], [exact], self.noise)
+        mean = ClippedMean(box, sums, self.n, always_n=self.always_n)
+        return mean.estimate, mean.weight
+
+    def second_moment(self, center: float, radius: float, epsilon: Fraction) -> float:
+        """Noisy sum of squared deviations clipped at `radius`, in units of radius^2: one person's
+        share is at most 1."""
+        box = _box(center, radius)
+        self.bill.append(Laplace("second moment", Fraction(1), 1 / epsilon))
+        (exact,) = self.people.box_sums([box])
+        assert exact is not None
+        (noisy,) = JointLaplace((box.steps**2,), (1,), epsilon).release([exact.zz], self.noise)
+        return noisy
+
+    def inside(self, center: float, radius: float, epsilon: Fraction) -> float:
+        """Noisy number of persons within `radius` of the centre."""
+        self.bill.append(Laplace("coverage", Fraction(1), 1 / epsilon))
+        count = self.people.count_in_box([_box(center, radius)])
+        (noisy,) = JointLaplace((1,), (1,), epsilon).release([count], self.noise)
+        return noisy
+
+
+def coinpress(settings: Variance, search: Search, spending: Sequence[Fraction]) -> Found:
+    """Centre and spread in turn, one round for each epsilon of `spending` (paid twice)."""
     assert settings.center is not None
     center, sd, beta = settings.center, settings.largest, clip_multiple(settings.gamma)
-    bill: list[Loss] = []
-    moment, scale = 0.0, sd
-    for _ in range(settings.rounds):
-        center, weight = _midpoint(people, n, center, math.sqrt(2) * sd, each, noise, bill)
-        moment = _second_moment(people, center, beta * sd, each, noise, bill) * beta**2 / weight
+    moment, scale, weight = 0.0, sd, 1.0
+    for epsilon in spending:
+        center, weight = search.midpoint(center, math.sqrt(2) * sd, epsilon)
+        moment = search.second_moment(center, beta * sd, epsilon) * beta**2 / weight
         scale = sd
         # the terms added keep the next radius above the truth up to the noise, and above 0
         sd = scale * math.sqrt(max(0.0, moment) + 1 / math.sqrt(weight) + 1 / (2 * weight))
         sd = min(max(sd, settings.smallest), settings.largest)
-    return Found(sd**2, tuple(bill), OK, center, scale, moment)
+    return Found(sd**2, tuple(search.bill), OK, center, scale, moment, weight)
 
 
-def bisection(settings: Variance, people: People, n: int, each: Fraction, noise: Noise) -> Found:
-    """Halve the variance while the interval of sqrt(2) deviations covers 1 - gamma of the persons.
+def bisection(settings: Variance, search: Search, spending: Sequence[Fraction]) -> Found:
+    """The deviation whose interval of sqrt(2) deviations covers 1 - gamma of the persons.
 
-    The last variance that passed is returned; at most calls/2 rounds.
+    First all halvings of the largest deviation are tested; accepted is the level down to which the
+    excesses of coverage over 1 - gamma add up to most, so that one test that fails by its noise
+    does not end the search. Then the octave below it is halved `FINE` times. The variance is that
+    of normal values of which the deviation found covers 1 - gamma.
     """
     assert settings.center is not None
-    center, sd = settings.center, settings.largest
-    bill: list[Loss] = []
-    passed: float | None = None
-    for _ in range(settings.calls // 2):
-        center, weight = _midpoint(people, n, center, math.sqrt(2) * sd, each, noise, bill)
-        inside = people.count_in_box([_box(center, math.sqrt(2) * sd)])
-        bill.append(Laplace("coverage", Fraction(1), 1 / each))
-        (noisy,) = JointLaplace((1,), (1,), each).release([inside], noise)
-        if noisy < (1 - settings.gamma) * weight:
-            break
-        passed = sd
-        if sd <= settings.smallest:
-            break
-        sd = max(sd / math.sqrt(2), settings.smallest)
-    if passed is None:
-        return Found(settings.largest**2, tuple(bill), NOT_COVERED, center, settings.largest)
-    return Found(passed**2, tuple(bill), OK, center, passed)
+    goal, center = 1 - settings.gamma, settings.center
+    tested = levels(settings.smallest, settings.largest)
+    seen: list[tuple[float, float]] = []
+    total = best = 0.0
+    accepted: tuple[int, float] | None = None
+    weight = 1.0
+    for at, sd in enumerate(tested):
+        center, weight = search.midpoint(center, math.sqrt(2) * sd, spending[at])
+        share = search.inside(center, math.sqrt(2) * sd, spending[at]) / weight
+        seen.append((sd, share))
+        total += share - goal
+        if total > best:
+            best, accepted = total, (at, center)
+    if accepted is None:
+        bill, largest = tuple(search.bill), settings.largest
+        return Found(largest**2, bill, NOT_COVERED, center, largest, persons=weight)
+    place, center = accepted
+    high, low = tested[place], tested[min(place + 1, len(tested) - 1)]
+    seen = seen[place:]
+    for epsilon in spending[len(tested) :] if low < high else ():
+        sd = math.sqrt(low * high)
+        center, weight = search.midpoint(center, math.sqrt(2) * sd, epsilon)
+        share = search.inside(center, math.sqrt(2) * sd, epsilon) / weight
+        seen.append((sd, share))
+        low, high = (low, sd) if share >= goal else (sd, high)
+    sd = math.sqrt(low * high) / covered_at(settings.gamma)
+    sd = min(max(sd, settings.smallest), settings.largest)
+    return Found(sd**2, tuple(search.bill), OK, center, sd, persons=weight, seen=tuple(seen))
 
 
 def _box(center: float, radius: float) -> Box:
     """[center - radius, center + radius], as wide as doubles can hold around a far centre."""
     radius = max(radius, abs(center) * 2.0**-40)
     return Box(center - radius, center + radius)
-
-
-def _midpoint(
-    people: People,
-    n: int,
-    center: float,
-    radius: float,
-    each: Fraction,
-    noise: Noise,
-    bill: list[Loss],
-) -> tuple[float, float]:
-    """The clipped mean around `center`, and what it was divided by (n less visible nulls)."""
-    box = _box(center, radius)
-    step = ClippedSums("midpoint", REPLACE_ONE, 1, epsilon=each)
-    bill += step.losses
-    (exact,) = people.box_sums([box])
-    assert exact is not None
-    (sums,) = step.release([box], [exact], noise)
-    mean = ClippedMean(box, sums, n)
-    return mean.estimate, mean.weight
-
-
-def _second_moment(
-    people: People, center: float, radius: float, each: Fraction, noise: Noise, bill: list[Loss]
-) -> float:
-    """Noisy sum of squared deviations clipped at `radius`, in units of radius^2: one person's share
-    is at most 1."""
-    box = _box(center, radius)
-    bill.append(Laplace("second moment", Fraction(1), 1 / each))
-    (exact,) = people.box_sums([box])
-    assert exact is not None
-    (noisy,) = JointLaplace((box.steps**2,), (1,), each).release([exact.zz], noise)
-    return noisy

@@ -34,6 +34,9 @@ SUFFIXES = {
     ".jsonl": "json", ".ndjson": "json", ".json": "json",
 }  # fmt: skip
 
+DIRECT = 2**26  # bytes a thread for a table of persons that the id itself indexes
+STATE = 40  # bytes of one exact sum and its count
+
 
 class Engine:
     """A DuckDB connection of our own, in memory; what it spills to disk goes with it.
@@ -63,6 +66,7 @@ class Engine:
         self._set("temp_directory", quoted(self.spill))
         self._set("enable_progress_bar", "false")
         self._set("preserve_insertion_order", "false")
+        self._set("allocator_bulk_deallocation_flush_threshold", "'16MB'")  # give memory back
         self._set("pandas_analyze_sample", "0")  # types of objects are never sniffed
         if threads is not None:
             self._set("threads", str(threads))
@@ -74,8 +78,27 @@ class Engine:
                     "memory_limit", memory_limit, "is not a size", "give one such as '4GB'"
                 ) from None
 
+    def direct(self, width: int) -> None:
+        """Let a table of persons with `width` sums be indexed by the id itself where that is small.
+
+        DuckDB does so for integer ids whose range (from the statistics of the file) is narrow; it
+        halves the time to group. Every thread holds one such table, which bounds the range.
+        """
+        threads, limit = self.connection.execute(
+            "SELECT current_setting('threads'), current_setting('memory_limit')"
+        ).fetchone()
+        states = min(DIRECT, _bytes(limit) // (8 * int(threads))) // (STATE * max(1, width))
+        self._set("perfect_ht_threshold", str(max(0, min(32, states.bit_length() - 1))))
+
     def _set(self, option: str, value: str) -> None:
         self.connection.execute(f"SET {option} = {value}")
+
+
+def _bytes(size: str) -> int:
+    """A size as DuckDB prints it ("2.7 GiB") in bytes."""
+    number, unit = size.split()
+    scale = {"bytes": 0, "KiB": 10, "MiB": 20, "GiB": 30, "TiB": 40}.get(unit, 50)
+    return int(float(number) * 2**scale)
 
 
 def _close(connection: Any, spill: str) -> None:

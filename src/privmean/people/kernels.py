@@ -137,10 +137,11 @@ def box_totals(x: Floats, box: Box) -> tuple[int, ...]:
         for start in range(0, len(x), CHUNK):
             chunk = x[start : start + CHUNK]
             out = beyond[: len(chunk)]
-            high = int(np.count_nonzero(np.greater(chunk, box.upper, out=out)))
-            low = int(np.count_nonzero(np.less(chunk, box.lower, out=out)))
-            above, below = above + high, below + low
-            z = _grid(chunk, box, room, inside=not (high or low))
+            inside = bool(chunk.max() <= box.upper and chunk.min() >= box.lower)  # not with a null
+            if not inside:
+                above += int(np.count_nonzero(np.greater(chunk, box.upper, out=out)))
+                below += int(np.count_nonzero(np.less(chunk, box.lower, out=out)))
+            z = _grid(chunk, box, room, inside=inside)
             total = np.add.reduce(z)  # exact: integers below 2^37
             present += len(chunk)
             if np.isnan(total):

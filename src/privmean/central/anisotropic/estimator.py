@@ -61,7 +61,21 @@ class Anisotropic:
             validate.whole("n_design", self.n_design, least=2)
         if self.sampled_degrees is not None:
             validate.whole("sampled_degrees", self.sampled_degrees, least=1)
+            if self.covariance is None:
+                raise ArgumentError(
+                    "sampled_degrees",
+                    self.sampled_degrees,
+                    "is not used where the covariance is unknown",
+                    "give covariance=, or leave it out",
+                )
         if self.scale_range is not None:
+            if self.covariance is not None:
+                raise ArgumentError(
+                    "scale_range",
+                    self.scale_range,
+                    "is not used where a covariance is given",
+                    "leave out one of them",
+                )
             low, _ = validate.bounds("scale_range", self.scale_range)
             validate.positive("scale_range", low, "give two standard deviations above 0")
 

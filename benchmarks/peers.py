@@ -1,0 +1,55 @@
+"""The suite against other packages: accuracy of one person-level mean, vectors, time and memory.
+
+Every peer runs in a virtual environment of its own under `.peers/`, as a subprocess: records in,
+estimates out. Peers get public bounds; privmean gets the budget and nothing else.
+
+    python benchmarks/peers.py --setup                   make the environments
+    python benchmarks/peers.py [--quick]                 run everything, publish all tables
+    python benchmarks/peers.py --work accuracy --only opendp tumult
+    python benchmarks/peers.py --publish                 tables of the answers that are kept
+"""
+
+from __future__ import annotations
+
+import argparse
+
+from peers import accuracy, scale, vectors
+from peers.environments import PEERS, setup
+
+EPSILONS = (1.0, 0.5, 2.0)
+NAMES = ("privmean", "baseline", *(peer.name for peer in PEERS))
+WORKS = ("accuracy", "vectors", "scale")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--setup", action="store_true", help="make the environments, run nothing")
+    parser.add_argument("--publish", action="store_true", help="run nothing, publish what is kept")
+    parser.add_argument("--quick", action="store_true", help="forty releases a cell, epsilon = 1")
+    parser.add_argument("--only", nargs="+", choices=NAMES, default=list(NAMES))
+    parser.add_argument("--work", nargs="+", choices=WORKS, default=list(WORKS))
+    parser.add_argument("--runs", type=int, help="releases a cell")
+    options = parser.parse_args()
+    if options.setup:
+        chosen = tuple(peer for peer in PEERS if peer.name in options.only)
+        for line in setup(chosen):
+            print(line)
+        return
+    runs = options.runs or (40 if options.quick else 100)
+    if "accuracy" in options.work:
+        if not options.publish:
+            accuracy.run(options.only, runs, EPSILONS[:1] if options.quick else EPSILONS)
+        accuracy.publish()
+    if "vectors" in options.work:
+        if not options.publish:
+            vectors.run(options.only, runs)
+        vectors.publish()
+    if "scale" in options.work:
+        if not options.publish:
+            sizes = scale.SIZES[:1] if options.quick else scale.SIZES
+            scale.run(options.only, 1 if options.quick else 3, sizes)
+        scale.publish()
+
+
+if __name__ == "__main__":
+    main()
