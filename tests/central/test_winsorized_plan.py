@@ -16,6 +16,7 @@ from privmean.mechanisms.noisy_argmax import GaussianArgmax, NoisyArgmax
 from privmean.mechanisms.stable_histogram import GaussianStableHistogram, StableHistogram
 from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE, Budget
 from privmean.privacy.gdp import gaussian_delta
+from privmean.privacy.guarantee import Guarantee
 from privmean.privacy.loss import Laplace
 
 NORMAL = Winsorized(SubGaussian(1.0))
