@@ -125,7 +125,7 @@ class Laplace(Loss):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.spread > max(self.sensitivity, 1):
+        if self.spread > max(self.sensitivity, Fraction(1)):
             raise refused("spread", self.spread, "is more answers than whole steps can change")
 
     @property
