@@ -2,8 +2,8 @@
 
 Rows have t6 margins (scaled to deviation 1) with correlation 0.5 between all columns and mean 0.
 Box: every column clipped to +-4.5 deviations, sums and squares in one release, Laplace noise at
-epsilon/d a column or Gaussian noise at the whole budget. Ellipsoid: rows clipped to a ball of radius
-2 sqrt(d), the sum and the matrix of second moments in one Gaussian release.
+epsilon/d a column or Gaussian noise at the whole budget. Ellipsoid: rows clipped to a ball of
+radius 2 sqrt(d), the sum and the matrix of second moments in one Gaussian release.
 
     python benchmarks/boxes.py [--quick]
 """
