@@ -15,9 +15,10 @@ from privmean.central.locate import Location, Schedule, locate
 from privmean.central.log_segments import ATOM_ONLY, BEYOND, FOUND
 from privmean.central.wallet import Wallet
 from privmean.intervals.default_intervals import CLIPPED, MEAN, ColumnIntervals
-from privmean.intervals.joint_sums import JointSums, joint_sums, one, partition_sums
+from privmean.intervals.divided import Divided
 from privmean.intervals.mean_interval import Allowance
-from privmean.noise.base import Noise
+from privmean.mechanisms.clipped_sum import ClippedSums, ColumnSums
+from privmean.noise.base import Noise, one_laplace
 from privmean.people.reductions import Box, People
 from privmean.privacy.budget import REPLACE_ONE, Relation
 from privmean.release import FAILED, OK
@@ -31,6 +32,7 @@ WIDEN, WIDEST = 0.9, 6.0  # how far the limits are moved out for the persons cou
 HIDDEN = 8.0  # noise scales of the histogram: more persons than a thin tail beyond can hold
 
 ATOM = "atom"
+LAST = "value and square"
 ESTIMATE, INTERVAL, LIMITED = None, "mean", "clipped"  # the three values of `target`
 
 
@@ -113,7 +115,7 @@ def release_column(
         price = wallet.share(settings.check)
         counted = wallet.pay("beyond the limits", price, 1)
         sums = _box_sums(people, column, Box(*limits))
-        beyond, scale = float(sums.above + sums.below + one(noise, counted)), float(counted)
+        beyond, scale = float(sums.above + sums.below + one_laplace(noise, counted)), float(counted)
         limits = _widened(place, beyond - settings.trust * scale, wallet.left, settings)
         shares["beyond the limits"] = float(price / wallet.total)
     box = Box(*limits)
@@ -126,15 +128,15 @@ def release_column(
             settings.excess * (limits[1] - center) / width,
             settings.excess * (center - limits[0]) / width,
         )
-    sums = _box_sums(people, column, box)
-    if relation == REPLACE_ONE:
-        joint = joint_sums(sums, box, final, noise, persons=schedule.persons, jumps=jumps)
-    else:
-        joint = partition_sums(sums, box, final, noise)
+    last = ClippedSums(LAST, relation, epsilon=final, jumps=jumps)
+    (found,) = last.release([box], [_box_sums(people, column, box)], noise)
     wallet.left = Fraction(0)
-    wallet.bill.append(joint.loss)
+    wallet.bill.append(last.loss_at(box.steps))
     shares["mean and square"] = float(final / wallet.total)
-    return _found(place, path, shares, settings, box, limits, center, joint, beyond, scale, jumps)
+    persons = schedule.persons
+    return _found(
+        place, path, shares, settings, box, limits, center, found, persons, beyond, scale, jumps
+    )
 
 
 def _box_sums(people: People, column: int, box: Box) -> Any:
@@ -205,17 +207,19 @@ def _found(
     box: Box,
     limits: tuple[float, float],
     center: float,
-    joint: JointSums,
+    found: ColumnSums,
+    persons: int,
     beyond: float,
     scale: float,
     jumps: tuple[float, float],
 ) -> ColumnRelease:
-    sums = joint.sums
+    divided = Divided.of(found, persons)
+    sums = divided.sums
     reach = _reach(place, limits, center, settings.excess)
     allowance, share = None, 0.0
     if max(jumps) > 0:
-        allowance = Allowance(joint.tail, joint.tail_scale, 2 * max(jumps), corrected=True)
-        share = (joint.tail + joint.tail_scale) / max(jumps) / sums.persons
+        allowance = Allowance(found.tail, found.tail_noise, 2 * max(jumps), corrected=True)
+        share = (found.tail + found.tail_noise) / max(jumps) / sums.persons
     elif settings.check:
         unit = reach / box.radius
         allowance = Allowance(unit * beyond, unit * scale, unit)
@@ -236,16 +240,16 @@ def _found(
     estimate = box.middle + box.radius * sums.mean
     if max(jumps) == 0:
         estimate = min(max(estimate, limits[0]), limits[1])
-    diagnostics = {**path, "limits": list(limits), "persons with a value": joint.present}
+    diagnostics = {**path, "limits": list(limits), "persons with a value": divided.present}
     if settings.check:
         diagnostics["persons beyond the first limits"] = beyond
         diagnostics["noise scale of that count"] = scale
         diagnostics["first limits"] = [place.lower, place.upper]
     words = []
-    if not joint.missing:
+    if not divided.missing:
         words.append("persons without a usable value count at the middle of the limits")
     status, advice = OK, ""
-    if joint.present < 1 and joint.missing:
+    if divided.present < 1 and divided.missing:
         status, estimate = FAILED, math.nan
         advice = "too few persons have a value: more persons or more epsilon are needed"
         intervals = ColumnIntervals(None, default=intervals.default, status=FAILED)

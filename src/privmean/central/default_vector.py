@@ -17,11 +17,13 @@ from privmean import validate
 from privmean.central.log_segments import ATOM_ONLY, BEYOND, FOUND, Evidence, Histogram, read_reach
 from privmean.errors import ArgumentError, Infeasible
 from privmean.intervals.default_intervals import CLIPPED, BoxIntervals, ColumnIntervals
-from privmean.intervals.gaussian_sums import gaussian_loss, gaussian_sums, largest_strength
+from privmean.intervals.divided import Divided
+from privmean.mechanisms.clipped_sum import ClippedSums
 from privmean.noise.base import Noise
 from privmean.noise.exact import ExactNoise
 from privmean.people.reductions import LOG_CELLS, Box, People
 from privmean.privacy.budget import REPLACE_ONE, Budget, Relation
+from privmean.privacy.calibrate import calibrate
 from privmean.privacy.guarantee import Guarantee
 from privmean.privacy.loss import Gaussian, Loss
 from privmean.release import FAILED, OK, Release
@@ -68,10 +70,7 @@ class DefaultVectorPlan:
     @property
     def losses(self) -> tuple[Loss, ...]:
         """The bill when every column is released."""
-        return self._bill(self.dimension, 2**19)
-
-    def _bill(self, columns: int, steps: int) -> tuple[Loss, ...]:
-        return bill(self.dimension, columns, self.mu, steps)
+        return bill(self.dimension, self.dimension, self.mu)
 
     def predict(self, guess_sd: float) -> dict[str, float]:
         """Predicted error by cause, if every column is seen and has this deviation."""
@@ -113,26 +112,21 @@ class DefaultVectorPlan:
             limits.append((reach.lower, reach.upper) if seen else None)
         shown = [j for j, item in enumerate(limits) if item is not None]
         boxes = {j: Box(*item) for j, item in enumerate(limits) if item is not None}
-        losses: tuple[Loss, ...] = self._bill(0, 1)
+        losses: tuple[Loss, ...] = bill(self.dimension, 0, self.mu)
         estimate = np.array([0.0 if item == ATOM_ONLY else math.nan for item in outcomes])
         makers = [
             ColumnIntervals(None, default=CLIPPED, status="atom" if o == ATOM_ONLY else FAILED)
             for o in outcomes
         ]
         if shown:
-            sd = self.sums_sd(len(shown))
-            found = people.box_sums([boxes.get(j) for j in range(self.dimension)])
-            sums = [found[j] for j in shown]
-            items, _ = gaussian_sums(
-                [item for item in sums if item is not None],
-                [boxes[j] for j in shown],
-                sd,
-                source,
-                persons=self.persons,
-            )
-            losses = self._bill(len(shown), min(box.steps for box in boxes.values()))
-            for j, item in zip(shown, items, strict=True):
+            asked = people.box_sums([boxes.get(j) for j in range(self.dimension)])
+            sums = [item for item in asked if item is not None]
+            last = last_stage(len(shown), self.mu)
+            found = last.release([boxes[j] for j in shown], sums, source)
+            losses = bill(self.dimension, len(shown), self.mu)
+            for j, column in zip(shown, found, strict=True):
                 box = boxes[j]
+                item = Divided.of(column, self.persons).sums
                 value = box.middle + box.radius * item.mean
                 estimate[j] = min(max(value, box.lower), box.upper)
                 makers[j] = ColumnIntervals(
@@ -178,7 +172,12 @@ class DefaultVectorPlan:
         )
 
 
-def bill(dimension: int, columns: int, mu: float, steps: int) -> tuple[Loss, ...]:
+def last_stage(columns: int, mu: float) -> ClippedSums:
+    """The sums of `columns` columns, at their half of mu^2."""
+    return ClippedSums("values and squares", REPLACE_ONE, columns, mu=mu * math.sqrt(0.5))
+
+
+def bill(dimension: int, columns: int, mu: float) -> tuple[Loss, ...]:
     """Losses of the histograms and, for `columns` > 0, of the sums, at a total of mu."""
     part = mu * math.sqrt(0.5)
     root = math.nextafter(math.sqrt(2 * dimension), math.inf)
@@ -190,7 +189,7 @@ def bill(dimension: int, columns: int, mu: float, steps: int) -> tuple[Loss, ...
     )
     if not columns:
         return (counts,)
-    return counts, gaussian_loss(columns, 2 * math.sqrt(columns) / part, steps)
+    return counts, *last_stage(columns, mu).losses
 
 
 def vector_plan(
@@ -209,7 +208,7 @@ def vector_plan(
             "is not offered for this many columns",
             "use replace-one, or release the columns one by one",
         )
-    mu = largest_strength(lambda t: bill(dimension, dimension, t, 2**19), budget)
+    mu = calibrate(lambda t: bill(dimension, dimension, t), budget, grid=False)
     if mu <= 0:
         raise Infeasible(
             f"{dimension} columns at pure {budget.describe()} leave too little for each",

@@ -4,7 +4,8 @@ Each person has a weight u in [0, 1] (1 with a value and 0 without; or min(recor
 value y = u z in [-u, u]. Three answers a column are released together: under replace-one the sums
 of y, y^2 and u; under add-remove the sums of a(1 - b), 2ab and b(1 - a) with a = (u + y)/2 and
 b = (u - y)/2, which add up to u. In both, the weight and the square come at no loss beside the sum
-of y (docs/proofs/ratio.md).
+of y (docs/proofs/ratio.md). A fourth answer can tell how much lies beyond the limits
+(docs/proofs/intervals.md, section 2).
 
 Source: the capped record mean of a person-level ratio; Roth and Avella-Medina (2025), Section 5,
 for equal numbers of records.
@@ -12,24 +13,34 @@ for equal numbers of records.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
+from fractions import Fraction
 
 from privmean.people.reductions import Box, BoxSums
 from privmean.privacy.budget import REPLACE_ONE, Relation
 
 Three = tuple[float, float, float]
-Whole = tuple[int, int, int]
+Whole = tuple[int, ...]
+RHO = Fraction(7, 10)  # noise of the tail share, in scales of the value's noise; at most 1
 
 
 @dataclass(frozen=True)
 class Answers:
-    """Which three integers are released for a column, and how one person moves them.
+    """Which integers are released for a column, and how one person moves them.
 
-    cap: None for the mean over persons (u is 0 or 1), or the record cap C.
+    cap: None for the mean over persons (u is 0 or 1), or the record cap C. jumps: p+ and p-, what a
+    person beyond the upper or lower limit adds to |y| and to the tail share, in units of the radius
+    (replace-one and no cap); (0, 0) releases no tail share.
     """
 
     relation: Relation
     cap: int | None = None
+    jumps: tuple[float, float] = (0.0, 0.0)
+
+    def __post_init__(self) -> None:
+        if max(self.jumps) > 0 and (self.cap is not None or self.relation != REPLACE_ONE):
+            raise ValueError("a tail share goes with replace-one and persons as weights")
 
     @property
     def multiples(self) -> Whole:
@@ -37,6 +48,19 @@ class Answers:
         if self.relation != REPLACE_ONE:
             return 1, 1, 1
         return (2, 4, 4) if self.cap is None else (2, 8, 4)
+
+    def multiples_at(self, steps: int) -> tuple[Fraction, ...]:
+        """`multiples` for a box of `steps` steps: with a tail share they depend on its rounding."""
+        plain = tuple(Fraction(item) for item in self.multiples)
+        jump = max(self._jump_steps(steps))
+        if not jump:
+            return plain
+        value = 2 + Fraction(jump, steps) * (1 + 1 / RHO)
+        return value, 2 * value, 2 * value, RHO * value
+
+    def _jump_steps(self, steps: int) -> tuple[int, int]:
+        up, down = (math.ceil(steps * Fraction(item)) for item in self.jumps)
+        return up, down
 
     @property
     def variances(self) -> Three:
@@ -51,12 +75,17 @@ class Answers:
         c = 1 if self.cap is None else self.cap
         if self.relation != REPLACE_ONE:
             return ((2 * c * steps) ** 2,) * 3
-        return c * steps, (c * steps) ** 2, c
+        units = c * steps, (c * steps) ** 2, c
+        return units if max(self.jumps) == 0 else (*units, steps)
 
     def integers(self, box: Box, sums: BoxSums) -> Whole:
         """The exact answers from the sums of one box."""
         if self.relation == REPLACE_ONE:
-            return sums.wz, sums.wwzz, sums.w
+            if max(self.jumps) == 0:
+                return sums.wz, sums.wwzz, sums.w
+            up, down = self._jump_steps(box.steps)
+            above, below = up * sums.above, down * sums.below
+            return sums.wz + above - below, sums.wwzz, sums.w, above + below
         c = 1 if self.cap is None else self.cap
         k = box.steps
         high, low = k * sums.w + sums.wz, k * sums.w - sums.wz
