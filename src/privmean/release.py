@@ -30,7 +30,8 @@ class Interval:
     noise) or "noise_interval" (privacy noise alone: says nothing about the population).
     target: what is covered ("mean", "mean within bounds", "clipped mean", ...). assumption: what
     coverage rests on. region: the clipping limits a column. parts: half lengths by cause (they add
-    up to more than the length). status: "ok", "failed", "tail too thick", ...
+    up to more than the length). status: "ok", "failed", "tail unchecked", "tail too thick", ...;
+    advice: what to do about a status that is not "ok", in one line.
     """
 
     lower: tuple[float, ...]
@@ -42,6 +43,7 @@ class Interval:
     region: tuple[tuple[float, float], ...] = ()
     parts: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
     status: str = OK
+    advice: str = ""
 
     def to_dict(self) -> dict[str, Any]:
         return {
@@ -54,6 +56,7 @@ class Interval:
             "region": [[_plain(a), _plain(b)] for a, b in self.region],
             "parts": {name: [_plain(x) for x in half] for name, half in self.parts.items()},
             "status": self.status,
+            "advice": self.advice,
         }
 
 
@@ -186,6 +189,8 @@ class Release:
         if interval.assumption:
             about += f"; assumes {interval.assumption}"
         lines.append(about)
+        if interval.advice:
+            lines.append(f"  {interval.status}: {interval.advice}")
         if interval.region and len(interval.region) <= 5:
             limits = ", ".join(f"[{a:.6g}, {b:.6g}]" for a, b in interval.region)
             lines.append(f"  values limited to {limits}")

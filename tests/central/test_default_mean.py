@@ -94,18 +94,12 @@ def _first_of_groups(calls):
     histograms = [i for i, (size, _) in enumerate(calls) if size == LOG_CELLS]
     last = histograms[-1]
     tail = len(calls) - 1 - last
-    # after the last histogram: [count beyond], value, square, present, [tail] | three cells
-    opened = {0: 0, 1: 1, 3: 1, 4: 2}.get(tail)
-    if tail == 4 and _joint_tail(calls):
-        opened = 1
-    for i in range(last + 1 + (opened or 0), len(calls)):
+    # after the last histogram: [count beyond], value, square, present, [tail or far] |
+    # [count beyond], three cells, [far]
+    opened = {0: 0, 1: 1, 3: 1, 4: 1, 5: 2}[tail]
+    for i in range(last + 1 + opened, len(calls)):
         flags[i] = False
     return flags
-
-
-def _joint_tail(calls):
-    # with the tail share, the last scale is 7/10 of the value's
-    return calls[-1][1] == Fraction(7, 10) * calls[-4][1]  # both on the finer lattice
 
 
 def test_paths_are_what_they_are_called():
@@ -189,6 +183,10 @@ class Spy:
         self.asked.append("box_sums")
         return self.inner.box_sums(boxes)
 
+    def beyond(self, column, lower, upper):
+        self.asked.append("beyond")
+        return self.inner.beyond(column, lower, upper)
+
 
 class Shifted(SimulatedNoise):
     """The first draw is lowered by `by`: what a noisy count sees of more persons."""
@@ -231,9 +229,11 @@ def test_each_stage_asks_at_most_two_aggregates():
     plan = DefaultMean().plan(Budget(epsilon=1.0), persons=4000)
     spy = Spy(people(draws(9)))
     plan.release(spy, SimulatedNoise(1))
-    assert spy.asked.count("box_sums") == 2  # the count beyond, and the sums
+    # the count beyond; the sums and the count far beyond
+    assert spy.asked.count("box_sums") == 1
+    assert spy.asked.count("beyond") == 2
     assert spy.asked.count("log_counts") <= 4
-    assert set(spy.asked) <= {"size", "log_counts", "box_sums"}
+    assert set(spy.asked) <= {"size", "log_counts", "box_sums", "beyond"}
 
 
 class Silent(SimulatedNoise):
@@ -402,8 +402,10 @@ def test_plans_read_public_numbers_only_and_refuse_by_them():
     assert plan.describe()["rounds at most"] == 8
     with pytest.raises(Infeasible, match="at least 1500 persons"):
         estimator.plan(Budget(epsilon=0.1), persons=1000)
-    with pytest.raises(Infeasible, match="64-bit"):
-        estimator.plan(Budget(epsilon=1e-5), persons=10**9)
+    with pytest.raises(Infeasible, match="too small for prices"):
+        estimator.plan(Budget(epsilon=1e-7), persons=10**10)
+    tiny = estimator.plan(Budget(epsilon=1e-5), persons=10**9)
+    assert sum((loss.pure for loss in tiny.losses), Fraction(0)) == Fraction(1e-5)
     with pytest.raises(ArgumentError, match="plan again"):
         plan.release(people(draws(1, 3999)), SimulatedNoise(0))
     with pytest.raises(ArgumentError):

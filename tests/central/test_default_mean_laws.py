@@ -205,10 +205,12 @@ def test_a_heavy_tail_that_is_seen_is_named():
     runs = 100
     draw = lambda g, n: np.where(g.random(n) < 0.02, 40 * g.random(n) ** -0.8, g.normal(size=n))  # noqa: E731
     found = releases(draw, 4000, 1.0, runs)
-    named = [item.interval().status in ("tail seen", "tail too thick") for item in found]
-    assert np.mean(named) > 0.8
+    seen = ("far values seen", "tail seen", "tail too thick")
+    named = [item.interval().status in seen for item in found]
+    assert np.mean(named) > 0.9
+    # nobody is there: false alarms of the count far out, 0.5 exp(-1.3), and of the other, 0.05
     quiet = releases(lambda g, n: g.normal(size=n), 4000, 1.0, runs)
-    assert np.mean([item.interval().status == "ok" for item in quiet]) > 0.9
+    kit.assert_rate_at_most(sum(item.interval().status != "ok" for item in quiet), runs, 0.19)
 
 
 def test_runaways_stay_bounded():

@@ -53,23 +53,22 @@ def states(k, slack=1):
     return [person(present=0), *inside, *beyond]
 
 
-def released(sums, k, jumps, relation=REPLACE_ONE):
+def released(sums, k, jumps=(0.0, 0.0), relation=REPLACE_ONE, far=None):
     """Integers released for one person, the scales of their noise in steps, and the bill."""
-    mechanism = ClippedSums("sums", relation, epsilon=EPSILON, jumps=jumps)
-    noise = Zero()
-    (column,) = mechanism.release([SimpleNamespace(steps=k)], [sums], noise)
-    answers = Answers(relation, None, jumps)
-    integers = answers.integers(SimpleNamespace(steps=k), sums)
-    units = answers.units(k)
+    mechanism = ClippedSums("sums", relation, epsilon=EPSILON, jumps=jumps, apart=far is not None)
+    noise, box = Zero(), SimpleNamespace(steps=k)
+    (column,) = mechanism.release([box], [sums], noise, far=None if far is None else [far])
+    answers = Answers(relation, None, jumps, far is not None)
+    integers, units = answers.integers(box, sums, far or 0), answers.units(k)
     # small units live on a lattice 2^20 times finer; with noise of zero the integers come back
     scales = [scale / 2**20 for scale in noise.scales]
-    if relation == REPLACE_ONE:
-        back = [column.value, column.square, column.weight, column.tail]
-        told = [*column.noise, column.tail_noise]
-        for i, (integer, unit) in enumerate(zip(integers, units, strict=True)):
+    back = [column.value, column.square, column.weight, column.extra]
+    told = [*column.noise, column.extra_noise]
+    for i, (integer, unit) in enumerate(zip(integers, units, strict=True)):
+        assert told[i] * unit == pytest.approx(float(scales[i]))
+        if relation == REPLACE_ONE or i == 3:
             assert back[i] * unit == pytest.approx(integer)
-            assert told[i] * unit == pytest.approx(float(scales[i]))
-    return list(integers), scales, mechanism.loss_of_one
+    return list(integers), scales, mechanism.loss_at(k)
 
 
 def worst(rows, scales):
@@ -118,10 +117,30 @@ def test_jumps_rounded_apart_would_break_the_bill():
     assert worst(apart, scales) > EPSILON
 
 
+@pytest.mark.parametrize("k", [1, 2, 7, 16])
+def test_number_of_persons_set_apart_is_free_beside_value_square_and_count(k):
+    apart = BoxSums(1, 1, 0, 0, k * k, 1, 0, 1, 0, k * k)
+    found = [released(s, k, far=0) for s in states(k)] + [released(apart, k, far=1)]
+    rows, scales, loss = [item[0] for item in found], found[0][1], found[0][2]
+    assert scales[3] == 2 / EPSILON
+    assert worst(rows, scales) == EPSILON == loss.pure
+    cheap = [*scales[:3], scales[3] * Fraction(39, 40)]
+    assert worst(rows, cheap) > EPSILON
+    # with the square of the middle, or at the limit itself, the number would cost more
+    for other in (person(0, above=1), person(k, above=1)):
+        assert worst([*rows[:-1], released(other, k, far=1)[0]], scales) > EPSILON
+
+
+def test_persons_set_apart_have_a_cell_of_their_own_under_add_remove():
+    row, scales, _ = released(person(present=0), 4, far=1, relation=ADD_REMOVE)
+    assert row == [0, 0, 0, 1]  # somebody far joins: nothing else moves
+    assert scales[3] == 1 / EPSILON
+
+
 @pytest.mark.parametrize("k", [1, 2, 5, 9])
 def test_partition_costs_exactly_epsilon_under_add_remove(k):
     def cells(sums):
-        return released(sums, k, (0.0, 0.0), ADD_REMOVE)
+        return released(sums, k, relation=ADD_REMOVE)
 
     base, scales, loss = cells(person(present=0))
     assert base == [0, 0, 0]

@@ -10,11 +10,7 @@ from scipy.special import ndtr
 
 import kit
 from privmean.errors import ArgumentError
-from privmean.intervals.default_intervals import (
-    TAIL_SEEN,
-    TOO_THICK,
-    ColumnIntervals,
-)
+from privmean.intervals.default_intervals import ColumnIntervals
 from privmean.intervals.laplace_normal import half_length
 from privmean.intervals.mean_interval import (
     Allowance,
@@ -25,6 +21,7 @@ from privmean.intervals.mean_interval import (
     no_interval,
     noise_interval,
 )
+from privmean.intervals.tail_check import TAIL_SEEN, TOO_THICK, TailCheck
 
 TAUS = np.concatenate([[0.0], np.geomspace(0.02, 80, 90)])
 HALVES = {alpha: np.array([half_length(t, alpha) for t in TAUS]) for alpha in (0.1, 0.05)}
@@ -190,7 +187,11 @@ def test_allowance_is_floored_and_widens_both_ends():
 def test_statuses_and_targets():
     sums = NoisySums(100.0, 300.0, 1000, 2.5, 5.0)
     maker = ColumnIntervals(
-        sums, radius=2.0, region=(-2.0, 2.0), allowance=Allowance(1.0, 6.0, 1.0), tail_share=0.007
+        sums,
+        radius=2.0,
+        region=(-2.0, 2.0),
+        allowance=Allowance(1.0, 6.0, 1.0),
+        check=TailCheck(1000, 1.0, 6.0),
     )
     assert maker.interval(0.95, None).target == "mean"
     assert "cannot be seen" in maker.interval(0.95, None).assumption
@@ -198,11 +199,17 @@ def test_statuses_and_targets():
     assert maker.interval(0.95, "clipped mean") == maker.interval(0.95, "clipped")
     inner, outer = maker.interval(0.95, "clipped"), maker.interval(0.95, "mean")
     assert inner.parts.keys() < outer.parts.keys()
-    seen = ColumnIntervals(sums, allowance=Allowance(30.0, 6.0, 1.0), tail_share=0.036)
+    seen = ColumnIntervals(
+        sums, allowance=Allowance(30.0, 6.0, 1.0), check=TailCheck(1000, 30.0, 6.0)
+    )
     assert seen.interval(0.95, None).status == TAIL_SEEN
-    thick = ColumnIntervals(sums, allowance=Allowance(90.0, 6.0, 1.0), tail_share=0.096)
+    assert "about 30 persons" in seen.interval(0.95, None).assumption
+    thick = ColumnIntervals(
+        sums, allowance=Allowance(90.0, 6.0, 1.0), check=TailCheck(1000, 90.0, 6.0)
+    )
     shown = thick.interval(0.95, None)
     assert (shown.status, shown.target) == (TOO_THICK, "clipped mean")
+    assert "give bounds" in shown.advice
     with pytest.raises(ArgumentError, match="counted"):
         ColumnIntervals(sums).interval(0.95, "mean")
     with pytest.raises(ArgumentError, match="choose one"):

@@ -11,12 +11,14 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
+from privmean.central.default_tail import WIDTHS, Apart, set_apart
 from privmean.central.locate import Location, Schedule, locate
 from privmean.central.log_segments import ATOM_ONLY, BEYOND, FOUND
 from privmean.central.wallet import Wallet
 from privmean.intervals.default_intervals import CLIPPED, MEAN, ColumnIntervals
 from privmean.intervals.divided import Divided
 from privmean.intervals.mean_interval import Allowance
+from privmean.intervals.tail_check import TailCheck
 from privmean.mechanisms.clipped_sum import ClippedSums, ColumnSums
 from privmean.noise.base import Noise, one_laplace
 from privmean.people.reductions import Box, People
@@ -114,8 +116,8 @@ def release_column(
     if settings.check:
         price = wallet.share(settings.check)
         counted = wallet.pay("beyond the limits", price, 1)
-        sums = _box_sums(people, column, Box(*limits))
-        beyond, scale = float(sums.above + sums.below + one_laplace(noise, counted)), float(counted)
+        below, above = people.beyond(column, *limits)
+        beyond, scale = float(above + below + one_laplace(noise, counted)), float(counted)
         limits = _widened(place, beyond - settings.trust * scale, wallet.left, settings)
         shares["beyond the limits"] = float(price / wallet.total)
     box = Box(*limits)
@@ -128,14 +130,32 @@ def release_column(
             settings.excess * (limits[1] - center) / width,
             settings.excess * (center - limits[0]) / width,
         )
-    last = ClippedSums(LAST, relation, epsilon=final, jumps=jumps)
-    (found,) = last.release([box], [_box_sums(people, column, box)], noise)
+    sums = _box_sums(people, column, box)
+    apart: Apart | None = None
+    if settings.check:
+        apart = set_apart(people, column, sums, box, relation)
+        sums = apart.sums
+    last = ClippedSums(LAST, relation, epsilon=final, jumps=jumps, apart=apart is not None)
+    (found,) = last.release([box], [sums], noise, far=None if apart is None else [apart.far])
     wallet.left = Fraction(0)
     wallet.bill.append(last.loss_at(box.steps))
     shares["mean and square"] = float(final / wallet.total)
-    persons = schedule.persons
+    apart_at = apart.limits if apart else None
+    divided = Divided.of(found, schedule.persons)
     return _found(
-        place, path, shares, settings, box, limits, center, found, persons, beyond, scale, jumps
+        place,
+        path,
+        shares,
+        settings,
+        box,
+        limits,
+        center,
+        found,
+        divided,
+        beyond,
+        scale,
+        jumps,
+        apart_at,
     )
 
 
@@ -208,22 +228,26 @@ def _found(
     limits: tuple[float, float],
     center: float,
     found: ColumnSums,
-    persons: int,
+    divided: Divided,
     beyond: float,
     scale: float,
     jumps: tuple[float, float],
+    apart_at: tuple[float, float] | None,
 ) -> ColumnRelease:
-    divided = Divided.of(found, persons)
     sums = divided.sums
     reach = _reach(place, limits, center, settings.excess)
-    allowance, share = None, 0.0
+    allowance, check = None, None
     if max(jumps) > 0:
-        allowance = Allowance(found.tail, found.tail_noise, 2 * max(jumps), corrected=True)
-        share = (found.tail + found.tail_noise) / max(jumps) / sums.persons
+        allowance = Allowance(found.extra, found.extra_noise, 2 * max(jumps), corrected=True)
+        per = max(jumps)
+        check = TailCheck(sums.persons, found.extra / per, found.extra_noise / per)
     elif settings.check:
-        unit = reach / box.radius
+        # a far person, 2 * WIDTHS radii or more beyond a limit, moves the value by one radius more
+        # than a person at that limit (by two if left out)
+        moved = 2 if sums.partition else 1
+        unit = reach / box.radius * (1 + 0.5 * moved / WIDTHS)
         allowance = Allowance(unit * beyond, unit * scale, unit)
-        share = (beyond + scale) / sums.persons
+        check = TailCheck(sums.persons, beyond, scale, found.extra, found.extra_noise)
     intervals = ColumnIntervals(
         sums,
         middle=box.middle,
@@ -231,10 +255,11 @@ def _found(
         region=limits,
         default=CLIPPED if settings.target == LIMITED else MEAN,
         allowance=allowance,
-        tail_share=share,
+        check=check,
         excess=settings.excess,
         reach=reach,
         counted_at=(place.lower, place.upper),
+        apart_at=apart_at,
         design_effect=settings.design_effect,
     )
     estimate = box.middle + box.radius * sums.mean
@@ -245,6 +270,10 @@ def _found(
         diagnostics["persons beyond the first limits"] = beyond
         diagnostics["noise scale of that count"] = scale
         diagnostics["first limits"] = [place.lower, place.upper]
+    if apart_at is not None:
+        diagnostics["persons far beyond the limits"] = found.extra
+        diagnostics["noise scale of that number"] = found.extra_noise
+        diagnostics["far limits"] = list(apart_at)
     words = []
     if not divided.missing:
         words.append("persons without a usable value count at the middle of the limits")

@@ -16,6 +16,7 @@ from privmean.central.locate import FEW, FEWEST, LEAN, Schedule
 from privmean.central.wallet import Wallet
 from privmean.errors import ArgumentError
 from privmean.intervals.default_intervals import MEAN, BoxIntervals
+from privmean.intervals.tail_check import TailCheck
 from privmean.noise.base import Noise, one_laplace
 from privmean.noise.exact import ExactNoise
 from privmean.people.reductions import LOG_CELLS, People
@@ -104,6 +105,17 @@ class DefaultMeanPlan:
         left = float(self._purse()) - min(2, schedule.rounds) * float(schedule.price)
         return left * (1 - schedule.share) * (1 - settings.check)
 
+    def tail_check(self, persons: int) -> TailCheck | None:
+        """What the counts of persons beyond the limits can see on a usual path, if nobody is
+        there: its `planned` status and the largest group that may be `hidden`."""
+        settings = self._column_settings(persons)
+        if not settings.check:
+            return None
+        final = self.final_epsilon(persons)
+        beyond = (1 - settings.check) / settings.check / final
+        far = (2 if self.relation == REPLACE_ONE else 1) / final
+        return TailCheck(float(persons), 0.0, beyond, 0.0, far)
+
     def predicted(self, sd: float, persons: int | None = None) -> float:
         """Predicted root mean square error around the population mean, for a guess of the standard
         deviation of persons' values (limits about 7 deviations apart; heavier tails cost more)."""
@@ -160,6 +172,10 @@ class DefaultMeanPlan:
             facts["a round asks in memory"] = f"one person in {schedule.one_in}"
             facts["share of the tail histogram"] = schedule.share
             facts["share of the count beyond"] = self._column_settings(self.persons).check
+            check = self.tail_check(self.persons)
+            if check is not None:
+                facts["tail check"] = check.planned
+                facts["persons far beyond that may stay unseen"] = math.ceil(check.hidden)
         else:
             facts["share of the number of persons"] = COUNT_SHARE
         return facts

@@ -20,13 +20,11 @@ from privmean.intervals.mean_interval import (
     noise_interval,
     parts_of,
 )
+from privmean.intervals.tail_check import TAIL_SEEN, TOO_THICK, TailCheck
 from privmean.release import OK, Interval
 
 MEAN, CLIPPED, BOUNDED = "mean", "clipped mean", "mean within bounds"
 WORDS = {"clipped": CLIPPED}  # the short word for it
-TOO_THICK, TAIL_SEEN = "tail too thick", "tail seen"
-SEEN = 3.0  # noise scales from which persons beyond the limits are called seen
-THICKEST = 0.05  # noisy share of persons beyond the limits above which no mean is shown
 
 
 @dataclass(frozen=True)
@@ -35,10 +33,11 @@ class ColumnIntervals:
 
     sums None: nothing was released (status says why); the intervals are the public bounds or the
     whole line. allowance: the noisy clipping allowance, None if it was not bought or not needed.
-    tail_share: noisy share of persons beyond the limits, one noise scale added. excess: the stated
-    assumption: those beyond `counted_at` exceed the limits on average by no more than `reach`,
-    which follows from a mean excess over any limit of at most `excess` times its distance from the
-    centre.
+    check: the noisy counts behind the status, None if nobody beyond the limits was counted.
+    apart_at: limits beyond which persons count at the middle of the region (or are left out).
+    excess: the stated assumption: those beyond `counted_at` exceed the limits on average by no more
+    than `reach`, which follows from a mean excess over any limit of at most `excess` times its
+    distance from the centre.
     """
 
     sums: NoisySums | None
@@ -47,10 +46,11 @@ class ColumnIntervals:
     region: tuple[float, float] = (-math.inf, math.inf)
     default: str = MEAN
     allowance: Allowance | None = None
-    tail_share: float = 0.0
+    check: TailCheck | None = None
     excess: float = 1.0
     reach: float = 0.0
     counted_at: tuple[float, float] | None = None
+    apart_at: tuple[float, float] | None = None
     bounds: tuple[float, float] | None = None
     design_effect: float = 1.0
     status: str = OK
@@ -63,10 +63,11 @@ class ColumnIntervals:
             return no_interval(level, bounds=self.bounds, target=wanted, status=self.status)
         if wanted == MEAN and self.allowance is None:
             raise _not_counted(wanted)
-        if wanted == MEAN and self.tail_share <= THICKEST:
+        if wanted == MEAN and (self.check is None or self.check.status != TOO_THICK):
             return self._mean(level)
-        if wanted == MEAN:
-            return replace(self._clipped(level, CLIPPED, self._moved()), status=TOO_THICK)
+        if wanted == MEAN and self.check is not None:
+            clipped = self._clipped(level, CLIPPED, self._moved())
+            return replace(clipped, status=TOO_THICK, advice=self.check.advice)
         # the value of a corrected release is off the clipped mean by at most the allowance
         return self._clipped(level, wanted, self._moved())
 
@@ -76,7 +77,7 @@ class ColumnIntervals:
     def _clipped(self, level: float, target: str, moved: Allowance | None) -> Interval:
         assert self.sums is not None
         if moved is None:
-            return clipped_interval(
+            plain = clipped_interval(
                 self.sums,
                 middle=self.middle,
                 radius=self.radius,
@@ -86,6 +87,11 @@ class ColumnIntervals:
                 bounds=self.bounds,
                 target=target,
             )
+            if self.apart_at is None:
+                return plain
+            words = f"values beyond [{self.apart_at[0]:.6g}, {self.apart_at[1]:.6g}] are "
+            words += "left out" if self.sums.partition else "taken at the middle of the limits"
+            return replace(plain, assumption=assumption_words(self.design_effect, words))
         low, high = ends_of(self.sums, level, self.design_effect, moved)
         lower, upper = limit(
             self.middle + self.radius * low, self.middle + self.radius * high, self.region
@@ -108,17 +114,15 @@ class ColumnIntervals:
             self.middle + self.radius * low, self.middle + self.radius * high, self.bounds
         )
         extra = max(self.allowance.total, 0.0) / self.sums.persons * self.radius
-        a_person = self.allowance.reach / (2 if self.allowance.corrected else 1)
-        unseen = math.ceil(SEEN * self.allowance.scale / a_person)
-        seen = self.allowance.total > SEEN * self.allowance.scale
         words = f"those beyond {self._counted()} exceed the limits on average by no more than "
         words += f"{self.reach:.6g} (excess {self.excess:g})"
-        if seen:
-            words += f"; about {round(self.allowance.total / a_person)} persons lie there"
-        words += (
-            f"; a group of fewer than about {unseen} persons cannot be seen: if such a group could "
-            "carry the mean, give bounds"
-        )
+        if self.check is not None:
+            if self.check.status == TAIL_SEEN:
+                words += f"; about {round(self.check.beyond)} persons lie there"
+            words += (
+                f"; a group of fewer than about {math.ceil(self.check.hidden)} persons cannot be "
+                "seen: if such a group could carry the mean, give bounds"
+            )
         return Interval(
             (lower,),
             (upper,),
@@ -130,7 +134,8 @@ class ColumnIntervals:
                 **parts_of(self.sums, level, self.radius, self.design_effect),
                 "clipping allowance": (extra,),
             },
-            status=TAIL_SEEN if seen else OK,
+            status=self.check.status if self.check else OK,
+            advice=self.check.advice if self.check else "",
         )
 
     def _counted(self) -> str:

@@ -113,10 +113,15 @@ def allowance_miss(
     half: float, tau: float, rho: float, scales: tuple[float, ...] = (1.0,)
 ) -> float:
     """The largest miss probability over all allowances w for the half length `half`."""
-    w = (_ALLOWANCES * max(rho, 1.0))[:, None]
+    return float(_misses(half, tau, rho, scales, _ALLOWANCES).max())
+
+
+def _misses(
+    half: float, tau: float, rho: float, scales: tuple[float, ...], allowances: Floats
+) -> Floats:
+    w = (allowances * max(rho, 1.0))[:, None]
     reach = half + np.maximum(w + rho * _LAPLACE[None, :], 0.0)
-    miss = survival(reach - w, scales, tau) + survival(reach + w, scales, tau)
-    return float((miss @ _WEIGHTS).max())
+    return np.asarray(survival([reach - w, reach + w], scales, tau).sum(axis=0) @ _WEIGHTS)
 
 
 @lru_cache(maxsize=4096)
@@ -130,10 +135,18 @@ def allowance_half_length(
     """
     if rho <= 0:
         return quantile(alpha / 2, scales, tau)
-    high = quantile(alpha / 4, scales, tau) + rho * math.log(1 / alpha)
+    high = (sum(scales) + rho) * math.log(1 / alpha) + tau * math.sqrt(2 * math.log(1 / alpha))
     while allowance_miss(high, tau, rho, scales) > alpha:
         high *= 1.2
-    return _root(lambda h: allowance_miss(h, tau, rho, scales) - alpha, 0.0, high)
+    # solve for one allowance, look which one is worst there, until it is that one; h only grows
+    half = 0.5 * high
+    solved: set[int] = set()
+    while (worst := int(_misses(half, tau, rho, scales, _ALLOWANCES).argmax())) not in solved:
+        solved.add(worst)
+        one = _ALLOWANCES[worst : worst + 1]
+        alone = _root(lambda h, w=one: _misses(h, tau, rho, scales, w)[0] - alpha, 0.0, high)  # type: ignore[misc]
+        half = alone if len(solved) == 1 else max(half, alone)
+    return half
 
 
 def _root(f: Callable[[float], float], low: float, high: float, tolerance: float = 1e-6) -> float:

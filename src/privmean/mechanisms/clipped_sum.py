@@ -32,8 +32,8 @@ class ColumnSums:
     value); square: sum of y^2 (under add-remove with records an upper bound of it). noise: the
     scales of the independent noises, Laplace scales or standard deviations if `gaussian`; under
     replace-one those of value, square and weight, under add-remove those of the three cells, of
-    which value is the first less the last, and weight is the sum. tail, tail_noise: what was added
-    to |value| for persons beyond the limits, where it was asked for.
+    which value is the first less the last, and weight is the sum. extra, extra_noise: what was
+    added to |value| for persons beyond the limits, or the number of persons set apart; its scale.
     """
 
     value: float
@@ -42,8 +42,8 @@ class ColumnSums:
     noise: Three
     gaussian: bool
     relation: Relation
-    tail: float = 0.0
-    tail_noise: float = 0.0
+    extra: float = 0.0
+    extra_noise: float = 0.0
 
     def ratio_noise(self, theta: float) -> Three:
         """Scales of the independent noises in value - theta * weight."""
@@ -68,8 +68,7 @@ class ClippedSums:
     """Clipped sums of some columns at Laplace loss `epsilon` a column, or Gaussian loss `mu` for
     all `columns` together. The boxes may come from earlier private outputs.
 
-    jumps: with Laplace noise, what a person beyond a limit adds to |value| and to the tail share
-    (see `Answers`).
+    jumps, apart: with Laplace noise, what is told of persons beyond the limits (see `Answers`).
 
     Guarantees: (columns * epsilon)-DP or mu-GDP, for any data and any boxes.
     """
@@ -80,6 +79,7 @@ class ClippedSums:
     epsilon: Fraction | None = None
     mu: float | None = None
     jumps: tuple[float, float] = (0.0, 0.0)
+    apart: bool = False
 
     @property
     def losses(self) -> tuple[Loss, ...]:
@@ -101,7 +101,7 @@ class ClippedSums:
     def loss_at(self, steps: int) -> Laplace:
         """What one column costs (Laplace noise), in the steps of its own box."""
         assert self.epsilon is not None
-        answers = Answers(self.relation, jumps=self.jumps)
+        answers = Answers(self.relation, None, self.jumps, self.apart)
         moved = answers.multiples_at(steps)[0] * answers.units(steps)[0]
         return Laplace(self.name, moved, moved / self.epsilon, joint=True)
 
@@ -130,12 +130,14 @@ class ClippedSums:
         noise: Noise,
         *,
         cap: int | None = None,
+        far: Sequence[int] | None = None,
     ) -> list[ColumnSums]:
-        """The noisy sums of every column; cap as in `People`."""
+        """The noisy sums of every column; cap as in `People`; far: persons set apart, a column."""
         if len(boxes) != self.columns or len(sums) != self.columns:
             raise ValueError("one box and one sum a column")
-        kind = Answers(self.relation, cap, self.jumps)
-        exact = [kind.integers(box, s) for box, s in zip(boxes, sums, strict=True)]
+        kind = Answers(self.relation, cap, self.jumps, self.apart)
+        away = [0] * self.columns if far is None else far
+        exact = [kind.integers(*column) for column in zip(boxes, sums, away, strict=True)]
         steps = [box.steps for box in boxes]
         if self.epsilon is None:
             mechanism = self._gaussian(kind, steps)
@@ -163,10 +165,8 @@ class ClippedSums:
         first, second, third = numbers[:3]
         noise = scales[0], scales[1], scales[2]
         gaussian = self.epsilon is None
+        extra = (numbers[3], scales[3]) if len(numbers) > 3 else (0.0, 0.0)
         if self.relation == REPLACE_ONE:
-            tail = tuple(zip(numbers[3:], scales[3:], strict=True))
-            return ColumnSums(
-                first, second, third, noise, gaussian, self.relation, *(tail[0] if tail else ())
-            )
+            return ColumnSums(first, second, third, noise, gaussian, self.relation, *extra)
         value, square, weight = first - third, first + third - second, first + second + third
-        return ColumnSums(value, square, weight, noise, gaussian, self.relation)
+        return ColumnSums(value, square, weight, noise, gaussian, self.relation, *extra)

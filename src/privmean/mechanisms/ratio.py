@@ -5,7 +5,7 @@ value y = u z in [-u, u]. Three answers a column are released together: under re
 of y, y^2 and u; under add-remove the sums of a(1 - b), 2ab and b(1 - a) with a = (u + y)/2 and
 b = (u - y)/2, which add up to u. In both, the weight and the square come at no loss beside the sum
 of y (docs/proofs/ratio.md). A fourth answer can tell how much lies beyond the limits
-(docs/proofs/intervals.md, section 2).
+(docs/proofs/intervals.md, sections 2 and 8).
 
 Source: the capped record mean of a person-level ratio; Roth and Avella-Medina (2025), Section 5,
 for equal numbers of records.
@@ -31,16 +31,22 @@ class Answers:
 
     cap: None for the mean over persons (u is 0 or 1), or the record cap C. jumps: p+ and p-, what a
     person beyond the upper or lower limit adds to |y| and to the tail share, in units of the radius
-    (replace-one and no cap); (0, 0) releases no tail share.
+    (replace-one); (0, 0) releases no tail share. apart: release the number of persons set apart:
+    with y = 0, y^2 = 1 and u = 1 under replace-one, in none of the cells under add-remove. Both
+    are for the mean over persons, and only one of them at a time.
     """
 
     relation: Relation
     cap: int | None = None
     jumps: tuple[float, float] = (0.0, 0.0)
+    apart: bool = False
 
     def __post_init__(self) -> None:
-        if max(self.jumps) > 0 and (self.cap is not None or self.relation != REPLACE_ONE):
-            raise ValueError("a tail share goes with replace-one and persons as weights")
+        tail = max(self.jumps) > 0
+        if self.cap is not None and (tail or self.apart):
+            raise ValueError("tails are told for the mean over persons only")
+        if tail and (self.apart or self.relation != REPLACE_ONE):
+            raise ValueError("a tail share goes with replace-one, and without persons set apart")
 
     @property
     def multiples(self) -> Whole:
@@ -52,6 +58,8 @@ class Answers:
     def multiples_at(self, steps: int) -> tuple[Fraction, ...]:
         """`multiples` for a box of `steps` steps: with a tail share they depend on its rounding."""
         plain = tuple(Fraction(item) for item in self.multiples)
+        if self.apart:
+            return *plain, Fraction(2 if self.relation == REPLACE_ONE else 1)
         jump = max(self._jump_steps(steps))
         if not jump:
             return plain
@@ -73,16 +81,17 @@ class Answers:
     def units(self, steps: int) -> Whole:
         """What 1 in the units above is in integer steps, for a box of `steps` steps."""
         c = 1 if self.cap is None else self.cap
+        more = (1,) if self.apart else (steps,) if max(self.jumps) > 0 else ()
         if self.relation != REPLACE_ONE:
-            return ((2 * c * steps) ** 2,) * 3
-        units = c * steps, (c * steps) ** 2, c
-        return units if max(self.jumps) == 0 else (*units, steps)
+            return *((2 * c * steps) ** 2,) * 3, *more
+        return c * steps, (c * steps) ** 2, c, *more
 
-    def integers(self, box: Box, sums: BoxSums) -> Whole:
-        """The exact answers from the sums of one box."""
+    def integers(self, box: Box, sums: BoxSums, far: int = 0) -> Whole:
+        """The exact answers from the sums of one box; far: the number of persons set apart."""
+        more = (far,) if self.apart else ()
         if self.relation == REPLACE_ONE:
             if max(self.jumps) == 0:
-                return sums.wz, sums.wwzz, sums.w
+                return sums.wz, sums.wwzz, sums.w, *more
             up, down = self._jump_steps(box.steps)
             above, below = up * sums.above, down * sums.below
             return sums.wz + above - below, sums.wwzz, sums.w, above + below
@@ -91,4 +100,4 @@ class Answers:
         high, low = k * sums.w + sums.wz, k * sums.w - sums.wz
         product = k * k * sums.ww - sums.wwzz
         most = 2 * c * k
-        return most * high - product, 2 * product, most * low - product
+        return most * high - product, 2 * product, most * low - product, *more

@@ -16,7 +16,9 @@ import numpy.typing as npt
 from privmean import validate
 from privmean.errors import ArgumentError
 from privmean.mechanisms.clipped_sum import ClippedSums
+from privmean.mechanisms.weighted_sums import whole_weights
 from privmean.models.curve_release import Curve, SmoothedIntervals
+from privmean.models.public_points import PointsPlan
 from privmean.noise.base import Noise
 from privmean.noise.exact import ExactNoise
 from privmean.people.matrix import MatrixPeople
@@ -31,8 +33,9 @@ class FixedDesign:
     """A mean curve from responses at public times; one response is one unit.
 
     bounds: public limits of a response; what lies beyond is clipped. cells: of equal width between
-    the first and last time. bandwidth: of the Gaussian kernel that smooths cells (0: none). at:
-    points of the curve (default: middles of cells).
+    the first and last time, from which the curve can be read anywhere; left out, the whole budget
+    goes to the points `at`. bandwidth: of the Gaussian kernel that smooths (0: none). at: points of
+    the curve (default: middles of cells).
 
     Guarantees: the budget given to `plan` for one response, with times and roster public and fixed,
     replace-one, for any responses. Pure epsilon needs no delta. Not for times that belong to
@@ -40,13 +43,18 @@ class FixedDesign:
     """
 
     bounds: tuple[float, float]
-    cells: int
+    cells: int | None = None
     bandwidth: float = 0.0
     at: tuple[float, ...] | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "bounds", validate.bounds("bounds", self.bounds))
-        object.__setattr__(self, "cells", validate.whole("cells", self.cells, least=1))
+        if self.cells is not None:
+            object.__setattr__(self, "cells", validate.whole("cells", self.cells, least=1))
+        elif self.at is None:
+            raise ArgumentError(
+                "cells", None, "and points are missing", "give cells=20, or at=(0.3,) for one point"
+            )
         validate.nonnegative("bandwidth", self.bandwidth)
         if self.at is not None:
             points = tuple(validate.number("at", x) for x in self.at)
@@ -56,20 +64,24 @@ class FixedDesign:
                 )
             object.__setattr__(self, "at", points)
 
-    def plan(self, budget: Budget, *, times: npt.ArrayLike) -> FixedDesignPlan:
+    def plan(self, budget: Budget, *, times: npt.ArrayLike) -> FixedDesignPlan | PointsPlan:
         """times: shape (n,), public. Everything but the responses is decided here."""
         moments = np.asarray(times, dtype=float)
         if moments.ndim != 1 or len(moments) == 0 or not np.isfinite(moments).all():
             raise ArgumentError(
                 "times", moments.shape, "are no public times", "give one finite time a response"
             )
+        if self.cells is None:
+            points = np.array(self.at)
+            raw = _kernel(moments, points, self.bandwidth)
+            return PointsPlan(self, budget, whole_weights(raw), points)
         low, high = float(moments.min()), float(moments.max())
         width = (high - low) / self.cells or 1.0
         cell = np.clip(np.floor((moments - low) / width), 0, self.cells - 1).astype(np.int64)
         counts = np.bincount(cell, minlength=self.cells)
         used = np.flatnonzero(counts)
         middles: Floats = np.array([low + (k + 0.5) * width for k in used.tolist()])
-        points: Floats = np.array(self.at) if self.at is not None else middles
+        points = np.array(self.at) if self.at is not None else middles
         weights = _weights(points, middles, counts[used], self.bandwidth)
         return FixedDesignPlan(self, budget, cell, used, counts[used], points, weights)
 
@@ -78,11 +90,15 @@ def _weights(points: Floats, middles: Floats, counts: Any, bandwidth: float) -> 
     """Public weights of the cells' means, shape (points, cells); rows add up to 1."""
     if not bandwidth:
         return np.eye(len(middles))
-    gap = (points[:, None] - middles[None, :]) / bandwidth
-    # the nearest cell keeps weight 1 before scaling, however far it is
-    kernel = np.exp(-0.5 * (gap**2 - np.min(gap**2, axis=1, keepdims=True)))
-    raw = kernel * counts[None, :]
+    raw = _kernel(middles, points, bandwidth).T * counts[None, :]
     result: Floats = raw / raw.sum(axis=1, keepdims=True)
+    return result
+
+
+def _kernel(places: Floats, points: Floats, bandwidth: float) -> Floats:
+    """Gaussian weights, shape (places, points); the nearest place has weight 1, however far."""
+    square = ((places[:, None] - points[None, :]) / bandwidth) ** 2
+    result: Floats = np.exp(-0.5 * (square - np.min(square, axis=0, keepdims=True)))
     return result
 
 

@@ -48,6 +48,11 @@ class Home:
         self._kept: list[Any] = []
         self._finalizer = weakref.finalize(self, _forget, self._kept)
 
+    def expect(self, width: int) -> None:
+        """Tell an engine of our own how many sums a person the next table has."""
+        if self._owner is not None:
+            self._owner.direct(width)
+
     def keep(self, frame: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
         """Compute `frame` once, so that later questions do not start over.
 

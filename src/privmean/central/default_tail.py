@@ -1,0 +1,51 @@
+"""Persons far beyond the limits of a column: set apart in the sum and counted at no extra loss.
+
+Under replace-one they stand at the middle of the limits with the square of a limit, which leaves
+half of the privacy loss to their count; under add-remove they have a cell of their own
+(docs/proofs/intervals.md, section 8).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from privmean.people.matrix import MatrixPeople
+from privmean.people.reductions import Box, BoxSums, People
+from privmean.privacy.budget import REPLACE_ONE, Relation
+
+WIDTHS = 4.0  # widths of the limits beyond them from which a value is called far
+
+
+@dataclass(frozen=True)
+class Apart:
+    """Sums of one column with the far persons set apart, and where far begins."""
+
+    sums: BoxSums
+    far: int
+    limits: tuple[float, float]
+
+
+def set_apart(people: People, column: int, sums: BoxSums, box: Box, relation: Relation) -> Apart:
+    """`sums` of `box` with the persons far beyond its limits at its middle (or left out)."""
+    reach = WIDTHS * (box.upper - box.lower)
+    limits = (box.lower - reach, box.upper + reach)
+    below, above = people.beyond(column, *limits)
+    far = below + above
+    up, down = _step_at(box.upper, box), _step_at(box.lower, box)
+    z = sums.z - up * above - down * below
+    zz = sums.zz - up * up * above - down * down * below
+    present, near = sums.present, (sums.above, sums.below)
+    if relation == REPLACE_ONE:
+        zz += box.steps**2 * far
+    else:
+        present, near = present - far, (near[0] - above, near[1] - below)
+    return Apart(BoxSums(present, *near, z, zz, present, z, present, z, zz), far, limits)
+
+
+def _step_at(limit: float, box: Box) -> int:
+    """The integer that a value at or beyond this limit has, as `People` computes it."""
+    (item,) = MatrixPeople(np.array([[limit]]), ("limit",)).box_sums([box])
+    assert item is not None
+    return item.z

@@ -1,0 +1,98 @@
+"""What a release can say about persons beyond its limits: a status, from noisy numbers alone.
+
+An interval for the mean rests on an assumption about the tails. Two noisy counts bear on it: the
+persons beyond the first limits, and the persons far beyond the last ones, whom the assumption
+leaves no room for. Both have Laplace noise, so how often they cry wolf and how large a group they
+overlook are exact numbers (docs/proofs/intervals.md, section 8). Reads no data.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from privmean.release import OK
+
+TOO_THICK, TAIL_SEEN, FAR_SEEN = "tail too thick", "tail seen", "far values seen"
+UNCHECKED, TOO_FEW = "tail unchecked", "too few persons"
+THICKEST = 0.05  # noisy share of persons beyond the limits above which no mean is shown
+SEEN = 3.0  # noise scales from which persons beyond the limits are called seen
+LEAST_SEEN = 1.3  # and the least for persons far beyond: a false alarm in 0.5 exp(-1.3) = 14 %
+GROUP = 0.002  # part of the persons that the threshold for far values is set for
+OVERLOOKED = 0.1  # chance at which a group counts as one that may be overlooked
+UNCHECKED_PART = 0.01  # such a group of more than this part of the persons: tail unchecked
+TOO_FEW_PART = 0.05  # and of more than this part: too few persons
+_SURE = math.log(0.5 / OVERLOOKED)  # noise scales above a threshold that a group must be
+
+REMEDY = "give bounds, more epsilon or more persons"
+
+
+def far_threshold(persons: float, scale: float) -> float:
+    """Noise scales from which persons far beyond the limits are called seen: as many as leave a
+    group of `GROUP` of the persons a chance of `OVERLOOKED` to be missed, from 1.3 to 3."""
+    return min(SEEN, max(LEAST_SEEN, GROUP * persons / scale - _SURE))
+
+
+def hidden_group(threshold: float, scale: float) -> float:
+    """Persons in the largest group that is overlooked with a chance of `OVERLOOKED` or more."""
+    return scale * (threshold + _SURE)
+
+
+@dataclass(frozen=True)
+class TailCheck:
+    """Noisy counts of persons beyond the limits, and their Laplace scales.
+
+    beyond: persons beyond the first limits. far: persons far beyond the last limits, None if they
+    were not counted apart. persons: their number, public or a noisy count.
+    """
+
+    persons: float
+    beyond: float
+    beyond_scale: float
+    far: float | None = None
+    far_scale: float = 0.0
+
+    @property
+    def threshold(self) -> float:
+        """Noise scales from which the finest count calls a group seen."""
+        return SEEN if self.far is None else far_threshold(self.persons, self.far_scale)
+
+    @property
+    def hidden(self) -> float:
+        """Persons in the largest group that may be overlooked."""
+        return hidden_group(
+            self.threshold, self.beyond_scale if self.far is None else self.far_scale
+        )
+
+    @property
+    def planned(self) -> str:
+        """The status that the noise alone gives, whatever is counted."""
+        part = self.hidden / self.persons
+        return TOO_FEW if part > TOO_FEW_PART else UNCHECKED if part > UNCHECKED_PART else OK
+
+    @property
+    def status(self) -> str:
+        if (self.beyond + self.beyond_scale) / self.persons > THICKEST:
+            return TOO_THICK
+        if self.far is not None and self.far > self.threshold * self.far_scale:
+            return FAR_SEEN
+        if self.beyond > SEEN * self.beyond_scale:
+            return TAIL_SEEN
+        return self.planned
+
+    @property
+    def advice(self) -> str:
+        """What to do about the status, in one line; empty for "ok"."""
+        hidden = f"up to about {math.ceil(self.hidden)} persons"
+        part = f"{hidden} ({min(self.hidden / self.persons, 1):.1%} of all)"
+        return {
+            TOO_THICK: "too many persons lie beyond the limits to speak of the mean: give bounds",
+            FAR_SEEN: (
+                "the tail assumption is in doubt: some persons seem to lie far beyond the limits "
+                f"(a false alarm in {0.5 * math.exp(-self.threshold):.0%} of such releases); if "
+                "they can carry the mean, give bounds that hold them"
+            ),
+            TAIL_SEEN: "persons lie beyond the limits: the interval leans on the tail assumption",
+            UNCHECKED: f"the tail assumption is unchecked for {part}: {REMEDY}",
+            TOO_FEW: f"too few persons to see a tail of {part}: {REMEDY}",
+        }.get(self.status, "")

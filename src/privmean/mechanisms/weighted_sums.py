@@ -1,0 +1,119 @@
+"""Several weighted sums of one clipped column, released together; the weights are public.
+
+A unit i with clipped value z_i in [-1, 1] adds w_ij z_i to sum j. Whoever has weight in few of the
+sums pays for few of them: the noise is set by the unit whose weights add up to most
+(docs/proofs/longitudinal.md, section 5).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+
+from privmean.mechanisms.gaussian import GaussianSums
+from privmean.mechanisms.laplace import JointLaplace
+from privmean.noise.base import Noise
+from privmean.people.kernels import big_sum
+from privmean.people.reductions import GRID_BITS, Box, Floats, Integers
+from privmean.privacy.loss import Laplace, Loss
+
+WEIGHT_BITS = 20
+SQUARE = 2.7725  # as in ratio.md: what the square may cost beside the value
+
+
+@dataclass(frozen=True)
+class PointSum:
+    """Noisy weighted means of z and of z^2 at one point, with the scales of their noise."""
+
+    value: float
+    square: float
+    value_noise: float
+    square_noise: float
+
+
+@dataclass(frozen=True, eq=False)
+class WeightedSums:
+    """weights: whole numbers from 0 to 2^20, shape (units, points). Exactly one of `epsilon`
+    (Laplace) and `mu` (Gaussian) is given.
+
+    Guarantees: epsilon-DP or mu-GDP for one unit, replace-one, for any values and any box.
+    """
+
+    name: str
+    weights: Integers
+    epsilon: Fraction | None = None
+    mu: float | None = None
+
+    @property
+    def reach(self) -> int:
+        """What one unit's weights add up to, at most (for Gaussian noise their squares)."""
+        w = self.weights if self.epsilon is not None else self.weights**2
+        return int(w.sum(axis=1).max())
+
+    @property
+    def losses(self) -> tuple[Loss, ...]:
+        if self.epsilon is not None:
+            moved = Fraction(2 * self.reach << GRID_BITS)
+            return (Laplace(self.name, moved, moved / self.epsilon, joint=True),)
+        return self._gaussian(1 << GRID_BITS).losses
+
+    @property
+    def noise(self) -> tuple[float, float]:
+        """Laplace scales, or deviations, of the two sums in units of one step of weight."""
+        if self.epsilon is not None:
+            return 2 * self.reach / float(self.epsilon), 4 * self.reach / float(self.epsilon)
+        assert self.mu is not None
+        sd = math.sqrt(self.reach) / self.mu * (1 + 1e-12)
+        return 2 * sd, 2 * sd / math.sqrt(SQUARE)
+
+    def _gaussian(self, steps: int) -> GaussianSums:
+        assert self.mu is not None
+        first, second = self.noise
+        sds = (steps * first, steps**2 * second) * self.weights.shape[1]
+        return GaussianSums(self.name, sds, self.mu)
+
+    def release(self, values: Floats, box: Box, source: Noise) -> list[PointSum]:
+        """values: shape (units,); a missing value counts as the middle of the box."""
+        z = grid_values(values, box)
+        steps, exact = box.steps, []
+        for column in self.weights.T:
+            exact += [big_sum(column * z), big_sum(column * (z * z))]
+        if self.epsilon is not None:
+            units = (steps, steps**2) * self.weights.shape[1]
+            multiples = (2 * self.reach, 4 * self.reach) * self.weights.shape[1]
+            read = JointLaplace(units, multiples, self.epsilon).release(exact, source)
+        else:
+            mechanism = self._gaussian(steps)
+            noisy = mechanism.release(exact, source)
+            read = [
+                float(Fraction(x, unit << bits))
+                for x, unit, bits in zip(
+                    noisy, (steps, steps**2) * self.weights.shape[1], mechanism.bits, strict=True
+                )
+            ]
+        totals = self.weights.sum(axis=0)
+        return [
+            PointSum(*(float(x / total) for x in (*read[2 * j : 2 * j + 2], *self.noise)))
+            for j, total in enumerate(totals.tolist())
+        ]
+
+
+def whole_weights(raw: Floats) -> Integers:
+    """Public weights, shape (units, points), as whole numbers: 2^20 for the largest of a point."""
+    top = raw.max(axis=0, keepdims=True)
+    result: Integers = np.floor(raw / top * (1 << WEIGHT_BITS)).astype(np.int64)
+    return result
+
+
+def grid_values(values: Floats, box: Box) -> Integers:
+    """z of every value as `Box` defines it; 0 for a missing one."""
+    with np.errstate(all="ignore"):
+        inside = np.clip(values, box.lower, box.upper)
+        z = np.floor((inside - box.middle) / box.step + 0.5)
+    result: Integers = np.where(np.isnan(z), 0.0, np.clip(z, -box.steps, box.steps)).astype(
+        np.int64
+    )
+    return result

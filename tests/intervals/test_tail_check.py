@@ -1,0 +1,119 @@
+"""Statuses of the tail: what two noisy counts say, and how often they are wrong."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+import kit
+from privmean.central.default_mean import DefaultMean
+from privmean.central.default_tail import set_apart
+from privmean.intervals.tail_check import (
+    FAR_SEEN,
+    TAIL_SEEN,
+    TOO_FEW,
+    TOO_THICK,
+    UNCHECKED,
+    TailCheck,
+    far_threshold,
+    hidden_group,
+)
+from privmean.noise.simulated import SimulatedNoise
+from privmean.people.matrix import MatrixPeople
+from privmean.people.reductions import Box
+from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE, Budget
+
+
+@pytest.mark.parametrize(("persons", "scale"), [(5000, 3.6), (5000, 7.8), (20000, 3.2)])
+def test_false_alarms_and_hidden_groups_are_what_they_are_said_to_be(persons, scale):
+    draws = 100_000
+    noise = np.random.default_rng(1).laplace(0, scale, draws)
+    threshold = far_threshold(persons, scale)
+
+    def statuses(group):
+        return sum(x > threshold * scale for x in group + noise)
+
+    kit.assert_rate(statuses(0), draws, 0.5 * math.exp(-threshold))
+    hidden = hidden_group(threshold, scale)
+    kit.assert_rate(draws - statuses(hidden), draws, 0.1)
+    check = TailCheck(persons, 0.0, 2 * scale, 0.0, scale)
+    assert check.hidden == hidden
+
+
+def test_threshold_falls_where_few_persons_are_all_there_is_to_see():
+    thresholds = [far_threshold(n, 3.5) for n in (1000, 5000, 9000, 50_000)]
+    assert thresholds == sorted(thresholds)
+    assert thresholds[0] == 1.3
+    assert thresholds[-1] == 3.0
+    # in between, a group of .2 % is overlooked in one of ten
+    assert hidden_group(far_threshold(7000, 3.5), 3.5) == pytest.approx(14.0)
+
+
+def test_order_of_the_statuses():
+    def status(beyond, far, persons=10_000):
+        check = TailCheck(persons, beyond, 6.0, far, 3.0)
+        assert bool(check.advice) == (check.status != "ok")
+        return check.status
+
+    assert status(0.0, 0.0) == "ok"
+    assert status(30.0, 0.0) == TAIL_SEEN
+    assert status(30.0, 30.0) == FAR_SEEN
+    assert status(600.0, 30.0) == TOO_THICK
+    assert status(0.0, 0.0, persons=700) == UNCHECKED
+    assert status(0.0, 0.0, persons=150) == TOO_FEW
+    assert status(0.0, 8.0, persons=700) == FAR_SEEN
+
+
+def test_the_plan_knows_below_what_the_tail_goes_unchecked():
+    def planned(persons, epsilon):
+        return DefaultMean().plan(Budget(epsilon=epsilon), persons=persons).describe()
+
+    assert planned(200, 1.0)["tail check"] == TOO_FEW
+    assert planned(1000, 1.0)["tail check"] == UNCHECKED
+    assert planned(10_000, 0.1)["tail check"] == UNCHECKED
+    assert planned(2000, 1.0)["tail check"] == "ok"
+    seen = planned(5000, 1.0)["persons far beyond that may stay unseen"]
+    assert planned(5000, 0.5)["persons far beyond that may stay unseen"] > 1.8 * seen
+
+
+@pytest.mark.parametrize("relation", [REPLACE_ONE, ADD_REMOVE])
+def test_far_persons_leave_the_sums(relation):
+    box = Box(-1.0, 2.0)
+    near = np.array([-1.0, 0.0, 0.7, 2.0, 5.0, -12.9, 14.0, np.nan])
+    far = np.array([-13.1, 14.1, np.inf, -1e300])
+    people = MatrixPeople(np.concatenate([near, far])[:, None], ("v",))
+    apart = set_apart(people, 0, people.box_sums([box])[0], box, relation)
+    rest = MatrixPeople(near[:, None], ("v",)).box_sums([box])[0]
+    assert (apart.far, apart.limits) == (4, (-13.0, 14.0))
+    assert apart.sums.z == rest.z
+    if relation == REPLACE_ONE:
+        assert apart.sums.zz == rest.zz + 4 * box.steps**2
+        assert apart.sums.present == rest.present + 4
+    else:
+        assert (apart.sums.zz, apart.sums.present) == (rest.zz, rest.present)
+
+
+def statuses(values, epsilon, runs, relation=REPLACE_ONE):
+    public = {"persons": len(values)} if relation == REPLACE_ONE else {"persons": None}
+    plan = DefaultMean().plan(Budget(epsilon=epsilon), relation=relation, **public)
+    people, noise = MatrixPeople(values[:, None], ("v",)), SimulatedNoise(4)
+    return [plan.release(people, noise).interval() for _ in range(runs)]
+
+
+def test_a_few_far_persons_are_seen_and_nobody_is_not():
+    g, runs = np.random.default_rng(8), 60
+    quiet = g.normal(size=6000)
+    loud = np.where(np.arange(6000) < 12, 300.0, quiet)
+    seen = [item.status for item in statuses(loud, 1.0, runs)]
+    kit.assert_rate_at_least(sum(item != "ok" for item in seen), runs, 0.8)
+    assert seen.count(FAR_SEEN) > runs / 2
+    calm = [item.status for item in statuses(quiet, 1.0, runs)]
+    kit.assert_rate_at_most(sum(item != "ok" for item in calm), runs, 0.2)
+    some = statuses(loud, 1.0, 10, ADD_REMOVE)
+    assert sum(item.status != "ok" for item in some) > 5
+    plan = DefaultMean().plan(Budget(epsilon=1.0), persons=None, relation=ADD_REMOVE)
+    release = plan.release(MatrixPeople(loud[:, None], ("v",)), SimulatedNoise(4))
+    assert "left out" in release.interval(target="clipped").assumption
+    assert release.to_dict()["interval"]["advice"] == release.interval().advice
