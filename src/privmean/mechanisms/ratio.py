@@ -22,6 +22,7 @@ from privmean.privacy.budget import REPLACE_ONE, Relation
 
 Three = tuple[float, float, float]
 Whole = tuple[int, ...]
+LAMBDA = math.sqrt(2.7725)  # below sqrt((11 + 5 sqrt 5)/8): Gaussian noise of the free square
 RHO = Fraction(7, 10)  # noise of the tail share, in scales of the value's noise; at most 1
 
 
@@ -75,8 +76,8 @@ class Answers:
         """Gaussian variances times mu^2, in units: sum of change^2/variance is at most 1."""
         if self.relation != REPLACE_ONE:
             return 1.0, 1.0, 1.0
-        # lambda^2 = (11 + 5 sqrt 5)/8 = 2.7725..., rounded down; the count takes what is left
-        return (4.0, 4 / 2.7725, 18.0) if self.cap is None else (4.0, 8 / 3, 8 / 3)
+        # the count takes what the square leaves
+        return (4.0, 4 / LAMBDA**2, 18.0) if self.cap is None else (4.0, 8 / 3, 8 / 3)
 
     def units(self, steps: int) -> Whole:
         """What 1 in the units above is in integer steps, for a box of `steps` steps."""
