@@ -57,7 +57,7 @@ reproduce: $(READY)
 	$(BIN)/python benchmarks/reproduce.py
 
 bench: $(READY)
-	$(BIN)/python benchmarks/reproduce.py --quick
+	$(BIN)/python benchmarks/speed.py
 
 # other packages, each in an environment of its own under .peers/ (Tumult Analytics needs Java 17)
 peers: $(READY)

@@ -28,6 +28,7 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="forty releases a cell, epsilon = 1")
     parser.add_argument("--only", nargs="+", choices=NAMES, default=list(NAMES))
     parser.add_argument("--work", nargs="+", choices=WORKS, default=list(WORKS))
+    parser.add_argument("--tables", nargs="+", help="of the work on accuracy; others are kept")
     parser.add_argument("--runs", type=int, help="releases a cell")
     options = parser.parse_args()
     if options.setup:
@@ -38,7 +39,8 @@ def main() -> None:
     runs = options.runs or (40 if options.quick else 100)
     if "accuracy" in options.work:
         if not options.publish:
-            accuracy.run(options.only, runs, EPSILONS[:1] if options.quick else EPSILONS)
+            epsilons = EPSILONS[:1] if options.quick else EPSILONS
+            accuracy.run(options.only, runs, epsilons, options.tables)
         accuracy.publish()
     if "vectors" in options.work:
         if not options.publish:

@@ -29,7 +29,8 @@ from privmean.people import schema
 from privmean.people.engines import fetch
 from privmean.people.records import FLOAT, INTEGER, LIMIT_BITS, PERSON, WIDE, limited
 from privmean.people.reductions import Floats
-from privmean.people.tables import _open, _roster, _typed, open_arrays
+from privmean.people.roster import roster_frame
+from privmean.people.tables import _open, _typed, open_arrays
 from privmean.people.totals import nearest
 
 REACH_BITS = 40  # |z| <= 2^40: products below 2^81
@@ -88,7 +89,7 @@ def person_products(
     places = {item: nw.col(f"x{j}") for j, item in enumerate(wanted)}
     people = _sums(records, places, products, steps, time, squares)
     if roster is not None:
-        people = _roster(roster, records, opened.home).join(people, on=PERSON, how="left")
+        people = roster_frame(roster, records, opened.home).join(people, on=PERSON, how="left")
     opened.home.expect(len(products) * (3 + 3 * len(products)))  # never fewer than there are
     kept = opened.home.keep(people)
     names = [item for item in kept.collect_schema().names() if item != PERSON]

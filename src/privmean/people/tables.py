@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import math
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,6 +18,7 @@ from privmean.people.files import Engine, Table, name, open_table
 from privmean.people.frame import FramePeople
 from privmean.people.matrix import MatrixPeople
 from privmean.people.records import PERSON, person_rows, record_names
+from privmean.people.roster import roster_frame
 
 Machine = Mapping[str, Any]
 IDS = (nw.String, nw.Boolean, nw.Date, nw.Datetime, nw.Decimal)
@@ -94,7 +94,7 @@ def _grouped(
 ) -> FramePeople:
     people = person_rows(records, len(columns), resolution, counts=cap is not None)
     if roster is not None:
-        wanted = _roster(roster, records, home)
+        wanted = roster_frame(roster, records, home)
         people = wanted.join(people, on=PERSON, how="left")
         if cap is not None:
             people = people.with_columns(nw.col(f"c{j}").fill_null(0) for j in range(len(columns)))
@@ -184,42 +184,3 @@ def _typed(records: nw.LazyFrame[Any], person: str, columns: Sequence[str]) -> n
             )
         numbers.append(nw.col(f"x{j}").cast(nw.Float64()))
     return records.select(who.alias(PERSON), *numbers)
-
-
-def _roster(roster: Any, records: nw.LazyFrame[Any], home: Home) -> nw.LazyFrame[Any]:
-    """The public list of persons as a frame of the records' engine, in the type of the ids."""
-    kind = records.collect_schema()[PERSON]
-    ids = _roster_ids(roster, kind)
-    implementation = records.implementation
-    try:
-        if implementation.is_polars():
-            import polars as pl
-
-            made: Any = pl.LazyFrame({PERSON: ids}, schema={PERSON: _native(records, kind)})
-        elif implementation.is_duckdb():
-            made = home.ids(ids, str(records.to_native().select(PERSON).types[0]))
-        else:
-            native = records.select(PERSON).to_native()
-            made = native.sparkSession.createDataFrame([(item,) for item in ids], native.schema)
-        return lazy(made)
-    except ArgumentError:
-        raise
-    except Exception:
-        raise ArgumentError(
-            "roster", f"{len(ids)} ids", f"do not fit the type of the ids ({kind})", "convert them"
-        ) from None
-
-
-def _native(records: nw.LazyFrame[Any], kind: Any) -> Any:
-    return records.select(PERSON).to_native().collect_schema()[PERSON]
-
-
-def _roster_ids(roster: Any, kind: Any) -> list[Any]:
-    listed = roster.tolist() if hasattr(roster, "tolist") else roster
-    listed = listed.to_list() if hasattr(listed, "to_list") else listed
-    if isinstance(listed, str) or not isinstance(listed, Iterable):
-        raise ArgumentError("roster", roster, "is no list of ids", "give the ids of all persons")
-    ids = list(dict.fromkeys(listed))
-    if None in ids or any(isinstance(item, float) and math.isnan(item) for item in ids):
-        raise ArgumentError("roster", len(ids), "holds a missing id", "leave missing ids out")
-    return [str(item) for item in ids] if kind == nw.String else ids

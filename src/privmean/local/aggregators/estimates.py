@@ -27,7 +27,7 @@ from privmean.local.aggregators.weights import (
     level_weights,
 )
 from privmean.local.distribution import project_to_simplex
-from privmean.local.mechanisms import BALLS, SCALARS
+from privmean.local.mechanisms import BALLS, LARGEST_ITEMS, SCALARS
 
 Floats = npt.NDArray[np.float64]
 
@@ -211,6 +211,10 @@ def _ball(tally: Tally, beta: float, weights: str, cap: object | None) -> Estima
 def _items(tally: Tally, beta: float, weights: str, cap: object | None, project: bool) -> Estimate:
     round_ = tally.round
     assert round_.items is not None
+    if round_.items > LARGEST_ITEMS:
+        raise ArgumentError(
+            "tally", round_.items, "items are too many to list", "ask `item_oracle` for single ones"
+        )
     number, size = len(round_.menu), round_.coordinates
     variances = items.weight_variances(round_, capped_levels(round_, cap))
     honest = items.weight_variances(round_, [float(item) for item in round_.menu])
