@@ -98,7 +98,9 @@ def _grouped(
         if cap is not None:
             people = people.with_columns(nw.col(f"c{j}").fill_null(0) for j in range(len(columns)))
     home.expect(len(columns))
-    return FramePeople(home.keep(people), columns, cap, home)
+    kept = home.keep(people)
+    known_size = {} if home.rows is None else {"size": home.rows}
+    return FramePeople(kept, columns, cap, home, known_size)
 
 
 def _open(source: Any, delimiter: str | None, machine: Machine) -> Opened:
