@@ -75,12 +75,12 @@ def tasks_of(row: Row, found: list[Table], runs: int, epsilons: tuple[float, ...
 def _baseline(task: Task, table: Table) -> list[float]:
     noise = np.random.default_rng(zlib.crc32(task.key.encode()))
     means, limits = table.means, (task.lower, task.upper)
+    values, most = table.records.value, table.most_records
 
     def one() -> float:
         if task.route == "clip and Laplace":
             return baselines.clipped_laplace(means, *limits, task.epsilon, noise)
         if task.route == "group privacy on records":
-            values, most = table.records.value, table.most_records
             return baselines.group_privacy(values, most, *limits, task.epsilon, noise)
         # told the standard deviation: three times too large with generous bounds, else the true one
         sd = float(means.std(ddof=1)) * (3 if task.bounds == "generous" else 1)
@@ -100,7 +100,11 @@ def _privmean(row: Row, task: Task, people: object) -> np.ndarray:
 
 
 def run(
-    names: list[str], runs: int, epsilons: tuple[float, ...], only: list[str] | None = None
+    names: list[str],
+    runs: int,
+    epsilons: tuple[float, ...],
+    only: list[str] | None = None,
+    bounds: tuple[str, ...] = ("generous", "true"),
 ) -> None:
     """Ask the named peers about all tables, or about those named `only`; answers are kept."""
     found = [table for table in tables() if only is None or table.name in only]
@@ -130,7 +134,12 @@ def run(
                 )
         else:
             peer = next(item for item in PEERS if item.name == name)
-            wanted = [task for row in rows for task in tasks_of(row, found, runs, epsilons)]
+            wanted = [
+                task
+                for row in rows
+                for task in tasks_of(row, found, runs, epsilons)
+                if task.bounds in bounds
+            ]
             answers.ask(peer, WORK, wanted, arrays)
 
 
