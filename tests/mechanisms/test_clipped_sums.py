@@ -12,7 +12,6 @@ from scipy import stats
 
 from kit import assert_mean, assert_variance, epsilon_lower_bound
 from privmean.mechanisms.clipped_sum import ClippedSums
-from privmean.mechanisms.gaussian import GaussianSums
 from privmean.mechanisms.laplace import COARSE, JointLaplace
 from privmean.mechanisms.ratio import Answers
 from privmean.noise.exact import ExactNoise
@@ -231,46 +230,3 @@ def test_two_shifts_are_no_worse_than_one(split):
         joint = np.maximum(first - math.exp(epsilon) * other, 0).sum() * cell**2
         single = 1 - math.exp((epsilon - total) / 2)
         assert joint <= single + 1e-3
-
-
-# --- Gaussian noise beyond 64 bits ----------------------------------------------------------------
-@pytest.mark.parametrize("relation", [REPLACE_ONE, ADD_REMOVE])
-def test_gaussian_answers_too_coarse_for_64_bits_pay_for_their_rounding(relation):
-    """Tiny mu: squares are rounded down to a coarser lattice; one person still costs at most mu."""
-    mu, columns = 1e-7, 40
-    mechanism = ClippedSums("sums", relation, columns, mu=mu)
-    made = mechanism._gaussian(Answers(relation), [BOX.steps] * columns)
-    assert min(made.bits) < 0
-    growth = made.growth(made.bits)
-    scales = [math.ldexp(sd * growth, bits) for sd, bits in zip(made.sds, made.bits, strict=True)]
-    assert min(scales) >= 2**20
-    assert max(scales) <= 2**55
-    answers = Answers(relation)
-    found = []
-    for rest in ([1.0], [3.3, -1.7, 0.2]):
-        states = [integers(answers, [*rest, v]) for v in (5.0, -2.0, 4.999, 1.5, math.nan)]
-        nobody = integers(answers, rest)
-        found += [(states[0] if relation == REPLACE_ONE else nobody, item) for item in states]
-    worst = 0.0
-    for one, two in found:
-        moved = 0.0
-        for a, b, bits, scale in zip(one, two, made.bits, scales, strict=False):
-            x, y = (a << bits, b << bits) if bits >= 0 else (a >> -bits, b >> -bits)
-            moved += ((x - y) / scale) ** 2
-        worst = max(worst, math.sqrt(columns * moved))
-    assert worst <= mu
-    if relation == REPLACE_ONE:
-        assert worst > 0.999 * mu
-    sums = people([1.0] * 40).box_sums([BOX]) * columns
-    released = mechanism.release([BOX] * columns, sums, ExactNoise())
-    assert max(abs(item.value) for item in released) < 40 * mechanism.value_sd
-    assert mechanism.losses[0].mu == pytest.approx(mu)
-
-
-def test_coarse_rounding_is_paid_even_where_it_is_all_there_is():
-    made = GaussianSums("sums", (2.0**70, 2.0**70), 2.0**-60)
-    assert made.bits == (-16, -16)
-    growth = made.growth(made.bits)
-    # a change of one part in 2^60 of a deviation, and one coarse step on each answer
-    change = math.hypot(2.0**-60, 0) + math.hypot(2.0**-54, 2.0**-54)
-    assert change / growth <= made.mu

@@ -142,7 +142,11 @@ class ClippedSums:
         if self.epsilon is None:
             mechanism = self._gaussian(kind, steps)
             flat = mechanism.release([answer for column in exact for answer in column], noise)
-            read = mechanism.read(flat, [unit for k in steps for unit in kind.units(k)])
+            units = [unit for k in steps for unit in kind.units(k)]
+            read = [
+                float(Fraction(x, unit << bits))
+                for x, unit, bits in zip(flat, units, mechanism.bits, strict=True)
+            ]
             return [self._read(read[i : i + 3], self.noise(cap)) for i in range(0, len(read), 3)]
         found = []
         for k, answers in zip(steps, exact, strict=True):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from fractions import Fraction
 
 from scipy.special import log_ndtr
 
@@ -13,21 +12,13 @@ from privmean.noise.base import Noise
 from privmean.privacy.loss import Gaussian
 
 FINEST = 2.0**20  # lattice steps a standard deviation, at least
-COARSE = 2.0**54  # and at most: draws are 64-bit
+COARSE = 2.0**54  # and at most: wider noise is drawn on a coarser lattice
 
 
 def lattice_bits(sd: float) -> int:
     """The smallest k >= 0 for which noise of deviation `sd` has 2^20 steps after scaling by 2^k."""
     bits = 0
     while math.ldexp(sd, bits) < FINEST:
-        bits += 1
-    return bits
-
-
-def coarse_bits(sd: float) -> int:
-    """The smallest k >= 0 for which noise of deviation `sd` has at most 2^54 steps of 2^k."""
-    bits = 0
-    while math.ldexp(sd, -bits) > COARSE:
         bits += 1
     return bits
 
@@ -46,9 +37,9 @@ class GaussianSums:
 
     sds: one standard deviation an answer, in the answers' own steps. mu: the caller's bound on the
     square root of the sum over answers of (change/sd)^2. Answer i is multiplied by 2^bits[i] so
-    that its noise has at least 2^20 lattice steps a deviation; releases are integers there. Where
-    a deviation would pass 2^54 steps, bits[i] is negative: the answer is rounded down to a coarser
-    lattice, and all deviations grow by what the extra step costs.
+    that its noise has at least 2^20 lattice steps a deviation; releases are integers there. Where a
+    deviation would pass 2^54 steps the answer is first rounded down to a coarser lattice; the extra
+    step is paid for by all deviations.
 
     Guarantees: mu-GDP with the lattice correction of docs/proofs/gaussian.md, billed as one loss
     with `affected` answers (those that one person can change; all of them unless given).
@@ -61,7 +52,7 @@ class GaussianSums:
 
     @property
     def bits(self) -> tuple[int, ...]:
-        return tuple(lattice_bits(sd) - coarse_bits(sd) for sd in self.sds)
+        return tuple(lattice_bits(sd) for sd in self.sds)
 
     @property
     def losses(self) -> tuple[Gaussian, ...]:
@@ -69,26 +60,26 @@ class GaussianSums:
         count = len(self.sds) if self.affected is None else self.affected
         return (Gaussian(self.name, self.mu * coarsest, coarsest, count),)
 
-    def growth(self, bits: Sequence[int]) -> float:
-        """Factor on all deviations that pays for answers rounded down."""
-        steps = [math.ldexp(1.0, -b) / sd for sd, b in zip(self.sds, bits, strict=True) if b < 0]
-        return 1 + math.hypot(*steps) / self.mu * (1 + 1e-9) if steps else 1.0
+    @property
+    def drawn(self) -> tuple[tuple[int, float], ...]:
+        """How each answer (made finer by bits[i]) is drawn: bits of rounding, deviation in steps.
 
-    def release(self, answers: Sequence[int], noise: Noise) -> tuple[int, ...]:
-        """Answer i times 2^bits[i] (rounded down), plus noise: read it with `read`."""
-        if len(answers) != len(self.sds):
-            raise ValueError("one standard deviation an answer")
-        lattice = self.bits
-        growth = self.growth(lattice)
+        Rounding m answers adds at most one step of at least 2^53 a deviation to each change.
+        """
+        fine = [math.ldexp(sd, bits) for sd, bits in zip(self.sds, self.bits, strict=True)]
+        coarse = [max(0, math.frexp(sd / COARSE)[1]) for sd in fine]
+        rounded = sum(bits > 0 for bits in coarse)
+        extra = math.sqrt(rounded) * 2.0**-53 / self.mu * (1 + 1e-12) if rounded else 0.0
         return tuple(
-            (int(answer) << bits if bits >= 0 else int(answer) >> -bits)
-            + int(noise.gaussian(1, math.ldexp(sd * growth, bits))[0])
-            for answer, sd, bits in zip(answers, self.sds, lattice, strict=True)
+            (bits, math.ldexp(sd, -bits) * (1 + extra))
+            for bits, sd in zip(coarse, fine, strict=True)
         )
 
-    def read(self, released: Sequence[int], units: Sequence[int]) -> list[float]:
-        """Released integers in units of units[i] of the answers' own steps."""
-        return [
-            float(Fraction(x, unit << bits) if bits >= 0 else Fraction(x << -bits, unit))
-            for x, unit, bits in zip(released, units, self.bits, strict=True)
-        ]
+    def release(self, answers: Sequence[int], noise: Noise) -> tuple[int, ...]:
+        """Answer i times 2^bits[i], plus noise: divide by 2^bits[i] to read it."""
+        if len(answers) != len(self.sds):
+            raise ValueError("one standard deviation an answer")
+        return tuple(
+            (((int(answer) << bits) >> coarse) + int(noise.gaussian(1, sd)[0])) << coarse
+            for answer, bits, (coarse, sd) in zip(answers, self.bits, self.drawn, strict=True)
+        )
