@@ -15,7 +15,7 @@ import numpy as np
 from privmean.continual import MeanStream, plan
 from privmean.continual.buffered import fit
 from privmean.continual.error import Goal
-from privmean.continual.scaled import fit_scaled
+from privmean.continual.loaded_fit import fit_loaded
 from privmean.continual.sensitivity import Participation
 from privmean.continual.strategies import Banded, BandedInverse, MeanToeplitz, PrefixRoot
 from report import publish, table
@@ -59,7 +59,8 @@ def study(name: str, persons: list[str], values: np.ndarray, quick: bool) -> lis
                 "mean Toeplitz inverse p=b": BandedInverse(MeanToeplitz(), b),
                 "prefix root inverse p=⌊ln b⌋": BandedInverse(PrefixRoot(), int(math.log(b))),
                 "prefix root banded p=b": Banded(PrefixRoot(), b),
-                "ours: scaled buffers": fit_scaled(p, steps),
+                "ours: front-loaded": fit_loaded(p, steps),
+                "ours: front-loaded, t≥1000": fit_loaded(p, steps, Goal(1000)),
                 "ours: 3 buffers, t≥1000": fit(p, steps, Goal(1000), buffers=3),
             }
             for label, strategy in strategies.items():

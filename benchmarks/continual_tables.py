@@ -15,6 +15,7 @@ import numpy as np
 from privmean.continual.buffered import fit
 from privmean.continual.error import Goal
 from privmean.continual.levels import plan_levels
+from privmean.continual.loaded_fit import fit_loaded
 from privmean.continual.optimize import (
     best_banded_inverse,
     best_decaying,
@@ -69,6 +70,7 @@ def table_2() -> str:
             ("ours: optimised Toeplitz", best_toeplitz(p, N)),
             ("ours: 2 buffers", fit(p, N, buffers=2)),
             ("ours: 2 buffers scaled in time", fit_scaled(p, N, buffers=2)),
+            ("ours: front-loaded", fit_loaded(p, N)),
         ):
             extra.setdefault(name, []).append(strategy.rmse(p, N))
     agree = 0
@@ -125,12 +127,13 @@ def figure_2(quick: bool) -> str:
             best_decaying(p, n),
             PrefixRoot(),
             fit_scaled(p, n, buffers=2),
+            fit_loaded(p, n),
         ]
         ratio = [strategy.rmse(p, n) / banded for strategy in strategies]
         rows.append([n, *(f"{r:.4f}" for r in ratio), f"{banded:.5f}"])
     head = ["n", "D full", "D inv p=b", "D inv best p", "E½ inv best p", "ν*", "E½ full"]
     return "Figure 2: k=16, b=n/16, ratio to D_toep banded (p=b).\n\n" + table(
-        [*head, "2 scaled", "D banded"], rows
+        [*head, "2 scaled", "front-loaded", "D banded"], rows
     )
 
 
@@ -217,6 +220,11 @@ def figure_3(quick: bool) -> str:
         )
         add("Alg. 1, E½ banded p=b", algorithm_1(Banded(PrefixRoot(), persons), persons, most))
         add("ours: 2 buffers scaled in time", algorithm_1(fit_scaled(p, n), persons, most))
+        add("ours: front-loaded", algorithm_1(fit_loaded(p, n), persons, most))
+        add(
+            "ours: front-loaded, t≥100",
+            algorithm_1(fit_loaded(p, n, Goal(100)), persons, most),
+        )
         add("ours: 3 buffers, t≥100", algorithm_1(fit(p, n, Goal(100)), persons, most))
         add("tree, pure, naive", naive_tree(persons, most))
         levels = most.bit_length()

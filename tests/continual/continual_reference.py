@@ -20,16 +20,16 @@ def dense_of(strategy, n):
     """The matrix of any strategy, Toeplitz or scaled in time."""
     if not hasattr(strategy, "exponent"):
         return dense(strategy.column(n), n)
-    if hasattr(strategy, "p"):
-        column, scales = strategy.taps, strategy.column_scales(n)
-    else:
-        from privmean.continual.scaled import column_scales
+    from privmean.continual.scaled import column_scales
 
-        weights, decays = np.array(strategy.weights), np.array(strategy.decays)
-        column = strategy.base.column(n)
-        scales = column_scales(weights, decays, strategy.exponent, n)
+    weights, decays = np.array(strategy.weights), np.array(strategy.decays)
+    scales = column_scales(weights, decays, strategy.exponent, n)
+    load = strategy.loading
+    if load is not None:
+        blocks = [min(s // load.width, load.blocks - 1) for s in range(n)]
+        scales = scales * [(1 + j / load.pace) ** -load.decline for j in blocks]
     t = np.arange(1, n + 1.0)
-    return dense(column, n) * np.outer(t**-strategy.exponent, scales)
+    return dense(strategy.base.column(n), n) * np.outer(t**-strategy.exponent, scales)
 
 
 def patterns(n, most, separation):

@@ -10,9 +10,9 @@ from continual_reference import Scripted, Silent, dense_of
 
 from privmean.continual.buffered import Buffered
 from privmean.continual.lattice import EXACT, UNENDING, Lattice, on_lattice
+from privmean.continual.loading import Loading
 from privmean.continual.mechanism import NoisyPrefixSums, PrefixMechanism
 from privmean.continual.scaled import ScaledBuffered
-from privmean.continual.scaled_banded import ScaledBanded
 from privmean.continual.sensitivity import Participation
 from privmean.continual.strategies import (
     Banded,
@@ -33,7 +33,7 @@ STRATEGIES = [
     BandedInverse(MeanToeplitz(), 6),
     Buffered((0.25, 0.07), (0.6, 0.96)),
     ScaledBuffered((0.3, 0.2), (0.6, 0.95), 0.9),
-    ScaledBanded((0.3, 0.2), (0.6, 0.95), 0.9, 8),
+    ScaledBuffered((0.3, 0.2), (0.6, 0.95), 0.9, Loading(0.4, 0.1, 8, 3)),
 ]
 NAMES = [item.name for item in STRATEGIES]
 
@@ -98,8 +98,6 @@ def exact_matrix(lattice):
         weights, decays = lattice.buffers
         pairs = [(Fraction(w), Fraction(d)) for w, d in zip(weights, decays, strict=True)]
         c = [Fraction(1)] + [sum(w * d ** (i - 1) for w, d in pairs) for i in range(1, N)]
-    if lattice.band is not None:
-        c[lattice.band :] = [Fraction(0)] * (N - lattice.band)
     before, after = [Fraction(1)] * N, [Fraction(1)] * N
     scales = lattice.time_scales(0, N)
     if scales is not None:

@@ -8,6 +8,8 @@ from continual_reference import dense, dense_of, true_sensitivity
 
 from privmean.continual import series
 from privmean.continual.buffered import Buffered, limit_sensitivity
+from privmean.continual.loaded_fit import fit_loaded
+from privmean.continual.loading import Loading
 from privmean.continual.scaled import ScaledBuffered
 from privmean.continual.sensitivity import (
     Participation,
@@ -134,6 +136,46 @@ def test_scaled_bound_is_reached_late_in_the_stream():
     worst = np.linalg.norm(c[:, 1000] + c[:, 1040] + c[:, 1080])
     claimed = strategy.sensitivity(Participation(3, 40))
     assert 0.98 * claimed <= worst <= claimed
+
+
+@pytest.mark.parametrize(("k", "b"), [(2, 3), (3, 1), (3, 4), (4, 2)])
+def test_loaded_bound_holds_for_every_pattern(k, b):
+    rng = np.random.default_rng(10 * k + b)
+    for _ in range(12):
+        # widths below and above the separation, with and without a constant end
+        loading = Loading(
+            float(rng.uniform(0, 2)),
+            float(10 ** rng.uniform(-2, 1)),
+            int(rng.integers(1, 2 * b + 2)),
+            int(rng.integers(1, k + 3)),
+        )
+        strategy = ScaledBuffered((0.16, 0.3), (0.3, 0.95), float(rng.uniform(0, 2)), loading)
+        truth = true_sensitivity(dense_of(strategy, 11), k, b)
+        assert truth <= strategy.sensitivity(Participation(k, b)) * (1 + 1e-12)
+
+
+@pytest.mark.parametrize(("n", "k", "b"), [(1000, 16, 64), (2000, 4, 512)])
+def test_loaded_bound_is_nearly_reached(n, k, b):
+    p = Participation(k, b)
+    strategy = fit_loaded(p, n)
+    c = dense_of(strategy, n)
+    worst = max(np.linalg.norm(c[:, range(first, n, b)[:k]].sum(axis=1)) for first in range(b))
+    assert 0.985 * strategy.sensitivity(p, n) <= worst <= strategy.sensitivity(p, n)
+    # what equal norms would be billed for is far more, one step too often is not covered
+    assert strategy.sensitivity(p, n) < 0.7 * math.sqrt(k)
+    heavy = np.linalg.norm(c[:, [0, 1, 2]].sum(axis=1))
+    assert heavy > 1.2 * strategy.sensitivity(Participation(3, b), n)
+
+
+def test_falling_columns_decide_which_pattern_is_worst():
+    # were d allowed to grow, the pattern 1, 1+b, ... would understate the worst person
+    falling = ScaledBuffered((0.2,), (0.5,), 0.0, Loading(1.0, 1.0, 4, 3))
+    c = dense_of(falling, 12)
+    growing = c[:, ::-1]
+    first = np.linalg.norm(growing[:, [0, 4]].sum(axis=1))
+    last = np.linalg.norm(growing[:, [7, 11]].sum(axis=1))
+    assert last > 1.5 * first
+    assert falling.sensitivity(Participation(2, 4)) >= last * (1 - 1e-12)
 
 
 def test_too_close_or_too_often_would_break_the_claim():

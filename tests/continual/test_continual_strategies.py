@@ -10,6 +10,8 @@ from privmean.continual import series
 from privmean.continual.buffered import PRESETS, Buffered, compress, fit
 from privmean.continual.candidates import candidates, choose, evaluate
 from privmean.continual.error import FINAL, RMSE, Goal, row_norms
+from privmean.continual.loaded_fit import fit_loaded
+from privmean.continual.loading import Loading
 from privmean.continual.optimize import (
     best_banded,
     best_banded_inverse,
@@ -18,7 +20,6 @@ from privmean.continual.optimize import (
     best_toeplitz,
 )
 from privmean.continual.scaled import ScaledBuffered, fit_scaled
-from privmean.continual.scaled_banded import ScaledBanded, fit_scaled_banded
 from privmean.continual.sensitivity import Participation, mean_toeplitz_limit
 from privmean.continual.strategies import (
     Banded,
@@ -262,23 +263,35 @@ def test_scaled_variances_continue_over_blocks():
     assert np.concatenate(parts) == pytest.approx(whole, rel=1e-12)
 
 
-def test_scaled_band_against_dense_and_the_best_known():
-    strategy = ScaledBanded((0.3, 0.13, 0.02), (0.6, 0.95, 0.995), 0.9, 20)
-    c = dense_of(strategy, 400)
+def test_front_loaded_variances_against_dense():
+    strategy = ScaledBuffered((0.3, 0.13), (0.6, 0.95), 0.9, Loading(0.7, 0.2, 15, 4))
+    c = dense_of(strategy, 150)
     expected = (np.cumsum(np.linalg.inv(c), axis=0) ** 2).sum(axis=1)
-    assert strategy.variances(400) == pytest.approx(expected, rel=1e-9)
-    norms = np.linalg.norm(c, axis=0)
-    assert norms[:380] == pytest.approx(np.ones(380), abs=1e-12)
-    assert norms.max() <= 1 + 1e-12
-    # a column-normalised banded matrix with 64,000 free entries reaches .22105 here
-    p = Participation(16, 64)
-    fitted = fit_scaled_banded(p, 1000)
-    assert fitted.rmse(p, 1000) < 0.2211
-    assert fitted.rmse(p, 1000) < 0.957 * best_toeplitz(p, 1000).rmse(p, 1000)
-    with pytest.raises(ArgumentError, match="separation"):
-        fitted.sensitivity(Participation(16, 63))
-    with pytest.raises(ArgumentError, match="too long"):
-        fitted.variances(20_000)
+    assert strategy.variances(150) == pytest.approx(expected, rel=1e-9)
+    d = strategy.loading.factors(0, 150)
+    assert list(np.flatnonzero(np.diff(d))) == [14, 29, 44]  # blocks, then constant
+    assert np.array_equal(strategy.loading.factors(37, 5), d[37:42])
+    assert (np.linalg.norm(c, axis=0) <= d * (1 + 1e-12)).all()
+
+
+# n, K, b and the least error known for equal column norms: 1000 steps by free optimization of a
+# banded matrix with 64,000 entries, the others by buffers scaled in time
+EQUAL_NORMS = [(1000, 16, 64, 0.22105), (8192, 16, 512, 0.0775), (100_000, 1563, 64, 0.2298)]
+
+
+@pytest.mark.parametrize(("n", "most", "separation", "equal"), EQUAL_NORMS)
+def test_front_loading_halves_the_error_at_least(n, most, separation, equal):
+    p = Participation(most, separation)
+    fitted = fit_loaded(p, n)
+    assert fitted.rmse(p, n) < 0.45 * equal
+    assert fitted.loading.blocks == most
+    assert fitted.endless(p)
+
+
+def test_front_loading_never_loses_to_equal_norms_at_early_goals():
+    for most, separation in ((2, 8), (4, 1), (100, 10)):
+        p = Participation(most, separation)
+        assert fit_loaded(p, 1000).rmse(p, 1000) < fit_scaled(p, 1000).rmse(p, 1000)
 
 
 def test_scaled_needs_a_log_convex_column():
@@ -300,7 +313,6 @@ def test_candidates_are_sorted_and_choice_saves_memory():
     assert best.state <= 8
     least = min(item.rmse_goal for item in found if item.endless and item.state <= 64)
     assert best.rmse_goal <= 1.003 * least
-    assert errors[0] < best.rmse_goal  # with a horizon there is a better one
     assert choose(found, endless=False, memory=0).strategy == Identity()
     with pytest.raises(Infeasible, match="memory"):
         choose([found[0]], endless=False, memory=0)
@@ -328,6 +340,10 @@ def test_goals_change_the_choice():
         (lambda: Buffered((0.2,), (1.0,)), "decays"),
         (lambda: Buffered((0.2,), (0.1, 0.3)), "decays"),
         (lambda: ScaledBuffered((0.2,), (0.5,), 3.0), "exponent"),
+        (lambda: Loading(-0.1, 1.0, 8, 3), "decline"),
+        (lambda: Loading(0.1, 0.0, 8, 3), "pace"),
+        (lambda: Loading(0.1, 1.0, 0, 3), "width"),
+        (lambda: Loading(0.1, 1.0, 8, 0), "blocks"),
         (lambda: Goal.of("best"), "goal"),
         (lambda: Goal.of("times"), "times"),
         (lambda: Goal(200).weights(100), "from_step"),

@@ -21,6 +21,7 @@ HALF = 2.0**-0.5
 EDGES = [2.0**-40, 2.0**40, 1.0, 2 * HALF, HALF, 0.1, 7.0, -3.0, 0.25, 1024 * HALF]
 SPECIAL = [
     None, math.nan, math.inf, -math.inf, 0.0, -0.0, 1e300, -1e300, 5e-324, -5e-324, 2.0**53 + 2,
+    2.0**22, -(2.0**22), math.nextafter(2.0**22, 0), 2.0**23 + 0.5,
     0.49999999999999994, -0.5, 2.0**12 + 2.0**-40, 1e-12, -1e-12, 123456789.125,
     *EDGES, *(-e for e in EDGES), *(math.nextafter(e, 0) for e in EDGES),
     *(math.nextafter(-e, 0) for e in EDGES), *(math.nextafter(e, 1e9) for e in EDGES),

@@ -77,26 +77,32 @@ class DefaultMean:
             return vector_plan(
                 self, budget, persons=persons or 0, dimension=dimension, relation=relation
             )
+        if relation == REPLACE_ONE:
+            n = validate.whole("persons", persons, least=1)
+            self.check_alone(epsilon, n, dimension, relation)
+            return DefaultMeanPlan(self, budget, relation, n, n, dimension, epsilon)
+        self.check_alone(epsilon, None, dimension, relation)
+        guess = None if n_design is None else validate.whole("n_design", n_design, least=1)
+        return DefaultMeanPlan(self, budget, relation, None, guess, dimension, epsilon)
+
+    def check_alone(
+        self, epsilon: Fraction, persons: int | None, dimension: int, relation: Relation
+    ) -> None:
+        """Raise Infeasible if columns cannot be located one by one at `epsilon` a column."""
         largest = 10 * Fraction(2) ** (2 * GRID_BITS + 1) / epsilon * 4
         if largest > LARGEST_SCALE:
             raise Infeasible(
                 f"epsilon={float(epsilon):g} a column is too small for 64-bit noise",
                 f"give at least epsilon={float(largest / Fraction(LARGEST_SCALE) * epsilon):.2g}",
             )
-        if relation == REPLACE_ONE:
-            n = validate.whole("persons", persons, least=1)
-            signal = float(n * epsilon)
-            needed = FEWEST if dimension == 1 else MOST_SPLIT
-            if signal < needed:
-                raise Infeasible(
-                    f"{n} persons at epsilon={float(epsilon):g} a column are too few to find the "
-                    "values",
-                    f"at least {math.ceil(needed / epsilon)} persons, or "
-                    f"epsilon={needed / n * dimension:.3g}, or bounds are needed",
-                )
-            return DefaultMeanPlan(self, budget, relation, n, n, dimension, epsilon)
-        guess = None if n_design is None else validate.whole("n_design", n_design, least=1)
-        return DefaultMeanPlan(self, budget, relation, None, guess, dimension, epsilon)
+        needed = FEWEST if dimension == 1 else MOST_SPLIT
+        if persons is not None and float(persons * epsilon) < needed:
+            raise Infeasible(
+                f"{persons} persons at epsilon={float(epsilon):g} a column are too few to find the "
+                "values",
+                f"at least {math.ceil(needed / epsilon)} persons, or "
+                f"epsilon={needed / persons * dimension:.3g}, or bounds are needed",
+            )
 
     def _together(
         self, epsilon: Fraction, persons: int | None, dimension: int, relation: Relation

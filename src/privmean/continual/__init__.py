@@ -21,7 +21,7 @@ _HOMES = {
     "BandedInverse": "privmean.continual.strategies",
     "Buffered": "privmean.continual.buffered",
     "ScaledBuffered": "privmean.continual.scaled",
-    "ScaledBanded": "privmean.continual.scaled_banded",
+    "Loading": "privmean.continual.loading",
     "Goal": "privmean.continual.error",
     "Participation": "privmean.continual.sensitivity",
 }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
@@ -12,8 +12,8 @@ import numpy as np
 from privmean.continual import optimize
 from privmean.continual.buffered import Buffered, fit
 from privmean.continual.error import FINAL, RMSE, Goal, row_norms
+from privmean.continual.loaded_fit import fit_loaded
 from privmean.continual.scaled import ScaledBuffered, fit_scaled
-from privmean.continual.scaled_banded import LONGEST, ScaledBanded, fit_scaled_banded
 from privmean.continual.sensitivity import Participation
 from privmean.continual.strategies import (
     Banded,
@@ -28,7 +28,6 @@ from privmean.errors import Infeasible, PrivmeanError
 
 SEARCHED = 100_000  # up to this length bandwidths and free columns are searched
 FITTED = 2_000_000
-SHORT = 256
 
 
 @dataclass(frozen=True)
@@ -59,14 +58,16 @@ class Candidate:
             "state_per_coordinate": self.state,
             "endless": self.endless,
         }
-        if isinstance(strategy, Buffered | ScaledBuffered | ScaledBanded):
+        if isinstance(strategy, Buffered | ScaledBuffered):
             result["weights"] = list(strategy.weights)
             result["decays"] = list(strategy.decays)
         elif isinstance(strategy, LowerToeplitz):
             result["taps"] = strategy.taps
             result["inverse_taps"] = strategy.inverse_taps
-        if isinstance(strategy, ScaledBuffered | ScaledBanded):
+        if isinstance(strategy, ScaledBuffered):
             result["exponent"] = strategy.exponent
+            if strategy.loading is not None:
+                result["loading"] = asdict(strategy.loading)
         return result
 
 
@@ -126,9 +127,8 @@ def _strategies(
             yield fit(participation, steps, goal, buffers=buffers)
         if buffers in (2, 3) and _early(goal, steps):
             yield fit_scaled(participation, steps, goal, buffers=buffers)
-    short = participation.separation <= SHORT and steps <= LONGEST and not once
-    if short and not endless and _early(goal, steps):
-        yield fit_scaled_banded(participation, steps, goal)
+    if not once:
+        yield fit_loaded(participation, steps, goal)
     if steps > SEARCHED:
         return
     yield optimize.best_decaying(participation, steps, goal)

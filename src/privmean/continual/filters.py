@@ -119,24 +119,6 @@ class ImpulseTracker:
         self._inverse.state = numbers[3:].reshape(self._inverse.state.shape).copy()
 
 
-class TableTracker:
-    """For short horizons: all variances are known beforehand."""
-
-    def __init__(self, table: Floats) -> None:
-        self._table = table
-        self._steps = 0
-
-    def advance(self, scales: Floats) -> Floats:
-        self._steps += len(scales)
-        return self._table[self._steps - len(scales) : self._steps]
-
-    def numbers(self) -> Floats:
-        return np.array([float(self._steps)])
-
-    def restore(self, numbers: Floats) -> None:
-        self._steps = int(numbers[0])
-
-
 def _padded(taps: Floats) -> Floats:
     result = np.zeros(max(len(taps), 2))
     result[: len(taps)] = taps

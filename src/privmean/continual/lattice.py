@@ -17,15 +17,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import asdict, dataclass
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
 from privmean.continual import filters
 from privmean.continual.buffered import Buffered
+from privmean.continual.loading import Loading
 from privmean.continual.scaled import ScaledBuffered, VarianceTracker, norm_table
-from privmean.continual.scaled_banded import LONGEST, ScaledBanded
 from privmean.continual.sensitivity import Participation, sensitivity
 from privmean.continual.series import Floats
 from privmean.continual.strategies import InverseToeplitz, LowerToeplitz, Strategy, Toeplitz
@@ -37,7 +36,7 @@ EXACT = 2.0**52  # sums of integers below this are exact in float64, in any orde
 NOISE_LIMIT = 2.0**54  # noisy integers then stay far below 2^63
 FLOAT_SLACK = 1e-9  # relative allowance for norms computed in float64
 COLUMN_ERROR = 1e-11  # absolute error of a column computed by `series.invert`
-BUFFERED = (Buffered, ScaledBuffered, ScaledBanded)
+BUFFERED = (Buffered, ScaledBuffered)
 UNENDING = 2**32  # public limit of steps where a horizon is needed and none was given
 
 
@@ -49,8 +48,7 @@ class Lattice:
     unit_sensitivity: lattice units by which C z moves in l2 for a row movement of one step, float
     error included. rounding: extra movement a coordinate and step. Exactly one of these is given:
     taps, the integer column of C; inverse, the column of the inverse of C; buffers, the (weights,
-    decays) of C. An exponent goes with buffers and makes them those of `ScaledBuffered`, and a band
-    then those of `ScaledBanded`.
+    decays) of C. An exponent and a loading go with buffers and make them those of `ScaledBuffered`.
     """
 
     name: str
@@ -64,15 +62,13 @@ class Lattice:
     inverse: tuple[float, ...] = ()
     buffers: tuple[tuple[float, ...], tuple[float, ...]] | None = None
     exponent: float | None = None
-    band: int | None = None
+    loading: Loading | None = None
 
     @property
     def strategy(self) -> Strategy:
         """The strategy as it runs."""
-        if self.buffers is not None and self.exponent is not None and self.band is not None:
-            return ScaledBanded(*self.buffers, self.exponent, self.band)
         if self.buffers is not None and self.exponent is not None:
-            return ScaledBuffered(*self.buffers, self.exponent)
+            return ScaledBuffered(*self.buffers, self.exponent, self.loading)
         if self.taps:
             return Toeplitz(tuple(item / self.taps[0] for item in self.taps), label=self.name)
         if self.buffers is not None:
@@ -105,8 +101,6 @@ class Lattice:
         """Rows z to C z; in lattice units if there are integer taps, else in steps of z."""
         if self.taps:
             return filters.Convolution(np.array(self.taps, dtype=np.float64), coordinates)
-        if self.band is not None:
-            return filters.Convolution(self._banded.taps, coordinates)
         if self.buffers is not None:
             weights, decays = self.buffers
             return filters.Bank(np.array(weights), np.array(decays), coordinates)
@@ -117,8 +111,6 @@ class Lattice:
         if self.taps:
             taps = np.array(self.taps, dtype=np.float64) / 2.0**self.bits
             return filters.Recursion(taps, coordinates)
-        if self.band is not None:
-            return filters.Recursion(self._banded.taps, coordinates)
         if self.buffers is not None:
             weights, decays = Buffered(*self.buffers).inverse_buffers
             return filters.Bank(-weights, decays, coordinates)
@@ -128,26 +120,18 @@ class Lattice:
         """(column scales, row scales) of the next steps; None if the strategy has none."""
         if self.buffers is None or self.exponent is None:
             return None
-        if self.band is not None:
-            scales = _banded_scales(self._banded, self.steps or 0)
-            rows = np.arange(done + 1, done + steps + 1, dtype=np.float64) ** self.exponent
-            return scales[done : done + steps], rows
         norms, limit = norm_table(*self.buffers, self.exponent)
         s = np.arange(done + 1, done + steps + 1, dtype=np.float64)
         known = norms[done : done + steps]
         norm = np.concatenate([known, np.full(steps - len(known), limit)])
         rows = s**self.exponent
-        return rows / np.sqrt(norm), rows
-
-    @property
-    def _banded(self) -> ScaledBanded:
-        assert isinstance(self.strategy, ScaledBanded)
-        return self.strategy
+        columns = rows / np.sqrt(norm)
+        if self.loading is not None:
+            columns = columns * self.loading.factors(done, steps)
+        return columns, rows
 
     def tracker(self) -> filters.Tracker:
         """What follows the variance of the released prefix sums."""
-        if self.band is not None:
-            return filters.TableTracker(_banded_variances(self._banded, self.steps or 0))
         if self.buffers is not None and self.exponent is not None:
             weights, decays = self.buffers
             return VarianceTracker(np.array(weights), np.array(decays), self.exponent)
@@ -164,7 +148,7 @@ class Lattice:
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> Lattice:
-        buffers = values["buffers"]
+        buffers, loading = values["buffers"], values["loading"]
         return cls(
             **{
                 **values,
@@ -172,18 +156,9 @@ class Lattice:
                 "taps": tuple(values["taps"]),
                 "inverse": tuple(values["inverse"]),
                 "buffers": None if buffers is None else (tuple(buffers[0]), tuple(buffers[1])),
+                "loading": None if loading is None else Loading(**loading),
             }
         )
-
-
-@lru_cache(maxsize=8)
-def _banded_scales(strategy: ScaledBanded, steps: int) -> Floats:
-    return strategy.column_scales(steps)
-
-
-@lru_cache(maxsize=8)
-def _banded_variances(strategy: ScaledBanded, steps: int) -> Floats:
-    return strategy.variances(steps)
 
 
 def _inverse_taps(strategy: Strategy) -> Floats:
@@ -218,21 +193,22 @@ def on_lattice(
     else:
         unit, growth, inner = _rounded_facts(strategy, participation, steps)
     limit = NOISE_LIMIT if delta is None else min(NOISE_LIMIT, math.sqrt(delta / 4e-33))
-    by_noise = math.log2(limit * mu / (movement * unit * 1.01))
+    room = limit * mu / (movement * unit * 1.01)
+    by_noise = math.log2(room) if room > 0 else -math.inf
     by_exactness = math.log2(EXACT / (rows_a_step * inner)) - 1
-    total = math.floor(min(by_noise, by_exactness, ROW_BITS + COLUMN_BITS))
-    if total < 20:
+    if min(by_noise, by_exactness) < 20:
         raise Infeasible(
             "the stream needs integers beyond 64 bits",
             "use a larger epsilon or delta, fewer rows a step, or fewer taps",
         )
+    total = math.floor(min(by_noise, by_exactness, ROW_BITS + COLUMN_BITS))
     row_bits = min(ROW_BITS, total // 2)
     bits = total - row_bits
     taps: tuple[int, ...] = ()
     inverse: tuple[float, ...] = ()
     buffers: tuple[tuple[float, ...], tuple[float, ...]] | None = None
     exponent: float | None = None
-    band: int | None = None
+    loading: Loading | None = None
     rounding = 0.0
     if integer_taps is not None:
         taps = _integer_taps(column, bits, participation)
@@ -243,8 +219,8 @@ def on_lattice(
         unit *= 2.0**bits
         if isinstance(strategy, BUFFERED):
             buffers = strategy.weights, strategy.decays
-            exponent = None if isinstance(strategy, Buffered) else strategy.exponent
-            band = strategy.p if isinstance(strategy, ScaledBanded) else None
+            if isinstance(strategy, ScaledBuffered):
+                exponent, loading = strategy.exponent, strategy.loading
         else:
             inverse = tuple(_inverse_taps(strategy).tolist())
     return Lattice(
@@ -259,7 +235,7 @@ def on_lattice(
         inverse,
         buffers,
         exponent,
-        band,
+        loading,
     )
 
 
@@ -293,14 +269,6 @@ def _rounded_facts(
     strategy: Strategy, participation: Participation, steps: int | None
 ) -> tuple[float, float, float]:
     """(sensitivity, sum of |column|, largest inner number a unit row) of a rounded strategy."""
-    if isinstance(strategy, ScaledBanded):
-        if steps is None or steps > LONGEST:
-            raise Infeasible(
-                f"{strategy.name} needs a horizon of at most {LONGEST} steps",
-                "give steps, or use ScaledBuffered",
-            )
-        growth = float(strategy.taps.sum())
-        return strategy.sensitivity(participation, steps), growth, growth
     if isinstance(strategy, BUFFERED):
         weights, decays = np.array(strategy.weights), np.array(strategy.decays)
         growth = 1 + float(np.sum(weights / (1 - decays)))
@@ -328,8 +296,6 @@ def _rounded_facts(
 def _float_error(strategy: Strategy, largest_row: float, growth: float) -> float:
     """An upper bound on the float64 error of one coordinate of C z, in steps of z."""
     unit = 2.0**-52
-    if isinstance(strategy, ScaledBanded):
-        return 2 * unit * largest_row * (strategy.p + 4) * growth
     if isinstance(strategy, BUFFERED):
         weights, decays = np.array(strategy.weights), np.array(strategy.decays)
         buffers = float(np.sum(weights / (1 - decays) ** 2))

@@ -1,14 +1,15 @@
 """Buffers with a memory that grows with time: the best strategy known for a running mean.
 
-C = diag(t^-gamma) H diag(s^gamma q_s), where H is a `Buffered` column h and q_s scales column s to
-norm at most 1. Running means are dominated by their first steps, whose noise must be nearly
-independent, while late steps behave like prefix sums, whose noise must be strongly correlated: the
-factor (s/t)^gamma blends between the two. With h the prefix root this comes within 0.1 percent of
-the optimum over *all* lower-triangular matrices (Toeplitz strategies stay 2 to 8 percent away).
+C = diag(t^-gamma) H diag(s^gamma q_s d_s), where H is a `Buffered` column h, q_s scales column s to
+norm at most 1, and d_s is 1 or a `Loading`, which makes later columns shorter. Running means are
+dominated by their first steps, whose noise must be nearly independent, while late steps behave like
+prefix sums, whose noise must be strongly correlated: the factor (s/t)^gamma blends between the two.
+With h the prefix root this comes within 0.1 percent of the optimum over *all* lower-triangular
+matrices for one participation (Toeplitz strategies stay 2 to 8 percent away).
 
-Sensitivity, proved in docs/proofs/continual.md, section 2: columns have norm at most 1 and the
-inner product of columns at distance q is at most Gamma_q/Gamma_0 of H, so that
-sens(C) <= sens(H)/||h|| on a stream without end, if h is log-convex.
+Sensitivity, proved in docs/proofs/continual.md, section 2: column s has norm at most d_s and the
+inner product of columns s and s+q is at most d_s d_{s+q} Gamma_q/Gamma_0 of H, if h is log-convex.
+So without a loading sens(C) <= sens(H)/||h|| on a stream without end.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ import numpy as np
 from privmean import validate
 from privmean.continual.buffered import STARTS, Buffered, limit_sensitivity
 from privmean.continual.error import RMSE, Goal
+from privmean.continual.loading import Loading, weighted_pattern
 from privmean.continual.sensitivity import Participation
 from privmean.continual.series import Floats
 from privmean.continual.strategies import Strategy
@@ -42,11 +44,15 @@ def _first_order(decay: float, rows: Floats, start: float = 0.0) -> Floats:
 
 @dataclass(frozen=True)
 class ScaledBuffered(Strategy):
-    """The strategy diag(t^-exponent) H diag(s^exponent q_s) with buffers (weights, decays) in H."""
+    """diag(t^-exponent) H diag(s^exponent q_s d_s) with buffers (weights, decays) in H.
+
+    loading: the column norms d_s; None if all are 1.
+    """
 
     weights: tuple[float, ...]
     decays: tuple[float, ...]
     exponent: float
+    loading: Loading | None = None
 
     def __post_init__(self) -> None:
         base = self.base
@@ -64,15 +70,23 @@ class ScaledBuffered(Strategy):
 
     @property
     def name(self) -> str:
-        return f"time-scaled buffers ({len(self.weights)} buffers)"
+        kind = "time-scaled" if self.loading is None else "front-loaded"
+        return f"{kind} buffers ({len(self.weights)} buffers)"
 
     def sensitivity(self, participation: Participation, steps: int | None = None) -> float:
         # the value without a horizon bounds every horizon
         capped = Participation(participation.within(steps), participation.separation)
-        return scaled_sensitivity(np.array(self.weights), np.array(self.decays), capped)
+        weights, decays = np.array(self.weights), np.array(self.decays)
+        if self.loading is None:
+            return scaled_sensitivity(weights, decays, capped)
+        return weighted_pattern(self.loading.worst(capped), weights, decays, capped.separation)
 
     def variances(self, steps: int) -> Floats:
-        return variances(np.array(self.weights), np.array(self.decays), self.exponent, steps)
+        weights, decays = np.array(self.weights), np.array(self.decays)
+        scales = column_scales(weights, decays, self.exponent, steps)
+        if self.loading is not None:
+            scales = scales * self.loading.factors(0, steps)
+        return VarianceTracker(weights, decays, self.exponent).advance(scales)
 
     def state_rows(self, steps: int | None) -> int:
         del steps

@@ -18,6 +18,7 @@ import numpy as np
 from privmean.people.engines import Home, fetch
 from privmean.people.expressions import (
     Totals,
+    ball_ways,
     counted,
     number_of,
     octaves,
@@ -41,6 +42,7 @@ from privmean.people.reductions import (
     Floats,
     Integers,
     pair_multiplier,
+    unit_of,
 )
 
 
@@ -169,16 +171,11 @@ class FramePeople:
             *(item.alias(f"k{j}") for j, item in enumerate(known)),
         )  # fmt: skip
         frame = running(frame, "known", [nw.col(f"k{j}") for j in width])
-        frame = running(frame, "square", [nw.col(v) * nw.col(v) for v in names])
-        norm = nw.col("square").sqrt()
-        factor = nw.when(norm <= ball.radius).then(nw.lit(1.0)).otherwise(ball.radius / norm)
-        frame = frame.select(*names, "known", factor=factor)
-        frame = on_ball(frame, names, ball, nw.col("factor"))
-        again = nw.col("factor") * (1 - 2.0**-30)
-        limit = ball.steps * ball.steps
-        over = nw.col("size") > limit
-        factor = nw.when(over).then(again).otherwise(nw.col("factor"))
-        frame = on_ball(frame, names, ball, factor)
+        frame = ball_ways(frame, names, ball)
+        frame = on_ball(frame, names, nw.lit(float(ball.steps)), nw.col("inside") == 1)
+        over = nw.col("size") > ball.steps * ball.steps
+        length = nw.when(over).then(nw.lit(ball.shorter)).otherwise(nw.lit(float(ball.steps)))
+        frame = on_ball(frame, names, length, (nw.col("inside") == 1) & ~over)
         totals = Totals()
         totals.add("present", number_of(nw.col("known") > 0))
         for j in width:
@@ -195,12 +192,12 @@ class FramePeople:
         return int(fetch(frame.select(nw.len()))[0][0])
 
     def count_in_ball(self, center: Sequence[float], radius: float) -> int:
-        names = value_names(len(self.columns))
+        names, unit = value_names(len(self.columns)), unit_of(radius)
         frame = self.frame.select(
-            *((nw.col(v) - c).alias(v) for v, c in zip(names, center, strict=True))
+            *(((nw.col(v) - c) * unit).alias(v) for v, c in zip(names, center, strict=True))
         )
         frame = running(frame, "square", [nw.col(v) * nw.col(v) for v in names])
-        inside = frame.filter(nw.col("square").sqrt() <= radius)
+        inside = frame.filter(nw.col("square").sqrt() <= radius * unit)
         return int(fetch(inside.select(nw.len()))[0][0])
 
     def part(self, index: int, parts: int) -> FramePeople:
