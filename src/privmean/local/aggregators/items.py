@@ -44,6 +44,17 @@ class ItemLaw:
         chance = self.rare + p * (self.own - self.rare)
         return chance * (1 - chance) * self.reach**2
 
+    def seen(self, p: Floats, reports: float) -> Floats:
+        """The variance at an estimated share p, for approximate intervals.
+
+        Bits are counted with two more of each kind (Agresti and Coull 1998): a count of zero says
+        little about the chance of a one.
+        """
+        chance = 0.5 + p / self.reach if self.row else self.rare + p * (self.own - self.rare)
+        chance = (reports * np.clip(chance, 0.0, 1.0) + 2) / (reports + 4)
+        result: Floats = chance * (1 - chance) * self.reach**2
+        return result
+
     def noise(self, p: Floats | float) -> Floats | float:
         """The part of the variance that privacy adds; the rest is the sampling of persons."""
         return self.variance(p) - p * (1 - p)
