@@ -247,9 +247,9 @@ def main() -> None:
         "where it is false, how many carry a status (far values seen, tail seen, tail unchecked, "
         "too few persons, or tail too thick and relabelled); *alarms*: how many releases carry a "
         "status although it is true (`tail seen` then says that persons lie beyond the limits, as "
-        "often they do; below n*epsilon of about 1300 every release has one); median width over that of the t interval, and over the "
-        "oracle's. For target clipped: coverage of its own target, and of the mean (not "
-        "claimed).\n\n"
+        "they often do; below n*epsilon of about 1300 every release has a status); median width "
+        "over that of the t interval, and over the oracle's. For target clipped: coverage of its "
+        "own target, and of the mean (not claimed).\n\n"
         + table(header, rows)
         + f"\n\n- default, all runs where the assumption is true: {covered / max(held, 1):.4f}"
         + f"\n- default, misses where it is false that carry a status: {named:.0f} of {missed:.0f}"
