@@ -69,7 +69,7 @@ class Home:
             pass  # raised below, so that the engine's error is not even its context
         raise SchemaError(
             "the engine could not read the table; its message is withheld because it may quote "
-            "records. Run a query of your own on the same columns to see it"
+            "records. Run a query of your own on the same columns to see it, or allow more memory"
         )
 
     def _computed(self, native: Any, implementation: nw.Implementation) -> Any:
