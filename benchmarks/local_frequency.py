@@ -1,7 +1,9 @@
 """Frequencies of real purchases and speed at a million clients, against pure-ldp in one run.
 
 Usage: python benchmarks/local_frequency.py --peer-python PATH [--data DIR] [--quick]
+       [--store FILE [--seconds S]]
 PATH is the Python of an environment with pure-ldp, numpy, scikit-learn, statsmodels, xxhash<4.
+FILE keeps finished runs: after a stop, or after S seconds, the same command goes on from there.
 """
 
 from __future__ import annotations
@@ -10,8 +12,10 @@ import argparse
 import json
 import math
 import subprocess
+import sys
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -94,25 +98,66 @@ def ours(items: np.ndarray, d: int, mechanism: str, runs: int):
     return {"name": mechanism, "raw": raw, "projected": projected, "seconds": spent}
 
 
+PEERS = [
+    ("optimized unary", 360, 20), ("local hashing", 240, 5), ("fast local hashing", 240, 40),
+    ("symmetric unary", 100, 20), ("Hadamard response", 40, 10), ("direct", 40, 10),
+    ("threshold histogram", 40, 10), ("Hadamard mechanism", 40, 10),
+]  # fmt: skip
+
+
+class Runs:
+    """Finished runs by oracle, kept in a file if there is one."""
+
+    def __init__(self, path: Path | None, seconds: float) -> None:
+        self.path, self.until = path, time.monotonic() + seconds
+        self.kept = json.loads(path.read_text()) if path and path.exists() else {}
+
+    def done(self, name: str, runs: int, batch: int, more: Callable[[int], dict]) -> dict:
+        """The answer of `runs` runs, made `batch` at a time; stops when the time is over."""
+        answer = self.kept.setdefault(
+            name, {"name": name, "raw": [], "projected": [], "seconds": []}
+        )
+        while "error" not in answer and len(answer["raw"]) < runs:
+            if time.monotonic() > self.until:
+                sys.exit("not finished: the same command goes on from here")
+            new = more(min(batch, runs - len(answer["raw"])))
+            if "error" in new:
+                answer["error"] = new["error"]
+            else:
+                for key in ("raw", "projected", "seconds"):
+                    answer[key] += new[key]
+            if self.path:
+                self.path.write_text(json.dumps(self.kept))
+        return answer
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--peer-python", required=True)
     parser.add_argument("--data", type=Path, default=HERE.parent.parent / "shared" / "data")
     parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--store", type=Path)
+    parser.add_argument("--seconds", type=float, default=math.inf)
     given = parser.parse_args()
     part = 10 if given.quick else 1
     items, d = one_item_a_person(given.data)
+    store = Runs(given.store, given.seconds)
     answers = [
-        ("privmean", ours(items, d, m, runs // part))
-        for m, runs in (("subset", 1600), ("unary", 200), ("hadamard", 200))
+        ("privmean", store.done(m, runs // part, 40, lambda k, m=m: ours(items, d, m, k)))
+        for m, runs in (("subset", 1000), ("unary", 200), ("hadamard", 200))
     ]
-    others = [
-        "Hadamard response", "direct", "threshold histogram", "Hadamard mechanism",
-    ]  # fmt: skip
-    close = ["local hashing", "fast local hashing", "optimized unary", "symmetric unary"]
-    theirs = peer(given.peer_python, items, d, close, runs=320 // part, seconds=1e9)
-    contenders = [answer for answer in theirs if "error" not in answer]
-    theirs += peer(given.peer_python, items, d, others, runs=40 // part, seconds=12 / part)
+    theirs = [
+        store.done(
+            name,
+            runs // part,
+            batch,
+            lambda k, name=name: peer(given.peer_python, items, d, [name], runs=k, seconds=1e9)[0],
+        )
+        for name, runs, batch in PEERS
+    ]
+    contenders = [
+        answer for answer in theirs if "error" not in answer and len(answer["raw"]) > 40 // part
+    ]
     answers += [("pure-ldp", answer) for answer in theirs]
     rows: list[list[object]] = []
     for who, answer in answers:

@@ -128,7 +128,7 @@ class Table:
         """SQL for the records (p, x0, x1, ...): only these columns, text turned into doubles."""
         wanted = [person, *values]
         scan, fields, text = self.source, [name(item) for item in wanted], True
-        if self.form in ("parquet", "frame"):
+        if self.form == "parquet":
             text = False
         elif self.form == "csv":
             fields = [f"f{self.columns.index(item)}" for item in wanted]

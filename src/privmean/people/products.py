@@ -27,10 +27,11 @@ import numpy as np
 from privmean.errors import SchemaError
 from privmean.people import schema
 from privmean.people.engines import fetch
-from privmean.people.records import FLOAT, INTEGER, LIMIT_BITS, PERSON, WIDE, _nearest, limited
+from privmean.people.records import FLOAT, INTEGER, LIMIT_BITS, PERSON, WIDE, limited
 from privmean.people.reductions import Floats
 from privmean.people.roster import roster_frame
 from privmean.people.tables import _open, _typed, open_arrays
+from privmean.people.totals import nearest
 
 REACH_BITS = 40  # |z| <= 2^40: products below 2^81
 TIME = "t"
@@ -192,7 +193,7 @@ def _sums(
     if spark:
         totals = [nw.col(f"t{k}").cast(FLOAT).alias(f"d{k}") for k in range(m)]
     else:
-        totals = _nearest(people, m, False)
+        totals = nearest(people, m)
     people = people.select(PERSON, "count", *totals)
     return people.select(
         PERSON, "count", *((nw.col(f"d{k}") * scales[k]).alias(f"d{k}") for k in range(m))

@@ -35,7 +35,8 @@ class Estimate:
     "absolute" (each coordinate, all at once), "l2", or "sup" (all items at once). target: what the
     radius is about. radii: one a coordinate or item where they differ. raw: the unbiased estimate
     before anything was cut or projected, and raw_radius its radius. spread: its approximate
-    standard error, shaped like `raw`; noise: the part of it that privacy adds. effective: the
+    standard error, shaped like `raw`; noise: its standard error about the plain mean of the very
+    persons who reported. effective: the
     effective number of reports, sum of tanh^2(epsilon/2) or 1/(sum w^2 v). largest_influence:
     how far one report can move the estimate (in the norm). trivial: the radius says no more than
     the public range, and the value is its centre. heterogeneity: the test that all levels agree.
@@ -92,7 +93,10 @@ class Estimate:
         return self._interval(half, level, "interval", "normal approximation over many reports")
 
     def noise_interval(self, level: float = 0.95) -> Interval:
-        """Approximate interval for the mean of the very persons who reported: noise alone."""
+        """Approximate interval for the mean of the very persons who reported.
+
+        Privacy noise alone, and what uneven weights make of the differences between persons.
+        """
         from scipy import special
 
         tail = (1 + validate.fraction("level", level)) / 2
