@@ -58,7 +58,7 @@ def summary(release: Release, warning: str) -> str:
     if release.shares:
         split = ", ".join(f"{name} {share:.0%}" for name, share in release.shares.items())
         lines += _wrapped(f"budget split: {split}")
-    lines += _wrapped(f"method: {release.estimator}. {release.plan.why}")
+    lines += _wrapped(f"method: {release.estimator}; {release.plan.why}")
     if promise.note:
         lines += _wrapped(f"note: {promise.note}")
     return "\n".join(lines)
