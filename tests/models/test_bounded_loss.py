@@ -13,7 +13,7 @@ import pytest
 
 import privmean as pm
 from privmean.errors import ArgumentError, SchemaError
-from privmean.intervals.joint_sums import RHO, jump_steps, value_bound
+from privmean.mechanisms.ratio import Answers
 from privmean.models.formula import read_formula
 from privmean.models.magnitudes import Magnitudes, quantile_scores
 from privmean.models.person_fits import Independence, fit_persons
@@ -22,7 +22,7 @@ from privmean.noise.simulated import SimulatedNoise
 from privmean.people.matrix import MatrixPeople
 from privmean.people.products import Products, person_products
 from privmean.people.reductions import Box
-from privmean.privacy.budget import ADD_REMOVE, Budget
+from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE, Budget
 
 STEPS = (2.0**-20, 2.0**-10, 2.0**-20)
 
@@ -116,18 +116,15 @@ ATTACKS = {
 def test_value_square_number_and_tail_move_within_the_loss(excess):
     """The loss of the joint release for all pairs of hostile persons, in exact integers."""
     rest, box = np.random.default_rng(0).normal(0, 1, (30, 2)), Box(-0.75, 0.75)
-    k, worst = box.steps, 0.0
-    jump = jump_steps(excess / 2, k)
-    bound = float(value_bound(k, jump))
+    answers, worst = Answers(REPLACE_ONE, jumps=(excess / 2, excess / 2)), 0.0
+    units, multiples = answers.units(box.steps), answers.multiples_at(box.steps)
     sums = {}
     for name, row in ATTACKS.items():
         s = MatrixPeople(np.vstack([rest, row]), ("i", "a")).box_sums([box] * 2)[1]
-        sums[name] = (
-            (s.z + jump * (s.above - s.below)) / bound,
-            s.zz / (2 * k * bound),
-            jump * (s.above + s.below) / (float(RHO) * bound),
-            s.present * k / (2 * bound),
-        )
+        exact = answers.integers(box, s)
+        sums[name] = [
+            x / unit / float(m) for x, unit, m in zip(exact, units, multiples, strict=True)
+        ]
     for one in sums.values():
         for two in sums.values():
             worst = max(worst, sum(abs(a - b) for a, b in zip(one, two, strict=True)))
