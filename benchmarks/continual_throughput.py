@@ -231,8 +231,9 @@ def main() -> None:
         "Running means: throughput",
         "Exact noise from the operating system's entropy; no history kept. Batches of "
         "20,000, 1,000 and 20 steps. Processor seconds, but for the state file, which waits for "
-        f"the disk: bare durable transactions reach {commits():,.0f}/s here. jax_privacy adds doubles "
-        "from a seeded generator, without queue, clipping or integers.\n\n" + table(head, rows),
+        f"the disk: bare durable transactions reach {commits():,.0f}/s here. jax_privacy adds "
+        "doubles from a seeded generator, without queue, clipping or integers.\n\n"
+        + table(head, rows),
         command="python benchmarks/continual_throughput.py --python <environment with jax_privacy>",
     )
 
