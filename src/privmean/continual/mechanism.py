@@ -89,40 +89,37 @@ class PublicNumbers:
         self._tracker = lattice.tracker()
         self._block = -1
         self._before = self._tracker.numbers()
-        self._columns: Floats | None = None
-        self._rows: Floats | None = None
+        self._scales: tuple[Floats, Floats] | None = None
         self._squares = np.zeros(0)
 
     def of_steps(self, done: int, steps: int) -> tuple[Floats | None, Floats | None, Floats]:
-        """(column scales, row scales, variances) of the next steps; scales None if there are none."""
-        parts: list[tuple[Floats | None, Floats | None, Floats]] = []
+        """(column scales, row scales, variances) of the next steps; scales may be None."""
+        columns: list[Floats] = []
+        rows: list[Floats] = []
+        squares: list[Floats] = []
         end = done + steps
         while done < end:
             block, first = divmod(done, AHEAD)
             if block != self._block:
                 self._compute(block)
             last = min(AHEAD, first + end - done)
-            columns = None if self._columns is None else self._columns[first:last]
-            rows = None if self._rows is None else self._rows[first:last]
-            parts.append((columns, rows, self._squares[first:last]))
+            squares.append(self._squares[first:last])
+            if self._scales is not None:
+                columns.append(self._scales[0][first:last])
+                rows.append(self._scales[1][first:last])
             done += last - first
-        if len(parts) == 1:
-            return parts[0]
-        squares = np.concatenate([part[2] for part in parts])
-        if self._columns is None:
-            return None, None, squares
-        scales = [np.concatenate([part[at] for part in parts]) for at in (0, 1)]  # type: ignore
-        return scales[0], scales[1], squares
+        if self._scales is None:
+            return None, None, _joined(squares)
+        return _joined(columns), _joined(rows), _joined(squares)
 
     def _compute(self, block: int) -> None:
         if block != self._block + 1:
             raise PrivmeanError(f"internal: block {block} after block {self._block}")
         self._block = block
         self._before = self._tracker.numbers()
-        scales = self._lattice.time_scales(block * AHEAD, AHEAD)
-        self._columns, self._rows = (None, None) if scales is None else scales
+        self._scales = self._lattice.time_scales(block * AHEAD, AHEAD)
         self._squares = self._tracker.advance(
-            np.ones(AHEAD) if self._columns is None else self._columns
+            np.ones(AHEAD) if self._scales is None else self._scales[0]
         )
 
     def numbers(self) -> Floats:
@@ -136,6 +133,10 @@ class PublicNumbers:
         self._block = max(block, 0) - 1
         if block >= 0:
             self._compute(block)
+
+
+def _joined(parts: list[Floats]) -> Floats:
+    return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
 
 class NoisyPrefixSums:
