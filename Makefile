@@ -6,6 +6,7 @@ PYTHON ?= $(shell for p in python3.13 python3.12 python3.11 python3 python; do \
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+PACKAGES = src:$(shell $(BIN)/python -c "import sysconfig; print(sysconfig.get_path('purelib'))")
 
 # Tests of the collector need a browser and a PostgreSQL server of the system. Where they are
 # missing, they are left out with a word; never in CI, which installs them first (.ci/run).
@@ -41,18 +42,22 @@ ifdef SELECT
 endif
 	$(BIN)/python -m pytest -n 2 $(SELECT)
 
-# needs a Java 17 runtime (Debian: openjdk-17-jre-headless); PySpark goes into an environment of its own
-test-spark: $(READY)
-	$(PYTHON) -m venv $(VENV)-spark
-	$(VENV)-spark/bin/python -m pip install --quiet --disable-pip-version-check -r requirements-dev.lock
-	$(VENV)-spark/bin/python -m pip install --quiet --disable-pip-version-check -e ".[spark]"
-	$(VENV)-spark/bin/python tests/people/spark_homes.py
+# needs a Java 17 runtime (Debian: openjdk-17-jre-headless); PySpark goes into an environment of its
+# own, over the packages of the first
+SPARK := $(VENV)-spark
+test-spark: $(SPARK)/.ready
+	PYTHONPATH=$(PACKAGES) $(SPARK)/bin/python tests/people/spark_homes.py
+
+$(SPARK)/.ready: $(READY)
+	$(PYTHON) -m venv $(SPARK)
+	$(SPARK)/bin/python -m pip install --quiet --disable-pip-version-check pyspark==4.3.0
+	@touch $@
 
 reproduce: $(READY)
 	$(BIN)/python benchmarks/reproduce.py
 
 bench: $(READY)
-	$(BIN)/python benchmarks/reproduce.py --quick
+	$(BIN)/python benchmarks/speed.py
 
 # other packages, each in an environment of its own under .peers/ (Tumult Analytics needs Java 17)
 peers: $(READY)

@@ -38,11 +38,14 @@ EARLIER = {
 }
 
 
-def clipped_mean(x: np.ndarray, sums: np.ndarray, limits: list[float]) -> float:
-    n = len(x)
-    i = int(np.searchsorted(x, limits[0]))
-    j = int(np.searchsorted(x, limits[1], side="right"))
-    return (i * limits[0] + (n - j) * limits[1] + sums[j] - sums[i]) / n
+def clipped_mean(x: np.ndarray, sums: np.ndarray, path: dict[str, list[float]]) -> float:
+    """Mean at the limits of a release: far values count at their middle."""
+    n, (lower, upper) = len(x), path["limits"]
+    i, j = int(np.searchsorted(x, lower)), int(np.searchsorted(x, upper, side="right"))
+    a, b = path["far limits"]
+    far_below, far_above = int(np.searchsorted(x, a)), n - int(np.searchsorted(x, b, side="right"))
+    total = (i - far_below) * lower + (n - j - far_above) * upper + sums[j] - sums[i]
+    return (total + (far_below + far_above) * (lower + upper) / 2) / n
 
 
 def cell(values: np.ndarray, epsilon: float, runs: int, seed: int) -> dict[str, float]:
@@ -65,7 +68,7 @@ def cell(values: np.ndarray, epsilon: float, runs: int, seed: int) -> dict[str, 
             bias.append(errors[-1])
             variance.append(0.0)
             continue
-        bias.append(clipped_mean(x, sums, release.diagnostics["limits"]) - mean)
+        bias.append(clipped_mean(x, sums, release.diagnostics) - mean)
         scale = release.guarantee.mechanisms[-1].scale  # of the sum, in grid steps
         maker = release.intervals
         steps = float(maker.sums.value_scale) * maker.radius / n

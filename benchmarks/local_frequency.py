@@ -1,7 +1,9 @@
 """Frequencies of real purchases and speed at a million clients, against pure-ldp in one run.
 
 Usage: python benchmarks/local_frequency.py --peer-python PATH [--data DIR] [--quick]
+       [--store FILE [--seconds S]]
 PATH is the Python of an environment with pure-ldp, numpy, scikit-learn, statsmodels, xxhash<4.
+FILE keeps finished runs: after a stop, or after S seconds, the same command goes on from there.
 """
 
 from __future__ import annotations
@@ -10,13 +12,16 @@ import argparse
 import json
 import math
 import subprocess
+import sys
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 
 from privmean.local.aggregators.estimates import estimate
+from privmean.local.aggregators.items import item_law
 from privmean.local.builders import items_round
 from privmean.local.many import tally_many
 from report import publish, table
@@ -53,12 +58,31 @@ def spread(values: list[float]) -> str:
     return f"{np.mean(values):.4f} +- {np.std(values) / math.sqrt(len(values)):.4f}"
 
 
-def compare(mine: list[float], theirs: list[dict], form: str) -> str:
-    """The ratio of means to the best peer's, with its standard error."""
-    best = min((answer[form] for answer in theirs), key=np.mean)
-    ratio = np.mean(mine) / np.mean(best)
-    errors = [np.std(x) / np.mean(x) / math.sqrt(len(x)) for x in (mine, best)]
-    return f"{ratio:.3f} +- {ratio * math.hypot(*errors):.3f}"
+def compare(mine: list[float], theirs: list[float]) -> str:
+    """The ratio of means with its standard error."""
+    ratio = np.mean(mine) / np.mean(theirs)
+    errors = [np.std(x) / np.mean(x) / math.sqrt(len(x)) for x in (mine, theirs)]
+    return f"{ratio:.4f} +- {ratio * math.hypot(*errors):.4f}"
+
+
+def exact_variances(d: int, epsilon: float) -> str:
+    """Variance of one client's number for an item, given the client's item ."""
+    subset = item_law(items_round(d, epsilon=epsilon, persons=9, mechanism="subset"), 0)
+    unary = item_law(items_round(d, epsilon=epsilon, persons=9, mechanism="unary"), 0)
+    e = math.exp(epsilon)
+    buckets = round(e) + 1  # optimized local hashing
+    own, rare = e / (e + buckets - 1), 1 / buckets
+    laws = [
+        ("subset selection", subset.own, subset.rare),
+        ("optimized unary", unary.own, unary.rare),
+        (f"local hashing, {buckets} buckets", own, rare),
+        ("symmetric unary", 1 / (1 + math.exp(-epsilon / 2)), 1 / (1 + math.exp(epsilon / 2))),
+    ]
+    rows: list[list[object]] = [
+        [name, f"{b * (1 - b) / (a - b) ** 2:.4f}", f"{a * (1 - a) / (a - b) ** 2:.4f}"]
+        for name, a, b in laws
+    ]
+    return table(["oracle", "of another item", "of the client's own item"], rows)
 
 
 def ours(items: np.ndarray, d: int, mechanism: str, runs: int):
@@ -74,22 +98,66 @@ def ours(items: np.ndarray, d: int, mechanism: str, runs: int):
     return {"name": mechanism, "raw": raw, "projected": projected, "seconds": spent}
 
 
+PEERS = [
+    ("optimized unary", 360, 20), ("local hashing", 240, 5), ("fast local hashing", 240, 40),
+    ("symmetric unary", 100, 20), ("Hadamard response", 40, 10), ("direct", 40, 10),
+    ("threshold histogram", 40, 10), ("Hadamard mechanism", 40, 10),
+]  # fmt: skip
+
+
+class Runs:
+    """Finished runs by oracle, kept in a file if there is one."""
+
+    def __init__(self, path: Path | None, seconds: float) -> None:
+        self.path, self.until = path, time.monotonic() + seconds
+        self.kept = json.loads(path.read_text()) if path and path.exists() else {}
+
+    def done(self, name: str, runs: int, batch: int, more: Callable[[int], dict]) -> dict:
+        """The answer of `runs` runs, made `batch` at a time; stops when the time is over."""
+        answer = self.kept.setdefault(
+            name, {"name": name, "raw": [], "projected": [], "seconds": []}
+        )
+        while "error" not in answer and len(answer["raw"]) < runs:
+            if time.monotonic() > self.until:
+                sys.exit("not finished: the same command goes on from here")
+            new = more(min(batch, runs - len(answer["raw"])))
+            if "error" in new:
+                answer["error"] = new["error"]
+            else:
+                for key in ("raw", "projected", "seconds"):
+                    answer[key] += new[key]
+            if self.path:
+                self.path.write_text(json.dumps(self.kept))
+        return answer
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--peer-python", required=True)
     parser.add_argument("--data", type=Path, default=HERE.parent.parent / "shared" / "data")
     parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--store", type=Path)
+    parser.add_argument("--seconds", type=float, default=math.inf)
     given = parser.parse_args()
-    part = 5 if given.quick else 1
+    part = 10 if given.quick else 1
     items, d = one_item_a_person(given.data)
+    store = Runs(given.store, given.seconds)
     answers = [
-        ("privmean", ours(items, d, m, 200 // part)) for m in ("subset", "unary", "hadamard")
+        ("privmean", store.done(m, runs // part, 40, lambda k, m=m: ours(items, d, m, k)))
+        for m, runs in (("subset", 1000), ("unary", 200), ("hadamard", 200))
     ]
-    names = [
-        "Hadamard response", "optimized unary", "symmetric unary", "direct", "threshold histogram",
-        "Hadamard mechanism", "fast local hashing", "local hashing",
-    ]  # fmt: skip
-    theirs = peer(given.peer_python, items, d, names, runs=40 // part, seconds=12 / part)
+    theirs = [
+        store.done(
+            name,
+            runs // part,
+            batch,
+            lambda k, name=name: peer(given.peer_python, items, d, [name], runs=k, seconds=1e9)[0],
+        )
+        for name, runs, batch in PEERS
+    ]
+    contenders = [
+        answer for answer in theirs if "error" not in answer and len(answer["raw"]) > 40 // part
+    ]
     answers += [("pure-ldp", answer) for answer in theirs]
     rows: list[list[object]] = []
     for who, answer in answers:
@@ -101,21 +169,28 @@ def main() -> None:
             who, answer["name"], spread(answer["raw"]), spread(answer["projected"]),
             f"{each:.2f}", len(answer["raw"]),
         ])  # fmt: skip
-    worked = [answer for answer in theirs if "error" not in answer]
     mine = answers[0][1]
-    ratio = (
-        "Largest error of subset over the best of pure-ldp: raw "
-        f"{compare(mine['raw'], worked, 'raw')}, both projected to the simplex "
-        f"{compare(mine['projected'], worked, 'projected')}, as the packages answer (privmean "
-        f"projects, pure-ldp does not) {compare(mine['projected'], worked, 'raw')}. The best of "
-        "eight noisy means is a little lower than the best oracle's true mean."
+    ratios = table(
+        ["subset over pure-ldp's", "raw", "both projected", "as answered"],
+        [
+            [
+                answer["name"],
+                compare(mine["raw"], answer["raw"]),
+                compare(mine["projected"], answer["projected"]),
+                compare(mine["projected"], answer["raw"]),
+            ]
+            for answer in contenders
+        ],
     )
     first = (
-        f"One item a basket, {len(items)} baskets, {d} items, epsilon 1; error against the shares "
-        "in these very baskets; secure coins here, ordinary generators there.\n\n"
+        f"One item a basket, {len(items)} baskets, {d} items, epsilon 1; largest error against "
+        "the shares in these very baskets; secure coins here, ordinary generators there.\n\n"
         + table(["package", "oracle", "raw", "projected", "CPU us a client", "runs"], rows)
-        + "\n\n"
-        + ratio
+        + "\n\nRatio of mean largest errors, with its standard error (as answered: privmean "
+        "projects to the simplex, pure-ldp does not):\n\n"
+        + ratios
+        + "\n\nExact variance of one client's unbiased number:\n\n"
+        + exact_variances(d, 1.0)
     )
 
     n, d = 10**6, 1024

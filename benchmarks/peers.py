@@ -28,7 +28,11 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="forty releases a cell, epsilon = 1")
     parser.add_argument("--only", nargs="+", choices=NAMES, default=list(NAMES))
     parser.add_argument("--work", nargs="+", choices=WORKS, default=list(WORKS))
+    parser.add_argument("--tables", nargs="+", help="of accuracy and vectors; nothing is published")
+    kinds = ("generous", "true")
+    parser.add_argument("--bounds", nargs="+", choices=kinds, default=kinds, help="of the peers")
     parser.add_argument("--runs", type=int, help="releases a cell")
+    parser.add_argument("--repeats", type=int, default=2, help="processes a cell of scale")
     options = parser.parse_args()
     if options.setup:
         chosen = tuple(peer for peer in PEERS if peer.name in options.only)
@@ -36,19 +40,19 @@ def main() -> None:
             print(line)
         return
     runs = options.runs or (40 if options.quick else 100)
-    if "accuracy" in options.work:
-        if not options.publish:
-            accuracy.run(options.only, runs, EPSILONS[:1] if options.quick else EPSILONS)
-        accuracy.publish()
-    if "vectors" in options.work:
-        if not options.publish:
-            vectors.run(options.only, runs)
-        vectors.publish()
-    if "scale" in options.work:
-        if not options.publish:
-            sizes = scale.SIZES[:1] if options.quick else scale.SIZES
-            scale.run(options.only, 1 if options.quick else 3, sizes)
-        scale.publish()
+    epsilons = EPSILONS[:1] if options.quick else EPSILONS
+    sizes = scale.SIZES[:1] if options.quick else scale.SIZES
+    if not options.publish:
+        if "accuracy" in options.work:
+            bounds = tuple(options.bounds)
+            accuracy.run(options.only, runs, epsilons, options.tables, bounds)
+        if "vectors" in options.work:
+            vectors.run(options.only, runs, options.tables)
+        if "scale" in options.work:
+            scale.run(options.only, options.repeats, sizes)
+    if options.publish or not options.tables:
+        for name in options.work:
+            {"accuracy": accuracy, "vectors": vectors, "scale": scale}[name].publish()
 
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@ import numpy as np
 
 from privmean.privacy.gdp import gaussian_mu
 
-FAILURE = 0.01  # chance that one confidence step of CoinPress misses
+FAILURE = 0.01  # of Gaussian rows that CoinPress may clip, and of its steps that may miss
 
 
 def clipped_laplace(
@@ -58,18 +58,19 @@ def coin_press(
     to hold the mean shrinks step by step, each step a clipped mean with Gaussian noise.
 
     rows: shape (n, d), a row a person. center, radius: a public ball around the mean. sd: a public
-    bound on the standard deviation of every column. A ball never grows from one step to the next.
+    bound on the standard deviation of every column. Rows are clipped where one in a hundred
+    Gaussian ones would be, as in the authors' code. A ball never grows from step to step.
     """
     n, d = rows.shape
-    log_n, log_1 = math.log(n / FAILURE), math.log(1 / FAILURE)
-    spread = sd * math.sqrt(d + 2 * math.sqrt(d * log_n) + 2 * log_n)  # of all rows
-    wobble = math.sqrt(d + 2 * math.sqrt(d * log_1) + 2 * log_1)  # of one Gaussian vector
+    surprise = math.log(1 / FAILURE)
+    tail = math.sqrt(d + 2 * math.sqrt(d * surprise) + 2 * surprise)  # length of a Gaussian vector
+    spread = sd * tail
     for mu in strengths(epsilon, delta, steps):
-        reach = radius + spread
+        reach = min(radius + spread, math.sqrt(radius**2 + 6 * sd * radius + spread**2))
         offset = rows - center
         norms = np.linalg.norm(offset, axis=1)
         clipped = offset * np.minimum(1, reach / np.maximum(norms, 1e-300))[:, np.newaxis]
         noise_sd = 2 * reach / (n * mu)
         center = center + clipped.mean(axis=0) + noise.normal(0, noise_sd, d)
-        radius = min(radius, wobble * math.hypot(sd / math.sqrt(n), noise_sd))
+        radius = min(radius, tail * math.hypot(sd / math.sqrt(n), noise_sd))
     return center

@@ -97,16 +97,19 @@ def _privmean(task: Task, rows: np.ndarray) -> list[float]:
     return _errors(found, rows)
 
 
-def run(names: list[str], runs: int) -> None:
-    clouds = {cloud.name: cloud.rows() for cloud in CLOUDS}
+def run(names: list[str], runs: int, only: list[str] | None = None) -> None:
+    """Ask the named peers about all clouds, or about those named `only`; answers are kept."""
+    chosen = [cloud for cloud in CLOUDS if only is None or cloud.name in only]
+    clouds = {cloud.name: cloud.rows() for cloud in chosen}
     for name in names:
         if name not in ROUTES:
             continue
         print(f"== vectors: {NAMES[name]}", flush=True)
-        answers.forget(name, WORK)
+        if only is None:
+            answers.forget(name, WORK)
         tasks = [
             _task(cloud, clouds[cloud.name], route, max(10, runs // 5) if cloud.d > 100 else runs)
-            for cloud in CLOUDS
+            for cloud in chosen
             for route in ROUTES[name]
         ]
         if name in ("privmean", "baseline"):

@@ -21,9 +21,12 @@ class ArgumentError(PrivmeanError, ValueError):
         self.value = value
         self.problem = problem
         self.remedy = remedy
-        shown = repr(value)
+        try:
+            shown = repr(value)
+        except Exception:  # an integer of thousands of digits has no text
+            shown = f"<{type(value).__name__}>"
         if len(shown) > 80:
-            shown = shown[:77] + "..."
+            shown = shown[:38] + "..." + shown[-39:]  # of a path, the end tells most
         super().__init__(f"{argument}={shown}: {problem}; {remedy}")
 
 

@@ -93,8 +93,9 @@ def test_coin_press_pays_for_replacing_one_person(d):
         - baselines.coin_press(other, start, radius, sd, 1.0, 1e-6, Quiet(), steps=1)
     )
     assert moved == pytest.approx(noise.scales[0] * mu, rel=1e-12)
-    log_n = math.log(n / baselines.FAILURE)
-    reach = radius + sd * math.sqrt(d + 2 * math.sqrt(d * log_n) + 2 * log_n)
+    surprise = math.log(1 / baselines.FAILURE)
+    tail = math.sqrt(d + 2 * math.sqrt(d * surprise) + 2 * surprise)
+    reach = min(radius + sd * tail, math.sqrt(radius**2 + 6 * sd * radius + (sd * tail) ** 2))
     assert noise.scales[0] * mu == pytest.approx(2 * reach / n, rel=1e-12)
 
 

@@ -16,6 +16,7 @@ from privmean.mechanisms.noisy_argmax import GaussianArgmax, NoisyArgmax
 from privmean.mechanisms.stable_histogram import GaussianStableHistogram, StableHistogram
 from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE, Budget
 from privmean.privacy.gdp import gaussian_delta
+from privmean.privacy.guarantee import Guarantee
 from privmean.privacy.loss import Laplace
 
 NORMAL = Winsorized(SubGaussian(1.0))
@@ -248,3 +249,10 @@ def test_facts_hold_no_data():
         "design_effect",
         "options",
     }
+
+
+@pytest.mark.parametrize("columns", [3, 5, 9])
+def test_bills_of_composed_laplace_noise_keep_their_promise(columns):
+    budget = Budget(epsilon=1.0, delta=1e-6)
+    plan = Winsorized(UnknownScale()).plan(budget, persons=20_000, dimension=columns)
+    assert Guarantee.of(budget, "replace-one", plan.losses).verify()

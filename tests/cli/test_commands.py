@@ -225,3 +225,14 @@ def test_help_lists_the_commands(capsys):
     assert status == 0
     assert "mean" in out
     assert "plan" in out
+
+
+def test_reading_may_be_limited(capsys, table, tmp_path):
+    job = ["mean", table, "--person", "student", "--value", "score", "--epsilon", "1"]
+    limits = ["--memory", "200MB", "--threads", "1", "--spill", str(tmp_path)]
+    status, _, err = call(capsys, *job, *limits)
+    assert (status, err) == (0, "")
+    assert list(tmp_path.iterdir()) == []
+    status, _, err = call(capsys, *job, "--memory", "much")
+    assert status == 2
+    assert "is not a size; give one such as '4GB'" in err

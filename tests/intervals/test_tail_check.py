@@ -17,7 +17,7 @@ from privmean.intervals.tail_check import (
     TOO_THICK,
     UNCHECKED,
     TailCheck,
-    far_threshold,
+    finest_threshold,
     hidden_group,
 )
 from privmean.noise.simulated import SimulatedNoise
@@ -30,7 +30,7 @@ from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE, Budget
 def test_false_alarms_and_hidden_groups_are_what_they_are_said_to_be(persons, scale):
     draws = 100_000
     noise = np.random.default_rng(1).laplace(0, scale, draws)
-    threshold = far_threshold(persons, scale)
+    threshold = finest_threshold(persons, scale)
 
     def statuses(group):
         return sum(x > threshold * scale for x in group + noise)
@@ -43,12 +43,12 @@ def test_false_alarms_and_hidden_groups_are_what_they_are_said_to_be(persons, sc
 
 
 def test_threshold_falls_where_few_persons_are_all_there_is_to_see():
-    thresholds = [far_threshold(n, 3.5) for n in (1000, 5000, 9000, 50_000)]
+    thresholds = [finest_threshold(n, 3.5) for n in (1000, 5000, 9000, 50_000)]
     assert thresholds == sorted(thresholds)
     assert thresholds[0] == 1.3
     assert thresholds[-1] == 3.0
     # in between, a group of .2 % is overlooked in one of ten
-    assert hidden_group(far_threshold(7000, 3.5), 3.5) == pytest.approx(14.0)
+    assert hidden_group(finest_threshold(7000, 3.5), 3.5) == pytest.approx(14.0)
 
 
 def test_order_of_the_statuses():
@@ -64,6 +64,14 @@ def test_order_of_the_statuses():
     assert status(0.0, 0.0, persons=700) == UNCHECKED
     assert status(0.0, 0.0, persons=150) == TOO_FEW
     assert status(0.0, 8.0, persons=700) == FAR_SEEN
+
+
+def test_one_count_alone_is_read_with_the_finer_threshold():
+    check = TailCheck(5000, 0.0, 12.0)
+    assert check.threshold == 1.3
+    assert TailCheck(5000, 16.0, 12.0).status == TAIL_SEEN
+    assert TailCheck(5000, 15.0, 12.0).status == "ok"
+    assert TailCheck(5000, 16.0, 12.0, 0.0, 5.0).status == "ok"
 
 
 def test_the_plan_knows_below_what_the_tail_goes_unchecked():

@@ -7,6 +7,7 @@ import random
 from types import SimpleNamespace
 
 import pytest
+from collector_server import PostgreSQL
 
 from privmean.local import builders, rounds
 
@@ -17,3 +18,20 @@ def public_seeds(request, monkeypatch):
     fake = SimpleNamespace(urandom=dice.randbytes)
     monkeypatch.setattr(builders, "os", fake)
     monkeypatch.setattr(rounds, "os", fake)
+
+
+@pytest.fixture(scope="module")
+def postgres_server():
+    """A PostgreSQL server of this test module's own."""
+    server = PostgreSQL()
+    server.start()
+    yield server
+    server.stop()
+    server.remove()
+
+
+@pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.system)])
+def database(request, tmp_path):
+    if request.param == "sqlite":
+        return f"sqlite:///{tmp_path}/reports.db"
+    return request.getfixturevalue("postgres_server").url

@@ -39,7 +39,11 @@ def test_from_a_round_to_an_estimate(tmp_path):
     for _ in range(2):  # the retry is the same report
         report(tmp_path, "ann", "7.5", "--out", out, "--digest", round_.digest.hex())
     report(tmp_path, "bob", "nan", "--out", tmp_path / "reports.jsonl", "--json")
-    assert "published" in report(tmp_path, "eve", "1", "--digest", "00", code=2)
+    assert "published" in report(
+        tmp_path, "eve", "1", "--digest", "00", "--out", tmp_path / "eve", code=2
+    )
+    assert "where to" in report(tmp_path, "eve", "1", code=2)  # before anything is spent
+    assert not (tmp_path / "eve.ledger").exists()
     many = randomize_many(round_, np.full(400, 7.5), epsilon=1)
     (tmp_path / "many.bin").write_bytes(many.to_bytes())
     files = [out, tmp_path / "reports.jsonl", tmp_path / "many.bin"]

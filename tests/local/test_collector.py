@@ -2,24 +2,15 @@
 
 from __future__ import annotations
 
-import glob
 import http.client
 import json
-import os
-import pwd
 import shutil
-import signal
-import socket
-import subprocess
-import sys
-import tempfile
 import threading
 import time
-from contextlib import closing, contextmanager
-from pathlib import Path
 
 import numpy as np
 import pytest
+from collector_server import serving
 
 from privmean.errors import PrivmeanError
 from privmean.local.aggregators.aggregator import Aggregator
@@ -31,122 +22,10 @@ from privmean.local.collector.store import Offer, Store
 from privmean.local.many import randomize_many
 from privmean.local.reports import decode
 
-SERVE = "from privmean.cli.collect import app; app()"
-
 
 def make_reports(round_, n, epsilon=1.0):
     values = np.arange(n) % 10 if round_.items else np.full(n, 7.0)
     return randomize_many(round_, values, epsilon=epsilon)
-
-
-class Server:
-    """A collector process that can be killed and started again on the same port."""
-
-    def __init__(self, folder: Path, rounds, database: str) -> None:
-        self.files = []
-        for k, round_ in enumerate(rounds):
-            path = folder / f"round{k}.json"
-            path.write_text(round_.to_json())
-            self.files += ["--round", str(path)]
-        self.database = database
-        with socket.create_server(("127.0.0.1", 0)) as free:
-            self.port = free.getsockname()[1]
-        self.url = f"http://127.0.0.1:{self.port}"
-        self.process: subprocess.Popen[str] | None = None
-
-    def start(self) -> None:
-        self.process = subprocess.Popen(
-            [sys.executable, "-W", "error", "-c", SERVE, "serve", *self.files,
-             "--database", self.database, "--port", str(self.port)],
-            stdout=subprocess.PIPE, text=True,
-        )  # fmt: skip
-        assert self.process.stdout is not None
-        line = self.process.stdout.readline()
-        assert line.strip() == f"collecting on {self.url}", line
-
-    def kill(self) -> None:
-        assert self.process is not None
-        self.process.send_signal(signal.SIGKILL)
-        self.process.wait()
-        self.process.stdout.close()
-
-    def stop(self) -> int:
-        assert self.process is not None
-        self.process.send_signal(signal.SIGINT)
-        code = self.process.wait(timeout=30)
-        self.process.stdout.close()
-        return code
-
-    def get(self, path: str):
-        with closing(http.client.HTTPConnection("127.0.0.1", self.port, timeout=30)) as link:
-            link.request("GET", path)
-            answer = link.getresponse()
-            return answer.status, answer.read()
-
-    def post(self, path: str, body: bytes, kind: str = "application/octet-stream"):
-        with closing(http.client.HTTPConnection("127.0.0.1", self.port, timeout=30)) as link:
-            link.request("POST", path, body, {"Content-Type": kind})
-            answer = link.getresponse()
-            return answer.status, answer.read()
-
-
-@contextmanager
-def serving(folder, rounds, database):
-    server = Server(folder, rounds, database)
-    server.start()
-    try:
-        yield server
-    finally:
-        if server.process is not None and server.process.poll() is None:
-            assert server.stop() == 0
-
-
-@pytest.fixture(scope="module")
-def postgresql():
-    """A PostgreSQL server of this test run's own, in a temporary folder, on loopback."""
-    found = [shutil.which("initdb"), *glob.glob("/usr/lib/postgresql/*/bin/initdb")]
-    binaries = [Path(item).resolve().parent for item in found if item]
-    assert binaries, "PostgreSQL is needed: install the package postgresql"
-    home = binaries[-1]
-    folder = Path(tempfile.mkdtemp(prefix="privmean-pg-"))
-    user: str | None = None
-    if os.geteuid() == 0:  # PostgreSQL refuses to run as root
-        names = {entry.pw_name for entry in pwd.getpwall()}
-        user = "postgres" if "postgres" in names else "nobody"
-        shutil.chown(folder, user)
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
-    data = str(folder / "data")
-    run = {"user": user, "cwd": folder, "env": {"PATH": os.environ["PATH"], "LC_ALL": "C"}}
-    subprocess.run(
-        [home / "initdb", "-D", data, "-U", "privmean", "-A", "trust", "-E", "UTF8"],
-        check=True, capture_output=True, **run,
-    )  # fmt: skip
-    process = subprocess.Popen(
-        [home / "postgres", "-D", data, "-h", "127.0.0.1", "-p", str(port), "-k", str(folder),
-         "-c", "shared_buffers=16MB"],
-        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, **run,
-    )  # fmt: skip
-    url = f"postgresql://privmean@127.0.0.1:{port}/postgres"
-    import psycopg
-
-    for _ in range(200):
-        try:
-            psycopg.connect(url).close()
-            break
-        except psycopg.OperationalError:
-            time.sleep(0.05)
-    yield url
-    process.send_signal(signal.SIGINT)  # the fast shutdown
-    process.wait(timeout=30)
-    shutil.rmtree(folder)
-
-
-@pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.system)])
-def database(request, tmp_path):
-    if request.param == "sqlite":
-        return f"sqlite:///{tmp_path}/reports.db"
-    return request.getfixturevalue("postgresql")
 
 
 def offer(batch):

@@ -118,19 +118,24 @@ def box_sums(values, counts, cap, box):
 def on_ball(row, ball):
     if all(v is None for v in row):
         return [0] * len(row)
+    most = 1.7976931348623157e308
     v = [0.0 if x is None else x - c for x, c in zip(row, ball.center, strict=True)]
+    v = [max(-most, min(most, item)) for item in v]
+    top = max(abs(item) for item in v)
+    near = top <= ball.radius
+    scale = 2.0**600 if top < 2.0**-400 else 2.0**-600 if top > 2.0**500 else 1.0
+    w = [item / ball.step if near else item * scale for item in v]
     square = 0.0
-    for item in v:
+    for item in w:
         square = square + item * item
-    norm = math.sqrt(square)
-    if not math.isfinite(norm):
-        return [0] * len(row)
-    factor = 1.0 if norm <= ball.radius else ball.radius / norm
-    for f in (factor, factor * (1 - 2.0**-30)):
-        z = [math.trunc(item * f / ball.step) for item in v]
-        if sum(item * item for item in z) <= ball.steps**2:
+    norm, k = math.sqrt(square), ball.steps
+    tries = [[item / norm * (k * (1 - 2.0**-30)) for item in w]] if norm else []
+    tries = [w if near and norm <= k else [item / norm * k for item in w], *tries]
+    for attempt in tries:
+        z = [math.trunc(item) for item in attempt]
+        if sum(item * item for item in z) <= k**2:
             return z
-    return [0] * len(row)
+    raise AssertionError("no row is ever dropped")
 
 
 def ball_sums(rows, ball):
@@ -150,8 +155,9 @@ def count_in_ball(rows, center, radius):
     inside = 0
     for row in rows:
         if all(v is not None for v in row):
+            unit = 2.0 ** -math.frexp(radius)[1]
             square = 0.0
             for v, c in zip(row, center, strict=True):
-                square = square + (v - c) * (v - c)
-            inside += math.sqrt(square) <= radius
+                square = square + ((v - c) * unit) * ((v - c) * unit)
+            inside += math.sqrt(square) <= radius * unit
     return inside

@@ -21,6 +21,7 @@ HALF = 2.0**-0.5
 EDGES = [2.0**-40, 2.0**40, 1.0, 2 * HALF, HALF, 0.1, 7.0, -3.0, 0.25, 1024 * HALF]
 SPECIAL = [
     None, math.nan, math.inf, -math.inf, 0.0, -0.0, 1e300, -1e300, 5e-324, -5e-324, 2.0**53 + 2,
+    2.0**22, -(2.0**22), math.nextafter(2.0**22, 0), 2.0**23 + 0.5,
     0.49999999999999994, -0.5, 2.0**12 + 2.0**-40, 1e-12, -1e-12, 123456789.125,
     *EDGES, *(-e for e in EDGES), *(math.nextafter(e, 0) for e in EDGES),
     *(math.nextafter(-e, 0) for e in EDGES), *(math.nextafter(e, 1e9) for e in EDGES),
@@ -112,6 +113,11 @@ def answers(people):
         "pairs narrow": people.pair_counts(1, -2, 2).tolist(),
         "boxes": people.box_sums([x, y]),
         "one box": people.box_sums([None, x]),
+        "beyond": [
+            people.beyond(0, -1.0, 2.5),
+            people.beyond(0, -3.0, 2.5),
+            people.beyond(0, 0, 9),
+        ],
         "ball": people.ball_sums(Ball((0.1, -0.2), 5.0, 2.0**-16)),
         "ball coarse": people.ball_sums(Ball((0.0, 0.0), 1.0, 0.25)),
         "in box": people.count_in_box([x, Box(-1.0, 1.0)]),
@@ -148,6 +154,13 @@ def expected(rows, cap=None, resolution=2.0**-40):
         "pairs narrow": reference.pair_counts(second, -2, 2),
         "boxes": boxes(table, [x, y]),
         "one box": boxes(table, [None, x]),
+        "beyond": [
+            (
+                sum(v is not None and v < low for v in first),
+                sum(v is not None and v > up for v in first),
+            )
+            for low, up in ((-1.0, 2.5), (-3.0, 2.5), (0, 9))
+        ],
         "ball": reference.ball_sums(values, Ball((0.1, -0.2), 5.0, 2.0**-16)),
         "ball coarse": reference.ball_sums(values, Ball((0.0, 0.0), 1.0, 0.25)),
         "in box": reference.count_in_box(values, [x, Box(-1.0, 1.0)]),

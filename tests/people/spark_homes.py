@@ -1,16 +1,93 @@
-"""The same comparison on PySpark, as a program: it needs pyspark and a Java runtime.
+"""PySpark against the other homes, as a program: it needs pyspark and a Java runtime.
 
-python tests/people/spark_homes.py
+1. Every question on tables with dirty values: the integers of the plain-Python reference.
+2. Whole release plans on NumPy, DuckDB, Polars and Spark: all integers that a plan asked for before
+   noise, and the release that the same simulated noise makes of them, byte by byte.
+3. What reaches the driver: results of actions are counted while those releases are made.
+
+    python tests/people/spark_homes.py [--data FOLDER]
 """
 
 from __future__ import annotations
 
+import argparse
+import json
 import random
 import sys
+import tempfile
+import time
+from contextlib import contextmanager
+from pathlib import Path
 
+import numpy as np
 import people_tables as tables
+import polars as pl
 
 import privmean as pm
+
+SHARED = Path(__file__).resolve().parents[3] / "shared" / "data"
+SHARED_COLUMNS = {
+    "insteval": "rating", "nlswork": "ln_wage", "nycflights": "arr_delay",
+    "online_retail": "amount",
+}  # fmt: skip
+MOST_ROWS = 2 * 160 + 1  # the logarithmic bins; no table here has so few persons
+QUESTIONS = (
+    "size", "log_counts", "uniform_counts", "pair_counts", "box_sums", "ball_sums", "count_in_box",
+    "count_in_ball",
+)  # fmt: skip
+
+
+class Recorder:
+    """People that write down every question and its exact answer."""
+
+    def __init__(self, people, transcript):
+        self._people, self._transcript = people, transcript
+
+    def __getattr__(self, name):
+        found = getattr(self._people, name)
+        if name == "part":
+            return lambda *given: Recorder(found(*given), self._transcript)
+        if name not in QUESTIONS:
+            return found
+
+        def asked(*given, **named):
+            answer = found(*given, **named)
+            shown = answer.tolist() if isinstance(answer, np.ndarray) else answer
+            if isinstance(shown, dict):
+                shown = sorted(shown.items())
+            self._transcript.append(f"{name} {given} {named}: {shown}")
+            return answer
+
+        return asked
+
+
+@contextmanager
+def results_counted():
+    """Count the rows that every action of a PySpark frame brings to the driver."""
+    from pyspark.sql.classic.dataframe import DataFrame
+
+    counted, kept = [], {}
+
+    def wrapped(name, original):
+        def action(self, *given, **named):
+            result = original(self, *given, **named)
+            rows = list(result) if name == "toLocalIterator" else result
+            one = name == "first" or (name == "head" and not isinstance(rows, list))
+            counted.append((name, 1 if one else len(rows), self.columns))
+            return iter(rows) if name == "toLocalIterator" else rows
+
+        return action
+
+    for name in ("collect", "toPandas", "toArrow", "toLocalIterator", "take", "head", "first",
+                 "tail", "_collect_as_arrow"):  # fmt: skip
+        if hasattr(DataFrame, name):
+            kept[name] = getattr(DataFrame, name)
+            setattr(DataFrame, name, wrapped(name, kept[name]))
+    try:
+        yield counted
+    finally:
+        for name, original in kept.items():
+            setattr(DataFrame, name, original)
 
 
 def number(generator):
@@ -18,16 +95,7 @@ def number(generator):
     return generator.choice([generator.choice(tables.SPECIAL), generator.uniform(-10, 10), wild])
 
 
-def main() -> int:
-    from pyspark.sql import SparkSession
-
-    session = (
-        SparkSession.builder.master("local[2]")
-        .config("spark.ui.enabled", "false")
-        .config("spark.sql.shuffle.partitions", "2")
-        .getOrCreate()
-    )
-    session.sparkContext.setLogLevel("ERROR")
+def dirty(session) -> int:
     generator, wrong = random.Random(4), 0
     for ids, cap in ((range(9), None), (["a", "B", "é", "0", "00"], None), (range(9), 3)):
         rows = [
@@ -49,6 +117,115 @@ def main() -> int:
         ends = [ids[0], "zz" if kind == "string" else 1000]
         known = pm.read(frame, person="who", values="x", roster=ends, **options)
         wrong += known.size() != 2
+    return wrong
+
+
+def plans():
+    """Plans that need reductions only: name -> how a release is made of people."""
+    budget = {"epsilon": 1.0, "delta": 1e-6}
+    return {
+        "default": lambda people: pm.mean(people, **budget, noise=pm.SimulatedNoise(5)),
+        "winsorized": lambda people: pm.mean(
+            people, **budget, concentration=pm.SubGaussian(sd=2.0), noise=pm.SimulatedNoise(6)
+        ),
+        "bounded": lambda people: pm.mean(
+            people, epsilon=1.0, bounds=(-50.0, 50.0), noise=pm.SimulatedNoise(7)
+        ),
+        "add-remove": lambda people: pm.mean(
+            people, **budget, neighbors="add-remove", n_design=3000, noise=pm.SimulatedNoise(8)
+        ),
+        "heavy-tailed": lambda people: pm.mean(
+            people, **budget, moment=pm.BoundedMoment(order=4, bound=20.0),
+            noise=pm.SimulatedNoise(9)
+        ),
+    }  # fmt: skip
+
+
+def generated(folder: Path) -> Path:
+    """5000 persons with dirty values and values far beyond 64 bits of the grid."""
+    generator = np.random.default_rng(11)
+    ids = generator.integers(0, 5000, 40_000)
+    x = 7 + generator.normal(0, 1, 5000)[ids] + generator.normal(0, 3, 40_000)
+    x[::101], x[1::401], x[2::1009], x[3::1013] = np.nan, np.inf, -1e300, 2.0**31 + 0.3
+    frame = pl.DataFrame({"person_id": ids, "value": x, "other": generator.normal(0, 1, 40_000)})
+    hole = pl.arange(pl.len()) % 89 == 0
+    frame = frame.with_columns(pl.when(~hole).then("value").alias("value"))
+    path = folder / "generated.parquet"
+    frame.write_parquet(path)
+    return path
+
+
+def served(plan: str, columns: list[str], cap: int | None) -> bool:
+    """Not every estimator takes weights or several columns."""
+    weighted = cap is None or plan in ("winsorized", "bounded")
+    return weighted and (len(columns) == 1 or plan != "bounded")
+
+
+def agree(session, name: str, path: Path, columns: list[str], cap: int | None = None) -> int:
+    """The number of plans on which the homes differ, or rows reached the driver."""
+    options = {"person": "person_id", "values": columns}
+    if cap is not None:
+        options |= {"estimand": "records", "cap": cap}
+    wrong = 0
+    with results_counted() as counted:
+        homes = {
+            "spark": pm.read(session.read.parquet(str(path)), **options),
+            "duckdb": pm.read(path, **options),
+            "polars": pm.read(pl.scan_parquet(path), **options),
+        }
+        homes["numpy"] = homes["polars"].collect()
+        persons = homes["numpy"].size()
+        assert persons > MOST_ROWS, name
+        for plan, release in plans().items():
+            if not served(plan, columns, cap):
+                continue
+            found = {}
+            for home, people in homes.items():
+                transcript: list[str] = []
+                made = release(Recorder(people, transcript)).to_dict()
+                found[home] = "\n".join(transcript) + json.dumps(made, sort_keys=True)
+            same = len(set(found.values())) == 1
+            wrong += not same
+            asked = found["spark"].count("\n")
+            print(
+                f"{name}, cap {cap}, {plan}: {asked} answers, homes {'agree' if same else 'DIFFER'}"
+            )
+    rows = max(rows for _, rows, _ in counted)
+    personal = [columns for _, _, columns in counted if {"p", "v0"} & set(columns)]
+    print(f"{name}: {len(counted)} results, at most {rows} rows of {persons} persons")
+    return wrong + (rows > MOST_ROWS) + len(personal)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--data", type=Path, default=SHARED, help="folder of development tables")
+    data = parser.parse_args().data
+    from pyspark.sql import SparkSession
+
+    session = (
+        SparkSession.builder.master("local[2]")
+        .config("spark.ui.enabled", "false")
+        .config("spark.sql.shuffle.partitions", "2")
+        .config("spark.driver.host", "127.0.0.1")
+        .config("spark.driver.bindAddress", "127.0.0.1")
+        .getOrCreate()
+    )
+    session.sparkContext.setLogLevel("ERROR")
+    start = time.monotonic()
+    wrong = dirty(session)
+    with tempfile.TemporaryDirectory() as folder:
+        path = generated(Path(folder))
+        wrong += agree(session, "generated", path, ["value"])
+        wrong += agree(session, "generated", path, ["value"], cap=5)
+        wrong += agree(session, "generated, two columns", path, ["value", "other"])
+    for name, column in SHARED_COLUMNS.items():
+        table = data / f"{name}.parquet"
+        if table.is_file():
+            wrong += agree(session, name, table, [column])
+        else:
+            print(f"{name}: no such table in {data}, left out")
+    print(f"{wrong} differences, {time.monotonic() - start:.0f} s")
+    session.stop()
     return min(wrong, 1)
 
 

@@ -18,10 +18,9 @@ from privmean.central.default_vector import DefaultVectorPlan, vector_plan
 from privmean.central.locate import FEWEST
 from privmean.errors import Infeasible
 from privmean.intervals.default_intervals import MEAN
-from privmean.noise.exact import LARGEST_SCALE
-from privmean.people.reductions import GRID_BITS
 from privmean.privacy.budget import REPLACE_ONE, Budget, Relation
 
+LEAST_EPSILON = Fraction(1, 2**20)
 MOST_COLUMNS = 3  # epsilon is split over columns up to here
 
 
@@ -77,26 +76,31 @@ class DefaultMean:
             return vector_plan(
                 self, budget, persons=persons or 0, dimension=dimension, relation=relation
             )
-        largest = 10 * Fraction(2) ** (2 * GRID_BITS + 1) / epsilon * 4
-        if largest > LARGEST_SCALE:
-            raise Infeasible(
-                f"epsilon={float(epsilon):g} a column is too small for 64-bit noise",
-                f"give at least epsilon={float(largest / Fraction(LARGEST_SCALE) * epsilon):.2g}",
-            )
         if relation == REPLACE_ONE:
             n = validate.whole("persons", persons, least=1)
-            signal = float(n * epsilon)
-            needed = FEWEST if dimension == 1 else MOST_SPLIT
-            if signal < needed:
-                raise Infeasible(
-                    f"{n} persons at epsilon={float(epsilon):g} a column are too few to find the "
-                    "values",
-                    f"at least {math.ceil(needed / epsilon)} persons, or "
-                    f"epsilon={needed / n * dimension:.3g}, or bounds are needed",
-                )
+            self.check_alone(epsilon, n, dimension, relation)
             return DefaultMeanPlan(self, budget, relation, n, n, dimension, epsilon)
+        self.check_alone(epsilon, None, dimension, relation)
         guess = None if n_design is None else validate.whole("n_design", n_design, least=1)
         return DefaultMeanPlan(self, budget, relation, None, guess, dimension, epsilon)
+
+    def check_alone(
+        self, epsilon: Fraction, persons: int | None, dimension: int, relation: Relation
+    ) -> None:
+        """Raise Infeasible if columns cannot be located one by one at `epsilon` a column."""
+        if epsilon < LEAST_EPSILON:
+            raise Infeasible(
+                f"epsilon={float(epsilon):g} a column is too small for prices in steps of 2^-40",
+                f"give at least epsilon={float(LEAST_EPSILON):.2g} a column",
+            )
+        needed = FEWEST if dimension == 1 else MOST_SPLIT
+        if persons is not None and float(persons * epsilon) < needed:
+            raise Infeasible(
+                f"{persons} persons at epsilon={float(epsilon):g} a column are too few to find the "
+                "values",
+                f"at least {math.ceil(needed / epsilon)} persons, or "
+                f"epsilon={needed / persons * dimension:.3g}, or bounds are needed",
+            )
 
     def _together(
         self, epsilon: Fraction, persons: int | None, dimension: int, relation: Relation

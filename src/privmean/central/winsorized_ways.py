@@ -23,7 +23,7 @@ from privmean.mechanisms.noisy_argmax import MOST_BINS, Bins, GaussianArgmax, No
 from privmean.mechanisms.pair_scale import DyadicBins, PairScale
 from privmean.mechanisms.stable_histogram import GaussianStableHistogram, StableHistogram
 from privmean.privacy.budget import Budget
-from privmean.privacy.calibrate import calibrate
+from privmean.privacy.calibrate import calibrate, within
 from privmean.privacy.loss import Gaussian, Laplace, Loss, Selection, Threshold
 
 if TYPE_CHECKING:
@@ -101,12 +101,14 @@ def _composed(settings: Winsorized, budget: Budget, facts: Facts) -> Iterator[Wa
         return
     # shares are held fixed, so that all losses grow together
     more = _stronger(first[0].losses, budget, facts.columns)
-    if more > 1.01:
-        share, recenter = first[0].held_shares
-        held = replace(settings, share=share or None, recenter=recenter)
+    share, recenter = first[0].held_shares
+    held = replace(settings, share=share or None, recenter=recenter)
+    while more > 1.01:
         better = best_way(_laplace(held, basic * Fraction(more), delta, facts))
-        if better is not None:
+        if better is not None and within(better[0].losses, budget):
             yield better
+            return
+        more *= 0.998  # the share of a scale step moves with epsilon: not all losses grew alike
 
 
 @lru_cache(maxsize=256)

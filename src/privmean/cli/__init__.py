@@ -1,7 +1,8 @@
 """The command line: thin commands over the public functions.
 
-Exit status: 0 for a release, 2 for wrong arguments (nothing was spent), 3 when the release failed
-privately (the budget is spent; the message says what to change).
+Exit status: 0 for a release, 1 for an unexpected error (its words are withheld, they may quote
+records), 2 for wrong arguments (nothing was spent), 3 when the release failed privately (the budget
+is spent; the message says what to change).
 """
 
 from __future__ import annotations

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import traceback
 from collections.abc import Sequence
 from typing import Annotated
 
@@ -17,7 +18,7 @@ from privmean.cli.regress import regress
 from privmean.cli.variance import variance
 from privmean.errors import PrivmeanError
 
-WRONG_ARGUMENTS = 2
+UNEXPECTED, WRONG_ARGUMENTS = 1, 2
 
 app = typer.Typer(
     name="privmean",
@@ -63,4 +64,19 @@ def run(argv: Sequence[str] | None = None) -> int:
     except PrivmeanError as error:
         typer.echo(f"privmean: {error}", err=True)
         return WRONG_ARGUMENTS
+    except Exception as error:
+        typer.echo(f"privmean: {_withheld(error)}", err=True)
+        return UNEXPECTED
     return 0
+
+
+def _withheld(error: Exception) -> str:
+    """An unexpected error by its type and place: its own words may quote private values."""
+    place = ""
+    for frame in traceback.extract_tb(error.__traceback__):
+        _, inside, file = frame.filename.rpartition("privmean")
+        place = f" at privmean{file}:{frame.lineno}" if inside else place
+    return (
+        f"unexpected {type(error).__name__}{place}; the message is withheld because it may quote "
+        "records. What was charged to a ledger stays charged"
+    )

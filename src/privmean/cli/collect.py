@@ -12,6 +12,7 @@ from typing import Annotated, Any, NoReturn
 import typer
 
 app = typer.Typer(
+    pretty_exceptions_enable=False,
     no_args_is_help=True,
     help="Collect locally private reports: clients randomize, the server only aggregates.",
 )
@@ -79,6 +80,11 @@ def make_round(
     if mechanism is not None:
         options["mechanism"] = mechanism
     try:
+        if items is None and radius is None and (lower is None or upper is None):
+            raise PrivmeanError(
+                "what is asked? give --lower and --upper (with --bins for votes), or --radius and "
+                "--dimension, or --items"
+            )
         if items is not None:
             round_ = builders.items_round(items, **options)
         elif radius is not None:
@@ -87,9 +93,9 @@ def make_round(
             round_ = builders.vote_round(lower, upper, bins, **options)
         else:
             round_ = builders.mean_round(lower, upper, **options)
+        out.write_text(round_.to_json() + "\n")
     except (PrivmeanError, OSError) as error:
         _fail(error)
-    out.write_text(round_.to_json() + "\n")
     typer.echo(f"round {round_.identifier.hex()}\ndigest {round_.digest.hex()}")
 
 
@@ -189,18 +195,24 @@ def report(
     from privmean.local.reports import Ticket, decode
 
     try:
+        if out is None and server is None:
+            raise PrivmeanError("where to? give --server, or --round and --out")
         if round_file is not None:
             round_ = _read_round(round_file)
         elif server is not None:
             offered = send.fetch_rounds(server)
             if round_id is None and len(offered) != 1:
                 raise PrivmeanError("the server offers several rounds; choose one with --round-id")
-            round_ = send.fetch_round(server, round_id or offered[0]["round"])
+            round_ = send.fetch_round(server, round_id or offered[0].get("round", ""))
         else:
-            raise PrivmeanError("where to? give --server, or --round and --out")
+            raise PrivmeanError("which round? give --round, or --server")
         if digest is not None and round_.digest.hex() != digest:
             raise PrivmeanError("the round is not the published one; do not answer it")
-        client = Client(epsilon=epsilon, ledger=Ledger(ledger, limit=limit), identity=identity)
+        if out is not None:
+            out.open("ab").close()  # before anything is spent
+        # a whole path: SQLite would keep a file called :memory: nowhere
+        kept = Ledger(ledger.absolute(), limit=limit)
+        client = Client(epsilon=epsilon, ledger=kept, identity=identity)
         numbers = [real(item) for item in value]
         given: Any = numbers if len(numbers) > 1 or round_.dimension is not None else numbers[0]
         private = client.report(
@@ -243,10 +255,10 @@ def aggregate(
             _read_round(round_file), files, secret=_secret(secret_file)
         )
         found = estimate(tally, beta=beta, weights=weights, epsilon_cap=epsilon_cap)
+        if tally_out is not None:
+            tally_out.write_bytes(tally.to_bytes())
     except (PrivmeanError, OSError) as error:
         _fail(error)
-    if tally_out is not None:
-        tally_out.write_bytes(tally.to_bytes())
     if json_out:
         typer.echo(json.dumps({**found.to_dict(), "duplicate": repeated}))
     else:

@@ -54,6 +54,9 @@ def mean(
     ledger: Annotated[
         str | None, typer.Option(help="Ledger file that the release is charged to.")
     ] = None,
+    memory: opt.Memory = None,
+    threads: opt.Threads = None,
+    spill: opt.Spill = None,
     as_json: opt.Json = False,
 ) -> None:
     """Release a differentially private mean of people, with an interval and the promise.
@@ -87,6 +90,9 @@ def mean(
         estimand=estimand,
         cap=cap,
         resolution=resolution,
+        memory_limit=memory,
+        threads=threads,
+        temp_directory=spill,
         progress=sys.stderr.isatty(),
     )
     release = pm.mean(

@@ -74,6 +74,14 @@ NDesign = Annotated[
     int | None,
     typer.Option(help="Public guess of the number of persons, for add-remove."),
 ]
+Memory = Annotated[
+    str | None,
+    typer.Option(help="Memory that reading may take, such as 3GB; the rest goes to disk."),
+]
+Threads = Annotated[int | None, typer.Option(help="Processors to read with.")]
+Spill = Annotated[
+    str | None, typer.Option(help="Folder for what does not fit into memory, emptied afterwards.")
+]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
 
 

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from privmean.continual.stream import MeanStream
 
 app = typer.Typer(
+    pretty_exceptions_enable=False,
     invoke_without_command=True,
     help="A private running mean of events read from standard input; 'plan' compares strategies.",
 )

@@ -61,7 +61,12 @@ class LocationSearch:
     def losses(self) -> tuple[Loss, Loss]:
         return (
             Laplace(self.name, sensitivity=Fraction(2), scale=2 / self.epsilon, spread=2),
-            Threshold(self.name, delta=self.delta, threshold=float(self.threshold)),
+            Threshold(
+                self.name,
+                delta=self.delta,
+                threshold=float(self.threshold),
+                scale=2 / self.epsilon,
+            ),
         )
 
     def averages_needed(self, beta: float) -> int:

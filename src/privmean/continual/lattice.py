@@ -193,14 +193,15 @@ def on_lattice(
     else:
         unit, growth, inner = _rounded_facts(strategy, participation, steps)
     limit = NOISE_LIMIT if delta is None else min(NOISE_LIMIT, math.sqrt(delta / 4e-33))
-    by_noise = math.log2(limit * mu / (movement * unit * 1.01))
+    room = limit * mu / (movement * unit * 1.01)
+    by_noise = math.log2(room) if room > 0 else -math.inf
     by_exactness = math.log2(EXACT / (rows_a_step * inner)) - 1
-    total = math.floor(min(by_noise, by_exactness, ROW_BITS + COLUMN_BITS))
-    if total < 20:
+    if min(by_noise, by_exactness) < 20:
         raise Infeasible(
             "the stream needs integers beyond 64 bits",
             "use a larger epsilon or delta, fewer rows a step, or fewer taps",
         )
+    total = math.floor(min(by_noise, by_exactness, ROW_BITS + COLUMN_BITS))
     row_bits = min(ROW_BITS, total // 2)
     bits = total - row_bits
     taps: tuple[int, ...] = ()

@@ -46,7 +46,7 @@ def as_number(value: Any) -> float:
     except (TypeError, ValueError):
         return float("nan")
     except OverflowError:
-        return float("inf")
+        return float("-inf") if value < 0 else float("inf")
 
 
 def plain(values: Any) -> Any:

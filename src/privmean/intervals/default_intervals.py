@@ -119,9 +119,10 @@ class ColumnIntervals:
         if self.check is not None:
             if self.check.status == TAIL_SEEN:
                 words += f"; about {round(self.check.beyond)} persons lie there"
+            where = "there" if self.check.far is None else "far beyond"
             words += (
-                f"; a group of fewer than about {math.ceil(self.check.hidden)} persons cannot be "
-                "seen: if such a group could carry the mean, give bounds"
+                f"; a group of fewer than about {math.ceil(self.check.hidden)} persons {where} may "
+                "go unseen: if such a group could carry the mean, give bounds"
             )
         return Interval(
             (lower,),
@@ -205,4 +206,5 @@ def _stack(items: list[Interval], level: float) -> Interval:
         ),
         parts={name: tuple(item.parts[name][0] for item in items) for name in names},
         status=OK if statuses == [OK] else " / ".join(statuses),
+        advice=" | ".join(dict.fromkeys(item.advice for item in items if item.advice)),
     )

@@ -17,8 +17,8 @@ TOO_THICK, TAIL_SEEN, FAR_SEEN = "tail too thick", "tail seen", "far values seen
 UNCHECKED, TOO_FEW = "tail unchecked", "too few persons"
 THICKEST = 0.05  # noisy share of persons beyond the limits above which no mean is shown
 SEEN = 3.0  # noise scales from which persons beyond the limits are called seen
-LEAST_SEEN = 1.3  # and the least for persons far beyond: a false alarm in 0.5 exp(-1.3) = 14 %
-GROUP = 0.002  # part of the persons that the threshold for far values is set for
+LEAST_SEEN = 1.3  # and the least for the finest count: a false alarm in 0.5 exp(-1.3) = 14 %
+GROUP = 0.002  # part of the persons that its threshold is set for
 OVERLOOKED = 0.1  # chance at which a group counts as one that may be overlooked
 UNCHECKED_PART = 0.01  # such a group of more than this part of the persons: tail unchecked
 TOO_FEW_PART = 0.05  # and of more than this part: too few persons
@@ -27,9 +27,9 @@ _SURE = math.log(0.5 / OVERLOOKED)  # noise scales above a threshold that a grou
 REMEDY = "give bounds, more epsilon or more persons"
 
 
-def far_threshold(persons: float, scale: float) -> float:
-    """Noise scales from which persons far beyond the limits are called seen: as many as leave a
-    group of `GROUP` of the persons a chance of `OVERLOOKED` to be missed, from 1.3 to 3."""
+def finest_threshold(persons: float, scale: float) -> float:
+    """Noise scales from which the finest count calls persons seen: as many as leave a group of
+    `GROUP` of the persons a chance of `OVERLOOKED` to be missed, from 1.3 to 3."""
     return min(SEEN, max(LEAST_SEEN, GROUP * persons / scale - _SURE))
 
 
@@ -53,16 +53,19 @@ class TailCheck:
     far_scale: float = 0.0
 
     @property
+    def finest_scale(self) -> float:
+        """Noise of the count that sees the smallest group: of far persons, if they were counted."""
+        return self.beyond_scale if self.far is None else self.far_scale
+
+    @property
     def threshold(self) -> float:
-        """Noise scales from which the finest count calls a group seen."""
-        return SEEN if self.far is None else far_threshold(self.persons, self.far_scale)
+        """Noise scales from which that count calls a group seen."""
+        return finest_threshold(self.persons, self.finest_scale)
 
     @property
     def hidden(self) -> float:
         """Persons in the largest group that may be overlooked."""
-        return hidden_group(
-            self.threshold, self.beyond_scale if self.far is None else self.far_scale
-        )
+        return hidden_group(self.threshold, self.finest_scale)
 
     @property
     def planned(self) -> str:
@@ -76,7 +79,8 @@ class TailCheck:
             return TOO_THICK
         if self.far is not None and self.far > self.threshold * self.far_scale:
             return FAR_SEEN
-        if self.beyond > SEEN * self.beyond_scale:
+        needed = self.threshold if self.far is None else SEEN
+        if self.beyond > needed * self.beyond_scale:
             return TAIL_SEEN
         return self.planned
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import decimal
 import math
+import re
 from fractions import Fraction
 from functools import lru_cache
 
@@ -16,6 +17,11 @@ from privmean.local.entropy import WORD, Entropy, below
 
 SMALLEST_EPSILON = Fraction(1, 1000)
 LARGEST_EPSILON = Fraction(16)
+
+# Text of other forms is refused before it is computed: "1e999999999" would take all memory.
+_NUMBER = re.compile(
+    r"[0-9]{1,50}/[0-9]{1,50}|([0-9]{1,40}(\.[0-9]{0,40})?|\.[0-9]{1,40})([eE][+-]?[0-9]{1,2})?"
+)
 
 _DIGITS = decimal.Context(prec=100, Emax=10**6, Emin=-(10**6))
 _CEILING = decimal.Context(prec=100, rounding=decimal.ROUND_CEILING, Emax=10**6, Emin=-(10**6))
@@ -32,12 +38,16 @@ def exact_epsilon(name: str, value: object) -> Fraction:
     remedy = f"give a number from {float(SMALLEST_EPSILON):g} to {float(LARGEST_EPSILON):g}"
     if isinstance(value, bool) or not isinstance(value, int | float | str | Fraction):
         raise ArgumentError(name, value, "is not a number", remedy)
+    if isinstance(value, str) and not _NUMBER.fullmatch(value.strip()):
+        raise ArgumentError(name, value, "is not a plain number", remedy)
     try:
-        epsilon = Fraction(repr(value)) if isinstance(value, float) else Fraction(value)
+        epsilon = Fraction(repr(float(value))) if isinstance(value, float) else Fraction(value)
     except (ValueError, ZeroDivisionError, OverflowError):
         raise ArgumentError(name, value, "is not a finite number", remedy) from None
     if not SMALLEST_EPSILON <= epsilon <= LARGEST_EPSILON:
         raise ArgumentError(name, value, "is outside the range of local reports", remedy)
+    if epsilon.denominator > 10**45:
+        raise ArgumentError(name, value, "has too many digits", "round it")
     return epsilon
 
 

@@ -24,10 +24,14 @@ from privmean.local.mechanisms import (
     CHOSEN,
     CODES,
     HADAMARD,
+    HYBRID,
     LARGEST_BOUND,
     LARGEST_DIMENSION,
     LARGEST_ITEMS,
+    LARGEST_MENU,
     LARGEST_ROWS,
+    LARGEST_SKETCHED,
+    LARGEST_TALLY,
     PRIV_UNIT,
     SCALARS,
     SKETCH,
@@ -86,18 +90,36 @@ class Round:
             self._check_ball()
         else:
             self._check_items()
+        if self.cells * self.width > LARGEST_TALLY:
+            raise ArgumentError(
+                "round",
+                self.cells * self.width,
+                f"a server would keep that many numbers, at most {LARGEST_TALLY} are allowed",
+                "use fewer levels, coordinates, items or rows",
+            )
+
+    def _whole(self, name: str, *, least: int = 0) -> int:
+        """The field as an int; equal rounds then have equal texts."""
+        result = validate.whole(name, getattr(self, name), least=least)
+        object.__setattr__(self, name, result)
+        return result
 
     def _check_common(self) -> None:
+        if len(self.menu) > LARGEST_MENU:
+            raise ArgumentError(
+                "menu", len(self.menu), "levels are too many", f"at most {LARGEST_MENU} levels"
+            )
         menu = tuple(exact_epsilon("menu", item) for item in self.menu)
-        if not menu or list(menu) != sorted(set(menu)) or len(menu) > 65535:
+        if not menu or list(menu) != sorted(set(menu)):
             raise ArgumentError(
                 "menu", self.menu, "must list different levels, rising", "sort the epsilon levels"
             )
         object.__setattr__(self, "menu", menu)
-        if validate.whole("persons", self.persons, least=1) > 2**30:
+        if self._whole("persons", least=1) > 2**30:
             raise ArgumentError("persons", self.persons, "is above 2^30", "use several rounds")
         if not 1e-12 <= validate.fraction("beta", self.beta) <= 0.5:
             raise ArgumentError("beta", self.beta, "is outside 1e-12 to 0.5", "try 0.05")
+        object.__setattr__(self, "beta", float(self.beta))
         if not isinstance(self.seed, bytes) or len(self.seed) != 32:
             raise ArgumentError("seed", self.seed, "is not 32 bytes", "draw 32 random bytes")
         for name, kind in (("title", str), ("issued", bool)):
@@ -105,8 +127,8 @@ class Round:
                 value = getattr(self, name)
                 raise ArgumentError(name, value, f"is no {kind.__name__}", "correct the round")
         if self.closes is not None:
-            validate.whole("closes", self.closes)
-        if not 4 <= validate.whole("grid_bits", self.grid_bits) <= 20:
+            self._whole("closes")
+        if not 4 <= self._whole("grid_bits") <= 20:
             raise ArgumentError("grid_bits", self.grid_bits, "is outside 4 to 20", "try 12")
         validate.choice("row_choice", self.row_choice, [ASSIGNED, CHOSEN])
 
@@ -126,7 +148,7 @@ class Round:
         radius = validate.positive("radius", self.radius)
         if not 1 / LARGEST_BOUND <= radius <= LARGEST_BOUND:
             raise ArgumentError("radius", radius, "is out of reach", "rescale the values")
-        dimension = validate.whole("dimension", self.dimension, least=1)
+        dimension = self._whole("dimension", least=1)
         if dimension > LARGEST_DIMENSION:
             raise ArgumentError("dimension", dimension, "is above 65536", "project first")
         object.__setattr__(self, "radius", radius)
@@ -143,15 +165,17 @@ class Round:
     def _check_items(self) -> None:
         if self.bins is not None:
             self._check_bounds()
-            object.__setattr__(self, "items", validate.whole("bins", self.bins, least=2))
-        items = validate.whole("items", self.items, least=2)
+            object.__setattr__(self, "items", self._whole("bins", least=2))
+        items = self._whole("items", least=2)
         if items > LARGEST_ITEMS and self.mechanism != SKETCH:
             raise ArgumentError("items", items, "is above 2^24", "use the sketch")
-        if self.other is not None and validate.whole("other", self.other) >= items:
+        if items > LARGEST_SKETCHED:
+            raise ArgumentError("items", items, "is above 2^53", "number the items more densely")
+        if self.other is not None and self._whole("other") >= items:
             raise ArgumentError("other", self.other, "is no item", f"choose 0 to {items - 1}")
         if self.mechanism not in (SKETCH, HADAMARD):
             return
-        rows = validate.whole("rows", self.rows, least=1)
+        rows = self._whole("rows", least=1)
         if rows & (rows - 1) or rows > LARGEST_ROWS:
             raise ArgumentError("rows", rows, "is no power of two up to 2^31", "round it up")
         if self.mechanism == HADAMARD and rows < items:
@@ -167,6 +191,20 @@ class Round:
     def coordinates(self) -> int:
         """How many coordinates a value has, of which every client reports one."""
         return max(1, len(self.lower))
+
+    @property
+    def cells(self) -> int:
+        """Levels times coordinates times branches: what a tally keeps apart."""
+        return len(self.menu) * self.coordinates * (2 if self.mechanism == HYBRID else 1)
+
+    @property
+    def width(self) -> int:
+        """The number of integers that a tally keeps for each cell."""
+        if self.mechanism in SCALARS:
+            return 1
+        if self.mechanism in BALLS:
+            return self.dimension or 1
+        return (self.rows if self.mechanism in (SKETCH, HADAMARD) else self.items) or 1
 
     @cached_property
     def _seed_words(self) -> tuple[int, int]:
@@ -254,17 +292,19 @@ class Round:
             raise ArgumentError("round", unknown, "has unknown fields", "update privmean")
         try:
             given["seed"] = bytes.fromhex(given["seed"])
-            given["menu"] = tuple(Fraction(item) for item in given["menu"])
+            for name in ("menu", "lower", "upper", "caps"):
+                if name in given:
+                    given[name] = tuple(_listed(given[name]))
             for name in ("lower", "upper", "caps"):
                 if name in given:
-                    given[name] = tuple(float(x) for x in given[name])
+                    given[name] = tuple(validate.number(name, x) for x in given[name])
             if given.get("part") is not None:
                 part = given["part"]
                 given["part"] = Part(
                     bytes.fromhex(part["seed"]), tuple(part["shares"]), part["index"]
                 )
             return cls(**given)
-        except (KeyError, TypeError, ValueError, ZeroDivisionError) as error:
+        except (KeyError, TypeError, ValueError, ArithmeticError) as error:
             if isinstance(error, ArgumentError):
                 raise
             raise ArgumentError(
@@ -276,11 +316,17 @@ class Round:
         """The round of `to_json`."""
         try:
             values = json.loads(text)
-        except ValueError:
+        except (ValueError, RecursionError):
             values = None
         if not isinstance(values, dict):
             raise ArgumentError("round", "text", "is not a JSON object", "ask for the round again")
         return cls.from_dict(values)
+
+
+def _listed(value: Any) -> list[Any]:
+    if not isinstance(value, list | tuple):
+        raise TypeError
+    return list(value)
 
 
 def _decimal(epsilon: Fraction) -> str:

@@ -22,17 +22,24 @@ class Part:
     index: int
 
     def __post_init__(self) -> None:
-        if len(self.seed) != 32:
-            raise ArgumentError("seed", self.seed.hex(), "is not 32 bytes", "draw 32 random bytes")
+        if not isinstance(self.seed, bytes) or len(self.seed) != 32:
+            raise ArgumentError("seed", self.seed, "is not 32 bytes", "draw 32 random bytes")
         if not self.shares or any(validate.whole("shares", x) < 1 for x in self.shares):
             raise ArgumentError("shares", self.shares, "must be whole and positive", "try (20, 80)")
         if not 0 <= validate.whole("index", self.index) < len(self.shares):
             raise ArgumentError("index", self.index, "names no share", "count from 0")
+        object.__setattr__(self, "shares", tuple(int(x) for x in self.shares))
+        object.__setattr__(self, "index", int(self.index))
 
     def chosen(self, identity: str) -> bool:
         """Whether the client with this public identity answers. Never depends on its data."""
+        if not isinstance(identity, str):
+            raise ArgumentError("identity", identity, "is no text", "give the public name as text")
         digest = hashlib.blake2b(
-            identity.encode(), digest_size=16, key=self.seed, person=b"privmean-part"
+            identity.encode(errors="surrogatepass"),
+            digest_size=16,
+            key=self.seed,
+            person=b"privmean-part",
         ).digest()
         place = int.from_bytes(digest, "little") % sum(self.shares)
         low = sum(self.shares[: self.index])

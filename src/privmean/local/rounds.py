@@ -27,6 +27,7 @@ from privmean.local.aggregators.tally import Tally
 from privmean.local.builders import levels_of, mean_round, per_coordinate, vote_round
 from privmean.local.descriptor import Round
 from privmean.local.many import tally_many
+from privmean.local.many.values import table_of
 from privmean.local.mechanisms import ONE_BIT, SUBSET
 from privmean.local.part import Part
 from privmean.noise.base import Noise
@@ -43,7 +44,7 @@ class Location:
 
     centre: middle of the winning bin. share, radius: its estimated share of the voters and how far
     that may be off. clear: whether the share is above twice the radius, so that the bin truly
-    holds a share of at least `radius`.
+    holds a share of at least `radius`. voters: how many voted; levels: how many at each level.
     """
 
     centre: Floats
@@ -52,6 +53,7 @@ class Location:
     clear: npt.NDArray[np.bool_]
     voters: int
     secure: bool = True
+    levels: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -170,7 +172,15 @@ class WinsorizedRounds:
         low, high = np.array(round_.lower), np.array(round_.upper)
         centre = low + (high - low) * (best + 0.5) / raw.shape[1]
         share, radius = raw[rows, best], radii[rows, best]
-        return Location(centre, share, radius, share > 2 * radius, votes.reports, votes.secure)
+        return Location(
+            centre,
+            share,
+            radius,
+            share > 2 * radius,
+            votes.reports,
+            votes.secure,
+            tuple(votes.by_level().tolist()),
+        )
 
     def mean(self, location: Location) -> Round:
         """The second round: values clipped to the window around each winning bin.
@@ -215,6 +225,7 @@ class WinsorizedRounds:
             found,
             target="mean of the values clipped to the window around the winning bin",
             secure=found.secure and location.secure,
+            persons=self._spending(location, means),
             notes=(*found.notes, *notes),
             details={
                 "centre": location.centre.tolist(),
@@ -223,6 +234,19 @@ class WinsorizedRounds:
                 "voters": location.voters,
             },
         )
+
+    def _spending(self, location: Location, means: Tally) -> dict[str, int]:
+        """How many persons spent which epsilon in both rounds together.
+
+        With parts each person sent one report. Without, each sent two at half of its level; who
+        sent only one has spent less than is said.
+        """
+        second = means.by_level().tolist()
+        first = list(location.levels) or [0] * len(second)
+        pairs = zip(self.epsilon, first, second, strict=True)
+        if self.shares is None:
+            return {f"{float(e):g}": max(a, b) for e, a, b in pairs}
+        return {f"{float(e):g}": a + b for e, a, b in pairs}
 
     def run(
         self,
@@ -234,11 +258,17 @@ class WinsorizedRounds:
     ) -> Estimate:
         """Both rounds over values at hand: shape (n,) or (n, coordinates); missing is NaN.
 
-        epsilon: what each client allows, one number or shape (n,). identities: public names that
-        the split reads (the row numbers by default).
+        epsilon: what each client allows for everything it sends, one number or shape (n,).
+        identities: public names that the split reads (the row numbers by default), one a person.
         """
-        table = np.asarray(values, dtype=np.float64)
+        table = table_of(values, len(values), len(self.lower))
         own = np.broadcast_to(np.asarray(epsilon, dtype=np.float64), (len(table),))
+        if identities is not None and not len(table) == len(identities) == len(set(identities)):
+            raise ArgumentError(
+                "identities", len(identities), "are not one different name a row", "merge persons"
+            )
+        if self.shares is None:
+            own = own / 2  # each answers both rounds
         votes, first = self.vote(), self._part(0)
         voting = np.ones(len(table), dtype=bool)
         if first is not None:

@@ -12,6 +12,7 @@ from privmean.noise.base import Noise
 from privmean.privacy.loss import Gaussian
 
 FINEST = 2.0**20  # lattice steps a standard deviation, at least
+COARSE = 2.0**54  # and at most: wider noise is drawn on a coarser lattice
 
 
 def lattice_bits(sd: float) -> int:
@@ -36,7 +37,9 @@ class GaussianSums:
 
     sds: one standard deviation an answer, in the answers' own steps. mu: the caller's bound on the
     square root of the sum over answers of (change/sd)^2. Answer i is multiplied by 2^bits[i] so
-    that its noise has at least 2^20 lattice steps a deviation; releases are integers there.
+    that its noise has at least 2^20 lattice steps a deviation; releases are integers there. Where a
+    deviation would pass 2^54 steps the answer is first rounded down to a coarser lattice; the extra
+    step is paid for by all deviations.
 
     Guarantees: mu-GDP with the lattice correction of docs/proofs/gaussian.md, billed as one loss
     with `affected` answers (those that one person can change; all of them unless given).
@@ -57,11 +60,26 @@ class GaussianSums:
         count = len(self.sds) if self.affected is None else self.affected
         return (Gaussian(self.name, self.mu * coarsest, coarsest, count),)
 
+    @property
+    def drawn(self) -> tuple[tuple[int, float], ...]:
+        """How each answer (made finer by bits[i]) is drawn: bits of rounding, deviation in steps.
+
+        Rounding m answers adds at most one step of at least 2^53 a deviation to each change.
+        """
+        fine = [math.ldexp(sd, bits) for sd, bits in zip(self.sds, self.bits, strict=True)]
+        coarse = [max(0, math.frexp(sd / COARSE)[1]) for sd in fine]
+        rounded = sum(bits > 0 for bits in coarse)
+        extra = math.sqrt(rounded) * 2.0**-53 / self.mu * (1 + 1e-12) if rounded else 0.0
+        return tuple(
+            (bits, math.ldexp(sd, -bits) * (1 + extra))
+            for bits, sd in zip(coarse, fine, strict=True)
+        )
+
     def release(self, answers: Sequence[int], noise: Noise) -> tuple[int, ...]:
         """Answer i times 2^bits[i], plus noise: divide by 2^bits[i] to read it."""
         if len(answers) != len(self.sds):
             raise ValueError("one standard deviation an answer")
         return tuple(
-            (int(answer) << bits) + int(noise.gaussian(1, math.ldexp(sd, bits))[0])
-            for answer, sd, bits in zip(answers, self.sds, self.bits, strict=True)
+            (((int(answer) << bits) >> coarse) + int(noise.gaussian(1, sd)[0])) << coarse
+            for answer, bits, (coarse, sd) in zip(answers, self.bits, self.drawn, strict=True)
         )

@@ -46,13 +46,21 @@ class Home:
         self._anchor = anchor
         self._owner = owner
         self._kept: list[Any] = []
+        self.rows: int | None = None  # of the table computed last, where the engine has said so
         self._finalizer = weakref.finalize(self, _forget, self._kept)
+
+    def expect(self, width: int) -> None:
+        """Tell an engine of our own how many sums a person the next table has."""
+        if self._owner is not None:
+            self._owner.direct(width)
 
     def keep(self, frame: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
         """Compute `frame` once, so that later questions do not start over.
 
-        An engine's own words about a failure may quote records, so they are withheld.
+        `rows` is then the number of its rows, or None. An engine's own words about a failure may
+        quote records, so they are withheld.
         """
+        self.rows = None
         try:
             return lazy(self._computed(frame.to_native(), frame.implementation))
         except MemoryError:
@@ -61,7 +69,7 @@ class Home:
             pass  # raised below, so that the engine's error is not even its context
         raise SchemaError(
             "the engine could not read the table; its message is withheld because it may quote "
-            "records. Run a query of your own on the same columns to see it"
+            "records. Run a query of your own on the same columns to see it, or allow more memory"
         )
 
     def _computed(self, native: Any, implementation: nw.Implementation) -> Any:
@@ -71,7 +79,7 @@ class Home:
             return native.collect().lazy()
         kept = native.persist()
         self._kept.append(kept.unpersist)
-        kept.count()  # now, so that nothing is read (and nothing can fail) later
+        self.rows = int(kept.count())  # now, so that nothing is read (and can fail) later
         return kept
 
     def _table(self, relation: Any) -> Any:

@@ -10,7 +10,7 @@ import narwhals as nw
 
 from privmean.people.engines import fetch
 from privmean.people.records import INTEGER
-from privmean.people.reductions import Ball, Box
+from privmean.people.reductions import GROW, HUGE, SHRINK, TINY, Ball, Box
 
 SPLIT = 2.0**21  # products below 2^42 are summed in two halves, so that 2^40 persons fit
 AT_ONCE = 64  # terms of a sum in one expression: engines limit the depth of expressions
@@ -61,15 +61,37 @@ def running(frame: nw.LazyFrame[Any], name: str, terms: Sequence[nw.Expr]) -> nw
     return frame
 
 
+def ball_ways(frame: nw.LazyFrame[Any], names: Sequence[str], ball: Ball) -> nw.LazyFrame[Any]:
+    """From columns v (no nulls): the w of `Ball` in their place, their `norm`, and `inside`."""
+    frame = frame.with_columns(
+        top=nw.max_horizontal(nw.lit(0.0), *(nw.col(v).abs() for v in names))
+    )
+    top = nw.col("top")
+    scale = nw.when(top < TINY).then(nw.lit(GROW)).otherwise(nw.lit(1.0))
+    frame = frame.with_columns(scale=nw.when(top > HUGE).then(nw.lit(SHRINK)).otherwise(scale))
+    frame = frame.with_columns(
+        nw.when(top <= ball.radius)
+        .then(nw.col(v) / ball.step)
+        .otherwise(nw.col(v) * nw.col("scale"))
+        .alias(v)
+        for v in names
+    )
+    frame = running(frame, "square", [nw.col(v) * nw.col(v) for v in names])
+    frame = frame.with_columns(norm=nw.col("square").sqrt())
+    inside = nw.when((top <= ball.radius) & (nw.col("norm") <= ball.steps)).then(1).otherwise(0)
+    return frame.with_columns(inside=inside)
+
+
 def on_ball(
-    frame: nw.LazyFrame[Any], names: Sequence[str], ball: Ball, factor: nw.Expr
+    frame: nw.LazyFrame[Any], names: Sequence[str], length: nw.Expr, inside: nw.Expr
 ) -> nw.LazyFrame[Any]:
-    """Columns z0 .. (integers toward zero) and their squared norm `size`."""
-    frame = frame.with_columns(factor=factor)
+    """Columns z0 .. (w where `inside`, else w/norm times `length`, toward zero), squared `size`."""
+    frame = frame.with_columns(length=length, kept=nw.when(inside).then(1).otherwise(0))
     steps = []
     for j, v in enumerate(names):
-        scaled = nw.col(v) * nw.col("factor") / ball.step
-        z = nw.when(scaled < 0).then(scaled.ceil()).otherwise(scaled.floor())
+        w = nw.col(v)
+        w = nw.when(nw.col("kept") == 1).then(w).otherwise(w / nw.col("norm") * nw.col("length"))
+        z = nw.when(w < 0).then(w.ceil()).otherwise(w.floor())
         steps.append(z.cast(INTEGER).alias(f"z{j}"))
     frame = frame.with_columns(*steps)
     return running(frame, "size", [nw.col(f"z{j}") * nw.col(f"z{j}") for j in range(len(names))])

@@ -18,6 +18,7 @@ import numpy as np
 from privmean.people.engines import Home, fetch
 from privmean.people.expressions import (
     Totals,
+    ball_ways,
     counted,
     number_of,
     octaves,
@@ -41,6 +42,7 @@ from privmean.people.reductions import (
     Floats,
     Integers,
     pair_multiplier,
+    unit_of,
 )
 
 
@@ -159,6 +161,17 @@ class FramePeople:
         weight = nw.when(count > self.cap).then(nw.lit(self.cap)).otherwise(count)
         return nw.when(~nw.col(f"v{column}").is_null()).then(weight).otherwise(0).cast(FLOAT)
 
+    def beyond(self, column: int, lower: float, upper: float) -> tuple[int, int]:
+        key = ("beyond", column, lower, upper)
+        if key not in self._cache:
+            x, totals = nw.col(f"v{column}"), Totals()
+            totals.add("below", number_of(x < lower))
+            totals.add("above", number_of(x > upper))
+            found = totals.of(self.frame)
+            self._cache[key] = found["below"], found["above"]
+        counts: tuple[int, int] = self._cache[key]
+        return counts
+
     def ball_sums(self, ball: Ball) -> BallSums:
         width = range(len(self.columns))
         names = value_names(len(self.columns))
@@ -169,16 +182,11 @@ class FramePeople:
             *(item.alias(f"k{j}") for j, item in enumerate(known)),
         )  # fmt: skip
         frame = running(frame, "known", [nw.col(f"k{j}") for j in width])
-        frame = running(frame, "square", [nw.col(v) * nw.col(v) for v in names])
-        norm = nw.col("square").sqrt()
-        factor = nw.when(norm <= ball.radius).then(nw.lit(1.0)).otherwise(ball.radius / norm)
-        frame = frame.select(*names, "known", factor=factor)
-        frame = on_ball(frame, names, ball, nw.col("factor"))
-        again = nw.col("factor") * (1 - 2.0**-30)
-        limit = ball.steps * ball.steps
-        over = nw.col("size") > limit
-        factor = nw.when(over).then(again).otherwise(nw.col("factor"))
-        frame = on_ball(frame, names, ball, factor)
+        frame = ball_ways(frame, names, ball)
+        frame = on_ball(frame, names, nw.lit(float(ball.steps)), nw.col("inside") == 1)
+        over = nw.col("size") > ball.steps * ball.steps
+        length = nw.when(over).then(nw.lit(ball.shorter)).otherwise(nw.lit(float(ball.steps)))
+        frame = on_ball(frame, names, length, (nw.col("inside") == 1) & ~over)
         totals = Totals()
         totals.add("present", number_of(nw.col("known") > 0))
         for j in width:
@@ -195,12 +203,12 @@ class FramePeople:
         return int(fetch(frame.select(nw.len()))[0][0])
 
     def count_in_ball(self, center: Sequence[float], radius: float) -> int:
-        names = value_names(len(self.columns))
+        names, unit = value_names(len(self.columns)), unit_of(radius)
         frame = self.frame.select(
-            *((nw.col(v) - c).alias(v) for v, c in zip(names, center, strict=True))
+            *(((nw.col(v) - c) * unit).alias(v) for v, c in zip(names, center, strict=True))
         )
         frame = running(frame, "square", [nw.col(v) * nw.col(v) for v in names])
-        inside = frame.filter(nw.col("square").sqrt() <= radius)
+        inside = frame.filter(nw.col("square").sqrt() <= radius * unit)
         return int(fetch(inside.select(nw.len()))[0][0])
 
     def part(self, index: int, parts: int) -> FramePeople:

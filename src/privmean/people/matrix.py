@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -15,10 +16,15 @@ from privmean.people.kernels import (
     count_keys,
     in_parallel,
     log_cells,
+    outside,
     weighted_totals,
 )
 from privmean.people.reductions import (
+    GROW,
     HALF_OCTAVE,
+    HUGE,
+    SHRINK,
+    TINY,
     UNIFORM_LIMIT,
     Ball,
     BallSums,
@@ -27,6 +33,7 @@ from privmean.people.reductions import (
     Floats,
     Integers,
     pair_multiplier,
+    unit_of,
 )
 
 SPARSE = 8  # parts from here on are copied: at most an eighth of the rows
@@ -36,22 +43,25 @@ def clip_rows_to_ball(rows: Floats, ball: Ball) -> tuple[Integers, npt.NDArray[n
     """Integer rows z of `Ball` (shape as `rows`) and which rows have any value."""
     null = np.isnan(rows)
     present: npt.NDArray[np.bool_] = np.logical_not(null.all(axis=1))
-    v = np.where(null, 0.0, rows - np.asarray(ball.center))
+    most = np.finfo(float).max
     with np.errstate(all="ignore"):
-        square = np.zeros(len(v))
-        for j in range(v.shape[1]):
-            square = square + v[:, j] * v[:, j]
+        v = np.clip(np.where(null, 0.0, rows - np.asarray(ball.center)), -most, most)
+        top = np.abs(v).max(axis=1, initial=0.0)
+        far = v * np.where(top > HUGE, SHRINK, np.where(top < TINY, GROW, 1.0))[:, None]
+        near = top <= ball.radius
+        w = np.where(near[:, None], v / ball.step, far)
+        square = np.zeros(len(w))
+        for j in range(w.shape[1]):
+            square = square + w[:, j] * w[:, j]
         norm = np.sqrt(square)
-        factor = np.where(norm <= ball.radius, 1.0, ball.radius / norm)
-    usable = np.isfinite(norm)
-    factor = np.where(usable, factor, 0.0)
-    v = np.where(usable[:, None], v, 0.0)
+        inside = near & (norm <= ball.steps)
+        way = np.where(inside[:, None], 0.0, w / norm[:, None])
+    z = np.trunc(np.where(inside[:, None], w, way * ball.steps)).astype(np.int64)
     limit = ball.steps * ball.steps
-    z = np.trunc(v * factor[:, None] / ball.step).astype(np.int64)
     over = np.sum(z * z, axis=1) > limit
     if over.any():
-        again = factor[over] * (1 - 2.0**-30)
-        z[over] = np.trunc(v[over] * again[:, None] / ball.step).astype(np.int64)
+        again = w[over] / norm[over, None] * ball.shorter
+        z[over] = np.trunc(again).astype(np.int64)
         over = np.sum(z * z, axis=1) > limit
         z[over] = 0
     return z, present
@@ -145,6 +155,17 @@ class MatrixPeople:
             return BoxSums(present, above, below, z, zz, present, z, present, z, zz)
         return BoxSums(*totals)
 
+    def beyond(self, column: int, lower: float, upper: float) -> tuple[int, int]:
+        near, far, values = self._cache.get(("beyond", column), (math.inf, -math.inf, None))
+        if values is None or lower > near or upper < far:  # else all that count are among those
+            x = self.values[:, column]
+            parts = in_parallel(lambda start, stop: outside(x[start:stop], lower, upper), len(x))
+            values = np.concatenate(parts)
+            if len(values) <= CHUNK:
+                self._cache["beyond", column] = lower, upper, values
+        below, above = np.count_nonzero(values < lower), np.count_nonzero(values > upper)
+        return int(below), int(above)
+
     def ball_sums(self, ball: Ball) -> BallSums:
         total = [0] * len(self.columns)
         present = 0
@@ -165,11 +186,12 @@ class MatrixPeople:
 
     def count_in_ball(self, center: Sequence[float], radius: float) -> int:
         square = np.zeros(self.size())
+        unit = unit_of(radius)
         with np.errstate(all="ignore"):
             for j, c in enumerate(center):
-                v = self.values[:, j] - c
+                v = (self.values[:, j] - c) * unit
                 square = square + v * v
-            return int(np.count_nonzero(np.sqrt(square) <= radius))
+            return int(np.count_nonzero(np.sqrt(square) <= radius * unit))
 
     def part(self, index: int, parts: int) -> MatrixPeople:
         counts = None if self.counts is None else self.counts[index::parts]

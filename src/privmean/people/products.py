@@ -27,9 +27,11 @@ import numpy as np
 from privmean.errors import SchemaError
 from privmean.people import schema
 from privmean.people.engines import fetch
-from privmean.people.records import FLOAT, INTEGER, LIMIT_BITS, PERSON, WIDE, _nearest, limited
+from privmean.people.records import FLOAT, INTEGER, LIMIT_BITS, PERSON, WIDE, limited
 from privmean.people.reductions import Floats
-from privmean.people.tables import _open, _roster, _typed, open_arrays
+from privmean.people.roster import roster_frame
+from privmean.people.tables import _open, _typed, open_arrays
+from privmean.people.totals import nearest
 
 REACH_BITS = 40  # |z| <= 2^40: products below 2^81
 TIME = "t"
@@ -87,7 +89,8 @@ def person_products(
     places = {item: nw.col(f"x{j}") for j, item in enumerate(wanted)}
     people = _sums(records, places, products, steps, time, squares)
     if roster is not None:
-        people = _roster(roster, records, opened.home).join(people, on=PERSON, how="left")
+        people = roster_frame(roster, records, opened.home).join(people, on=PERSON, how="left")
+    opened.home.expect(len(products) * (3 + 3 * len(products)))  # never fewer than there are
     kept = opened.home.keep(people)
     names = [item for item in kept.collect_schema().names() if item != PERSON]
     rows = fetch(kept.sort(PERSON).select(*names))
@@ -190,7 +193,7 @@ def _sums(
     if spark:
         totals = [nw.col(f"t{k}").cast(FLOAT).alias(f"d{k}") for k in range(m)]
     else:
-        totals = _nearest(people, m, False)
+        totals = nearest(people, m)
     people = people.select(PERSON, "count", *totals)
     return people.select(
         PERSON, "count", *((nw.col(f"d{k}") * scales[k]).alias(f"d{k}") for k in range(m))

@@ -35,6 +35,8 @@ UNIFORM_LIMIT = 2.0**40  # indices are clamped to +-2^40 before they become inte
 
 # --- clipping grids -------------------------------------------------------------------------------
 GRID_BITS = 20
+HUGE, SHRINK = 2.0**500, 2.0**-600  # see `Ball`
+TINY, GROW = 2.0**-400, 2.0**600
 
 
 @dataclass(frozen=True)
@@ -100,13 +102,16 @@ class BoxSums:
 
 @dataclass(frozen=True)
 class Ball:
-    """An l2 clipping ball on an integer lattice.
+    """An l2 clipping ball on an integer lattice: every row lands inside, none is dropped.
 
-    For a row x: v = x - center (nulls give 0 there), norm = sqrt of the sum of v_j^2 added from the
-    first column to the last, f = 1 if norm <= radius else radius/norm, z_j = trunc(v_j*f/step).
-    If the integer sum of z_j^2 exceeds steps^2 (floats overshot), f is multiplied by 1 - 2^-30 and
-    z is computed again; if it still exceeds, z = 0. So ||z|| <= steps for any row, exactly.
-    A row with every column null, or with a norm that is not finite, gives z = 0.
+    For a row x: v = x - center (0 for nulls; an infinity is the largest double), top = max |v_j|.
+    If top <= radius then w_j = v_j/step, else w_j = v_j, times GROW if top < TINY or SHRINK if
+    top > HUGE, so that squares neither overflow nor vanish; norm = sqrt of the sum of w_j^2 added
+    from the first column to the last. With K = steps, z_j = trunc(w_j) if top <= radius and
+    norm <= K, else z_j = trunc(w_j/norm * K): shrunk to the lattice's own radius K, then truncated
+    toward the centre. If doubles still overshot, which the integer sum of z_j^2 tells, K is
+    replaced by K (1 - 2^-30); were it to exceed K^2 even then (not below 2^20 columns), z = 0. So
+    ||z|| <= K for any row, exactly, and z is within sqrt(d) + 1 steps of the real clipped row.
     """
 
     center: tuple[float, ...]
@@ -114,13 +119,23 @@ class Ball:
     step: float
 
     def __post_init__(self) -> None:
-        if not self.steps < 2**31:
+        if not self.radius / self.step < 2**31:
             raise ValueError("a ball of 2^31 steps and more has squares beyond 64 bits")
 
     @property
     def steps(self) -> int:
         """floor(radius/step), the largest integer norm."""
         return math.floor(self.radius / self.step)
+
+    @property
+    def shorter(self) -> float:
+        """The length tried where doubles overshot."""
+        return self.steps * (1 - 2.0**-30)
+
+
+def unit_of(radius: float) -> float:
+    """A power of two that brings `radius` near 1 (as near as doubles allow)."""
+    return math.ldexp(1.0, max(-1000, min(1000, -math.frexp(radius)[1])))
 
 
 @dataclass(frozen=True)
@@ -168,6 +183,10 @@ class People(Protocol):
         """For each column the sums of its box (None leaves a column out)."""
         ...
 
+    def beyond(self, column: int, lower: float, upper: float) -> tuple[int, int]:
+        """Persons with a value below `lower`, and above `upper`."""
+        ...
+
     def ball_sums(self, ball: Ball) -> BallSums:
         """Sums of the rows clipped to a ball."""
         ...
@@ -177,7 +196,7 @@ class People(Protocol):
         ...
 
     def count_in_ball(self, center: Sequence[float], radius: float) -> int:
-        """Persons without nulls whose row lies within the ball (norm as in `Ball`)."""
+        """Persons without nulls whose row lies within the ball (norm added as in `Ball`)."""
         ...
 
     def part(self, index: int, parts: int) -> People:

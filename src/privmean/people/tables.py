@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import math
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,10 +14,11 @@ from narwhals import dependencies as known
 from privmean.errors import ArgumentError, SchemaError
 from privmean.people import schema
 from privmean.people.engines import Home, lazy
-from privmean.people.files import Engine, Table, name, open_table
+from privmean.people.files import Engine, Table, open_table
 from privmean.people.frame import FramePeople
 from privmean.people.matrix import MatrixPeople
 from privmean.people.records import PERSON, person_rows, record_names
+from privmean.people.roster import roster_frame
 
 Machine = Mapping[str, Any]
 IDS = (nw.String, nw.Boolean, nw.Date, nw.Datetime, nw.Decimal)
@@ -61,14 +61,12 @@ def read_arrays(
     machine: Machine,
 ) -> MatrixPeople:
     """People in memory from arrays of records, grouped by DuckDB."""
-    engine = Engine(**machine)
-    named = {PERSON: np.ascontiguousarray(ids)}
-    for j, x in enumerate(record_names(len(columns))):
-        named[x] = np.ascontiguousarray(matrix[:, j])
-    engine.connection.register("records", named)
-    records = lazy(engine.connection.table("records"))
-    home = Home(engine.connection, engine)
-    people = _grouped(_typed(records, "person", columns), columns, cap, resolution, roster, home)
+    data = (np.ascontiguousarray(matrix[:, j]) for j in range(len(columns)))
+    named = dict(zip(("person", *record_names(len(columns))), (ids, *data), strict=True))
+    opened = open_arrays(named, machine)
+    records = opened.records("person", record_names(len(columns)))
+    typed = _typed(records, "person", columns)
+    people = _grouped(typed, columns, cap, resolution, roster, opened.home)
     return people.collect()
 
 
@@ -81,7 +79,8 @@ def open_arrays(arrays: Mapping[str, Any], machine: Machine) -> Opened:
         raise ArgumentError(
             "source", sorted(named), "are no arrays of one length", "give one number a record each"
         )
-    return _registered(named, list(named), machine)
+    columns = list(named.values())
+    return _registered(list(named), lambda place: columns[place], machine)
 
 
 def _grouped(
@@ -94,11 +93,14 @@ def _grouped(
 ) -> FramePeople:
     people = person_rows(records, len(columns), resolution, counts=cap is not None)
     if roster is not None:
-        wanted = _roster(roster, records, home)
+        wanted = roster_frame(roster, records, home)
         people = wanted.join(people, on=PERSON, how="left")
         if cap is not None:
             people = people.with_columns(nw.col(f"c{j}").fill_null(0) for j in range(len(columns)))
-    return FramePeople(home.keep(people), columns, cap, home)
+    home.expect(len(columns))
+    kept = home.keep(people)
+    known_size = {} if home.rows is None else {"size": home.rows}
+    return FramePeople(kept, columns, cap, home, known_size)
 
 
 def _open(source: Any, delimiter: str | None, machine: Machine) -> Opened:
@@ -109,9 +111,10 @@ def _open(source: Any, delimiter: str | None, machine: Machine) -> Opened:
     if isinstance(source, nw.DataFrame | nw.LazyFrame):
         source = source.to_native()
     if known.is_pandas_dataframe(source):
-        return _registered(source, [str(item) for item in source.columns], machine)
+        labels = [str(item) for item in source.columns]
+        return _registered(labels, lambda place: source.iloc[:, place], machine)
     if known.is_pyarrow_table(source):
-        return _registered(source, source.column_names, machine)
+        return _registered(source.column_names, source.column, machine)
     try:
         frame = nw.from_native(source)
     except TypeError:
@@ -124,7 +127,7 @@ def _open(source: Any, delimiter: str | None, machine: Machine) -> Opened:
     engines = frame.implementation
     if isinstance(frame, nw.DataFrame) and not engines.is_polars():
         arrow = frame.to_arrow()
-        return _registered(arrow, arrow.column_names, machine)
+        return _registered(arrow.column_names, arrow.column, machine)
     if not (engines.is_polars() or engines.is_duckdb() or engines.is_pyspark()):
         raise ArgumentError(
             "source",
@@ -145,15 +148,65 @@ def _open(source: Any, delimiter: str | None, machine: Machine) -> Opened:
     return Opened(whole.collect_schema().names(), records, home)
 
 
-def _registered(table: Any, names: Sequence[str], machine: Machine) -> Opened:
+def _registered(names: Sequence[str], column: Callable[[int], Any], machine: Machine) -> Opened:
+    """A table in memory. Only the columns asked for reach the engine, under names of our own: its
+    names know no upper and lower case, and a type it does not read may stand in another column."""
     engine = Engine(**machine)
-    engine.connection.register("records", table)
-    return _scanned(engine, Table("frame", tuple(names), name("records")))
+
+    def relation(label: str, chosen: Mapping[str, Any]) -> Any:
+        engine.connection.register(label, _table(chosen))
+        return engine.connection.table(label)
+
+    def records(person: str, values: Sequence[str]) -> nw.LazyFrame[Any]:
+        wanted = (person, *values)
+        labels = (PERSON, *record_names(len(values)))
+        chosen = {
+            label: column(names.index(item)) for label, item in zip(labels, wanted, strict=True)
+        }
+        try:
+            return lazy(relation("records", chosen))
+        except Exception:  # which column it is, without the engine's own words
+            for item, one in zip(wanted, chosen.values(), strict=True):
+                try:
+                    relation("column", {PERSON: one})
+                except Exception:
+                    raise SchemaError(
+                        f"column {item!r} has a type that cannot be read ({_type(one)}); "
+                        "cast it to a number or text"
+                    ) from None
+            raise SchemaError("the columns asked for do not make one table") from None
+
+    return Opened(names, records, Home(engine.connection, engine))
+
+
+def _table(columns: Mapping[str, Any]) -> Any:
+    """Columns as one table of their own kind: arrays, pandas or Arrow."""
+    first = next(iter(columns.values()))
+    if isinstance(first, np.ndarray):
+        return dict(columns)
+    if known.is_pandas_series(first):
+        from pandas import DataFrame
+
+        return DataFrame(dict(columns), copy=False)
+    from pyarrow import table
+
+    return table(dict(columns))
+
+
+def _type(column: Any) -> str:
+    return str(column.type if hasattr(column, "type") else column.dtype)
 
 
 def _scanned(engine: Engine, table: Table) -> Opened:
     def records(person: str, values: Sequence[str]) -> nw.LazyFrame[Any]:
-        return lazy(engine.connection.sql(table.records(person, values)))
+        try:
+            return lazy(engine.connection.sql(table.records(person, values)))
+        except Exception:
+            pass  # raised below, without the engine's own words
+        raise SchemaError(
+            f"the columns {[person, *values]} cannot be read from this file; give columns whose "
+            "names differ in upper and lower case only other names"
+        )
 
     return Opened(table.columns, records, Home(engine.connection, engine))
 
@@ -161,6 +214,7 @@ def _scanned(engine: Engine, table: Table) -> Opened:
 def _typed(records: nw.LazyFrame[Any], person: str, columns: Sequence[str]) -> nw.LazyFrame[Any]:
     """Check types, which are public; every value a double, ids that compare alike everywhere."""
     types = records.collect_schema()
+    duckdb = records.implementation.is_duckdb()
     kind = types[PERSON]
     who = nw.col(PERSON)
     if kind in (nw.Categorical, nw.Enum):
@@ -179,44 +233,15 @@ def _typed(records: nw.LazyFrame[Any], person: str, columns: Sequence[str]) -> n
                 f"column {column!r} of type {found} does not hold numbers; name another column or "
                 "cast it to a number"
             )
-        numbers.append(nw.col(f"x{j}").cast(nw.Float64()))
+        x = nw.col(f"x{j}")
+        if duckdb and _wide(found):
+            x = x.cast(nw.String())  # its own cast of 128 bits to double rounds twice
+        numbers.append(x.cast(nw.Float64()))
     return records.select(who.alias(PERSON), *numbers)
 
 
-def _roster(roster: Any, records: nw.LazyFrame[Any], home: Home) -> nw.LazyFrame[Any]:
-    """The public list of persons as a frame of the records' engine, in the type of the ids."""
-    kind = records.collect_schema()[PERSON]
-    ids = _roster_ids(roster, kind)
-    implementation = records.implementation
-    try:
-        if implementation.is_polars():
-            import polars as pl
-
-            made: Any = pl.LazyFrame({PERSON: ids}, schema={PERSON: _native(records, kind)})
-        elif implementation.is_duckdb():
-            made = home.ids(ids, str(records.to_native().select(PERSON).types[0]))
-        else:
-            native = records.select(PERSON).to_native()
-            made = native.sparkSession.createDataFrame([(item,) for item in ids], native.schema)
-        return lazy(made)
-    except ArgumentError:
-        raise
-    except Exception:
-        raise ArgumentError(
-            "roster", f"{len(ids)} ids", f"do not fit the type of the ids ({kind})", "convert them"
-        ) from None
-
-
-def _native(records: nw.LazyFrame[Any], kind: Any) -> Any:
-    return records.select(PERSON).to_native().collect_schema()[PERSON]
-
-
-def _roster_ids(roster: Any, kind: Any) -> list[Any]:
-    listed = roster.tolist() if hasattr(roster, "tolist") else roster
-    listed = listed.to_list() if hasattr(listed, "to_list") else listed
-    if isinstance(listed, str) or not isinstance(listed, Iterable):
-        raise ArgumentError("roster", roster, "is no list of ids", "give the ids of all persons")
-    ids = list(dict.fromkeys(listed))
-    if None in ids or any(isinstance(item, float) and math.isnan(item) for item in ids):
-        raise ArgumentError("roster", len(ids), "holds a missing id", "leave missing ids out")
-    return [str(item) for item in ids] if kind == nw.String else ids
+def _wide(kind: Any) -> bool:
+    """Whole numbers of more than 64 bits."""
+    if isinstance(kind, nw.Decimal):
+        return kind.scale == 0 and kind.precision > 18
+    return bool(kind in (nw.Int128, nw.UInt128))

@@ -74,8 +74,14 @@ class Budget:
                     "delta", self.delta, "goes with epsilon, not with rho", "leave delta out"
                 )
             rho = validate.positive("rho", self.rho)
-            if rho > LARGEST_EPSILON**2 / 2:
-                raise ArgumentError("rho", self.rho, "is no privacy at all", "give a smaller rho")
+            smallest, largest = SMALLEST_EPSILON**2 / 2, LARGEST_EPSILON**2 / 2
+            if not smallest <= rho <= largest:
+                raise ArgumentError(
+                    "rho",
+                    self.rho,
+                    "is outside the range that means anything",
+                    f"give a number from {smallest:g} to {largest:g}",
+                )
             object.__setattr__(self, "rho", rho)
 
     @property

@@ -11,7 +11,7 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from privmean.privacy.budget import Relation
+from privmean.privacy.budget import RELATIONS, Relation
 from privmean.privacy.loss import (
     KINDS,
     LARGEST_EXPONENT,
@@ -84,6 +84,11 @@ class FilteredMean(Curve):
     influence: float = 2.0
     slip: float | None = None
     kind: ClassVar[str] = "filtered mean"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.relation not in RELATIONS:
+            raise refused("relation", self.relation, "is not a neighbouring relation of filters")
 
     @property
     def count_mu(self) -> float:

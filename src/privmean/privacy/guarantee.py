@@ -11,6 +11,7 @@ from privmean.privacy.budget import Budget, Relation
 from privmean.privacy.calibrate import within
 from privmean.privacy.compose import pure_epsilon, total_epsilon, total_rho
 from privmean.privacy.loss import Loss, loss_from_dict
+from privmean.privacy.relations import holds_under
 
 RELATION_WORDS = {
     "replace-one": (
@@ -45,6 +46,8 @@ class Guarantee:
 
     def __post_init__(self) -> None:
         validate.choice("relation", self.relation, list(RELATION_WORDS))
+        if not (isinstance(self.unit, str) and self.unit):
+            raise ArgumentError("unit", self.unit, "is not a word", "say who is protected")
         Budget(self.epsilon, self.delta, self.rho)  # refuses a promise of nothing, or of two things
 
     @classmethod
@@ -101,11 +104,18 @@ class Guarantee:
         return total_epsilon(self.mechanisms, self.delta)
 
     def verify(self) -> bool:
-        """Whether the bill composes to at most the promise."""
-        return within(self.mechanisms, self.budget())
+        """Whether the bill composes to at most the promise, for the promise's own neighbours."""
+        return holds_under(self.mechanisms, self.relation) and within(
+            self.mechanisms, self.budget()
+        )
 
     def require(self) -> Guarantee:
         """This guarantee, after checking it; a bill above the promise is a bug, never silent."""
+        if not holds_under(self.mechanisms, self.relation):
+            raise PrivmeanError(
+                f"internal: the bill does not hold for {self.relation} neighbours; nothing was "
+                "released"
+            )
         if not self.verify():
             raise PrivmeanError(
                 f"internal: the bill composes to more than {self.describe()}; nothing was released"

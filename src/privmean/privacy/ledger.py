@@ -20,10 +20,11 @@ from typing import Any
 from privmean.errors import ArgumentError, BudgetExceeded
 from privmean.privacy.budget import Budget, as_written, relation_of
 from privmean.privacy.charges import NOTHING, Amount, Entry
-from privmean.privacy.compose import pure_epsilon, total_rho
+from privmean.privacy.compose import total_rho
 from privmean.privacy.guarantee import Guarantee
 from privmean.privacy.journal import Journal, JournalDamaged
 from privmean.privacy.loss import Loss
+from privmean.privacy.relations import holds_under
 
 SCHEMA = "privmean-ledger-1"
 
@@ -129,13 +130,14 @@ class Ledger:
         neighbors: str | None = None,
         *,
         label: str = "",
-        unit: str = "person",
+        unit: str | None = None,
     ) -> Entry:
         """Spends `cost` or raises; call it before any noise is drawn.
 
         cost: the guarantee of a planned release (its promise is charged, its bill is kept), a
         budget, or losses (then `neighbors` says for which relation; parts with Gaussian noise need
-        a guarantee or a rho ledger). The entry is on the disk when the call returns.
+        a guarantee or a rho ledger). unit: that of the guarantee, else "person". The entry is on
+        the disk when the call returns.
 
         Raises BudgetExceeded if more is asked than is left, ArgumentError if the relation, the unit
         or the kind of budget does not fit this ledger; then nothing is spent.
@@ -185,11 +187,13 @@ class Ledger:
         cost: Guarantee | Budget | Sequence[Loss],
         neighbors: str | None,
         label: str,
-        unit: str,
+        unit: str | None,
     ) -> Entry:
         if isinstance(cost, Guarantee):
             if neighbors is not None:
                 _agree("neighbors", neighbors, cost.relation)
+            if unit is not None:
+                _agree("unit", unit, cost.unit)
             cost.require()
             relation, unit, mechanisms = cost.relation, cost.unit, cost.mechanisms
         else:
@@ -201,6 +205,11 @@ class Ledger:
             mechanisms = () if isinstance(cost, Budget) else tuple(cost)
             if not isinstance(cost, Budget) and not mechanisms:
                 raise ArgumentError("cost", cost, "is empty", "charge what the release will cost")
+            if not holds_under(mechanisms, relation):
+                raise ArgumentError(
+                    "neighbors", neighbors, "is not what the losses hold for", "name theirs"
+                )
+            unit = "person" if unit is None else unit
         when = datetime.now(UTC).isoformat(timespec="seconds")
         return Entry(str(label), self._amount(cost, mechanisms), relation, unit, when, mechanisms)
 
@@ -224,7 +233,7 @@ class Ledger:
                 raise _unfit("an (epsilon, delta) ledger holds no rho", "epsilon (and delta)")
             return Amount(promise.pure_epsilon(), as_written(promise.delta))
         # losses without a promise: parts with Gaussian noise have no delta of their own to charge
-        if pure_epsilon([loss for loss in mechanisms if not loss.added_delta]) is None:
+        if any(loss.mu or loss.added_epsilon for loss in mechanisms):
             raise _unfit("Gaussian losses need a delta to be charged at", "epsilon and delta")
         epsilon = sum((loss.pure for loss in mechanisms), NOTHING)
         return Amount(epsilon, sum((Fraction(loss.added_delta) for loss in mechanisms), NOTHING))

@@ -123,6 +123,11 @@ class Laplace(Loss):
     joint: bool = False
     kind: ClassVar[str] = "discrete Laplace"
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.spread > max(self.sensitivity, Fraction(1)):
+            raise refused("spread", self.spread, "is more answers than whole steps can change")
+
     @property
     def pure(self) -> Fraction:
         return self.sensitivity / self.scale

@@ -36,6 +36,7 @@ from privmean.central.anisotropic.published_steps import (
 from privmean.errors import Infeasible
 from privmean.noise.base import Noise
 from privmean.noise.exact import ExactNoise
+from privmean.people.collecting import rows
 from privmean.people.reductions import Floats, Integers, People
 from privmean.privacy.budget import REPLACE_ONE, Budget, Relation
 from privmean.privacy.calibrate import calibrate as strength_of
@@ -95,7 +96,7 @@ class PublishedPlan:
         source = ExactNoise() if noise is None else noise
         check_people(people, self.dimension, self.persons)
         bill: list[Loss] = []
-        v = group_variances(people.part(0, 2).matrix(), self.pairs)
+        v = group_variances(rows(people.part(0, 2), size_is_public=True), self.pairs)
         bill += self.location.losses("largest variances")
         level = kth_largest(v, self.k, self.location, source)
         if level is None:
@@ -128,7 +129,7 @@ class PublishedPlan:
         others: float,
     ) -> Release:
         """Algorithm 1 on the second half, one filter for both blocks."""
-        x = people.part(1, 2).matrix()
+        x = rows(people.part(1, 2), size_is_public=True)
         tau = math.log(max(len(x) * (len(x) - 1), 2) / (2 * self.beta))
         factor = 4 * (2 + 4 * math.sqrt(tau) + 4 * tau)  # only traces are known, within 4
         blocks = [(top, sigma**-0.5, math.sqrt(factor * float(sigma.sum())))]

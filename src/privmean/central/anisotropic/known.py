@@ -26,6 +26,7 @@ from privmean.central.anisotropic.spectrum import Spectrum
 from privmean.errors import ArgumentError
 from privmean.noise.base import Noise
 from privmean.noise.exact import ExactNoise
+from privmean.people.collecting import rows
 from privmean.people.reductions import Floats, People
 from privmean.privacy.budget import REPLACE_ONE, Budget, Relation
 from privmean.privacy.guarantee import Guarantee
@@ -132,7 +133,7 @@ class KnownPlan:
         """
         source = ExactNoise() if noise is None else noise
         check_people(people, self.dimension, self.persons)
-        x = people.matrix()
+        x = rows(people, size_is_public=self.relation == REPLACE_ONE)
         if self.spectrum.axes is not None:
             x = rotate(x, self.spectrum.axes, self.spectrum.step)
         work = None if self.persons is None else float(self.centre.persons) ** 2 * self.dimension

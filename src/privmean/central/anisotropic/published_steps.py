@@ -54,7 +54,7 @@ class Histogram:
     def losses(self, name: str) -> tuple[Loss, ...]:
         return (
             Laplace(name, Fraction(2), 2 / self.epsilon, spread=2),
-            Threshold(name, self.delta, float(self.threshold)),
+            Threshold(name, self.delta, float(self.threshold), scale=2 / self.epsilon),
         )
 
     def bin(self, values: Floats, noise: Noise) -> int | None:

@@ -24,6 +24,7 @@ from privmean.central.anisotropic.scales import FACTOR, ScaleNoise, Scales, tail
 from privmean.central.anisotropic.scales import run as run_scales
 from privmean.noise.base import Noise
 from privmean.noise.exact import ExactNoise
+from privmean.people.collecting import rows
 from privmean.people.reductions import Floats, People
 from privmean.privacy.budget import REPLACE_ONE, Budget, Relation
 from privmean.privacy.curves import ParallelCurve
@@ -182,11 +183,11 @@ class UnknownPlan:
         """Run the plan on people. A filter that finds no centre gives a release that failed."""
         source = ExactNoise() if noise is None else noise
         check_people(people, self.dimension, self.persons)
-        first = people.part(0, 2).matrix()
+        first = rows(people.part(0, 2), size_is_public=True)
         scales = run_scales(self.scale_noise, first, source, self.scale_range, EXPONENT)
         blocks = self.blocks(scales)
         stage = self.best_stage(blocks)
-        x = people.part(1, 2).matrix()
+        x = rows(people.part(1, 2), size_is_public=True)
         metrics = [
             Metric(
                 to_lattice(
@@ -201,7 +202,7 @@ class UnknownPlan:
             return self._release(people.columns, source.secure, scales, stage, blocks, None)
         del metrics
         if self.pooled:
-            x = people.matrix()
+            x = rows(people, size_is_public=True)
         return self._clip(people.columns, x, found, scales, blocks, stage, source)
 
     def _centre(

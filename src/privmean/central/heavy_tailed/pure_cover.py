@@ -30,6 +30,7 @@ from privmean.central.heavy_tailed.settings import COARSE_SHARE
 from privmean.errors import ArgumentError, Infeasible
 from privmean.noise.base import Noise
 from privmean.noise.exact import ExactNoise
+from privmean.people.collecting import rows
 from privmean.people.reductions import Floats, People
 from privmean.privacy.budget import REPLACE_ONE, Budget, Relation
 from privmean.privacy.loss import Loss, Selection
@@ -121,7 +122,7 @@ class CoverPlan:
         if center is None:
             return self.common.failed(self, people.columns, self.coarse.losses, source.secure)
         points = self.cover(center)
-        found = scores(people.matrix(), points, self.radius, self.threshold)
+        found = scores(rows(people, size_is_public=True), points, self.radius, self.threshold)
         chosen = points[source.argmax(found, 2 / self.epsilon)]
         return Release(
             estimate=chosen,

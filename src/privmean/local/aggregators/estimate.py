@@ -35,10 +35,12 @@ class Estimate:
     "absolute" (each coordinate, all at once), "l2", or "sup" (all items at once). target: what the
     radius is about. radii: one a coordinate or item where they differ. raw: the unbiased estimate
     before anything was cut or projected, and raw_radius its radius. spread: its approximate
-    standard error, shaped like `raw`; noise: the part of it that privacy adds. effective: the
+    standard error, shaped like `raw`; noise: its standard error about the plain mean of the very
+    persons who reported. effective: the
     effective number of reports, sum of tanh^2(epsilon/2) or 1/(sum w^2 v). largest_influence:
     how far one report can move the estimate (in the norm). trivial: the radius says no more than
     the public range, and the value is its centre. heterogeneity: the test that all levels agree.
+    persons: of a protocol of several rounds, how many persons spent which epsilon in all of them.
     """
 
     value: Floats
@@ -63,6 +65,7 @@ class Estimate:
     secure: bool = True
     notes: tuple[str, ...] = ()
     details: Mapping[str, Any] = field(default_factory=dict)
+    persons: Mapping[str, int] | None = None
 
     def __float__(self) -> float:
         if self.value.size != 1:
@@ -90,7 +93,10 @@ class Estimate:
         return self._interval(half, level, "interval", "normal approximation over many reports")
 
     def noise_interval(self, level: float = 0.95) -> Interval:
-        """Approximate interval for the mean of the very persons who reported: noise alone."""
+        """Approximate interval for the mean of the very persons who reported.
+
+        Privacy noise alone, and what uneven weights make of the differences between persons.
+        """
         from scipy import special
 
         tail = (1 + validate.fraction("level", level)) / 2
@@ -142,11 +148,17 @@ class Estimate:
         return result
 
     def guarantee(self) -> dict[str, Any]:
-        """What protects each person, whatever the server does."""
+        """What protects each person, whatever the server does.
+
+        epsilon: how many at each level, of reports or, after several rounds, of persons.
+        """
+        unit = "one report" if self.persons is None else "all reports of one person in these rounds"
         return {
             "model": "local",
-            "unit": "one report, whatever the person's records are",
-            "epsilon": {f"{item.epsilon:g}": item.reports for item in self.levels},
+            "unit": f"{unit}, whatever the person's records are",
+            "epsilon": {f"{item.epsilon:g}": item.reports for item in self.levels}
+            if self.persons is None
+            else dict(self.persons),
             "public": ["the level of epsilon", "that a report was sent", "its nonce"],
             "trusts": "nobody but the person's own device",
         }
@@ -166,8 +178,10 @@ class Estimate:
         )
         if self.trivial:
             lines.append("  too few reports: the value is the centre of the public range")
-        used = ", ".join(f"{item.epsilon:g} ({item.reports})" for item in self.levels)
-        lines.append(f"  epsilon of the reports (how many): {used}")
+        promise = self.guarantee()["epsilon"].items()
+        what = "reports" if self.persons is None else "persons, in all rounds"
+        used = ", ".join(f"{epsilon} ({number})" for epsilon, number in promise)
+        lines.append(f"  epsilon of the {what} (how many): {used}")
         if self.rejected:
             words = ", ".join(f"{word} {count}" for word, count in sorted(self.rejected.items()))
             lines.append(f"  refused: {words}")

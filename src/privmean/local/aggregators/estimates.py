@@ -12,7 +12,7 @@ import numpy.typing as npt
 from privmean import validate
 from privmean.errors import ArgumentError
 from privmean.local.aggregators import ball, items, scalar
-from privmean.local.aggregators.batch import UNIT_STEPS
+from privmean.local.aggregators.batch import UNIT_STEPS, Batch
 from privmean.local.aggregators.estimate import Estimate, Level
 from privmean.local.aggregators.gate import HONEST_LOSS
 from privmean.local.aggregators.tally import Tally
@@ -25,9 +25,10 @@ from privmean.local.aggregators.weights import (
     capped_levels,
     cochran,
     level_weights,
+    unevenness,
 )
 from privmean.local.distribution import project_to_simplex
-from privmean.local.mechanisms import BALLS, SCALARS
+from privmean.local.mechanisms import BALLS, LARGEST_ITEMS, SCALARS
 
 Floats = npt.NDArray[np.float64]
 
@@ -114,7 +115,7 @@ def _scalar(tally: Tally, beta: float, weights: str, cap: object | None) -> Esti
     effective, influence, all_weights = math.inf, 0.0, np.zeros((number, size))
     with np.errstate(invalid="ignore", divide="ignore"):
         alone = sums / counts
-        variances = np.maximum(squares / counts - alone**2, 0.0) * counts / (counts - 1)
+    variances = scalar.report_variances(round_, laws, counts, sums, squares)
     known = np.array([law.variance for law in laws])
     known_noise = np.array([law.noise for law in laws])
     for j in range(size):
@@ -126,9 +127,9 @@ def _scalar(tally: Tally, beta: float, weights: str, cap: object | None) -> Esti
         if q > 0:
             theta[j] = float((w * sums[:, j]).sum())
             radii[j] = scalar.radius(round_, counts[:, j], w, share)
-            var = np.where(counts[:, j] > 1, variances[:, j], known)
-            spread[j] = math.sqrt(float((counts[:, j] * w**2 * np.maximum(var, 0)).sum()))
-            noise[j] = math.sqrt(float((counts[:, j] * w**2 * known_noise).sum()))
+            spread[j] = math.sqrt(float((counts[:, j] * w**2 * variances[:, j]).sum()))
+            private = float((counts[:, j] * w**2 * known_noise).sum())
+            noise[j] = math.sqrt(private + unevenness(counts[:, j], w))
     trivial = radii >= 1
     lower, upper = np.array(round_.lower), np.array(round_.upper)
     middle, half = lower / 2 + upper / 2, upper / 2 - lower / 2
@@ -185,7 +186,8 @@ def _ball(tally: Tally, beta: float, weights: str, cap: object | None) -> Estima
     test = cochran(alone, np.repeat(noise[:, None], d, axis=1))
     final = 1.0 if trivial else limit
     used = n > 0
-    spread = np.sqrt(float((n * (w * scale) ** 2).sum()) / d) if tally.reports else math.inf
+    along = np.array([law.along for law in laws])
+    spread = np.sqrt(float((n * w**2 * along).sum())) if tally.reports else math.inf
     return Estimate(
         value=round_.radius * value,
         radius=round_.radius * final,
@@ -211,6 +213,10 @@ def _ball(tally: Tally, beta: float, weights: str, cap: object | None) -> Estima
 def _items(tally: Tally, beta: float, weights: str, cap: object | None, project: bool) -> Estimate:
     round_ = tally.round
     assert round_.items is not None
+    if round_.items > LARGEST_ITEMS:
+        raise ArgumentError(
+            "tally", round_.items, "items are too many to list", "ask `item_oracle` for single ones"
+        )
     number, size = len(round_.menu), round_.coordinates
     variances = items.weight_variances(round_, capped_levels(round_, cap))
     honest = items.weight_variances(round_, [float(item) for item in round_.menu])
@@ -240,8 +246,9 @@ def _items(tally: Tally, beta: float, weights: str, cap: object | None, project:
         influence = max(influence, items.influence(round_, n, w))
         raw[j] = ((n * w)[n > 0, None] * alone[n > 0]).sum(axis=0)
         p = np.clip(raw[j], 0.0, 1.0)
-        spread[j] = np.sqrt(sum(n[k] * w[k] ** 2 * laws[k].variance(p) for k in range(number)))
-        noise[j] = np.sqrt(sum(n[k] * w[k] ** 2 * laws[k].noise(p) for k in range(number)))
+        spread[j] = np.sqrt(sum(n[k] * w[k] ** 2 * laws[k].seen(p, n[k]) for k in range(number)))
+        private = sum(n[k] * w[k] ** 2 * laws[k].noise(p) for k in range(number))
+        noise[j] = np.sqrt(private + unevenness(n, w) * p * (1 - p))
         if items.is_row(round_):
             raw_radii[j] = items.row_radius(round_, n, w, share)
         else:
@@ -274,13 +281,27 @@ def _items(tally: Tally, beta: float, weights: str, cap: object | None, project:
     )
 
 
-def item_oracle(tally: Tally, *, weights: str = MINIMAX, coordinate: int = 0) -> items.ItemOracle:
-    """Single items' shares on demand, from a Hadamard or sketch round of any size."""
-    if not items.is_row(tally.round):
+def item_oracle(
+    reports: Tally | Batch, *, weights: str = MINIMAX, coordinate: int = 0
+) -> items.ItemOracle | items.ReportOracle:
+    """Single items' shares on demand, from a Hadamard or sketch round of any size.
+
+    reports: a tally (an item then costs a pass over the rows), or the reports themselves (a pass
+    over the reports: for more rows than reports, where a sketch has next to no bias).
+    """
+    round_ = reports.round
+    if not items.is_row(round_):
         raise ArgumentError(
-            "tally", tally.round.mechanism, "keeps every item", "read them from the estimate"
+            "reports", round_.mechanism, "keeps every item", "read them from the estimate"
         )
-    variances = items.weight_variances(tally.round, [float(e) for e in tally.round.menu])
-    counts = tally.counts.reshape(len(tally.round.menu), -1)[:, coordinate]
+    variances = items.weight_variances(round_, [float(e) for e in round_.menu])
+    if isinstance(reports, Batch):
+        if round_.coordinates > 1:
+            raise ArgumentError(
+                "reports", round_.coordinates, "coordinates are kept apart", "give their tally"
+            )
+        counts = np.bincount(reports.levels, minlength=len(round_.menu))
+        return items.ReportOracle(reports, level_weights(counts, variances, weights=weights)[0])
+    counts = reports.counts.reshape(len(round_.menu), -1)[:, coordinate]
     w, _ = level_weights(counts, variances, weights=weights)
-    return items.ItemOracle(tally, w, coordinate)
+    return items.ItemOracle(reports, w, coordinate)

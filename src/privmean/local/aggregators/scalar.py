@@ -23,6 +23,8 @@ from privmean.local.mechanisms import HYBRID, LAPLACE, ONE_BIT, PIECEWISE
 
 Floats = npt.NDArray[np.float64]
 
+FEW = 50  # reports of a level whose own spread is not relied upon
+
 
 @dataclass(frozen=True)
 class ScalarLaw:
@@ -95,6 +97,24 @@ def level_sums(tally: Tally, laws: list[ScalarLaw]) -> tuple[Floats, Floats, Flo
         raw = np.array([float(item) for item in tally.squares]).reshape(shape)
         squares = raw * units**2
     return counts.sum(axis=2).astype(float), sums.sum(axis=2), squares.sum(axis=2)
+
+
+def report_variances(
+    round_: Round, laws: list[ScalarLaw], counts: Floats, sums: Floats, squares: Floats
+) -> Floats:
+    """The variance of one report of each level, for approximate intervals: (levels, coordinates).
+
+    The reports' own where there are FEW or more, else the largest there can be. Bits are counted
+    with two more of each kind (Agresti and Coull 1998), so that a variance is never zero.
+    """
+    largest = np.array([law.variance for law in laws])[:, None] + np.zeros_like(counts)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        if round_.mechanism == ONE_BIT:
+            share = (counts + sums / np.sqrt(largest) + 4) / (2 * counts + 8)
+            own = 4 * share * (1 - share) * largest
+        else:
+            own = np.maximum(squares - sums**2 / counts, 0.0) / (counts - 1)
+    return np.where(counts >= FEW, own, largest)
 
 
 def hoeffding(counts: Floats, weights: Floats, laws: list[ScalarLaw], beta: float) -> float:

@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from privmean.errors import PrivmeanError
 from privmean.local.descriptor import Round
-from privmean.local.mechanisms import BALLS, HADAMARD, HYBRID, SCALARS, SKETCH
+from privmean.local.mechanisms import HYBRID
 
 Integers = npt.NDArray[np.int64]
 MAGIC = b"LDtally1"
@@ -28,22 +28,6 @@ FINGERPRINT = 1 << 128
 
 def branches(round_: Round) -> int:
     return 2 if round_.mechanism == HYBRID else 1
-
-
-def cells(round_: Round) -> int:
-    return len(round_.menu) * round_.coordinates * branches(round_)
-
-
-def width(round_: Round) -> int:
-    """The number of integers in the sum of a cell."""
-    size = 1
-    if round_.mechanism in BALLS:
-        size = round_.dimension or 1
-    elif round_.mechanism in (SKETCH, HADAMARD):
-        size = round_.rows or 1
-    elif round_.mechanism not in SCALARS:
-        size = round_.items or 1
-    return size
 
 
 @dataclass
@@ -65,11 +49,11 @@ class Tally:
 
     @classmethod
     def empty(cls, round_: Round) -> Tally:
-        number = cells(round_)
+        number = round_.cells
         return cls(
             round_,
             np.zeros(number, dtype=np.int64),
-            np.zeros((number, width(round_)), dtype=np.int64),
+            np.zeros((number, round_.width), dtype=np.int64),
             [0] * number,
         )
 
@@ -131,7 +115,7 @@ class Tally:
         if (
             magic != MAGIC
             or digest != round_.digest
-            or (number, size) != (cells(round_), width(round_))
+            or (number, size) != (round_.cells, round_.width)
             or len(body) != expected
         ):
             raise PrivmeanError("the tally is of another round; ask for that round's description")

@@ -40,6 +40,12 @@ def level_weights(
     return result, float((counts * result**2 * variances).sum())
 
 
+def unevenness(counts: Floats, weights: Floats) -> float:
+    """sum (w_i - 1/n)^2: times the variance between persons, what a weighted mean of the persons
+    who reported is off their plain mean, if epsilon is not related to the values."""
+    return float((counts * (weights - 1.0 / counts.sum()) ** 2).sum())
+
+
 def capped_levels(round_: Round, epsilon_cap: object | None) -> list[float]:
     """The epsilon from which each level's weight is computed: at most the cap.
 

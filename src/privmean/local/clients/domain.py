@@ -7,28 +7,46 @@ middle of a range, the zero vector, or no item.
 from __future__ import annotations
 
 import math
+from itertools import islice
 from typing import Any
 
 from privmean.local.descriptor import Round
 
 
 def real(value: Any) -> float:
-    """A float; NaN for anything that is none."""
+    """A float; NaN for anything that is none, whatever its conversion raises.
+
+    An integer beyond the range of floats is infinite: it is clipped like any large number.
+    """
     try:
         return float(value)
-    except (TypeError, ValueError, OverflowError):
+    except OverflowError:
+        return _infinite(value)
+    except Exception:  # a value may be of any type, and its type may raise anything
+        return math.nan
+
+
+def _infinite(value: Any) -> float:
+    try:
+        return math.inf if value > 0 else -math.inf
+    except Exception:
         return math.nan
 
 
 def reals(value: Any, size: int) -> list[float]:
     """`size` floats; all NaN for anything of another shape."""
+    missing = [math.nan] * size
     if value is None or isinstance(value, str | bytes):
-        return [math.nan] * size
+        return missing
     try:
-        result = [real(item) for item in value]
-    except TypeError:
-        result = [real(value)]
-    return result if len(result) == size else [math.nan] * size
+        entries = iter(value)
+    except Exception:
+        return [real(value)] if size == 1 else missing
+    try:
+        result = [real(item) for item in islice(entries, size + 1)]  # it may have no end
+    except Exception:
+        return missing
+    return result if len(result) == size else missing
 
 
 def picked(round_: Round, value: Any, nonce: bytes) -> tuple[float, float, float]:

@@ -8,15 +8,40 @@ from typing import Any
 
 from privmean.local.clients.domain import real
 
+LARGEST = 1.7976931348623157e308
 
-def person_mean(records: Iterable[Any]) -> float:
+
+def person_mean(records: Iterable[Any] | None) -> float:
     """The mean of one person's records; NaN (a null, which is reported as such) without any.
 
-    Missing records are left out; infinite ones count as the largest float.
+    Missing records are left out; infinite ones count as the largest float. What cannot be listed
+    (None, say) holds no record.
     """
-    largest = 1.7976931348623157e308
-    clean = [min(max(x, -largest), largest) for x in map(real, records) if not math.isnan(x)]
-    return math.fsum(x / len(clean) for x in clean) if clean else math.nan
+    clean = [min(max(x, -LARGEST), LARGEST) for x in _numbers(records) if not math.isnan(x)]
+    if not clean:
+        return math.nan
+    try:
+        return math.fsum(x / len(clean) for x in clean)
+    except OverflowError:  # by a rounding, at the very end of the range
+        half = math.fsum(x / 2 / len(clean) for x in clean)
+        return 2 * min(max(half, -LARGEST / 2), LARGEST / 2)
+
+
+def _numbers(records: Any) -> list[float]:
+    """The entries as floats; none if there is nothing to list."""
+    if isinstance(records, str | bytes):
+        return []
+    try:
+        return [real(item) for item in records]
+    except Exception:
+        return []
+
+
+def _rows(covariates: Any) -> list[list[float]]:
+    try:
+        return [_numbers(row) for row in covariates]
+    except Exception:
+        return []
 
 
 def slope(covariates: Iterable[Iterable[Any]], responses: Iterable[Any]) -> list[float]:
@@ -26,8 +51,7 @@ def slope(covariates: Iterable[Iterable[Any]], responses: Iterable[Any]) -> list
     missing or infinite are left out. Solved by elimination with complete pivoting; a pivot below
     1e-9 of the first one counts as not determined.
     """
-    rows = [[real(x) for x in row] for row in covariates]
-    ys = [real(y) for y in responses]
+    rows, ys = _rows(covariates), _numbers(responses)
     width = max((len(row) for row in rows), default=0)
     kept = [
         (row, y)
@@ -62,6 +86,6 @@ def slope(covariates: Iterable[Iterable[Any]], responses: Iterable[Any]) -> list
         for k in reversed(range(width)):
             rest = math.fsum(gram[k][b] * solution[order[b]] for b in range(k + 1, width))
             solution[order[k]] = (gram[k][width] - rest) / gram[k][k]
-    except (OverflowError, ValueError):
+    except (ArithmeticError, ValueError):
         return unknown
     return solution if all(map(math.isfinite, solution)) else unknown

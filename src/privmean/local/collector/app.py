@@ -11,15 +11,21 @@ from typing import Any
 
 from fastapi import FastAPI, HTTPException, Request, Response
 from fastapi.responses import HTMLResponse, JSONResponse
+from sqlalchemy.exc import SQLAlchemyError
+from starlette.requests import ClientDisconnect
 
 from privmean._version import __version__
+from privmean.errors import PrivmeanError
 from privmean.local.aggregators.estimates import estimate
 from privmean.local.aggregators.tally import Tally
 from privmean.local.collector.store import Store
 from privmean.local.collector.writer import Writer
 from privmean.local.descriptor import Round
 
-LARGEST_BODY = 1 << 24
+LARGEST_BODY = 1 << 22
+LARGEST_RECEIVING = 1 << 27  # bytes of all requests that are being received
+PATIENCE = 60.0  # seconds for the body of one request
+LARGEST_CROWD = 1000  # connections at once
 BINARY, JSON_LINES = "application/octet-stream", "application/x-ndjson"
 
 
@@ -33,7 +39,31 @@ class Collector:
         self.store.register(rounds)
         self.rounds = {item.identifier: item for item in self.store.rounds()}
         self.writer = Writer(self.store, self.rounds, secret)
+        self.receiving = 0
         self._answers: dict[bytes, tuple[bytes, dict[str, Any]]] = {}
+
+    async def body(self, request: Request) -> bytes:
+        """The body of a request; refused if it is too long, comes too slowly, or too many come."""
+        declared = request.headers.get("content-length", "")
+        if declared.isdigit() and int(declared[:20]) > LARGEST_BODY:
+            raise HTTPException(413, "too many reports at once")
+        body = bytearray()
+        try:
+            async with asyncio.timeout(PATIENCE):
+                async for piece in request.stream():
+                    body += piece
+                    self.receiving += len(piece)
+                    if len(body) > LARGEST_BODY:
+                        raise HTTPException(413, "too many reports at once")
+                    if self.receiving > LARGEST_RECEIVING:
+                        raise HTTPException(503, "busy; send the same reports again later")
+        except TimeoutError:
+            raise HTTPException(408, "too slow; send fewer reports at once") from None
+        except ClientDisconnect:
+            raise HTTPException(400, "the request has no end") from None
+        finally:
+            self.receiving -= len(body)
+        return bytes(body)
 
     def tally(self, round_id: bytes) -> Tally:
         return self.store.tally(self.rounds[round_id])
@@ -105,13 +135,9 @@ def make_app(rounds: Iterable[Round], database: str, *, secret: bytes | None = N
         kind = request.headers.get("content-type", "").split(";")[0].strip()
         if kind not in (BINARY, JSON_LINES):
             raise HTTPException(415, f"send {BINARY} or {JSON_LINES}")
-        body = bytearray()
-        async for piece in request.stream():
-            body += piece
-            if len(body) > LARGEST_BODY:
-                raise HTTPException(413, "too many reports at once")
+        body = await collector.body(request)
         try:
-            future = collector.writer.submit(key, bytes(body), json_lines=kind == JSON_LINES)
+            future = collector.writer.submit(key, body, json_lines=kind == JSON_LINES)
         except queue.Full:
             raise HTTPException(503, "busy; send the same reports again later") from None
         try:
@@ -132,6 +158,14 @@ def make_app(rounds: Iterable[Round], database: str, *, secret: bytes | None = N
     def state(round_id: str) -> Response:
         return Response(collector.tally(known(round_id)).to_bytes(), media_type=BINARY)
 
+    async def no_database(_: Request, __: Exception) -> JSONResponse:
+        return JSONResponse({"detail": "the database does not answer; try again"}, 503)
+
+    async def refused(_: Request, problem: Exception) -> JSONResponse:
+        return JSONResponse({"detail": str(problem)}, 422)
+
+    app.add_exception_handler(SQLAlchemyError, no_database)
+    app.add_exception_handler(PrivmeanError, refused)
     reports = "/rounds/{round_id}/reports"
     app.add_api_route("/", page, response_class=HTMLResponse)
     app.add_api_route("/rounds", rounds_here)
@@ -157,7 +191,11 @@ def serve(
     import uvicorn
 
     app = make_app(rounds, database, secret=secret)
-    server = uvicorn.Server(uvicorn.Config(app, log_level="warning", timeout_keep_alive=60))
+    server = uvicorn.Server(
+        uvicorn.Config(
+            app, log_level="warning", timeout_keep_alive=60, limit_concurrency=LARGEST_CROWD
+        )
+    )
     with socket.create_server((host, port), backlog=2048) as listener:
         if on_ready is not None:
             on_ready(f"http://{host}:{listener.getsockname()[1]}")

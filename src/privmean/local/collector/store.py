@@ -12,9 +12,9 @@ from __future__ import annotations
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import sqlalchemy as sql
@@ -27,8 +27,11 @@ from privmean.local.collector.schema import META, REFUSALS, REPORTS, ROUNDS, TAL
 from privmean.local.descriptor import Round
 from privmean.local.reports import payload_size
 
+T = TypeVar("T")
+
 READ = 20_000
 LOOKUP = 500
+ATTEMPTS = 3  # processes that start at once may want to make the same table
 
 
 @dataclass
@@ -82,32 +85,44 @@ class Store:
     """The database of one collector process."""
 
     def __init__(self, url: str) -> None:
-        self.engine = sql.create_engine(_driver(url), pool_pre_ping=True)
+        try:
+            self.engine = sql.create_engine(_driver(url), pool_pre_ping=True)
+        except (sql.exc.ArgumentError, ImportError):
+            raise PrivmeanError(
+                "the database cannot be used; give sqlite:///FILE or postgresql://USER@HOST/NAME "
+                "(and install privmean[postgresql])"
+            ) from None
         if self.engine.dialect.name not in ("sqlite", "postgresql"):
             raise PrivmeanError("the database must be SQLite or PostgreSQL; give such a URL")
         if self.engine.dialect.name == "sqlite":
             sql.event.listen(self.engine, "connect", _durable_sqlite)
-        META.create_all(self.engine, checkfirst=True)
+        self.writer = _again(self._join)
         self._insert = (
             sqlite.insert(REPORTS)
             if self.engine.dialect.name == "sqlite"
             else postgresql.insert(REPORTS)
         ).on_conflict_do_nothing()
-        with self.engine.begin() as link:
-            self.writer = int(
-                link.execute(sql.insert(WRITERS).values(started=time.time())).inserted_primary_key[
-                    0
-                ]
-            )
         self._numbers: dict[bytes, int] = {}
+        self._unsure = False  # whether a transaction failed, maybe after it was committed
         self._known: dict[bytes, dict[int, Progress]] = {}
         self._reading = threading.Lock()
 
     def close(self) -> None:
         self.engine.dispose()
 
+    def _join(self) -> int:
+        """Make the tables if they are missing, and become a writer."""
+        META.create_all(self.engine, checkfirst=True)
+        with self.engine.begin() as link:
+            done = link.execute(sql.insert(WRITERS).values(started=time.time()))
+            return int(done.inserted_primary_key[0])
+
     def register(self, rounds: Iterable[Round]) -> None:
         """Remember the rounds (their text is fixed by their identifier)."""
+        offered = list(rounds)
+        _again(lambda: self._register(offered))
+
+    def _register(self, rounds: list[Round]) -> None:
         with self.engine.begin() as link:
             for round_ in rounds:
                 row = link.execute(
@@ -133,13 +148,20 @@ class Store:
 
         The first report of a nonce stays, whoever wrote it.
         """
+        if self._unsure:
+            # what the lost transaction numbered may be stored: go on under another name, so that
+            # no number is given twice
+            self.writer, self._numbers = self._join(), {}
+            self._unsure = False
         result: list[Outcome] = []
+        self._unsure = True
         numbers = dict(self._numbers)
         with self.engine.begin() as link:
             for offer in offers:
                 result.append(self._write(link, offer, numbers))
                 self._refuse(link, offer, result[-1])
         self._numbers = numbers
+        self._unsure = False
         return result
 
     def _write(self, link: sql.Connection, offer: Offer, numbers: dict[bytes, int]) -> Outcome:
@@ -281,6 +303,17 @@ class Store:
                         round=round_.identifier, writer=self.writer, **values
                     )
                 )
+
+
+def _again(work: Callable[[], T]) -> T:
+    """Try some times: another process may be doing the same."""
+    for attempt in range(ATTEMPTS):
+        try:
+            return work()
+        except sql.exc.SQLAlchemyError as problem:
+            kind = type(problem).__name__
+            time.sleep(0.1 * (attempt + 1))
+    raise PrivmeanError(f"the database does not work ({kind}); check its URL and that it runs")
 
 
 def _driver(url: str) -> str:

@@ -19,6 +19,7 @@ from privmean.local.descriptor import Round
 # Reports a transaction at most; and how many may be stored before the tally is stored too.
 TRANSACTION = 20_000
 CHECKPOINT = 100_000
+WAITING = 1 << 26  # bytes that may wait
 
 
 @dataclass
@@ -38,6 +39,8 @@ class Writer(threading.Thread):
         self._gates = {key: Gate(round_, secret=secret) for key, round_ in rounds.items()}
         self._jobs: queue.Queue[_Job | None] = queue.Queue(maxsize=1024)
         self._since = dict.fromkeys(rounds, 0)
+        self._bytes = 0
+        self._turn = threading.Lock()
 
     def submit(self, round_id: bytes, stream: bytes, *, json_lines: bool) -> Future[Receipt]:
         """Queue a stream; the future holds the receipt once everything is on disk.
@@ -45,7 +48,11 @@ class Writer(threading.Thread):
         Raises queue.Full when too many streams wait.
         """
         done: Future[Receipt] = Future()
-        self._jobs.put_nowait(_Job(round_id, stream, json_lines, done))
+        with self._turn:
+            if self._bytes + len(stream) > WAITING:
+                raise queue.Full
+            self._jobs.put_nowait(_Job(round_id, stream, json_lines, done))
+            self._bytes += len(stream)
         return done
 
     def stop(self) -> None:
@@ -65,7 +72,11 @@ class Writer(threading.Thread):
                 except queue.Empty:
                     break
             running = jobs[-1] is not None
-            self._work([job for job in jobs if job is not None])
+            waited = [job for job in jobs if job is not None]
+            with self._turn:
+                self._bytes -= sum(len(job.stream) for job in waited)
+            # who does not wait any more may have gone; the others cannot cancel from here on
+            self._work([job for job in waited if job.done.set_running_or_notify_cancel()])
         for round_id in self._since:
             self._checkpoint(round_id)
 

@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 
-from privmean.errors import ArgumentError
 from privmean.local.aggregators.batch import (
     Bytes,
     Floats,
@@ -22,6 +21,7 @@ from privmean.local.many.coins import (
     Levels,
     by_level,
 )
+from privmean.local.many.values import table_of
 from privmean.local.mechanisms import (
     BALL_BIT,
     PRIV_UNIT,
@@ -39,12 +39,7 @@ def _poles(round_: Round, values: Any, number: int, noise: Noise) -> Floats:
     """V of each client: see clients.ball."""
     assert round_.dimension is not None
     assert round_.radius is not None
-    x = np.asarray(values, dtype=np.float64)
-    if x.ndim == 1 and round_.dimension == 1:
-        x = x.reshape(-1, 1)
-    if x.shape != (number, round_.dimension):
-        expected = (number, round_.dimension)
-        raise ArgumentError("values", x.shape, "has the wrong shape", f"give shape {expected}")
+    x = table_of(values, number, round_.dimension)
     x = np.where(np.isnan(x).any(axis=1, keepdims=True), 0.0, x)
     infinite = np.isinf(x)
     far = infinite.any(axis=1, keepdims=True)

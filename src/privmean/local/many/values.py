@@ -13,22 +13,49 @@ from privmean.local.aggregators.batch import (
     Words,
     coordinates_of,
 )
+from privmean.local.clients.domain import item, reals
 from privmean.local.descriptor import Round
 
 
-def _values(round_: Round, values: Any, number: int) -> Floats:
-    """An (n, coordinates) array of floats."""
-    array = np.asarray(values, dtype=np.float64)
-    shape = (number, round_.coordinates)
-    if array.ndim == 1:
-        array = array.reshape(-1, 1)
-    if array.shape != shape:
-        raise ArgumentError("values", array.shape, "has the wrong shape", f"give shape {shape}")
-    return array
+def table_of(values: Any, number: int, width: int) -> Floats:
+    """An (number, width) array of floats, NaN where an entry is no number.
+
+    An array of numbers must have that shape, which is public. Of anything else each row is read
+    on its own, so that one person's odd entry neither raises nor changes another's.
+    """
+    array = numeric(values)
+    if array is None:
+        rows = [reals(row, width) for row in values]
+        return np.array(rows, dtype=np.float64).reshape(number, width)
+    with np.errstate(over="ignore"):  # of longer floats
+        result = floats(array)
+    if result.ndim == 1:
+        result = result.reshape(-1, 1)
+    if result.shape != (number, width):
+        raise ArgumentError(
+            "values", result.shape, "has the wrong shape", f"give shape {(number, width)}"
+        )
+    return result
+
+
+def numeric(values: Any) -> Any:
+    """The array of numbers behind `values`, or None: decided by the type alone."""
+    if not hasattr(values, "__array__"):
+        return None
+    array = values if isinstance(values, np.ndarray) else np.asarray(values)
+    return array if array.dtype.kind in "fiub" else None
+
+
+def floats(array: Any) -> Floats:
+    """As doubles; masked entries are missing."""
+    result: Floats = np.asarray(array, dtype=np.float64)
+    if isinstance(array, np.ma.MaskedArray):
+        result = np.where(np.ma.getmaskarray(array), np.nan, result)
+    return result
 
 
 def _picked(round_: Round, values: Any, nonces: Words) -> tuple[Floats, Floats, Floats]:
-    array = _values(round_, values, len(nonces))
+    array = table_of(values, len(nonces), round_.coordinates)
     place = coordinates_of(round_, nonces)
     low, high = np.array(round_.lower), np.array(round_.upper)
     return array[np.arange(len(place)), place], low[place], high[place]
@@ -52,10 +79,15 @@ def item_indices(round_: Round, values: Any, nonces: Words) -> Integers:
         place = np.where(np.isnan(x), 0.0, (clipped - low) / (high - low) * round_.bins)
         result = np.minimum(place.astype(np.int64), round_.bins - 1)
         return np.where(np.isnan(x), -1, result)
-    array = np.asarray(values)
-    if array.dtype.kind in "iu":
-        known = (array >= 0) & (array < round_.items)
-        return np.where(known, array, null).astype(np.int64)
-    array = array.astype(np.float64)
-    known = (array >= 0) & (array < round_.items) & (array == np.floor(array))
-    return np.where(known, np.where(known, array, 0).astype(np.int64), null)
+    array = numeric(values)
+    if array is None:
+        own = [item(round_, value, b"") for value in values]
+        return np.array([-1 if place is None else place for place in own], dtype=np.int64)
+    if array.shape != nonces.shape[:1]:
+        raise ArgumentError(
+            "values", array.shape, "has the wrong shape", f"give shape {nonces.shape[:1]}"
+        )
+    # items lie below 2^53, so that nothing an integer array holds is mistaken for one
+    exact = floats(array)
+    known = (exact >= 0) & (exact < round_.items) & (exact == np.floor(exact))
+    return np.where(known, np.where(known, exact, 0).astype(np.int64), null)

@@ -1,0 +1,155 @@
+"""The default of several columns: the method with the smallest predicted error.
+
+With nothing given there are three ways: each column alone with its part of epsilon (Laplace noise),
+all columns together (one Gaussian histogram and one Gaussian release), and the coordinate-wise
+Winsorized mean with a private scale. Which is cheapest follows from n, d, the budget and the
+relation alone: every prediction is for columns of equal spread, and scales with it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from typing import Any
+
+from privmean.central.concentration import UnknownScale
+from privmean.central.default_mean import DefaultMean
+from privmean.central.default_plan import DefaultMeanPlan
+from privmean.central.default_vector import DefaultVectorPlan, vector_plan
+from privmean.central.winsorized import Winsorized
+from privmean.errors import ArgumentError, Infeasible
+from privmean.noise.base import Noise
+from privmean.people.reductions import People
+from privmean.privacy.budget import REPLACE_ONE, Budget, Relation
+from privmean.release import Release
+
+ALONE, TOGETHER, WINSORIZED = "each column alone", "all columns together", "Winsorized columns"
+Candidate = DefaultMeanPlan | DefaultVectorPlan | Any
+
+
+def total(name: str, predicted: dict[str, float], dimension: int) -> float:
+    """l2 error over all columns: plans that treat columns one by one predict that of one."""
+    return predicted["rmse"] * (1.0 if name == TOGETHER else math.sqrt(dimension))
+
+
+@dataclass(frozen=True)
+class ChosenPlan:
+    """The cheapest plan, and what the others were predicted to cost.
+
+    predicted: l2 error of every feasible method over the sampling error of the plain mean.
+    Everything else is the chosen plan's.
+    """
+
+    inner: Any
+    name: str
+    predicted: dict[str, float]
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__") or name == "inner":
+            raise AttributeError(name)
+        return getattr(self.inner, name)
+
+    @property
+    def estimator(self) -> str:
+        return str(self.inner.estimator)
+
+    @property
+    def losses(self) -> Any:
+        return self.inner.losses
+
+    @property
+    def why(self) -> str:
+        order = sorted(self.predicted, key=self.predicted.__getitem__)
+        words = ", ".join(f"{item} {self.predicted[item]:.2f}" for item in order)
+        if len(order) == 1:
+            return f"{self.inner.why}; no other method works with these numbers ({words})"
+        return f"{self.inner.why}; cheapest by predicted error over the plain mean's ({words})"
+
+    def predict(self, guess_sd: float) -> dict[str, float]:
+        found: dict[str, float] = self.inner.predict(guess_sd)
+        return found
+
+    def describe(self) -> dict[str, Any]:
+        return {**self.inner.describe(), "predicted by method": dict(self.predicted)}
+
+    def release(self, people: People, noise: Noise | None = None) -> Release:
+        found: Release = self.inner.release(people, noise)
+        return replace(found, plan=self)
+
+
+@dataclass(frozen=True)
+class Cheapest:
+    """The default of `mean` with nothing given: `DefaultMean` for one column, else the cheapest.
+
+    settings: those of the default. A target or an excess asks for its intervals, and then only
+    the default's own ways are compared. See `DefaultMean` and `Winsorized` for what each way
+    guarantees and assumes; the choice reads public numbers only.
+    """
+
+    settings: DefaultMean = field(default_factory=DefaultMean)
+
+    def plan(
+        self,
+        budget: Budget,
+        *,
+        persons: int | None,
+        n_design: int | None = None,
+        dimension: int = 1,
+        relation: Relation = REPLACE_ONE,
+    ) -> Any:
+        """The plan with the smallest predicted error. Raises what `DefaultMean.plan` raises if no
+        method works."""
+        public: dict[str, Any] = {"persons": persons, "dimension": dimension, "relation": relation}
+        if dimension == 1:
+            return self.settings.plan(budget, n_design=n_design, **public)
+        count = persons if relation == REPLACE_ONE else n_design
+        plans = self.candidates(budget, count, dimension, relation) if count else {}
+        if not plans:
+            return self.settings.plan(budget, n_design=n_design, **public)
+        assert count is not None
+        plain = math.sqrt(dimension / count)
+        predicted = {
+            name: total(name, plan.predict(1.0), dimension) / plain for name, plan in plans.items()
+        }
+        name = min(predicted, key=predicted.__getitem__)
+        return ChosenPlan(plans[name], name, predicted)
+
+    def candidates(
+        self, budget: Budget, count: int, dimension: int, relation: Relation
+    ) -> dict[str, Candidate]:
+        """The plans that these public numbers allow, by name."""
+        known: dict[str, Any] = {"dimension": dimension, "relation": relation}
+        known |= {"persons": count} if relation == REPLACE_ONE else {"n_design": count}
+
+        def together() -> Candidate:
+            return vector_plan(self.settings, budget, persons=count, dimension=dimension,
+                               relation=relation)  # fmt: skip
+
+        def winsorized() -> Candidate:
+            return Winsorized(UnknownScale()).plan(budget, **{"persons": None, **known})
+
+        makers: dict[str, Callable[[], Candidate]] = {
+            ALONE: lambda: self._alone(budget, count, dimension, relation),
+            TOGETHER: together,
+        }
+        if self.settings == DefaultMean():
+            makers[WINSORIZED] = winsorized
+        found = {}
+        for name, make in makers.items():
+            try:
+                found[name] = make()
+            except (Infeasible, ArgumentError):  # public: the numbers do not allow it
+                continue
+        return found
+
+    def _alone(
+        self, budget: Budget, count: int, dimension: int, relation: Relation
+    ) -> DefaultMeanPlan:
+        epsilon = budget.pure_epsilon() / dimension
+        self.settings.check_alone(epsilon, count, dimension, relation)
+        known = count if relation == REPLACE_ONE else None
+        return DefaultMeanPlan(
+            self.settings, budget, relation, known, count, dimension, Fraction(epsilon)
+        )

@@ -1,0 +1,75 @@
+"""The method that several columns get with nothing given, and the line that says why."""
+
+from __future__ import annotations
+
+import pickle
+
+import numpy as np
+import pytest
+
+import privmean as pm
+from privmean.central.cheapest import ALONE, TOGETHER, WINSORIZED, Cheapest
+from privmean.central.default_mean import DefaultMean
+from privmean.errors import Infeasible
+from privmean.people.matrix import MatrixPeople
+from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE, Budget
+from privmean.privacy.guarantee import Guarantee
+
+MIXED, PURE = Budget(epsilon=1.0, delta=1e-6), Budget(epsilon=1.0)
+
+
+@pytest.mark.parametrize(
+    ("budget", "persons", "dimension", "name"),
+    [
+        (MIXED, 4000, 2, ALONE),
+        (MIXED, 4000, 10, TOGETHER),
+        (MIXED, 100_000, 50, TOGETHER),
+        (PURE, 4000, 5, ALONE),
+    ],
+)
+def test_choice_from_public_numbers(budget, persons, dimension, name):
+    plan = Cheapest().plan(budget, persons=persons, dimension=dimension)
+    assert plan.name == name
+    assert plan.predicted[name] == min(plan.predicted.values())
+    assert plan.predict(2.0)["rmse"] == plan.inner.predict(2.0)["rmse"]
+    assert Guarantee.of(budget, REPLACE_ONE, plan.losses).verify()
+    assert name in plan.why
+    assert plan.describe()["predicted by method"] == plan.predicted
+
+
+def test_candidates_that_the_numbers_rule_out_are_left_out():
+    assert TOGETHER not in Cheapest().candidates(PURE, 4000, 5, REPLACE_ONE)  # needs delta
+    assert TOGETHER not in Cheapest().candidates(MIXED, 4000, 5, ADD_REMOVE)
+    assert ALONE not in Cheapest().candidates(MIXED, 1000, 5, REPLACE_ONE)
+    first = Cheapest(DefaultMean(target="mean")).candidates(MIXED, 4000, 2, REPLACE_ONE)
+    assert WINSORIZED not in first  # it has no interval for the mean
+    with pytest.raises(Infeasible):
+        Cheapest().plan(PURE, persons=500, dimension=5)
+
+
+@pytest.mark.parametrize("neighbors", ["replace-one", "add-remove"])
+def test_mean_of_several_columns_says_what_ran_and_why(neighbors):
+    x = np.random.default_rng(3).normal([0, 5, 50], [1, 2, 3], (6000, 3))
+    guess = {"n_design": 6000} if neighbors == "add-remove" else {}
+    release = pm.mean(x, epsilon=2, neighbors=neighbors, noise=pm.SimulatedNoise(1), **guess)
+    assert "cheapest by predicted error" in release.summary() or "no other" in release.summary()
+    assert np.abs(release.estimate - x.mean(axis=0)).max() < 0.5
+    assert release.guarantee.verify()
+    assert release.to_dict()["plan"]["predicted by method"]
+    named = pm.mean(x, epsilon=2, method="default", noise=pm.SimulatedNoise(1))
+    assert named.plan.why == DefaultMean().plan(Budget(epsilon=2.0), persons=6000, dimension=3).why
+
+
+def test_one_column_is_the_default():
+    plan = Cheapest().plan(PURE, persons=4000)
+    assert plan == DefaultMean().plan(PURE, persons=4000)
+
+
+def test_a_choice_survives_pickling_and_statuses_of_columns_keep_their_advice():
+    plan = Cheapest().plan(PURE, persons=1500, dimension=2)
+    assert pickle.loads(pickle.dumps(plan)).predicted == plan.predicted
+    assert plan.name == ALONE
+    x = np.random.default_rng(1).normal(size=(1500, 2))
+    interval = plan.release(MatrixPeople(x, ("a", "b")), pm.SimulatedNoise(2)).interval()
+    assert "tail unchecked" in interval.status  # 750 persons*epsilon a column
+    assert "give bounds" in interval.advice

@@ -1,0 +1,133 @@
+"""A collector process and a PostgreSQL server of the tests' own, which can be killed."""
+
+from __future__ import annotations
+
+import glob
+import http.client
+import os
+import pwd
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+SERVE = "from privmean.cli.collect import app; app()"
+
+
+class Server:
+    """A collector process that can be killed and started again on the same port."""
+
+    def __init__(self, folder: Path, rounds, database: str) -> None:
+        self.files = []
+        for k, round_ in enumerate(rounds):
+            path = folder / f"round{k}.json"
+            path.write_text(round_.to_json())
+            self.files += ["--round", str(path)]
+        self.database = database
+        with socket.create_server(("127.0.0.1", 0)) as free:
+            self.port = free.getsockname()[1]
+        self.url = f"http://127.0.0.1:{self.port}"
+        self.process: subprocess.Popen[str] | None = None
+
+    def start(self) -> None:
+        self.process = subprocess.Popen(
+            [sys.executable, "-W", "error", "-c", SERVE, "serve", *self.files,
+             "--database", self.database, "--port", str(self.port)],
+            stdout=subprocess.PIPE, text=True,
+        )  # fmt: skip
+        assert self.process.stdout is not None
+        line = self.process.stdout.readline()
+        assert line.strip() == f"collecting on {self.url}", line
+
+    def kill(self) -> None:
+        assert self.process is not None
+        self.process.send_signal(signal.SIGKILL)
+        self.process.wait()
+        self.process.stdout.close()
+
+    def stop(self) -> int:
+        assert self.process is not None
+        self.process.send_signal(signal.SIGINT)
+        code = self.process.wait(timeout=30)
+        self.process.stdout.close()
+        return code
+
+    def get(self, path: str):
+        with closing(http.client.HTTPConnection("127.0.0.1", self.port, timeout=30)) as link:
+            link.request("GET", path)
+            answer = link.getresponse()
+            return answer.status, answer.read()
+
+    def post(self, path: str, body: bytes, kind: str = "application/octet-stream"):
+        with closing(http.client.HTTPConnection("127.0.0.1", self.port, timeout=30)) as link:
+            link.request("POST", path, body, {"Content-Type": kind})
+            answer = link.getresponse()
+            return answer.status, answer.read()
+
+
+@contextmanager
+def serving(folder, rounds, database):
+    server = Server(folder, rounds, database)
+    server.start()
+    try:
+        yield server
+    finally:
+        if server.process is not None and server.process.poll() is None:
+            assert server.stop() == 0
+
+
+class PostgreSQL:
+    """A server in a temporary folder, on loopback, as a user of its own."""
+
+    def __init__(self) -> None:
+        found = [shutil.which("initdb"), *glob.glob("/usr/lib/postgresql/*/bin/initdb")]
+        binaries = [Path(item).resolve().parent for item in found if item]
+        assert binaries, "PostgreSQL is needed: install the package postgresql"
+        self.home = binaries[-1]
+        self.folder = Path(tempfile.mkdtemp(prefix="privmean-pg-"))
+        user: str | None = None
+        if os.geteuid() == 0:  # PostgreSQL refuses to run as root
+            names = {entry.pw_name for entry in pwd.getpwall()}
+            user = "postgres" if "postgres" in names else "nobody"
+            shutil.chown(self.folder, user)
+        with socket.create_server(("127.0.0.1", 0)) as free:
+            self.port = free.getsockname()[1]
+        self.data = str(self.folder / "data")
+        self.run = {
+            "user": user,
+            "cwd": self.folder,
+            "env": {"PATH": os.environ["PATH"], "LC_ALL": "C"},
+        }
+        self.url = f"postgresql://privmean@127.0.0.1:{self.port}/postgres"
+        subprocess.run(
+            [self.home / "initdb", "-D", self.data, "-U", "privmean", "-A", "trust", "-E", "UTF8"],
+            check=True, capture_output=True, **self.run,
+        )  # fmt: skip
+
+    def start(self) -> None:
+        import psycopg
+
+        self.process = subprocess.Popen(
+            [self.home / "postgres", "-D", self.data, "-h", "127.0.0.1", "-p", str(self.port),
+             "-k", str(self.folder), "-c", "shared_buffers=16MB"],
+            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, **self.run,
+        )  # fmt: skip
+        for _ in range(400):
+            try:
+                psycopg.connect(self.url).close()
+                return
+            except psycopg.OperationalError:
+                time.sleep(0.05)
+
+    def stop(self, how: signal.Signals = signal.SIGINT) -> None:
+        """SIGINT: the fast shutdown; SIGQUIT: at once, with a recovery at the next start."""
+        self.process.send_signal(how)
+        self.process.wait(timeout=60)
+
+    def remove(self) -> None:
+        shutil.rmtree(self.folder)

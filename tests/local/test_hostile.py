@@ -1,0 +1,343 @@
+"""Odd values, odd rounds, crashes: a client neither raises by its value nor draws twice."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import math
+import subprocess
+import sys
+import threading
+import time
+from decimal import Decimal
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from privmean.errors import ArgumentError, PrivmeanError
+from privmean.local import Client, Ledger, Round, mean_round, person_mean, slope
+from privmean.local.aggregators.gate import Gate
+from privmean.local.builders import ball_round, items_round, vote_round
+from privmean.local.clients.client import randomize
+from privmean.local.many import randomize_many
+from privmean.local.many.values import item_indices, table_of, unit_values
+from privmean.local.rounds import WinsorizedRounds
+from privmean.noise.simulated import SimulatedNoise
+
+
+class Odd:
+    """A value whose every use fails, with an error of its own."""
+
+    def __float__(self):
+        raise RuntimeError("secret")
+
+    def __iter__(self):
+        raise RuntimeError("secret")
+
+    def __gt__(self, other):
+        raise RuntimeError("secret")
+
+
+class Late(Odd):
+    """Fails after some entries."""
+
+    def __iter__(self):
+        yield 1.0
+        raise ZeroDivisionError("secret")
+
+
+class Huge(Odd):
+    def __float__(self):
+        raise OverflowError("secret")
+
+
+ODD = [
+    None, math.nan, math.inf, -math.inf, 1e308, -1e308, 5e-324, 10**400, -(10**400), 2**64,
+    2**53 + 1, True, "7", "x", "", b"7", "9" * 5000, Decimal("sNaN"), Decimal("1e999999"),
+    Fraction(10**400, 3), 1j, [], [None], [1, 2, 3], [1, "x", 3], [[1]], {}, {"a": 1}, object(),
+    Odd(), Late(), Huge(),
+    np.datetime64("NaT"), np.array([1.0, 2.0]), np.ma.masked,
+]  # fmt: skip
+ROUNDS = [
+    mean_round(0, 10, epsilon=[1, 2], persons=9, mechanism=name)
+    for name in ("one-bit", "laplace", "piecewise", "hybrid")
+]
+ROUNDS += [mean_round([0, 0, 0], [1, 1, 1], epsilon=1, persons=9)]
+ROUNDS += [
+    ball_round(2, d, epsilon=2, persons=9, mechanism=name)
+    for name, d in (("ball", 1), ("ball", 3), ("ball-bit", 3), ("priv-unit", 3))
+]
+ROUNDS += [
+    items_round(21, epsilon=1, persons=9, mechanism=name, other=other)
+    for name in ("hadamard", "sketch", "unary", "subset", "histogram")
+    for other in (None, 20)
+]
+ROUNDS += [items_round(2**53, epsilon=1, persons=9, mechanism="sketch")]
+ROUNDS += [vote_round(-1, 1, 5, epsilon=1, persons=9)]
+IDS = [f"{item.mechanism} {k}" for k, item in enumerate(ROUNDS)]
+
+
+@pytest.mark.parametrize("round_", ROUNDS, ids=IDS)
+def test_no_value_raises_and_every_value_sends_a_good_report(round_):
+    gate = Gate(round_)
+    for value in ODD:
+        assert gate.reason(randomize(round_, value, epsilon=2)) == ""
+
+
+def test_a_vector_without_an_end_is_of_another_shape():
+    round_ = ball_round(2, 3, epsilon=2, persons=9)
+    assert Gate(round_).reason(randomize(round_, itertools.count(), epsilon=2)) == ""
+
+
+@pytest.mark.parametrize("round_", ROUNDS, ids=IDS)
+def test_a_table_of_odd_values_is_read_as_each_alone(round_):
+    """Nothing raises, and no person's entry changes what another's is read as."""
+    values = [value for value in ODD if not isinstance(value, Late)]
+    nonces = np.zeros((len(values), 2), dtype=np.uint64)
+    batch = randomize_many(round_, values, epsilon=2, noise=SimulatedNoise(1))
+    assert Gate(round_).parse(batch.to_bytes(simulated=True)).reasons() == {}
+    if round_.items is None and round_.dimension is None:
+        read = lambda some, number: unit_values(round_, some, nonces[:number])  # noqa: E731
+    elif round_.items is not None:
+        read = lambda some, number: item_indices(round_, some, nonces[:number])  # noqa: E731
+    else:
+        read = lambda some, number: table_of(some, number, round_.dimension)  # noqa: E731
+    together = read(values, len(values))
+    for k, value in enumerate(values):
+        assert np.array_equal(read([value], 1)[0], together[k], equal_nan=True)
+
+
+def test_arrays_of_every_kind_are_read():
+    round_ = items_round(5, epsilon=1, persons=9)
+    nonces = np.zeros((3, 2), dtype=np.uint64)
+    for kind in ("u1", "u8", "i8", "f4", "f8", "O"):
+        assert item_indices(round_, np.array([0, 4, 9], dtype=kind), nonces).tolist() == [0, 4, -1]
+    masked = np.ma.array([0, 1, 2], mask=[False, True, False])
+    assert item_indices(round_, masked, nonces).tolist() == [0, -1, 2]
+    mean = mean_round(0, 10, epsilon=1, persons=9)
+    assert unit_values(mean, np.ma.array([10, 10, 0], mask=[0, 1, 0]), nonces).tolist() == [
+        1,
+        0,
+        -1,
+    ]
+    for wrong in (np.zeros((3, 2)), np.zeros(4)):
+        with pytest.raises(ArgumentError):
+            item_indices(round_, wrong, nonces)
+        with pytest.raises(ArgumentError):
+            unit_values(mean, wrong, nonces)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.floats() | st.integers() | st.sampled_from(ODD[:22]), max_size=30))
+def test_no_records_break_a_mean(records):
+    result = person_mean(records)
+    assert math.isnan(result) or abs(result) < math.inf
+
+
+def test_no_records_break_a_summary():
+    for records in (None, 5, "abc", Odd(), Late(), [Odd(), 3.0], [[1]], {1: 2}):
+        person_mean(records)
+        slope(records, [1.0, 2.0])
+        slope([[1.0], [2.0]], records)
+        slope([records, records], records)
+    assert math.isnan(person_mean(None))
+    assert person_mean([Odd(), 3.0, None]) == 3.0
+    largest = sys.float_info.max
+    for number in range(1, 60):  # the mean of equal numbers, at the end of the range
+        assert person_mean([largest] * number) == pytest.approx(largest)
+        assert person_mean([-math.inf] * number) == pytest.approx(-largest)
+        assert abs(person_mean([largest, -largest] * number)) < largest * 1e-9
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"menu": ["1e999999999"]},
+        {"menu": ["1e-999999999"]},
+        {"menu": ["9" * 4000 + "/" + "9" * 4000]},
+        {"menu": [1e308]},
+        {"menu": [math.nan]},
+        {"menu": [True]},
+        {"menu": [-1]},
+        {"menu": ["-1"]},
+        {"menu": "12"},
+        {"menu": {"1": 2}},
+        {"menu": [[1]]},
+        {"menu": [f"{k}/2000" for k in range(2, 4000)]},
+        {"menu": [f"{k}/2000" for k in range(2, 900)], "lower": [0] * 10**6, "upper": [1] * 10**6},
+        {"lower": "12", "upper": "34"},
+        {"lower": ["x"]},
+        {"lower": [math.inf]},
+        {"lower": [True]},
+        {"lower": [10**400]},
+        {"persons": 10**400},
+        {"persons": True},
+        {"persons": math.inf},
+        {"beta": math.nan},
+        {"grid_bits": 10**300},
+        {"closes": -1e400},
+        {"part": [1]},
+        {"part": {"seed": "00" * 32, "shares": [10**400, 1], "index": True}},
+        {"part": {"seed": "00" * 32, "shares": 5, "index": 0}},
+        {"row_choice": []},
+        {"mechanism": ["one-bit"]},
+    ],
+    ids=str,
+)  # fmt: skip
+def test_a_hostile_round_is_refused_at_once(change):
+    good = mean_round(0, 1, epsilon=1, persons=9).to_dict()
+    start = time.perf_counter()
+    with pytest.raises(ArgumentError):
+        Round.from_dict({**good, **change})
+    assert time.perf_counter() - start < 5
+
+
+def test_texts_that_are_no_rounds():
+    for text in ("[" * 100_000, b"\xff\xfe", '{"format":' * 5000, "NaN", "1" * 5000, '"x"'):
+        with pytest.raises(ArgumentError):
+            Round.from_json(text)
+
+
+def test_a_server_keeps_a_bounded_number_of_sums():
+    with pytest.raises(ArgumentError, match="numbers"):
+        items_round(2**24, epsilon=[k / 100 for k in range(1, 200)], persons=9)
+    with pytest.raises(ArgumentError):
+        items_round(2**54, epsilon=1, persons=9, mechanism="sketch")
+
+
+def test_equal_rounds_have_equal_texts():
+    plain = mean_round(0, 1, epsilon=1, persons=9, seed=bytes(32))
+    other = mean_round(
+        np.float64(0), np.int64(1), epsilon=np.float64(1), persons=np.int64(9), seed=bytes(32),
+        beta=np.float32(0.25),
+    )  # fmt: skip
+    assert Round.from_json(other.to_json()).digest == other.digest
+    assert mean_round(0, 1, epsilon=1, persons=9.0, seed=bytes(32)).digest == plain.digest
+
+
+# -- the ledger
+
+
+def test_the_end_of_a_transaction_is_on_disk(tmp_path):
+    """Below EXTRA the journal's removal is not, and a loss of power undoes a report that left."""
+    ledger = Ledger(tmp_path / "l", limit=1)
+    assert ledger._base.execute("PRAGMA journal_mode").fetchone() == ("delete",)
+    assert ledger._base.execute("PRAGMA synchronous").fetchone() == (3,)
+
+
+def test_a_ledger_that_cannot_be_used_says_so(tmp_path):
+    round_ = mean_round(0, 1, epsilon=1, persons=9)
+    with pytest.raises(ArgumentError):
+        Ledger("", limit=1)
+    with pytest.raises(PrivmeanError, match="ledger"):
+        Ledger(tmp_path / "no folder" / "l", limit=1)
+    (tmp_path / "text").write_text("this is no database, whatever it says" * 99)
+    with pytest.raises(PrivmeanError, match="ledger"):
+        Ledger(tmp_path / "text", limit=1)
+    ledger = Ledger(tmp_path / "l", limit=1)
+    client = Client(epsilon=1, ledger=ledger)
+    ledger._base.execute("PRAGMA query_only=1")  # a disk that takes nothing any more
+    with pytest.raises(PrivmeanError, match="ledger"):
+        client.report(round_, 1)
+    ledger._base.execute("PRAGMA query_only=0")
+    assert ledger.spent() == 0
+    assert client.report(round_, 1) == client.report(round_, 0)
+
+
+def test_threads_share_a_ledger(tmp_path):
+    round_ = mean_round(0, 1, epsilon=1, persons=9)
+    client = Client(epsilon=1, ledger=Ledger(tmp_path / "l", limit=1))
+    sent = []
+    threads = [
+        threading.Thread(target=lambda: sent.append(client.report(round_, 1))) for _ in range(8)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(sent) == 8
+    assert len(set(sent)) == 1
+
+
+ANSWER = """
+import sys
+from privmean.local import Client, Ledger, Round
+rounds = [Round.from_json(line) for line in open(sys.argv[1])]
+sys.stdin.readline()
+client = Client(epsilon=1, ledger=Ledger(sys.argv[2], limit=len(rounds)))
+for round_ in rounds:
+    print(round_.identifier.hex(), client.report(round_, float(sys.argv[3])).hex(), flush=True)
+"""
+
+
+def _answering(tmp_path, value):
+    return subprocess.Popen(
+        [sys.executable, "-c", ANSWER, str(tmp_path / "rounds"), str(tmp_path / "ledger"), value],
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+
+
+def test_processes_that_are_killed_never_send_two_reports_for_one_round(tmp_path):
+    """Four processes at once make a new ledger and answer; two are killed and started again."""
+    rounds = [mean_round(0, 1, epsilon=1, persons=9) for _ in range(40)]
+    (tmp_path / "rounds").write_text("\n".join(item.to_json() for item in rounds))
+    seen: dict[str, set[str]] = {item.identifier.hex(): set() for item in rounds}
+    for last in (False, True):
+        running = [_answering(tmp_path, value) for value in ("0", "1", "0", "1")]
+        for process in running:  # all are imported by now, or soon
+            process.stdin.write("go\n")
+            process.stdin.flush()
+        lines = [running[0].stdout.readline() for _ in range(3)]
+        if not last:
+            for process in running[:2]:
+                process.kill()
+        for process in running:
+            out, err = process.communicate(timeout=60)
+            assert "Traceback" not in err, err
+            lines += out.splitlines()
+        for line in lines:
+            round_id, _, report = line.strip().partition(" ")
+            if len(report) == 86:  # a killed process may leave half a line
+                seen[round_id].add(report)
+    assert {len(reports) for reports in seen.values()} == {1}
+    ledger = Ledger(tmp_path / "ledger", limit=40)
+    assert ledger.spent() == 40
+
+
+# -- two rounds
+
+
+@pytest.mark.parametrize("shares", [None, (20, 80)])
+def test_two_rounds_bill_each_person_once(shares):
+    """Each allows 0.5 or 2 for everything it sends; nobody spends more, and the promise says so."""
+    n = 600
+    own = np.repeat([0.5, 2.0], [n // 3, n - n // 3])
+    protocol = WinsorizedRounds.of(-50, 50, tau=2, epsilon=[0.5, 1, 2], persons=n, shares=shares)
+    votes, means = protocol.vote(), protocol._part(1)
+    assert [float(item) for item in votes.menu] == [
+        e / (2 if shares is None else 1) for e in (0.5, 1, 2)
+    ]
+    values = np.random.default_rng(1).normal(7, 1, n)
+    names = [f"p{k}" for k in range(n)]
+    found = protocol.run(values, epsilon=own, identities=names, noise=SimulatedNoise(2))
+    promise = found.guarantee()
+    assert "all reports of one person" in promise["unit"]
+    assert promise["epsilon"] == {"0.5": 200, "1": 0, "2": 400}
+    assert promise["epsilon"] == json.loads(json.dumps(found.to_dict()))["guarantee"]["epsilon"]
+    assert "0.5 (200), 1 (0), 2 (400)" in found.summary()
+    measured = [item.reports for item in found.levels]
+    if shares is None:
+        assert measured == [200, 0, 400]
+    else:
+        chosen = np.array([means.chosen(name) for name in names])
+        assert measured == [int(chosen[:200].sum()), 0, int(chosen[200:].sum())]
+
+
+def test_two_rounds_take_one_name_a_person():
+    protocol = WinsorizedRounds.of(-50, 50, tau=2, epsilon=1, persons=3)
+    for names in (["a", "b"], ["a", "b", "a"], "ab"):
+        with pytest.raises(ArgumentError):
+            protocol.run([1.0, 2.0, 3.0], epsilon=1, identities=names)

@@ -1,0 +1,93 @@
+"""Gaussian noise wider than 64 bits: drawn on a coarser lattice, and no change beyond mu."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import privmean as pm
+from kit import assert_mean
+from privmean.mechanisms.gaussian import COARSE, GaussianSums
+from privmean.noise.simulated import SimulatedNoise
+
+
+def lattice_changes(mechanism: GaussianSums, a: list[int], b: list[int]) -> float:
+    """The square root of sum (change/deviation)^2 on the lattice where noise is drawn."""
+    total = Fraction(0)
+    for x, y, bits, (coarse, sd) in zip(a, b, mechanism.bits, mechanism.drawn, strict=True):
+        change = ((x << bits) >> coarse) - ((y << bits) >> coarse)
+        total += (Fraction(change) / Fraction(sd)) ** 2
+    return float(total) ** 0.5
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    st.lists(
+        st.tuples(st.floats(1.0, 2.0**100), st.integers(-(2**110), 2**110), st.floats(-1, 1)),
+        min_size=1,
+        max_size=6,
+    )
+)
+def test_no_change_exceeds_mu(answers):
+    """Neighbours that use all of mu in the answers' own steps do not exceed it where noise is."""
+    sds = [sd for sd, _, _ in answers]
+    a = [start for _, start, _ in answers]
+    b = [start + int(part * sd) for sd, start, part in answers]
+    exact = math.sqrt(
+        sum(((x - y) / Fraction(sd)) ** 2 for x, y, sd in zip(a, b, sds, strict=True))
+    )
+    if exact == 0:
+        return
+    mechanism = GaussianSums("x", tuple(sds), exact)
+    assert all(2**19 <= sd <= COARSE * 2 for _, sd in mechanism.drawn)
+    assert lattice_changes(mechanism, a, b) <= exact * (1 + 1e-12)
+
+
+def test_a_twin_that_does_not_pay_for_the_rounding_exceeds_mu():
+    """One step of the coarse lattice is all that mu allows: without payment the change doubles."""
+    sd = 2.0**60
+    mechanism = GaussianSums("x", (sd,), 2.0**-60)
+    (coarse, drawn) = mechanism.drawn[0]
+    assert coarse > 0
+    a, b = (1 << coarse), (1 << coarse) - 1  # one step of the answer's own
+    assert lattice_changes(mechanism, [a], [b]) <= 2.0**-60 * (1 + 1e-12)
+    assert 1 / math.ldexp(sd, -coarse) > 2 * 2.0**-60
+    assert drawn > math.ldexp(sd, -coarse)
+
+
+def test_wide_noise_has_its_deviation_and_no_bias():
+    sd, answer = 2.0**80, 3 << 79
+    mechanism = GaussianSums("x", (sd, 5.0), 1.0)
+    noise = SimulatedNoise(1)
+    draws = np.array([mechanism.release((answer, 7), noise)[0] for _ in range(2000)], dtype=float)
+    assert_mean((draws - answer) / sd, 0.0)
+    assert (draws / sd - 1.5).std() == pytest.approx(1.0, rel=0.1)
+
+
+@pytest.mark.parametrize("neighbors", ["replace-one", "add-remove"])
+def test_many_columns_and_a_large_cap_are_released(neighbors):
+    """Squares of weighted values pass 64 bits here: the release must not fail after its charge."""
+    rng = np.random.default_rng(1)
+    people = pm.read(
+        rng.normal(3, 1, (6000, 12)),
+        person=np.repeat(np.arange(2000), 3),
+        estimand="records",
+        cap=1000,
+    )
+    options = {} if neighbors == "replace-one" else {"n_design": 2000}
+    release = pm.mean(
+        people,
+        epsilon=20,
+        delta=1e-6,
+        concentration=pm.SubGaussian(sd=1),
+        neighbors=neighbors,
+        noise=SimulatedNoise(2),
+        **options,
+    )
+    assert len(release.estimate) == 12
+    assert np.isfinite(release.estimate).all()

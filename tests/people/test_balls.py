@@ -1,0 +1,136 @@
+"""Clipping to a ball: inside for any row, dropped never, alike in every home."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+import duckdb
+import numpy as np
+import people_reference as reference
+import polars as pl
+import pytest
+
+from privmean.central.heavy_tailed.joint import UNIT, JointSums
+from privmean.central.heavy_tailed.private_radius import search_ball
+from privmean.people.matrix import MatrixPeople, clip_rows_to_ball
+from privmean.people.read import read
+from privmean.people.reductions import Ball
+from privmean.privacy.budget import REPLACE_ONE
+
+EXTREMES = [
+    math.inf, -math.inf, 1.7e308, -1e300, 2.0**500, 1e200, 1e160, 1e154, 1e30, 1.0, -1.0, 1e-12,
+    1e-154, 1e-160, -1e-200, 2.0**-400, 1e-300, 5e-324, 0.0, -0.0, math.nan,
+]  # fmt: skip
+
+
+def directions(generator, count, width):
+    """Random, axis-parallel and even directions of unit length."""
+    rows = generator.normal(size=(count, width))
+    rows[: count // 4] = np.eye(width)[generator.integers(0, width, count // 4)]
+    rows[count // 4 : count // 3] = generator.choice([-1.0, 1.0], (count // 3 - count // 4, width))
+    return rows / np.linalg.norm(rows, axis=1, keepdims=True)
+
+
+def real_clip(row, ball):
+    """The real-valued clip in lattice steps, to 2^-60 of its length."""
+    v = [Fraction(float(np.clip(x - c, -1.7976931348623157e308, 1.7976931348623157e308)))
+         for x, c in zip(row, ball.center, strict=True)]  # fmt: skip
+    top = max(map(abs, v))
+    if not top:
+        return [Fraction(0)] * len(v)
+    square = sum((x / top) ** 2 for x in v)
+    norm = top * Fraction(math.isqrt(int(square * 4**80)), 2**80)
+    length = min(norm, Fraction(ball.radius))
+    return [x * length / norm / Fraction(ball.step) for x in v]
+
+
+@pytest.mark.parametrize("ratio", [1.0, 1.999, 3.7, 100.9, 2.0**24 + 0.5, 2.0**25 * 0.7131, 2e9])
+@pytest.mark.parametrize("width", [1, 2, 5, 40])
+def test_no_clipped_row_is_dropped(ratio, width):
+    """Rows far outside: none is zero for want of rounding, none leaves the ball."""
+    generator = np.random.default_rng(3)
+    step = 0.37 / ratio
+    ball = Ball((0.0,) * width, 0.37, step)
+    rows = directions(generator, 400, width) * generator.uniform(0.37, 50, (400, 1))
+    z, _ = clip_rows_to_ball(rows, ball)
+    squares = [sum(int(x) ** 2 for x in row) for row in z]
+    assert max(squares) <= ball.steps**2
+    shortest = ball.steps - math.sqrt(width) - 1
+    assert min(math.sqrt(item) for item in squares) >= shortest
+    along = np.abs(rows).max(axis=1) == np.linalg.norm(rows, axis=1)
+    assert {item for item, axis in zip(squares, along, strict=True) if axis} == {ball.steps**2}
+
+
+@pytest.mark.parametrize("radius", [1e-310, 1e-200, 3e-9, 0.3, 7.1, 1e12, 1e155, 1e300])
+@pytest.mark.parametrize("steps", [2.5, 1000.3, 2.0**25 * 0.9])
+def test_close_to_the_real_clip_at_any_radius(radius, steps):
+    generator = np.random.default_rng(5)
+    ball = Ball((0.0, radius / 3, -0.0), radius, radius / steps)
+    sizes = 10.0 ** generator.uniform(-3, 3, (60, 1)) * radius
+    with np.errstate(over="ignore"):
+        rows = np.vstack(
+            [directions(generator, 60, 3) * sizes, generator.choice(EXTREMES, (60, 3))]
+        )
+    rows = rows[~np.isnan(rows).any(axis=1)]
+    z, _ = clip_rows_to_ball(rows, ball)
+    for row, found in zip(rows, z.tolist(), strict=True):
+        gap = [x - y for x, y in zip(real_clip(row, ball), found, strict=True)]
+        assert sum(item * item for item in found) <= ball.steps**2
+        assert sum(float(item) ** 2 for item in gap) <= (math.sqrt(3) + 1) ** 2
+
+
+def test_the_same_integers_in_every_home():
+    """Radii far below and above the values, steps that do not divide them."""
+    generator = np.random.default_rng(7)
+    values = directions(generator, 300, 3) * 10.0 ** generator.uniform(-14, 13, (300, 1))
+    values[generator.random((300, 3)) < 0.05] = np.nan
+    values[:5] = 0.0
+    table = {"who": np.arange(300), **{f"x{j}": values[:, j] for j in range(3)}}
+    names = {"person": "who", "values": ["x0", "x1", "x2"], "resolution": 2.0**-60}
+    frame = pl.DataFrame(table).with_columns(pl.col("x0", "x1", "x2").fill_nan(None))
+    connection = duckdb.connect()
+    connection.register("arrow", frame.to_arrow())
+    homes = [
+        read(frame, **names),
+        read(connection.table("arrow"), **names),
+        read(values, person=table["who"], resolution=2.0**-60),
+    ]
+    rows = [
+        [None if math.isnan(x) else x for x in row] for row in homes[0].collect().values.tolist()
+    ]
+    for radius in (1e-300, 1e-170, 1e-18, 3.3e-7, 1.0, 0.1, 9876.5, 1e13, 1e200):
+        for ratio in (0.5, 1.0, 2.9, 1000.1, 2.0**24 * 1.37):
+            ball = Ball((0.0, 1e-13, -radius / 7), radius, radius / ratio)
+            expected = reference.ball_sums(rows, ball)
+            for people in homes:
+                found = people.ball_sums(ball)
+                assert (found.z, found.present) == expected, (radius, ratio)
+        expected = reference.count_in_ball(rows, (0.0, 1e-13, -radius / 7), radius)
+        for people in homes:
+            assert people.count_in_ball((0.0, 1e-13, -radius / 7), radius) == expected, radius
+
+
+@pytest.mark.parametrize("records", [1, 2, 3, 7, 10])
+def test_weights_by_records_keep_every_clipped_person(records):
+    """A weighted row's lattice is no power of two: clipped rows land on it all the same."""
+    weights = (0, *(round(UNIT * math.sqrt(m / 10)) for m in range(1, 11)))
+    radii = (1.0, *(1.3 / math.sqrt(m) for m in range(1, 11)))
+    step = JointSums("s", "gaussian", 4, weights, radii, 0.5, REPLACE_ONE)
+    rows = directions(np.random.default_rng(9), 500, 4) * 40
+    z, _ = clip_rows_to_ball(rows, step.ball((0.0,) * 4, records))
+    lengths = np.linalg.norm(z.astype(float), axis=1)
+    assert lengths.max() <= step.reach[records]
+    assert lengths.min() >= step.reach[records] - 3
+
+
+def test_a_private_radius_keeps_every_clipped_person():
+    rows = directions(np.random.default_rng(11), 500, 3) * 1e4
+    found = search_ball(1.7, 300.0, 500, Fraction(1), 0.0)
+    assert found is not None
+    for radius in found.candidates:
+        step = JointSums("s", "gaussian", 3, (0, UNIT), (radius, radius), 0.5, REPLACE_ONE)
+        ball = step.ball((0.0,) * 3, 1)
+        total = np.array(MatrixPeople(np.abs(rows), ("a", "b", "c")).ball_sums(ball).z)
+        exact = (np.abs(rows) / 1e4).sum(axis=0) * ball.steps
+        assert np.all(np.abs(total - exact) <= 500 * 2.5)

@@ -1,0 +1,56 @@
+"""Rows never leave an engine without a word, and the word is public."""
+
+from __future__ import annotations
+
+import numpy as np
+import polars as pl
+import pytest
+
+import privmean as pm
+from privmean.people.collecting import rows
+
+
+def table(persons):
+    ids = np.arange(2 * persons) % persons
+    return pl.DataFrame({"who": ids, "x": ids % 7.0, "y": ids % 3.0})
+
+
+@pytest.mark.parametrize("home", ["polars", "duckdb"])
+def test_the_size_is_told_before_rows_leave_an_engine(caplog, home):
+    source = table(1000) if home == "polars" else table(1000).to_arrow()
+    people = pm.read(source, person="who", values=["x", "y"])
+    assert rows(people, size_is_public=True).shape == (1000, 2)
+    assert "1000 persons x 2 columns (0.0 MB)" in caplog.text
+
+
+def test_a_private_number_of_persons_is_not_told(caplog):
+    told = set()
+    for persons in (10, 1000):
+        caplog.clear()
+        rows(pm.read(table(persons), person="who", values=["x", "y"]), size_is_public=False)
+        told.add(caplog.text)
+    (text,) = told
+    assert "2 columns (16 bytes a person)" in text
+
+
+def test_rows_in_memory_leave_nothing(caplog):
+    assert rows(pm.read(np.ones((5, 2))), size_is_public=True).shape == (5, 2)
+    assert caplog.text == ""
+
+
+@pytest.mark.parametrize("neighbors", ["replace-one", "add-remove"])
+def test_a_method_that_needs_the_rows_says_so(caplog, neighbors):
+    people = pm.read(table(4000), person="who", values=["x", "y"])
+    known = {"n_design": 4000} if neighbors == "add-remove" else {}
+    pm.mean(
+        people, epsilon=1.0, delta=1e-6, neighbors=neighbors, covariance=np.eye(2) * 5,
+        noise=pm.SimulatedNoise(1), **known,
+    )  # fmt: skip
+    assert ("4000 persons" in caplog.text) == (neighbors == "replace-one")
+    assert "this method needs the rows themselves" in caplog.text
+
+
+def test_a_method_of_reductions_is_silent(caplog):
+    people = pm.read(table(4000), person="who", values=["x", "y"])
+    pm.mean(people, epsilon=1.0, delta=1e-6, noise=pm.SimulatedNoise(1))
+    assert caplog.text == ""

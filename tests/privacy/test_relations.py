@@ -1,0 +1,185 @@
+"""One relation and one unit a bill; disjoint parts cost their dearest part, never nothing."""
+
+import json
+import math
+from fractions import Fraction
+
+import pytest
+
+from privmean.errors import ArgumentError, BudgetExceeded, PrivmeanError
+from privmean.privacy.compose import total_epsilon, total_rho
+from privmean.privacy.curves import FilteredMean, ParallelCurve
+from privmean.privacy.guarantee import Guarantee
+from privmean.privacy.ledger import Ledger
+from privmean.privacy.loss import Gaussian, Laplace, Parallel, Pure, Threshold, loss_from_dict
+from privmean.privacy.relations import holds_under
+
+LATTICE = 2.0**20
+WEAK = Gaussian("weak", 0.3 * LATTICE, LATTICE, 2)
+STRONG = Gaussian("strong", 0.4 * LATTICE, LATTICE, 2)
+HALVES = Parallel("halves", ((WEAK,), (STRONG, Threshold("t", 1e-8, 60.0, scale=Fraction(2)))))
+FILTER = FilteredMean(
+    "filtered mean", Fraction(1, 50), "replace-one", 2**20, 1000 * LATTICE, 8000 * 2**20, 0.001,
+    2.0**30, 4,
+)  # fmt: skip
+CURVES = ParallelCurve("curves", Fraction(3), ((WEAK,), (STRONG,)))
+
+
+def test_gaussian_parts_cost_the_dearest_part():
+    """Neither the sum of the parts nor nothing: exactly the part with the most noise removed."""
+    plain = Parallel("halves", ((WEAK,), (STRONG,)))
+    assert total_rho([plain]) == total_rho([STRONG])
+    assert total_epsilon([plain], 1e-6) == total_epsilon([STRONG], 1e-6)
+    ledger = Ledger(rho=1.0)
+    ledger.charge([plain], "replace-one")
+    assert ledger.spent().rho == pytest.approx(Fraction(total_rho([STRONG])))
+    mixed = Parallel("mixed", ((WEAK,), (Pure("p", Fraction(3, 5)),)))
+    assert total_rho([mixed]) == pytest.approx(0.6**2 / 2)
+    assert total_epsilon([mixed], 1e-6) >= total_epsilon([WEAK], 1e-6)
+
+
+@pytest.mark.parametrize("loss", [HALVES, CURVES, Parallel("nested", ((HALVES,),))])
+def test_gaussian_parts_are_never_charged_for_nothing(loss):
+    """A part with noise and a threshold has a delta, but not one that covers its noise."""
+    ledger = Ledger(epsilon=1.0, delta=1e-6)
+    if loss is CURVES:
+        with pytest.raises(BudgetExceeded, match="epsilon=3"):
+            ledger.charge([loss], "replace-one")
+    else:
+        with pytest.raises(ArgumentError, match="need a delta"):
+            ledger.charge([loss], "replace-one")
+    assert ledger.spent().epsilon == ledger.spent().delta == 0
+    with pytest.raises(ArgumentError, match="delta of its own"):
+        Ledger(rho=1.0).charge([loss], "replace-one")
+
+
+def test_a_bill_holds_for_the_relation_that_its_entries_name():
+    assert holds_under([FILTER, WEAK], "replace-one")
+    assert not holds_under([WEAK, FILTER], "add-remove")
+    for parts in (HALVES, CURVES, Parallel("nested", ((WEAK,), (CURVES,)))):
+        assert holds_under([parts], "replace-one")
+        assert holds_under([parts], "zero-out")
+        assert not holds_under([parts], "add-remove")
+    deep = Parallel("deep", ((WEAK,), (FILTER,)))
+    assert holds_under([deep], "replace-one")
+    assert not holds_under([deep], "zero-out")
+
+
+@pytest.mark.parametrize("loss", [FILTER, HALVES, CURVES])
+def test_a_stored_guarantee_for_another_relation_is_found_out(loss):
+    stored = json.loads(json.dumps(Guarantee("replace-one", (loss,), 5.0, 1e-5).to_dict()))
+    assert Guarantee.from_dict(stored).verify()
+    forged = Guarantee.from_dict({**stored, "relation": "add-remove"})
+    assert not forged.verify()
+    with pytest.raises(PrivmeanError, match="add-remove neighbours"):
+        forged.require()
+    for ledger in (Ledger(epsilon=100.0, delta=0.1), Ledger(rho=50.0)):
+        with pytest.raises(PrivmeanError, match="neighbours"):
+            ledger.charge(forged)
+        with pytest.raises(ArgumentError, match="neighbors"):
+            ledger.charge([loss], "add-remove")
+        assert not ledger.entries
+
+
+def test_the_unit_of_a_charge_is_that_of_its_guarantee():
+    household = Guarantee("replace-one", (Pure("p", "1/10"),), 0.1, unit="household")
+    with pytest.raises(ArgumentError, match="unit"):
+        Ledger(epsilon=1.0).charge(household, unit="person")
+    ledger = Ledger(epsilon=1.0)
+    assert ledger.charge(household).unit == "household"
+    with pytest.raises(ArgumentError, match="unit"):
+        ledger.charge(Guarantee("replace-one", (Pure("p", "1/10"),), 0.1))
+    with pytest.raises(ArgumentError, match="unit"):
+        Guarantee("replace-one", (Pure("p", "1/10"),), 0.1, unit="")
+
+
+# --- every field of a stored guarantee -------------------------------------------------------
+BILL = (
+    Laplace("histogram", 2, 8, spread=2),
+    Threshold("threshold", 4e-7, 60.0, scale=Fraction(4)),
+    WEAK,
+    Laplace("sums", 3, 30, joint=True),
+    FILTER,
+    HALVES,
+)
+FULL = Guarantee("replace-one", BILL, total_epsilon(BILL, 1e-6) * 1.001, 1e-6)
+
+
+def numbers(values, path=()):
+    """Paths to every number (also exact ones, stored as text) of a stored guarantee."""
+    for key, value in values.items() if isinstance(values, dict) else enumerate(values):
+        if key == "loss":
+            continue
+        if isinstance(value, dict | list):
+            yield from numbers(value, (*path, key))
+        elif isinstance(value, bool) or value is None:
+            continue
+        elif not isinstance(value, str) or value.replace("/", "").isdigit():
+            yield (*path, key)
+
+
+STORED = json.loads(json.dumps(FULL.to_dict()))
+PATHS = list(numbers(STORED))
+
+
+def edited(path, change):
+    values = json.loads(json.dumps(STORED))
+    place = values
+    for key in path[:-1]:
+        place = place[key]
+    old = place[path[-1]]
+    place[path[-1]] = str(change(Fraction(old))) if isinstance(old, str) else change(old)
+    return values
+
+
+def caught(values):
+    try:
+        return not Guarantee.from_dict(values).verify()
+    except ArgumentError:
+        return True
+
+
+def test_the_stored_guarantee_itself_is_right():
+    assert not caught(STORED)
+    assert len(PATHS) > 25
+
+
+@pytest.mark.parametrize("path", PATHS, ids=lambda path: ".".join(map(str, path)))
+def test_every_number_is_looked_at(path):
+    """Made far larger or far smaller, one of the two breaks the promise or is refused."""
+    large = edited(path, lambda x: x * 10**12)
+    small = edited(path, lambda x: 0 if isinstance(x, int) else x / 10**12)
+    assert caught(large) or caught(small), path
+    assert caught(edited(path, lambda x: -x))
+    for nonsense in (math.nan, math.inf, None, "much", [1], True):
+        values = edited(path, lambda x: x)
+        place = values
+        for key in path[:-1]:
+            place = place[key]
+        place[path[-1]] = nonsense
+        optional = path[-1] in ("slip", "scale", "sd", "delta") and nonsense is None
+        assert caught(values) or optional, (path, nonsense)
+
+
+@pytest.mark.parametrize("field", ["relation", "unit", "mechanisms"])
+def test_words_that_mean_nothing_are_refused(field):
+    for nonsense in (None, "", 7, [], {}):
+        if field == "mechanisms" and nonsense == []:
+            continue
+        assert caught({**STORED, field: nonsense}), nonsense
+
+
+def test_an_entry_left_out_cannot_be_noticed_but_nothing_can_be_added_for_free():
+    more = {**STORED, "mechanisms": [*STORED["mechanisms"], Pure("x", 1).to_dict()]}
+    assert caught(more)
+
+
+def test_parts_of_one_change_are_no_more_than_its_whole_steps():
+    """More `spread` would make a bill cheaper: an integer answer moves by a whole step."""
+    with pytest.raises(ArgumentError, match="spread"):
+        Laplace("histogram", 2, 8, spread=3)
+    values = Laplace("histogram", 2, 8, spread=2).to_dict()
+    with pytest.raises(ArgumentError, match="spread"):
+        loss_from_dict({**values, "spread": 50})
+    with pytest.raises(ArgumentError, match="relation"):
+        loss_from_dict({**FILTER.to_dict(), "relation": "none"})
