@@ -78,7 +78,8 @@ def run(command: list[str]) -> tuple[float, float, str]:
             shown.append(found)
 
     start, peak = time.perf_counter(), 0.0
-    child = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=theirs)
+    terminal = os.environ | {"TERM": "xterm", "COLUMNS": "80"}
+    child = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=theirs, env=terminal)
     os.close(theirs)
     reader = threading.Thread(target=read, daemon=True)
     reader.start()
