@@ -47,7 +47,7 @@ WARM = """
 import time
 import numpy as np
 import privmean as pm
-pm.mean(pm.read(np.arange(100.0), person=np.arange(100)), epsilon=1.0, delta=1e-6)
+pm.mean(pm.read(np.arange(1000.0), person=np.arange(1000)), epsilon=1.0, delta=1e-6)
 start = time.perf_counter()
 """
 READ = (
