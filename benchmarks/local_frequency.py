@@ -99,8 +99,8 @@ def ours(items: np.ndarray, d: int, mechanism: str, runs: int):
 
 
 PEERS = [
-    ("optimized unary", 400, 40), ("fast local hashing", 400, 40), ("symmetric unary", 400, 40),
-    ("local hashing", 240, 10), ("Hadamard response", 40, 10), ("direct", 40, 10),
+    ("optimized unary", 360, 20), ("local hashing", 240, 5), ("fast local hashing", 240, 40),
+    ("symmetric unary", 100, 20), ("Hadamard response", 40, 10), ("direct", 40, 10),
     ("threshold histogram", 40, 10), ("Hadamard mechanism", 40, 10),
 ]  # fmt: skip
 
@@ -144,7 +144,7 @@ def main() -> None:
     store = Runs(given.store, given.seconds)
     answers = [
         ("privmean", store.done(m, runs // part, 40, lambda k, m=m: ours(items, d, m, k)))
-        for m, runs in (("subset", 1600), ("unary", 200), ("hadamard", 200))
+        for m, runs in (("subset", 1000), ("unary", 200), ("hadamard", 200))
     ]
     theirs = [
         store.done(

@@ -13,6 +13,7 @@ from kit import assert_mean, assert_rate_at_most
 from privmean.errors import ArgumentError
 from privmean.local.aggregators import items
 from privmean.local.aggregators.batch import bits_of
+from privmean.local.aggregators.batch import tally as batch_tally
 from privmean.local.aggregators.estimates import estimate, item_oracle
 from privmean.local.builders import items_round, vote_round
 from privmean.local.clients.client import RANDOMIZERS
@@ -260,3 +261,29 @@ def test_approximate_intervals_of_shares(mechanism):
         inside += (here < narrow.lower) | (here > narrow.upper)
     for count in (*missed, *inside):
         assert_rate_at_most(int(count), 60, 0.1)
+
+
+@pytest.mark.parametrize("mechanism", ["hadamard", "sketch"])
+def test_single_items_from_the_reports_themselves(mechanism):
+    """The same numbers as from the tally; and rows that no tally holds, nearly without bias."""
+    round_ = items_round(40, epsilon=[0.5, 2], persons=600, mechanism=mechanism)
+    own = np.repeat([0.5, 2.0], 300)
+    batch = randomize_many(round_, np.arange(600) % 40, epsilon=own, noise=SimulatedNoise(3))
+    for weights in ("minimax", "uniform"):
+        kept = item_oracle(batch_tally(batch), weights=weights)
+        direct = item_oracle(batch, weights=weights)
+        assert [direct(v) for v in range(40)] == pytest.approx([kept(v) for v in range(40)])
+
+
+def test_rows_of_their_own_for_a_huge_domain():
+    n = 4000
+    round_ = items_round(2**50, epsilon=2, persons=n, mechanism="sketch", rows=2**28)
+    items_ = np.where(np.arange(n) < 0.6 * n, 2**49 + 7, np.arange(n))
+    oracle = item_oracle(randomize_many(round_, items_, epsilon=2, noise=SimulatedNoise(4)))
+    sd = 1 / signal(2) / math.sqrt(n)
+    assert abs(oracle(2**49 + 7) - 0.6) < 5.5 * sd
+    assert all(abs(oracle(v)) < 5.5 * sd for v in (0, 12345, 2**50 - 1))
+    with pytest.raises(ArgumentError):
+        item_oracle(
+            randomize_many(items_round(9, epsilon=1, persons=9, mechanism="unary"), [1], epsilon=1)
+        )

@@ -47,7 +47,7 @@ class ChosenPlan:
     predicted: dict[str, float]
 
     def __getattr__(self, name: str) -> Any:
-        if name.startswith("__"):
+        if name.startswith("__") or name == "inner":
             raise AttributeError(name)
         return getattr(self.inner, name)
 

@@ -80,6 +80,11 @@ def make_round(
     if mechanism is not None:
         options["mechanism"] = mechanism
     try:
+        if items is None and radius is None and (lower is None or upper is None):
+            raise PrivmeanError(
+                "what is asked? give --lower and --upper (with --bins for votes), or --radius and "
+                "--dimension, or --items"
+            )
         if items is not None:
             round_ = builders.items_round(items, **options)
         elif radius is not None:

@@ -206,4 +206,5 @@ def _stack(items: list[Interval], level: float) -> Interval:
         ),
         parts={name: tuple(item.parts[name][0] for item in items) for name in names},
         status=OK if statuses == [OK] else " / ".join(statuses),
+        advice=" | ".join(dict.fromkeys(item.advice for item in items if item.advice)),
     )

@@ -19,8 +19,11 @@ _HOMES = {
     "Round": "privmean.local.descriptor",
     "Tally": "privmean.local.aggregators.tally",
     "Ticket": "privmean.local.reports",
+    "WinsorizedRounds": "privmean.local.rounds",
     "aggregate_files": "privmean.local.aggregators.files",
     "ball_round": "privmean.local.builders",
+    "bandwidth": "privmean.local.kernel",
+    "curve": "privmean.local.kernel",
     "estimate": "privmean.local.aggregators.estimates",
     "item_oracle": "privmean.local.aggregators.estimates",
     "items_round": "privmean.local.builders",
@@ -32,6 +35,9 @@ _HOMES = {
     "randomize_many": "privmean.local.many",
     "slope": "privmean.local.clients.summaries",
     "tally_many": "privmean.local.many",
+    "tau_bounded_records": "privmean.local.radii",
+    "tau_random_effects": "privmean.local.radii",
+    "tau_sub_gaussian": "privmean.local.radii",
     "vote_round": "privmean.local.builders",
 }
 

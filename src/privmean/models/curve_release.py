@@ -10,9 +10,9 @@ import numpy as np
 from scipy.special import ndtri
 
 from privmean import validate
-from privmean.central.clipped_mean import ClippedMeans
 from privmean.errors import ArgumentError
 from privmean.intervals.laplace_normal import quantile
+from privmean.models.pointwise import alone
 from privmean.people.reductions import Floats
 from privmean.release import Interval, Release
 
@@ -51,15 +51,7 @@ class Curve(Release):
         if isinstance(made, SmoothedIntervals):
             one = made.pointwise(level)
             return np.array(one.lower), np.array(one.upper)
-        assert isinstance(made, ClippedMeans)
-        beyond = made.beyond or (0.0,) * len(self.columns)
-        ends = []
-        for column, extra in zip(made.columns, beyond, strict=True):
-            if column is None:
-                ends.append((-math.inf, math.inf))
-                continue
-            low, high = column.limits(1 - level, made.design_effect)
-            ends.append((low - extra, high + extra))
+        ends = [alone(made, j, level) for j in range(len(self.columns))]
         table = np.array(ends)
         return table[:, 0], table[:, 1]
 

@@ -1,9 +1,10 @@
 """Means of several columns around zero when nothing is known of their size: the size found first.
 
-For coefficients zero is a natural centre. For every column a noisy argmax picks the magnitude that
-about four persons in five stay below, and the column is clipped at twice that, around zero. Unlike
-a scale from pairs of persons, persons without a value cost nothing but themselves, which matters
-where most persons cannot be fitted. docs/proofs/longitudinal.md, section 4.
+For coefficients zero is a natural centre. For every column a noisy argmax picks a magnitude that
+between half and three quarters of the persons stay below, and the column is clipped at 2.5 times
+that, around zero; or, for the mean with its tails, at the multiple that a noisy number of persons
+allows. Unlike a scale from pairs of persons, persons without a value cost nothing but themselves,
+which matters where most persons cannot be fitted. docs/proofs/longitudinal.md, section 4.
 """
 
 from __future__ import annotations
@@ -19,31 +20,40 @@ from privmean import validate
 from privmean.central.clipped_mean import ClippedMean, ClippedMeans
 from privmean.central.winsorized_ways import _gaussian_mu
 from privmean.errors import ArgumentError, Infeasible
+from privmean.intervals.joint_sums import joint_sums, jump_steps, value_bound
 from privmean.mechanisms.clipped_sum import ClippedSums
+from privmean.models.tail_means import TailMean, TailMeans
 from privmean.noise.base import Integers, Noise
 from privmean.noise.exact import ExactNoise
-from privmean.people.reductions import LOG_BINS, LOG_LOW, LOG_ZERO, Box, People
+from privmean.people.reductions import GRID_BITS, LOG_BINS, LOG_LOW, LOG_ZERO, Box, People
 from privmean.privacy.budget import REPLACE_ONE, Budget, Relation
 from privmean.privacy.guarantee import Guarantee
-from privmean.privacy.loss import Loss, Selection
-from privmean.release import OK, Release
+from privmean.privacy.loss import Laplace, Loss, Selection
+from privmean.release import FAILED, OK, Release
 
-ABOVE, OF = 4, 5  # the magnitude that 4 of 5 persons stay below
-BEYOND = 2.0  # clipping radius over that magnitude
-SHARE = Fraction(1, 4)  # of the budget, for the magnitudes
+LEAST, MOST, OF = 2, 3, 4  # the magnitude that between 2/4 and 3/4 of the persons stay below
+BEYOND = 2.5  # clipping radius over that magnitude
+SLOPE = Fraction(1, 4)  # noise scales that a half octave up costs
+SHARES = (Fraction(1, 4), Fraction(3, 10), Fraction(7, 20), Fraction(2, 5))  # for the magnitudes
+ENOUGH = 480.0  # persons times epsilon of one magnitude, for which shares are raised
+COUNTING = Fraction(1, 20)  # for the number of persons with a value, where it is asked
+NARROWEST, WIDEST = 3.0, 16.0  # clipping radius over the magnitude, for the mean
+NOISE_HALF, TAIL = 9.6, 0.33  # of the radius: noise in an interval; persons beyond the magnitude
 FEWEST = 40.0  # persons times epsilon of one magnitude
-WORDS = "the magnitude is found privately, and few persons lie beyond twice of it"
+WORDS = "the magnitude is found privately, and few persons lie beyond 2.5 times of it"
+MEAN, CLIPPED = "mean", "clipped"
 
 
 def quantile_scores(counts: Integers, slope: float) -> Integers:
     """Scores of the candidate magnitudes: the upper edges of half octaves.
 
     counts: persons in each candidate's half octave, smallest first (persons beyond go to the last).
-    Score k is -|5 N_k - 4 N| less a public amount that grows with k, N_k the persons up to edge k.
-    One replaced person moves every score by at most 5.
+    With N_k of N persons up to edge k, score k is -max(2N - 4N_k, 4N_k - 3N, 0) less a public
+    amount that grows with k. One replaced person moves every score by at most 4.
     """
-    below = np.cumsum(counts)
-    gap = np.abs(OF * below - ABOVE * int(below[-1]))
+    below = OF * np.cumsum(counts)
+    number = int(below[-1]) // OF
+    gap = np.maximum(np.maximum(LEAST * number - below, below - MOST * number), 0)
     public = np.floor(slope * np.arange(len(counts))).astype(np.int64)
     scores: Integers = -gap - public
     return scores
@@ -54,7 +64,10 @@ class Magnitudes:
     """Mean of columns whose values lie around zero, each clipped at a magnitude found privately.
 
     smallest, largest: public range of the magnitudes (cheap: a wide one costs little), one pair for
-    all columns. It is rounded outwards to half octaves.
+    all columns. It is rounded outwards to half octaves. target: "clipped", or "mean" for an
+    interval that allows for the tails: persons beyond the limits are counted, and assumed to exceed
+    them on average by at most `excess` times the limit (1: no heavier than a Pareto tail of index
+    2).
 
     Guarantees: the budget given to `plan` under replace-one, for one person with all records and
     any data. Public: columns, number of persons, settings. Persons without a value are not counted
@@ -63,8 +76,12 @@ class Magnitudes:
 
     smallest: float = 2.0**-10
     largest: float = 2.0**10
+    target: str = CLIPPED
+    excess: float = 1.0
 
     def __post_init__(self) -> None:
+        validate.choice("target", self.target, (MEAN, CLIPPED))
+        validate.positive("excess", self.excess)
         small = validate.positive("smallest", self.smallest)
         large = validate.positive("largest", self.largest)
         if not 2.0**-39 <= small <= large <= 2.0**39:
@@ -93,39 +110,54 @@ class Magnitudes:
             )
         n = validate.whole("persons", persons, least=1)
         d = validate.whole("dimension", dimension, least=1)
-        if budget.rho is None:
-            epsilon = budget.pure_epsilon()
-            each = epsilon * SHARE / d
-            left = epsilon * (1 - SHARE)
-            final = ClippedSums("clipped sum", REPLACE_ONE, d, epsilon=left / d)
-            if budget.delta > 0 and d > 1:
-                rest = Budget(epsilon=float(left) * (1 - 1e-12), delta=budget.delta)
-                other = ClippedSums("clipped sum", REPLACE_ONE, d, mu=_gaussian_mu(rest, 0.0, d))
-                final = min(final, other, key=lambda item: item.value_sd)
-        else:
-            spent = float(SHARE) * budget.rho / d
-            each = Fraction(math.floor(math.sqrt(2 * spent) * 2**40), 2**40)
-            rest = Budget(rho=budget.rho * (1 - float(SHARE)) * (1 - 1e-12))
-            final = ClippedSums("clipped sum", REPLACE_ONE, d, mu=_gaussian_mu(rest, 0.0, d))
+        share = next((x for x in SHARES if n * _of_one(budget, x, d) >= ENOUGH), SHARES[-1])
+        each = _of_one(budget, share, d)
         if n * each < FEWEST:
             raise Infeasible(
                 f"{n} persons with {budget.describe()} do not show the size of {d} columns",
                 f"about {math.ceil(FEWEST / float(each))} persons would do, or a larger epsilon, "
                 "or a public coefficient_range or concentration",
             )
-        return MagnitudesPlan(self, budget, n, d, each, final)
+        if self.target == MEAN:
+            counting = _of_one(budget, COUNTING, d)
+            tail = _of_one(budget, 1 - share - COUNTING, d)
+            return MagnitudesPlan(self, budget, n, d, share, each, None, counting, tail)
+        if budget.rho is None:
+            left = budget.pure_epsilon() * (1 - share)
+            final = ClippedSums("clipped sum", REPLACE_ONE, d, epsilon=left / d)
+            if budget.delta > 0 and d > 1:
+                rest = Budget(epsilon=float(left) * (1 - 1e-12), delta=budget.delta)
+                other = ClippedSums("clipped sum", REPLACE_ONE, d, mu=_gaussian_mu(rest, 0.0, d))
+                final = min(final, other, key=lambda item: item.value_sd)
+        else:
+            rest = Budget(rho=budget.rho * (1 - float(share)) * (1 - 1e-12))
+            final = ClippedSums("clipped sum", REPLACE_ONE, d, mu=_gaussian_mu(rest, 0.0, d))
+        return MagnitudesPlan(self, budget, n, d, share, each, final)
+
+
+def _of_one(budget: Budget, share: Fraction, columns: int) -> Fraction:
+    """Epsilon of one column's pure mechanism out of a share of the budget."""
+    if budget.rho is None:
+        return budget.pure_epsilon() * share / columns
+    spent = float(share) * budget.rho / columns
+    return Fraction(math.floor(math.sqrt(2 * spent) * 2**40), 2**40)
 
 
 @dataclass(frozen=True)
 class MagnitudesPlan:
-    """Everything public of such a mean decided. each: epsilon of one magnitude."""
+    """Everything public of such a mean decided. share: of the budget, for the magnitudes; each:
+    epsilon of one of them. final: the clipped sums; for the mean instead counting and tail: epsilon
+    of a column's number of persons and of its joint release."""
 
     settings: Magnitudes
     budget: Budget
     persons: int
     columns: int
+    share: Fraction
     each: Fraction
-    final: ClippedSums
+    final: ClippedSums | None
+    counting: Fraction | None = None
+    tail: Fraction | None = None
 
     @property
     def estimator(self) -> str:
@@ -133,17 +165,42 @@ class MagnitudesPlan:
 
     @property
     def why(self) -> str:
+        if self.final is None:
+            return "a magnitude a column by noisy argmax, then sums with a count of the tail"
         law = "Laplace" if self.final.epsilon is not None else "Gaussian"
         return f"a magnitude a column by noisy argmax, then clipped sums with {law} noise"
 
     @property
     def losses(self) -> tuple[Loss, ...]:
-        return (Selection("magnitude", self.each),) * self.columns + self.final.losses
+        found: tuple[Loss, ...] = (Selection("magnitude", self.each),) * self.columns
+        if self.final is not None:
+            return found + self.final.losses
+        assert self.counting is not None
+        assert self.tail is not None
+        count = Laplace("persons with a value", Fraction(1), 1 / self.counting)
+        steps = 1 << GRID_BITS
+        bound = value_bound(steps, jump_steps(self.settings.excess / 2, steps))
+        return (
+            *found,
+            *((count,) * self.columns),
+            *(
+                (Laplace("value, square and tail", bound, bound / self.tail, joint=True),)
+                * self.columns
+            ),
+        )
 
     def predict(self, guess_sd: float) -> dict[str, float]:
         """Predicted errors at a guessed deviation between persons of centre near zero."""
         guess = validate.positive("guess_sd", guess_sd)
-        noise = 1.28 * 1.19 * BEYOND * guess * self.final.value_sd / self.persons
+        if self.final is None:
+            assert self.tail is not None
+            multiple = self.multiple(self.persons)
+            steps = 1 << GRID_BITS
+            jump = jump_steps(self.settings.excess / 2, steps)
+            one = math.sqrt(2) * float(value_bound(steps, jump) / steps / self.tail)
+        else:
+            multiple, one = BEYOND, self.final.value_sd
+        noise = 0.97 * 1.19 * multiple * guess * one / self.persons
         sampling = guess / math.sqrt(self.persons)
         return {"rmse": math.hypot(noise, sampling), "noise": noise, "sampling": sampling}
 
@@ -158,7 +215,7 @@ class MagnitudesPlan:
         }
 
     def magnitude(self, people: People, column: int, noise: Noise) -> float:
-        """A magnitude that about four persons in five stay below, by noisy argmax."""
+        """A magnitude that 50 to 75 % of the persons stay below, by noisy argmax."""
         first, last = self.settings.octaves
         cells = people.log_counts(column, 0.0)
         both = cells[:LOG_BINS] + cells[LOG_ZERO + 1 :]
@@ -168,8 +225,7 @@ class MagnitudesPlan:
         edges = np.clip(np.arange(LOG_BINS) + LOG_LOW + 1 - first, 0, last - first)
         np.add.at(inside, edges, both)
         scale = 2 * OF / self.each
-        slope = float(scale) / 2  # one noise scale an octave
-        index = noise.argmax(quantile_scores(inside, slope), scale)
+        index = noise.argmax(quantile_scores(inside, float(scale * SLOPE)), scale)
         return math.pow(2.0, (first + index) / 2)
 
     def release(self, people: People, noise: Noise | None = None) -> Release:
@@ -182,7 +238,10 @@ class MagnitudesPlan:
                 f"is not {self.persons} persons and {self.columns} columns",
                 "plan with persons=people.size(), dimension=len(people.columns)",
             )
-        radii = [BEYOND * self.magnitude(people, j, source) for j in range(self.columns)]
+        sizes = [self.magnitude(people, j, source) for j in range(self.columns)]
+        if self.final is None:
+            return self._with_tails(people, sizes, source)
+        radii = [BEYOND * size for size in sizes]
         boxes = [Box(-radius, radius) for radius in radii]
         exact = people.box_sums(boxes)
         sums = self.final.release(boxes, [item for item in exact if item is not None], source)
@@ -193,21 +252,78 @@ class MagnitudesPlan:
             estimate=np.array([item.estimate for item in means]),
             columns=tuple(people.columns),
             estimator=self.estimator,
-            guarantee=Guarantee.of(
-                self.budget,
-                REPLACE_ONE,
-                self.losses,
-                public=("columns", "number of persons", "settings"),
-            ).require(),
+            guarantee=self._guarantee(),
             intervals=ClippedMeans(means, self.persons, 1.0, "clipped mean", ""),
             plan=self,
             persons=self.persons,
             status=OK,
             assumptions=(WORDS, "unrelated persons"),
-            shares={"magnitudes": float(SHARE), "mean": 1 - float(SHARE)},
+            shares={"magnitudes": float(self.share), "mean": 1 - float(self.share)},
             diagnostics={
                 "clip_radius": radii,
                 "weight": [item.present for item in means],
             },
             secure=source.secure,
         )
+
+    def multiple(self, persons: float) -> float:
+        """The clipping radius over the magnitude at which noise and the allowance for the tail are
+        about equal, for that many persons with a value."""
+        assert self.tail is not None
+        balance = TAIL * self.settings.excess * persons * float(self.tail) / (2 * NOISE_HALF)
+        return min(max(math.sqrt(max(balance, 0.0)), NARROWEST), WIDEST)
+
+    def _with_tails(self, people: People, sizes: list[float], source: Noise) -> Release:
+        assert self.counting is not None
+        assert self.tail is not None
+        everywhere = people.box_sums([Box(-size, size) for size in sizes])
+        present = [
+            0.0 if item is None else item.present + float(source.laplace(1, 1 / self.counting)[0])
+            for item in everywhere
+        ]
+        radii = [self.multiple(n) * size for n, size in zip(present, sizes, strict=True)]
+        boxes = [Box(-radius, radius) for radius in radii]
+        jump = self.settings.excess / 2
+        means = tuple(
+            TailMean(
+                box,
+                joint_sums(
+                    exact, box, self.tail, source, persons=self.persons, jumps=(jump, jump),
+                ),
+                self.settings.excess,
+            )
+            for box, exact in zip(boxes, people.box_sums(boxes), strict=True)
+            if exact is not None
+        )  # fmt: skip
+        lost = any(item.empty for item in means)
+        return Release(
+            estimate=np.array([item.estimate for item in means]),
+            columns=tuple(people.columns),
+            estimator=self.estimator,
+            guarantee=self._guarantee(),
+            intervals=TailMeans(means),
+            plan=self,
+            persons=self.persons,
+            status=FAILED if lost else OK,
+            advice="too few persons have a value: more persons or more epsilon" if lost else "",
+            assumptions=("unrelated persons",),
+            shares={
+                "magnitudes": float(self.share),
+                "number of persons": float(COUNTING),
+                "mean and tail": 1 - float(self.share + COUNTING),
+            },
+            diagnostics={
+                "clip_radius": radii,
+                "weight": [item.joint.present for item in means],
+                "persons beyond the limits": [item.beyond for item in means],
+            },
+            secure=source.secure,
+        )
+
+    def _guarantee(self) -> Guarantee:
+        return Guarantee.of(
+            self.budget,
+            REPLACE_ONE,
+            self.losses,
+            public=("columns", "number of persons", "settings"),
+        ).require()

@@ -19,9 +19,10 @@ from privmean.central.concentration import Bounded, SubGaussian, UnknownScale
 from privmean.central.winsorized import Winsorized
 from privmean.errors import ArgumentError
 from privmean.models.formula import INTERCEPT, Model, read_formula
-from privmean.models.magnitudes import Magnitudes
+from privmean.models.magnitudes import CLIPPED, MEAN, Magnitudes
 from privmean.models.person_fits import AR1, Exchangeable, Independence, Working, fit_persons
 from privmean.models.regression_release import Regression
+from privmean.models.tail_means import TailMeans
 from privmean.people.matrix import MatrixPeople
 from privmean.privacy.budget import Budget
 from privmean.privacy.guarantee import Guarantee
@@ -48,6 +49,8 @@ def regress(
     between_sd: float | Sequence[float] = 0.0,
     coefficient_range: Any = None,
     magnitudes: tuple[float, float] = (2.0**-10, 2.0**10),
+    target: str | None = None,
+    excess: float | None = None,
     design_effect: float = 1.0,
     level: float = 0.95,
     roster: Any = None,
@@ -75,6 +78,10 @@ def regress(
     residual_sd with between_sd (a bound on the deviation of errors, and of coefficients between
     persons), both with an optional coefficient_range for the centre; or coefficient_range alone,
     one pair or one a term, to which coefficients are limited.
+    target: where magnitudes are found privately, "mean" (default: the interval is for the mean over
+    persons, tails included; persons beyond the limits are counted and assumed to exceed them on
+    average by at most `excess` times the limit, 1 unless given) or "clipped" (shorter; for the mean
+    of coefficients limited to the printed range).
     design_effect: public factor on the sampling variance if persons are related.
 
     Raises ArgumentError, Infeasible or BudgetExceeded before anything is spent.
@@ -101,6 +108,8 @@ def regress(
         between_sd,
         coefficient_range,
         magnitudes,
+        target,
+        excess,
         spread=tuple(1 / (s * math.sqrt(least * limit)) for s in sizes[:-1]),
         design_effect=design_effect,
     )
@@ -123,7 +132,7 @@ def regress(
         ledger.charge(Guarantee.of(budget, "replace-one", plan.losses), label="regression")
     made: Release = replace(plan.release(people, noise), level=confidence)
     found = made.intervals
-    if isinstance(found, ClippedMeans) and design_effect != found.design_effect:
+    if isinstance(found, ClippedMeans | TailMeans) and design_effect != found.design_effect:
         made = replace(made, intervals=replace(found, design_effect=design_effect))
     within = "within-person " if fixed_effects else ""
     return Regression(
@@ -213,6 +222,8 @@ def _estimator(
     between_sd: Any,
     coefficient_range: Any,
     magnitudes: tuple[float, float],
+    target: str | None,
+    excess: float | None,
     *,
     spread: tuple[float, ...],
     design_effect: float,
@@ -224,6 +235,12 @@ def _estimator(
             "residual_sd", residual_sd, "is given beside a concentration", "give one of them"
         )
     limits = _ranges(coefficient_range, len(spread))
+    known = limits is not None or concentration is not None or residual_sd is not None
+    for name, value in (("target", target), ("excess", excess)):
+        if value is not None and known:
+            raise ArgumentError(
+                name, value, "goes with magnitudes that are found privately", "leave it out"
+            )
     if residual_sd is not None:
         sd = validate.positive("residual_sd", residual_sd)
         between = [between_sd] * len(spread) if isinstance(between_sd, int | float) else between_sd
@@ -255,7 +272,9 @@ def _estimator(
         raise ArgumentError(
             "magnitudes", magnitudes, "is not a pair", "give (smallest, largest)"
         ) from None
-    return Magnitudes(smallest, largest)
+    if target == CLIPPED and excess is not None:
+        raise ArgumentError("excess", excess, "goes with target='mean'", "leave it out")
+    return Magnitudes(smallest, largest, target or MEAN, 1.0 if excess is None else excess)
 
 
 def _ranges(given: Any, p: int) -> tuple[tuple[float, float], ...] | None:

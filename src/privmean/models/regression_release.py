@@ -7,14 +7,15 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from privmean import validate
-from privmean.central.clipped_mean import ClippedMean, ClippedMeans
-from privmean.release import Release, _plain
+from privmean.models.pointwise import alone, errors, status_of
+from privmean.release import OK, Release, _plain
 
 
 @dataclass(frozen=True)
 class Coefficient:
     """One line of the table. noise_sd: of the privacy noise; std_error: noise and sampling; the
-    interval is for this coefficient alone."""
+    interval is for this coefficient alone. status: "ok", "tail seen" (persons lie beyond the
+    limits) or "tail too thick" (so many that the interval is for the clipped mean)."""
 
     term: str
     estimate: float
@@ -22,6 +23,7 @@ class Coefficient:
     noise_sd: float
     lower: float
     upper: float
+    status: str = "ok"
 
 
 @dataclass(frozen=True)
@@ -39,23 +41,13 @@ class Regression(Release):
     def table(self, level: float | None = None) -> list[Coefficient]:
         """Term, estimate, standard error, privacy noise and interval of every coefficient."""
         confidence = validate.fraction("level", self.level if level is None else level)
-        means = self.intervals
-        assert isinstance(means, ClippedMeans)
-        beyond = means.beyond or (0.0,) * len(self.columns)
         lines = []
-        for j, (term, column) in enumerate(zip(self.columns, means.columns, strict=True)):
-            if column is None:
-                nothing = (math.nan, math.nan, math.nan, -math.inf, math.inf)
-                lines.append(Coefficient(term, *nothing))
-                continue
-            low, high = column.limits(1 - confidence, means.design_effect)
-            if means.bounds is not None:
-                low, high = max(low, means.bounds[j][0]), min(high, means.bounds[j][1])
-            noise, total = _errors(column, means.design_effect)
+        for j, term in enumerate(self.columns):
+            low, high = alone(self.intervals, j, confidence)
+            noise, total = errors(self.intervals, j)
+            status = status_of(self.intervals, j)
             lines.append(
-                Coefficient(
-                    term, float(self.estimate[j]), total, noise, low - beyond[j], high + beyond[j]
-                )
+                Coefficient(term, float(self.estimate[j]), total, noise, low, high, status)
             )
         return lines
 
@@ -81,7 +73,8 @@ class Regression(Release):
         ]
         for item in self.table():
             numbers = (item.estimate, item.std_error, item.noise_sd, item.lower, item.upper)
-            lines.append(f"{item.term:<{wide}}" + "".join(f"{x:>12.5g}" for x in numbers))
+            line = f"{item.term:<{wide}}" + "".join(f"{x:>12.5g}" for x in numbers)
+            lines.append(line + ("" if item.status == OK else f"   {item.status}"))
         weights = [w for w in self.diagnostics.get("weight", ()) if math.isfinite(w)]
         if weights:
             lines.append(f"persons that could be fitted (noisy): about {max(0, round(weights[0]))}")
@@ -89,14 +82,3 @@ class Regression(Release):
 
     def __str__(self) -> str:
         return self.summary()
-
-
-def _errors(column: ClippedMean, design_effect: float) -> tuple[float, float]:
-    """Standard deviations of privacy noise, and of noise and sampling together."""
-    sums, z = column.sums, column.z
-    theta = 0.0 if column.public_weight else z
-    scales = sums.ratio_noise(theta)
-    noise = math.hypot(*scales) * (1.0 if sums.gaussian else math.sqrt(2))
-    spread = design_effect * max(sums.square / column.weight - z * z, 0.0) * column.weight
-    unit = column.box.radius / column.weight
-    return unit * noise, unit * math.sqrt(noise**2 + spread)

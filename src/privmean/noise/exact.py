@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from fractions import Fraction
@@ -31,20 +32,24 @@ def double_above(scale: Fraction | float) -> float:
     return value
 
 
+_switch = threading.Lock()
+
+
 @contextmanager
 def _allowed() -> Iterator[None]:
     """OpenDP's leave to build the samplers, given for the moment: its switch is global and the
-    caller's own."""
+    caller's own, so one thread holds it at a time."""
     from opendp import mod
 
-    missing = "contrib" not in mod.GLOBAL_FEATURES
-    if missing:
-        mod.enable_features("contrib")
-    try:
-        yield
-    finally:
+    with _switch:
+        missing = "contrib" not in mod.GLOBAL_FEATURES
         if missing:
-            mod.disable_features("contrib")
+            mod.enable_features("contrib")
+        try:
+            yield
+        finally:
+            if missing:
+                mod.disable_features("contrib")
 
 
 @lru_cache(maxsize=256)

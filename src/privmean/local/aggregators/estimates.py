@@ -12,7 +12,7 @@ import numpy.typing as npt
 from privmean import validate
 from privmean.errors import ArgumentError
 from privmean.local.aggregators import ball, items, scalar
-from privmean.local.aggregators.batch import UNIT_STEPS
+from privmean.local.aggregators.batch import UNIT_STEPS, Batch
 from privmean.local.aggregators.estimate import Estimate, Level
 from privmean.local.aggregators.gate import HONEST_LOSS
 from privmean.local.aggregators.tally import Tally
@@ -281,13 +281,27 @@ def _items(tally: Tally, beta: float, weights: str, cap: object | None, project:
     )
 
 
-def item_oracle(tally: Tally, *, weights: str = MINIMAX, coordinate: int = 0) -> items.ItemOracle:
-    """Single items' shares on demand, from a Hadamard or sketch round of any size."""
-    if not items.is_row(tally.round):
+def item_oracle(
+    reports: Tally | Batch, *, weights: str = MINIMAX, coordinate: int = 0
+) -> items.ItemOracle | items.ReportOracle:
+    """Single items' shares on demand, from a Hadamard or sketch round of any size.
+
+    reports: a tally (an item then costs a pass over the rows), or the reports themselves (a pass
+    over the reports: for more rows than reports, where a sketch has next to no bias).
+    """
+    round_ = reports.round
+    if not items.is_row(round_):
         raise ArgumentError(
-            "tally", tally.round.mechanism, "keeps every item", "read them from the estimate"
+            "reports", round_.mechanism, "keeps every item", "read them from the estimate"
         )
-    variances = items.weight_variances(tally.round, [float(e) for e in tally.round.menu])
-    counts = tally.counts.reshape(len(tally.round.menu), -1)[:, coordinate]
+    variances = items.weight_variances(round_, [float(e) for e in round_.menu])
+    if isinstance(reports, Batch):
+        if round_.coordinates > 1:
+            raise ArgumentError(
+                "reports", round_.coordinates, "coordinates are kept apart", "give their tally"
+            )
+        counts = np.bincount(reports.levels, minlength=len(round_.menu))
+        return items.ReportOracle(reports, level_weights(counts, variances, weights=weights)[0])
+    counts = reports.counts.reshape(len(round_.menu), -1)[:, coordinate]
     w, _ = level_weights(counts, variances, weights=weights)
-    return items.ItemOracle(tally, w, coordinate)
+    return items.ItemOracle(reports, w, coordinate)

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from privmean.local.aggregators.batch import Batch, rows_of
 from privmean.local.aggregators.tally import Tally
 from privmean.local.clients.items import BLOCK, sign_block, subset_size, subset_threshold
 from privmean.local.coins import flip_threshold, signal
@@ -149,6 +150,38 @@ class ItemOracle:
         if self._round.mechanism == HADAMARD:
             return walsh(self._sums)[: self._round.items]
         return np.array([self(item) for item in range(self._round.items)])
+
+
+class ReportOracle:
+    """The estimated share of single items, from the reports themselves: one pass over them an item.
+
+    For domains and numbers of rows too large for a tally: the rows may be so many (2^28 a level)
+    that nearly every report has one of its own, and the sketch adds next to no bias.
+    """
+
+    def __init__(self, batch: Batch, weights: Floats) -> None:
+        self._round = batch.round
+        self._rows = rows_of(batch)
+        c = np.array([1.0 / signal(item) for item in batch.round.menu])
+        signs = 2.0 * batch.payload[:, -1].astype(np.float64) - 1.0
+        self._values: Floats = signs * (weights * c)[batch.levels]
+
+    def __call__(self, item: int) -> float:
+        if self._round.mechanism == HADAMARD:
+            odd = np.bitwise_count(self._rows & item) & 1
+            return float((1.0 - 2.0 * odd) @ self._values)
+        columns = np.full(len(self._rows), item, dtype=np.int64)
+        return float(sketch_signs(self._round.seed, self._rows, columns) @ self._values)
+
+
+def sketch_signs(seed: bytes, rows: Integers, columns: Integers) -> Integers:
+    """s(row, column) of many pairs."""
+    result = np.empty(len(rows), dtype=np.int64)
+    for k, (row, column) in enumerate(zip(rows.tolist(), columns.tolist(), strict=True)):
+        place = row % BLOCK
+        block = sign_block(seed, column, row // BLOCK)
+        result[k] = 1 - 2 * ((block[place >> 3] >> (place & 7)) & 1)
+    return result
 
 
 def level_values(tally: Tally, level: int, coordinate: int) -> Floats:

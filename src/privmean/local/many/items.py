@@ -9,11 +9,11 @@ import numpy as np
 from privmean.local.aggregators.batch import (
     Batch,
     Bytes,
-    Integers,
     Words,
     rows_of,
 )
-from privmean.local.clients.items import sign_block, subset_size, subset_threshold
+from privmean.local.aggregators.items import sketch_signs
+from privmean.local.clients.items import subset_size, subset_threshold
 from privmean.local.coins import flip_threshold
 from privmean.local.descriptor import Round
 from privmean.local.many.coins import (
@@ -31,16 +31,6 @@ from privmean.local.mechanisms import (
     UNARY,
 )
 from privmean.noise.base import Noise
-
-
-def sketch_signs(seed: bytes, rows: Integers, columns: Integers) -> Integers:
-    """s(row, column) of many pairs."""
-    result = np.empty(len(rows), dtype=np.int64)
-    for k, (row, column) in enumerate(zip(rows.tolist(), columns.tolist(), strict=True)):
-        place = row & 511
-        block = sign_block(seed, column, row >> 9)
-        result[k] = 1 - 2 * ((block[place >> 3] >> (place & 7)) & 1)
-    return result
 
 
 def row_payload(round_: Round, values: Any, levels: Levels, nonces: Words, noise: Noise) -> Bytes:

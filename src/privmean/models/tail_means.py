@@ -1,0 +1,166 @@
+"""Intervals for the mean itself of columns clipped around zero, tails included.
+
+Persons beyond the limits add half of the largest mean excess that is assumed of them to the value,
+and the other half to a noisy allowance by which the interval is longer (docs/proofs/intervals.md,
+sections 2 and 6). Reads no data.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from privmean import validate
+from privmean.intervals.boxes import sidak_level
+from privmean.intervals.joint_sums import JointSums
+from privmean.intervals.mean_interval import (
+    Allowance,
+    assumption_words,
+    ends_of,
+    noise_half,
+)
+from privmean.intervals.tail_check import SEEN, TAIL_SEEN, TOO_THICK
+from privmean.people.reductions import Box
+from privmean.release import FAILED, OK, Interval
+
+TARGETS = ("mean", "clipped")
+THICKEST = 0.25  # noisy share of persons beyond the limits above which no mean is shown
+ADVICE = {
+    TOO_THICK: "too many persons lie beyond the limits to speak of the mean: the interval is for "
+    "the clipped mean; give a coefficient_range, or more epsilon",
+    TAIL_SEEN: "persons lie beyond the limits: the interval leans on the tail assumption",
+}
+
+
+@dataclass(frozen=True)
+class TailMean:
+    """One column on [-R, R]. excess: those beyond R exceed it on average by at most excess * R."""
+
+    box: Box
+    joint: JointSums
+    excess: float
+
+    @property
+    def empty(self) -> bool:
+        """Whether no person with a value was seen."""
+        return self.joint.missing and self.joint.present < 1
+
+    @property
+    def estimate(self) -> float:
+        return math.nan if self.empty else self.box.middle + self.box.radius * self.joint.sums.mean
+
+    @property
+    def allowance(self) -> Allowance:
+        return Allowance(self.joint.tail, self.joint.tail_scale, self.excess, corrected=True)
+
+    @property
+    def beyond(self) -> float:
+        """Noisy number of persons beyond the limits, and (next) its Laplace scale."""
+        return 2 * self.joint.tail / self.excess
+
+    @property
+    def beyond_scale(self) -> float:
+        return 2 * self.joint.tail_scale / self.excess
+
+    @property
+    def status(self) -> str:
+        """What the noisy number of persons beyond the limits says of an interval for the mean."""
+        if self.empty:
+            return FAILED
+        if (self.beyond + self.beyond_scale) / self.joint.sums.persons > THICKEST:
+            return TOO_THICK
+        return TAIL_SEEN if self.beyond > SEEN * self.beyond_scale else OK
+
+    def limits(self, level: float, design_effect: float, *, clipped: bool) -> tuple[float, float]:
+        """The ends for the mean, or for the clipped mean, of the population (for the latter too if
+        the tail is too thick)."""
+        if self.empty:
+            return -math.inf, math.inf
+        low, high = ends_of(self.joint.sums, level, design_effect, self.allowance)
+        low, high = (self.box.middle + self.box.radius * item for item in (low, high))
+        if clipped or self.status == TOO_THICK:
+            low, high = max(low, self.box.lower), min(high, self.box.upper)
+        return low, high
+
+    def noise_limits(self, level: float) -> tuple[float, float]:
+        """The ends for these persons' corrected clipped mean: privacy noise alone."""
+        if self.empty:
+            return -math.inf, math.inf
+        half = self.box.radius * noise_half(self.joint.sums, level)
+        return self.estimate - half, self.estimate + half
+
+    def errors(self, design_effect: float) -> tuple[float, float]:
+        """Standard deviations of privacy noise, and of noise and sampling together."""
+        if self.empty:
+            return math.nan, math.nan
+        sums = self.joint.sums
+        noise = math.sqrt(2) * math.hypot(*sums.scales(sums.mean))
+        spread = design_effect * sums.variance * sums.persons
+        unit = self.box.radius / sums.persons
+        return unit * noise, unit * math.hypot(noise, math.sqrt(spread))
+
+
+@dataclass(frozen=True)
+class TailMeans:
+    """The intervals of several columns, each released with Laplace noise of its own."""
+
+    columns: tuple[TailMean, ...]
+    design_effect: float = 1.0
+
+    def alone(self, column: int, level: float) -> tuple[float, float]:
+        """The interval of one column for itself."""
+        return self.columns[column].limits(level, self.design_effect, clipped=False)
+
+    def interval(self, level: float, target: str | None = None) -> Interval:
+        """All columns together. target "mean" (default) or "clipped"."""
+        clipped = target is not None and validate.choice("target", target, TARGETS) == "clipped"
+        one = sidak_level(level, len(self.columns))
+        ends = [item.limits(one, self.design_effect, clipped=clipped) for item in self.columns]
+        words = assumption_words(self.design_effect, "" if clipped else self._words())
+        made = self._made(level, ends)
+        extra = tuple(
+            item.box.radius * max(item.joint.tail, 0.0) / item.joint.sums.persons
+            for item in self.columns
+        )
+        found = {item.status for item in self.columns}
+        worst = next((x for x in (FAILED, TOO_THICK, TAIL_SEEN) if x in found), OK)
+        status = made.status if clipped else worst
+        target = "clipped mean" if clipped else "mean"
+        if status == TOO_THICK:
+            target = "mean, where the tail is too thick the clipped mean"
+        return replace(
+            made,
+            assumption=words,
+            target=target,
+            parts={"noise": self._noise(one), "clipping allowance": extra},
+            status=status,
+            advice=ADVICE.get(status, ""),
+        )
+
+    def noise_interval(self, level: float) -> Interval:
+        one = sidak_level(level, len(self.columns))
+        made = self._made(level, [item.noise_limits(one) for item in self.columns])
+        target = "corrected clipped mean of these persons"
+        return replace(made, kind="noise_interval", target=target)
+
+    def _noise(self, level: float) -> tuple[float, ...]:
+        pairs = [item.noise_limits(level) for item in self.columns]
+        return tuple((high - low) / 2 for low, high in pairs)
+
+    def _made(self, level: float, ends: Sequence[tuple[float, float]]) -> Interval:
+        return Interval(
+            tuple(low for low, _ in ends),
+            tuple(high for _, high in ends),
+            level,
+            region=tuple((item.box.lower, item.box.upper) for item in self.columns),
+            status=FAILED if any(item.empty for item in self.columns) else OK,
+        )
+
+    def _words(self) -> str:
+        counts = ", ".join(str(max(0, round(item.beyond))) for item in self.columns)
+        excess = self.columns[0].excess
+        return (
+            f"persons beyond the limits exceed them on average by no more than {excess:g} times "
+            f"the limit (seen there, noisy: {counts})"
+        )
