@@ -143,7 +143,7 @@ def _made(
         from privmean.central.winsorized import Winsorized
 
         return Winsorized(given if given is not None else UnknownScale())
-    if by_records:
+    if by_records and not getattr(given, "serves_records", False):
         raise _not_by_records(kind)
     if kind == "default":
         from privmean.central.default_mean import DefaultMean
@@ -174,7 +174,8 @@ def _not_by_records(kind: str) -> ArgumentError:
         "method",
         kind,
         "does not serve the mean over records",
-        "give bounds or a concentration, or read with estimand='persons'",
+        "give bounds, a concentration or HeavyTailed(..., weights=...), or read with "
+        "estimand='persons'",
     )
 
 

@@ -20,11 +20,13 @@ MISSING_SCALES, MISSING_SDS = 4, 5
 class Divided:
     """sums: ready for intervals, in units of the radius. present: the noisy number of persons with
     a value. missing: whether `sums` divide by it, because the number of persons is private or
-    enough persons have no value to be seen."""
+    enough persons have no value to be seen. tail, tail_scale: `extra` of the column."""
 
     sums: NoisySums
     present: float
     missing: bool
+    tail: float = 0.0
+    tail_scale: float = 0.0
 
     @classmethod
     def of(cls, column: ColumnSums, persons: int | None) -> Divided:
@@ -41,7 +43,7 @@ class Divided:
                 "gaussian" if column.gaussian else "laplace",
                 partition=True,
             )
-            return cls(sums, present, True)
+            return cls(sums, present, True, column.extra, column.extra_noise)
         assert persons is not None
         most = MISSING_SDS if column.gaussian else MISSING_SCALES
         missing = persons - present > most * count_scale
@@ -54,4 +56,4 @@ class Divided:
             "gaussian" if column.gaussian else "laplace",
             count_scale if missing else 0.0,
         )
-        return cls(sums, present, missing)
+        return cls(sums, present, missing, column.extra, column.extra_noise)

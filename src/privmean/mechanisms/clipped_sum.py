@@ -106,10 +106,11 @@ class ClippedSums:
         return Laplace(self.name, moved, moved / self.epsilon, joint=True)
 
     def noise(self, cap: int | None = None) -> Three:
-        """Laplace scales, or deviations, of the three answers of a column in units (no jumps)."""
-        answers = Answers(self.relation, cap)
+        """Laplace scales, or deviations, of the three answers of a column in units."""
+        answers = Answers(self.relation, cap, self.jumps, self.apart)
         if self.epsilon is not None:
-            first, second, third = (k / float(self.epsilon) for k in answers.multiples)
+            multiples = answers.multiples_at(1 << GRID_BITS)
+            first, second, third = (float(k / self.epsilon) for k in multiples[:3])
             return first, second, third
         assert self.mu is not None
         # a hair more than needed, so that rounded deviations never exceed the loss

@@ -20,12 +20,12 @@ from privmean import validate
 from privmean.central.clipped_mean import ClippedMean, ClippedMeans
 from privmean.central.winsorized_ways import _gaussian_mu
 from privmean.errors import ArgumentError, Infeasible
-from privmean.intervals.joint_sums import joint_sums, jump_steps, value_bound
+from privmean.intervals.divided import Divided
 from privmean.mechanisms.clipped_sum import ClippedSums
 from privmean.models.tail_means import TailMean, TailMeans
 from privmean.noise.base import Integers, Noise
 from privmean.noise.exact import ExactNoise
-from privmean.people.reductions import GRID_BITS, LOG_BINS, LOG_LOW, LOG_ZERO, Box, People
+from privmean.people.reductions import LOG_BINS, LOG_LOW, LOG_ZERO, Box, People
 from privmean.privacy.budget import REPLACE_ONE, Budget, Relation
 from privmean.privacy.guarantee import Guarantee
 from privmean.privacy.loss import Laplace, Loss, Selection
@@ -178,15 +178,14 @@ class MagnitudesPlan:
         assert self.counting is not None
         assert self.tail is not None
         count = Laplace("persons with a value", Fraction(1), 1 / self.counting)
-        steps = 1 << GRID_BITS
-        bound = value_bound(steps, jump_steps(self.settings.excess / 2, steps))
-        return (
-            *found,
-            *((count,) * self.columns),
-            *(
-                (Laplace("value, square and tail", bound, bound / self.tail, joint=True),)
-                * self.columns
-            ),
+        sums = self._tail_sums(self.tail)
+        return (*found, *((count,) * self.columns), *(sums.losses * self.columns))
+
+    def _tail_sums(self, epsilon: Fraction) -> ClippedSums:
+        """The sums of one column, corrected at the limits."""
+        jump = self.settings.excess / 2
+        return ClippedSums(
+            "value, square and tail", REPLACE_ONE, epsilon=epsilon, jumps=(jump, jump)
         )
 
     def predict(self, guess_sd: float) -> dict[str, float]:
@@ -195,9 +194,7 @@ class MagnitudesPlan:
         if self.final is None:
             assert self.tail is not None
             multiple = self.multiple(self.persons)
-            steps = 1 << GRID_BITS
-            jump = jump_steps(self.settings.excess / 2, steps)
-            one = math.sqrt(2) * float(value_bound(steps, jump) / steps / self.tail)
+            one = self._tail_sums(self.tail).value_sd
         else:
             multiple, one = BEYOND, self.final.value_sd
         noise = 0.97 * 1.19 * multiple * guess * one / self.persons
@@ -283,13 +280,11 @@ class MagnitudesPlan:
         ]
         radii = [self.multiple(n) * size for n, size in zip(present, sizes, strict=True)]
         boxes = [Box(-radius, radius) for radius in radii]
-        jump = self.settings.excess / 2
+        last = self._tail_sums(self.tail)
         means = tuple(
             TailMean(
                 box,
-                joint_sums(
-                    exact, box, self.tail, source, persons=self.persons, jumps=(jump, jump),
-                ),
+                Divided.of(last.release([box], [exact], source)[0], self.persons),
                 self.settings.excess,
             )
             for box, exact in zip(boxes, people.box_sums(boxes), strict=True)

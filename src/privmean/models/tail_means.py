@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 
 from privmean import validate
 from privmean.intervals.boxes import sidak_level
-from privmean.intervals.joint_sums import JointSums
+from privmean.intervals.divided import Divided
 from privmean.intervals.mean_interval import (
     Allowance,
     assumption_words,
@@ -38,7 +38,7 @@ class TailMean:
     """One column on [-R, R]. excess: those beyond R exceed it on average by at most excess * R."""
 
     box: Box
-    joint: JointSums
+    joint: Divided
     excess: float
 
     @property
