@@ -126,8 +126,9 @@ class Table:
     columns: tuple[str, ...]
     source: str
 
-    def records(self, person: str, values: Sequence[str]) -> str:
-        """SQL for the records (p, x0, x1, ...): only these columns, text turned into doubles."""
+    def records(self, person: str, values: Sequence[str], texts: Sequence[str] = ()) -> str:
+        """SQL for the records (p, x0, x1, ...): only these columns, text turned into doubles (but
+        for the columns `texts`)."""
         wanted = [person, *values]
         scan, fields, text = self.source, [name(item) for item in wanted], True
         if self.form == "parquet":
@@ -142,7 +143,8 @@ class Table:
             )
         chosen = [f"{fields[0]} AS p"]
         for j, field in enumerate(fields[1:]):
-            chosen.append(f"TRY_CAST({field} AS DOUBLE) AS x{j}" if text else f"{field} AS x{j}")
+            number = text and values[j] not in texts
+            chosen.append(f"TRY_CAST({field} AS DOUBLE) AS x{j}" if number else f"{field} AS x{j}")
         return f"SELECT {', '.join(chosen)} FROM {scan}"
 
 
