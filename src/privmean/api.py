@@ -97,6 +97,10 @@ def mean(
         sampled_degrees=sampled_degrees,
         by_records=data.cap is not None,
     )
+    if getattr(estimator, "weights", None) is not None:
+        from privmean.central.heavy_tailed.records import require_counts
+
+        require_counts(data)
     if relation == ADD_REMOVE:
         if n_design is not None:
             n_design = validate.whole("n_design", n_design, least=1)

@@ -147,7 +147,7 @@ def _made(
         from privmean.central.default_mean import DefaultMean
 
         return _as_given(DefaultMean(**settings), {}, by_records)
-    if by_records:
+    if by_records and not getattr(given, "serves_records", False):
         raise _not_by_records(kind)
     if kind == "heavy-tailed":
         from privmean.central.heavy_tailed import HeavyTailed, PureCover
@@ -174,7 +174,7 @@ def _not_by_records(kind: str) -> ArgumentError:
         "method",
         kind,
         "does not serve the mean over records",
-        "give bounds, a concentration or nothing (without target='mean'), or read with "
+        "give bounds, a concentration, HeavyTailed(..., weights=...) or nothing, or read with "
         "estimand='persons'",
     )
 
