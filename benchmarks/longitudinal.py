@@ -344,12 +344,12 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--panel", type=Path, default=PANEL)
     options = parser.parse_args()
-    releases = 100 if options.quick else 1000
+    releases = 50 if options.quick else 500
     rng = np.random.default_rng(1)
     start = time.perf_counter()
     parts = [
         "User means of dependent records, squared error:\n\n" + figure_six(releases, rng),
-        "Regression, epsilon 1, three coefficients:\n\n" + regression(releases // 5, rng),
+        "Regression, epsilon 1, three coefficients:\n\n" + regression(releases // 3, rng),
         "Random effects, epsilon 0.5:\n\n" + groups(releases, rng),
         "Curve at public times, squared error at one of them:\n\n" + kernel(releases // 2, rng),
     ]

@@ -34,7 +34,9 @@ def _spark():
         .config("spark.driver.memory", "6g")
         .config("spark.ui.enabled", "false")
         .config("spark.sql.warehouse.dir", tempfile.mkdtemp())
-        .config("spark.sql.shuffle.partitions", "4")
+        .config("spark.sql.shuffle.partitions", "2")
+        .config("spark.executor.heartbeatInterval", "300s")
+        .config("spark.network.timeout", "1200s")
         .getOrCreate()
     )
 

@@ -105,6 +105,15 @@ def test_newton_equals_the_recursion():
     assert series.invert(c, 3000) == pytest.approx(direct, abs=1e-13)
 
 
+def test_short_columns_are_divided_through():
+    # the quadratic recursion, and Newton's iteration on the same column with a speck far out
+    c = np.concatenate([MeanToeplitz().column(20), np.zeros(500 - 20)])
+    found = series.invert(c, 500)
+    assert series.multiply(c, found, 500) == pytest.approx(np.eye(500)[0], abs=1e-13)
+    c[400] = 1e-18
+    assert found == pytest.approx(series.invert(c, 500), abs=1e-12)
+
+
 def test_series_against_dense_matrices():
     rng = np.random.default_rng(0)
     a, b = rng.normal(size=90), rng.normal(size=90)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -35,8 +35,8 @@ class Candidate:
     """A strategy with its error per unit of noise: sensitivity times norms of B.
 
     rmse: over all steps (the quantity of published tables); rmse_goal: over the steps that matter;
-    rmse_final: at the last step. state: numbers kept a coordinate while streaming. endless: whether
-    it can run without a horizon.
+    rmse_final: at the last step; at: (step, error) at the steps a goal names. state: numbers kept a
+    coordinate while streaming. endless: whether it can run without a horizon.
     """
 
     strategy: Strategy
@@ -46,6 +46,7 @@ class Candidate:
     rmse_final: float
     state: int
     endless: bool
+    at: tuple[tuple[int, float], ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
         strategy = self.strategy
@@ -58,6 +59,8 @@ class Candidate:
             "state_per_coordinate": self.state,
             "endless": self.endless,
         }
+        if self.at:
+            result["at"] = [{"step": step, "rmse": error} for step, error in self.at]
         if isinstance(strategy, Buffered | ScaledBuffered):
             result["weights"] = list(strategy.weights)
             result["decays"] = list(strategy.decays)
@@ -77,6 +80,7 @@ def evaluate(
     """The errors of one strategy over `steps` steps."""
     variances = strategy.variances(steps)
     sens = strategy.sensitivity(participation, steps)
+    times = [step for step in goal.times if step <= steps]
     return Candidate(
         strategy,
         sensitivity=sens,
@@ -85,23 +89,29 @@ def evaluate(
         rmse_final=sens * FINAL.error(variances),
         state=strategy.state_rows(steps),
         endless=strategy.endless(participation),
+        at=tuple((step, sens * float(np.sqrt(variances[step - 1])) / step) for step in times),
     )
 
 
 def candidates(
-    participation: Participation, steps: int, goal: Goal = RMSE, *, endless: bool = False
+    participation: Participation,
+    steps: int,
+    goal: Goal = RMSE,
+    *,
+    watch: Callable[[str], None] | None = None,
 ) -> list[Candidate]:
-    """All strategies for `steps` steps, best goal first; for an endless stream without the one
-    that takes long to fit and needs a horizon.
+    """All strategies for `steps` steps, best goal first.
 
     Up to 100 000 steps every family is searched; for longer streams the searches that take more
-    than a moment are left out.
+    than a moment are left out. watch: told the name of each strategy before it is evaluated.
     """
     found: list[Candidate] = []
     names: set[str] = set()
-    for strategy in _strategies(participation, steps, goal, endless):
+    for strategy in _strategies(participation, steps, goal):
         if strategy.name not in names:
             names.add(strategy.name)
+            if watch is not None:
+                watch(strategy.name)
             try:
                 found.append(evaluate(strategy, participation, steps, goal))
             except PrivmeanError:  # no exact sensitivity is known: not offered
@@ -109,9 +119,7 @@ def candidates(
     return sorted(found, key=lambda item: item.rmse_goal)
 
 
-def _strategies(
-    participation: Participation, steps: int, goal: Goal, endless: bool
-) -> Iterator[Strategy]:
+def _strategies(participation: Participation, steps: int, goal: Goal) -> Iterator[Strategy]:
     once = participation.within(steps) == 1
     band = steps if once else min(participation.separation, steps)
     yield Identity()

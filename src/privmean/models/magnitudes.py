@@ -26,7 +26,7 @@ from privmean.models.tail_means import TailMean, TailMeans
 from privmean.noise.base import Integers, Noise
 from privmean.noise.exact import ExactNoise
 from privmean.people.reductions import LOG_BINS, LOG_LOW, LOG_ZERO, Box, People
-from privmean.privacy.budget import REPLACE_ONE, Budget, Relation
+from privmean.privacy.budget import RELATIONS, REPLACE_ONE, Budget, Relation
 from privmean.privacy.guarantee import Guarantee
 from privmean.privacy.loss import Laplace, Loss, Selection
 from privmean.release import FAILED, OK, Release
@@ -49,7 +49,7 @@ def quantile_scores(counts: Integers, slope: float) -> Integers:
 
     counts: persons in each candidate's half octave, smallest first (persons beyond go to the last).
     With N_k of N persons up to edge k, score k is -max(2N - 4N_k, 4N_k - 3N, 0) less a public
-    amount that grows with k. One replaced person moves every score by at most 4.
+    amount that grows with k. One person replaced, added or removed moves every score by at most 4.
     """
     below = OF * np.cumsum(counts)
     number = int(below[-1]) // OF
@@ -69,8 +69,9 @@ class Magnitudes:
     them on average by at most `excess` times the limit (1: no heavier than a Pareto tail of index
     2).
 
-    Guarantees: the budget given to `plan` under replace-one, for one person with all records and
-    any data. Public: columns, number of persons, settings. Persons without a value are not counted
+    Guarantees: the budget given to `plan`, for one person with all records and any data, under
+    replace-one or (target "clipped") add-remove. Public: columns, settings and, under replace-one,
+    the number of persons. Persons without a value are not counted
     in the mean (the ratio form).
     """
 
@@ -103,12 +104,31 @@ class Magnitudes:
         relation: Relation = REPLACE_ONE,
         n_design: int | None = None,
     ) -> MagnitudesPlan:
-        """Everything decided before data are read. Infeasible if a magnitude is mostly noise."""
-        if relation != REPLACE_ONE or n_design is not None or persons is None:
-            raise ArgumentError(
-                "relation", relation, "is not offered for these means", "use replace-one"
-            )
-        n = validate.whole("persons", persons, least=1)
+        """Everything decided before data are read. Infeasible if a magnitude is mostly noise.
+
+        persons: n, public (replace-one); n_design: a public guess of n (add-remove).
+        """
+        validate.choice("relation", relation, list(RELATIONS))
+        if relation == REPLACE_ONE:
+            if n_design is not None:
+                raise ArgumentError(
+                    "n_design", n_design, "goes with add-remove", "leave it out: n is public"
+                )
+            n = validate.whole("persons", persons, least=1)
+        else:
+            if self.target == MEAN:
+                raise ArgumentError(
+                    "target",
+                    MEAN,
+                    "counts a tail beside a public number of persons, which add-remove does not "
+                    "have",
+                    "use target='clipped', or a coefficient_range or concentration",
+                )
+            if n_design is None:
+                raise ArgumentError(
+                    "n_design", None, "is needed under add-remove", "give a public guess of n"
+                )
+            n = validate.whole("n_design", n_design, least=1)
         d = validate.whole("dimension", dimension, least=1)
         share = next((x for x in SHARES if n * _of_one(budget, x, d) >= ENOUGH), SHARES[-1])
         each = _of_one(budget, share, d)
@@ -121,18 +141,18 @@ class Magnitudes:
         if self.target == MEAN:
             counting = _of_one(budget, COUNTING, d)
             tail = _of_one(budget, 1 - share - COUNTING, d)
-            return MagnitudesPlan(self, budget, n, d, share, each, None, counting, tail)
+            return MagnitudesPlan(self, budget, relation, n, d, share, each, None, counting, tail)
         if budget.rho is None:
             left = budget.pure_epsilon() * (1 - share)
-            final = ClippedSums("clipped sum", REPLACE_ONE, d, epsilon=left / d)
+            final = ClippedSums("clipped sum", relation, d, epsilon=left / d)
             if budget.delta > 0 and d > 1:
                 rest = Budget(epsilon=float(left) * (1 - 1e-12), delta=budget.delta)
-                other = ClippedSums("clipped sum", REPLACE_ONE, d, mu=_gaussian_mu(rest, 0.0, d))
+                other = ClippedSums("clipped sum", relation, d, mu=_gaussian_mu(rest, 0.0, d))
                 final = min(final, other, key=lambda item: item.value_sd)
         else:
             rest = Budget(rho=budget.rho * (1 - float(share)) * (1 - 1e-12))
-            final = ClippedSums("clipped sum", REPLACE_ONE, d, mu=_gaussian_mu(rest, 0.0, d))
-        return MagnitudesPlan(self, budget, n, d, share, each, final)
+            final = ClippedSums("clipped sum", relation, d, mu=_gaussian_mu(rest, 0.0, d))
+        return MagnitudesPlan(self, budget, relation, n, d, share, each, final)
 
 
 def _of_one(budget: Budget, share: Fraction, columns: int) -> Fraction:
@@ -145,12 +165,14 @@ def _of_one(budget: Budget, share: Fraction, columns: int) -> Fraction:
 
 @dataclass(frozen=True)
 class MagnitudesPlan:
-    """Everything public of such a mean decided. share: of the budget, for the magnitudes; each:
-    epsilon of one of them. final: the clipped sums; for the mean instead counting and tail: epsilon
-    of a column's number of persons and of its joint release."""
+    """Everything public of such a mean decided. persons: their number, under add-remove a public
+    guess. share: of the budget, for the magnitudes; each: epsilon of one of them. final: the
+    clipped sums; for the mean instead counting and tail: epsilon of a column's number of persons
+    and of its joint release."""
 
     settings: Magnitudes
     budget: Budget
+    relation: Relation
     persons: int
     columns: int
     share: Fraction
@@ -228,12 +250,20 @@ class MagnitudesPlan:
     def release(self, people: People, noise: Noise | None = None) -> Release:
         """Execute the plan on `people`."""
         source: Noise = ExactNoise() if noise is None else noise
-        if len(people.columns) != self.columns or people.size() != self.persons:
+        known = self.persons if self.relation == REPLACE_ONE else None
+        if len(people.columns) != self.columns:
             raise ArgumentError(
                 "people",
-                (people.size(), len(people.columns)),
-                f"is not {self.persons} persons and {self.columns} columns",
-                "plan with persons=people.size(), dimension=len(people.columns)",
+                len(people.columns),
+                f"is not {self.columns} columns",
+                "plan with dimension=len(people.columns)",
+            )
+        if known is not None and people.size() != known:
+            raise ArgumentError(
+                "people",
+                people.size(),
+                f"is not {known} persons",
+                "plan with persons=people.size()",
             )
         sizes = [self.magnitude(people, j, source) for j in range(self.columns)]
         if self.final is None:
@@ -242,17 +272,16 @@ class MagnitudesPlan:
         boxes = [Box(-radius, radius) for radius in radii]
         exact = people.box_sums(boxes)
         sums = self.final.release(boxes, [item for item in exact if item is not None], source)
-        means = tuple(
-            ClippedMean(box, item, self.persons) for box, item in zip(boxes, sums, strict=True)
-        )
+        means = tuple(ClippedMean(box, item, known) for box, item in zip(boxes, sums, strict=True))
+        intervals = ClippedMeans(means, known, 1.0, "clipped mean", "")
         return Release(
             estimate=np.array([item.estimate for item in means]),
             columns=tuple(people.columns),
             estimator=self.estimator,
             guarantee=self._guarantee(),
-            intervals=ClippedMeans(means, self.persons, 1.0, "clipped mean", ""),
+            intervals=intervals,
             plan=self,
-            persons=self.persons,
+            persons=intervals.persons,
             status=OK,
             assumptions=(WORDS, "unrelated persons"),
             shares={"magnitudes": float(self.share), "mean": 1 - float(self.share)},
@@ -316,9 +345,7 @@ class MagnitudesPlan:
         )
 
     def _guarantee(self) -> Guarantee:
+        shape = ("number of persons",) if self.relation == REPLACE_ONE else ()
         return Guarantee.of(
-            self.budget,
-            REPLACE_ONE,
-            self.losses,
-            public=("columns", "number of persons", "settings"),
+            self.budget, self.relation, self.losses, public=("columns", *shape, "settings")
         ).require()
