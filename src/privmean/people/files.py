@@ -64,7 +64,9 @@ class Engine:
         self.spill = tempfile.mkdtemp(prefix="privmean-", dir=temp_directory)
         self._finalizer = weakref.finalize(self, _close, self.connection, self.spill)
         self._set("temp_directory", quoted(self.spill))
-        self._set("enable_progress_bar", "false")
+        # asked for, DuckDB knows how far it is; showing it is ours (progress.py)
+        self._set("enable_progress_bar", str(progress).lower())
+        self._set("enable_progress_bar_print", "false")
         self._set("preserve_insertion_order", "false")
         self._set("allocator_bulk_deallocation_flush_threshold", "'16MB'")  # give memory back
         self._set("pandas_analyze_sample", "0")  # types of objects are never sniffed
