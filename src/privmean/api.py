@@ -116,6 +116,13 @@ def mean(
                 "leave it out: n is public",
             )
         plan = estimator.plan(budget, persons=data.size(), dimension=dimension, relation=relation)
+    if data.cap is not None and getattr(plan, "persons_only", False):
+        raise ArgumentError(
+            "method",
+            plan.estimator,
+            "does not serve the mean over records",
+            "give a concentration or bounds, release fewer columns, or read estimand='persons'",
+        )
     if ledger is not None:
         ledger.charge(Guarantee.of(budget, relation, plan.losses), label=plan.estimator)
     release: Release = plan.release(data, noise)

@@ -77,7 +77,7 @@ def choose(
                 name, value, f"is not used by method {kind!r}", f"leave it out, or choose {users}"
             )
     chosen = _made(kind, assumptions, settings, by_records)
-    if method == "auto" and kind == "default" and dimension > 1:
+    if method == "auto" and kind == "default" and dimension > 1 and not by_records:
         from privmean.central.cheapest import Cheapest
 
         return Cheapest(chosen)
@@ -143,12 +143,12 @@ def _made(
         from privmean.central.winsorized import Winsorized
 
         return Winsorized(given if given is not None else UnknownScale())
-    if by_records and not getattr(given, "serves_records", False):
-        raise _not_by_records(kind)
     if kind == "default":
         from privmean.central.default_mean import DefaultMean
 
-        return DefaultMean(**settings)
+        return _as_given(DefaultMean(**settings), {}, by_records)
+    if by_records and not getattr(given, "serves_records", False):
+        raise _not_by_records(kind)
     if kind == "heavy-tailed":
         from privmean.central.heavy_tailed import HeavyTailed, PureCover
 
@@ -174,7 +174,7 @@ def _not_by_records(kind: str) -> ArgumentError:
         "method",
         kind,
         "does not serve the mean over records",
-        "give bounds, a concentration or HeavyTailed(..., weights=...), or read with "
+        "give bounds, a concentration, HeavyTailed(..., weights=...) or nothing, or read with "
         "estimand='persons'",
     )
 
