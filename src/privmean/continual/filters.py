@@ -84,7 +84,10 @@ class Bank:
             return out
         for m, (weight, decay) in enumerate(zip(self.weights, self.decays, strict=True)):
             pending = decay * self.state[:, m : m + 1]
-            held = _lfilter(np.array([1.0, 0.0]), np.array([1.0, -decay]), rows, pending)
+            if rows.shape[1] == 1:  # the same two operations, without a library's preparations
+                held = rows + pending
+            else:
+                held = _lfilter(np.array([1.0, 0.0]), np.array([1.0, -decay]), rows, pending)
             out[:, 0] += weight * self.state[:, m]
             out[:, 1:] += weight * held[:, :-1]
             self.state[:, m] = held[:, -1]
