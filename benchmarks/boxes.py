@@ -115,10 +115,10 @@ def main() -> None:
         "that of the plain Sidak box (for the ellipsoid: of its shadow); volume^(1/d) over that of "
         "the plain ellipsoid.\n\n"
     )
-    table = [measured(d, n, e, runs if n * d < 10**6 else max(runs // 5, 5)) for d, n, e in CELLS]
+    table = [measured(d, n, e, runs if n * d <= 10**6 else max(runs // 5, 5)) for d, n, e in CELLS]
     header = ["d", "n/epsilon", "box, Laplace", "box, Gaussian", "ellipsoid"]
     text += report.table(header, table)
-    text += f"\n\n{runs} runs a cell, a fifth of that at n d >= 10^6."
+    text += f"\n\n{runs} runs a cell, a fifth of that at n d > 10^6."
     command = "python benchmarks/boxes.py" + (" --quick" if arguments.quick else "")
     report.publish("boxes", "Several means together: box and ellipsoid", text, command=command)
 

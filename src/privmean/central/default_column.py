@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
+from privmean.central.clipped_mean import ClippedMean
+from privmean.central.default_records import RecordIntervals, record_sums, release_ratio, too_few
 from privmean.central.default_tail import WIDTHS, Apart, set_apart
 from privmean.central.locate import Location, Schedule, locate
 from privmean.central.log_segments import ATOM_ONLY, BEYOND, FOUND
@@ -23,7 +25,7 @@ from privmean.mechanisms.clipped_sum import ClippedSums, ColumnSums
 from privmean.noise.base import Noise, one_laplace
 from privmean.people.reductions import Box, People
 from privmean.privacy.budget import REPLACE_ONE, Relation
-from privmean.release import FAILED, OK
+from privmean.release import FAILED, OK, IntervalMaker
 
 SNUG = 2**0.25  # factor on the outer edge of the last occupied bin where a check follows
 WIDE = 2.0  # and where none does
@@ -82,7 +84,7 @@ class ColumnRelease:
     estimate: float
     status: str
     advice: str
-    intervals: ColumnIntervals
+    intervals: IntervalMaker
     shares: dict[str, float]
     diagnostics: dict[str, Any]
     assumptions: tuple[str, ...]
@@ -123,6 +125,15 @@ def release_column(
     box = Box(*limits)
     final = wallet.left
     center = min(max(place.origin, place.lower), place.upper)
+    if people.cap is not None:
+        last = record_sums(LAST, relation, final)
+        ratio = release_ratio(_box_sums(people, column, box), box, people.cap, last, noise)
+        wallet.left = Fraction(0)
+        wallet.bill.append(last.loss_at(box.steps))
+        shares["mean and square"] = float(final / wallet.total)
+        return _by_records(
+            place, path, shares, settings, limits, center, ratio, schedule.persons, beyond, scale
+        )
     jumps = (0.0, 0.0)
     if settings.joint_tail:
         width = limits[1] - limits[0]
@@ -217,6 +228,40 @@ def _nothing(
     default = CLIPPED if settings.target == LIMITED else MEAN
     intervals = ColumnIntervals(None, default=default, status=status)
     return ColumnRelease(estimate, status, advice, intervals, shares, path, ())
+
+
+def _by_records(
+    place: Location,
+    path: dict[str, Any],
+    shares: dict[str, float],
+    settings: Settings,
+    limits: tuple[float, float],
+    center: float,
+    ratio: ClippedMean,
+    persons: int,
+    beyond: float,
+    scale: float,
+) -> ColumnRelease:
+    failed = too_few(ratio)
+    intervals = RecordIntervals(
+        ratio,
+        reach=_reach(place, limits, center, settings.excess),
+        excess=settings.excess,
+        counted_at=(place.lower, place.upper),
+        check=TailCheck(persons, beyond, scale) if settings.check else None,
+        design_effect=settings.design_effect,
+        clipped=settings.target == LIMITED,
+        status=FAILED if failed else OK,
+    )
+    diagnostics = {**path, "limits": list(limits), "sum of weights": ratio.sums.weight}
+    if settings.check:
+        diagnostics["persons beyond the first limits"] = beyond
+        diagnostics["noise scale of that count"] = scale
+        diagnostics["first limits"] = [place.lower, place.upper]
+    advice = "too few records: more persons or more epsilon are needed" if failed else ""
+    estimate = math.nan if failed else ratio.estimate
+    status = FAILED if failed else OK
+    return ColumnRelease(estimate, status, advice, intervals, shares, diagnostics, ())
 
 
 def _found(

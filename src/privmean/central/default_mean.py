@@ -54,6 +54,11 @@ class DefaultMean:
         validate.positive("excess", self.excess)
         validate.positive("design_effect", self.design_effect)
 
+    @property
+    def serves_records(self) -> bool:
+        """Whether it answers for the mean over records too (one to three columns)."""
+        return self.target != MEAN
+
     def plan(
         self,
         budget: Budget,

@@ -217,6 +217,7 @@ class DefaultMeanPlan:
         if self.persons is not None and float(self.persons * self.epsilon) < FEW:
             notes.append("fewer than 400 persons*epsilon: expect a wide interval or a failure")
         one_column = self.dimension == 1
+        estimand = "mean over persons" if people.cap is None else "mean over records (capped)"
         return Release(
             estimate=np.array([item.estimate for item in results]),
             columns=tuple(people.columns[: self.dimension]),
@@ -227,6 +228,7 @@ class DefaultMeanPlan:
             else BoxIntervals([item.intervals for item in results]),
             plan=self,
             persons=count,
+            estimand=estimand,
             status=status,
             advice="; ".join(dict.fromkeys(item.advice for item in results if item.advice)),
             assumptions=tuple(dict.fromkeys(notes)),

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -52,6 +52,8 @@ CLEAR = 4.0  # deviations of a full window's noisy count above the part that mov
 @dataclass(frozen=True)
 class DefaultVectorPlan:
     """Noise of all stages: mu of the whole, and what the rounds take of mu^2, each."""
+
+    persons_only: ClassVar[bool] = True
 
     settings: DefaultMean
     budget: Budget

@@ -34,6 +34,7 @@ class ColumnSums:
     replace-one those of value, square and weight, under add-remove those of the three cells, of
     which value is the first less the last, and weight is the sum. extra, extra_noise: what was
     added to |value| for persons beyond the limits, or the number of persons set apart; its scale.
+    cross, cross_noise: sums of u y and u^2 (under add-remove of a^2 and b^2) and their scales.
     """
 
     value: float
@@ -44,6 +45,8 @@ class ColumnSums:
     relation: Relation
     extra: float = 0.0
     extra_noise: float = 0.0
+    cross: tuple[float, float] | None = None
+    cross_noise: tuple[float, float] = (0.0, 0.0)
 
     def ratio_noise(self, theta: float) -> Three:
         """Scales of the independent noises in value - theta * weight."""
@@ -51,6 +54,20 @@ class ColumnSums:
         if self.relation == REPLACE_ONE:
             return first, 0.0, abs(theta) * third
         return abs(1 - theta) * first, abs(theta) * second, abs(1 + theta) * third
+
+    def spread(self, theta: float) -> tuple[float, float] | None:
+        """With `cross`: the noisy sum of (y - theta u)^2, and the scales of its noises added up."""
+        if self.cross is None:
+            return None
+        (first, second), (one, two) = self.cross, self.cross_noise
+        if self.relation == REPLACE_ONE:  # y^2 - 2 theta u y + theta^2 u^2
+            value = self.square - 2 * theta * first + theta**2 * second
+            return value, self.noise[1] + 2 * abs(theta) * one + theta**2 * two
+        # a^2 (1 - theta)^2 + b^2 (1 + theta)^2 - 2 a b (1 - theta^2)
+        middle = (self.weight - self.square) / 2
+        high, low, both = (1 - theta) ** 2, (1 + theta) ** 2, 1 - theta**2
+        value = high * first + low * second - both * middle
+        return value, high * one + low * two + abs(both) * self.noise[1]
 
     @property
     def square_noise(self) -> float:
@@ -68,7 +85,7 @@ class ClippedSums:
     """Clipped sums of some columns at Laplace loss `epsilon` a column, or Gaussian loss `mu` for
     all `columns` together. The boxes may come from earlier private outputs.
 
-    jumps, apart: with Laplace noise, what is told of persons beyond the limits (see `Answers`).
+    jumps, apart, cross: with Laplace noise, what is released besides (see `Answers`).
 
     Guarantees: (columns * epsilon)-DP or mu-GDP, for any data and any boxes.
     """
@@ -80,6 +97,7 @@ class ClippedSums:
     mu: float | None = None
     jumps: tuple[float, float] = (0.0, 0.0)
     apart: bool = False
+    cross: bool = False
 
     @property
     def losses(self) -> tuple[Loss, ...]:
@@ -101,13 +119,13 @@ class ClippedSums:
     def loss_at(self, steps: int) -> Laplace:
         """What one column costs (Laplace noise), in the steps of its own box."""
         assert self.epsilon is not None
-        answers = Answers(self.relation, None, self.jumps, self.apart)
+        answers = Answers(self.relation, None, self.jumps, self.apart, self.cross)
         moved = answers.multiples_at(steps)[0] * answers.units(steps)[0]
         return Laplace(self.name, moved, moved / self.epsilon, joint=True)
 
     def noise(self, cap: int | None = None) -> Three:
         """Laplace scales, or deviations, of the three answers of a column in units."""
-        answers = Answers(self.relation, cap, self.jumps, self.apart)
+        answers = Answers(self.relation, cap, self.jumps, self.apart, self.cross)
         if self.epsilon is not None:
             multiples = answers.multiples_at(1 << GRID_BITS)
             first, second, third = (float(k / self.epsilon) for k in multiples[:3])
@@ -136,7 +154,7 @@ class ClippedSums:
         """The noisy sums of every column; cap as in `People`; far: persons set apart, a column."""
         if len(boxes) != self.columns or len(sums) != self.columns:
             raise ValueError("one box and one sum a column")
-        kind = Answers(self.relation, cap, self.jumps, self.apart)
+        kind = Answers(self.relation, cap, self.jumps, self.apart, self.cross)
         away = [0] * self.columns if far is None else far
         exact = [kind.integers(*column) for column in zip(boxes, sums, away, strict=True)]
         steps = [box.steps for box in boxes]
@@ -170,8 +188,10 @@ class ClippedSums:
         first, second, third = numbers[:3]
         noise = scales[0], scales[1], scales[2]
         gaussian = self.epsilon is None
-        extra = (numbers[3], scales[3]) if len(numbers) > 3 else (0.0, 0.0)
+        extra = (numbers[3], scales[3]) if len(numbers) == 4 else (0.0, 0.0)
+        cross = (numbers[3], numbers[4]) if len(numbers) == 5 else None
+        more = (cross, (scales[3], scales[4])) if cross else (None, (0.0, 0.0))
         if self.relation == REPLACE_ONE:
-            return ColumnSums(first, second, third, noise, gaussian, self.relation, *extra)
+            return ColumnSums(first, second, third, noise, gaussian, self.relation, *extra, *more)
         value, square, weight = first - third, first + third - second, first + second + third
-        return ColumnSums(value, square, weight, noise, gaussian, self.relation, *extra)
+        return ColumnSums(value, square, weight, noise, gaussian, self.relation, *extra, *more)

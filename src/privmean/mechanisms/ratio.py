@@ -23,6 +23,9 @@ from privmean.privacy.budget import REPLACE_ONE, Relation
 Three = tuple[float, float, float]
 Whole = tuple[int, ...]
 LAMBDA = math.sqrt(2.7725)  # below sqrt((11 + 5 sqrt 5)/8): Gaussian noise of the free square
+# with `cross`: multiples of y, y^2, u, u y and u^2; of the three cells, a^2 and b^2
+CROSS = tuple(map(Fraction, ("5/2", "20", "5/2", "10", "20")))
+CROSS_CELLS = tuple(map(Fraction, ("10/9", "1", "10/9", "10", "10")))
 RHO = Fraction(7, 10)  # noise of the tail share, in scales of the value's noise; at most 1
 
 
@@ -34,17 +37,20 @@ class Answers:
     person beyond the upper or lower limit adds to |y| and to the tail share, in units of the radius
     (replace-one); (0, 0) releases no tail share. apart: release the number of persons set apart:
     with y = 0, y^2 = 1 and u = 1 under replace-one, in none of the cells under add-remove. Both
-    are for the mean over persons, and only one of them at a time.
+    are for the mean over persons, and only one of them at a time. cross: release the sums of u y
+    and u^2 too (under add-remove those of a^2 and b^2), for the variance of a ratio, at a quarter
+    (a ninth) more noise of the sum of y, and less of u.
     """
 
     relation: Relation
     cap: int | None = None
     jumps: tuple[float, float] = (0.0, 0.0)
     apart: bool = False
+    cross: bool = False
 
     def __post_init__(self) -> None:
         tail = max(self.jumps) > 0
-        if self.cap is not None and (tail or self.apart):
+        if (self.cap is not None or self.cross) and (tail or self.apart):
             raise ValueError("tails are told for the mean over persons only")
         if tail and (self.apart or self.relation != REPLACE_ONE):
             raise ValueError("a tail share goes with replace-one, and without persons set apart")
@@ -59,6 +65,8 @@ class Answers:
     def multiples_at(self, steps: int) -> tuple[Fraction, ...]:
         """`multiples` for a box of `steps` steps: with a tail share they depend on its rounding."""
         plain = tuple(Fraction(item) for item in self.multiples)
+        if self.cross:
+            return CROSS if self.relation == REPLACE_ONE else CROSS_CELLS
         if self.apart:
             return *plain, Fraction(2 if self.relation == REPLACE_ONE else 1)
         jump = max(self._jump_steps(steps))
@@ -82,15 +90,19 @@ class Answers:
     def units(self, steps: int) -> Whole:
         """What 1 in the units above is in integer steps, for a box of `steps` steps."""
         c = 1 if self.cap is None else self.cap
-        more = (1,) if self.apart else (steps,) if max(self.jumps) > 0 else ()
+        more: Whole = (1,) if self.apart else (steps,) if max(self.jumps) > 0 else ()
         if self.relation != REPLACE_ONE:
-            return *((2 * c * steps) ** 2,) * 3, *more
+            return *((2 * c * steps) ** 2,) * (5 if self.cross else 3), *more
+        if self.cross:
+            more = c * c * steps, c * c
         return c * steps, (c * steps) ** 2, c, *more
 
     def integers(self, box: Box, sums: BoxSums, far: int = 0) -> Whole:
         """The exact answers from the sums of one box; far: the number of persons set apart."""
-        more = (far,) if self.apart else ()
+        more: Whole = (far,) if self.apart else ()
         if self.relation == REPLACE_ONE:
+            if self.cross:
+                more = sums.wwz, sums.ww
             if max(self.jumps) == 0:
                 return sums.wz, sums.wwzz, sums.w, *more
             up, down = self._jump_steps(box.steps)
@@ -101,4 +113,7 @@ class Answers:
         high, low = k * sums.w + sums.wz, k * sums.w - sums.wz
         product = k * k * sums.ww - sums.wwzz
         most = 2 * c * k
+        if self.cross:
+            ends = k * k * sums.ww + sums.wwzz
+            more = ends + 2 * k * sums.wwz, ends - 2 * k * sums.wwz
         return most * high - product, 2 * product, most * low - product, *more
