@@ -144,7 +144,7 @@ def main() -> None:
     from privmean.noise.exact import ExactNoise
 
     strategies = {
-        "front-loaded buffers": None,
+        "2 buffers scaled in time": None,
         "3 buffers": Buffered(WEIGHTS, DECAYS),
         "mean Toeplitz, band 64": Banded(MeanToeplitz(), 64),
     }
@@ -211,7 +211,7 @@ def main() -> None:
             rows.append(
                 [
                     f"{d:,}",
-                    "front-loaded, state file (wall clock)",
+                    "scaled, state file (wall clock)",
                     rate(one),
                     rate(steps / seconds),
                     "",

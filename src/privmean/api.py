@@ -10,7 +10,7 @@ import numpy as np
 from privmean import validate
 from privmean.errors import ArgumentError
 from privmean.people.reductions import People
-from privmean.planning import choose
+from privmean.planning import choose, within_budget
 from privmean.privacy.budget import ADD_REMOVE, Budget, relation_of
 from privmean.privacy.guarantee import Guarantee
 from privmean.release import Release
@@ -123,6 +123,7 @@ def mean(
             "does not serve the mean over records",
             "give a concentration or bounds, release fewer columns, or read estimand='persons'",
         )
+    within_budget(plan, budget, relation)
     if ledger is not None:
         ledger.charge(Guarantee.of(budget, relation, plan.losses), label=plan.estimator)
     release: Release = plan.release(data, noise)

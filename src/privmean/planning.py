@@ -206,7 +206,23 @@ def plan_mean(
     count = validate.whole("persons", persons, least=1)
     columns = validate.whole("dimension", dimension, least=1)
     estimator = choose(dimension=columns, **assumptions)
-    return _plan(estimator, budget, count, columns, relation)
+    return within_budget(_plan(estimator, budget, count, columns, relation), budget, relation)
+
+
+def within_budget(plan: Any, budget: Budget, relation: Relation) -> Any:
+    """The plan, if its worst bill keeps the budget; Infeasible otherwise.
+
+    Plans are calibrated to keep it. At the ends of the range of budgets (a delta of 1e-30, say)
+    what doubles and noise on a lattice add can be more than is left.
+    """
+    from privmean.privacy.guarantee import Guarantee
+
+    if not Guarantee.of(budget, relation, plan.losses).verify():
+        raise Infeasible(
+            f"no noise of this method keeps {budget.describe()}",
+            "give a larger delta, another epsilon, or choose another method",
+        )
+    return plan
 
 
 def _plan(estimator: Any, budget: Budget, persons: int, dimension: int, relation: Relation) -> Any:

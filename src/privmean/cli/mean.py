@@ -89,6 +89,8 @@ def mean(
         for name, given in others.items():
             if given is not None:
                 raise ArgumentError(name, given, "does not go with --group", "leave it out")
+        if delta == 0:
+            raise ArgumentError("--delta", delta, "is needed by --group", "give --delta 1e-6")
         if within_sd is None or records is None:
             raise ArgumentError(
                 "--group", group, "needs --within-sd and --records", "give the deviations"

@@ -155,9 +155,15 @@ def _early(goal: Goal, steps: int) -> bool:
 def choose(found: list[Candidate], *, endless: bool, memory: int) -> Candidate:
     """The least state among the candidates within 0.3 percent of the least error.
 
-    endless: only strategies that need no horizon. memory: most numbers kept a coordinate.
+    endless: only strategies that need no horizon, and front-loaded ones only if they are no worse
+    at the last step either: what comes after it is most of such a stream. memory: most numbers kept
+    a coordinate.
     """
     usable = [item for item in found if item.state <= memory and (item.endless or not endless)]
+    equal = [item for item in usable if not _loaded(item)]
+    if endless and equal:
+        last = min(equal, key=lambda item: item.rmse_goal).rmse_final
+        usable = [item for item in usable if not _loaded(item) or item.rmse_final <= last]
     if not usable:
         raise Infeasible(
             f"no strategy fits into a memory of {memory} numbers a coordinate",
@@ -168,6 +174,10 @@ def choose(found: list[Candidate], *, endless: bool, memory: int) -> Candidate:
         (item for item in usable if item.rmse_goal <= 1.003 * least),
         key=lambda item: (item.state, item.rmse_goal),
     )
+
+
+def _loaded(item: Candidate) -> bool:
+    return isinstance(item.strategy, ScaledBuffered) and item.strategy.loading is not None
 
 
 def curve(strategy: Strategy, participation: Participation, steps: int) -> list[tuple[int, float]]:

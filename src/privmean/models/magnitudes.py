@@ -2,8 +2,8 @@
 
 For coefficients zero is a natural centre. For every column a noisy argmax picks a magnitude that
 between half and three quarters of the persons stay below, and the column is clipped at 2.5 times
-that, around zero; or, for the mean with its tails, at the multiple that a noisy number of persons
-allows. Unlike a scale from pairs of persons, persons without a value cost nothing but themselves,
+that, around zero; or, for the mean with its tails, at the multiple that a noisy count of the tail
+asks for. Unlike a scale from pairs of persons, persons without a value cost nothing but themselves,
 which matters where most persons cannot be fitted. docs/proofs/longitudinal.md, section 4.
 """
 
@@ -36,9 +36,9 @@ BEYOND = 2.5  # clipping radius over that magnitude
 SLOPE = Fraction(1, 4)  # noise scales that a half octave up costs
 SHARES = (Fraction(1, 4), Fraction(3, 10), Fraction(7, 20), Fraction(2, 5))  # for the magnitudes
 ENOUGH = 480.0  # persons times epsilon of one magnitude, for which shares are raised
-COUNTING = Fraction(1, 20)  # for the number of persons with a value, where it is asked
+COUNTING = Fraction(1, 20)  # for the number of persons in the tail, where it is asked
 NARROWEST, WIDEST = 3.0, 16.0  # clipping radius over the magnitude, for the mean
-NOISE_HALF, TAIL = 9.6, 0.33  # of the radius: noise in an interval; persons beyond the magnitude
+NOISE_HALF = 9.6  # noise in an interval, in radii over epsilon
 FEWEST = 40.0  # persons times epsilon of one magnitude
 WORDS = "the magnitude is found privately, and few persons lie beyond 2.5 times of it"
 MEAN, CLIPPED = "mean", "clipped"
@@ -167,8 +167,8 @@ def _of_one(budget: Budget, share: Fraction, columns: int) -> Fraction:
 class MagnitudesPlan:
     """Everything public of such a mean decided. persons: their number, under add-remove a public
     guess. share: of the budget, for the magnitudes; each: epsilon of one of them. final: the
-    clipped sums; for the mean instead counting and tail: epsilon of a column's number of persons
-    and of its joint release."""
+    clipped sums; for the mean instead counting and tail: epsilon of a column's count of the
+    tail and of its joint release."""
 
     settings: Magnitudes
     budget: Budget
@@ -199,7 +199,7 @@ class MagnitudesPlan:
             return found + self.final.losses
         assert self.counting is not None
         assert self.tail is not None
-        count = Laplace("persons with a value", Fraction(1), 1 / self.counting)
+        count = Laplace("persons in the tail", Fraction(1), 1 / self.counting)
         sums = self._tail_sums(self.tail)
         return (*found, *((count,) * self.columns), *(sums.losses * self.columns))
 
@@ -215,7 +215,7 @@ class MagnitudesPlan:
         guess = validate.positive("guess_sd", guess_sd)
         if self.final is None:
             assert self.tail is not None
-            multiple = self.multiple(self.persons)
+            multiple = NARROWEST
             one = self._tail_sums(self.tail).value_sd
         else:
             multiple, one = BEYOND, self.final.value_sd
@@ -292,22 +292,23 @@ class MagnitudesPlan:
             secure=source.secure,
         )
 
-    def multiple(self, persons: float) -> float:
+    def multiple(self, beyond: float) -> float:
         """The clipping radius over the magnitude at which noise and the allowance for the tail are
-        about equal, for that many persons with a value."""
+        about equal, for that many persons beyond 2.5 magnitudes and a tail of index 2."""
         assert self.tail is not None
-        balance = TAIL * self.settings.excess * persons * float(self.tail) / (2 * NOISE_HALF)
-        return min(max(math.sqrt(max(balance, 0.0)), NARROWEST), WIDEST)
+        balance = self.settings.excess * beyond * float(self.tail) / (2 * NOISE_HALF)
+        return min(max(BEYOND * math.sqrt(max(balance, 0.0)), NARROWEST), WIDEST)
 
     def _with_tails(self, people: People, sizes: list[float], source: Noise) -> Release:
         assert self.counting is not None
         assert self.tail is not None
-        everywhere = people.box_sums([Box(-size, size) for size in sizes])
-        present = [
-            0.0 if item is None else item.present + float(source.laplace(1, 1 / self.counting)[0])
-            for item in everywhere
+        near = people.box_sums([Box(-BEYOND * size, BEYOND * size) for size in sizes])
+        beyond = [
+            item.above + item.below + float(source.laplace(1, 1 / self.counting)[0])
+            for item in near
+            if item is not None
         ]
-        radii = [self.multiple(n) * size for n, size in zip(present, sizes, strict=True)]
+        radii = [self.multiple(n) * size for n, size in zip(beyond, sizes, strict=True)]
         boxes = [Box(-radius, radius) for radius in radii]
         last = self._tail_sums(self.tail)
         means = tuple(
@@ -333,8 +334,8 @@ class MagnitudesPlan:
             assumptions=("unrelated persons",),
             shares={
                 "magnitudes": float(self.share),
-                "number of persons": float(COUNTING),
-                "mean and tail": 1 - float(self.share + COUNTING),
+                "tail": float(COUNTING),
+                "mean": 1 - float(self.share + COUNTING),
             },
             diagnostics={
                 "clip_radius": radii,

@@ -122,6 +122,7 @@ def regress(
         excess,
         spread=tuple(1 / (s * math.sqrt(least * limit)) for s in sizes[:-1]),
         design_effect=design_effect,
+        has_delta=budget.rho is None and budget.delta > 0,
     )
     people = person_coefficients(
         source,
@@ -239,6 +240,7 @@ def _estimator(
     *,
     spread: tuple[float, ...],
     design_effect: float,
+    has_delta: bool,
 ) -> Any:
     """What bounds the coefficients. spread: their deviation for errors of deviation 1."""
     validate.positive("design_effect", design_effect)
@@ -272,6 +274,13 @@ def _estimator(
                 concentration,
                 "pairs persons, and persons that cannot be fitted hide the scale of the others",
                 "leave it out: magnitudes are found privately then",
+            )
+        if limits is None and not has_delta:
+            raise ArgumentError(
+                "coefficient_range",
+                None,
+                "or a delta is needed beside an assumption, to find the centre",
+                "give coefficient_range=(-1, 1), or a delta such as 1e-6",
             )
         return Winsorized(concentration, range=limits, design_effect=design_effect)
     if limits is not None:

@@ -25,6 +25,7 @@ from privmean.people.reductions import Box
 from privmean.release import FAILED, OK, Interval
 
 TARGETS = ("mean", "clipped")
+FEWEST = 3.0  # noise scales that the number of persons with a value must reach
 THICKEST = 0.25  # noisy share of persons beyond the limits above which no mean is shown
 ADVICE = {
     TOO_THICK: "too many persons lie beyond the limits to speak of the mean: the interval is for "
@@ -43,8 +44,9 @@ class TailMean:
 
     @property
     def empty(self) -> bool:
-        """Whether no person with a value was seen."""
-        return self.joint.missing and self.joint.present < 1
+        """Whether no more persons with a value were seen than noise alone can show."""
+        least = max(1.0, FEWEST * self.joint.sums.count_scale)
+        return self.joint.missing and self.joint.present < least
 
     @property
     def estimate(self) -> float:
