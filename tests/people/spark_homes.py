@@ -157,7 +157,7 @@ def generated(folder: Path) -> Path:
 
 def served(plan: str, columns: list[str], cap: int | None) -> bool:
     """Not every estimator takes weights or several columns."""
-    weighted = cap is None or plan in ("winsorized", "bounded")
+    weighted = cap is None or plan in ("default", "winsorized", "bounded")
     return weighted and (len(columns) == 1 or plan != "bounded")
 
 
