@@ -190,6 +190,68 @@ def _plan(sigma: np.ndarray, n: int, method: str, relation: str = ADD_REMOVE) ->
     )
 
 
+def flat(quick: bool) -> str:
+    """Two-phase error by number of columns, in both relations. The runs of one row share the five
+    wide columns and the seeds of the noise, so that the ratio is of pairs."""
+    sizes = (100, 1000, 10_000)
+    rows = []
+    for relation in (ADD_REMOVE, REPLACE_ONE):
+        for n in (2000,) if quick else (2000, 8000):
+            runs = 12 if quick or n == 8000 else 48
+            found, failed = np.empty((len(sizes), runs)), 0
+            predicted = []
+            for i, d in enumerate(sizes):
+                plan = _plan(spike(d), n, "two-phase", relation)
+                predicted.append(plan.error)
+                for k in range(runs):
+                    x = np.empty((n, d))
+                    x[:, :5] = np.random.default_rng([n, k]).standard_normal((n, 5))
+                    x[:, 5:] = np.random.default_rng([n, k, d]).standard_normal((n, d - 5))
+                    x[:, 5:] /= d
+                    release = plan.release(people(x), SimulatedNoise(k))
+                    failed += release.failed
+                    found[i, k] = float((release.estimate**2).sum())
+            root = np.sqrt(np.nanmean(found, axis=1))
+            kept = found[:, ~np.isnan(found).any(axis=0)]
+            left_out = [
+                math.sqrt(np.delete(kept[2], j).mean() / np.delete(kept[0], j).mean())
+                for j in range(kept.shape[1])
+            ]
+            spread = math.sqrt(len(left_out) - 1) * float(np.std(left_out))  # jackknife
+            rows.append(
+                [
+                    relation,
+                    n,
+                    f"{math.sqrt(5 / n):.4f}",
+                    *(f"{a:.4f} ({b:.4f})" for a, b in zip(root, predicted, strict=True)),
+                    f"{math.sqrt(kept[2].mean() / kept[0].mean()):.3f} ± {spread:.3f}",
+                    f"{predicted[2] / predicted[0]:.3f}",
+                    f"{failed}/{runs * len(sizes)}",
+                ]
+            )
+    expected = [
+        [relation, n, *(f"{plans[d].error:.4f}" for d in sizes), f"{ratio:.3f}"]
+        for relation in (ADD_REMOVE, REPLACE_ONE)
+        for n in (2000, 4000, 8000, 16000)
+        for plans in [{d: _plan(spike(d), n, "two-phase", relation) for d in sizes}]
+        for ratio in [plans[sizes[2]].error / plans[sizes[0]].error]
+    ]
+    text = "Spike, two-phase, rms l2 error (in brackets: predicted by the plan).\n\n" + table(
+        [
+            "relation",
+            "n",
+            "non-private",
+            *(f"d = {d}" for d in sizes),
+            "d = 10000 over d = 100",
+            "predicted",
+            "failed",
+        ],
+        rows,
+    )
+    heads = ["relation", "n", *(f"d = {d}" for d in sizes), "d = 10000 over d = 100"]
+    return text + "\n\nPredicted errors by number of persons:\n\n" + table(heads, expected)
+
+
 def free_n(make: Callable[[int], KnownPlan], total: float) -> int:
     """The smallest n with noise at most sqrt 3 times the sampling error: less than twice in all."""
 
@@ -432,6 +494,7 @@ def bottom(quick: bool) -> str:
 
 SECTIONS: dict[str, tuple[str, Callable[[bool, Path], str]]] = {
     "table": ("Anisotropic means: reference table", lambda q, p: reference_table(q)),
+    "flat": ("Anisotropic means: error by number of columns", lambda q, p: flat(q)),
     "free": ("Anisotropic means: n at which privacy is free", lambda q, p: free_privacy(q)),
     "unknown": ("Anisotropic means: unknown covariance", lambda q, p: unknown_covariance(q)),
     "spambase": ("Anisotropic means: spambase", spambase),

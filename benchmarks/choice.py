@@ -51,7 +51,7 @@ def measured(plans: dict, law: str, persons: int, dimension: int, runs: int) -> 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--quick", action="store_true", help="2 runs a cell")
+    parser.add_argument("--quick", action="store_true", help="1 run a cell")
     arguments = parser.parse_args()
     rows: list[list[object]] = []
     losses = []
@@ -65,7 +65,7 @@ def main() -> None:
             row: list[object] = [budget.describe(), persons, dimension, chosen.name]
             row.append(", ".join(f"{k} {v:.2f}" for k, v in chosen.predicted.items()))
             for law in LAWS:
-                runs = 2 if arguments.quick else 6 if persons * dimension < 10**6 else 3
+                runs = 1 if arguments.quick else 8 if persons * dimension < 10**5 else 3
                 found = measured(plans, law, persons, dimension, runs)
                 best = min(found, key=found.__getitem__)
                 lost = found[chosen.name] / found[best]

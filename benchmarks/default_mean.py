@@ -10,7 +10,11 @@ Failures and atoms are counted; a failed release has no error, an atom has that 
 from __future__ import annotations
 
 import argparse
+import json
 import math
+import re
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -97,14 +101,30 @@ def show(c: dict[str, float]) -> str:
     return text
 
 
+def stored(store: Path | None, key: str, make: Callable[[], dict[str, float]]) -> dict[str, float]:
+    """A finished cell from its file, or made now and kept there."""
+    if store is None:
+        return make()
+    store.mkdir(parents=True, exist_ok=True)
+    file = store / (re.sub(r"[^a-z0-9.]+", "_", key.lower()) + ".json")
+    if not file.exists():
+        file.write_text(json.dumps(make()))
+    found: dict[str, float] = json.loads(file.read_text())
+    return found
+
+
 def group(
-    columns: dict[str, np.ndarray], runs: int, prefix: str
+    columns: dict[str, np.ndarray], runs: int, prefix: str, store: Path | None
 ) -> tuple[list[list[object]], dict[tuple[str, float], dict[str, float]]]:
     rows: list[list[object]] = []
     cells = {}
     for k, (name, values) in enumerate(columns.items()):
         for epsilon in EPSILONS:
-            cells[name, epsilon] = cell(values, epsilon, runs, 1000 * k + 7)
+            cells[name, epsilon] = stored(
+                store,
+                f"{prefix}{name} {epsilon:g} {runs}",
+                partial(cell, values, epsilon, runs, 1000 * k + 7),
+            )
         rows.append([prefix + name, *(show(cells[name, e]) for e in EPSILONS)])
     means = [
         math.exp(float(np.mean([math.log(cells[name, e]["ratio"]) for name in columns])))
@@ -118,12 +138,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--quick", action="store_true", help="60 releases a cell")
     parser.add_argument("--data", type=Path, default=DATA, help="folder of the Parquet tables")
+    parser.add_argument("--store", type=Path, help="folder that keeps finished cells")
     arguments = parser.parse_args()
     runs = 60 if arguments.quick else 600
     rows: list[list[object]] = []
     notes: list[str] = []
     if arguments.data.exists():
-        main_rows, cells = group(person_means(arguments.data, COLUMNS), runs, "D ")
+        main_rows, cells = group(person_means(arguments.data, COLUMNS), runs, "D ", arguments.store)
         rows += main_rows
         rows.append(
             ["the same, earlier rule (floats)"]
@@ -132,7 +153,9 @@ def main() -> None:
                 for i in range(len(EPSILONS))
             ]
         )
-        others, more = group(person_means(arguments.data, OTHER_COLUMNS), runs, "other ")
+        others, more = group(
+            person_means(arguments.data, OTHER_COLUMNS), runs, "other ", arguments.store
+        )
         rows += others
         for limit, epsilon in ((1.2, 1.0), (1.5, 0.5)):
             seen = {
@@ -156,7 +179,7 @@ def main() -> None:
         ]
         notes.append(f"columns D above 1.6 at epsilon=1: {', '.join(above) or 'none'}")
     laws = {k: v for k, v in synthetic(4000, 2).items()}
-    rows += group(laws, runs, "law ")[0]
+    rows += group(laws, runs, "law ", arguments.store)[0]
     text = table(["column", *(f"epsilon {e:g}" for e in EPSILONS)], rows)
     text = (
         "Cell: total error over the oracle's, bias in standard errors, worst answer of all runs in "

@@ -5,7 +5,7 @@ the plain DuckDB query under the same limit, each in a process of its own. Stand
 command is a terminal, so that it shows its progress bar.
 
     python benchmarks/larger_than_memory.py [--quick] [--records 2e8] [--persons 1e7]
-                                            [--memory 3GB] [--folder DIR]
+                                            [--memory 3GB 4GB] [--folder DIR]
 """
 
 from __future__ import annotations
@@ -78,7 +78,8 @@ def run(command: list[str]) -> tuple[float, float, str]:
             shown.append(found)
 
     start, peak = time.perf_counter(), 0.0
-    child = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=theirs)
+    terminal = os.environ | {"TERM": "xterm", "COLUMNS": "80"}
+    child = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=theirs, env=terminal)
     os.close(theirs)
     reader = threading.Thread(target=read, daemon=True)
     reader.start()
@@ -108,13 +109,13 @@ def main() -> int:
     parser.add_argument("--quick", action="store_true", help="a twentieth of everything")
     parser.add_argument("--records", type=float)
     parser.add_argument("--persons", type=float)
-    parser.add_argument("--memory")
+    parser.add_argument("--memory", nargs="*", help="limits to run under, one after the other")
     parser.add_argument("--folder", type=Path, help="where the table is made")
     parser.add_argument("--keep", action="store_true", help="use and keep the table in --folder")
     options = parser.parse_args()
     records = int(options.records or (1e7 if options.quick else 2e8))
     persons = int(options.persons or (5e5 if options.quick else 1e7))
-    memory = options.memory or ("200MB" if options.quick else "3GB")
+    limits = options.memory or (["200MB"] if options.quick else ["3GB", "4GB"])
     where = Path(tempfile.mkdtemp(dir=options.folder)) if not options.keep else options.folder
     try:
         spill = where / "spill"
@@ -122,37 +123,43 @@ def main() -> int:
         if not list(where.glob("part-*.parquet")):
             make(where, records, persons)
         size = sum(path.stat().st_size for path in where.glob("part-*.parquet")) / 1e9
-        command = [
-            sys.executable, "-m", "privmean", "mean", str(where / "part-*.parquet"), "--person",
-            "person", "--value", "y", "--epsilon", "1", "--memory", memory, "--spill", str(spill),
-        ]  # fmt: skip
-        plain = PLAIN.format(memory=memory, spill=spill, path=where)
-        base = run([sys.executable, "-c", plain])
-        mine = run(command)
+        found = []
+        for memory in limits:
+            command = [
+                sys.executable, "-m", "privmean", "mean", str(where / "part-*.parquet"),
+                "--person", "person", "--value", "y", "--epsilon", "1", "--memory", memory,
+                "--spill", str(spill),
+            ]  # fmt: skip
+            plain = PLAIN.format(memory=memory, spill=spill, path=where)
+            found.append((memory, run([sys.executable, "-c", plain]), run(command)))
     finally:
         if not options.keep:
             shutil.rmtree(where)
-    percents = {int(item) for item in re.findall(r"(\d+)%", mine[2])}
-    bar = "reading records" in mine[2] and len(percents) > 1
+    shown = [{int(item) for item in re.findall(r"(\d+)%", mine[2])} for _, _, mine in found]
+    bar = all(len(item) > 1 for item in shown)
+    peak = max(mine[1] for _, _, mine in found)
 
     from report import publish, table
 
     rows: list[list[object]] = [
-        [name, f"{wall:.1f}", f"{wall / base[0]:.2f}", f"{peak:.2f}", f"{peak / base[1]:.2f}"]
-        for name, (wall, peak, _) in (("plain DuckDB query", base), ("privmean mean", mine))
-    ]
+        [memory, name, f"{wall:.1f}", f"{wall / base[0]:.2f}", f"{most:.2f}",
+         f"{most / base[1]:.2f}"]
+        for memory, base, mine in found
+        for name, (wall, most, _) in (("plain DuckDB query", base), ("privmean mean", mine))
+    ]  # fmt: skip
+    header = ["memory limit", "", "wall s", "ratio", "peak GB of the process tree", "ratio"]
     text = (
         f"{records:.0e} records of {persons:.0e} persons with scattered ids, {size:.1f} GB of "
-        f"Parquet in 16 files, memory limit {memory}, load {os.getloadavg()[0]:.1f}\n\n"
-        + table(["", "wall s", "ratio", "peak GB of the process tree", "ratio"], rows)
-        + f"\n\n- within {ALLOWED:g} GB: {'yes' if mine[1] <= ALLOWED else 'NO'}"
-        + f"\n- progress bar on the terminal: {f'yes, {len(percents)} steps' if bar else 'NO'}"
+        f"Parquet in 16 files, load {os.getloadavg()[0]:.1f}\n\n"
+        + table(header, rows)
+        + f"\n\n- within {ALLOWED:g} GB: {'yes' if peak <= ALLOWED else 'NO'}"
+        + f"\n- progress bar on the terminal: {'yes' if bar else 'NO'}"
     )
     publish(
         "larger-than-memory", "Larger than memory", text,
         command="python benchmarks/larger_than_memory.py",
     )  # fmt: skip
-    return 0 if mine[1] <= ALLOWED and (bar or options.quick) else 1
+    return 0 if peak <= ALLOWED and (bar or options.quick) else 1
 
 
 if __name__ == "__main__":

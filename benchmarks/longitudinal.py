@@ -1,6 +1,6 @@
 """Longitudinal models: published settings against reference values, and a real panel of wages.
 
-    python benchmarks/longitudinal.py [--quick] [--panel nlswork.parquet]
+    python benchmarks/longitudinal.py [--releases 500] [--panel nlswork.parquet]
 
 Figure 6 of Roth and Avella-Medina (2025): persons independent, a person's records an AR(1) with
 coefficient 0.95; user means have the exact variance of such a person's mean, so that they are drawn
@@ -260,7 +260,8 @@ def statsmodels_fits(path: Path) -> tuple[dict[str, tuple[float, float]], ...]:
     return tuple(answers)
 
 
-def wages(path: Path, releases: int, rng) -> str:
+def wages(path: Path, releases: int) -> str:
+    rng = np.random.default_rng(5)
     pooled, *averages = statsmodels_fits(path)
     rows: list[list[object]] = []
     covered: list[list[object]] = []
@@ -291,7 +292,7 @@ def wages(path: Path, releases: int, rng) -> str:
                     f"{other[0]:.4f} ± {other[1]:.4f}",
                 ])  # fmt: skip
             for target in ("mean", "clipped"):
-                found = coverage(values, epsilon, target, releases, rng)
+                found = coverage(values, epsilon, target, releases)
                 covered.append([kind, f"{epsilon:g}", target, fitted, *found])
     first = table(
         ["fit", "epsilon", "term", "private", "95 % interval, mean", "status",
@@ -313,10 +314,11 @@ def wages(path: Path, releases: int, rng) -> str:
 
 
 def coverage(
-    values: np.ndarray, epsilon: float, target: str, releases: int, rng
+    values: np.ndarray, epsilon: float, target: str, releases: int
 ) -> tuple[str, str, str]:
     """Coverage of each term's own interval for the mean of the panel's coefficients."""
     n, p = values.shape
+    rng = np.random.default_rng(6)
     plan = pm.Magnitudes(target=target).plan(Budget(epsilon=epsilon), persons=n, dimension=p)
     noise = SimulatedNoise(rng)
     fine = values[np.isfinite(values[:, 0])]
@@ -341,26 +343,27 @@ def coverage(
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--releases", type=int, default=500, help="of a cell")
+    parser.add_argument("--quick", action="store_true", help="50 releases a cell")
     parser.add_argument("--panel", type=Path, default=PANEL)
     options = parser.parse_args()
-    releases = 100 if options.quick else 1000
-    rng = np.random.default_rng(1)
+    releases, seed = 50 if options.quick else options.releases, np.random.default_rng
     start = time.perf_counter()
     parts = [
-        "User means of dependent records, squared error:\n\n" + figure_six(releases, rng),
-        "Regression, epsilon 1, three coefficients:\n\n" + regression(releases // 5, rng),
-        "Random effects, epsilon 0.5:\n\n" + groups(releases, rng),
-        "Curve at public times, squared error at one of them:\n\n" + kernel(releases // 2, rng),
+        "User means of dependent records, squared error:\n\n" + figure_six(releases, seed(1)),
+        "Regression, epsilon 1, three coefficients:\n\n" + regression(releases // 3, seed(2)),
+        "Random effects, epsilon 0.5:\n\n" + groups(releases, seed(3)),
+        "Curve at public times, squared error at one of them:\n\n" + kernel(releases // 2, seed(4)),
     ]
     if options.panel.exists():
-        parts.append("Log wages, 4711 persons:\n\n" + wages(options.panel, releases, rng))
+        parts.append("Log wages, 4711 persons:\n\n" + wages(options.panel, releases))
     parts.append(f"{releases} releases a cell. {time.perf_counter() - start:.0f} s.")
     publish(
         "longitudinal",
         "Longitudinal models",
         "\n\n".join(parts),
-        command="python benchmarks/longitudinal.py" + (" --quick" if options.quick else ""),
+        command="python benchmarks/longitudinal.py"
+        + (f" --releases {releases}" if releases != 500 else ""),
     )
 
 

@@ -31,6 +31,7 @@ def main() -> None:
     parser.add_argument("--tables", nargs="+", help="of accuracy and vectors; nothing is published")
     kinds = ("generous", "true")
     parser.add_argument("--bounds", nargs="+", choices=kinds, default=kinds, help="of the peers")
+    parser.add_argument("--routes", nargs="+", help="of the peers' accuracy")
     parser.add_argument("--runs", type=int, help="releases a cell")
     parser.add_argument("--repeats", type=int, default=2, help="processes a cell of scale")
     options = parser.parse_args()
@@ -39,13 +40,16 @@ def main() -> None:
         for line in setup(chosen):
             print(line)
         return
+    if not any(peer.ready for peer in PEERS):
+        print("no other package is installed: python benchmarks/peers.py --setup")
+        return
     runs = options.runs or (40 if options.quick else 100)
     epsilons = EPSILONS[:1] if options.quick else EPSILONS
     sizes = scale.SIZES[:1] if options.quick else scale.SIZES
     if not options.publish:
         if "accuracy" in options.work:
             bounds = tuple(options.bounds)
-            accuracy.run(options.only, runs, epsilons, options.tables, bounds)
+            accuracy.run(options.only, runs, epsilons, options.tables, bounds, options.routes)
         if "vectors" in options.work:
             vectors.run(options.only, runs, options.tables)
         if "scale" in options.work:

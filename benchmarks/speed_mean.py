@@ -2,7 +2,9 @@
 
 Whole processes: a Parquet file of records (made here, in a temporary folder) is read into people
 and released, and the plain DuckDB query computes the same mean without privacy; they alternate,
-each in a process of its own. In memory: the whole release of an array against `numpy.mean`.
+each in a process of its own, which also measures itself after its imports (for privmean: after a
+release of a small array). Ids are numbered from 0 in one file and scattered over 63 bits in the
+other. In memory: the whole release of an array against `numpy.mean`.
 
     python benchmarks/speed_mean.py [--quick] [--records 5e7] [--persons 1e6] [--repeats 5]
                                     [--folder DIR --keep]
@@ -24,25 +26,46 @@ from pathlib import Path
 MAKE = """
 import duckdb
 duckdb.execute('''COPY (
-    SELECT (hash(i) % {persons})::BIGINT AS person,
+    SELECT {person} AS person,
            10 + 3 * sqrt(-2 * ln(random() + 1e-12)) * cos(2 * pi() * random()) AS y
     FROM range({records}) AS r(i)) TO '{path}' (FORMAT parquet)''')
 """
+IDS = {
+    "ids from 0": "(hash(i) % {persons})::BIGINT",
+    "scattered ids": "(hash(hash(i) % {persons}) >> 1)::BIGINT",
+}
 PLAIN = """
+import time
 import duckdb
+start = time.perf_counter()
 query = "SELECT avg(m) FROM (SELECT avg(y) AS m FROM '{path}' GROUP BY person) AS t"
-print(duckdb.execute(query).fetchall())
+duckdb.execute("SET enable_progress_bar = false")
+duckdb.execute(query).fetchall()
+print(time.perf_counter() - start)
 """
-READ = """
+WARM = """
+import time
+import numpy as np
 import privmean as pm
-people = pm.read("{path}", person="person", values="y")
-print(people.size())
+pm.mean(pm.read(np.arange(1000.0), person=np.arange(1000)), epsilon=1.0, delta=1e-6)
+start = time.perf_counter()
 """
-PRIVATE = """
-import privmean as pm
+READ = (
+    WARM
+    + """
 people = pm.read("{path}", person="person", values="y")
-print(pm.mean(people, epsilon=1.0, delta=1e-6).estimate)
+people.size()
+print(time.perf_counter() - start)
 """
+)
+PRIVATE = (
+    WARM
+    + """
+people = pm.read("{path}", person="person", values="y")
+pm.mean(people, epsilon=1.0, delta=1e-6).estimate
+print(time.perf_counter() - start)
+"""
+)
 COMMAND = ["mean", "{path}", "--person", "person", "--value", "y", "--epsilon", "1"]
 MEMORY = """
 import json, time
@@ -65,16 +88,20 @@ print(json.dumps(found))
 """
 
 
-def process(command: list[str]) -> tuple[float, float, float]:
-    """Wall seconds, processor seconds and peak megabytes of a process."""
+def process(command: list[str]) -> tuple[float, float, float, float]:
+    """Wall seconds, processor seconds, peak megabytes, and seconds after imports (0: not said)."""
     start = time.perf_counter()
-    child = subprocess.Popen(command, stdout=subprocess.DEVNULL)
+    child = subprocess.Popen(command, stdout=subprocess.PIPE)
+    assert child.stdout is not None
+    said = child.stdout.read()
+    child.stdout.close()
     _, status, usage = os.wait4(child.pid, 0)
     wall = time.perf_counter() - start
     child.returncode = os.waitstatus_to_exitcode(status)
     if child.returncode:
         raise SystemExit(f"failed: {command}")
-    return wall, usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024
+    inside = float(said.split()[-1]) if command[1] == "-c" else 0.0
+    return wall, usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024, inside
 
 
 def whole_processes(path: Path, repeats: int) -> list[list[object]]:
@@ -86,7 +113,7 @@ def whole_processes(path: Path, repeats: int) -> list[list[object]]:
             sys.executable, "-m", "privmean", *(item.format(path=path) for item in COMMAND),
         ],
     }  # fmt: skip
-    runs: dict[str, list[tuple[float, float, float]]] = {name: [] for name in jobs}
+    runs: dict[str, list[tuple[float, float, float, float]]] = {name: [] for name in jobs}
     for turn in range(repeats + 1):
         for name, command in jobs.items():
             found = process(command)
@@ -96,15 +123,17 @@ def whole_processes(path: Path, repeats: int) -> list[list[object]]:
         name: [min(column) for column in zip(*found, strict=True)] for name, found in runs.items()
     }
     base, rows = least["plain DuckDB query"], []
-    for name, (wall, cpu, peak) in least.items():
-        paired = statistics.median(
-            mine[0] / plain[0]
-            for mine, plain in zip(runs[name], runs["plain DuckDB query"], strict=True)
-        )
-        ratios = (wall / base[0], paired, cpu / base[1], peak / base[2])
-        rows.append(
-            [name, f"{wall:.2f}", f"{cpu:.2f}", f"{peak:.0f}", *(f"{item:.2f}" for item in ratios)]
-        )
+    for name, (wall, cpu, peak, inside) in least.items():
+        pairs = list(zip(runs[name], runs["plain DuckDB query"], strict=True))
+        paired = statistics.median(mine[0] / plain[0] for mine, plain in pairs)
+        within = statistics.median(mine[3] / plain[3] for mine, plain in pairs)
+        row: list[object] = [name, f"{wall:.2f}", f"{wall / base[0]:.2f}", f"{paired:.2f}"]
+        if inside:
+            row += [f"{inside:.2f}", f"{inside / base[3]:.2f}", f"{within:.2f}"]
+        else:
+            row += ["", "", ""]
+        row += [f"{cpu / base[1]:.2f}", f"{peak:.0f}", f"{peak / base[2]:.2f}"]
+        rows.append(row)
     return rows
 
 
@@ -141,28 +170,30 @@ def main() -> None:
     records = int(options.records or (5e6 if options.quick else 5e7))
     persons = int(options.persons or (1e5 if options.quick else 1e6))
     repeats = options.repeats or (3 if options.quick else 5)
+    from report import publish, table
+
+    header = [
+        "", "wall s", "ratio", "median", "after imports s", "ratio", "median", "processor ratio",
+        "peak MB", "memory ratio",
+    ]  # fmt: skip
+    texts = []
     with tempfile.TemporaryDirectory(dir=options.folder) as folder:
-        path = Path(folder) / "records.parquet"
-        if options.folder and options.keep:
-            path = options.folder / f"records-{records}-{persons}.parquet"
-        if not path.exists():
-            code = MAKE.format(records=records, persons=persons, path=path)
-            subprocess.run([sys.executable, "-c", code], check=True)
-        processes = whole_processes(path, repeats)
+        for title, person in IDS.items():
+            name = f"records-{records}-{persons}-{title.replace(' ', '-')}.parquet"
+            path = (options.folder if options.folder and options.keep else Path(folder)) / name
+            if not path.exists():
+                code = MAKE.format(
+                    records=records, person=person.format(persons=persons), path=path
+                )
+                subprocess.run([sys.executable, "-c", code], check=True)
+            texts.append(f"{title}:\n\n" + table(header, whole_processes(path, repeats)))
     count = 10**6 if options.quick else 10**7
     arrays = in_memory(count, 5 * repeats)
 
-    from report import publish, table
-
     text = (
         f"{records:.0e} records of {persons:.0e} persons in Parquet, whole processes, least of "
-        f"{repeats}, load {os.getloadavg()[0]:.1f} (wall ratio also as the median over "
-        "neighbouring runs)\n\n"
-        + table(
-            ["", "wall s", "processor s", "peak MB", "wall ratio", "median", "processor ratio",
-             "memory ratio"],
-            processes,
-        )
+        f"{repeats}, load {os.getloadavg()[0]:.1f} (ratios also as the median over neighbouring "
+        "runs)\n\n" + "\n\n".join(texts)
         + f"\n\n{count:.0e} persons in memory, one column, nothing given, whole release (medians "
         + f"of {5 * repeats} neighbouring runs)\n\n"
         + table(

@@ -142,7 +142,8 @@ def test_the_mean_over_records_is_never_a_silent_mean_over_persons():
         rng.normal(3, 1, len(ids)), person=ids, values=["x"], estimand="records", cap=8
     )
     with pytest.raises(pm.ArgumentError, match="mean over records"):
-        pm.mean(people, epsilon=1, method="default")
+        pm.mean(people, epsilon=1, delta=1e-6, method="anisotropic")
+    assert "records" in pm.mean(people, epsilon=1, noise=pm.SimulatedNoise(1)).estimand
     with pytest.raises(pm.ArgumentError, match="BoundedMean.*mean over records"):
         pm.mean(people, epsilon=1, method=pm.BoundedMean((-5, 10)))
     release = pm.mean(people, epsilon=1, bounds=(-5, 10), noise=pm.SimulatedNoise(1))

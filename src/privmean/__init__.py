@@ -13,6 +13,7 @@ from privmean._version import __version__
 
 _HOMES = {
     "read": "privmean.people.read",
+    "group_sizes": "privmean.people.groups",
     "mean": "privmean.api",
     "plan_mean": "privmean.planning",
     "persons_needed": "privmean.planning",

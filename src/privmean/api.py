@@ -10,7 +10,7 @@ import numpy as np
 from privmean import validate
 from privmean.errors import ArgumentError
 from privmean.people.reductions import People
-from privmean.planning import choose
+from privmean.planning import choose, within_budget
 from privmean.privacy.budget import ADD_REMOVE, Budget, relation_of
 from privmean.privacy.guarantee import Guarantee
 from privmean.release import Release
@@ -97,6 +97,10 @@ def mean(
         sampled_degrees=sampled_degrees,
         by_records=data.cap is not None,
     )
+    if getattr(estimator, "weights", None) is not None:
+        from privmean.central.heavy_tailed.records import require_counts
+
+        require_counts(data)
     if relation == ADD_REMOVE:
         if n_design is not None:
             n_design = validate.whole("n_design", n_design, least=1)
@@ -112,6 +116,14 @@ def mean(
                 "leave it out: n is public",
             )
         plan = estimator.plan(budget, persons=data.size(), dimension=dimension, relation=relation)
+    if data.cap is not None and getattr(plan, "persons_only", False):
+        raise ArgumentError(
+            "method",
+            plan.estimator,
+            "does not serve the mean over records",
+            "give a concentration or bounds, release fewer columns, or read estimand='persons'",
+        )
+    within_budget(plan, budget, relation)
     if ledger is not None:
         ledger.charge(Guarantee.of(budget, relation, plan.losses), label=plan.estimator)
     release: Release = plan.release(data, noise)

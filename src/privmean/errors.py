@@ -26,7 +26,7 @@ class ArgumentError(PrivmeanError, ValueError):
         except Exception:  # an integer of thousands of digits has no text
             shown = f"<{type(value).__name__}>"
         if len(shown) > 80:
-            shown = shown[:77] + "..."
+            shown = shown[:38] + "..." + shown[-39:]  # of a path, the end tells most
         super().__init__(f"{argument}={shown}: {problem}; {remedy}")
 
 

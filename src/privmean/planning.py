@@ -77,7 +77,7 @@ def choose(
                 name, value, f"is not used by method {kind!r}", f"leave it out, or choose {users}"
             )
     chosen = _made(kind, assumptions, settings, by_records)
-    if method == "auto" and kind == "default" and dimension > 1:
+    if method == "auto" and kind == "default" and dimension > 1 and not by_records:
         from privmean.central.cheapest import Cheapest
 
         return Cheapest(chosen)
@@ -143,12 +143,12 @@ def _made(
         from privmean.central.winsorized import Winsorized
 
         return Winsorized(given if given is not None else UnknownScale())
-    if by_records:
-        raise _not_by_records(kind)
     if kind == "default":
         from privmean.central.default_mean import DefaultMean
 
-        return DefaultMean(**settings)
+        return _as_given(DefaultMean(**settings), {}, by_records)
+    if by_records and not getattr(given, "serves_records", False):
+        raise _not_by_records(kind)
     if kind == "heavy-tailed":
         from privmean.central.heavy_tailed import HeavyTailed, PureCover
 
@@ -174,7 +174,8 @@ def _not_by_records(kind: str) -> ArgumentError:
         "method",
         kind,
         "does not serve the mean over records",
-        "give bounds or a concentration, or read with estimand='persons'",
+        "give bounds, a concentration, HeavyTailed(..., weights=...) or nothing, or read with "
+        "estimand='persons'",
     )
 
 
@@ -205,7 +206,23 @@ def plan_mean(
     count = validate.whole("persons", persons, least=1)
     columns = validate.whole("dimension", dimension, least=1)
     estimator = choose(dimension=columns, **assumptions)
-    return _plan(estimator, budget, count, columns, relation)
+    return within_budget(_plan(estimator, budget, count, columns, relation), budget, relation)
+
+
+def within_budget(plan: Any, budget: Budget, relation: Relation) -> Any:
+    """The plan, if its worst bill keeps the budget; Infeasible otherwise.
+
+    Plans are calibrated to keep it. At the ends of the range of budgets (a delta of 1e-30, say)
+    what doubles and noise on a lattice add can be more than is left.
+    """
+    from privmean.privacy.guarantee import Guarantee
+
+    if not Guarantee.of(budget, relation, plan.losses).verify():
+        raise Infeasible(
+            f"no noise of this method keeps {budget.describe()}",
+            "give a larger delta, another epsilon, or choose another method",
+        )
+    return plan
 
 
 def _plan(estimator: Any, budget: Budget, persons: int, dimension: int, relation: Relation) -> Any:

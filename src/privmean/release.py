@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from privmean import validate
 from privmean.errors import PrivateFailure
-from privmean.privacy.guarantee import RELATION_WORDS, Guarantee
+from privmean.privacy.guarantee import Guarantee
 
 Floats = npt.NDArray[np.float64]
 
@@ -163,63 +163,12 @@ class Release:
 
     def summary(self) -> str:
         """The release in words and numbers, as a person would want to read it."""
-        lines: list[str] = []
-        if not self.secure:
-            lines.append(f"*** {UNSAFE} ***")
-        interval = self.interval()
-        noise = self.noise_interval()
-        percent = f"{100 * interval.level:g} %"
-        lines.append(f"{self.estimand}, by {self.estimator}")
-        if self.failed:
-            lines.append(f"  FAILED privately (the budget is spent): {self.advice}")
-        else:
-            for j, column in enumerate(self.columns):
-                digits = _digits(interval.lower[j], interval.upper[j])
-                lines.append(
-                    f"  {column}: {self.estimate[j]:.{digits}f}   {percent} interval "
-                    f"{interval.lower[j]:.{digits}f} to {interval.upper[j]:.{digits}f}   "
-                    f"(privacy noise alone: {noise.lower[j]:.{digits}f} to "
-                    f"{noise.upper[j]:.{digits}f})"
-                )
-            if self.status != OK:
-                lines.append(f"  status: {self.status}. {self.advice}".rstrip())
-        about = f"  interval for the {interval.target}"
-        if interval.status != OK:
-            about += f" [{interval.status}]"
-        if interval.assumption:
-            about += f"; assumes {interval.assumption}"
-        lines.append(about)
-        if interval.advice:
-            lines.append(f"  {interval.status}: {interval.advice}")
-        if interval.region and len(interval.region) <= 5:
-            limits = ", ".join(f"[{a:.6g}, {b:.6g}]" for a, b in interval.region)
-            lines.append(f"  values limited to {limits}")
-        if self.persons is not None:
-            public = "public" if self.guarantee.relation == "replace-one" else "noisy"
-            lines.append(f"  persons: {self.persons} ({public})")
-        lines.append(
-            f"  promise: {self.guarantee.describe()} for one {self.guarantee.unit} with all "
-            f"records, {self.guarantee.relation}: {RELATION_WORDS[self.guarantee.relation]}"
-        )
-        if self.shares:
-            split = ", ".join(f"{name} {share:.0%}" for name, share in self.shares.items())
-            lines.append(f"  budget split: {split}")
-        lines.append(f"  method: {self.plan.why}")
-        for item in self.assumptions:
-            lines.append(f"  accuracy (not privacy) assumes: {item}")
-        if self.guarantee.note:
-            lines.append(f"  note: {self.guarantee.note}")
-        return "\n".join(lines)
+        from privmean.summary import summary
+
+        return summary(self, UNSAFE)
 
     def __str__(self) -> str:
         return self.summary()
-
-
-def _digits(lower: float, upper: float) -> int:
-    width = upper - lower
-    if not math.isfinite(width) or width <= 0:
-        return 6
-    return max(0, min(12, 2 - math.floor(math.log10(width))))
 
 
 def _plain(value: Any) -> Any:

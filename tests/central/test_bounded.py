@@ -83,8 +83,8 @@ def test_many_columns_take_gaussian_noise_where_it_is_less():
     x = uniform(4, d=12)
     pure = BoundedMean((1, 5)).plan(Budget(epsilon=1.0), persons=1000, dimension=12)
     mixed = BoundedMean((1, 5)).plan(Budget(epsilon=1.0, delta=1e-6), persons=1000, dimension=12)
-    assert pure.gaussian_sd == 0
-    assert mixed.gaussian_sd > 0
+    assert pure.sums.mu is None
+    assert mixed.sums.mu > 0
     assert mixed.predict(1.0)["privacy_noise"] < pure.predict(1.0)["privacy_noise"]
     for plan in (pure, mixed):
         release = plan.release(OnlySums(x), SimulatedNoise(5))
@@ -92,7 +92,7 @@ def test_many_columns_take_gaussian_noise_where_it_is_less():
         assert release.guarantee.spent() <= 1 + 1e-9
         assert release.guarantee.spent() >= 0.999
     few = BoundedMean((1, 5)).plan(Budget(epsilon=1.0, delta=1e-6), persons=1000, dimension=2)
-    assert few.gaussian_sd == 0
+    assert few.sums.mu is None
     rho = BoundedMean([(1, 5)] * 12).plan(Budget(rho=0.2), persons=1000, dimension=12)
     assert rho.release(OnlySums(x), SimulatedNoise(6)).guarantee.verify()
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pickle
+
 import numpy as np
 import pytest
 
@@ -9,6 +11,7 @@ import privmean as pm
 from privmean.central.cheapest import ALONE, TOGETHER, WINSORIZED, Cheapest
 from privmean.central.default_mean import DefaultMean
 from privmean.errors import Infeasible
+from privmean.people.matrix import MatrixPeople
 from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE, Budget
 from privmean.privacy.guarantee import Guarantee
 
@@ -60,3 +63,13 @@ def test_mean_of_several_columns_says_what_ran_and_why(neighbors):
 def test_one_column_is_the_default():
     plan = Cheapest().plan(PURE, persons=4000)
     assert plan == DefaultMean().plan(PURE, persons=4000)
+
+
+def test_a_choice_survives_pickling_and_statuses_of_columns_keep_their_advice():
+    plan = Cheapest().plan(PURE, persons=1500, dimension=2)
+    assert pickle.loads(pickle.dumps(plan)).predicted == plan.predicted
+    assert plan.name == ALONE
+    x = np.random.default_rng(1).normal(size=(1500, 2))
+    interval = plan.release(MatrixPeople(x, ("a", "b")), pm.SimulatedNoise(2)).interval()
+    assert "tail unchecked" in interval.status  # 750 persons*epsilon a column
+    assert "give bounds" in interval.advice

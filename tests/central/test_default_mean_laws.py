@@ -11,7 +11,7 @@ import kit
 from privmean.central.default_mean import DefaultMean
 from privmean.central.locate import _histogram
 from privmean.central.wallet import Wallet
-from privmean.intervals.joint_sums import joint_sums
+from privmean.mechanisms.clipped_sum import ClippedSums
 from privmean.noise.simulated import SimulatedNoise
 from privmean.people.matrix import MatrixPeople
 from privmean.people.reductions import LOG_BINS, LOG_ZERO, Box
@@ -85,9 +85,8 @@ def test_last_stage_stays_below_its_own_epsilon_and_a_twin_does_not():
         hits = []
         for seed, sums in enumerate(neighbours):
             noise = source(seed)
-            values = [
-                joint_sums(sums, box, epsilon, noise, persons=10).sums.value for _ in range(runs)
-            ]
+            last = ClippedSums("sums", REPLACE_ONE, epsilon=epsilon)
+            values = [last.release([box], [sums], noise)[0].value for _ in range(runs)]
             hits.append(int(np.sum(np.array(values) >= 1)))
         bound = kit.epsilon_lower_bound(*hits, runs)
         assert (bound > float(epsilon)) == caught
@@ -156,9 +155,12 @@ def test_privacy_error_falls_like_one_over_persons():
 
 def test_default_beats_the_symmetric_wide_region_on_the_estimate():
     draw = lambda g, n: g.normal(0, 1, n)  # noqa: E731
-    default, _ = total_error(draw, 0.0, 1.0, 2000, 0.6, 300)
-    interval_first, _ = total_error(draw, 0.0, 1.0, 2000, 0.6, 300, target="mean")
-    assert default < interval_first
+
+    def noise(target):
+        found = [item.noise_interval(0.95) for item in releases(draw, 2000, 0.6, 80, target)]
+        return float(np.median([item.upper[0] - item.lower[0] for item in found]))
+
+    assert noise(None) < 0.8 * noise("mean")
 
 
 def coverage(draw, truth, n, epsilon, runs, target, **plan):

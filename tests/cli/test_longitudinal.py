@@ -7,7 +7,9 @@ import json
 import numpy as np
 import pytest
 
+import privmean as pm
 from privmean.cli.app import run
+from privmean.errors import SchemaError
 
 
 @pytest.fixture(scope="module")
@@ -94,3 +96,65 @@ def test_what_cannot_work_is_refused_before_the_table_is_read(arguments, capsys)
     error = capsys.readouterr().err
     assert error.startswith("privmean: ")
     assert "no such file" not in error
+
+
+@pytest.fixture(scope="module")
+def schools(tmp_path_factory):
+    rng = np.random.default_rng(1)
+    effect = rng.normal(0, 0.5, 40)
+    lines = ["who,school,y"]
+    for who in range(2000):
+        for _ in range(4):
+            lines.append(f"{who},s{who % 40},{10 + effect[who % 40] + rng.normal():.4f}")
+    path = tmp_path_factory.mktemp("data") / "schools.csv"
+    path.write_text("\n".join(lines) + "\n")
+    return str(path)
+
+
+MEAN = ["--person", "who", "--value", "y", "--epsilon", "1", "--delta", "1e-6"]
+GROUP = ["--group", "school", "--group-sd", "0.5", "--within-sd", "1", "--records", "4"]
+
+
+def test_mean_of_persons_in_groups(schools, capsys):
+    assert run(["mean", schools, *MEAN, *GROUP, "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    # 50 persons a group, half of the variance of a person's mean between groups
+    assert found["diagnostics"]["design_effect"] == pytest.approx(1 + 49 * 0.5)
+    assert found["diagnostics"]["effective_groups"] == 40
+    assert found["interval"]["lower"][0] < 10 < found["interval"]["upper"][0]
+    assert run(["mean", schools, *MEAN, *GROUP]) == 0
+    assert "design effect 25.5: 40 groups" in capsys.readouterr().out
+    for more, word in (
+        (["--group", "school"], "--group-sd"),
+        ([*GROUP, "--bounds", "0", "20"], "--bounds"),
+        ([*GROUP, "--method", "default"], "--method"),
+        (["--group", "school", "--group-sd", "0.5"], "--within-sd"),
+    ):
+        assert run(["mean", "no.csv", *MEAN, *more]) == 2
+        assert word in capsys.readouterr().err
+
+
+def test_sizes_of_groups(schools, tmp_path):
+    assert pm.group_sizes(schools, person="who", group="school") == (50,) * 40
+    table = {"who": np.array([1, 1, 2, 3]), "g": np.array([7, 7, 7, 8])}
+    assert pm.group_sizes(table, person="who", group="g") == (2, 1)
+    table["g"] = np.array([7, 8, 7, 8])
+    with pytest.raises(SchemaError, match="in several"):
+        pm.group_sizes(table, person="who", group="g")
+    (tmp_path / "x.csv").write_text("who,g\n1,a\n2,\n")
+    with pytest.raises(SchemaError, match="in no group"):
+        pm.group_sizes(str(tmp_path / "x.csv"), person="who", group="g")
+
+
+def test_add_remove_on_the_command_line(table, capsys):
+    design = ["--neighbors", "add-remove", "--n-design", "500"]
+    assert run(["regress", table, *REGRESS, *design, "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["guarantee"]["relation"] == "add-remove"
+    assert found["interval"]["target"] == "clipped mean"
+    assert abs(found["persons"] - 600) < 150
+    assert run(["regress", table, *REGRESS, *design, "--target", "mean"]) == 2
+    assert "target" in capsys.readouterr().err
+    arguments = ["--person", "who", "--value", "y", "--time", "t", "--bins", "0,2,5"]
+    assert run(["curve", table, *arguments, "--epsilon", "4", "--bounds", "0", "4", *design]) == 0
+    assert "add-remove" in capsys.readouterr().out

@@ -15,6 +15,7 @@ from privmean.cli.stream import register
 from privmean.continual import MeanStream, events
 from privmean.continual.buffered import Buffered
 from privmean.continual.drawing import thin
+from privmean.continual.planning import survey
 from privmean.errors import SchemaError
 
 BUDGET = ["--epsilon", "1", "--delta", "1e-6"]
@@ -218,6 +219,29 @@ def test_plan_json(app):
         assert {"name", "rmse", "rmse_final", "sensitivity", "state_per_coordinate"} <= set(item)
     errors = [item["rmse"] for item in plan["strategies"]]
     assert errors == sorted(errors)
+
+
+def test_plan_shows_the_error_at_given_times(app):
+    arguments = ["--steps", "300", "--max-participations", "2", "--min-separation", "150"]
+    runner = CliRunner()
+    command = ["stream", "plan", *arguments, "--time", "10", "--time", "250"]
+    plan = json.loads(runner.invoke(app, [*command, "--json"]).stdout)
+    assert plan["goal"] == "times"
+    found = {item["name"]: item for item in plan["strategies"]}
+    # equal and independent noise, two participations: sqrt(2)/sqrt(t)
+    errors = {item["step"]: item["rmse"] for item in found["identity"]["at"]}
+    assert errors == pytest.approx({10: (2 / 10) ** 0.5, 250: (2 / 250) ** 0.5})
+    goals = [item["rmse_goal"] for item in plan["strategies"]]
+    assert goals == sorted(goals)
+    header = runner.invoke(app, command).stdout.splitlines()[0]
+    assert "at 10" in header
+    assert "at 250" in header
+
+
+def test_a_survey_tells_what_it_evaluates():
+    told = []
+    found = survey(steps=200, max_participations=2, min_separation=100, watch=told.append)
+    assert sorted(told) == sorted(item.strategy.name for item in found)
 
 
 def test_plan_with_a_budget_shows_real_errors(app):

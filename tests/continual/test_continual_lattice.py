@@ -6,7 +6,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from continual_reference import Scripted, Silent, dense_of
+from continual_reference import Given, Scripted, Silent, dense_of
 
 from privmean.continual.buffered import Buffered
 from privmean.continual.lattice import EXACT, UNENDING, Lattice, on_lattice
@@ -84,6 +84,10 @@ def test_integer_taps_are_exact_and_others_within_the_stated_error(strategy):
             total = sum((matrix[s][j] * int(rows[j, 0]) for j in range(s + 1)), Fraction(0))
             worst = max(worst, abs(float(total * 2**lattice.bits - int(found[s]))))
         assert worst <= (lattice.rounding + 1) / 2
+        # neighbours can round apart by one unit in every coordinate, and that is billed
+        assert lattice.rounding >= 1
+        extra = lattice.sensitivity(2, 3) - 2 * lattice.unit_sensitivity
+        assert extra >= lattice.rounding * math.sqrt(3 * N)
     assert np.abs(found).max() < EXACT
 
 
@@ -149,6 +153,22 @@ def test_rounding_is_inside_the_sensitivity():
         unit = coarse.unit_sensitivity / 2.0**lattice.bits
         assert worst <= unit + coarse.rounding * math.sqrt(N)
     assert worst > coarse.unit_sensitivity / 2.0**lattice.bits  # more than without rounding
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES, ids=NAMES)
+def test_only_the_noisy_integers_are_published(strategy):
+    # two sets of rows with draws that make their noisy integers equal: nothing else may be seen,
+    # not one bit (a release that also knew C z, or fractions of it, would differ)
+    mechanism = mechanism_of(strategy, dimension=2)
+    rng = np.random.default_rng(6)
+    most = 1 << (mechanism.lattice.row_bits - 1)
+    first, second = rng.integers(-most, most, (2, N, 2))
+    draws = rng.integers(-50, 50, (N, 2))
+    whole = [mixed_rows(mechanism.lattice, rows).astype(np.int64) for rows in (first, second)]
+    sums = NoisyPrefixSums(mechanism, Given(draws))
+    other = NoisyPrefixSums(mechanism, Given(draws + whole[0] - whole[1]))
+    for cut in (slice(0, 1), slice(1, 2), slice(2, N)):
+        assert np.array_equal(sums.advance(first[cut]).sums, other.advance(second[cut]).sums)
 
 
 def test_lattice_is_fine_and_noise_fits():

@@ -110,6 +110,7 @@ def test_levels_are_billed_together():
     assert parts == pytest.approx([mu / 2] * 4, rel=1e-6)  # equal sigma = sqrt(L+1)/mu
     assert all(isinstance(loss, Gaussian) for loss in plan.losses)
     assert plan.guarantee.verify()
+    assert "fixed public times" in plan.guarantee.note  # values, not participation
 
 
 @pytest.mark.parametrize(("levels", "joint", "split"), [(4, 16.7, 33.1), (8, 23.6, 66.1)])

@@ -16,9 +16,10 @@ import numpy as np
 import pytest
 
 from privmean.intervals.design_effects import group_sensitivity, group_spread
-from privmean.intervals.gaussian_sums import COUNT_LATTICE, gaussian_loss, gaussian_sums
-from privmean.intervals.joint_sums import joint_sums, partition_sums
+from privmean.mechanisms.clipped_sum import ClippedSums
+from privmean.mechanisms.ratio import Answers
 from privmean.people.reductions import BoxSums
+from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE
 
 EPSILON = Fraction(3, 7)
 
@@ -52,19 +53,22 @@ def states(k, slack=1):
     return [person(present=0), *inside, *beyond]
 
 
-def released(sums, k, jumps):
-    """Integers released for one person, their scales, and the bill."""
-    noise = Zero()
-    joint = joint_sums(sums, SimpleNamespace(steps=k), EPSILON, noise, persons=1, jumps=jumps)
-    n = joint.sums.persons
-    integers = [
-        round(joint.sums.value * k),
-        round(joint.sums.square * k * k),
-        round(joint.present),
-        round(joint.tail * k),
-    ]
-    assert n == 1
-    return integers[: len(noise.scales)], noise.scales, joint.loss
+def released(sums, k, jumps=(0.0, 0.0), relation=REPLACE_ONE, far=None):
+    """Integers released for one person, the scales of their noise in steps, and the bill."""
+    mechanism = ClippedSums("sums", relation, epsilon=EPSILON, jumps=jumps, apart=far is not None)
+    noise, box = Zero(), SimpleNamespace(steps=k)
+    (column,) = mechanism.release([box], [sums], noise, far=None if far is None else [far])
+    answers = Answers(relation, None, jumps, far is not None)
+    integers, units = answers.integers(box, sums, far or 0), answers.units(k)
+    # small units live on a lattice 2^20 times finer; with noise of zero the integers come back
+    scales = [scale / 2**20 for scale in noise.scales]
+    back = [column.value, column.square, column.weight, column.extra]
+    told = [*column.noise, column.extra_noise]
+    for i, (integer, unit) in enumerate(zip(integers, units, strict=True)):
+        assert told[i] * unit == pytest.approx(float(scales[i]))
+        if relation == REPLACE_ONE or i == 3:
+            assert back[i] * unit == pytest.approx(integer)
+    return list(integers), scales, mechanism.loss_at(k)
 
 
 def worst(rows, scales):
@@ -115,15 +119,8 @@ def test_jumps_rounded_apart_would_break_the_bill():
 
 @pytest.mark.parametrize("k", [1, 2, 7, 16])
 def test_number_of_persons_set_apart_is_free_beside_value_square_and_count(k):
-    def row(sums, far):
-        noise = Zero()
-        joint = joint_sums(sums, SimpleNamespace(steps=k), EPSILON, noise, persons=1, far=far)
-        item = joint.sums
-        integers = [item.value * k, item.square * k * k, joint.present, joint.far]
-        return [round(x) for x in integers], noise.scales, joint.loss
-
     apart = BoxSums(1, 1, 0, 0, k * k, 1, 0, 1, 0, k * k)
-    found = [row(s, 0) for s in states(k)] + [row(apart, 1)]
+    found = [released(s, k, far=0) for s in states(k)] + [released(apart, k, far=1)]
     rows, scales, loss = [item[0] for item in found], found[0][1], found[0][2]
     assert scales[3] == 2 / EPSILON
     assert worst(rows, scales) == EPSILON == loss.pure
@@ -131,35 +128,21 @@ def test_number_of_persons_set_apart_is_free_beside_value_square_and_count(k):
     assert worst(rows, cheap) > EPSILON
     # with the square of the middle, or at the limit itself, the number would cost more
     for other in (person(0, above=1), person(k, above=1)):
-        assert worst([*rows[:-1], row(other, 1)[0]], scales) > EPSILON
+        assert worst([*rows[:-1], released(other, k, far=1)[0]], scales) > EPSILON
 
 
 def test_persons_set_apart_have_a_cell_of_their_own_under_add_remove():
-    noise = Zero()
-    joint = partition_sums(
-        person(present=0), SimpleNamespace(steps=4), EPSILON, noise, far=1
-    )  # somebody far joins: nothing else moves
-    assert (joint.present, joint.sums.value, joint.far) == (0, 0, 1)
-    assert noise.scales[3] == 1 / EPSILON
+    row, scales, _ = released(person(present=0), 4, far=1, relation=ADD_REMOVE)
+    assert row == [0, 0, 0, 1]  # somebody far joins: nothing else moves
+    assert scales[3] == 1 / EPSILON
 
 
 @pytest.mark.parametrize("k", [1, 2, 5, 9])
 def test_partition_costs_exactly_epsilon_under_add_remove(k):
     def cells(sums):
-        noise = Zero()
-        joint = partition_sums(sums, SimpleNamespace(steps=k), EPSILON, noise)
-        whole = 4 * k * k
-        count = joint.present
-        # value and square are not divided by the (floored) count
-        high_low = joint.sums.value * whole
-        ends = (joint.sums.square + count) * whole / 2
-        exact = [(ends + high_low) / 2, count * whole - ends, (ends - high_low) / 2]
-        rounded = [round(item) for item in exact]
-        assert np.allclose(exact, rounded, atol=1e-6)
-        return rounded, noise.scales, joint.loss
+        return released(sums, k, relation=ADD_REMOVE)
 
-    nobody = person(present=0)
-    base, scales, loss = cells(nobody)
+    base, scales, loss = cells(person(present=0))
     assert base == [0, 0, 0]
     assert loss.pure == EPSILON
     for z in range(-k, k + 1):
@@ -170,43 +153,38 @@ def test_partition_costs_exactly_epsilon_under_add_remove(k):
     assert worst([cells(person(k))[0], base], [s * Fraction(9, 10) for s in scales]) > EPSILON
 
 
-@pytest.mark.parametrize("sd", [0.7, 25.0])
-def test_gaussian_value_square_and_count_cost_at_most_the_billed_mu(sd):
-    k = 40
-    rows, scales = [], []
-    for s in states(k, slack=0):
+def gaussian_table(columns, k, mu, rows):
+    """Integers of every state (the same in all columns) and deviations, in lattice steps."""
+    mechanism = ClippedSums("sums", REPLACE_ONE, columns, mu=mu)
+    table = []
+    for s in rows:
         noise = Zero()
-        items, counts = gaussian_sums([s], [SimpleNamespace(steps=k)], sd, noise, persons=1)
-        value, square = items[0].value * k, items[0].square * k * k
-        rows.append([round(value), round(square), round(counts[0].present * COUNT_LATTICE)])
-        scales = noise.scales
-    table = np.array(rows, float)
-    gaps = (table[:, None, :] - table[None, :, :]) / np.array(scales)
-    mu = math.sqrt((gaps**2).sum(axis=2).max())
-    billed = gaussian_loss(1, sd, k).mu
-    assert billed == pytest.approx(2 / sd)
-    assert mu <= billed * (1 + 1e-12)
-    assert mu >= billed * 0.999
+        flat = [item for _ in range(columns) for item in Answers(REPLACE_ONE).integers(None, s)]
+        made = mechanism._gaussian(Answers(REPLACE_ONE), [k] * columns)
+        table.append([x << b for x, b in zip(flat, made.bits, strict=True)])
+        assert made.release(flat, noise) == tuple(table[-1])
+    return np.array(table, float), np.array(noise.scales), mechanism.losses[0].mu
+
+
+def spent(table, scales):
+    gaps = (table[:, None, :] - table[None, :, :]) / scales
+    return math.sqrt((gaps**2).sum(axis=2).max())
+
+
+@pytest.mark.parametrize("mu", [0.1, 2.5])
+def test_gaussian_value_square_and_count_cost_at_most_the_billed_mu(mu):
+    table, scales, billed = gaussian_table(1, 40, mu, states(40, slack=0))
+    assert billed == pytest.approx(mu)
+    assert 0.999 * billed <= spent(table, scales) <= billed * (1 + 1e-12)
     for i in (1, 2):  # a twin with less noise on the square or the count is over the bill
-        less = np.array(scales)
+        less = scales.copy()
         less[i] *= 0.97
-        cost = math.sqrt((((table[:, None] - table[None]) / less) ** 2).sum(axis=2).max())
-        assert cost > billed
+        assert spent(table, less) > billed
 
 
 def test_several_gaussian_columns_cost_the_billed_mu_together():
-    d, sd, k = 5, 3.0, 11
-    rows = []
-    for z in (-k, 0, k):
-        noise = Zero()
-        boxes = [SimpleNamespace(steps=k)] * d
-        items, _ = gaussian_sums([person(z)] * d, boxes, sd, noise, persons=1)
-        rows.append([round(i.value * k) for i in items] + [round(i.square * k * k) for i in items])
-        scales = noise.scales[0::3] + noise.scales[1::3]
-    table = np.array(rows, float)
-    gaps = (table[:, None] - table[None]) / np.array(scales)
-    mu = math.sqrt((gaps**2).sum(axis=2).max())
-    assert mu == pytest.approx(gaussian_loss(d, sd, k).mu, rel=1e-12)
+    table, scales, billed = gaussian_table(5, 11, 0.7, [person(z) for z in (-11, 0, 11)])
+    assert spent(table, scales) == pytest.approx(billed, rel=1e-11)
 
 
 def test_matrix_of_second_moments_is_free_beside_a_vector():

@@ -287,7 +287,7 @@ def test_infeasible_says_how_many_persons():
         "y ~ center(a)", "y ~ scale(a)", "y ~ bs(a, df=3)", "y ~ poly(a, 2)", "y ~ log(a)",
         "y ~ C(k)", "y ~ np.mean(a)", "y ~ I(a**b)", "y ~ I(a**0.5)", "y ~ I(a if b else 1)",
         "y ~ I(1 < a < 2)", "y + z ~ a", "a + b", "y ~ 0", "y ~ a + (", "log(y) ~ a",
-        "y ~ C(k, levels=['u', 'v'])", "y ~ C(k, levels=[1])", 3, "1 ~ a",
+        "y ~ C(k, levels=['u', 2])", "y ~ C(k, levels=[1])", 3, "1 ~ a",
     ],
 )  # fmt: skip
 def test_what_is_not_arithmetic_on_one_record_is_refused(formula):

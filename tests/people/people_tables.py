@@ -113,6 +113,11 @@ def answers(people):
         "pairs narrow": people.pair_counts(1, -2, 2).tolist(),
         "boxes": people.box_sums([x, y]),
         "one box": people.box_sums([None, x]),
+        "beyond": [
+            people.beyond(0, -1.0, 2.5),
+            people.beyond(0, -3.0, 2.5),
+            people.beyond(0, 0, 9),
+        ],
         "ball": people.ball_sums(Ball((0.1, -0.2), 5.0, 2.0**-16)),
         "ball coarse": people.ball_sums(Ball((0.0, 0.0), 1.0, 0.25)),
         "in box": people.count_in_box([x, Box(-1.0, 1.0)]),
@@ -149,6 +154,13 @@ def expected(rows, cap=None, resolution=2.0**-40):
         "pairs narrow": reference.pair_counts(second, -2, 2),
         "boxes": boxes(table, [x, y]),
         "one box": boxes(table, [None, x]),
+        "beyond": [
+            (
+                sum(v is not None and v < low for v in first),
+                sum(v is not None and v > up for v in first),
+            )
+            for low, up in ((-1.0, 2.5), (-3.0, 2.5), (0, 9))
+        ],
         "ball": reference.ball_sums(values, Ball((0.1, -0.2), 5.0, 2.0**-16)),
         "ball coarse": reference.ball_sums(values, Ball((0.0, 0.0), 1.0, 0.25)),
         "in box": reference.count_in_box(values, [x, Box(-1.0, 1.0)]),

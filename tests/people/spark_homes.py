@@ -33,7 +33,7 @@ SHARED_COLUMNS = {
 MOST_ROWS = 2 * 160 + 1  # the logarithmic bins; no table here has so few persons
 QUESTIONS = (
     "size", "log_counts", "uniform_counts", "pair_counts", "box_sums", "ball_sums", "count_in_box",
-    "count_in_ball",
+    "count_in_ball", "beyond",
 )  # fmt: skip
 
 
@@ -157,7 +157,7 @@ def generated(folder: Path) -> Path:
 
 def served(plan: str, columns: list[str], cap: int | None) -> bool:
     """Not every estimator takes weights or several columns."""
-    weighted = cap is None or plan in ("winsorized", "bounded")
+    weighted = cap is None or plan in ("default", "winsorized", "bounded")
     return weighted and (len(columns) == 1 or plan != "bounded")
 
 
@@ -187,9 +187,8 @@ def agree(session, name: str, path: Path, columns: list[str], cap: int | None = 
             same = len(set(found.values())) == 1
             wrong += not same
             asked = found["spark"].count("\n")
-            print(
-                f"{name}, cap {cap}, {plan}: {asked} answers, homes {'agree' if same else 'DIFFER'}"
-            )
+            words = f"{name}, cap {cap}" if cap else name
+            print(f"{words}, {plan}: {asked} answers, homes {'agree' if same else 'DIFFER'}")
     rows = max(rows for _, rows, _ in counted)
     personal = [columns for _, _, columns in counted if {"p", "v0"} & set(columns)]
     print(f"{name}: {len(counted)} results, at most {rows} rows of {persons} persons")

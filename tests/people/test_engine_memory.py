@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import re
+
+import duckdb
 import numpy as np
 import polars as pl
 import pytest
 
 import privmean as pm
+from privmean.people import progress
 from privmean.people.files import DIRECT, STATE, Engine
 
 
@@ -42,3 +46,23 @@ def test_dense_and_scattered_ids_give_the_same_people(tmp_path, start):
         for name in ("dense", "other")
     ]
     assert found[0] == found[1]
+
+
+def test_the_progress_of_a_real_scan_is_shown_on_a_terminal(tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("FORCE_COLOR", "1")  # what Rich takes for a terminal
+    monkeypatch.setattr(progress, "PATIENCE", 0.0)
+    monkeypatch.setattr(progress, "INTERVAL", 0.002)
+    path = tmp_path / "t.parquet"
+    duckdb.execute(
+        f"COPY (SELECT hash(i) % 100000 AS who, random() AS x FROM range(2000000) AS r(i)) "
+        f"TO '{path}' (ROW_GROUP_SIZE 20000)"
+    )
+    people = pm.read(path, person="who", values="x", progress=True, threads=1)
+    assert people.size() == 100_000
+    out, err = capsys.readouterr()
+    shares = {int(item) for item in re.findall(r"(\d+)%", err)}
+    assert out == ""
+    assert "reading records" in err
+    assert max(shares) > 0
+    pm.read(path, person="who", values="x")
+    assert capsys.readouterr() == ("", "")

@@ -104,3 +104,30 @@ def test_a_roster_named_twice_counts_each_person_once_in_a_release():
     twice = pm.read(table, person="who", values="x", roster=[1, 2, 3, "1", "2", "3"])
     assert twice.size() == 3
     assert [twice.part(i, 3).size() for i in range(3)] == [1, 1, 1]
+
+
+def test_places_follow_the_roster_alone(tmp_path):
+    """Parts and pairs of other persons stay as they are when one person's records change."""
+    generator = np.random.default_rng(4)
+    x = generator.normal(size=31)
+    changed = x.copy()
+    changed[17] = np.nan
+    order = generator.permutation(31)
+    places = {}
+    for name, values, rows in (
+        ("before", x, slice(None)), ("after", changed, slice(None)), ("shuffled", x, order),
+    ):  # fmt: skip
+        frame = pl.DataFrame({"who": np.arange(31)[rows], "x": values[rows]})
+        for source in (frame, frame.to_arrow()):
+            people = pm.read(source, person="who", values="x")
+            parts = [people.part(i, 4).collect().values[:, 0] for i in range(4)]
+            assert [len(part) for part in parts] == [8, 8, 8, 7]
+            places.setdefault(name, parts)
+            same = zip(parts, places[name], strict=True)
+            assert all(np.array_equal(a, b, equal_nan=True) for a, b in same)
+    assert all(
+        np.array_equal(a, b) for a, b in zip(places["before"], places["shuffled"], strict=True)
+    )
+    pairs = list(zip(places["before"], places["after"], strict=True))
+    moved = [np.flatnonzero(~((a == b) | (np.isnan(a) & np.isnan(b)))) for a, b in pairs]
+    assert [m.tolist() for m in moved] == [[], [4], [], []]  # person 17: part 1, place 4

@@ -96,7 +96,7 @@ def test_what_cannot_be_read_is_said_in_public_words(tmp_path, capsys, kind):
     assert run([*words, "--ledger", str(ledger)]) == 2
     shown = capsys.readouterr()
     assert shown.out == ""
-    assert path in shown.err or "engine could not read" in shown.err
+    assert path[-30:] in shown.err or "engine could not read" in shown.err
     assert SECRET not in shown.err
     assert "Traceback" not in shown.err
     assert ledger.read_bytes() == before  # nothing is spent

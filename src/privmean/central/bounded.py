@@ -10,28 +10,22 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from fractions import Fraction
 from typing import Any
 
 import numpy as np
 
 from privmean import validate
-from privmean.errors import ArgumentError, Infeasible
+from privmean.errors import ArgumentError
 from privmean.intervals.default_intervals import BOUNDED, BoxIntervals, ColumnIntervals
-from privmean.intervals.gaussian_sums import (
-    cheaper_is_gaussian,
-    gaussian_loss,
-    gaussian_sums,
-    largest_strength,
-)
-from privmean.intervals.joint_sums import joint_sums, partition_sums
-from privmean.intervals.mean_interval import NoisySums
+from privmean.intervals.divided import Divided
+from privmean.mechanisms.clipped_sum import ClippedSums
 from privmean.noise.base import Noise
-from privmean.noise.exact import LARGEST_SCALE, ExactNoise
-from privmean.people.reductions import Box, BoxSums, People
-from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE, Budget, Relation
+from privmean.noise.exact import ExactNoise
+from privmean.people.reductions import Box, People
+from privmean.privacy.budget import REPLACE_ONE, Budget, Relation
+from privmean.privacy.calibrate import calibrate
 from privmean.privacy.guarantee import Guarantee
-from privmean.privacy.loss import Laplace, Loss
+from privmean.privacy.loss import Loss
 from privmean.release import FAILED, OK, Release
 
 
@@ -90,32 +84,34 @@ class BoundedMean:
         guess of it, is used to predict errors only."""
         dimension = validate.whole("dimension", dimension, least=1)
         boxes = self.boxes(dimension)
-        epsilon = budget.pure_epsilon()
         n = None
-        sd = 0.0
         if relation == REPLACE_ONE:
             n = validate.whole("persons", persons, least=1)
-            if dimension > 1 and not budget.is_pure:
-                steps = min(box.steps for box in boxes)
-                root = 2 * math.sqrt(dimension)
-                mu = largest_strength(lambda t: [gaussian_loss(dimension, root / t, steps)], budget)
-                if mu > 0 and cheaper_is_gaussian(dimension, root / mu, epsilon):
-                    sd = root / mu
-        largest = 4 * max(box.steps for box in boxes) ** 2 * dimension / epsilon
-        if sd == 0 and largest > LARGEST_SCALE:
-            raise Infeasible(
-                f"epsilon={float(epsilon):g} over {dimension} columns is too small for the noise",
-                "a larger epsilon is needed",
-            )
         design = n
         if n is None and n_design is not None:
             design = validate.whole("n_design", n_design, least=1)
-        return BoundedMeanPlan(self, budget, relation, n, design, dimension, boxes, epsilon, sd)
+        sums = _cheapest(budget, dimension, relation)
+        return BoundedMeanPlan(self, budget, relation, n, design, dimension, boxes, sums)
+
+
+def _cheapest(budget: Budget, dimension: int, relation: Relation) -> ClippedSums:
+    """Laplace noise, or Gaussian noise of all columns together where that is less."""
+
+    def gaussian(mu: float) -> ClippedSums:
+        return ClippedSums("values and squares", relation, dimension, mu=mu)
+
+    each = budget.pure_epsilon() / dimension
+    laplace = ClippedSums("value and square", relation, dimension, epsilon=each)
+    if dimension > 1 and not budget.is_pure:
+        mu = calibrate(lambda t: gaussian(t).losses, budget, grid=False)
+        if mu > 0 and gaussian(mu).value_sd < laplace.value_sd:
+            return gaussian(mu)
+    return laplace
 
 
 @dataclass(frozen=True)
 class BoundedMeanPlan:
-    """Noise of a bounded mean. gaussian_sd: noise of each sum of z, 0 for Laplace."""
+    """Noise of a bounded mean: all in `sums`."""
 
     settings: BoundedMean
     budget: Budget
@@ -124,8 +120,7 @@ class BoundedMeanPlan:
     design: int | None
     dimension: int
     boxes: tuple[Box, ...]
-    epsilon: Fraction
-    gaussian_sd: float
+    sums: ClippedSums
 
     @property
     def estimator(self) -> str:
@@ -133,17 +128,16 @@ class BoundedMeanPlan:
 
     @property
     def why(self) -> str:
-        law = "Gaussian" if self.gaussian_sd else "Laplace"
-        return f"public bounds were given: values are limited to them, one {law} release"
+        return f"public bounds were given: values are limited to them, one {self._law} release"
+
+    @property
+    def _law(self) -> str:
+        return "Gaussian" if self.sums.epsilon is None else "Laplace"
 
     @property
     def losses(self) -> tuple[Loss, ...]:
         """The bill."""
-        if self.gaussian_sd:
-            steps = min(box.steps for box in self.boxes)
-            return (gaussian_loss(self.dimension, self.gaussian_sd, steps),)
-        one = self.epsilon / self.dimension
-        return (Laplace("value and square", Fraction(1), 1 / one, joint=True),) * self.dimension
+        return self.sums.losses
 
     def predict(self, guess_sd: float) -> dict[str, float]:
         """Predicted error by cause (root of the sum over columns), for a guess of the deviation."""
@@ -153,14 +147,15 @@ class BoundedMeanPlan:
                 "n_design", None, "the number of persons is private", "give a public guess of it"
             )
         sampling = sd * math.sqrt(self.settings.design_effect * self.dimension / self.design)
-        unit = self.gaussian_sd or math.sqrt(2) * 2 * self.dimension / float(self.epsilon)
-        noise = unit * math.sqrt(sum(box.radius**2 for box in self.boxes)) / self.design
+        noise = (
+            self.sums.value_sd * math.sqrt(sum(box.radius**2 for box in self.boxes)) / self.design
+        )
         return {"rmse": math.hypot(sampling, noise), "sampling": sampling, "privacy_noise": noise}
 
     def describe(self) -> dict[str, Any]:
         return {
             "bounds": [[box.lower, box.upper] for box in self.boxes],
-            "noise": "Gaussian" if self.gaussian_sd else "Laplace",
+            "noise": self._law,
             "design effect": self.settings.design_effect,
         }
 
@@ -173,9 +168,12 @@ class BoundedMeanPlan:
                 "people", people.size(), f"the plan is for {self.persons} persons", "plan again"
             )
         found = [item for item in people.box_sums(self.boxes) if item is not None]
-        items, bill, present, missing = self._sums(found, source)
+        released = self.sums.release(self.boxes, found, source)
+        columns = [Divided.of(item, self.persons) for item in released]
+        items = [item.sums for item in columns]
+        present, missing = [item.present for item in columns], [item.missing for item in columns]
         guarantee = Guarantee.of(
-            self.budget, self.relation, tuple(bill), public=self._public()
+            self.budget, self.relation, self.losses, public=self._public()
         ).require()
         failed = any(gone and count < 1 for gone, count in zip(missing, present, strict=True))
         makers = [
@@ -213,30 +211,6 @@ class BoundedMeanPlan:
             shares={"mean and square": 1.0},
             diagnostics={"persons with a value": present},
             secure=source.secure,
-        )
-
-    def _sums(
-        self, found: list[BoxSums], noise: Noise
-    ) -> tuple[list[NoisySums], list[Loss], list[float], list[bool]]:
-        if self.gaussian_sd:
-            assert self.persons is not None
-            items, counts = gaussian_sums(
-                found, self.boxes, self.gaussian_sd, noise, persons=self.persons
-            )
-            return items, list(self.losses), [c.present for c in counts], [c.seen for c in counts]
-        one = self.epsilon / self.dimension
-        joint = []
-        for s, box in zip(found, self.boxes, strict=True):
-            if self.relation == ADD_REMOVE:
-                joint.append(partition_sums(s, box, one, noise))
-            else:
-                assert self.persons is not None
-                joint.append(joint_sums(s, box, one, noise, persons=self.persons))
-        return (
-            [item.sums for item in joint],
-            [item.loss for item in joint],
-            [item.present for item in joint],
-            [item.missing for item in joint],
         )
 
     def _public(self) -> tuple[str, ...]:

@@ -26,6 +26,7 @@ from privmean.privacy.budget import REPLACE_ONE, Budget, Relation
 from privmean.release import Release
 
 ALONE, TOGETHER, WINSORIZED = "each column alone", "all columns together", "Winsorized columns"
+NEAR = 1.1  # a predicted error over the plain mean's below which no third method is planned
 Candidate = DefaultMeanPlan | DefaultVectorPlan | Any
 
 
@@ -47,7 +48,7 @@ class ChosenPlan:
     predicted: dict[str, float]
 
     def __getattr__(self, name: str) -> Any:
-        if name.startswith("__"):
+        if name.startswith("__") or name == "inner":
             raise AttributeError(name)
         return getattr(self.inner, name)
 
@@ -105,21 +106,31 @@ class Cheapest:
         if dimension == 1:
             return self.settings.plan(budget, n_design=n_design, **public)
         count = persons if relation == REPLACE_ONE else n_design
-        plans = self.candidates(budget, count, dimension, relation) if count else {}
+        plans: dict[str, Candidate] = {}
+        predicted: dict[str, float] = {}
+        for names in ((ALONE, TOGETHER), (WINSORIZED,)) if count else ():
+            if min(predicted.values(), default=math.inf) < NEAR:
+                break
+            assert count is not None
+            found = self.candidates(budget, count, dimension, relation, names)
+            plans |= found
+            plain = math.sqrt(dimension / count)
+            for name, plan in found.items():
+                predicted[name] = total(name, plan.predict(1.0), dimension) / plain
         if not plans:
             return self.settings.plan(budget, n_design=n_design, **public)
-        assert count is not None
-        plain = math.sqrt(dimension / count)
-        predicted = {
-            name: total(name, plan.predict(1.0), dimension) / plain for name, plan in plans.items()
-        }
         name = min(predicted, key=predicted.__getitem__)
         return ChosenPlan(plans[name], name, predicted)
 
     def candidates(
-        self, budget: Budget, count: int, dimension: int, relation: Relation
+        self,
+        budget: Budget,
+        count: int,
+        dimension: int,
+        relation: Relation,
+        names: tuple[str, ...] = (ALONE, TOGETHER, WINSORIZED),
     ) -> dict[str, Candidate]:
-        """The plans that these public numbers allow, by name."""
+        """The plans of these names that the public numbers allow."""
         known: dict[str, Any] = {"dimension": dimension, "relation": relation}
         known |= {"persons": count} if relation == REPLACE_ONE else {"n_design": count}
 
@@ -137,9 +148,11 @@ class Cheapest:
         if self.settings == DefaultMean():
             makers[WINSORIZED] = winsorized
         found = {}
-        for name, make in makers.items():
+        for name in names:
+            if name not in makers:
+                continue
             try:
-                found[name] = make()
+                found[name] = makers[name]()
             except (Infeasible, ArgumentError):  # public: the numbers do not allow it
                 continue
         return found

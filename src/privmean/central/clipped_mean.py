@@ -78,10 +78,13 @@ class ClippedMean:
         return self.box.lower, self.box.upper
 
     # --- intervals in units of z ------------------------------------------------------------------
-    def limits(self, alpha: float, design_effect: float | None) -> tuple[float, float]:
+    def limits(
+        self, alpha: float, design_effect: float | None, tail: tuple[float, float] = (0.0, 0.0)
+    ) -> tuple[float, float]:
         """The ends of the interval of level 1 - alpha, in the units of the data.
 
-        design_effect None leaves sampling out: the interval for these very persons.
+        design_effect None leaves sampling out: the interval for these very persons. tail: for
+        records, a further Laplace scale and variance of the sum of y (of an allowance for tails).
         """
         if self.public_weight:
             half = self._public_half(alpha, design_effect)
@@ -89,8 +92,8 @@ class ClippedMean:
         elif self.sums.weight <= 0:
             return -math.inf, math.inf
         else:
-            low = self._end(-1.0, alpha, design_effect)
-            high = self._end(1.0, alpha, design_effect)
+            low = self._end(-1.0, alpha, design_effect, tail)
+            high = self._end(1.0, alpha, design_effect, tail)
         middle, radius = self.box.middle, self.box.radius
         return middle + radius * low, middle + radius * high
 
@@ -105,6 +108,9 @@ class ClippedMean:
     def _sampling_variance(self, theta: float, kappa: float) -> float:
         """Of the sum of y - theta u over persons drawn at random, with a margin for its noise."""
         s = self.sums
+        known = s.spread(theta)
+        if known is not None:
+            return max(known[0], 0.0) + kappa * known[1]
         square = max(s.square, 0.0) + kappa * s.square_noise
         weight = max(s.weight, 0.0) + kappa * s.weight_noise
         if self.by_records:
@@ -114,29 +120,34 @@ class ClippedMean:
             s.square_noise
         )
 
-    def _accepts(self, theta: float, alpha: float, design_effect: float | None) -> bool:
+    def _accepts(
+        self, theta: float, alpha: float, design_effect: float | None, tail: tuple[float, float]
+    ) -> bool:
         """Whether value - theta*weight is within noise and sampling of 0."""
         s = self.sums
-        noise = tuple(scale for scale in s.ratio_noise(theta) if scale)
+        noise = tuple(scale for scale in (*s.ratio_noise(theta), tail[0]) if scale)
         sd = 0.0
         if design_effect is not None:
             kappa = (gaussian_margin if s.gaussian else margin)(1 - alpha)
-            sd = math.sqrt(design_effect * self._sampling_variance(theta, kappa))
+            variance = self._sampling_variance(theta, kappa) + tail[1]
+            sd = math.sqrt(design_effect * variance)
         gap = abs(s.value - theta * s.weight)
         if s.gaussian:
             return gap <= -float(ndtri(alpha / 2)) * math.hypot(sd, *noise)
         return float(survival(gap, noise, sd)) >= alpha / 2
 
-    def _end(self, sign: float, alpha: float, design_effect: float | None) -> float:
+    def _end(
+        self, sign: float, alpha: float, design_effect: float | None, tail: tuple[float, float]
+    ) -> float:
         """The last accepted theta on one side, by doubling and bisection."""
         inside, outside = 0.0, max(1e-9, self.sums.noise[0] / self.weight)
-        while self._accepts(self.z + sign * outside, alpha, design_effect):
+        while self._accepts(self.z + sign * outside, alpha, design_effect, tail):
             inside, outside = outside, 2 * outside
             if outside > PAST:
                 return sign * math.inf
         for _ in range(30):
             middle = (inside + outside) / 2
-            if self._accepts(self.z + sign * middle, alpha, design_effect):
+            if self._accepts(self.z + sign * middle, alpha, design_effect, tail):
                 inside = middle
             else:
                 outside = middle

@@ -11,18 +11,21 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
+from privmean.central.clipped_mean import ClippedMean
+from privmean.central.default_records import RecordIntervals, record_sums, release_ratio, too_few
 from privmean.central.default_tail import WIDTHS, Apart, set_apart
 from privmean.central.locate import Location, Schedule, locate
 from privmean.central.log_segments import ATOM_ONLY, BEYOND, FOUND
 from privmean.central.wallet import Wallet
 from privmean.intervals.default_intervals import CLIPPED, MEAN, ColumnIntervals
-from privmean.intervals.joint_sums import JointSums, joint_sums, one, partition_sums
+from privmean.intervals.divided import Divided
 from privmean.intervals.mean_interval import Allowance
 from privmean.intervals.tail_check import TailCheck
-from privmean.noise.base import Noise
+from privmean.mechanisms.clipped_sum import ClippedSums, ColumnSums
+from privmean.noise.base import Noise, one_laplace
 from privmean.people.reductions import Box, People
 from privmean.privacy.budget import REPLACE_ONE, Relation
-from privmean.release import FAILED, OK
+from privmean.release import FAILED, OK, IntervalMaker
 
 SNUG = 2**0.25  # factor on the outer edge of the last occupied bin where a check follows
 WIDE = 2.0  # and where none does
@@ -33,6 +36,7 @@ WIDEN, WIDEST = 0.9, 6.0  # how far the limits are moved out for the persons cou
 HIDDEN = 8.0  # noise scales of the histogram: more persons than a thin tail beyond can hold
 
 ATOM = "atom"
+LAST = "value and square"
 ESTIMATE, INTERVAL, LIMITED = None, "mean", "clipped"  # the three values of `target`
 
 
@@ -80,7 +84,7 @@ class ColumnRelease:
     estimate: float
     status: str
     advice: str
-    intervals: ColumnIntervals
+    intervals: IntervalMaker
     shares: dict[str, float]
     diagnostics: dict[str, Any]
     assumptions: tuple[str, ...]
@@ -114,13 +118,22 @@ def release_column(
     if settings.check:
         price = wallet.share(settings.check)
         counted = wallet.pay("beyond the limits", price, 1)
-        sums = _box_sums(people, column, Box(*limits))
-        beyond, scale = float(sums.above + sums.below + one(noise, counted)), float(counted)
+        below, above = people.beyond(column, *limits)
+        beyond, scale = float(above + below + one_laplace(noise, counted)), float(counted)
         limits = _widened(place, beyond - settings.trust * scale, wallet.left, settings)
         shares["beyond the limits"] = float(price / wallet.total)
     box = Box(*limits)
     final = wallet.left
     center = min(max(place.origin, place.lower), place.upper)
+    if people.cap is not None:
+        last = record_sums(LAST, relation, final)
+        ratio = release_ratio(_box_sums(people, column, box), box, people.cap, last, noise)
+        wallet.left = Fraction(0)
+        wallet.bill.append(last.loss_at(box.steps))
+        shares["mean and square"] = float(final / wallet.total)
+        return _by_records(
+            place, path, shares, settings, limits, center, ratio, schedule.persons, beyond, scale
+        )
     jumps = (0.0, 0.0)
     if settings.joint_tail:
         width = limits[1] - limits[0]
@@ -133,17 +146,27 @@ def release_column(
     if settings.check:
         apart = set_apart(people, column, sums, box, relation)
         sums = apart.sums
-    far = apart.far if apart else None
-    if relation == REPLACE_ONE:
-        joint = joint_sums(sums, box, final, noise, persons=schedule.persons, jumps=jumps, far=far)
-    else:
-        joint = partition_sums(sums, box, final, noise, far=far)
+    last = ClippedSums(LAST, relation, epsilon=final, jumps=jumps, apart=apart is not None)
+    (found,) = last.release([box], [sums], noise, far=None if apart is None else [apart.far])
     wallet.left = Fraction(0)
-    wallet.bill.append(joint.loss)
+    wallet.bill.append(last.loss_at(box.steps))
     shares["mean and square"] = float(final / wallet.total)
     apart_at = apart.limits if apart else None
+    divided = Divided.of(found, schedule.persons)
     return _found(
-        place, path, shares, settings, box, limits, center, joint, beyond, scale, jumps, apart_at
+        place,
+        path,
+        shares,
+        settings,
+        box,
+        limits,
+        center,
+        found,
+        divided,
+        beyond,
+        scale,
+        jumps,
+        apart_at,
     )
 
 
@@ -207,6 +230,40 @@ def _nothing(
     return ColumnRelease(estimate, status, advice, intervals, shares, path, ())
 
 
+def _by_records(
+    place: Location,
+    path: dict[str, Any],
+    shares: dict[str, float],
+    settings: Settings,
+    limits: tuple[float, float],
+    center: float,
+    ratio: ClippedMean,
+    persons: int,
+    beyond: float,
+    scale: float,
+) -> ColumnRelease:
+    failed = too_few(ratio)
+    intervals = RecordIntervals(
+        ratio,
+        reach=_reach(place, limits, center, settings.excess),
+        excess=settings.excess,
+        counted_at=(place.lower, place.upper),
+        check=TailCheck(persons, beyond, scale) if settings.check else None,
+        design_effect=settings.design_effect,
+        clipped=settings.target == LIMITED,
+        status=FAILED if failed else OK,
+    )
+    diagnostics = {**path, "limits": list(limits), "sum of weights": ratio.sums.weight}
+    if settings.check:
+        diagnostics["persons beyond the first limits"] = beyond
+        diagnostics["noise scale of that count"] = scale
+        diagnostics["first limits"] = [place.lower, place.upper]
+    advice = "too few records: more persons or more epsilon are needed" if failed else ""
+    estimate = math.nan if failed else ratio.estimate
+    status = FAILED if failed else OK
+    return ColumnRelease(estimate, status, advice, intervals, shares, diagnostics, ())
+
+
 def _found(
     place: Location,
     path: dict[str, Any],
@@ -215,26 +272,27 @@ def _found(
     box: Box,
     limits: tuple[float, float],
     center: float,
-    joint: JointSums,
+    found: ColumnSums,
+    divided: Divided,
     beyond: float,
     scale: float,
     jumps: tuple[float, float],
     apart_at: tuple[float, float] | None,
 ) -> ColumnRelease:
-    sums = joint.sums
+    sums = divided.sums
     reach = _reach(place, limits, center, settings.excess)
     allowance, check = None, None
     if max(jumps) > 0:
-        allowance = Allowance(joint.tail, joint.tail_scale, 2 * max(jumps), corrected=True)
+        allowance = Allowance(found.extra, found.extra_noise, 2 * max(jumps), corrected=True)
         per = max(jumps)
-        check = TailCheck(sums.persons, joint.tail / per, joint.tail_scale / per)
+        check = TailCheck(sums.persons, found.extra / per, found.extra_noise / per)
     elif settings.check:
         # a far person, 2 * WIDTHS radii or more beyond a limit, moves the value by one radius more
         # than a person at that limit (by two if left out)
         moved = 2 if sums.partition else 1
         unit = reach / box.radius * (1 + 0.5 * moved / WIDTHS)
         allowance = Allowance(unit * beyond, unit * scale, unit)
-        check = TailCheck(sums.persons, beyond, scale, joint.far, joint.far_scale)
+        check = TailCheck(sums.persons, beyond, scale, found.extra, found.extra_noise)
     intervals = ColumnIntervals(
         sums,
         middle=box.middle,
@@ -252,20 +310,20 @@ def _found(
     estimate = box.middle + box.radius * sums.mean
     if max(jumps) == 0:
         estimate = min(max(estimate, limits[0]), limits[1])
-    diagnostics = {**path, "limits": list(limits), "persons with a value": joint.present}
+    diagnostics = {**path, "limits": list(limits), "persons with a value": divided.present}
     if settings.check:
         diagnostics["persons beyond the first limits"] = beyond
         diagnostics["noise scale of that count"] = scale
         diagnostics["first limits"] = [place.lower, place.upper]
     if apart_at is not None:
-        diagnostics["persons far beyond the limits"] = joint.far
-        diagnostics["noise scale of that number"] = joint.far_scale
+        diagnostics["persons far beyond the limits"] = found.extra
+        diagnostics["noise scale of that number"] = found.extra_noise
         diagnostics["far limits"] = list(apart_at)
     words = []
-    if not joint.missing:
+    if not divided.missing:
         words.append("persons without a usable value count at the middle of the limits")
     status, advice = OK, ""
-    if joint.present < 1 and joint.missing:
+    if divided.present < 1 and divided.missing:
         status, estimate = FAILED, math.nan
         advice = "too few persons have a value: more persons or more epsilon are needed"
         intervals = ColumnIntervals(None, default=intervals.default, status=FAILED)

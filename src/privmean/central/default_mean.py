@@ -18,10 +18,9 @@ from privmean.central.default_vector import DefaultVectorPlan, vector_plan
 from privmean.central.locate import FEWEST
 from privmean.errors import Infeasible
 from privmean.intervals.default_intervals import MEAN
-from privmean.noise.exact import LARGEST_SCALE
-from privmean.people.reductions import GRID_BITS
 from privmean.privacy.budget import REPLACE_ONE, Budget, Relation
 
+LEAST_EPSILON = Fraction(1, 2**20)
 MOST_COLUMNS = 3  # epsilon is split over columns up to here
 
 
@@ -54,6 +53,11 @@ class DefaultMean:
         validate.choice("target", self.target, [None, MEAN, "clipped"])
         validate.positive("excess", self.excess)
         validate.positive("design_effect", self.design_effect)
+
+    @property
+    def serves_records(self) -> bool:
+        """Whether it answers for the mean over records too (one to three columns)."""
+        return self.target != MEAN
 
     def plan(
         self,
@@ -89,11 +93,10 @@ class DefaultMean:
         self, epsilon: Fraction, persons: int | None, dimension: int, relation: Relation
     ) -> None:
         """Raise Infeasible if columns cannot be located one by one at `epsilon` a column."""
-        largest = 10 * Fraction(2) ** (2 * GRID_BITS + 1) / epsilon * 4
-        if largest > LARGEST_SCALE:
+        if epsilon < LEAST_EPSILON:
             raise Infeasible(
-                f"epsilon={float(epsilon):g} a column is too small for 64-bit noise",
-                f"give at least epsilon={float(largest / Fraction(LARGEST_SCALE) * epsilon):.2g}",
+                f"epsilon={float(epsilon):g} a column is too small for prices in steps of 2^-40",
+                f"give at least epsilon={float(LEAST_EPSILON):.2g} a column",
             )
         needed = FEWEST if dimension == 1 else MOST_SPLIT
         if persons is not None and float(persons * epsilon) < needed:

@@ -16,9 +16,8 @@ from privmean.central.locate import FEW, FEWEST, LEAN, Schedule
 from privmean.central.wallet import Wallet
 from privmean.errors import ArgumentError
 from privmean.intervals.default_intervals import MEAN, BoxIntervals
-from privmean.intervals.joint_sums import one
 from privmean.intervals.tail_check import TailCheck
-from privmean.noise.base import Noise
+from privmean.noise.base import Noise, one_laplace
 from privmean.noise.exact import ExactNoise
 from privmean.people.reductions import LOG_CELLS, People
 from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE, Budget, Relation
@@ -195,7 +194,7 @@ class DefaultMeanPlan:
             wallet = Wallet(self.epsilon)
             if self.relation == ADD_REMOVE:
                 scale = wallet.pay("persons", self.epsilon - self._purse(), 1)
-                count = max(people.size() + one(source, scale), 1)
+                count = max(people.size() + one_laplace(source, scale), 1)
             assert count is not None
             results.append(
                 release_column(
@@ -218,6 +217,7 @@ class DefaultMeanPlan:
         if self.persons is not None and float(self.persons * self.epsilon) < FEW:
             notes.append("fewer than 400 persons*epsilon: expect a wide interval or a failure")
         one_column = self.dimension == 1
+        estimand = "mean over persons" if people.cap is None else "mean over records (capped)"
         return Release(
             estimate=np.array([item.estimate for item in results]),
             columns=tuple(people.columns[: self.dimension]),
@@ -228,6 +228,7 @@ class DefaultMeanPlan:
             else BoxIntervals([item.intervals for item in results]),
             plan=self,
             persons=count,
+            estimand=estimand,
             status=status,
             advice="; ".join(dict.fromkeys(item.advice for item in results if item.advice)),
             assumptions=tuple(dict.fromkeys(notes)),

@@ -31,19 +31,17 @@ def set_apart(people: People, column: int, sums: BoxSums, box: Box, relation: Re
     """`sums` of `box` with the persons far beyond its limits at its middle (or left out)."""
     reach = WIDTHS * (box.upper - box.lower)
     limits = (box.lower - reach, box.upper + reach)
-    boxes = [Box(*limits) if j == column else None for j in range(len(people.columns))]
-    found = people.box_sums(boxes)[column]
-    assert found is not None
-    far = found.above + found.below
+    below, above = people.beyond(column, *limits)
+    far = below + above
     up, down = _step_at(box.upper, box), _step_at(box.lower, box)
-    z = sums.z - up * found.above - down * found.below
-    zz = sums.zz - up * up * found.above - down * down * found.below
-    present, above, below = sums.present, sums.above, sums.below
+    z = sums.z - up * above - down * below
+    zz = sums.zz - up * up * above - down * down * below
+    present, near = sums.present, (sums.above, sums.below)
     if relation == REPLACE_ONE:
         zz += box.steps**2 * far
     else:
-        present, above, below = present - far, above - found.above, below - found.below
-    return Apart(BoxSums(present, above, below, z, zz, present, z, present, z, zz), far, limits)
+        present, near = present - far, (near[0] - above, near[1] - below)
+    return Apart(BoxSums(present, *near, z, zz, present, z, present, z, zz), far, limits)
 
 
 def _step_at(limit: float, box: Box) -> int:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -27,11 +27,13 @@ from privmean.central.log_segments import (
 )
 from privmean.errors import ArgumentError, Infeasible
 from privmean.intervals.default_intervals import CLIPPED, BoxIntervals, ColumnIntervals
-from privmean.intervals.gaussian_sums import gaussian_loss, gaussian_sums, largest_strength
+from privmean.intervals.divided import Divided
+from privmean.mechanisms.clipped_sum import ClippedSums
 from privmean.noise.base import Noise
 from privmean.noise.exact import ExactNoise
 from privmean.people.reductions import LOG_CELLS, Box, People
 from privmean.privacy.budget import REPLACE_ONE, Budget, Relation
+from privmean.privacy.calibrate import calibrate
 from privmean.privacy.guarantee import Guarantee
 from privmean.privacy.loss import Gaussian, Loss
 from privmean.release import FAILED, OK, Release
@@ -50,6 +52,8 @@ CLEAR = 4.0  # deviations of a full window's noisy count above the part that mov
 @dataclass(frozen=True)
 class DefaultVectorPlan:
     """Noise of all stages: mu of the whole, and what the rounds take of mu^2, each."""
+
+    persons_only: ClassVar[bool] = True
 
     settings: DefaultMean
     budget: Budget
@@ -90,11 +94,11 @@ class DefaultVectorPlan:
     @property
     def losses(self) -> tuple[Loss, ...]:
         """The bill when every round runs and every column is released."""
-        return self._bill(self.rounds, self.dimension, 2**19)
+        return self._bill(self.rounds, self.dimension)
 
-    def _bill(self, ran: int, columns: int, steps: int) -> tuple[Loss, ...]:
+    def _bill(self, ran: int, columns: int) -> tuple[Loss, ...]:
         rounds = (self.rounds, self.round_part)
-        return bill(self.dimension, columns, self.mu, steps, rounds, ran)
+        return bill(self.dimension, columns, self.mu, rounds, ran)
 
     def predict(self, guess_sd: float) -> dict[str, float]:
         """Predicted error by cause, if every column is seen and has this deviation."""
@@ -137,7 +141,7 @@ class DefaultVectorPlan:
             limits.append((lower, upper) if outcomes[-1] == FOUND else None)
         shown = [j for j, item in enumerate(limits) if item is not None]
         boxes = {j: Box(*item) for j, item in enumerate(limits) if item is not None}
-        losses: tuple[Loss, ...] = self._bill(ran, 0, 1)
+        losses: tuple[Loss, ...] = self._bill(ran, 0)
         estimate = np.array(
             [m if o == ATOM_ONLY else math.nan for o, m in zip(outcomes, origins, strict=True)]
         )
@@ -146,19 +150,14 @@ class DefaultVectorPlan:
             for o in outcomes
         ]
         if shown:
-            sd = self.sums_sd(len(shown))
-            found = people.box_sums([boxes.get(j) for j in range(self.dimension)])
-            sums = [found[j] for j in shown]
-            items, _ = gaussian_sums(
-                [item for item in sums if item is not None],
-                [boxes[j] for j in shown],
-                sd,
-                source,
-                persons=self.persons,
-            )
-            losses = self._bill(ran, len(shown), min(box.steps for box in boxes.values()))
-            for j, item in zip(shown, items, strict=True):
+            asked = people.box_sums([boxes.get(j) for j in range(self.dimension)])
+            sums = [item for item in asked if item is not None]
+            last = last_stage(len(shown), self.mu * math.sqrt(self.half))
+            found = last.release([boxes[j] for j in shown], sums, source)
+            losses = self._bill(ran, len(shown))
+            for j, column in zip(shown, found, strict=True):
                 box = boxes[j]
+                item = Divided.of(column, self.persons).sums
                 value = box.middle + box.radius * item.mean
                 estimate[j] = min(max(value, box.lower), box.upper)
                 makers[j] = ColumnIntervals(
@@ -244,11 +243,15 @@ def half_of_rest(rounds: int, part: float) -> float:
     return (1 - rounds * part) / 2
 
 
+def last_stage(columns: int, mu: float) -> ClippedSums:
+    """The sums of the columns that are shown."""
+    return ClippedSums("values and squares", REPLACE_ONE, columns, mu=mu)
+
+
 def bill(
     dimension: int,
     columns: int,
     mu: float,
-    steps: int,
     rounds: tuple[int, float] = (0, 0.0),
     ran: int | None = None,
 ) -> tuple[Loss, ...]:
@@ -269,7 +272,7 @@ def bill(
         losses += [counts("origins of all columns", mu * math.sqrt(rounds[1]))] * looks
     losses.append(counts("histograms of all columns", part))
     if columns:
-        losses.append(gaussian_loss(columns, 2 * math.sqrt(columns) / part, steps))
+        losses += last_stage(columns, part).losses
     return tuple(losses)
 
 
@@ -299,10 +302,10 @@ def vector_plan(
             "use replace-one, or release the columns one by one",
         )
     rounds = (0, 0.0)
-    mu = largest_strength(lambda t: bill(dimension, dimension, t, 2**19), budget)
+    mu = calibrate(lambda t: bill(dimension, dimension, t), budget, grid=False)
     if mu > 0:
         rounds = rounds_of(dimension, persons, mu)
-        mu = largest_strength(lambda t: bill(dimension, dimension, t, 2**19, rounds), budget)
+        mu = calibrate(lambda t: bill(dimension, dimension, t, rounds), budget, grid=False)
     if mu <= 0:
         raise Infeasible(
             f"{dimension} columns at pure {budget.describe()} leave too little for each",

@@ -37,6 +37,8 @@ def mean(
     between_sd: opt.BetweenSd = None,
     within_sd: opt.WithinSd = None,
     records: opt.Records = None,
+    group: opt.Group = None,
+    group_sd: opt.GroupSd = None,
     moment_order: opt.MomentOrder = None,
     moment_bound: opt.MomentBound = None,
     covariance: opt.Covariance = None,
@@ -72,14 +74,39 @@ def mean(
         raise ArgumentError(
             "--value", None, "no column was named", "give --value COLUMN or --values-from PATTERN"
         )
-    arguments: dict[str, Any] = opt.assumption(
-        sd=sd,
-        between_sd=between_sd,
-        within_sd=within_sd,
-        records=records,
-        moment_order=moment_order,
-        moment_bound=moment_bound,
-        covariance=covariance,
+    if (group is None) != (group_sd is None):
+        raise ArgumentError("--group", group, "goes together with --group-sd", "give both")
+    if group is not None:
+        # the other settings describe estimators that know nothing of groups
+        others = {
+            "--sd": sd, "--bounds": bounds, "--moment-order": moment_order, "--target": target,
+            "--covariance": covariance, "--n-design": n_design, "--excess": excess,
+            "--cap": cap, "--beta": beta, "--scale-range": scale_range,
+            "--method": None if method == "auto" else method,
+            "--estimand": None if estimand == "persons" else estimand,
+            "--neighbors": None if neighbors == "replace-one" else neighbors,
+        }  # fmt: skip
+        for name, given in others.items():
+            if given is not None:
+                raise ArgumentError(name, given, "does not go with --group", "leave it out")
+        if delta == 0:
+            raise ArgumentError("--delta", delta, "is needed by --group", "give --delta 1e-6")
+        if within_sd is None or records is None:
+            raise ArgumentError(
+                "--group", group, "needs --within-sd and --records", "give the deviations"
+            )
+    arguments: dict[str, Any] = (
+        {}
+        if group is not None
+        else opt.assumption(
+            sd=sd,
+            between_sd=between_sd,
+            within_sd=within_sd,
+            records=records,
+            moment_order=moment_order,
+            moment_bound=moment_bound,
+            covariance=covariance,
+        )
     )
     # everything that can be refused from the arguments alone is refused before the table is read
     pm.Budget(epsilon=epsilon, delta=delta, rho=rho)
@@ -95,6 +122,20 @@ def mean(
         temp_directory=spill,
         progress=sys.stderr.isatty(),
     )
+    if group is not None:
+        effects = pm.RandomEffects(
+            group_sd=group_sd,
+            within_sd=within_sd,
+            records=records,
+            group_sizes=pm.group_sizes(table, person=person, group=group),
+            person_sd=between_sd or 0.0,
+        )
+        release = pm.random_effects_mean(
+            people, effects, epsilon=epsilon, delta=delta, rho=rho, level=level,
+            ledger=None if ledger is None else pm.Ledger.open(ledger),
+        )  # fmt: skip
+        _shown(release, as_json, effects)
+        return
     release = pm.mean(
         people,
         epsilon=epsilon,
@@ -113,9 +154,20 @@ def mean(
         ledger=None if ledger is None else pm.Ledger.open(ledger),
         **arguments,
     )
+    _shown(release, as_json)
+
+
+def _shown(release: Any, as_json: bool, effects: Any = None) -> None:
+    """Print a release; effects: the random effects that it was made with."""
     if as_json:
         typer.echo(json.dumps(release.to_dict(), allow_nan=False))
     else:
         typer.echo(release.summary())
+        if effects is not None:
+            typer.echo(
+                f"  design effect {effects.design_effect:.4g}: {len(effects.group_sizes)} groups "
+                f"(effectively {effects.effective_groups:.3g}), correlation within a group "
+                f"{effects.icc:.3g}"
+            )
     if release.failed:
         raise typer.Exit(PRIVATE_FAILURE)

@@ -29,6 +29,16 @@ WithinSd = Annotated[
 Records = Annotated[
     int | None, typer.Option(help="Public number of records a person (goes with --within-sd).")
 ]
+Group = Annotated[
+    str | None,
+    typer.Option(
+        help="Public column of groups (school, firm) whose persons are related; goes with "
+        "--group-sd, --within-sd, --records and perhaps --between-sd."
+    ),
+]
+GroupSd = Annotated[
+    float | None, typer.Option(help="Assumed standard deviation between groups (with --group).")
+]
 MomentOrder = Annotated[
     float | None, typer.Option(help="Assume a bounded moment of this order (goes with the next).")
 ]

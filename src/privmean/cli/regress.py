@@ -18,6 +18,8 @@ def regress(
     epsilon: opt.Epsilon = None,
     delta: opt.Delta = 0.0,
     rho: opt.Rho = None,
+    neighbors: opt.Neighbors = "replace-one",
+    n_design: opt.NDesign = None,
     fixed_effects: Annotated[
         bool, typer.Option("--fixed-effects", help="Use deviations from the person's own means.")
     ] = False,
@@ -46,6 +48,14 @@ def regress(
     coefficient_range: Annotated[
         tuple[float, float] | None, typer.Option(help="Public limits of all coefficients.")
     ] = None,
+    target: Annotated[
+        str | None,
+        typer.Option(help="What intervals cover where nothing is known: mean or clipped."),
+    ] = None,
+    excess: Annotated[
+        float | None,
+        typer.Option(help="Assumed mean excess over the limits, in limits (for the mean)."),
+    ] = None,
     level: opt.Level = 0.95,
     ledger: Annotated[
         str | None, typer.Option(help="Ledger file that the release is charged to.")
@@ -70,6 +80,8 @@ def regress(
         epsilon=epsilon,
         delta=delta,
         rho=rho,
+        neighbors=neighbors,
+        n_design=n_design,
         fixed_effects=fixed_effects,
         working=working,
         time=time,
@@ -79,6 +91,8 @@ def regress(
         residual_sd=residual_sd,
         between_sd=between_sd,
         coefficient_range=coefficient_range,
+        target=target,
+        excess=excess,
         level=level,
         ledger=None if ledger is None else pm.Ledger.open(ledger),
     )

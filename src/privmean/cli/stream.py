@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -187,6 +188,8 @@ def plan(
     from privmean.errors import PrivmeanError
     from privmean.privacy.budget import Budget
 
+    if time and goal == "rmse" and from_step == 1:
+        goal = "times"
     try:
         found = survey(
             max_participations=max_participations,
@@ -195,6 +198,7 @@ def plan(
             goal=goal,
             from_step=from_step,
             times=time or (),
+            watch=_progress(),
         )
         unit = None
         if epsilon is not None or rho is not None:
@@ -225,6 +229,15 @@ def _errors(item: Candidate, unit: float | None) -> dict[str, float]:
     return {"error_rmse": unit * item.rmse, "error_final": unit * item.rmse_final}
 
 
+def _progress() -> Callable[[str], None] | None:
+    """Shows on a terminal which strategy is being evaluated; wiped by the next one."""
+    import sys
+
+    if not sys.stderr.isatty():
+        return None
+    return lambda name: typer.echo(f"\r\x1b[K{name} ...\r", err=True, nl=False)
+
+
 def _table(found: list[Candidate], unit: float | None) -> str:
     head = ["strategy", "rmse", "goal", "final", "sensitivity", "numbers kept"]
     rows = [
@@ -238,6 +251,10 @@ def _table(found: list[Candidate], unit: float | None) -> str:
         ]
         for item in found
     ]
+    for index, (step, _) in enumerate(found[0].at):
+        head.append(f"at {step}")
+        for row, item in zip(rows, found, strict=True):
+            row.append(f"{item.at[index][1]:.6f}")
     if unit is not None:
         head += ["error rmse", "error final"]
         for row, item in zip(rows, found, strict=True):

@@ -93,6 +93,8 @@ def sampling_radius(clip_radius: float, level: float, units: int) -> float:
 
 def clamp(rows: Floats, radius: float) -> Floats:
     """Rows projected on the ball around 0: never farther from a mean that lies inside."""
-    size = np.linalg.norm(rows, axis=-1, keepdims=True)
+    if rows.shape[-1] == 1:
+        return np.minimum(np.maximum(rows, -radius), radius)
+    size = np.sqrt(np.sum(rows * rows, axis=-1, keepdims=True))
     with np.errstate(invalid="ignore", divide="ignore"):
         return np.where(size > radius, rows * (radius / size), rows)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -35,8 +35,8 @@ class Candidate:
     """A strategy with its error per unit of noise: sensitivity times norms of B.
 
     rmse: over all steps (the quantity of published tables); rmse_goal: over the steps that matter;
-    rmse_final: at the last step. state: numbers kept a coordinate while streaming. endless: whether
-    it can run without a horizon.
+    rmse_final: at the last step; at: (step, error) at the steps a goal names. state: numbers kept a
+    coordinate while streaming. endless: whether it can run without a horizon.
     """
 
     strategy: Strategy
@@ -46,6 +46,7 @@ class Candidate:
     rmse_final: float
     state: int
     endless: bool
+    at: tuple[tuple[int, float], ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
         strategy = self.strategy
@@ -58,6 +59,8 @@ class Candidate:
             "state_per_coordinate": self.state,
             "endless": self.endless,
         }
+        if self.at:
+            result["at"] = [{"step": step, "rmse": error} for step, error in self.at]
         if isinstance(strategy, Buffered | ScaledBuffered):
             result["weights"] = list(strategy.weights)
             result["decays"] = list(strategy.decays)
@@ -77,6 +80,7 @@ def evaluate(
     """The errors of one strategy over `steps` steps."""
     variances = strategy.variances(steps)
     sens = strategy.sensitivity(participation, steps)
+    times = [step for step in goal.times if step <= steps]
     return Candidate(
         strategy,
         sensitivity=sens,
@@ -85,23 +89,29 @@ def evaluate(
         rmse_final=sens * FINAL.error(variances),
         state=strategy.state_rows(steps),
         endless=strategy.endless(participation),
+        at=tuple((step, sens * float(np.sqrt(variances[step - 1])) / step) for step in times),
     )
 
 
 def candidates(
-    participation: Participation, steps: int, goal: Goal = RMSE, *, endless: bool = False
+    participation: Participation,
+    steps: int,
+    goal: Goal = RMSE,
+    *,
+    watch: Callable[[str], None] | None = None,
 ) -> list[Candidate]:
-    """All strategies for `steps` steps, best goal first; for an endless stream without the one
-    that takes long to fit and needs a horizon.
+    """All strategies for `steps` steps, best goal first.
 
     Up to 100 000 steps every family is searched; for longer streams the searches that take more
-    than a moment are left out.
+    than a moment are left out. watch: told the name of each strategy before it is evaluated.
     """
     found: list[Candidate] = []
     names: set[str] = set()
-    for strategy in _strategies(participation, steps, goal, endless):
+    for strategy in _strategies(participation, steps, goal):
         if strategy.name not in names:
             names.add(strategy.name)
+            if watch is not None:
+                watch(strategy.name)
             try:
                 found.append(evaluate(strategy, participation, steps, goal))
             except PrivmeanError:  # no exact sensitivity is known: not offered
@@ -109,9 +119,7 @@ def candidates(
     return sorted(found, key=lambda item: item.rmse_goal)
 
 
-def _strategies(
-    participation: Participation, steps: int, goal: Goal, endless: bool
-) -> Iterator[Strategy]:
+def _strategies(participation: Participation, steps: int, goal: Goal) -> Iterator[Strategy]:
     once = participation.within(steps) == 1
     band = steps if once else min(participation.separation, steps)
     yield Identity()
@@ -147,9 +155,15 @@ def _early(goal: Goal, steps: int) -> bool:
 def choose(found: list[Candidate], *, endless: bool, memory: int) -> Candidate:
     """The least state among the candidates within 0.3 percent of the least error.
 
-    endless: only strategies that need no horizon. memory: most numbers kept a coordinate.
+    endless: only strategies that need no horizon, and front-loaded ones only if they are no worse
+    at the last step either: what comes after it is most of such a stream. memory: most numbers kept
+    a coordinate.
     """
     usable = [item for item in found if item.state <= memory and (item.endless or not endless)]
+    equal = [item for item in usable if not _loaded(item)]
+    if endless and equal:
+        last = min(equal, key=lambda item: item.rmse_goal).rmse_final
+        usable = [item for item in usable if not _loaded(item) or item.rmse_final <= last]
     if not usable:
         raise Infeasible(
             f"no strategy fits into a memory of {memory} numbers a coordinate",
@@ -160,6 +174,10 @@ def choose(found: list[Candidate], *, endless: bool, memory: int) -> Candidate:
         (item for item in usable if item.rmse_goal <= 1.003 * least),
         key=lambda item: (item.state, item.rmse_goal),
     )
+
+
+def _loaded(item: Candidate) -> bool:
+    return isinstance(item.strategy, ScaledBuffered) and item.strategy.loading is not None
 
 
 def curve(strategy: Strategy, participation: Participation, steps: int) -> list[tuple[int, float]]:

@@ -78,6 +78,67 @@ class DrawAhead:
         return drawn
 
 
+class PublicNumbers:
+    """Scales and variances of the steps: known beforehand, so computed in blocks and handed out.
+
+    A stream that goes on from stored numbers computes the same block again, bit for bit.
+    """
+
+    def __init__(self, lattice: Lattice) -> None:
+        self._lattice = lattice
+        self._tracker = lattice.tracker()
+        self._block = -1
+        self._before = self._tracker.numbers()
+        self._scales: tuple[Floats, Floats] | None = None
+        self._squares = np.zeros(0)
+
+    def of_steps(self, done: int, steps: int) -> tuple[Floats | None, Floats | None, Floats]:
+        """(column scales, row scales, variances) of the next steps; scales may be None."""
+        columns: list[Floats] = []
+        rows: list[Floats] = []
+        squares: list[Floats] = []
+        end = done + steps
+        while done < end:
+            block, first = divmod(done, AHEAD)
+            if block != self._block:
+                self._compute(block)
+            last = min(AHEAD, first + end - done)
+            squares.append(self._squares[first:last])
+            if self._scales is not None:
+                columns.append(self._scales[0][first:last])
+                rows.append(self._scales[1][first:last])
+            done += last - first
+        if self._scales is None:
+            return None, None, _joined(squares)
+        return _joined(columns), _joined(rows), _joined(squares)
+
+    def _compute(self, block: int) -> None:
+        if block != self._block + 1:
+            raise PrivmeanError(f"internal: block {block} after block {self._block}")
+        self._block = block
+        self._before = self._tracker.numbers()
+        self._scales = self._lattice.time_scales(block * AHEAD, AHEAD)
+        self._squares = self._tracker.advance(
+            np.ones(AHEAD) if self._scales is None else self._scales[0]
+        )
+
+    def numbers(self) -> Floats:
+        """The state before the current block, and its number."""
+        return np.append(self._before, float(self._block))
+
+    def restore(self, numbers: Floats) -> None:
+        """Continue exactly from `numbers()`."""
+        self._tracker.restore(numbers[:-1].copy())
+        block = int(numbers[-1])
+        self._block = max(block, 0) - 1
+        if block >= 0:
+            self._compute(block)
+
+
+def _joined(parts: list[Floats]) -> Floats:
+    return parts[0] if len(parts) == 1 else np.concatenate(parts)
+
+
 class NoisyPrefixSums:
     """A running `PrefixMechanism`: integer rows in, noisy prefix sums out, O(p d) state."""
 
@@ -88,7 +149,7 @@ class NoisyPrefixSums:
         self.steps = 0
         self._forward = lattice.forward(d)
         self._backward = lattice.backward(d)
-        self._tracker = lattice.tracker()
+        self._public = PublicNumbers(lattice)
         self._sums = np.zeros(d)
 
     def advance(self, rows: Integers) -> Block:
@@ -98,26 +159,28 @@ class NoisyPrefixSums:
         most = lattice.most_steps
         if most is not None and self.steps + m > most:
             raise PrivmeanError(f"internal: {self.steps + m} steps on a plan for {most}")
-        scales = lattice.time_scales(self.steps, m)
+        column_scales, row_scales, squares = self._public.of_steps(self.steps, m)
         entering = np.ascontiguousarray(rows.T, dtype=np.float64)
-        if scales is not None:
-            entering = entering * scales[0]
+        if column_scales is not None:
+            entering = entering * column_scales
         mixed = self._forward.run(entering)
-        if scales is not None:
-            mixed = mixed / scales[1]
+        if row_scales is not None:
+            mixed = mixed / row_scales
         whole = lattice.round_rows(mixed).T.astype(np.int64)
         noisy = whole + self._noise.draw(m * d).reshape(m, d)
         # from here on everything is a function of the noisy integers and of public numbers
         public = np.ascontiguousarray(noisy.T) / 2.0**lattice.bits
-        if scales is not None:
-            public = public * scales[1]
+        if row_scales is not None:
+            public = public * row_scales
         estimates = self._backward.run(public)
-        if scales is not None:
-            estimates = estimates / scales[0]
+        if column_scales is not None:
+            estimates = estimates / column_scales
+        self.steps += m
+        if m == 1:
+            self._sums = self._sums + estimates[:, 0]
+            return Block(self._sums[None, :].copy(), squares)
         running = np.cumsum(np.concatenate([self._sums[:, None], estimates], axis=1), axis=1)
         self._sums = running[:, -1].copy()
-        squares = self._tracker.advance(np.ones(m) if scales is None else scales[0])
-        self.steps += m
         return Block(running[:, 1:].T.copy(), squares)
 
     def arrays(self) -> dict[str, Floats]:
@@ -125,7 +188,7 @@ class NoisyPrefixSums:
         return {
             "forward": self._forward.state,
             "backward": self._backward.state,
-            "tracker": self._tracker.numbers(),
+            "tracker": self._public.numbers(),
             "sums": np.append(self._sums, float(self.steps)),
         }
 
@@ -133,6 +196,6 @@ class NoisyPrefixSums:
         """Continue exactly from `arrays()`."""
         self._forward.state = arrays["forward"].copy()
         self._backward.state = arrays["backward"].copy()
-        self._tracker.restore(arrays["tracker"])
+        self._public.restore(arrays["tracker"])
         self._sums = arrays["sums"][:-1].copy()
         self.steps = int(arrays["sums"][-1])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from fractions import Fraction
 
 from privmean import validate
@@ -32,8 +32,11 @@ def survey(
     goal: str = "rmse",
     from_step: int = 1,
     times: Sequence[int] = (),
+    watch: Callable[[str], None] | None = None,
 ) -> list[Candidate]:
     """Every strategy with its errors, best first; needs no budget.
+
+    watch is told each strategy's name before it is evaluated (a million steps take seconds).
 
     rmse of a candidate is sensitivity times ||B||_F/sqrt(n): multiply by clip_radius * sigma
     (* 2 for "replace-one", * sqrt(dimension) for the l2 error) for real units.
@@ -42,6 +45,7 @@ def survey(
         Participation(max_participations, min_separation),
         validate.whole("steps", steps, least=1),
         Goal.of(goal, from_step=from_step, times=times),
+        watch=watch,
     )
 
 
@@ -127,7 +131,7 @@ def plan(
     design = steps or _design_steps(design_steps, participation, wanted)
     found: list[Candidate] = []
     if strategy is None:
-        found = candidates(participation, design, wanted, endless=steps is None)
+        found = candidates(participation, design, wanted)
         best = choose(found, endless=steps is None, memory=memory)
         strategy = best.strategy
         why = (

@@ -89,7 +89,7 @@ class View:
         if not shown:
             return []
         units = ball.step / np.array([item.records for item in shown], dtype=np.float64)
-        offsets = np.stack([item.sums for item in shown]) * units[:, None]
+        offsets = np.array([item.sums for item in shown]) * units[:, None]
         if self.clamp:
             offsets = bands.clamp(offsets, ball.radius)
         estimates = np.asarray(ball.center) + offsets

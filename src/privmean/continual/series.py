@@ -28,8 +28,17 @@ def multiply(a: Floats, b: Floats, n: int) -> Floats:
 def invert(c: Floats, n: int) -> Floats:
     """The first n coefficients of the reciprocal of a series with c[0] != 0.
 
-    Newton's iteration x <- x (2 - c x), doubling the length: O(n log n).
+    Newton's iteration x <- x (2 - c x), doubling the length: O(n log n). A short c is divided
+    through step by step instead.
     """
+    taps = int(np.flatnonzero(c[:n]).max(initial=0)) + 1
+    if taps <= DIRECT < n:
+        from scipy.signal import lfilter
+
+        impulse = np.zeros(n)
+        impulse[0] = 1.0
+        divided: Floats = lfilter([1.0], c[:taps], impulse)
+        return divided
     start = min(n, DIRECT)
     head = _padded(c, start)
     x = np.zeros(start)

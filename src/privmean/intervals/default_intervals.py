@@ -21,7 +21,7 @@ from privmean.intervals.mean_interval import (
     parts_of,
 )
 from privmean.intervals.tail_check import TAIL_SEEN, TOO_THICK, TailCheck
-from privmean.release import OK, Interval
+from privmean.release import OK, Interval, IntervalMaker
 
 MEAN, CLIPPED, BOUNDED = "mean", "clipped mean", "mean within bounds"
 WORDS = {"clipped": CLIPPED}  # the short word for it
@@ -177,7 +177,7 @@ def _not_counted(wanted: str) -> Exception:
 class BoxIntervals:
     """Columns that were released with independent noise: a Sidak box."""
 
-    columns: Sequence[ColumnIntervals]
+    columns: Sequence[IntervalMaker]
 
     def interval(self, level: float, target: str | None) -> Interval:
         one = sidak_level(level, len(self.columns))
@@ -206,4 +206,5 @@ def _stack(items: list[Interval], level: float) -> Interval:
         ),
         parts={name: tuple(item.parts[name][0] for item in items) for name in names},
         status=OK if statuses == [OK] else " / ".join(statuses),
+        advice=" | ".join(dict.fromkeys(item.advice for item in items if item.advice)),
     )

@@ -2,7 +2,8 @@
 
 For one column, z = (clip(x) - middle)/radius in [-1, 1] (0 for a null). Beside the sum of z, the
 sum of squares and the number of persons with a value cost nothing (docs/proofs/ratio.md): the
-variance for an interval, and what to divide by, come free.
+variance for an interval, and what to divide by, come free. Every estimator that clips to a box
+releases its sums here.
 """
 
 from __future__ import annotations
@@ -12,13 +13,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
-from privmean.mechanisms.gaussian import GaussianSums
+from privmean.mechanisms.gaussian import FINEST, GaussianSums
 from privmean.mechanisms.laplace import JointLaplace
 from privmean.mechanisms.ratio import Answers, Three
 from privmean.noise.base import Noise
 from privmean.people.reductions import GRID_BITS, Box, BoxSums
 from privmean.privacy.budget import REPLACE_ONE, Relation
-from privmean.privacy.loss import Laplace, Loss
+from privmean.privacy.loss import Gaussian, Laplace, Loss
+
+FEWEST_STEPS = 1 << (GRID_BITS - 1)  # of a box, from its middle to a limit
 
 
 @dataclass(frozen=True)
@@ -29,7 +32,9 @@ class ColumnSums:
     value); square: sum of y^2 (under add-remove with records an upper bound of it). noise: the
     scales of the independent noises, Laplace scales or standard deviations if `gaussian`; under
     replace-one those of value, square and weight, under add-remove those of the three cells, of
-    which value is the first less the last, and weight is the sum.
+    which value is the first less the last, and weight is the sum. extra, extra_noise: what was
+    added to |value| for persons beyond the limits, or the number of persons set apart; its scale.
+    cross, cross_noise: sums of u y and u^2 (under add-remove of a^2 and b^2) and their scales.
     """
 
     value: float
@@ -38,6 +43,10 @@ class ColumnSums:
     noise: Three
     gaussian: bool
     relation: Relation
+    extra: float = 0.0
+    extra_noise: float = 0.0
+    cross: tuple[float, float] | None = None
+    cross_noise: tuple[float, float] = (0.0, 0.0)
 
     def ratio_noise(self, theta: float) -> Three:
         """Scales of the independent noises in value - theta * weight."""
@@ -45,6 +54,20 @@ class ColumnSums:
         if self.relation == REPLACE_ONE:
             return first, 0.0, abs(theta) * third
         return abs(1 - theta) * first, abs(theta) * second, abs(1 + theta) * third
+
+    def spread(self, theta: float) -> tuple[float, float] | None:
+        """With `cross`: the noisy sum of (y - theta u)^2, and the scales of its noises added up."""
+        if self.cross is None:
+            return None
+        (first, second), (one, two) = self.cross, self.cross_noise
+        if self.relation == REPLACE_ONE:  # y^2 - 2 theta u y + theta^2 u^2
+            value = self.square - 2 * theta * first + theta**2 * second
+            return value, self.noise[1] + 2 * abs(theta) * one + theta**2 * two
+        # a^2 (1 - theta)^2 + b^2 (1 + theta)^2 - 2 a b (1 - theta^2)
+        middle = (self.weight - self.square) / 2
+        high, low, both = (1 - theta) ** 2, (1 + theta) ** 2, 1 - theta**2
+        value = high * first + low * second - both * middle
+        return value, high * one + low * two + abs(both) * self.noise[1]
 
     @property
     def square_noise(self) -> float:
@@ -62,6 +85,8 @@ class ClippedSums:
     """Clipped sums of some columns at Laplace loss `epsilon` a column, or Gaussian loss `mu` for
     all `columns` together. The boxes may come from earlier private outputs.
 
+    jumps, apart, cross: with Laplace noise, what is released besides (see `Answers`).
+
     Guarantees: (columns * epsilon)-DP or mu-GDP, for any data and any boxes.
     """
 
@@ -70,26 +95,40 @@ class ClippedSums:
     columns: int = 1
     epsilon: Fraction | None = None
     mu: float | None = None
+    jumps: tuple[float, float] = (0.0, 0.0)
+    apart: bool = False
+    cross: bool = False
 
     @property
     def losses(self) -> tuple[Loss, ...]:
         if self.epsilon is not None:
             return (self.loss_of_one,) * self.columns
-        return self._gaussian(Answers(self.relation), (1 << GRID_BITS,) * self.columns).losses
+        assert self.mu is not None
+        kind = Answers(self.relation)
+        sds = [
+            unit * scale for unit, scale in zip(kind.units(FEWEST_STEPS), self.noise(), strict=True)
+        ]
+        coarsest = min(max(FINEST, sd) for sd in sds)
+        return (Gaussian(self.name, self.mu * coarsest, coarsest, len(sds) * self.columns),)
 
     @property
     def loss_of_one(self) -> Laplace:
-        """What one column costs (Laplace noise)."""
+        """What one column costs (Laplace noise), for a box of 2^20 steps."""
+        return self.loss_at(1 << GRID_BITS)
+
+    def loss_at(self, steps: int) -> Laplace:
+        """What one column costs (Laplace noise), in the steps of its own box."""
         assert self.epsilon is not None
-        answers = Answers(self.relation)
-        moved = Fraction(answers.multiples[0] * answers.units(1 << GRID_BITS)[0])
+        answers = Answers(self.relation, None, self.jumps, self.apart, self.cross)
+        moved = answers.multiples_at(steps)[0] * answers.units(steps)[0]
         return Laplace(self.name, moved, moved / self.epsilon, joint=True)
 
     def noise(self, cap: int | None = None) -> Three:
         """Laplace scales, or deviations, of the three answers of a column in units."""
-        answers = Answers(self.relation, cap)
+        answers = Answers(self.relation, cap, self.jumps, self.apart, self.cross)
         if self.epsilon is not None:
-            first, second, third = (k / float(self.epsilon) for k in answers.multiples)
+            multiples = answers.multiples_at(1 << GRID_BITS)
+            first, second, third = (float(k / self.epsilon) for k in multiples[:3])
             return first, second, third
         assert self.mu is not None
         # a hair more than needed, so that rounded deviations never exceed the loss
@@ -110,12 +149,14 @@ class ClippedSums:
         noise: Noise,
         *,
         cap: int | None = None,
+        far: Sequence[int] | None = None,
     ) -> list[ColumnSums]:
-        """The noisy sums of every column; cap as in `People`."""
+        """The noisy sums of every column; cap as in `People`; far: persons set apart, a column."""
         if len(boxes) != self.columns or len(sums) != self.columns:
             raise ValueError("one box and one sum a column")
-        kind = Answers(self.relation, cap)
-        exact = [kind.integers(box, s) for box, s in zip(boxes, sums, strict=True)]
+        kind = Answers(self.relation, cap, self.jumps, self.apart, self.cross)
+        away = [0] * self.columns if far is None else far
+        exact = [kind.integers(*column) for column in zip(boxes, sums, away, strict=True)]
         steps = [box.steps for box in boxes]
         if self.epsilon is None:
             mechanism = self._gaussian(kind, steps)
@@ -125,15 +166,14 @@ class ClippedSums:
                 float(Fraction(x, unit << bits))
                 for x, unit, bits in zip(flat, units, mechanism.bits, strict=True)
             ]
-        else:
-            read = []
-            for k, answers in zip(steps, exact, strict=True):
-                joint = JointLaplace(kind.units(k), kind.multiples, self.epsilon)
-                read += joint.release(answers, noise)
-        scales = self.noise(cap)
-        return [
-            self._read(read[i], read[i + 1], read[i + 2], scales) for i in range(0, len(read), 3)
-        ]
+            return [self._read(read[i : i + 3], self.noise(cap)) for i in range(0, len(read), 3)]
+        found = []
+        for k, answers in zip(steps, exact, strict=True):
+            multiples = kind.multiples_at(k)
+            joint = JointLaplace(kind.units(k), multiples, self.epsilon)
+            scales = [float(item / self.epsilon) for item in multiples]
+            found.append(self._read(joint.release(answers, noise), scales))
+        return found
 
     def _gaussian(self, kind: Answers, steps: Sequence[int]) -> GaussianSums:
         assert self.mu is not None
@@ -144,9 +184,14 @@ class ClippedSums:
         )
         return GaussianSums(self.name, sds, self.mu)
 
-    def _read(self, first: float, second: float, third: float, scales: Three) -> ColumnSums:
+    def _read(self, numbers: Sequence[float], scales: Sequence[float]) -> ColumnSums:
+        first, second, third = numbers[:3]
+        noise = scales[0], scales[1], scales[2]
         gaussian = self.epsilon is None
+        extra = (numbers[3], scales[3]) if len(numbers) == 4 else (0.0, 0.0)
+        cross = (numbers[3], numbers[4]) if len(numbers) == 5 else None
+        more = (cross, (scales[3], scales[4])) if cross else (None, (0.0, 0.0))
         if self.relation == REPLACE_ONE:
-            return ColumnSums(first, second, third, scales, gaussian, self.relation)
+            return ColumnSums(first, second, third, noise, gaussian, self.relation, *extra, *more)
         value, square, weight = first - third, first + third - second, first + second + third
-        return ColumnSums(value, square, weight, scales, gaussian, self.relation)
+        return ColumnSums(value, square, weight, noise, gaussian, self.relation, *extra, *more)

@@ -28,7 +28,7 @@ class JointLaplace:
     """
 
     units: tuple[int, ...]
-    multiples: tuple[int, ...]
+    multiples: tuple[int | Fraction, ...]
     epsilon: Fraction
 
     @property

@@ -20,7 +20,7 @@ from privmean.central.clipped_mean import ClippedMeans
 from privmean.errors import ArgumentError
 from privmean.models.curve_release import Curve
 from privmean.people.matrix import MatrixPeople
-from privmean.privacy.budget import REPLACE_ONE, Budget
+from privmean.privacy.budget import REPLACE_ONE, Budget, relation_of
 from privmean.privacy.guarantee import Guarantee
 from privmean.release import Release
 
@@ -35,6 +35,8 @@ def curve(
     epsilon: float | None = None,
     delta: float = 0.0,
     rho: float | None = None,
+    neighbors: str = "replace-one",
+    n_design: int | None = None,
     bounds: tuple[float, float] | None = None,
     concentration: Any = None,
     range: Any = None,
@@ -52,15 +54,17 @@ def curve(
     increasing; bin j holds edges[j] <= time < edges[j + 1].
     A person counts in a bin with the mean of own records there; persons without one are left out of
     that bin. One person can be in all bins, so that the bins share the budget.
+    neighbors: "replace-one" (the roster is public) or "add-remove" (with n_design, a public guess
+    of the number of persons).
     bounds: public limits of a person's mean in a bin; or a concentration (`SubGaussian`, ...) with
     an optional public range of the centres; or neither: the magnitude of values is found privately
     and they are clipped around zero.
 
     Raises ArgumentError, Infeasible or BudgetExceeded before anything is spent.
 
-    Guarantees: unit one person with all records, times included; replace-one; the composed loss of
-    all bins is at most the budget, for any data. Public: bins, settings, roster. Source: the binned
-    form of docs/proofs/longitudinal.md, section 6.
+    Guarantees: unit one person with all records, times included; neighbours as named; the composed
+    loss of all bins is at most the budget, for any data. Public: bins, settings and, under
+    replace-one, the roster. Source: the binned form of docs/proofs/longitudinal.md, section 6.
     """
     from privmean.central.concentration import Bounded
     from privmean.central.winsorized import Winsorized
@@ -68,6 +72,7 @@ def curve(
 
     budget = Budget(epsilon=epsilon, delta=delta, rho=rho)
     confidence = validate.fraction("level", level)
+    relation = relation_of(neighbors)
     edges = _edges(bins)
     d = len(edges) - 1
     effect = validate.positive("design_effect", design_effect)
@@ -86,9 +91,10 @@ def curve(
         source, value, time=time, edges=edges, person=person, resolution=resolution,
         roster=roster, delimiter=delimiter,
     )  # fmt: skip
-    plan = estimator.plan(budget, persons=people.size(), dimension=d)
+    known = people.size() if relation == REPLACE_ONE else None
+    plan = estimator.plan(budget, persons=known, n_design=n_design, dimension=d, relation=relation)
     if ledger is not None:
-        ledger.charge(Guarantee.of(budget, REPLACE_ONE, plan.losses), label="curve")
+        ledger.charge(Guarantee.of(budget, relation, plan.losses), label="curve")
     made: Release = replace(plan.release(people, noise), level=confidence)
     found = made.intervals
     if isinstance(found, ClippedMeans):

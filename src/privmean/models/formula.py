@@ -1,6 +1,7 @@
 """Regression formulas: which columns they need, and each term as arithmetic on one record.
 
-The syntax is that of `formulaic` (y ~ a + b, a:b, a*b, 0 + a, I(a**2), C(a, levels=[1, 2, 3])). Of
+The syntax is that of `formulaic` (y ~ a + b, a:b, a*b, 0 + a, I(a**2), C(a, levels=[1, 2, 3]) or
+C(a, levels=["u", "v"])). Of
 what it can express, only arithmetic on a single record is accepted: a term that looks at all
 records (center, scale, splines, levels found in the data) would make one person's row depend on
 the others and is refused. The same holds for log and exp, whose last bit engines do not agree on.
@@ -28,13 +29,15 @@ Tree = ast.expr
 class Model:
     """A formula read: response and terms (name, factors), and the columns that they use.
 
-    A term without factors is the intercept.
+    texts: those of the columns that hold text, with declared levels. A term without factors is the
+    intercept.
     """
 
     text: str
     response: Tree
     terms: tuple[tuple[str, tuple[Tree, ...]], ...]
     columns: tuple[str, ...]
+    texts: tuple[str, ...] = ()
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -57,6 +60,8 @@ def read_formula(formula: str, *, intercept: bool = True) -> Model:
     try:
         parsed = Formula(formula)
         sides = (list(parsed.lhs), list(parsed.rhs))
+        if not all(hasattr(term, "factors") for side in sides for term in side):
+            raise TypeError("a formula in several parts")
     except Exception:
         raise ArgumentError(
             "formula", formula, "is not a formula with two sides", "write 'y ~ a + b'"
@@ -98,7 +103,35 @@ def read_formula(formula: str, *, intercept: bool = True) -> Model:
         for node in ast.walk(tree):
             if isinstance(node, ast.Name):
                 used.setdefault(node.id)
-    return Model(formula, response[0][1], tuple(terms), tuple(used))
+    texts = _texts(formula, [response[0][1], *(tree for _, trees in terms for tree in trees)])
+    return Model(formula, response[0][1], tuple(terms), tuple(used), texts)
+
+
+def _texts(formula: str, trees: list[Tree]) -> tuple[str, ...]:
+    """The columns compared with text; none of them may be used as a number too."""
+    found: dict[str, None] = {}
+    numeric: set[str] = set()
+    for tree in trees:
+        if level_of_text(tree) is not None:
+            assert isinstance(tree, ast.Compare)
+            assert isinstance(tree.left, ast.Name)
+            found.setdefault(tree.left.id)
+        else:
+            numeric |= {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
+    for name in found:
+        if name in numeric:
+            raise ArgumentError(
+                "formula", formula, f"uses {name} as text and as a number", "choose one of them"
+            )
+    return tuple(found)
+
+
+def level_of_text(tree: Tree) -> str | None:
+    """The level of an indicator of text, None for anything else."""
+    if isinstance(tree, ast.Compare) and isinstance(tree.comparators[0], ast.Constant):
+        value = tree.comparators[0].value
+        return value if isinstance(value, str) else None
+    return None
 
 
 def _is_one(term: Any) -> bool:
@@ -141,19 +174,36 @@ def _levels(formula: str, text: str, tree: ast.Call, drop_first: bool) -> list[t
             "formula",
             formula,
             f"{text} does not declare its levels, and levels found in the data are private",
-            "write C(column, levels=[1, 2, 3])",
+            "write C(column, levels=[1, 2, 3]) or C(column, levels=['u', 'v'])",
         )
-    try:
-        levels = [float(item) for item in ast.literal_eval(named["levels"])]
-    except (ValueError, TypeError):
-        raise _refused(formula, text, "has levels that are not numbers") from None
-    if len(set(levels)) != len(levels) or len(levels) < 2:
-        raise _refused(formula, text, "needs at least two different levels")
+    levels = _declared(formula, text, named["levels"])
     column = tree.args[0].id
     return [
-        (f"{column}[{level:g}]", ast.Compare(ast.Name(column), [ast.Eq()], [ast.Constant(level)]))
+        (
+            f"{column}[{level if isinstance(level, str) else format(level, 'g')}]",
+            ast.Compare(ast.Name(column), [ast.Eq()], [ast.Constant(level)]),
+        )
         for level in levels[1 if drop_first else 0 :]
     ]
+
+
+def _declared(formula: str, text: str, tree: ast.expr) -> list[float] | list[str]:
+    try:
+        given = list(ast.literal_eval(tree))
+        names = [item for item in given if isinstance(item, str)]
+        if names and len(names) < len(given):
+            raise TypeError("levels of both kinds")
+        levels: list[float] | list[str] = names or [float(item) for item in given]
+    except (ValueError, TypeError):
+        raise ArgumentError(
+            "formula",
+            formula,
+            f"{text} has levels that are neither all numbers nor all text",
+            "write them out: levels=[1, 2, 3] or levels=['u', 'v']",
+        ) from None
+    if len(set(levels)) != len(levels) or len(levels) < 2:
+        raise _refused(formula, text, "needs at least two different levels")
+    return levels
 
 
 def _check(formula: str, text: str, tree: Tree) -> None:

@@ -2,8 +2,8 @@
 
 For coefficients zero is a natural centre. For every column a noisy argmax picks a magnitude that
 between half and three quarters of the persons stay below, and the column is clipped at 2.5 times
-that, around zero; or, for the mean with its tails, at the multiple that a noisy number of persons
-allows. Unlike a scale from pairs of persons, persons without a value cost nothing but themselves,
+that, around zero; or, for the mean with its tails, at the multiple that a noisy count of the tail
+asks for. Unlike a scale from pairs of persons, persons without a value cost nothing but themselves,
 which matters where most persons cannot be fitted. docs/proofs/longitudinal.md, section 4.
 """
 
@@ -20,13 +20,13 @@ from privmean import validate
 from privmean.central.clipped_mean import ClippedMean, ClippedMeans
 from privmean.central.winsorized_ways import _gaussian_mu
 from privmean.errors import ArgumentError, Infeasible
-from privmean.intervals.joint_sums import joint_sums, jump_steps, value_bound
+from privmean.intervals.divided import Divided
 from privmean.mechanisms.clipped_sum import ClippedSums
 from privmean.models.tail_means import TailMean, TailMeans
 from privmean.noise.base import Integers, Noise
 from privmean.noise.exact import ExactNoise
-from privmean.people.reductions import GRID_BITS, LOG_BINS, LOG_LOW, LOG_ZERO, Box, People
-from privmean.privacy.budget import REPLACE_ONE, Budget, Relation
+from privmean.people.reductions import LOG_BINS, LOG_LOW, LOG_ZERO, Box, People
+from privmean.privacy.budget import RELATIONS, REPLACE_ONE, Budget, Relation
 from privmean.privacy.guarantee import Guarantee
 from privmean.privacy.loss import Laplace, Loss, Selection
 from privmean.release import FAILED, OK, Release
@@ -36,9 +36,9 @@ BEYOND = 2.5  # clipping radius over that magnitude
 SLOPE = Fraction(1, 4)  # noise scales that a half octave up costs
 SHARES = (Fraction(1, 4), Fraction(3, 10), Fraction(7, 20), Fraction(2, 5))  # for the magnitudes
 ENOUGH = 480.0  # persons times epsilon of one magnitude, for which shares are raised
-COUNTING = Fraction(1, 20)  # for the number of persons with a value, where it is asked
+COUNTING = Fraction(1, 20)  # for the number of persons in the tail, where it is asked
 NARROWEST, WIDEST = 3.0, 16.0  # clipping radius over the magnitude, for the mean
-NOISE_HALF, TAIL = 9.6, 0.33  # of the radius: noise in an interval; persons beyond the magnitude
+NOISE_HALF = 9.6  # noise in an interval, in radii over epsilon
 FEWEST = 40.0  # persons times epsilon of one magnitude
 WORDS = "the magnitude is found privately, and few persons lie beyond 2.5 times of it"
 MEAN, CLIPPED = "mean", "clipped"
@@ -49,7 +49,7 @@ def quantile_scores(counts: Integers, slope: float) -> Integers:
 
     counts: persons in each candidate's half octave, smallest first (persons beyond go to the last).
     With N_k of N persons up to edge k, score k is -max(2N - 4N_k, 4N_k - 3N, 0) less a public
-    amount that grows with k. One replaced person moves every score by at most 4.
+    amount that grows with k. One person replaced, added or removed moves every score by at most 4.
     """
     below = OF * np.cumsum(counts)
     number = int(below[-1]) // OF
@@ -69,8 +69,9 @@ class Magnitudes:
     them on average by at most `excess` times the limit (1: no heavier than a Pareto tail of index
     2).
 
-    Guarantees: the budget given to `plan` under replace-one, for one person with all records and
-    any data. Public: columns, number of persons, settings. Persons without a value are not counted
+    Guarantees: the budget given to `plan`, for one person with all records and any data, under
+    replace-one or (target "clipped") add-remove. Public: columns, settings and, under replace-one,
+    the number of persons. Persons without a value are not counted
     in the mean (the ratio form).
     """
 
@@ -103,12 +104,31 @@ class Magnitudes:
         relation: Relation = REPLACE_ONE,
         n_design: int | None = None,
     ) -> MagnitudesPlan:
-        """Everything decided before data are read. Infeasible if a magnitude is mostly noise."""
-        if relation != REPLACE_ONE or n_design is not None or persons is None:
-            raise ArgumentError(
-                "relation", relation, "is not offered for these means", "use replace-one"
-            )
-        n = validate.whole("persons", persons, least=1)
+        """Everything decided before data are read. Infeasible if a magnitude is mostly noise.
+
+        persons: n, public (replace-one); n_design: a public guess of n (add-remove).
+        """
+        validate.choice("relation", relation, list(RELATIONS))
+        if relation == REPLACE_ONE:
+            if n_design is not None:
+                raise ArgumentError(
+                    "n_design", n_design, "goes with add-remove", "leave it out: n is public"
+                )
+            n = validate.whole("persons", persons, least=1)
+        else:
+            if self.target == MEAN:
+                raise ArgumentError(
+                    "target",
+                    MEAN,
+                    "counts a tail beside a public number of persons, which add-remove does not "
+                    "have",
+                    "use target='clipped', or a coefficient_range or concentration",
+                )
+            if n_design is None:
+                raise ArgumentError(
+                    "n_design", None, "is needed under add-remove", "give a public guess of n"
+                )
+            n = validate.whole("n_design", n_design, least=1)
         d = validate.whole("dimension", dimension, least=1)
         share = next((x for x in SHARES if n * _of_one(budget, x, d) >= ENOUGH), SHARES[-1])
         each = _of_one(budget, share, d)
@@ -121,18 +141,18 @@ class Magnitudes:
         if self.target == MEAN:
             counting = _of_one(budget, COUNTING, d)
             tail = _of_one(budget, 1 - share - COUNTING, d)
-            return MagnitudesPlan(self, budget, n, d, share, each, None, counting, tail)
+            return MagnitudesPlan(self, budget, relation, n, d, share, each, None, counting, tail)
         if budget.rho is None:
             left = budget.pure_epsilon() * (1 - share)
-            final = ClippedSums("clipped sum", REPLACE_ONE, d, epsilon=left / d)
+            final = ClippedSums("clipped sum", relation, d, epsilon=left / d)
             if budget.delta > 0 and d > 1:
                 rest = Budget(epsilon=float(left) * (1 - 1e-12), delta=budget.delta)
-                other = ClippedSums("clipped sum", REPLACE_ONE, d, mu=_gaussian_mu(rest, 0.0, d))
+                other = ClippedSums("clipped sum", relation, d, mu=_gaussian_mu(rest, 0.0, d))
                 final = min(final, other, key=lambda item: item.value_sd)
         else:
             rest = Budget(rho=budget.rho * (1 - float(share)) * (1 - 1e-12))
-            final = ClippedSums("clipped sum", REPLACE_ONE, d, mu=_gaussian_mu(rest, 0.0, d))
-        return MagnitudesPlan(self, budget, n, d, share, each, final)
+            final = ClippedSums("clipped sum", relation, d, mu=_gaussian_mu(rest, 0.0, d))
+        return MagnitudesPlan(self, budget, relation, n, d, share, each, final)
 
 
 def _of_one(budget: Budget, share: Fraction, columns: int) -> Fraction:
@@ -145,12 +165,14 @@ def _of_one(budget: Budget, share: Fraction, columns: int) -> Fraction:
 
 @dataclass(frozen=True)
 class MagnitudesPlan:
-    """Everything public of such a mean decided. share: of the budget, for the magnitudes; each:
-    epsilon of one of them. final: the clipped sums; for the mean instead counting and tail: epsilon
-    of a column's number of persons and of its joint release."""
+    """Everything public of such a mean decided. persons: their number, under add-remove a public
+    guess. share: of the budget, for the magnitudes; each: epsilon of one of them. final: the
+    clipped sums; for the mean instead counting and tail: epsilon of a column's count of the
+    tail and of its joint release."""
 
     settings: Magnitudes
     budget: Budget
+    relation: Relation
     persons: int
     columns: int
     share: Fraction
@@ -177,16 +199,15 @@ class MagnitudesPlan:
             return found + self.final.losses
         assert self.counting is not None
         assert self.tail is not None
-        count = Laplace("persons with a value", Fraction(1), 1 / self.counting)
-        steps = 1 << GRID_BITS
-        bound = value_bound(steps, jump_steps(self.settings.excess / 2, steps))
-        return (
-            *found,
-            *((count,) * self.columns),
-            *(
-                (Laplace("value, square and tail", bound, bound / self.tail, joint=True),)
-                * self.columns
-            ),
+        count = Laplace("persons in the tail", Fraction(1), 1 / self.counting)
+        sums = self._tail_sums(self.tail)
+        return (*found, *((count,) * self.columns), *(sums.losses * self.columns))
+
+    def _tail_sums(self, epsilon: Fraction) -> ClippedSums:
+        """The sums of one column, corrected at the limits."""
+        jump = self.settings.excess / 2
+        return ClippedSums(
+            "value, square and tail", REPLACE_ONE, epsilon=epsilon, jumps=(jump, jump)
         )
 
     def predict(self, guess_sd: float) -> dict[str, float]:
@@ -194,10 +215,8 @@ class MagnitudesPlan:
         guess = validate.positive("guess_sd", guess_sd)
         if self.final is None:
             assert self.tail is not None
-            multiple = self.multiple(self.persons)
-            steps = 1 << GRID_BITS
-            jump = jump_steps(self.settings.excess / 2, steps)
-            one = math.sqrt(2) * float(value_bound(steps, jump) / steps / self.tail)
+            multiple = NARROWEST
+            one = self._tail_sums(self.tail).value_sd
         else:
             multiple, one = BEYOND, self.final.value_sd
         noise = 0.97 * 1.19 * multiple * guess * one / self.persons
@@ -231,12 +250,20 @@ class MagnitudesPlan:
     def release(self, people: People, noise: Noise | None = None) -> Release:
         """Execute the plan on `people`."""
         source: Noise = ExactNoise() if noise is None else noise
-        if len(people.columns) != self.columns or people.size() != self.persons:
+        known = self.persons if self.relation == REPLACE_ONE else None
+        if len(people.columns) != self.columns:
             raise ArgumentError(
                 "people",
-                (people.size(), len(people.columns)),
-                f"is not {self.persons} persons and {self.columns} columns",
-                "plan with persons=people.size(), dimension=len(people.columns)",
+                len(people.columns),
+                f"is not {self.columns} columns",
+                "plan with dimension=len(people.columns)",
+            )
+        if known is not None and people.size() != known:
+            raise ArgumentError(
+                "people",
+                people.size(),
+                f"is not {known} persons",
+                "plan with persons=people.size()",
             )
         sizes = [self.magnitude(people, j, source) for j in range(self.columns)]
         if self.final is None:
@@ -245,17 +272,16 @@ class MagnitudesPlan:
         boxes = [Box(-radius, radius) for radius in radii]
         exact = people.box_sums(boxes)
         sums = self.final.release(boxes, [item for item in exact if item is not None], source)
-        means = tuple(
-            ClippedMean(box, item, self.persons) for box, item in zip(boxes, sums, strict=True)
-        )
+        means = tuple(ClippedMean(box, item, known) for box, item in zip(boxes, sums, strict=True))
+        intervals = ClippedMeans(means, known, 1.0, "clipped mean", "")
         return Release(
             estimate=np.array([item.estimate for item in means]),
             columns=tuple(people.columns),
             estimator=self.estimator,
             guarantee=self._guarantee(),
-            intervals=ClippedMeans(means, self.persons, 1.0, "clipped mean", ""),
+            intervals=intervals,
             plan=self,
-            persons=self.persons,
+            persons=intervals.persons,
             status=OK,
             assumptions=(WORDS, "unrelated persons"),
             shares={"magnitudes": float(self.share), "mean": 1 - float(self.share)},
@@ -266,30 +292,29 @@ class MagnitudesPlan:
             secure=source.secure,
         )
 
-    def multiple(self, persons: float) -> float:
+    def multiple(self, beyond: float) -> float:
         """The clipping radius over the magnitude at which noise and the allowance for the tail are
-        about equal, for that many persons with a value."""
+        about equal, for that many persons beyond 2.5 magnitudes and a tail of index 2."""
         assert self.tail is not None
-        balance = TAIL * self.settings.excess * persons * float(self.tail) / (2 * NOISE_HALF)
-        return min(max(math.sqrt(max(balance, 0.0)), NARROWEST), WIDEST)
+        balance = self.settings.excess * beyond * float(self.tail) / (2 * NOISE_HALF)
+        return min(max(BEYOND * math.sqrt(max(balance, 0.0)), NARROWEST), WIDEST)
 
     def _with_tails(self, people: People, sizes: list[float], source: Noise) -> Release:
         assert self.counting is not None
         assert self.tail is not None
-        everywhere = people.box_sums([Box(-size, size) for size in sizes])
-        present = [
-            0.0 if item is None else item.present + float(source.laplace(1, 1 / self.counting)[0])
-            for item in everywhere
+        near = people.box_sums([Box(-BEYOND * size, BEYOND * size) for size in sizes])
+        beyond = [
+            item.above + item.below + float(source.laplace(1, 1 / self.counting)[0])
+            for item in near
+            if item is not None
         ]
-        radii = [self.multiple(n) * size for n, size in zip(present, sizes, strict=True)]
+        radii = [self.multiple(n) * size for n, size in zip(beyond, sizes, strict=True)]
         boxes = [Box(-radius, radius) for radius in radii]
-        jump = self.settings.excess / 2
+        last = self._tail_sums(self.tail)
         means = tuple(
             TailMean(
                 box,
-                joint_sums(
-                    exact, box, self.tail, source, persons=self.persons, jumps=(jump, jump),
-                ),
+                Divided.of(last.release([box], [exact], source)[0], self.persons),
                 self.settings.excess,
             )
             for box, exact in zip(boxes, people.box_sums(boxes), strict=True)
@@ -309,8 +334,8 @@ class MagnitudesPlan:
             assumptions=("unrelated persons",),
             shares={
                 "magnitudes": float(self.share),
-                "number of persons": float(COUNTING),
-                "mean and tail": 1 - float(self.share + COUNTING),
+                "tail": float(COUNTING),
+                "mean": 1 - float(self.share + COUNTING),
             },
             diagnostics={
                 "clip_radius": radii,
@@ -321,9 +346,7 @@ class MagnitudesPlan:
         )
 
     def _guarantee(self) -> Guarantee:
+        shape = ("number of persons",) if self.relation == REPLACE_ONE else ()
         return Guarantee.of(
-            self.budget,
-            REPLACE_ONE,
-            self.losses,
-            public=("columns", "number of persons", "settings"),
+            self.budget, self.relation, self.losses, public=("columns", *shape, "settings")
         ).require()

@@ -24,7 +24,7 @@ from privmean.models.person_fits import AR1, Exchangeable, Independence, Working
 from privmean.models.regression_release import Regression
 from privmean.models.tail_means import TailMeans
 from privmean.people.matrix import MatrixPeople
-from privmean.privacy.budget import Budget
+from privmean.privacy.budget import REPLACE_ONE, Budget, relation_of
 from privmean.privacy.guarantee import Guarantee
 from privmean.release import Release
 
@@ -37,6 +37,8 @@ def regress(
     epsilon: float | None = None,
     delta: float = 0.0,
     rho: float | None = None,
+    neighbors: str = "replace-one",
+    n_design: int | None = None,
     fixed_effects: bool = False,
     working: Working | str = "independence",
     time: str | None = None,
@@ -61,9 +63,10 @@ def regress(
     """A differentially private longitudinal regression: the mean over persons of own coefficients.
 
     source: a path or a frame as for `privmean.read`, or a mapping of names to arrays, one row a
-    record. formula: "y ~ a + b", with a:b, a*b, 0 + a, I(a**2) and C(a, levels=[1, 2, 3]);
-    arithmetic on one record only. person: the column of person ids.
-    epsilon, delta | rho: the budget of this whole call.
+    record. formula: "y ~ a + b", with a:b, a*b, 0 + a, I(a**2) and C(a, levels=[1, 2, 3])
+    or C(a, levels=["u", "v"]); arithmetic on one record only. person: the column of person ids.
+    epsilon, delta | rho: the budget of this whole call. neighbors: "replace-one" (the roster is
+    public) or "add-remove" (with n_design, a public guess of the number of persons).
     fixed_effects: use deviations from the person's own means (the within form; no intercept).
     working: "independence", `Exchangeable(icc)` or `AR1(phi)`: public covariance of a person's
     errors, up to scale, by which records are weighted; AR1 needs `time`, the column that orders.
@@ -78,22 +81,23 @@ def regress(
     residual_sd with between_sd (a bound on the deviation of errors, and of coefficients between
     persons), both with an optional coefficient_range for the centre; or coefficient_range alone,
     one pair or one a term, to which coefficients are limited.
-    target: where magnitudes are found privately, "mean" (default: the interval is for the mean over
-    persons, tails included; persons beyond the limits are counted and assumed to exceed them on
-    average by at most `excess` times the limit, 1 unless given) or "clipped" (shorter; for the mean
-    of coefficients limited to the printed range).
+    target: where magnitudes are found privately, "mean" (default under replace-one: the interval is
+    for the mean over persons, tails included; persons beyond the limits are counted and assumed to
+    exceed them on average by at most `excess` times the limit, 1 unless given) or "clipped" (the
+    default under add-remove; shorter; for the mean of coefficients limited to the printed range).
     design_effect: public factor on the sampling variance if persons are related.
 
     Raises ArgumentError, Infeasible or BudgetExceeded before anything is spent.
 
-    Guarantees: unit one person with all records, replace-one neighbours; the composed loss is at
-    most the budget, for any data: a person's coefficients are computed from that person's records
+    Guarantees: unit one person with all records, neighbours as named; the composed loss is at most
+    the budget, for any data: a person's coefficients are computed from that person's records
     alone, and only their clipped mean over persons with a value is released. Public: formula,
-    settings and roster. The estimate is for persons that can be fitted; which those are may depend
-    on regressors, never on the response beyond missing values.
+    settings and, under replace-one, the roster. The estimate is for persons that can be fitted;
+    which those are may depend on regressors, never on the response beyond missing values.
     """
     budget = Budget(epsilon=epsilon, delta=delta, rho=rho)
     confidence = validate.fraction("level", level)
+    relation = relation_of(neighbors)
     model = read_formula(formula, intercept=not fixed_effects)
     errors = _working(working, fixed_effects, time)
     p = len(model.terms)
@@ -102,16 +106,23 @@ def regress(
     least = (
         p + 1 + fixed_effects if records is None else validate.whole("records", records, least=p)
     )
+    if target is not None and any(
+        item is not None for item in (concentration, residual_sd, coefficient_range)
+    ):
+        raise ArgumentError(
+            "target", target, "goes with magnitudes that are found privately", "leave it out"
+        )
     estimator = _estimator(
         concentration,
         residual_sd,
         between_sd,
         coefficient_range,
         magnitudes,
-        target,
+        target or (MEAN if relation == REPLACE_ONE else CLIPPED),
         excess,
         spread=tuple(1 / (s * math.sqrt(least * limit)) for s in sizes[:-1]),
         design_effect=design_effect,
+        has_delta=budget.rho is None and budget.delta > 0,
     )
     people = person_coefficients(
         source,
@@ -127,9 +138,10 @@ def regress(
         roster=roster,
         delimiter=delimiter,
     )
-    plan = estimator.plan(budget, persons=people.size(), dimension=p)
+    known = people.size() if relation == REPLACE_ONE else None
+    plan = estimator.plan(budget, persons=known, n_design=n_design, dimension=p, relation=relation)
     if ledger is not None:
-        ledger.charge(Guarantee.of(budget, "replace-one", plan.losses), label="regression")
+        ledger.charge(Guarantee.of(budget, relation, plan.losses), label="regression")
     made: Release = replace(plan.release(people, noise), level=confidence)
     found = made.intervals
     if isinstance(found, ClippedMeans | TailMeans) and design_effect != found.design_effect:
@@ -167,6 +179,7 @@ def person_coefficients(
         source,
         person=person,
         columns=model.columns,
+        texts=model.texts,
         products=[*(trees for _, trees in model.terms), (model.response,)],
         steps=[step * size for size in sizes],
         time=time if isinstance(working, AR1) else None,
@@ -222,11 +235,12 @@ def _estimator(
     between_sd: Any,
     coefficient_range: Any,
     magnitudes: tuple[float, float],
-    target: str | None,
+    target: str,
     excess: float | None,
     *,
     spread: tuple[float, ...],
     design_effect: float,
+    has_delta: bool,
 ) -> Any:
     """What bounds the coefficients. spread: their deviation for errors of deviation 1."""
     validate.positive("design_effect", design_effect)
@@ -236,11 +250,10 @@ def _estimator(
         )
     limits = _ranges(coefficient_range, len(spread))
     known = limits is not None or concentration is not None or residual_sd is not None
-    for name, value in (("target", target), ("excess", excess)):
-        if value is not None and known:
-            raise ArgumentError(
-                name, value, "goes with magnitudes that are found privately", "leave it out"
-            )
+    if excess is not None and known:
+        raise ArgumentError(
+            "excess", excess, "goes with magnitudes that are found privately", "leave it out"
+        )
     if residual_sd is not None:
         sd = validate.positive("residual_sd", residual_sd)
         between = [between_sd] * len(spread) if isinstance(between_sd, int | float) else between_sd
@@ -262,6 +275,13 @@ def _estimator(
                 "pairs persons, and persons that cannot be fitted hide the scale of the others",
                 "leave it out: magnitudes are found privately then",
             )
+        if limits is None and not has_delta:
+            raise ArgumentError(
+                "coefficient_range",
+                None,
+                "or a delta is needed beside an assumption, to find the centre",
+                "give coefficient_range=(-1, 1), or a delta such as 1e-6",
+            )
         return Winsorized(concentration, range=limits, design_effect=design_effect)
     if limits is not None:
         low, high = tuple(a for a, _ in limits), tuple(b for _, b in limits)
@@ -274,7 +294,7 @@ def _estimator(
         ) from None
     if target == CLIPPED and excess is not None:
         raise ArgumentError("excess", excess, "goes with target='mean'", "leave it out")
-    return Magnitudes(smallest, largest, target or MEAN, 1.0 if excess is None else excess)
+    return Magnitudes(smallest, largest, target, 1.0 if excess is None else excess)
 
 
 def _ranges(given: Any, p: int) -> tuple[tuple[float, float], ...] | None:

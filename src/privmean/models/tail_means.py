@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 
 from privmean import validate
 from privmean.intervals.boxes import sidak_level
-from privmean.intervals.joint_sums import JointSums
+from privmean.intervals.divided import Divided
 from privmean.intervals.mean_interval import (
     Allowance,
     assumption_words,
@@ -25,6 +25,7 @@ from privmean.people.reductions import Box
 from privmean.release import FAILED, OK, Interval
 
 TARGETS = ("mean", "clipped")
+FEWEST = 3.0  # noise scales that the number of persons with a value must reach
 THICKEST = 0.25  # noisy share of persons beyond the limits above which no mean is shown
 ADVICE = {
     TOO_THICK: "too many persons lie beyond the limits to speak of the mean: the interval is for "
@@ -38,13 +39,14 @@ class TailMean:
     """One column on [-R, R]. excess: those beyond R exceed it on average by at most excess * R."""
 
     box: Box
-    joint: JointSums
+    joint: Divided
     excess: float
 
     @property
     def empty(self) -> bool:
-        """Whether no person with a value was seen."""
-        return self.joint.missing and self.joint.present < 1
+        """Whether no more persons with a value were seen than noise alone can show."""
+        least = max(1.0, FEWEST * self.joint.sums.count_scale)
+        return self.joint.missing and self.joint.present < least
 
     @property
     def estimate(self) -> float:

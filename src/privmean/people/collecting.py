@@ -10,9 +10,13 @@ LOG = logging.getLogger("privmean")
 
 
 def rows(people: People, *, size_is_public: bool) -> Floats:
-    """All rows, shape (persons, columns), NaN for nulls, from wherever people are.
+    """All rows, shape (persons, columns), NaN for nulls, from wherever people are."""
+    tell(people, size_is_public=size_is_public)
+    return people.matrix()
 
-    If they leave an engine, one line at level WARNING of the logger "privmean" says so before,
+
+def tell(people: People, *, size_is_public: bool) -> None:
+    """Before rows leave an engine, one line at level WARNING of the logger "privmean" says so,
     with the size in memory; where the number of persons is private, with that of one person.
     """
     if hasattr(people, "collect"):
@@ -28,4 +32,3 @@ def rows(people: People, *, size_is_public: bool) -> Floats:
                 "this method needs the rows themselves: %d columns (%d bytes a person) leave the "
                 "engine for memory", width, 8 * width,
             )  # fmt: skip
-    return people.matrix()

@@ -64,7 +64,9 @@ class Engine:
         self.spill = tempfile.mkdtemp(prefix="privmean-", dir=temp_directory)
         self._finalizer = weakref.finalize(self, _close, self.connection, self.spill)
         self._set("temp_directory", quoted(self.spill))
-        self._set("enable_progress_bar", "false")
+        # asked for, DuckDB knows how far it is; showing it is ours (progress.py)
+        self._set("enable_progress_bar", str(progress).lower())
+        self._set("enable_progress_bar_print", "false")
         self._set("preserve_insertion_order", "false")
         self._set("allocator_bulk_deallocation_flush_threshold", "'16MB'")  # give memory back
         self._set("pandas_analyze_sample", "0")  # types of objects are never sniffed
@@ -124,8 +126,9 @@ class Table:
     columns: tuple[str, ...]
     source: str
 
-    def records(self, person: str, values: Sequence[str]) -> str:
-        """SQL for the records (p, x0, x1, ...): only these columns, text turned into doubles."""
+    def records(self, person: str, values: Sequence[str], texts: Sequence[str] = ()) -> str:
+        """SQL for the records (p, x0, x1, ...): only these columns, text turned into doubles (but
+        for the columns `texts`)."""
         wanted = [person, *values]
         scan, fields, text = self.source, [name(item) for item in wanted], True
         if self.form == "parquet":
@@ -140,7 +143,8 @@ class Table:
             )
         chosen = [f"{fields[0]} AS p"]
         for j, field in enumerate(fields[1:]):
-            chosen.append(f"TRY_CAST({field} AS DOUBLE) AS x{j}" if text else f"{field} AS x{j}")
+            number = text and values[j] not in texts
+            chosen.append(f"TRY_CAST({field} AS DOUBLE) AS x{j}" if number else f"{field} AS x{j}")
         return f"SELECT {', '.join(chosen)} FROM {scan}"
 
 

@@ -161,6 +161,17 @@ class FramePeople:
         weight = nw.when(count > self.cap).then(nw.lit(self.cap)).otherwise(count)
         return nw.when(~nw.col(f"v{column}").is_null()).then(weight).otherwise(0).cast(FLOAT)
 
+    def beyond(self, column: int, lower: float, upper: float) -> tuple[int, int]:
+        key = ("beyond", column, lower, upper)
+        if key not in self._cache:
+            x, totals = nw.col(f"v{column}"), Totals()
+            totals.add("below", number_of(x < lower))
+            totals.add("above", number_of(x > upper))
+            found = totals.of(self.frame)
+            self._cache[key] = found["below"], found["above"]
+        counts: tuple[int, int] = self._cache[key]
+        return counts
+
     def ball_sums(self, ball: Ball) -> BallSums:
         width = range(len(self.columns))
         names = value_names(len(self.columns))

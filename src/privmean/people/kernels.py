@@ -154,6 +154,17 @@ def box_totals(x: Floats, box: Box) -> tuple[int, ...]:
     return present, above, below, z_sum, zz_sum
 
 
+def outside(x: Floats, lower: float, upper: float) -> Floats:
+    """The values beyond the limits (nulls are not)."""
+    found = []
+    with np.errstate(invalid="ignore"):
+        for start in range(0, len(x), CHUNK):
+            chunk = x[start : start + CHUNK]
+            if not (chunk.max() <= upper and chunk.min() >= lower):  # so with a null
+                found.append(chunk[(chunk > upper) | (chunk < lower)])
+    return np.concatenate(found) if found else np.empty(0)
+
+
 def weighted_totals(x: Floats, box: Box, weights: Integers) -> tuple[int, ...]:
     """The fields of `BoxSums`, for weights of at most 2^20."""
     totals = [0] * 10

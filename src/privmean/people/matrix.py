@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -15,6 +16,7 @@ from privmean.people.kernels import (
     count_keys,
     in_parallel,
     log_cells,
+    outside,
     weighted_totals,
 )
 from privmean.people.reductions import (
@@ -152,6 +154,17 @@ class MatrixPeople:
             present, above, below, z, zz = totals
             return BoxSums(present, above, below, z, zz, present, z, present, z, zz)
         return BoxSums(*totals)
+
+    def beyond(self, column: int, lower: float, upper: float) -> tuple[int, int]:
+        near, far, values = self._cache.get(("beyond", column), (math.inf, -math.inf, None))
+        if values is None or lower > near or upper < far:  # else all that count are among those
+            x = self.values[:, column]
+            parts = in_parallel(lambda start, stop: outside(x[start:stop], lower, upper), len(x))
+            values = np.concatenate(parts)
+            if len(values) <= CHUNK:
+                self._cache["beyond", column] = lower, upper, values
+        below, above = np.count_nonzero(values < lower), np.count_nonzero(values > upper)
+        return int(below), int(above)
 
     def ball_sums(self, ball: Ball) -> BallSums:
         total = [0] * len(self.columns)

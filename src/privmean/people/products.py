@@ -63,6 +63,7 @@ def person_products(
     columns: Sequence[str],
     products: Sequence[Sequence[ast.expr]],
     steps: Sequence[float],
+    texts: Sequence[str] = (),
     time: str | None = None,
     roster: Any = None,
     delimiter: str | None = None,
@@ -71,7 +72,8 @@ def person_products(
 ) -> Products:
     """Sums for model columns `products` (each the product of expressions in `columns`; none: 1).
 
-    steps: the public grid of each model column. squares: whether products of columns are wanted.
+    steps: the public grid of each model column. texts: those of the columns that hold text.
+    squares: whether products of columns are wanted.
     """
     settings = dict(machine or {})
     opened = (
@@ -85,7 +87,7 @@ def person_products(
     for item in wanted:
         if item not in opened.names:
             raise SchemaError(f"column {item!r} is not in the table")
-    records = _typed(opened.records(who, wanted), who, wanted)
+    records = _typed(opened.records(who, wanted, texts), who, wanted, texts)
     places = {item: nw.col(f"x{j}") for j, item in enumerate(wanted)}
     people = _sums(records, places, products, steps, time, squares)
     if roster is not None:
@@ -225,7 +227,12 @@ def _value(tree: ast.expr, places: Mapping[str, nw.Expr]) -> nw.Expr:
         # a division by zero is an error, a null or an infinity, by engine: here it is missing
         return left / nw.when(right != 0.0).then(right)
     assert isinstance(tree, ast.Compare)
-    gap = _value(tree.left, places) - _value(tree.comparators[0], places)
+    level = tree.comparators[0]
+    if isinstance(level, ast.Constant) and isinstance(level.value, str):
+        given = _value(tree.left, places)
+        equal = nw.when(given == nw.lit(level.value)).then(nw.lit(1.0)).otherwise(nw.lit(0.0))
+        return nw.when(~given.is_null()).then(equal)
+    gap = _value(tree.left, places) - _value(level, places)
     sign = tree.ops[0]
     if isinstance(sign, ast.Eq | ast.NotEq):
         same, other = (1.0, 0.0) if isinstance(sign, ast.Eq) else (0.0, 1.0)

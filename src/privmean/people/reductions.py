@@ -183,6 +183,10 @@ class People(Protocol):
         """For each column the sums of its box (None leaves a column out)."""
         ...
 
+    def beyond(self, column: int, lower: float, upper: float) -> tuple[int, int]:
+        """Persons with a value below `lower`, and above `upper`."""
+        ...
+
     def ball_sums(self, ball: Ball) -> BallSums:
         """Sums of the rows clipped to a ball."""
         ...

@@ -29,7 +29,7 @@ class Opened:
     """A table before anything is read: its names, and how to get the records (p, x0, ...)."""
 
     names: Sequence[str]
-    records: Callable[[str, Sequence[str]], nw.LazyFrame[Any]]
+    records: Callable[..., nw.LazyFrame[Any]]
     home: Home
 
 
@@ -137,7 +137,7 @@ def _open(source: Any, delimiter: str | None, machine: Machine) -> Opened:
         )
     whole = frame.lazy()
 
-    def records(person: str, values: Sequence[str]) -> nw.LazyFrame[Any]:
+    def records(person: str, values: Sequence[str], texts: Sequence[str] = ()) -> nw.LazyFrame[Any]:
         chosen: nw.LazyFrame[Any] = whole.select(
             nw.col(person).alias(PERSON),
             *(nw.col(item).alias(f"x{j}") for j, item in enumerate(values)),
@@ -157,7 +157,7 @@ def _registered(names: Sequence[str], column: Callable[[int], Any], machine: Mac
         engine.connection.register(label, _table(chosen))
         return engine.connection.table(label)
 
-    def records(person: str, values: Sequence[str]) -> nw.LazyFrame[Any]:
+    def records(person: str, values: Sequence[str], texts: Sequence[str] = ()) -> nw.LazyFrame[Any]:
         wanted = (person, *values)
         labels = (PERSON, *record_names(len(values)))
         chosen = {
@@ -198,9 +198,9 @@ def _type(column: Any) -> str:
 
 
 def _scanned(engine: Engine, table: Table) -> Opened:
-    def records(person: str, values: Sequence[str]) -> nw.LazyFrame[Any]:
+    def records(person: str, values: Sequence[str], texts: Sequence[str] = ()) -> nw.LazyFrame[Any]:
         try:
-            return lazy(engine.connection.sql(table.records(person, values)))
+            return lazy(engine.connection.sql(table.records(person, values, texts)))
         except Exception:
             pass  # raised below, without the engine's own words
         raise SchemaError(
@@ -211,8 +211,11 @@ def _scanned(engine: Engine, table: Table) -> Opened:
     return Opened(table.columns, records, Home(engine.connection, engine))
 
 
-def _typed(records: nw.LazyFrame[Any], person: str, columns: Sequence[str]) -> nw.LazyFrame[Any]:
-    """Check types, which are public; every value a double, ids that compare alike everywhere."""
+def _typed(
+    records: nw.LazyFrame[Any], person: str, columns: Sequence[str], texts: Sequence[str] = ()
+) -> nw.LazyFrame[Any]:
+    """Check types, which are public; every value a double (but in the columns `texts`), ids that
+    compare alike everywhere."""
     types = records.collect_schema()
     duckdb = records.implementation.is_duckdb()
     kind = types[PERSON]
@@ -228,6 +231,14 @@ def _typed(records: nw.LazyFrame[Any], person: str, columns: Sequence[str]) -> n
     numbers = []
     for j, column in enumerate(columns):
         found = types[f"x{j}"]
+        if column in texts:
+            if found not in (nw.String, nw.Categorical, nw.Enum):
+                raise SchemaError(
+                    f"column {column!r} of type {found} holds no text; declare its levels as "
+                    "numbers"
+                )
+            numbers.append(nw.col(f"x{j}").cast(nw.String()))
+            continue
         if not (found.is_numeric() or found == nw.Boolean):
             raise SchemaError(
                 f"column {column!r} of type {found} does not hold numbers; name another column or "

@@ -18,6 +18,7 @@ RELATIONS: tuple[Relation, Relation] = (REPLACE_ONE, ADD_REMOVE)
 
 LARGEST_EPSILON = 100.0
 SMALLEST_EPSILON = 1e-6
+SMALLEST_DELTA = 1e-300  # parts of it are still doubles of full precision
 LATTICE = 2.0**20  # steps a standard deviation that Gaussian mechanisms use at least
 
 
@@ -65,6 +66,13 @@ class Budget:
             if delta >= 0.5:
                 raise ArgumentError(
                     "delta", self.delta, "is no privacy at all", "give a number far below 1/persons"
+                )
+            if 0 < delta < SMALLEST_DELTA:
+                raise ArgumentError(
+                    "delta",
+                    self.delta,
+                    "is below what doubles can divide",
+                    f"give 0, or at least {SMALLEST_DELTA:g}",
                 )
             object.__setattr__(self, "epsilon", epsilon)
             object.__setattr__(self, "delta", delta)

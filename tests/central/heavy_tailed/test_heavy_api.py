@@ -1,6 +1,7 @@
 """`mean` with a moment bound: the whole way from an array to the release."""
 
 import numpy as np
+import polars as pl
 import pytest
 
 import privmean as pm
@@ -47,3 +48,45 @@ def test_add_remove_takes_a_public_guess():
 def test_the_method_needs_its_assumption():
     with pytest.raises(pm.ArgumentError, match="moment"):
         pm.mean(table(), epsilon=1.0, method="heavy-tailed")
+
+
+@pytest.mark.parametrize("width", [1, 2])
+@pytest.mark.parametrize("home", ["polars", "duckdb", "matrix"])
+def test_weights_by_the_records_of_a_table(width, home):
+    """From a table of records to a mean weighted by them: the same answer in every home."""
+    generator = np.random.default_rng(5)
+    who = np.repeat(np.arange(900), generator.integers(1, 15, 900))
+    columns = {f"x{j}": generator.normal(4 + j, 1.0, len(who)) for j in range(width)}
+    frame = pl.DataFrame({"who": who, **columns})
+    source = {"polars": frame, "duckdb": frame.to_arrow()}.get(home)
+    read = {"estimand": "records", "cap": 12}
+    if source is None:
+        matrix = np.column_stack(list(columns.values()))
+        people = pm.read(matrix, person=who, values=list(columns), **read)
+    else:
+        people = pm.read(source, person="who", values=list(columns), **read)
+    chosen = pm.HeavyTailed(
+        pm.BoundedMoment(order=4, bound=2.0, range=(-50, 50)), weights=pm.RecordWeights(12, 4.0)
+    )
+    found = [
+        pm.mean(people, epsilon=3.0, delta=1e-6, noise=pm.SimulatedNoise(3), **given)
+        for given in ({"method": chosen}, {"moment": chosen})
+    ]
+    assert np.all(np.abs(found[0].estimate - 4 - np.arange(width)) < 0.5)
+    assert found[0].estimate.tolist() == found[1].estimate.tolist()
+    assert "weighted by a public function of their records" in found[0].estimand
+    ANSWERS.setdefault(width, found[0].estimate.tolist())
+    assert found[0].estimate.tolist() == ANSWERS[width]
+
+
+ANSWERS: dict[int, list[float]] = {}
+
+
+def test_weights_without_numbers_of_records_are_refused_before_anything_is_spent():
+    chosen = pm.HeavyTailed(
+        pm.BoundedMoment(order=4, bound=2.0, range=(-50, 50)), weights=pm.RecordWeights(12)
+    )
+    ledger = pm.Ledger(epsilon=5.0, delta=1e-5)
+    with pytest.raises(pm.ArgumentError, match="numbers of records"):
+        pm.mean(table(), epsilon=1.0, delta=1e-6, method=chosen, ledger=ledger)
+    assert not ledger.entries

@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 from heavy_laws import tails, two_point_bias
 
-from privmean.central.heavy_tailed import bias
+from privmean.central.heavy_tailed import HeavyTailed, bias
 from privmean.central.heavy_tailed.moment import BoundedMoment
 from privmean.errors import ArgumentError
+from privmean.privacy.budget import Budget
 
 ORDERS = (2.0, 2.5, 3.0, 4.0, 6.0)
 
@@ -171,3 +172,29 @@ def test_norm_bound_lowers_the_dimension():
 def test_an_impossible_assumption_is_refused(settings):
     with pytest.raises(ArgumentError):
         BoundedMoment(**settings)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"order": 3, "bound": 1e200},
+        {"order": 3, "bound": 1e-200},
+        {"order": 64, "bound": 1e4},
+        {"order": 4, "bound": 1.0, "between_sd": 1e100},
+        {"order": 4, "bound": 1.0, "norm_bound": 1e100},
+        {"order": 2, "bound": 1.0, "range": (-1e250, 1e250)},
+    ],
+)
+def test_units_beyond_the_doubles_are_refused_in_words(settings):
+    with pytest.raises(ArgumentError, match="other units"):
+        BoundedMoment(**settings)
+
+
+@pytest.mark.parametrize(("order", "bound"), [(2, 1e120), (2, 1e-120), (8, 1e29), (64, 5e3)])
+def test_units_at_the_end_of_the_reach_can_be_planned(order, bound):
+    moment = BoundedMoment(order=order, bound=bound, range=(-bound / 2, bound / 2))
+    for dimension in (1, 2):
+        plan = HeavyTailed(moment).plan(
+            Budget(epsilon=1.0, delta=1e-6), persons=5000, dimension=dimension
+        )
+        assert 0 < plan.error < math.inf

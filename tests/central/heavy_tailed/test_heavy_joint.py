@@ -10,7 +10,7 @@ import pytest
 from kit import assert_mean, assert_variance
 from privmean.central.heavy_tailed.joint import UNIT, JointSums, WeightSum
 from privmean.central.heavy_tailed.moment import BoundedMoment
-from privmean.central.heavy_tailed.records import RecordWeights, records_of, totals
+from privmean.central.heavy_tailed.records import RecordWeights, counted, records_of, totals
 from privmean.errors import ArgumentError
 from privmean.noise.simulated import SimulatedNoise
 from privmean.people.matrix import MatrixPeople
@@ -137,7 +137,7 @@ def test_estimate_of_unequal_persons_is_the_weighted_mean():
 
 def test_counts_are_needed_and_read_per_person():
     with pytest.raises(ArgumentError):
-        records_of(MatrixPeople(np.zeros((2, 1)), ("a",)), 3)
+        counted(MatrixPeople(np.zeros((2, 1)), ("a",)), size_is_public=True)
     counts = np.array([[0, 0], [5, 2], [0, 7]])
     people = MatrixPeople(np.zeros((3, 2)), ("a", "b"), counts)
     assert records_of(people, 4).tolist() == [0, 2, 4]

@@ -89,6 +89,11 @@ class HeavyTailed:
                 "drop one of them",
             )
 
+    @property
+    def serves_records(self) -> bool:
+        """Whether people with numbers of records are read by them."""
+        return self.weights is not None
+
     def plan(
         self,
         budget: Budget,

@@ -23,11 +23,12 @@ from privmean.central.heavy_tailed.intervals import Coordinates
 from privmean.central.heavy_tailed.joint import UNIT, JointSums, WeightSum
 from privmean.central.heavy_tailed.outcome import Common, assumption_of
 from privmean.central.heavy_tailed.private_radius import ClippedCount, RadiusSearch
-from privmean.central.heavy_tailed.records import RecordWeights, records_of, totals
+from privmean.central.heavy_tailed.records import RecordWeights, counted, records_of, totals
 from privmean.central.heavy_tailed.threaded import Schedule
 from privmean.noise.base import Integers, Noise
 from privmean.noise.exact import ExactNoise
 from privmean.people.reductions import Floats, People
+from privmean.privacy.budget import REPLACE_ONE
 from privmean.privacy.loss import Loss, Parallel
 from privmean.release import Release
 
@@ -155,12 +156,15 @@ class ThreadedPlan:
         """Run the plan. Persons without any value have no weight; a null in some columns only
         contributes the centre there."""
         self.common.check(people)
+        records = None
+        if self.weights is not None:
+            people = counted(people, size_is_public=self.common.relation == REPLACE_ONE)
+            records = records_of(people, self.weights.cap)
         source = ExactNoise() if noise is None else noise
         bill: list[tuple[Loss, ...]] = [self.coarse.losses]
         center = self.coarse.release(self._first(people), source)
         if center is None:
             return self.common.failed(self, people.columns, self._flat(bill), source.secure)
-        records = None if self.weights is None else records_of(people, self.weights.cap)
         pooled, precision = 0.0, 0.0
         if self.first_weight is not None:
             _, exact, _ = self._totals(people, records, self.step(0), center, 0)
@@ -178,22 +182,22 @@ class ThreadedPlan:
                 diagnostics["private radius"] = radius
             step, around = self.step(index, radius), center
             total, exact, present = self._totals(people, records, step, around, index + 1)
-            moved, counted = step.release(total, exact, source)
+            moved, persons = step.release(total, exact, source)
             bill.append(step.losses)
             if self.parts:
                 pooled, precision = 0.0, 0.0  # other persons than in the round before
-            pooled += step.scales[1] ** -2 * counted
+            pooled += step.scales[1] ** -2 * persons
             precision += step.scales[1] ** -2
             weight = max(pooled / precision, 1.0)
             center = tuple((np.array(around) + moved / weight).tolist())
         if self.count is not None:
             # a person with a null in some columns only counts as clipped
             inside = people.count_in_ball(around, step.radii[-1])
-            counted = self.count.release(present - inside, source)
+            beyond = self.count.release(present - inside, source)
             bill.append(self.count.losses)
             offset = self.schedule.rounds[-1].offset
             diagnostics |= self.count.report(
-                counted, round(weight), self.common.tails, offset, self.common.beta
+                beyond, round(weight), self.common.tails, offset, self.common.beta
             )
         return Release(
             estimate=np.array(center),

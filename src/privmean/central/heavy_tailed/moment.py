@@ -37,6 +37,9 @@ class Tail:
     size: float
 
 
+DECADES = 240.0  # powers of ten that a moment may reach; planning needs a few more
+
+
 def _many(value: Any) -> bool:
     return hasattr(value, "__len__")
 
@@ -105,6 +108,13 @@ class BoundedMoment:
             self._check_norms()
         if self.range is not None:
             object.__setattr__(self, "range", _ranges(self.range))
+        for order, bound in self.pairs:
+            _within_reach("bound", bound, order)
+            _within_reach("between_sd", self.between_sd, order)
+        for norm in self._norms():
+            _within_reach("norm_bound", norm if math.isfinite(norm) else 0.0, max(orders))
+        for end in (end for pair in self.range or () for end in pair):
+            _within_reach("range", max(1.0, abs(end)), 2.0)
 
     def _check_norms(self) -> None:
         norms = self._norms()
@@ -202,6 +212,17 @@ class BoundedMoment:
         if self.range is not None:
             words += ", mean inside the public range"
         return words
+
+
+def _within_reach(name: str, value: float, order: float) -> None:
+    """Refuses units so large or small that moments leave the doubles."""
+    if value and order * abs(math.log10(value)) > DECADES:
+        raise ArgumentError(
+            name,
+            value,
+            f"to the power {order:g} is beyond what doubles hold",
+            "measure values in other units",
+        )
 
 
 def _ranges(value: Any) -> tuple[tuple[float, float], ...]:

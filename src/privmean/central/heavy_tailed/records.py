@@ -16,6 +16,7 @@ from privmean.central.heavy_tailed.joint import UNIT, JointSums
 from privmean.central.heavy_tailed.moment import BoundedMoment
 from privmean.errors import ArgumentError
 from privmean.noise.base import Integers
+from privmean.people.collecting import tell
 from privmean.people.matrix import MatrixPeople
 from privmean.people.reductions import People
 
@@ -64,16 +65,29 @@ class RecordWeights:
         return max(reach) / reach[self.typical(moment)]
 
 
-def records_of(people: People, cap: int) -> Integers:
-    """min(m, cap) a person: the smallest positive count of the columns, 0 without any record."""
-    counts: Integers | None = getattr(people, "counts", None)
-    if counts is None:
+def require_counts(people: People) -> None:
+    """Refuses people without numbers of records (a public fact of how they were read)."""
+    if people.cap is None and getattr(people, "counts", None) is None:
         raise ArgumentError(
-            "weights",
-            None,
-            "need the number of records of every person",
-            "read the table with its record counts",
+            "people",
+            type(people).__name__,
+            "hold no numbers of records, which the weights need",
+            "read the table with estimand='records' and cap=...",
         )
+
+
+def counted(people: People, *, size_is_public: bool) -> MatrixPeople:
+    """The people as a matrix with the number of records of every value; refused without them."""
+    require_counts(people)
+    tell(people, size_is_public=size_is_public)
+    found: MatrixPeople = people.collect() if hasattr(people, "collect") else people  # type: ignore[assignment]
+    return found
+
+
+def records_of(people: MatrixPeople, cap: int) -> Integers:
+    """min(m, cap) a person: the smallest positive count of the columns, 0 without any record."""
+    counts = people.counts
+    assert counts is not None
     known = np.where(counts > 0, counts, np.iinfo(np.int64).max).min(axis=1)
     known = np.where((counts > 0).any(axis=1), known, 0)
     return np.minimum(known, cap).astype(np.int64)

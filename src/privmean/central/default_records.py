@@ -1,0 +1,134 @@
+"""The last stage of the default mean over records: a ratio of capped sums, and its intervals.
+
+A person counts with weight u = min(records, C)/C. One joint release gives the sums of u z, u^2 z^2,
+u, u^2 z and u^2 (z: the person's limited mean in units of the box), so that the sampling variance
+of the ratio follows without an assumption. Claim and proof: docs/proofs/default-mean.md, section 7.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+
+from privmean import validate
+from privmean.central.clipped_mean import ClippedMean
+from privmean.intervals.mean_interval import assumption_words, limit, no_interval
+from privmean.intervals.tail_check import TOO_THICK, TailCheck
+from privmean.mechanisms.clipped_sum import ClippedSums
+from privmean.noise.base import Noise
+from privmean.people.reductions import Box, BoxSums
+from privmean.privacy.budget import Relation
+from privmean.release import FAILED, OK, Interval
+
+MEAN, CLIPPED = "mean", "clipped mean"
+SEEN = 3.0  # noise scales that the sum of weights must exceed
+
+
+@dataclass(frozen=True)
+class RecordIntervals:
+    """Intervals of the ratio. reach: what those beyond the limits exceed them by, on average over
+    their records, at most (by assumption). check: noisy counts of persons beyond, None if they were
+    not counted (then the interval is for the clipped mean). clipped: the default target is that."""
+
+    column: ClippedMean
+    reach: float
+    excess: float
+    counted_at: tuple[float, float]
+    check: TailCheck | None
+    design_effect: float
+    clipped: bool
+    status: str = OK
+
+    def interval(self, level: float, target: str | None) -> Interval:
+        asked = target or (CLIPPED if self.clipped or self.check is None else MEAN)
+        asked = CLIPPED if asked == "clipped" else asked
+        validate.choice("target", asked, [MEAN, CLIPPED] if self.check else [CLIPPED])
+        if self.status == FAILED:
+            return no_interval(level, target=asked, status=FAILED)
+        check = self.check
+        if asked == CLIPPED or check is None:
+            return self._made(level, CLIPPED)
+        if check.status == TOO_THICK:
+            return self._made(level, CLIPPED, status=TOO_THICK, advice=check.advice)
+        unit = self.reach / self.column.box.radius
+        seen = max(check.beyond + check.beyond_scale, 0.0)
+        # persons beyond add at most `unit` each to the sum of y, and its square on top of 1
+        tail = unit * check.beyond_scale, (2 * unit + unit**2) * seen
+        weight = self.column.sums.weight - self.column.sums.weight_noise
+        extra = self.reach * max(check.beyond, 0.0) / weight
+        place = "the limits"
+        if self.counted_at != self.column.region:
+            place = f"[{self.counted_at[0]:.6g}, {self.counted_at[1]:.6g}]"
+        words = (
+            f"records of those beyond {place} exceed the limits on average by no more than "
+            f"{self.reach:.6g} (excess {self.excess:g}); a group of fewer than about "
+            f"{math.ceil(check.hidden)} persons may go unseen: if such a group could carry the "
+            "mean, give bounds"
+        )
+        return self._made(level, MEAN, (extra, *tail), words, check.status, check.advice)
+
+    def _made(
+        self,
+        level: float,
+        target: str,
+        allowance: tuple[float, float, float] = (0.0, 0.0, 0.0),
+        words: str = "",
+        status: str = OK,
+        advice: str = "",
+    ) -> Interval:
+        extra, *tail = allowance
+        low, high = self.column.limits(1 - level, self.design_effect, (tail[0], tail[1]))
+        parts: Mapping[str, tuple[float, ...]] = {"noise": (self._noise(1 - level),)}
+        if target == MEAN:
+            parts = {**parts, "clipping allowance": (extra,)}
+        else:
+            low, high = limit(low, high, self.column.region)
+        return Interval(
+            (low - extra,),
+            (high + extra,),
+            level,
+            target=target,
+            assumption=assumption_words(self.design_effect, words),
+            region=(self.column.region,),
+            parts=parts,
+            status=status,
+            advice=advice,
+        )
+
+    def _noise(self, alpha: float) -> float:
+        low, high = self.column.limits(alpha, None)
+        return (high - low) / 2
+
+    def noise_interval(self, level: float) -> Interval:
+        if self.status == FAILED:
+            return no_interval(level, kind="noise_interval", target=CLIPPED, status=FAILED)
+        low, high = self.column.limits(1 - level, None)
+        return Interval(
+            (low,),
+            (high,),
+            level,
+            kind="noise_interval",
+            target="clipped mean of these persons' records",
+            region=(self.column.region,),
+            parts={"noise": ((high - low) / 2,)},
+        )
+
+
+def record_sums(name: str, relation: Relation, epsilon: Fraction) -> ClippedSums:
+    """The joint release of the last stage."""
+    return ClippedSums(name, relation, epsilon=epsilon, cross=True)
+
+
+def release_ratio(
+    sums: BoxSums, box: Box, cap: int, mechanism: ClippedSums, noise: Noise
+) -> ClippedMean:
+    """The clipped mean over records from the exact sums of its box."""
+    (found,) = mechanism.release([box], [sums], noise, cap=cap)
+    return ClippedMean(box, found, None, by_records=True)
+
+
+def too_few(column: ClippedMean) -> bool:
+    """Whether hardly any records are seen."""
+    return column.sums.weight <= SEEN * column.sums.weight_noise

@@ -1,0 +1,52 @@
+"""Sizes of public groups of persons, counted from a table whose group column is public."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import narwhals as nw
+
+from privmean.errors import SchemaError
+from privmean.people import schema
+from privmean.people.engines import fetch
+from privmean.people.records import PERSON
+from privmean.people.tables import _open, _typed, open_arrays
+
+
+def group_sizes(
+    source: Any, *, person: str, group: str, delimiter: str | None = None
+) -> tuple[int, ...]:
+    """Numbers of persons in each group, largest first.
+
+    source, person: as for `privmean.read`. group: a column that is public and the same in all
+    records of a person (school, firm, village). Reads nothing else and spends nothing.
+
+    Raises SchemaError if a person is in no group or in several: membership is public, and what is
+    said of it may depend on it.
+    """
+    opened = (
+        open_arrays(source, {}) if isinstance(source, Mapping) else _open(source, delimiter, {})
+    )
+    who = schema.person_column(opened.names, person)
+    schema.value_columns(opened.names, who, [group])
+    raw = opened.records(who, [group], [group])
+    # ids in the form in which people are counted elsewhere; the group as text
+    named = raw.with_columns(nw.col("x0").cast(nw.String()).alias("x0"))
+    records = _typed(named, who, [group], [group]).filter(~nw.col(PERSON).is_null())
+    people = records.group_by(PERSON).agg(
+        nw.col("x0").min().alias("first"), nw.col("x0").max().alias("last")
+    )
+    strange = nw.when(nw.col("first") == nw.col("last")).then(nw.lit(0)).otherwise(nw.lit(1))
+    counted = (
+        people.with_columns(strange.alias("strange"))
+        .group_by("first")
+        .agg(nw.len().alias("persons"), nw.col("strange").sum().alias("strange"))
+    )
+    rows = fetch(counted.select("persons", "strange"))
+    if sum(int(row[1]) for row in rows):
+        raise SchemaError(
+            f"some persons are in no group or in several of column {group!r}; every person needs "
+            "one public group"
+        )
+    return tuple(sorted((int(row[0]) for row in rows), reverse=True))

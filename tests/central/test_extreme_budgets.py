@@ -1,0 +1,68 @@
+"""Budgets at the ends of what is allowed: a release, or a refusal in words."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import privmean as pm
+from privmean.noise.simulated import SimulatedNoise
+
+ROWS = np.random.default_rng(0).normal(5, 1, size=(800, 2))
+BUDGETS = [
+    {"epsilon": 1e-6},
+    {"epsilon": 1e-6, "delta": 1e-300},
+    {"epsilon": 1.0, "delta": 1e-300},
+    {"epsilon": 1.0, "delta": 1e-30},
+    {"epsilon": 100.0, "delta": 0.49},
+    {"rho": 5e-13},
+    {"rho": 5000.0},
+]
+METHODS = {
+    "default": {},
+    "winsorized": {"method": "winsorized"},
+    "bounds": {"bounds": (0, 10)},
+    "moment": {"moment": pm.BoundedMoment(order=3, bound=5.0, range=(-100, 100))},
+    "line": {"moment": pm.BoundedMoment(order=3, bound=5.0)},
+    "anisotropic": {"covariance": 1.0},
+}
+
+
+@pytest.mark.parametrize("budget", BUDGETS, ids=str)
+@pytest.mark.parametrize("method", METHODS)
+def test_released_or_refused_in_words(method, budget):
+    settings = METHODS[method]
+    for columns in (1, 2) if method in ("default", "anisotropic") else (1,):
+        table, given = ROWS[:, :columns], dict(settings)
+        if "bounds" in given and columns == 2:
+            given["bounds"] = [(0, 10), (0, 10)]
+        if "covariance" in given:
+            given["covariance"] = np.ones(columns)
+        for more in ({}, {"neighbors": "add-remove", "n_design": 800}):
+            ledger = pm.Ledger(**budget)
+            try:
+                release = pm.mean(
+                    table, **budget, **given, **more, ledger=ledger, noise=SimulatedNoise(1)
+                )
+            except (pm.Infeasible, pm.ArgumentError):
+                assert not ledger.entries
+                continue
+            assert release.guarantee.verify()
+            assert release.status == "failed" or np.all(np.isfinite(release.estimate))
+
+
+@pytest.mark.parametrize(
+    "budget", [{"epsilon": 1e-9}, {"rho": 1e-20}, {"epsilon": 1, "delta": 5e-324}]
+)
+def test_budgets_that_mean_nothing_are_refused(budget):
+    with pytest.raises(pm.ArgumentError, match="epsilon|rho|delta"):
+        pm.mean(ROWS, **budget)
+
+
+def test_a_plan_whose_bill_breaks_the_budget_is_infeasible():
+    """The same answer from planning and from the call that would release."""
+    budget = {"epsilon": 1.0, "delta": 1e-30}
+    with pytest.raises(pm.Infeasible):
+        pm.mean(ROWS, **budget, covariance=np.ones(2), noise=SimulatedNoise(1))
+    with pytest.raises(pm.Infeasible):
+        pm.plan_mean(persons=3000, dimension=1, **budget, covariance=np.ones(1))
