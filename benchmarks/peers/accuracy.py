@@ -219,7 +219,8 @@ def publish() -> None:
         f"{100 * np.median([c.wobble / c.ratio for c in values.values() if c.ratio]):.0f} percent. "
         f"Delta is {DELTA:g} for rows that need one (privmean: epsilon and delta; CoinPress) "
         "and 0 for all others. The relations differ and are not the same promise; for equals "
-        "take privmean's row with the same neighbours.",
+        "take privmean's row with the same neighbours. An empty cell was not run; its row then has "
+        "no median.",
         "**Epsilon = 1, bounds ten times as wide as the records, off centre** (CoinPress "
         "style: also a standard deviation three times too large; its promise is (epsilon, delta))",
         report.table(head, lines("generous", 1.0)),

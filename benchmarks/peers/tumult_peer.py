@@ -27,13 +27,16 @@ from tmlt.analytics import (
 )
 from wire import serve
 
+SCRATCH = tempfile.mkdtemp(dir=sys.prefix)
+
 
 def _spark():
     return (
         SparkSession.builder.master("local[2]")
         .config("spark.driver.memory", "6g")
         .config("spark.ui.enabled", "false")
-        .config("spark.sql.warehouse.dir", tempfile.mkdtemp())
+        .config("spark.sql.warehouse.dir", SCRATCH)
+        .config("spark.local.dir", SCRATCH)
         .config("spark.sql.shuffle.partitions", "2")
         .config("spark.executor.heartbeatInterval", "300s")
         .config("spark.network.timeout", "1200s")

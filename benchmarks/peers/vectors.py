@@ -142,7 +142,7 @@ def publish() -> None:
                         f"{ratio:.3g}" + (f" ({lost}/{len(errors)} failed)" if lost else "")
                     )
                 else:
-                    cells.append("")
+                    cells.append("not run")
             lines.append([f"{NAMES[name]}: {route}", TOLD[name], *cells])
     text = (
         "Euclidean privacy error (root mean square) over the standard error, "
