@@ -196,8 +196,8 @@ def flat(quick: bool) -> str:
     sizes = (100, 1000, 10_000)
     rows = []
     for relation in (ADD_REMOVE, REPLACE_ONE):
-        for n in (2000, 8000):
-            runs = (48 if n == 2000 else 16) // (4 if quick else 1)
+        for n in (2000,) if quick else (2000, 8000):
+            runs = 12 if quick or n == 8000 else 48
             found, failed = np.empty((len(sizes), runs)), 0
             predicted = []
             for i, d in enumerate(sizes):
@@ -229,7 +229,14 @@ def flat(quick: bool) -> str:
                     f"{failed}/{runs * len(sizes)}",
                 ]
             )
-    return "Spike, two-phase, rms l2 error (in brackets: predicted by the plan).\n\n" + table(
+    expected = [
+        [relation, n, *(f"{plans[d].error:.4f}" for d in sizes), f"{ratio:.3f}"]
+        for relation in (ADD_REMOVE, REPLACE_ONE)
+        for n in (2000, 4000, 8000, 16000)
+        for plans in [{d: _plan(spike(d), n, "two-phase", relation) for d in sizes}]
+        for ratio in [plans[sizes[2]].error / plans[sizes[0]].error]
+    ]
+    text = "Spike, two-phase, rms l2 error (in brackets: predicted by the plan).\n\n" + table(
         [
             "relation",
             "n",
@@ -241,6 +248,8 @@ def flat(quick: bool) -> str:
         ],
         rows,
     )
+    heads = ["relation", "n", *(f"d = {d}" for d in sizes), "d = 10000 over d = 100"]
+    return text + "\n\nPredicted errors by number of persons:\n\n" + table(heads, expected)
 
 
 def free_n(make: Callable[[int], KnownPlan], total: float) -> int:
