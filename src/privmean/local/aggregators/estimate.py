@@ -36,9 +36,9 @@ class Estimate:
     radius is about. radii: one a coordinate or item where they differ. raw: the unbiased estimate
     before anything was cut or projected, and raw_radius its radius. spread: its approximate
     standard error, shaped like `raw`; noise: its standard error about the plain mean of the very
-    persons who reported. effective: the
-    effective number of reports, sum of tanh^2(epsilon/2) or 1/(sum w^2 v). largest_influence:
-    how far one report can move the estimate (in the norm). trivial: the radius says no more than
+    persons who reported; freedom: the degrees of freedom of both. effective: the effective number
+    of reports, sum of tanh^2(epsilon/2) or 1/(sum w^2 v). largest_influence: how far one report can
+    move the estimate (in the norm). trivial: the radius says no more than
     the public range, and the value is its centre. heterogeneity: the test that all levels agree.
     persons: of a protocol of several rounds, how many persons spent which epsilon in all of them.
     """
@@ -66,6 +66,7 @@ class Estimate:
     notes: tuple[str, ...] = ()
     details: Mapping[str, Any] = field(default_factory=dict)
     persons: Mapping[str, int] | None = None
+    freedom: float = 50.0
 
     def __float__(self) -> float:
         if self.value.size != 1:
@@ -89,7 +90,7 @@ class Estimate:
         from scipy import special
 
         tail = (1 + validate.fraction("level", level)) / 2
-        half = float(special.stdtrit(max(self.reports - 1, 1), tail)) * self.spread
+        half = float(special.stdtrit(self.freedom, tail)) * self.spread
         return self._interval(half, level, "interval", "normal approximation over many reports")
 
     def noise_interval(self, level: float = 0.95) -> Interval:
@@ -100,7 +101,7 @@ class Estimate:
         from scipy import special
 
         tail = (1 + validate.fraction("level", level)) / 2
-        half = float(special.ndtri(tail)) * self.noise
+        half = float(special.stdtrit(self.freedom, tail)) * self.noise
         return self._interval(half, level, "noise_interval", "the known law of the reports")
 
     def _interval(self, half: Floats, level: float, kind: str, assumption: str) -> Interval:

@@ -18,12 +18,14 @@ from privmean.local.aggregators.gate import HONEST_LOSS
 from privmean.local.aggregators.tally import Tally
 from privmean.local.aggregators.weights import (
     CHOICES,
+    FEW,
     MINIMAX,
     TESTED,
     UNIFORM,
     Heterogeneity,
     capped_levels,
     cochran,
+    freedom,
     level_weights,
     unevenness,
 )
@@ -113,6 +115,7 @@ def _scalar(tally: Tally, beta: float, weights: str, cap: object | None) -> Esti
     theta, radii = np.zeros(size), np.full(size, math.inf)
     spread, noise = np.full(size, math.inf), np.full(size, math.inf)
     effective, influence, all_weights = math.inf, 0.0, np.zeros((number, size))
+    degrees = math.inf
     with np.errstate(invalid="ignore", divide="ignore"):
         alone = sums / counts
     variances = scalar.report_variances(round_, laws, counts, sums, squares)
@@ -127,7 +130,9 @@ def _scalar(tally: Tally, beta: float, weights: str, cap: object | None) -> Esti
         if q > 0:
             theta[j] = float((w * sums[:, j]).sum())
             radii[j] = scalar.radius(round_, counts[:, j], w, share)
-            spread[j] = math.sqrt(float((counts[:, j] * w**2 * variances[:, j]).sum()))
+            parts = counts[:, j] * w**2 * variances[:, j]
+            spread[j] = math.sqrt(float(parts.sum()))
+            degrees = min(degrees, freedom(counts[:, j], parts))
             private = float((counts[:, j] * w**2 * known_noise).sum())
             noise[j] = math.sqrt(private + unevenness(counts[:, j], w))
     trivial = radii >= 1
@@ -155,6 +160,7 @@ def _scalar(tally: Tally, beta: float, weights: str, cap: object | None) -> Esti
         levels=_levels(tally, all_weights.mean(axis=1), list(middle + half * alone)),
         largest_influence=float(influence * half.max()),
         heterogeneity=test,
+        freedom=degrees if degrees < math.inf else FEW,
         trivial=bool(trivial.all()),
         **_common(tally, beta, weights),
     )
@@ -202,6 +208,7 @@ def _ball(tally: Tally, beta: float, weights: str, cap: object | None) -> Estima
         levels=_levels(tally, w, list(round_.radius * alone)),
         largest_influence=round_.radius * float(max(2 * w[used] * scale[used], default=math.inf)),
         heterogeneity=test,
+        freedom=freedom(n, n * w**2 * along),
         trivial=trivial,
         notes=("PrivUnit is idealised: its caps use floating-point numbers",)
         if round_.caps
@@ -226,7 +233,7 @@ def _items(tally: Tally, beta: float, weights: str, cap: object | None, project:
     raw_radii, radii = np.full(shape, math.inf), np.ones(shape)
     spread, noise = np.full(shape, math.inf), np.full(shape, math.inf)
     laws = [items.item_law(round_, k) for k in range(number)]
-    effective, influence = math.inf, 0.0
+    effective, influence, degrees = math.inf, 0.0, math.inf
     levels: list[list[Floats]] = [[] for _ in range(number)]
     tests: list[Heterogeneity] = []
     all_weights = np.zeros((number, size))
@@ -246,7 +253,9 @@ def _items(tally: Tally, beta: float, weights: str, cap: object | None, project:
         influence = max(influence, items.influence(round_, n, w))
         raw[j] = ((n * w)[n > 0, None] * alone[n > 0]).sum(axis=0)
         p = np.clip(raw[j], 0.0, 1.0)
-        spread[j] = np.sqrt(sum(n[k] * w[k] ** 2 * laws[k].seen(p, n[k]) for k in range(number)))
+        parts = [n[k] * w[k] ** 2 * laws[k].seen(p, n[k]) for k in range(number)]
+        spread[j] = np.sqrt(sum(parts))
+        degrees = min(degrees, freedom(n, np.array([float(part.max()) for part in parts])))
         private = sum(n[k] * w[k] ** 2 * laws[k].noise(p) for k in range(number))
         noise[j] = np.sqrt(private + unevenness(n, w) * p * (1 - p))
         if items.is_row(round_):
@@ -276,6 +285,7 @@ def _items(tally: Tally, beta: float, weights: str, cap: object | None, project:
         levels=_levels(tally, all_weights.mean(axis=1), [np.array(item)[flat] for item in levels]),
         largest_influence=influence,
         heterogeneity=test,
+        freedom=degrees if degrees < math.inf else FEW,
         trivial=radius >= 1,
         **_common(tally, beta, weights),
     )

@@ -16,14 +16,13 @@ import numpy.typing as npt
 from privmean.local.aggregators.batch import Batch, int32_of, piecewise_branch
 from privmean.local.aggregators.gate import HONEST_LOSS, laplace_limit
 from privmean.local.aggregators.tally import Tally, branches
+from privmean.local.aggregators.weights import FEW
 from privmean.local.clients.scalar import Window, hybrid_share, window
 from privmean.local.coins import signal
 from privmean.local.descriptor import Round
 from privmean.local.mechanisms import HYBRID, LAPLACE, ONE_BIT, PIECEWISE
 
 Floats = npt.NDArray[np.float64]
-
-FEW = 50  # reports of a level whose own spread is not relied upon
 
 
 @dataclass(frozen=True)

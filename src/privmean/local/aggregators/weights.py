@@ -19,6 +19,7 @@ Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
 
 MINIMAX, UNIFORM, TESTED = "minimax", "uniform", "tested"
+FEW = 50  # reports of a level whose own spread is not relied upon
 CHOICES = (MINIMAX, UNIFORM, TESTED)
 
 
@@ -38,6 +39,17 @@ def level_weights(
         return np.zeros(len(variances)), float("inf")
     result = raw / total
     return result, float((counts * result**2 * variances).sum())
+
+
+def freedom(counts: Floats, parts: Floats) -> float:
+    """Degrees of freedom of a sum of variances, one part a level (Satterthwaite 1946).
+
+    A level with few reports counts as FEW: its variance is not taken from them.
+    """
+    total = float(parts.sum())
+    if not 0 < total < float("inf"):
+        return float(FEW)
+    return total**2 / float((parts**2 / np.maximum(counts - 1, FEW - 1)).sum())
 
 
 def unevenness(counts: Floats, weights: Floats) -> float:
