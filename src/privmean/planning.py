@@ -72,7 +72,7 @@ def choose(
     kind = _kind(validate.choice("method", method, METHODS), assumptions)
     for name, value in settings.items():
         if kind not in USERS[name]:
-            users = " and ".join(repr(item) for item in USERS[name])
+            users = " or ".join(repr(item) for item in USERS[name])
             raise ArgumentError(
                 name, value, f"is not used by method {kind!r}", f"leave it out, or choose {users}"
             )
