@@ -3,8 +3,8 @@
 The jobs are those of benchmarks/speed.py. Each runs in a process of its own with either tree in
 turn; the ratio of the least times is what counts.
 
-    git worktree add /tmp/before COMMIT
-    python benchmarks/change.py /tmp/before [--repeats 5] [--only NAME ...]
+    git worktree add ../before COMMIT
+    python benchmarks/change.py ../before [--repeats 5] [--only NAME ...]
 """
 
 from __future__ import annotations
