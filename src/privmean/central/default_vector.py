@@ -225,11 +225,11 @@ class DefaultVectorPlan:
                 if j not in moving:
                     continue
                 seen = _histogram(people, j, origins[j], sd, noise)
-                held, move = concentrated(seen, WINDOW)
-                if held < PART * self.persons:
+                window = concentrated(seen, WINDOW)
+                if window.held < PART * self.persons:
                     moving.discard(j)
                 else:
-                    origins[j] += move
+                    origins[j] += window.middle
         return origins, ran
 
 
