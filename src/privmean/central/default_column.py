@@ -31,7 +31,6 @@ from privmean.release import FAILED, OK, IntervalMaker
 SNUG = 2**0.25  # factor on the outer edge of the last occupied bin where a check follows
 WIDE = 2.0  # and where none does
 CHECK = 0.2  # part of what is left for counting persons beyond the limits
-TRUST, LEAN_TRUST = 1.0, 2.0  # noise scales taken off that count; the second below `LEAN`
 COUNT_CHECK = 0.3  # under add-remove, where the count stands in for a joint tail share
 
 ATOM = "atom"
@@ -43,8 +42,8 @@ ESTIMATE, INTERVAL, LIMITED = None, "mean", "clipped"  # the three values of `ta
 class Settings:
     """Public choices: the target, the stated excess and design effect, and what follows from them.
 
-    check: part of what is left for the count beyond the limits (0: none). trust: noise scales taken
-    off it before the limits are widened. safety: factor on the outer edges. joint_tail: whether the
+    check: part of what is left for the count beyond the limits (0: none). lean: whether n*epsilon is
+    small. safety: factor on the outer edges. joint_tail: whether the
     last stage releases the tail share with the value.
     """
 
@@ -52,7 +51,7 @@ class Settings:
     excess: float
     design_effect: float
     check: float
-    trust: float
+    lean: bool
     safety: float
     joint_tail: bool
 
@@ -71,9 +70,8 @@ class Settings:
             check = CHECK
         elif target == INTERVAL and not joint:
             check = COUNT_CHECK
-        trust = LEAN_TRUST if lean else TRUST
         safety = SNUG if check or lean else WIDE
-        return cls(target, excess, design_effect, check, trust, safety, joint)
+        return cls(target, excess, design_effect, check, lean, safety, joint)
 
 
 @dataclass(frozen=True)
@@ -115,7 +113,7 @@ def release_column(
     wide = Widened((place.lower, place.upper))
     if settings.check:
         before = wallet.left
-        wide = widened(people, column, place, wallet, settings.check, settings.trust, noise)
+        wide = widened(people, column, place, wallet, settings.check, settings.lean, noise)
         shares["beyond the limits"] = float((before - wallet.left) / wallet.total)
     limits = wide.limits
     box = Box(*limits)

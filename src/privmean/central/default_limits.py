@@ -17,6 +17,7 @@ from privmean.central.wallet import Wallet
 from privmean.noise.base import Noise, one_laplace
 from privmean.people.reductions import People
 
+TRUST, LEAN_TRUST = 1.0, 2.0  # noise scales taken off a count; the second below `LEAN`
 WIDEN, WIDEST = 0.9, 6.0  # how far the limits are moved out for the persons counted
 LEAST = 1.2  # and the least factor that is worth it
 HIDDEN = 8.0  # noise scales of the histogram: more persons than a thin tail beyond can hold
@@ -75,22 +76,25 @@ def widened(
     place: Location,
     wallet: Wallet,
     share: float,
-    trust: float,
+    lean: bool,
     noise: Noise,
 ) -> Widened:
     """Count the persons beyond `place` for `share` of what is left, and move the limits.
 
-    trust: noise scales taken off the first count.
+    lean: whether n*epsilon is small; then more is taken off for noise, and no second count is made.
     """
     first = place.lower, place.upper
     scale = wallet.pay("beyond the limits", wallet.share(share), 1)
     below, above = people.beyond(column, *first)
     count = Count(first, float(above + below + one_laplace(noise, scale)), float(scale))
+    trust = LEAN_TRUST if lean else TRUST
     limits = first_step(place, count.persons - trust * count.scale, wallet.left)
-    if limits == first or not falls_slowly(place, count):
+    if lean or limits == first or not falls_slowly(place, count):
         return Widened(limits, (count,))
     again = _count_again(people, column, place, limits, wallet, noise)
-    factor = WIDEN * max(again.persons - again.scale, 0.0) * float(wallet.left) / math.sqrt(2)
+    factor = (
+        WIDEN * max(again.persons - TRUST * again.scale, 0.0) * float(wallet.left) / math.sqrt(2)
+    )
     return Widened(_moved(place, limits, factor), (count, again))
 
 
@@ -126,7 +130,7 @@ def falls_slowly(place: Location, count: Count) -> bool:
     or 6 bins before it. Both sides must have been seen, so that those beyond are where they seem.
     """
     up, down = place.upper - place.origin, place.origin - place.lower
-    if not place.closed or min(up, down) > ONE_SIDED * max(up, down):
+    if not place.closed or not 0 < min(up, down) <= ONE_SIDED * max(up, down):
         return False
     if count.persons < SEEN * count.scale:
         return False
@@ -147,13 +151,10 @@ def _count_again(
     noise: Noise,
 ) -> Count:
     """Persons beyond the moved limits: 1 beyond the farther one, beyond the nearer one only what
-    their excess can be worth, so that they do not stand for a tail (1 if the origin is not
-    between the limits)."""
-    center = min(max(place.origin, limits[0]), limits[1])
-    farther_up = place.upper - place.origin >= place.origin - place.lower
-    up, down = limits[1] - center, center - limits[0]
-    near, far = (down, up) if farther_up else (up, down)
-    part = min(PARTS, math.ceil(PARTS * WIDEST * near / far)) if near > 0 else PARTS
+    their excess can be worth, so that they do not stand for a tail."""
+    up, down = limits[1] - place.origin, place.origin - limits[0]
+    farther_up = up >= down
+    part = min(PARTS, math.ceil(PARTS * WIDEST * min(up, down) / max(up, down)))
     scale = wallet.pay("beyond again", wallet.share(AGAIN), PARTS)
     below, above = people.beyond(column, *limits)
     nearer, farther = (below, above) if farther_up else (above, below)

@@ -67,8 +67,8 @@ class RecordIntervals:
         words = (
             f"records of those beyond {place} exceed the limits on average by no more than "
             f"{reach_words(self.reach, self.nearer)} (excess {self.excess:g}); a group of fewer "
-            f"than about {math.ceil(check.hidden)} persons may go unseen: if such a group could carry "
-            "the mean, give bounds"
+            f"than about {math.ceil(check.hidden)} persons may go unseen: if such a group could "
+            "carry the mean, give bounds"
         )
         return self._made(level, MEAN, (extra, *tail), words, check.status, check.advice)
 

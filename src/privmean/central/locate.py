@@ -157,7 +157,7 @@ def locate(
         if reach.outcome != FOUND or restarts:
             break
         window = concentrated(seen, FAR_WINDOW)
-        if not lies_far(seen, window, schedule.persons, LAPLACE):
+        if not lies_far(seen, window, schedule.persons, relation == REPLACE_ONE, LAPLACE):
             break
         fallback, restarts = (reach, origin, seen), 1
         origin, earlier, part = origin + window.middle, None, schedule.share
@@ -171,8 +171,9 @@ def locate(
             window = concentrated(seen, FAR_WINDOW, top)
             if window.held < NEAR_PART * schedule.persons:
                 break
-            fallback = (Reach(FOUND, *window.edges(FAR_WINDOW)), origin, seen)
+            near, far = (edge - window.middle for edge in window.edges(FAR_WINDOW))
             origin, top, moved = origin + window.middle, window.first, True
+            fallback = (Reach(FOUND, near, far), origin, seen)
         if moved:  # another histogram of the tails would cost more than it shows
             reach, origin, seen = fallback
             break

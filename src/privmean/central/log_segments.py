@@ -23,6 +23,7 @@ BEFORE = 4, 6  # numbers of bins before a limit from which the slope of a tail i
 NARROW = 8.0  # an inner limit is kept when it is more than this part of the outer one
 ALONE = 0.85  # part of a window's persons with which its fullest bin stands for it
 FAR_PART, FAR_ALONE = 0.95, 0.9  # part of all persons in a far window, or in its fullest bin
+COARSE = 0.75  # and of a noisy number of persons
 DEPTH = 16  # bins below the top of a limited window: where values are that were near it
 TOP = LOG_BINS - 1  # bin 79 holds everything beyond 2^40
 
@@ -146,14 +147,18 @@ def concentrated(histogram: Histogram, bins: int, top: int | None = None) -> Win
     return best
 
 
-def lies_far(histogram: Histogram, window: Window, persons: float, evidence: Evidence) -> bool:
-    """Whether nearly everybody is in a window away from the origin: compared with the smaller of
-    the number of persons (which may be noisy) and of those seen around the window."""
-    side = histogram.positive if window.sign > 0 else histogram.negative
-    seen = float(side[max(window.first - NEAR, 0) : window.first + NEAR + 2].sum())
-    everybody = min(persons, seen + max(histogram.zero, 0.0))
+def lies_far(
+    histogram: Histogram, window: Window, persons: float, exact: bool, evidence: Evidence
+) -> bool:
+    """Whether nearly everybody is in a window away from the origin. A number of persons that is
+    not `exact` is too coarse for that: then nearly all who are seen around it, and most persons."""
     if histogram.zero > evidence.atom * histogram.scale:
         return False
+    everybody = persons
+    if not exact:
+        side = histogram.positive if window.sign > 0 else histogram.negative
+        around = side[max(window.first - NEAR, 0) : window.first + NEAR + 2]
+        everybody = max(float(around.sum()), COARSE * persons)
     return window.held >= FAR_PART * everybody or window.most >= FAR_ALONE * everybody
 
 
