@@ -42,9 +42,9 @@ ESTIMATE, INTERVAL, LIMITED = None, "mean", "clipped"  # the three values of `ta
 class Settings:
     """Public choices: the target, the stated excess and design effect, and what follows from them.
 
-    check: part of what is left for the count beyond the limits (0: none). lean: whether n*epsilon is
-    small. safety: factor on the outer edges. joint_tail: whether the
-    last stage releases the tail share with the value.
+    check: part of what is left for the count beyond the limits (0: none). lean: whether persons
+    times epsilon are few. safety: factor on the outer edges. joint_tail: whether the last stage
+    releases the tail share with the value.
     """
 
     target: str | None

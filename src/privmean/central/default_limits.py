@@ -130,7 +130,7 @@ def falls_slowly(place: Location, count: Count) -> bool:
     or 6 bins before it. Both sides must have been seen, so that those beyond are where they seem.
     """
     up, down = place.upper - place.origin, place.origin - place.lower
-    if not place.closed or not 0 < min(up, down) <= ONE_SIDED * max(up, down):
+    if not 0 < min(up, down) <= ONE_SIDED * max(up, down):
         return False
     if count.persons < SEEN * count.scale:
         return False

@@ -75,7 +75,7 @@ class Schedule:
 class Location:
     """The private outcome: limits of the values, and the path that was paid for.
 
-    hidden, closed, before: as in `Reach`. count_scale: noise of a count of the histogram behind
+    hidden, before: as in `Reach`. count_scale: noise of a count of the histogram behind
     the limits.
     """
 
@@ -88,7 +88,6 @@ class Location:
     restarts: int
     hidden: float
     count_scale: float
-    closed: bool = False
     before: tuple[float, float] = (0.0, 0.0)
 
 
@@ -191,6 +190,5 @@ def locate(
         restarts,
         reach.hidden,
         seen.scale,
-        reach.closed,
         reach.before,
     )

@@ -171,8 +171,7 @@ class Reach:
 
     hidden: if only one side was seen, the noisy number of persons thinly spread on the other side
     (within LOOK bins) less that of persons just beyond the limit; tells where uncounted persons
-    are likelier to be. closed: whether the nearer limit was seen too, so that uncounted persons are
-    beyond the farther one. before: the noisy persons in the last bins before the farther limit, as
+    are likelier to be. before: the noisy persons in the last bins before the farther limit, as
     many as `BEFORE` says.
     """
 
@@ -180,7 +179,6 @@ class Reach:
     lower: float = 0.0
     upper: float = 0.0
     hidden: float = 0.0
-    closed: bool = False
     before: tuple[float, float] = (0.0, 0.0)
 
 
@@ -220,10 +218,9 @@ def read_reach(histogram: Histogram, safety: float, evidence: Evidence = LAPLACE
         hidden = float(rest[max(main.last - LOOK, 0) : main.last + 1].sum() - beyond.sum())
     farther = (rest, other) if both and other.last > main.last else (main_side, main)
     before = _before(*farther)
-    closed = both or inner != 0
     if positive:
-        return Reach(FOUND, inner, outer, hidden, closed, before)
-    return Reach(FOUND, -outer, -inner, hidden, closed, before)
+        return Reach(FOUND, inner, outer, hidden, before)
+    return Reach(FOUND, -outer, -inner, hidden, before)
 
 
 def _before(counts: Counts, segment: Segment) -> tuple[float, float]:
