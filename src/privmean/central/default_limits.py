@@ -25,8 +25,9 @@ HIDDEN = 8.0  # noise scales of the histogram: more persons than a thin tail bey
 # a second count, where the first one and the bins before it show a tail that falls off slowly
 AGAIN = 0.3  # part of what is left for it
 SEEN = 3.0  # noise scales of the first count
-SLOW, FLAT = 1.4, 0.9  # its index is below this, and above this (else persons are elsewhere)
+SLOW, FLAT = 1.3, 0.9  # its index is below this, and above this (else persons are elsewhere)
 ONE_SIDED = 0.3  # the nearer limit is at most this part of the farther one's distance away
+LEAVES = 0.6  # at most this part of the first count is believed of the second
 PARTS = 16  # a person beyond the farther limit counts this much, one beyond the nearer one less
 
 
