@@ -93,9 +93,8 @@ def widened(
     if lean or limits == first or not falls_slowly(place, count):
         return Widened(limits, (count,))
     again = _count_again(people, column, place, limits, wallet, noise)
-    factor = (
-        WIDEN * max(again.persons - TRUST * again.scale, 0.0) * float(wallet.left) / math.sqrt(2)
-    )
+    believed = min(again.persons, LEAVES * count.persons) - TRUST * again.scale
+    factor = WIDEN * max(believed, 0.0) * float(wallet.left) / math.sqrt(2)
     return Widened(_moved(place, limits, factor), (count, again))
 
 
