@@ -98,13 +98,15 @@ def test_the_second_count_stays_below_its_price_and_a_twin_does_not():
 def test_over_records_the_bill_is_exact_and_the_interval_uses_the_second_count(relation):
     table = people(SLOW)
     capped = MatrixPeople(table.matrix(), ("x",), np.full((len(SLOW), 1), 3, dtype=np.int64), 3)
-    plan = DefaultMean().plan(Budget(epsilon=1.0), persons=len(SLOW), relation=relation)
+    # under add-remove the first limits lie farther out: a smaller epsilon leaves more beyond them
+    budget = Budget(epsilon=1.0 if relation == REPLACE_ONE else 0.7)
+    plan = DefaultMean().plan(budget, persons=len(SLOW), relation=relation)
     again = 0
     for data in (table, capped):
         for seed in range(8 if relation == REPLACE_ONE else 30):
             release = plan.release(data, SimulatedNoise(seed))
             bill = release.guarantee.mechanisms
-            assert pure_epsilon(bill) == 1
+            assert pure_epsilon(bill) == budget.pure_epsilon()
             found = release.diagnostics
             names = [line.name for line in bill]
             assert ("beyond again" in names) == ("second limits" in found)
