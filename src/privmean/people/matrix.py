@@ -13,7 +13,9 @@ import numpy.typing as npt
 from privmean.people.kernels import (
     CHUNK,
     box_totals,
+    chunks,
     count_keys,
+    extremes,
     in_parallel,
     log_cells,
     outside,
@@ -90,9 +92,19 @@ class MatrixPeople:
         if key not in self._cache:
             x = self.values[:, column]
             parts = in_parallel(lambda start, stop: count_keys(x[start:stop], origin), len(x))
-            self._cache[key] = log_cells(np.sum(parts, axis=0))
+            self._cache[key] = log_cells(np.sum([keys for keys, _ in parts], axis=0))
+            self._cache["ends", column] = np.concatenate([ends for _, ends in parts], axis=1)
         result: Integers = self._cache[key].copy()
         return result
+
+    def _ends(self, column: int) -> Floats:
+        """The least and the largest value of every chunk of a column, from one pass over it."""
+        if ("ends", column) not in self._cache:
+            x = self.values[:, column]
+            parts = in_parallel(lambda start, stop: extremes(x[start:stop]), len(x))
+            self._cache["ends", column] = np.concatenate(parts, axis=1)
+        ends: Floats = self._cache["ends", column]
+        return ends
 
     def uniform_counts(self, column: int, half_width: float, origin: float = 0.0) -> dict[int, int]:
         found: list[tuple[Integers, Integers]] = []
@@ -141,10 +153,11 @@ class MatrixPeople:
 
     def _sums(self, column: int, box: Box) -> BoxSums:
         x = self.values[:, column]
+        ends = self._ends(column) if self.cap is None else np.empty((2, 0))
 
         def task(start: int, stop: int) -> tuple[int, ...]:
             if self.cap is None:
-                return box_totals(x[start:stop], box)
+                return box_totals(x[start:stop], box, ends[:, chunks(start, stop)])
             assert self.counts is not None
             weights = np.minimum(self.counts[start:stop, column], self.cap)
             return weighted_totals(x[start:stop], box, weights)
@@ -158,9 +171,13 @@ class MatrixPeople:
     def beyond(self, column: int, lower: float, upper: float) -> tuple[int, int]:
         near, far, values = self._cache.get(("beyond", column), (math.inf, -math.inf, None))
         if values is None or lower > near or upper < far:  # else all that count are among those
-            x = self.values[:, column]
-            parts = in_parallel(lambda start, stop: outside(x[start:stop], lower, upper), len(x))
-            values = np.concatenate(parts)
+            x, ends = self.values[:, column], self._ends(column)
+
+            def task(start: int, stop: int) -> Floats:
+                return outside(x[start:stop], lower, upper, ends[:, chunks(start, stop)])
+
+            none = (ends[0] >= lower).all() and (ends[1] <= upper).all()  # not with a null
+            values = np.empty(0) if none else np.concatenate(in_parallel(task, len(x)))
             if len(values) <= CHUNK:
                 self._cache["beyond", column] = lower, upper, values
         below, above = np.count_nonzero(values < lower), np.count_nonzero(values > upper)
