@@ -24,6 +24,7 @@ from privmean.people.expressions import (
     octaves,
     on_ball,
     on_box,
+    one_if,
     running,
 )
 from privmean.people.matrix import MatrixPeople
@@ -76,12 +77,14 @@ class FramePeople:
         v = nw.col("v")
         frame = self.frame.select(v=nw.col(f"v{column}") - origin)
         # |v| 2^40 lies in [1, 2^80) for all bins but the last; 2^80 and more is bin 79 too
-        frame = frame.with_columns(u=v.abs() * 2.0 ** (-LOG_LOW // 2), k=nw.lit(0))
+        frame = frame.with_columns(u=v.abs() * 2.0 ** (-LOG_LOW // 2), k=nw.lit(0.0))
         frame = octaves(frame, (64, 32, 16, 8, 4, 2, 1), strict=False)
-        index = 2 * nw.col("k") + nw.when(nw.col("u") >= 2 * HALF_OCTAVE).then(1).otherwise(0)
-        index = nw.when(index > LOG_BINS - 1).then(LOG_BINS - 1).otherwise(index)
-        index = nw.when(v < 0).then(index + (LOG_ZERO + 1)).otherwise(index)
-        index = nw.when(v.abs() >= 2.0 ** (LOG_LOW // 2)).then(index).otherwise(LOG_ZERO)
+        index = 2.0 * nw.col("k") + one_if(nw.col("u") >= 2 * HALF_OCTAVE)
+        last = nw.lit(LOG_BINS - 1.0)
+        index = nw.when(index > LOG_BINS - 1).then(last).otherwise(index)
+        index = nw.when(v < 0).then(index + (LOG_ZERO + 1.0)).otherwise(index)
+        inside = v.abs() >= 2.0 ** (LOG_LOW // 2)
+        index = nw.when(inside).then(index).otherwise(nw.lit(float(LOG_ZERO)))
         counts = np.zeros(LOG_CELLS, dtype=np.int64)
         for cell, count in counted(frame.select(k=index)):
             counts[int(cell)] = int(count)
@@ -109,12 +112,12 @@ class FramePeople:
         spread = (nw.col("top") - nw.col("bottom")) * HALF_OCTAVE
         spread = nw.when(nw.col("known") == 2).then(spread).otherwise(nw.lit(0.0))
         # what underflows here belongs to the lowest bin anyway
-        frame = pairs.select(u=spread * 2.0**-low, k=nw.lit(0))
+        frame = pairs.select(u=spread * 2.0**-low, k=nw.lit(0.0))
         span = high - low
         steps = [1 << bit for bit in reversed(range(span.bit_length()))]
         frame = octaves(frame, steps, strict=True)
-        k = nw.col("k") + nw.when(nw.col("u") > 1.0).then(1).otherwise(0)
-        k = nw.when(k > span).then(span).otherwise(k)
+        k = nw.col("k") + one_if(nw.col("u") > 1.0)
+        k = nw.when(k > span).then(nw.lit(float(span))).otherwise(k)
         for cell, count in counted(frame.select(k=k)):
             counts[int(cell)] = int(count)
         return counts
