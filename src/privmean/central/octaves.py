@@ -29,6 +29,7 @@ LOOK, NEAR = 7, 3  # octaves beyond the first segment's end: farthest allowed, a
 UNSEEN = 3.0  # deviations of the persons that no segment holds: then both signs are open
 SAFETY = 2.0  # factor on the outer limits
 NARROW = 8.0  # an inner limit is kept when it is more than this part of the outer one
+HEAVY = 4.0  # the first scale is at most so many times the typical distance from the middle cell
 FINEST, MAD_TO_SD = 8.0, 1.2533141373155003  # least scale: this part of the width; sqrt(pi/2)
 
 _EDGES: Counts = 2.0 ** (np.arange(OCTAVES + 1) + LOG_LOW // 2)
@@ -49,6 +50,7 @@ def octave_counts(logarithmic: Integers, present: int) -> Integers:
 class Seen:
     """What a column shows: limits, a first centre and a first scale if values were found.
 
+    least: what the scale is at least, where cells around zero resolve it (0 for values far off).
     missing, missing_sd: noisy number of persons without a value, and its deviation.
     """
 
@@ -57,6 +59,7 @@ class Seen:
     upper: float = 0.0
     center: float = 0.0
     scale: float = 1.0
+    least: float = 0.0
     missing: float = 0.0
     missing_sd: float = 0.0
 
@@ -101,13 +104,26 @@ def read_octaves(counts: Counts, sd: float, persons: int) -> Seen:
     where = np.concatenate(places)
     total = float(weights.sum())
     center = float(weights @ where) / total
+    middle = _median(where, weights)
+    typical = _median(np.abs(where - middle), weights) + abs(middle) / 3
+    if typical > 0 and abs(center - middle) > HEAVY * typical:  # by a false cell far out
+        center = middle
     scale = MAD_TO_SD * float(weights @ np.abs(where - center)) / total
     width = outer - inner
     scale = min(max(scale, width / FINEST), width / 2)
+    if typical > 0:
+        scale = min(scale, HEAVY * typical)
     unseen = away - float(cells[0].sum())
     if not both and unseen > UNSEEN * sd * math.sqrt(len(cells[0]) + 1):
         inner = -outer
     lower, upper = min(SAFETY * inner, inner), SAFETY * outer
     if sign < 0:
         lower, upper, center = -upper, -lower, -center
-    return Seen(FOUND, lower, upper, center, scale, missing, sd)
+    least = scale / 2 if filled or both else 0.0
+    return Seen(FOUND, lower, upper, center, scale, least, missing, sd)
+
+
+def _median(values: Counts, weights: Counts) -> float:
+    order = np.argsort(values, kind="stable")
+    total = np.cumsum(weights[order])
+    return float(values[order[int(np.searchsorted(total, total[-1] / 2))]])

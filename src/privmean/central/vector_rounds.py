@@ -31,8 +31,10 @@ SHELLS: Floats = 2.0 ** np.concatenate(
     [np.arange(-8, -0.75, 1), [-0.5], np.arange(-3, 7) / 8, np.arange(1.25, 3.3, 0.5),
      np.arange(4, 20)]
 )  # fmt: skip
+_UPPER, _LOWER = np.append(SHELLS, 2 * SHELLS[-1]), np.concatenate([[0.0], SHELLS])
 RADII: Floats = 2.0 ** (np.arange(-9 * 8, 20 * 8) / 8)  # tried, in the same unit
-PRICE = 1.0  # of a further shell, in deviations of a count
+PRICE = 1.5  # of a further shell, in deviations of a count
+APART = 2.0  # and of a group of shells farther out, beyond that, plus a quarter a shell between
 MOST_ROUNDS = 6
 GAIN = 1.5  # the last round comes when the one before promises less than this factor of variance
 ROUND_NOISE, ROUND = 0.1, (0.02, 0.07)  # aim: noise of a round's centre in scales; its part
@@ -41,6 +43,7 @@ LAST_NORMS = 0.05  # part of the norms before the last round
 KEEP = 4.0  # rounds stop when less than this many rounds' parts are left
 CERTAIN = 5.0  # deviations of the persons without a value, to be divided out
 WIDER = 2.3  # expected radius over sqrt(d), for planning the rounds
+SHRINK = 1 / 16
 FINEST = 2.0**-30  # least scale, as a part of the width of the limits
 
 
@@ -102,11 +105,19 @@ class Norms:
     def radius(self, noise_of_one: float, largest: float) -> float:
         """The radius that balances what is cut off against noise of `noise_of_one` radii (of the
         sum over persons, in l2), if everything cut off pointed in one direction."""
-        counts = self._total / self._precision
-        found = best_segment(counts, PRICE * self._precision**-0.5)
-        counts = np.maximum(counts[found.first : found.last + 1], 0.0)
-        upper = np.append(SHELLS, 2 * SHELLS[-1])[found.first : found.last + 1]
-        lower = np.concatenate([[0.0], SHELLS])[found.first : found.last + 1]
+        counts, sd = self._total / self._precision, self._precision**-0.5
+        found = best_segment(counts, PRICE * sd)
+        held = np.zeros(len(counts), dtype=bool)
+        held[found.first : found.last + 1] = True
+        end = found.last + 1
+        while end < len(counts):  # a group of rows apart needs more evidence with its distance
+            more = best_segment(counts, PRICE * sd, end)
+            if more.score < (APART + (more.first - end) / 4) * sd:
+                break
+            held[more.first : more.last + 1] = True
+            end = more.last + 1
+        counts = np.maximum(counts[held], 0.0)
+        upper, lower = _UPPER[held], _LOWER[held]
         middle = np.sqrt(np.maximum(lower, upper / 2) * upper)
         tried = RADII[(RADII >= upper[0] / 2) & (RADII <= 1.2 * upper[-1])]
         cut = np.maximum(middle - tried[:, None], 0.0) @ counts
@@ -163,7 +174,8 @@ def run(
         parts.bill(sums.mechanism.losses)
         if last:
             return LastSums(units, sums, noisy, divisors, rounds)
-        units = narrowed(units, noisy, sums.ball.step, divisors)
+        least = np.array([item.least for item in seen])
+        units = narrowed(units, noisy, sums.ball.step, divisors, least)
 
 
 def _noise(columns: int, mu: float, part: float) -> float:
@@ -172,14 +184,14 @@ def _noise(columns: int, mu: float, part: float) -> float:
 
 
 def narrowed(
-    units: tuple[Standard, ...], noisy: NoisyRows, step: float, divisors: Floats
+    units: tuple[Standard, ...], noisy: NoisyRows, step: float, divisors: Floats, least: Floats
 ) -> tuple[Standard, ...]:
     """New centres and scales from noisy sums of z and of |z|, in lattice steps.
 
     The variance of a column is read as (pi/2) (mean|z|^2 - mean(z)^2), exact for a normal one around
     the centre. Columns borrow from each other: the estimate moves towards their median as far as
     their spread is due to noise, but by no more than its own noise (limited translation, Efron and
-    Morris 1972).
+    Morris 1972). A scale falls by at most `SHRINK` a round, and not below `least`.
     """
     tau = noisy.sd * step / divisors
     mean = np.array(noisy.sums) * step / divisors
@@ -193,11 +205,12 @@ def narrowed(
         spread = max(0.0, float(np.var(limited) - np.mean(error**2)))
     shrunk = middle + (variance - middle) * spread / (spread + error**2)
     shrunk = np.maximum(np.clip(shrunk, variance - error, variance + 2 * error), tau**2)
-    factors = np.sqrt(shrunk + tau**2)
+    factors = np.maximum(np.sqrt(shrunk + tau**2), SHRINK)
     result = []
-    for unit, move, factor in zip(units, mean.tolist(), factors.tolist(), strict=True):
+    numbers = zip(units, mean.tolist(), factors.tolist(), least.tolist(), strict=True)
+    for unit, move, factor, floor in numbers:
         center = min(max(unit.center + unit.scale * move, unit.lower), unit.upper)
         width = unit.upper - unit.lower
-        scale = min(max(unit.scale * factor, FINEST * width), width / 2)
+        scale = min(max(unit.scale * factor, FINEST * width, floor), width / 2)
         result.append(replace(unit, center=center, scale=scale))
     return tuple(result)
