@@ -131,7 +131,7 @@ def test_accuracy_of_a_cloud_far_from_zero():
 
 def test_columns_spread_around_zero_are_found_by_a_second_look():
     x = cloud([0.0] * 60, [1.0] * 60, 2000)
-    plan, found, _ = release(x, seed=1)
+    _, found, _ = release(x, seed=1)
     assert found.status == "ok"
     assert found.diagnostics["looks"] >= 2
     assert np.abs(found.estimate).max() < 1

@@ -23,7 +23,7 @@ def change(rows, factors, besides):
     return float((first + (gap**2).sum(axis=2)).max())
 
 
-@pytest.mark.parametrize("width, radius", [(1, 9), (2, 6), (3, 4)])
+@pytest.mark.parametrize(("width", "radius"), [(1, 9), (2, 6), (3, 4)])
 def test_sizes_and_squares_are_free_on_every_pair_of_lattice_rows(width, radius):
     reach = range(-radius, radius + 1)
     rows = np.array([z for z in itertools.product(reach, repeat=width)

@@ -2,8 +2,8 @@
 
 For d > 3 (or too few persons to split epsilon over the columns) all columns are looked at together:
 noisy counts per octave tell where each lies (`vector_looks`), rounds carry centre and scale of each
-into its values, and all that is left of the budget goes to one sum of rows, every column in units of
-its own scale, clipped to a ball whose radius was chosen privately (`vector_rounds`).
+into its values, and all that is left of the budget goes to one sum of rows, every column in units
+of its own scale, clipped to a ball whose radius was chosen privately (`vector_rounds`).
 docs/proofs/default-mean.md, section 6.
 """
 

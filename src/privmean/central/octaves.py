@@ -32,7 +32,7 @@ NARROW = 8.0  # an inner limit is kept when it is more than this part of the out
 HEAVY = 4.0  # the first scale is at most so many times the typical distance from the middle cell
 FINEST, MAD_TO_SD = 8.0, 1.2533141373155003  # least scale: this part of the width; sqrt(pi/2)
 
-_EDGES: Counts = 2.0 ** (np.arange(OCTAVES + 1) + LOG_LOW // 2)
+_EDGES: Counts = np.array([2.0 ** (k + LOG_LOW // 2) for k in range(OCTAVES + 1)])
 _MIDDLES: Counts = (_EDGES[:-1] + _EDGES[1:]) / 2
 
 

@@ -119,7 +119,8 @@ class Norms:
         counts = np.maximum(counts[held], 0.0)
         upper, lower = _UPPER[held], _LOWER[held]
         middle = np.sqrt(np.maximum(lower, upper / 2) * upper)
-        tried = RADII[(RADII >= upper[0] / 2) & (RADII <= 1.2 * upper[-1])]
+        least, most = upper[0] / 2, 1.2 * upper[-1]
+        tried = np.array([item for item in RADII.tolist() if least <= item <= most])
         cut = np.maximum(middle - tried[:, None], 0.0) @ counts
         best = int(np.argmin(cut**2 + (noise_of_one * tried) ** 2))
         return min(self.unit * float(tried[best]), largest)
@@ -188,10 +189,10 @@ def narrowed(
 ) -> tuple[Standard, ...]:
     """New centres and scales from noisy sums of z and of |z|, in lattice steps.
 
-    The variance of a column is read as (pi/2) (mean|z|^2 - mean(z)^2), exact for a normal one around
-    the centre. Columns borrow from each other: the estimate moves towards their median as far as
-    their spread is due to noise, but by no more than its own noise (limited translation, Efron and
-    Morris 1972). A scale falls by at most `SHRINK` a round, and not below `least`.
+    The variance of a column is read as (pi/2) (mean|z|^2 - mean(z)^2), exact for a normal one
+    around the centre. Columns borrow from each other: the estimate moves towards their median as
+    far as their spread is due to noise, but by no more than its own noise (limited translation,
+    Efron and Morris 1972). A scale falls by at most `SHRINK` a round, and not below `least`.
     """
     tau = noisy.sd * step / divisors
     mean = np.array(noisy.sums) * step / divisors

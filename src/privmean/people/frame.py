@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from typing import Any
 
 import narwhals as nw
@@ -213,7 +214,7 @@ class FramePeople:
             totals.add(k, number_of(nw.col("norm") <= edge))
         found = totals.of(frame)
         below = [0, *(found[k] for k in range(len(edges))), self.size()]
-        return np.diff(np.array(below, dtype=np.int64))
+        return np.array([b - a for a, b in pairwise(below)], dtype=np.int64)
 
     def standardized(self, columns: Sequence[Standard | None]) -> FramePeople:
         asked = [(j, item) for j, item in enumerate(columns) if item is not None]
