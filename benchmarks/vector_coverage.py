@@ -106,8 +106,8 @@ def main() -> None:
         "Share of columns covered by the 95 % interval (and, for these persons, by the interval of "
         "the noise alone), epsilon = 1, delta = 1e-6, replace-one. The interval is for the clipped "
         "mean: what clipping moves the mean by is not in it. A release divides by the persons "
-        "with a value where it sees enough of the others, else by all. Length: median, over that of the "
-        "plain mean's interval without privacy.\n\n" + report.table(header, rows)
+        "with a value where it sees enough of the others, else by all. Length: median, over that "
+        "of the plain mean's interval without privacy.\n\n" + report.table(header, rows)
     )
     if quick:
         print(text)
