@@ -10,7 +10,7 @@ import narwhals as nw
 
 from privmean.people.engines import fetch
 from privmean.people.records import FLOAT, INTEGER
-from privmean.people.reductions import GROW, HUGE, SHRINK, TINY, Ball, Box
+from privmean.people.reductions import GROW, HUGE, SHRINK, TINY, Ball, Box, Standard
 
 SPLIT = 2.0**21  # products below 2^42 are summed in two halves, so that 2^40 persons fit
 EXACT_BITS = 52  # 1 - 2^-k is a double up to here
@@ -57,6 +57,16 @@ def on_box(x: nw.Expr, box: Box) -> nw.Expr:
     )
     grid = ((clipped - box.middle) * (1.0 / box.step) + 0.5).floor()
     return grid.fill_null(0.0)
+
+
+def in_units(x: nw.Expr, unit: Standard) -> nw.Expr:
+    """A column as `Standard` has it."""
+    inside = (
+        nw.when(x > unit.upper)
+        .then(nw.lit(unit.upper))
+        .otherwise(nw.when(x < unit.lower).then(nw.lit(unit.lower)).otherwise(x))
+    )
+    return ((inside - unit.center) / unit.scale).fill_null(0.0)
 
 
 def running(frame: nw.LazyFrame[Any], name: str, terms: Sequence[nw.Expr]) -> nw.LazyFrame[Any]:

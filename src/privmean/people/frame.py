@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from typing import Any
 
 import narwhals as nw
@@ -20,6 +21,7 @@ from privmean.people.expressions import (
     Totals,
     ball_ways,
     counted,
+    in_units,
     number_of,
     octaves,
     on_ball,
@@ -38,10 +40,12 @@ from privmean.people.reductions import (
     UNIFORM_LIMIT,
     Ball,
     BallSums,
+    Besides,
     Box,
     BoxSums,
     Floats,
     Integers,
+    Standard,
     pair_multiplier,
     unit_of,
 )
@@ -175,7 +179,7 @@ class FramePeople:
         counts: tuple[int, int] = self._cache[key]
         return counts
 
-    def ball_sums(self, ball: Ball) -> BallSums:
+    def ball_sums(self, ball: Ball, besides: Besides | None = None) -> BallSums:
         width = range(len(self.columns))
         names = value_names(len(self.columns))
         known = [nw.when(nw.col(v).is_null()).then(0).otherwise(1) for v in names]
@@ -195,8 +199,34 @@ class FramePeople:
         for j in width:
             kept = nw.when(over).then(nw.lit(0)).otherwise(nw.col(f"z{j}"))
             totals.add(j, kept.cast(INTEGER).sum())
+            if besides == "sizes":
+                totals.add((j, "more"), kept.abs().cast(INTEGER).sum())
+            elif besides == "squares":
+                totals.add_halves((j, "more"), kept.cast(FLOAT) * kept.cast(FLOAT))
         found = totals.of(frame)
-        return BallSums(tuple(found[j] for j in width), found["present"])
+        more = tuple(found[j, "more"] for j in width) if besides else ()
+        return BallSums(tuple(found[j] for j in width), found["present"], more)
+
+    def shell_counts(self, edges: Sequence[float]) -> Integers:
+        names = value_names(len(self.columns))
+        frame = self.frame.select(*(nw.col(v).fill_null(0.0).alias(v) for v in names))
+        frame = running(frame, "square", [nw.col(v) * nw.col(v) for v in names])
+        frame = frame.select(norm=nw.col("square").sqrt())
+        totals = Totals()
+        for k, edge in enumerate(edges):
+            totals.add(k, number_of(nw.col("norm") <= edge))
+        found = totals.of(frame)
+        below = [0, *(found[k] for k in range(len(edges))), self.size()]
+        return np.array([b - a for a, b in pairwise(below)], dtype=np.int64)
+
+    def standardized(self, columns: Sequence[Standard | None]) -> FramePeople:
+        asked = [(j, item) for j, item in enumerate(columns) if item is not None]
+        frame = self.frame.select(
+            PERSON,
+            *(in_units(nw.col(f"v{j}"), item).alias(f"v{k}") for k, (j, item) in enumerate(asked)),
+        )
+        names = tuple(self.columns[j] for j, _ in asked)
+        return FramePeople(frame, names, None, self.home, {"size": self.size()})
 
     def count_in_box(self, boxes: Sequence[Box]) -> int:
         frame = self.frame

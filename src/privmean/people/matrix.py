@@ -30,10 +30,12 @@ from privmean.people.reductions import (
     UNIFORM_LIMIT,
     Ball,
     BallSums,
+    Besides,
     Box,
     BoxSums,
     Floats,
     Integers,
+    Standard,
     pair_multiplier,
     unit_of,
 )
@@ -183,15 +185,40 @@ class MatrixPeople:
         below, above = np.count_nonzero(values < lower), np.count_nonzero(values > upper)
         return int(below), int(above)
 
-    def ball_sums(self, ball: Ball) -> BallSums:
+    def ball_sums(self, ball: Ball, besides: Besides | None = None) -> BallSums:
         total = [0] * len(self.columns)
+        more = [0] * len(self.columns) if besides else []
         present = 0
         rows_at_once = max(1, CHUNK // max(1, len(self.columns)))
         for start in range(0, self.size(), rows_at_once):
             z, there = clip_rows_to_ball(self.values[start : start + rows_at_once], ball)
             present += int(np.count_nonzero(there))
             total = [a + int(b) for a, b in zip(total, z.sum(axis=0), strict=True)]
-        return BallSums(tuple(total), present)
+            if besides:
+                again = np.abs(z) if besides == "sizes" else z * z
+                more = [a + int(b) for a, b in zip(more, again.sum(axis=0), strict=True)]
+        return BallSums(tuple(total), present, tuple(more))
+
+    def shell_counts(self, edges: Sequence[float]) -> Integers:
+        counts = np.zeros(len(edges) + 1, dtype=np.int64)
+        rows_at_once = max(1, 16 * CHUNK // max(1, len(self.columns)))
+        for start in range(0, self.size(), rows_at_once):
+            square = np.zeros(min(rows_at_once, self.size() - start))
+            for x in np.ascontiguousarray(self.values[start : start + rows_at_once].T):
+                v = np.where(np.isnan(x), 0.0, x)
+                square = square + v * v
+            where = np.searchsorted(np.asarray(edges), np.sqrt(square), side="left")
+            counts += np.bincount(where, minlength=len(counts))
+        return counts
+
+    def standardized(self, columns: Sequence[Standard | None]) -> MatrixPeople:
+        asked = [(j, item) for j, item in enumerate(columns) if item is not None]
+        values = np.empty((self.size(), len(asked)))
+        for k, (j, item) in enumerate(asked):
+            x = self.values[:, j]
+            inside = (np.clip(x, item.lower, item.upper) - item.center) / item.scale
+            values[:, k] = np.where(np.isnan(x), 0.0, inside)
+        return MatrixPeople(values, tuple(self.columns[j] for j, _ in asked))
 
     def count_in_box(self, boxes: Sequence[Box]) -> int:
         inside = np.ones(self.size(), dtype=bool)
