@@ -1,7 +1,7 @@
 """Speed of this tree against another tree of privmean (an earlier commit, say), in one run.
 
-The jobs are those of benchmarks/speed.py. Each runs in a process of its own with either tree in
-turn; the ratio of the least times is what counts.
+The jobs are those of benchmarks/speed_cases.py. Each runs in a process of its own with either tree
+in turn; the ratio of the least times is what counts.
 
     git worktree add ../before COMMIT
     python benchmarks/change.py ../before [--repeats 5] [--only NAME ...]
@@ -16,8 +16,8 @@ import sys
 import tempfile
 from pathlib import Path
 
-import speed
 from report import publish, table
+from speed_cases import CASES
 
 ROOT = Path(__file__).resolve().parent.parent
 JOBS = {
@@ -28,8 +28,8 @@ ONE = """
 import sys, time
 from pathlib import Path
 sys.path.insert(0, {folder!r})
-import speed
-job, _ = speed.CASES[{name!r}].make({size}, Path({scratch!r}))
+from speed_cases import CASES
+job, _ = CASES[{name!r}].make({size}, Path({scratch!r}))
 job()
 times = []
 for _ in range({repeats}):
@@ -82,7 +82,7 @@ def main() -> None:
             )
             rows.append(
                 [
-                    speed.CASES[name].title, f"{size:,}", f"{1000 * before[0]:.1f}",
+                    CASES[name].title, f"{size:,}", f"{1000 * before[0]:.1f}",
                     f"{1000 * now[0]:.1f}", f"{now[0] / before[0]:.2f}",
                     f"{now[1] / before[1]:.2f}",
                 ]

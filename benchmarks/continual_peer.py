@@ -1,11 +1,11 @@
 """Strategies of jax_privacy for a running mean, for comparison.
 
-jax_privacy is not a dependency: give the interpreter of an environment that has it. This script
-runs itself there (`--inside`), one process a method, reads the fitted matrices back and evaluates
-all of them here, under the same min-separation pattern and with the same error.
+jax_privacy has an environment of its own. This script runs itself there (`--inside`), one process a
+method, reads the fitted matrices back and evaluates all of them here, under the same min-separation
+pattern and with the same error.
 
-    python -m venv peer && peer/bin/pip install jax_privacy
-    python benchmarks/continual_peer.py --python peer/bin/python
+    python benchmarks/peers.py --setup --only jax
+    python benchmarks/continual_peer.py
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from pathlib import Path
 
 import numpy as np
 
+from peers.environments import JAX
 from report import publish, table
 
 BAND = 64
@@ -181,7 +182,7 @@ def study(n: int, arguments: argparse.Namespace) -> list[list[object]]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--python", help="interpreter of an environment with jax_privacy")
+    parser.add_argument("--python", default=JAX.found, help="of an environment with jax_privacy")
     parser.add_argument("--inside", nargs=2, metavar=("METHOD", "N"))
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--lengths", type=int, nargs="+", default=None)
@@ -190,6 +191,9 @@ def main() -> None:
     arguments = parser.parse_args()
     if arguments.inside:
         inside(arguments.inside[0], int(arguments.inside[1]))
+        return
+    if arguments.python is None and arguments.store is None:
+        print(f"{JAX.title} is not installed: python benchmarks/peers.py --setup --only {JAX.name}")
         return
     lengths = arguments.lengths or LENGTHS[: 2 if arguments.quick else None]
     rows = [row for n in lengths for row in study(n, arguments)]
@@ -206,7 +210,7 @@ def main() -> None:
         "and dense), each for at most "
         f"{arguments.limit:.0f} processor seconds.\n\n"
         + table([*head, "design, processor s", "wall s"], rows),
-        command=f"python {' '.join(sys.argv[:1])} --python <environment with jax_privacy>",
+        command="python benchmarks/continual_peer.py",
     )
 
 

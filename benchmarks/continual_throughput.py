@@ -2,10 +2,10 @@
 
 Plain: the same running mean in NumPy without privacy, one record at a time and in batches. Noise:
 the exact integer draws that the stream needs, and nothing else. jax_privacy: its streaming noise,
-compiled, drawn in doubles by a seeded generator and added to the rows of the same running mean;
-give the interpreter of an environment that has it.
+compiled, drawn in doubles by a seeded generator and added to the rows of the same running mean,
+where its environment is (python benchmarks/peers.py --setup --only jax).
 
-    python benchmarks/continual_throughput.py --python peer/bin/python
+    python benchmarks/continual_throughput.py
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from pathlib import Path
 
 import numpy as np
 
+from peers.environments import JAX
 from report import publish, table
 
 WEIGHTS, DECAYS = (0.25, 0.07, 0.0087), (0.587, 0.958, 0.998)
@@ -132,7 +133,7 @@ def rate(number: float) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true")
-    parser.add_argument("--python", help="interpreter of an environment with jax_privacy")
+    parser.add_argument("--python", default=JAX.found, help="of an environment with jax_privacy")
     parser.add_argument("--inside", action="store_true")
     arguments = parser.parse_args()
     if arguments.inside:
@@ -234,7 +235,7 @@ def main() -> None:
         f"the disk: bare durable transactions reach {commits():,.0f}/s here. jax_privacy adds "
         "doubles from a seeded generator, without queue, clipping or integers.\n\n"
         + table(head, rows),
-        command="python benchmarks/continual_throughput.py --python <environment with jax_privacy>",
+        command="python benchmarks/continual_throughput.py",
     )
 
 

@@ -1,8 +1,8 @@
 """Frequencies of real purchases and speed at a million clients, against pure-ldp in one run.
 
-Usage: python benchmarks/local_frequency.py --peer-python PATH [--data DIR] [--quick]
+Usage: python benchmarks/local_frequency.py [--peer-python PATH] [--data DIR] [--quick]
        [--store FILE [--seconds S]]
-PATH is the Python of an environment with pure-ldp, numpy, scikit-learn, statsmodels, xxhash<4.
+PATH: Python with pure-ldp, as made by python benchmarks/peers.py --setup --only pureldp
 FILE keeps finished runs: after a stop, or after S seconds, the same command goes on from there.
 """
 
@@ -20,6 +20,7 @@ from pathlib import Path
 
 import numpy as np
 
+from peers.environments import PURE_LDP
 from privmean.local.aggregators.estimates import estimate
 from privmean.local.aggregators.items import item_law
 from privmean.local.builders import items_round
@@ -133,12 +134,15 @@ class Runs:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--peer-python", required=True)
+    parser.add_argument("--peer-python", default=PURE_LDP.found)
     parser.add_argument("--data", type=Path, default=HERE.parent.parent / "shared" / "data")
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--store", type=Path)
     parser.add_argument("--seconds", type=float, default=math.inf)
     given = parser.parse_args()
+    if given.peer_python is None or not (given.data / "groceries.parquet").exists():
+        print(f"left out: {PURE_LDP.title} or {given.data / 'groceries.parquet'} is not there")
+        return
     part = 10 if given.quick else 1
     items, d = one_item_a_person(given.data)
     store = Runs(given.store, given.seconds)
@@ -224,9 +228,7 @@ def main() -> None:
         )
         + f"\n\n{slow / fast:.0f} times shorter."
     )
-    command = "python benchmarks/local_frequency.py --peer-python PATH" + (
-        " --quick" if given.quick else ""
-    )
+    command = "python benchmarks/local_frequency.py" + (" --quick" if given.quick else "")
     publish(
         "local-frequency",
         "Local frequencies against pure-ldp",

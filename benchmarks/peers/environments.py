@@ -32,6 +32,11 @@ class Peer:
         return ADAPTERS / f"{self.name}_peer.py"
 
     @property
+    def found(self) -> str | None:
+        """Its interpreter, where it is installed."""
+        return str(self.python) if self.ready else None
+
+    @property
     def ready(self) -> bool:
         return (FOLDER / self.name / ".ready").exists()
 
@@ -50,6 +55,12 @@ PEERS = (
         needs="java",
     ),
 )  # fmt: skip
+# of other work than means of persons: benchmarks/continual_*.py and benchmarks/local_frequency.py
+JAX = Peer("jax", "jax_privacy", ("jax_privacy>=2.0",))
+PURE_LDP = Peer(  # it does not name what it imports, and xxhash 4 breaks its local hashing
+    "pureldp", "pure-ldp", ("pure-ldp>=1.2", "numpy", "scikit-learn", "statsmodels", "xxhash<4")
+)
+ALL = (*PEERS, JAX, PURE_LDP)
 
 
 def interpreter() -> str:

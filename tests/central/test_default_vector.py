@@ -1,17 +1,21 @@
-"""Many columns with nothing given: rounds that carry the origins, one bill."""
+"""Many columns with nothing given: one bill on every path, accuracy, intervals, engines."""
 
 from __future__ import annotations
 
 import math
+from fractions import Fraction
 
 import numpy as np
+import polars as pl
 import pytest
 
+import privmean as pm
 from privmean.central.default_mean import DefaultMean
-from privmean.central.default_vector import bill, rounds_of
+from privmean.central.default_vector import bill
+from privmean.central.octaves import CELLS
+from privmean.central.vector_rounds import SHELLS
 from privmean.noise.simulated import SimulatedNoise
 from privmean.people.matrix import MatrixPeople
-from privmean.people.reductions import LOG_CELLS
 from privmean.privacy.budget import Budget
 from privmean.privacy.loss import Gaussian
 
@@ -28,65 +32,134 @@ class Recorder(SimulatedNoise):
         return super().gaussian(size, sd)
 
 
-def release(offsets, spreads, persons=10_000, seed=0):
-    g = np.random.default_rng(seed)
-    x = np.array(offsets) + np.array(spreads) * g.normal(size=(persons, len(offsets)))
-    plan = DefaultMean().plan(BUDGET, persons=persons, dimension=len(offsets))
+def release(x, seed=0, budget=BUDGET):
+    persons, dimension = x.shape
+    plan = DefaultMean().plan(budget, persons=persons, dimension=dimension)
     noise = Recorder(seed)
-    people = MatrixPeople(x, tuple(f"c{j}" for j in range(len(offsets))))
-    return plan, plan.release(people, noise), noise, x
+    people = MatrixPeople(x, tuple(f"c{j}" for j in range(dimension)))
+    return plan, plan.release(people, noise), noise
 
 
-def test_far_columns_are_found_and_near_ones_are_left_alone():
-    offsets = [0.0, 3.0, 1e3, -1e5, 20.0, 0.0]
-    spreads = [1.0, 1.0, 1.0, 3.0, 0.01, 1e-3]
-    plan, found, noise, x = release(offsets, spreads)
-    assert plan.rounds >= 4
+def cloud(offsets, spreads, persons=10_000, seed=0):
+    g = np.random.default_rng(seed)
+    return np.array(offsets) + np.array(spreads) * g.normal(size=(persons, len(offsets)))
+
+
+def spent(losses):
+    return sum(Fraction(item.sensitivity) ** 2 / Fraction(item.scale) ** 2 for item in losses)
+
+
+def test_far_and_narrow_columns_are_found():
+    offsets, spreads = [0.0, 3.0, 1e3, -1e5, 20.0, 0.0], [1.0, 1.0, 1.0, 3.0, 0.01, 1e-3]
+    x = cloud(offsets, spreads)
+    _, found, _ = release(x)
     error = np.abs(found.estimate - x.mean(axis=0)) / np.array(spreads)
-    assert error.max() < 0.2  # limits in deviations, not in distances from zero
-    origins = found.diagnostics["origins"]
-    assert origins["c0"] == origins["c5"] == 0.0
-    assert abs(origins["c2"] / 1e3 - 1) < 0.02
+    assert error.max() < 0.2
+    assert found.status == "ok"
     assert found.guarantee.verify()
-    ran = found.diagnostics["rounds"]
-    assert 4 <= ran <= plan.rounds
-    assert found.guarantee.mechanisms[:ran] == plan.losses[:ran]
-    assert found.guarantee.mechanisms[ran] == plan.losses[-2]
-    # every look at a column is one call at the billed deviation
-    looks = [sd for size, sd in noise.calls if size == LOG_CELLS]
-    billed = [loss.scale for loss in found.guarantee.mechanisms[:-1]]
-    assert set(looks) == {float(item) for item in billed}
+    assert abs(found.diagnostics["centres"]["c2"] / 1e3 - 1) < 1e-3
 
 
-def test_unrun_rounds_are_not_billed_and_not_spent_elsewhere():
-    plan, found, _, _ = release([0.0] * 5, [1.0] * 5)
-    assert found.diagnostics["rounds"] == 1 < plan.rounds
+PATHS = {
+    "one look": cloud([5.0] * 8, [1.0] * 8),
+    "second look": np.where(
+        np.arange(8) < 1, cloud([0.0] * 8, [10.0] * 8, 900), cloud([5.0] * 8, [0.1] * 8, 900)
+    ),
+    "rare values": np.where(np.random.default_rng(1).random((4000, 6)) < 0.003, 4.0, 0.0),
+    "no values": np.full((4000, 6), math.nan),
+    "constants": np.full((4000, 6), 7.0),
+    "infinities": np.full((4000, 6), math.inf),
+}
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_the_bill_of_every_path_is_what_was_drawn_and_within_the_budget(path):
+    plan, found, noise = release(PATHS[path])
     ran = found.guarantee.mechanisms
-    assert len(ran) == 3
-    assert ran[1].scale == plan.losses[-2].scale
-    assert found.shares["rounds (of mu^2)"] == plan.round_part
+    assert all(isinstance(item, Gaussian) for item in ran)
+    total = float(spent(ran))
+    shown = np.isfinite(found.estimate) & (found.estimate != 0)
+    if shown.any():
+        assert math.isclose(total, plan.mu**2, rel_tol=1e-9)  # nothing is left
+    assert total <= plan.mu**2 * (1 + 1e-12)
+    assert sum(item.answers for item in ran) <= sum(item.answers for item in plan.losses)
+    assert found.guarantee.verify()
+    # every draw has the deviation of a loss on the bill, recomputed from the draw alone
+    looks = {sd for size, sd in noise.calls if size == CELLS}
+    norms = {sd for size, sd in noise.calls if size == len(SHELLS) + 1}
+    named = {name: {float(i.scale) for i in ran if i.name == name} for name in
+             ("columns by octave", "norms of rows")}  # fmt: skip
+    assert looks == named["columns by octave"]
+    assert norms == named["norms of rows"]
+    drawn = sorted(sd for size, sd in noise.calls if size == 1)
+    columns = int(shown.sum())
+    rounds = found.diagnostics.get("rounds", 0)
+    assert len(drawn) == 2 * columns * rounds
+    sums = [float(item.scale) for item in ran if item.name not in named]
+    assert len(sums) == rounds
+    assert all(np.isclose(drawn, scale, rtol=1e-9).sum() >= columns for scale in sums)
 
 
-@pytest.mark.parametrize("rounds", [(0, 0.0), (3, 0.05), (6, 0.02)])
-def test_squared_strengths_of_the_bill_add_up(rounds):
-    losses = bill(7, 7, 0.3, rounds)
-    assert all(isinstance(item, Gaussian) for item in losses)
-    total = sum(float(item.sensitivity / item.scale) ** 2 for item in losses)
-    assert math.isclose(total, 0.09, rel_tol=1e-9)
-    assert len(bill(7, 0, 0.3, rounds, 0)) == 1
+def test_unspent_parts_are_not_billed():
+    plan, found, _ = release(PATHS["rare values"])
+    assert (found.estimate == 0).all()
+    assert found.shares["last sums (of mu^2)"] == 0
+    assert float(spent(found.guarantee.mechanisms)) <= 0.5 * plan.mu**2 * (1 + 1e-12)
 
 
-def test_rounds_are_bought_only_where_they_can_tell():
-    assert rounds_of(100, 2000, 0.24) == (0, 0.0)
-    many, part = rounds_of(10, 10_000, 0.24)
-    assert many == 6
-    assert many * part <= 0.15
-    # a window that holds everybody is 4 deviations of its noise above 70 %
-    _, part = rounds_of(10, 2000, 0.24)
-    sd = math.sqrt(4) * math.sqrt(20) / (0.24 * math.sqrt(part))
-    assert math.isclose(0.3 * 2000 / sd, 4.0, rel_tol=1e-9)
+@pytest.mark.parametrize("strength", [0.05, 0.3, 2.0])
+def test_squared_strengths_of_the_longest_path_add_up(strength):
+    assert math.isclose(float(spent(bill(7, strength))), strength**2, rel_tol=1e-9)
+
+
+def test_accuracy_of_a_cloud_far_from_zero():
+    """Root mean square error over 20 releases (fixed seeds) in standard errors. The box of the
+    same columns had 2.9 and 11.5 there; the squares of 20 d nearly normal errors average to within
+    20 % (d = 10) and 10 % of their mean but for a chance below 1e-6."""
+    for dimension, most in ((10, 1.4), (100, 3.6)):
+        x = cloud([5.0] * dimension, [1.0] * dimension, 2000)
+        se = x.std(axis=0) / math.sqrt(len(x))
+        errors = [
+            (release(x, seed)[1].estimate - x.mean(axis=0)) / se
+            for seed in range(20 if dimension == 10 else 4)
+        ]
+        assert math.sqrt(np.mean(np.square(errors))) < most
+        plan = release(x)[0]
+        predicted = plan.predict(1.0)["privacy_noise"] / math.sqrt(dimension / len(x))
+        assert 0.6 < math.sqrt(np.mean(np.square(errors))) / predicted < 1.3
+
+
+def test_columns_spread_around_zero_are_found_by_a_second_look():
+    x = cloud([0.0] * 60, [1.0] * 60, 2000)
+    _, found, _ = release(x, seed=1)
+    assert found.status == "ok"
+    assert found.diagnostics["looks"] >= 2
+    assert np.abs(found.estimate).max() < 1
+
+
+def test_persons_without_a_value_do_not_pull_the_mean():
+    x = cloud([50.0] * 5, [1.0] * 5)
+    x[np.random.default_rng(7).random(x.shape) < 0.4] = math.nan
+    _, found, _ = release(x)
+    assert np.abs(found.estimate - np.nanmean(x, axis=0)).max() < 0.1
+    interval = found.interval()
+    assert all(lower < 50.0 < upper for lower, upper in zip(interval.lower, interval.upper,
+                                                            strict=True))  # fmt: skip
 
 
 def test_a_constant_far_from_zero_is_answered():
-    _, found, _, _ = release([1000.0] * 5, [0.0] * 5, persons=20_000)
+    _, found, _ = release(np.full((20_000, 5), 1000.0))
     assert np.abs(found.estimate / 1000.0 - 1).max() < 1e-3
+
+
+def test_engines_give_the_same_release():
+    x = cloud([5.0, -2.0, 0.0, 300.0, 1.0], [1.0, 3.0, 1.0, 0.5, 0.01], 3000)
+    x[::7, 2] = math.nan
+    names = [f"c{j}" for j in range(5)]
+    frame = pl.DataFrame({"who": np.arange(3000), **{k: x[:, j] for j, k in enumerate(names)}})
+    plan = DefaultMean().plan(BUDGET, persons=3000, dimension=5)
+    one = plan.release(pm.read(frame.lazy(), person="who", values=names), SimulatedNoise(3))
+    memory = pm.read(x, person=np.arange(3000), values=names)
+    two = plan.release(memory, SimulatedNoise(3))
+    assert (one.estimate == two.estimate).all()
+    assert one.interval() == two.interval()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ import pytest
 import privmean as pm
 from privmean.cli.app import run
 from privmean.errors import SchemaError
+from privmean.people import files, tables
 
 
 @pytest.fixture(scope="module")
@@ -75,6 +77,43 @@ def test_curve_and_its_picture(table, capsys, tmp_path):
     assert found["curve"]["at"] == [1.0, 3.5]
     assert np.allclose(found["curve"]["estimate"], 2.0, atol=0.2)
     assert picture.read_text().startswith("<?xml")
+
+
+@pytest.mark.parametrize(
+    "job",
+    [
+        ["regress", *REGRESS],
+        ["variance", "--person", "who", "--value", "x", "--smallest", "0.01", "--largest", "100",
+         "--epsilon", "3"],
+        ["curve", "--person", "who", "--value", "y", "--time", "t", "--bins", "0,2,5",
+         "--epsilon", "4", "--bounds", "0", "4"],
+        ["mean", "--person", "who", "--value", "y", "--epsilon", "4", "--delta", "1e-6",
+         "--group", "t", "--group-sd", "1", "--within-sd", "1", "--records", "5"],
+    ],
+)  # fmt: skip
+def test_what_reading_takes_may_be_limited(table, tmp_path, capsys, monkeypatch, job):
+    made = []
+
+    class Recorded(files.Engine):
+        def __init__(self, **machine):
+            super().__init__(**machine)
+            made.append((machine, Path(self.spill).parent))
+
+    monkeypatch.setattr(tables, "Engine", Recorded)
+    limits = ["--memory", "300MB", "--threads", "1", "--spill", str(tmp_path)]
+    ledger = tmp_path / "ledger.json"
+    pm.Ledger(ledger, epsilon=20, delta=1e-5)
+    name, *rest = job
+    status = run([name, table, *rest, *limits])
+    assert status == (2 if "--group" in job else 0)  # persons here are in several groups
+    assert len(made) == 1 + ("--group" in job)
+    for machine, spill in made:
+        assert (machine["memory_limit"], machine["threads"]) == ("300MB", 1)
+        assert spill == tmp_path
+    capsys.readouterr()
+    assert run([name, table, *rest, "--ledger", str(ledger), "--memory", "much"]) == 2
+    assert "is not a size; give one such as '4GB'" in capsys.readouterr().err
+    assert pm.Ledger.open(ledger).entries == ()
 
 
 @pytest.mark.parametrize(

@@ -138,10 +138,30 @@ def on_ball(row, ball):
     raise AssertionError("no row is ever dropped")
 
 
-def ball_sums(rows, ball):
+def ball_sums(rows, ball, besides=None):
     z = [on_ball(row, ball) for row in rows]
     present = sum(any(v is not None for v in row) for row in rows)
-    return tuple(sum(column) for column in zip(*z, strict=True)) or (0,) * len(ball.center), present
+    width, more = len(ball.center), ()
+    if besides:
+        again = [[abs(k) if besides == "sizes" else k * k for k in row] for row in z]
+        more = tuple(sum(column) for column in zip(*again, strict=True)) or (0,) * width
+    return tuple(sum(column) for column in zip(*z, strict=True)) or (0,) * width, present, more
+
+
+def in_units(v, unit):
+    if v is None:
+        return 0.0
+    return (min(max(v, unit.lower), unit.upper) - unit.center) / unit.scale
+
+
+def shell_counts(rows, edges):
+    counts = [0] * (len(edges) + 1)
+    for row in rows:
+        square = 0.0
+        for v in row:
+            square = square + (0.0 if v is None else v * v)
+        counts[sum(math.sqrt(square) > edge for edge in edges)] += 1
+    return counts
 
 
 def count_in_box(rows, boxes):

@@ -13,10 +13,12 @@ import polars as pl
 import pyarrow as pa
 
 from privmean.people.read import read
-from privmean.people.reductions import Ball, Box
+from privmean.people.reductions import Ball, Box, Standard
 
 COLUMNS = ("x", "y")
 BOXES = (Box(-3.0, 7.0), Box(0.1, 0.30000000000000004))
+UNITS = (Standard(-3.0, 7.0, 0.3, 0.7), Standard(-1e3, 2.0, -0.1, 3.0))
+SHELLS = (0.0, 2.0**-20, 0.5, 1.0, 2.5, 1e4)
 HALF = 2.0**-0.5
 EDGES = [2.0**-40, 2.0**40, 1.0, 2 * HALF, HALF, 0.1, 7.0, -3.0, 0.25, 1024 * HALF]
 SPECIAL = [
@@ -103,6 +105,7 @@ def answers(people):
     """Every question, as plain Python integers."""
     x, y = BOXES
     part = people.part(1, 3)
+    units = people.standardized(UNITS)
     return {
         "size": people.size(),
         "log 0": people.log_counts(0, 0.0).tolist(),
@@ -120,6 +123,12 @@ def answers(people):
         ],
         "ball": people.ball_sums(Ball((0.1, -0.2), 5.0, 2.0**-16)),
         "ball coarse": people.ball_sums(Ball((0.0, 0.0), 1.0, 0.25)),
+        "ball and sizes": people.ball_sums(Ball((0.1, -0.2), 5.0, 2.0**-16), "sizes"),
+        "ball and squares": people.ball_sums(Ball((0.1, -0.2), 5.0, 2.0**-16), "squares"),
+        "shells": people.shell_counts(SHELLS).tolist(),
+        "in units": units.ball_sums(Ball((0.0, 0.0), 2.0, 2.0**-18), "squares"),
+        "shells in units": units.shell_counts(SHELLS).tolist(),
+        "one in units": people.standardized([None, UNITS[0]]).shell_counts(SHELLS).tolist(),
         "in box": people.count_in_box([x, Box(-1.0, 1.0)]),
         "in ball": people.count_in_ball((0.0, 0.1), 4.0),
         "part": part.size(),
@@ -144,6 +153,9 @@ def expected(rows, cap=None, resolution=2.0**-40):
     values = [v for _, v, _ in table]
     first, second = [v[0] for v in values], [v[1] for v in values]
     part = table[1::3]
+    units = [
+        [reference.in_units(v, unit) for v, unit in zip(row, UNITS, strict=True)] for row in values
+    ]
     return {
         "size": len(table),
         "log 0": reference.log_counts(first, 0.0),
@@ -163,6 +175,16 @@ def expected(rows, cap=None, resolution=2.0**-40):
         ],
         "ball": reference.ball_sums(values, Ball((0.1, -0.2), 5.0, 2.0**-16)),
         "ball coarse": reference.ball_sums(values, Ball((0.0, 0.0), 1.0, 0.25)),
+        "ball and sizes": reference.ball_sums(values, Ball((0.1, -0.2), 5.0, 2.0**-16), "sizes"),
+        "ball and squares": reference.ball_sums(
+            values, Ball((0.1, -0.2), 5.0, 2.0**-16), "squares"
+        ),
+        "shells": reference.shell_counts(values, SHELLS),
+        "in units": reference.ball_sums(units, Ball((0.0, 0.0), 2.0, 2.0**-18), "squares"),
+        "shells in units": reference.shell_counts(units, SHELLS),
+        "one in units": reference.shell_counts(
+            [[reference.in_units(v[1], UNITS[0])] for v in values], SHELLS
+        ),
         "in box": reference.count_in_box(values, [x, Box(-1.0, 1.0)]),
         "in ball": reference.count_in_ball(values, (0.0, 0.1), 4.0),
         "part": len(part),
@@ -176,6 +198,6 @@ def plain(found):
     result = dict(found)
     for name in ("boxes", "one box", "part boxes"):
         result[name] = [None if item is None else vars(item) for item in found[name]]
-    for name in ("ball", "ball coarse"):
-        result[name] = (found[name].z, found[name].present)
+    for name in ("ball", "ball coarse", "ball and sizes", "ball and squares", "in units"):
+        result[name] = (found[name].z, found[name].present, found[name].besides)
     return result

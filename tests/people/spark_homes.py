@@ -33,7 +33,7 @@ SHARED_COLUMNS = {
 MOST_ROWS = 2 * 160 + 1  # the logarithmic bins; no table here has so few persons
 QUESTIONS = (
     "size", "log_counts", "uniform_counts", "pair_counts", "box_sums", "ball_sums", "count_in_box",
-    "count_in_ball", "beyond",
+    "count_in_ball", "beyond", "shell_counts",
 )  # fmt: skip
 
 
@@ -45,7 +45,7 @@ class Recorder:
 
     def __getattr__(self, name):
         found = getattr(self._people, name)
-        if name == "part":
+        if name in ("part", "standardized"):
             return lambda *given: Recorder(found(*given), self._transcript)
         if name not in QUESTIONS:
             return found

@@ -105,7 +105,7 @@ def test_the_same_integers_in_every_home():
             expected = reference.ball_sums(rows, ball)
             for people in homes:
                 found = people.ball_sums(ball)
-                assert (found.z, found.present) == expected, (radius, ratio)
+                assert (found.z, found.present, found.besides) == expected, (radius, ratio)
         expected = reference.count_in_ball(rows, (0.0, 1e-13, -radius / 7), radius)
         for people in homes:
             assert people.count_in_ball((0.0, 1e-13, -radius / 7), radius) == expected, radius

@@ -65,6 +65,35 @@ def test_chunks_and_threads_do_not_show(monkeypatch, workers):
     assert vars(weighted.box_sums([box, None])[0]) == fields
 
 
+@pytest.mark.parametrize("first", ["log_counts", "beyond", "box_sums", "other column"])
+@pytest.mark.parametrize("odd", [None, math.nan, math.inf, -math.inf])
+def test_extremes_of_chunks_hide_nobody(monkeypatch, first, odd):
+    """One odd value among many inside, in every chunk in turn, whatever was asked first."""
+    monkeypatch.setattr(kernels, "PARALLEL", 256)
+    monkeypatch.setattr(kernels, "CHUNK", 100)
+    monkeypatch.setattr(kernels, "_processors", lambda: 3)
+    for place in (0, 99, 100, 383, 384, 511, 512, 549):
+        values = np.zeros((550, 2))
+        values[:, 1] = 7.0  # outside of everything
+        odds = [math.nan if odd is None else odd]
+        if odd is None:
+            odds = [-5.0, 5.0]
+        for value in odds:
+            values[place, 0] = value
+            people = MatrixPeople(values, ("x", "y"))
+            if first == "log_counts":
+                people.log_counts(0, 1.0)
+            elif first == "box_sums":
+                people.box_sums([Box(-20.0, 20.0), None])
+            elif first == "other column":
+                people.log_counts(1, 1.0)
+            above, below = int(value > 3), int(value < -2)
+            assert people.beyond(0, -2.0, 3.0) == (below, above)
+            (sums, _) = people.box_sums([Box(-2.0, 3.0), None])
+            known = 550 - math.isnan(value)
+            assert (sums.present, sums.below, sums.above) == (known, below, above)
+
+
 def test_square_sums_are_exact_at_the_largest_grid_points():
     box = Box(0.0, 1.99999999)  # a widest grid: 2^20 steps to either side
     values = np.where(np.arange(200_000) % 2, 1e9, -1e9)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import duckdb
 import numpy as np
@@ -10,7 +11,7 @@ import polars as pl
 import pytest
 
 import privmean as pm
-from privmean.people import progress
+from privmean.people import progress, totals
 from privmean.people.files import DIRECT, STATE, Engine
 
 
@@ -46,6 +47,50 @@ def test_dense_and_scattered_ids_give_the_same_people(tmp_path, start):
         for name in ("dense", "other")
     ]
     assert found[0] == found[1]
+
+
+def test_sums_from_an_exported_state_are_those_of_two_aggregates():
+    generator = np.random.default_rng(4)
+    points = [
+        None if small < -55 else round(draw * 2.0**53) << max(0, int(small) + 26)
+        for draw, small in zip(
+            generator.uniform(-1, 1, 3000), generator.integers(-60, 1, 3000), strict=True
+        )
+    ] + [2**80, -(2**80), 2**62, -(2**62), 0]
+    ids = generator.integers(0, 400, len(points)).tolist()
+    ids[:2], points[:2] = [400, 400], [None, None]  # a person without a usable value
+    rows = ", ".join(
+        f"({who}, {'NULL' if t is None else t}::HUGEINT)"
+        for who, t in zip(ids, points, strict=True)
+    )
+    connection = duckdb.connect()
+    relation = connection.sql(f"SELECT p, t AS t0, -t AS t1 FROM (VALUES {rows}) AS v(p, t)")
+    expected = {}
+    for who, t in zip(ids, points, strict=True):
+        total, count = expected.get(who, (0, 0))
+        expected[who] = (total, count) if t is None else (total + t, count + 1)
+    for sums in (totals.exported_sums, totals.plain_sums):
+        found = sums(relation, 2).project("p, coalesce(t0, 0), c0, coalesce(t1, 0), c1")
+        assert {row[0]: row[1:] for row in found.fetchall()} == {
+            who: (total, count, -total, count) for who, (total, count) in expected.items()
+        }
+
+
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="what Linux says of memory")
+@pytest.mark.parametrize("threads", [1, 2])
+def test_memory_of_a_query_is_given_back(threads):
+    def resident():
+        status = Path("/proc/self/status").read_text()
+        return int(re.search(r"RssAnon:\s+(\d+) kB", status)[1])
+
+    engine = Engine(threads=threads)
+    engine.connection.execute(
+        "SELECT max(n) FROM (SELECT count(*) AS n FROM range(1000000) AS r(i) GROUP BY hash(i))"
+    )
+    before = resident()
+    engine.rest()
+    assert resident() < before - 20_000
+    assert engine.connection.execute("SELECT current_setting('threads')").fetchone() == (threads,)
 
 
 def test_the_progress_of_a_real_scan_is_shown_on_a_terminal(tmp_path, monkeypatch, capsys):

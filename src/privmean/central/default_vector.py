@@ -1,9 +1,10 @@
-"""The default mean of many columns: one Gaussian histogram of all, then one Gaussian release.
+"""The default mean of many columns: looks per octave, then rounds of rows shortened to a ball.
 
-For d > 3 (or too few persons to split epsilon over the columns) all coordinates are looked at
-together: a few cheap rounds that carry every column's origin into its values, then half of the rest
-of the squared GDP budget for noisy signed logarithmic histograms of every column, half for the
-clipped sums of the columns that show anything. docs/proofs/default-mean.md, section 6.
+For d > 3 (or too few persons to split epsilon over the columns) all columns are looked at together:
+noisy counts per octave tell where each lies (`vector_looks`), rounds carry centre and scale of each
+into its values, and all that is left of the budget goes to one sum of rows, every column in units
+of its own scale, clipped to a ball whose radius was chosen privately (`vector_rounds`).
+docs/proofs/default-mean.md, section 6.
 """
 
 from __future__ import annotations
@@ -15,23 +16,26 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from privmean import validate
-from privmean.central.locate import PART, WINDOW
-from privmean.central.log_segments import (
-    ATOM_ONLY,
-    BEYOND,
-    FOUND,
-    Evidence,
-    Histogram,
-    concentrated,
-    read_reach,
+from privmean.central.log_segments import ATOM_ONLY, BEYOND, FOUND
+from privmean.central.octaves import MAIN, PRICE, Seen
+from privmean.central.parts import Parts
+from privmean.central.vector_looks import ALL_LOOKS, FIRST, MOST_LOOKS, look, look_loss, look_sd
+from privmean.central.vector_rounds import (
+    LAST_NORMS,
+    MOST_ROUNDS,
+    LastSums,
+    Shares,
+    norm_loss,
+    run,
 )
 from privmean.errors import ArgumentError, Infeasible
 from privmean.intervals.default_intervals import CLIPPED, BoxIntervals, ColumnIntervals
 from privmean.intervals.divided import Divided
-from privmean.mechanisms.clipped_sum import ClippedSums
+from privmean.mechanisms.clipped_sum import ColumnSums
+from privmean.mechanisms.gaussian import FINEST
 from privmean.noise.base import Noise
 from privmean.noise.exact import ExactNoise
-from privmean.people.reductions import LOG_CELLS, Box, People
+from privmean.people.reductions import People
 from privmean.privacy.budget import REPLACE_ONE, Budget, Relation
 from privmean.privacy.calibrate import calibrate
 from privmean.privacy.guarantee import Guarantee
@@ -41,17 +45,14 @@ from privmean.release import FAILED, OK, Release
 if TYPE_CHECKING:
     from privmean.central.default_mean import DefaultMean
 
-COUNT_LATTICE = 2**20  # counts are scaled up: their own unit is too coarse for Gaussian noise
-EVIDENCE = Evidence(price=1.3, main=7.0, other=5.0, atom=4.0)
-SAFETY = 2**0.25
 PARTLY = "some columns not seen"
-MOST_ROUNDS, ROUNDS_PART, LEAST_PART = 6, 0.15, 0.01  # of mu^2: for all rounds, for each
-CLEAR = 4.0  # deviations of a full window's noisy count above the part that moves an origin
+TYPICAL_ROUNDS = 2  # before the last one, for planning
+NARROW, WIDE = 1.0, 1.8  # expected radius in scales: sqrt(d) * (NARROW + WIDE/sqrt(d))
 
 
 @dataclass(frozen=True)
 class DefaultVectorPlan:
-    """Noise of all stages: mu of the whole, and what the rounds take of mu^2, each."""
+    """mu of the whole; the parts of each step are public rules of n, d, mu and earlier outputs."""
 
     persons_only: ClassVar[bool] = True
 
@@ -60,8 +61,6 @@ class DefaultVectorPlan:
     persons: int
     dimension: int
     mu: float
-    rounds: int = 0
-    round_part: float = 0.0
 
     @property
     def estimator(self) -> str:
@@ -70,41 +69,39 @@ class DefaultVectorPlan:
     @property
     def why(self) -> str:
         return (
-            "nothing is assumed: one Gaussian histogram of all columns shows their limits, one "
-            "Gaussian release gives the clipped means"
+            "nothing is assumed: noisy counts per octave show where every column lies, and rows in "
+            "units of their columns' scales are summed in one ball"
         )
 
     @property
-    def half(self) -> float:
-        """Part of mu^2 of the histograms, and again of the sums."""
-        return half_of_rest(self.rounds, self.round_part)
+    def count_sd(self) -> float:
+        """Deviation of the noise of a column's counts after all looks, in persons."""
+        return look_sd(self.dimension, self.mu * math.sqrt(ALL_LOOKS))
 
     @property
-    def count_sd(self) -> float:
-        """Deviation of the noise of every histogram count, in persons."""
-        return self._count_sd(self.half)
+    def seen_from(self) -> float:
+        """About how many persons a column must show in one octave."""
+        return (MAIN + PRICE) * self.count_sd
 
-    def _count_sd(self, part: float) -> float:
-        return math.sqrt(2 * self.dimension) / (self.mu * math.sqrt(part))
-
-    def sums_sd(self, columns: int) -> float:
-        """Deviation of the noise of every sum of z over `columns` released columns."""
-        return 2 * math.sqrt(columns) / (self.mu * math.sqrt(self.half))
+    @property
+    def last_part(self) -> float:
+        """Part of mu^2 of the last sums, if one look and the usual rounds are enough."""
+        shares = Shares.of(self.dimension, self.persons, self.mu)
+        rounds = TYPICAL_ROUNDS * (shares.round + shares.norms)
+        return 1 - FIRST - rounds - shares.norms - LAST_NORMS
 
     @property
     def losses(self) -> tuple[Loss, ...]:
-        """The bill when every round runs and every column is released."""
-        return self._bill(self.rounds, self.dimension)
-
-    def _bill(self, ran: int, columns: int) -> tuple[Loss, ...]:
-        rounds = (self.rounds, self.round_part)
-        return bill(self.dimension, columns, self.mu, rounds, ran)
+        """The bill of a longest path: every look and every round, all columns released."""
+        return bill(self.dimension, self.mu)
 
     def predict(self, guess_sd: float) -> dict[str, float]:
         """Predicted error by cause, if every column is seen and has this deviation."""
         sd = validate.positive("guess_sd", guess_sd)
         sampling = sd * math.sqrt(self.settings.design_effect * self.dimension / self.persons)
-        noise = 3.5 * sd * self.sums_sd(self.dimension) * math.sqrt(self.dimension) / self.persons
+        radius = NARROW * math.sqrt(self.dimension) + WIDE
+        strength = self.mu * math.sqrt(self.last_part)
+        noise = 2 * radius * sd * math.sqrt(self.dimension) / (self.persons * strength)
         return {
             "rmse": math.hypot(sampling, noise),
             "sampling": sampling,
@@ -112,14 +109,18 @@ class DefaultVectorPlan:
         }
 
     def describe(self) -> dict[str, Any]:
+        shares = Shares.of(self.dimension, self.persons, self.mu)
         return {
             "target": "clipped",
             "mu": self.mu,
-            "histogram cells": LOG_CELLS * self.dimension,
-            "rounds at most": self.rounds,
-            "part of mu^2 a round": self.round_part,
+            "looks at most": MOST_LOOKS,
+            "part of mu^2 of the first look": FIRST,
+            "part of mu^2 of all looks, at most": ALL_LOOKS,
+            "rounds at most": MOST_ROUNDS,
+            "part of mu^2 a round": shares.round + shares.norms,
+            "part of mu^2 of the last sums, typically": self.last_part,
             "noise of a count": self.count_sd,
-            "persons a column must show": (EVIDENCE.main + EVIDENCE.price) * self.count_sd,
+            "persons a column must show": self.seen_from,
         }
 
     def release(self, people: People, noise: Noise | None = None) -> Release:
@@ -129,63 +130,49 @@ class DefaultVectorPlan:
             raise ArgumentError(
                 "people", people.size(), f"the plan is for {self.persons} persons", "plan again"
             )
-        origins, ran = self._origins(people, source)
-        outcomes: list[str] = []
-        limits: list[tuple[float, float] | None] = []
-        for j, origin in enumerate(origins):
-            seen = _histogram(people, j, origin, self.count_sd, source)
-            reach = read_reach(seen, SAFETY, EVIDENCE)
-            lower, upper = origin + reach.lower, origin + reach.upper
-            lost = reach.outcome == FOUND and not lower < upper  # in the rounding of the origin
-            outcomes.append(ATOM_ONLY if lost else reach.outcome)
-            limits.append((lower, upper) if outcomes[-1] == FOUND else None)
-        shown = [j for j, item in enumerate(limits) if item is not None]
-        boxes = {j: Box(*item) for j, item in enumerate(limits) if item is not None}
-        losses: tuple[Loss, ...] = self._bill(ran, 0)
-        estimate = np.array(
-            [m if o == ATOM_ONLY else math.nan for o, m in zip(outcomes, origins, strict=True)]
-        )
+        parts = Parts(self.mu)
+        looks = look(people, self.persons, parts, source)
+        outcomes = [item.outcome for item in looks.columns]
+        looked = 1 - parts.left
+        estimate = np.array([0.0 if item == ATOM_ONLY else math.nan for item in outcomes])
         makers = [
             ColumnIntervals(None, default=CLIPPED, status="atom" if o == ATOM_ONLY else FAILED)
             for o in outcomes
         ]
+        shown = [j for j, item in enumerate(outcomes) if item == FOUND]
+        diagnostics: dict[str, Any] = {"outcomes": dict(zip(people.columns, outcomes, strict=True))}
+        diagnostics["looks"] = looks.looks
+        last_part = 0.0
         if shown:
-            asked = people.box_sums([boxes.get(j) for j in range(self.dimension)])
-            sums = [item for item in asked if item is not None]
-            last = last_stage(len(shown), self.mu * math.sqrt(self.half))
-            found = last.release([boxes[j] for j in shown], sums, source)
-            losses = self._bill(ran, len(shown))
-            for j, column in zip(shown, found, strict=True):
-                box = boxes[j]
-                item = Divided.of(column, self.persons).sums
-                value = box.middle + box.radius * item.mean
-                estimate[j] = min(max(value, box.lower), box.upper)
+            last = run(people, looks.columns, self.persons, parts, source)
+            last_part = (last.mechanism.mu / self.mu) ** 2
+            for k, j in enumerate(shown):
+                unit = last.units[k]
+                found = Divided.of(_column(last, k, looks.columns[j], self.persons), self.persons)
+                scale = unit.scale * last.step * last.mechanism.tops[k]
+                value = unit.center + scale * found.sums.mean
+                estimate[j] = min(max(value, unit.lower), unit.upper)
                 makers[j] = ColumnIntervals(
-                    item,
-                    middle=box.middle,
-                    radius=box.radius,
-                    region=(box.lower, box.upper),
+                    found.sums,
+                    middle=unit.center,
+                    radius=scale,
+                    region=(unit.lower, unit.upper),
                     default=CLIPPED,
                     design_effect=self.settings.design_effect,
                 )
+            names = [people.columns[j] for j in shown]
+            diagnostics |= {
+                "rounds": last.rounds,
+                "radius": last.mechanism.radius,
+                "centres": dict(zip(names, (u.center for u in last.units), strict=True)),
+                "scales": dict(zip(names, (u.scale for u in last.units), strict=True)),
+            }
         guarantee = Guarantee.of(
             self.budget,
             REPLACE_ONE,
-            losses,
+            tuple(parts.losses),
             public=("number of persons", "roster of persons", "column names"),
         ).require()
-        status = OK if len(shown) == self.dimension else PARTLY if shown else FAILED
-        hidden = [people.columns[j] for j, item in enumerate(outcomes) if item != FOUND]
-        advice = ""
-        if hidden:
-            few = math.ceil((EVIDENCE.main + EVIDENCE.price) * self.count_sd)
-            advice = (
-                f"columns with fewer than about {few} persons away from one value cannot be seen: "
-                f"{', '.join(hidden[:5])}{' ...' if len(hidden) > 5 else ''} answered that value "
-                "(atom) or not at all; more epsilon or more persons show them"
-            )
-            if BEYOND in outcomes:
-                advice += "; values beyond 2^39 need a larger unit"
         return Release(
             estimate=estimate,
             columns=people.columns,
@@ -194,95 +181,65 @@ class DefaultVectorPlan:
             intervals=BoxIntervals(makers),
             plan=self,
             persons=self.persons,
-            status=status,
-            advice=advice,
-            assumptions=("persons without a usable value count at the middle of the limits",),
+            status=OK if len(shown) == self.dimension else PARTLY if shown else FAILED,
+            advice=self._advice(people, outcomes),
+            assumptions=(
+                "clipped mean: rows in units of the columns' scales, shortened to the radius",
+                "persons without a usable value count at the centre",
+            ),
             shares={
-                "rounds (of mu^2)": ran * self.round_part,
-                "histograms (of mu^2)": self.half,
-                "sums (of mu^2)": self.half,
+                "looks (of mu^2)": looked,
+                "rounds (of mu^2)": 1 - parts.left - looked - last_part,
+                "last sums (of mu^2)": last_part,
             },
-            diagnostics={
-                "outcomes": dict(zip(people.columns, outcomes, strict=True)),
-                "origins": dict(zip(people.columns, origins, strict=True)),
-                "rounds": ran,
-            },
+            diagnostics=diagnostics,
             secure=source.secure,
         )
 
-    def _origins(self, people: People, noise: Noise) -> tuple[list[float], int]:
-        """An origin for every column, carried into its values, and the rounds that it took.
-
-        Every round looks at all columns together, at a price fixed in advance; a column whose
-        values are not close together compared with their distance stays. No column moves: stop.
-        """
-        origins, moving = [0.0] * self.dimension, set(range(self.dimension))
-        ran = 0
-        while moving and ran < self.rounds:
-            ran += 1
-            sd = self._count_sd(self.round_part)
-            for j in range(self.dimension):
-                if j not in moving:
-                    continue
-                seen = _histogram(people, j, origins[j], sd, noise)
-                window = concentrated(seen, WINDOW)
-                if window.held < PART * self.persons:
-                    moving.discard(j)
-                else:
-                    origins[j] += window.middle
-        return origins, ran
+    def _advice(self, people: People, outcomes: list[str]) -> str:
+        hidden = [people.columns[j] for j, item in enumerate(outcomes) if item != FOUND]
+        if not hidden:
+            return ""
+        advice = (
+            f"columns with fewer than about {math.ceil(self.seen_from)} persons away from zero "
+            f"cannot be seen: {', '.join(hidden[:5])}{' ...' if len(hidden) > 5 else ''} answered "
+            "zero (atom) or not at all; more epsilon or more persons show them"
+        )
+        if BEYOND in outcomes:
+            advice += "; values beyond 2^39 need a larger unit"
+        return advice
 
 
-def _histogram(people: People, column: int, origin: float, sd: float, noise: Noise) -> Histogram:
-    cells = people.log_counts(column, origin) * COUNT_LATTICE
-    noisy = cells + noise.gaussian(LOG_CELLS, sd * COUNT_LATTICE)
-    return Histogram.of(noisy.astype(float) / COUNT_LATTICE, sd)
+def _column(last: LastSums, k: int, seen: Seen, persons: int) -> ColumnSums:
+    """Column k of the last sums in units of its largest value."""
+    top, noisy = last.mechanism.tops[k], last.noisy
+    return ColumnSums(
+        noisy.sums[k] / top,
+        noisy.besides[k] / top**2,
+        persons - seen.missing,
+        (noisy.sd / top, noisy.besides_sds[k] / top**2, seen.missing_sd),
+        gaussian=True,
+        relation=REPLACE_ONE,
+    )
 
 
-def half_of_rest(rounds: int, part: float) -> float:
-    return (1 - rounds * part) / 2
+def bill(dimension: int, mu: float) -> tuple[Loss, ...]:
+    """A longest path at a total of mu: no release has more answers or a larger sum of squares."""
+    later = (ALL_LOOKS - FIRST) / (MOST_LOOKS - 1)
+    looks = [FIRST, *[later] * (MOST_LOOKS - 1)]
+    losses: list[Loss] = [look_loss(dimension, mu * math.sqrt(part)) for part in looks]
+    small = 0.01
+    for _ in range(MOST_ROUNDS):
+        losses.append(norm_loss(mu * math.sqrt(small)))
+    for _ in range(MOST_ROUNDS - 1):
+        losses += _sums("sums of rows and sizes", dimension, mu * math.sqrt(small))
+    losses.append(norm_loss(mu * math.sqrt(LAST_NORMS)))
+    left = 1 - ALL_LOOKS - (2 * MOST_ROUNDS - 1) * small - LAST_NORMS
+    return (*losses, *_sums("last sums of rows and squares", dimension, mu * math.sqrt(left)))
 
 
-def last_stage(columns: int, mu: float) -> ClippedSums:
-    """The sums of the columns that are shown."""
-    return ClippedSums("values and squares", REPLACE_ONE, columns, mu=mu)
-
-
-def bill(
-    dimension: int,
-    columns: int,
-    mu: float,
-    rounds: tuple[int, float] = (0, 0.0),
-    ran: int | None = None,
-) -> tuple[Loss, ...]:
-    """Losses of the rounds, the histograms and, for `columns` > 0, the sums, at a total of mu.
-
-    rounds: how many are planned, and the part of mu^2 of each; ran: how many were run.
-    """
-    part = mu * math.sqrt(half_of_rest(*rounds))
-    root = math.nextafter(math.sqrt(2 * dimension), math.inf)
-
-    def counts(name: str, strength: float) -> Gaussian:
-        sd = math.sqrt(2 * dimension) / strength
-        return Gaussian(name, root * COUNT_LATTICE, sd * COUNT_LATTICE, 2 * dimension)
-
-    looks = rounds[0] if ran is None else ran
-    losses: list[Loss] = []
-    if looks:
-        losses += [counts("origins of all columns", mu * math.sqrt(rounds[1]))] * looks
-    losses.append(counts("histograms of all columns", part))
-    if columns:
-        losses += last_stage(columns, part).losses
-    return tuple(losses)
-
-
-def rounds_of(dimension: int, persons: int, mu: float) -> tuple[int, float]:
-    """How many rounds, and the part of mu^2 of each: such that a window that holds everybody is
-    told from one that holds 70 % by `CLEAR` deviations of its noisy count."""
-    gap = (1 - PART) * persons
-    part = max(LEAST_PART, 2 * dimension * WINDOW * (CLEAR / (gap * mu)) ** 2)
-    rounds = min(MOST_ROUNDS, int(ROUNDS_PART / part))
-    return (rounds, part) if rounds else (0, 0.0)
+def _sums(name: str, dimension: int, mu: float) -> tuple[Gaussian, ...]:
+    return (Gaussian(name, mu * FINEST, FINEST, 2 * dimension),)
 
 
 def vector_plan(
@@ -301,21 +258,17 @@ def vector_plan(
             "is not offered for this many columns",
             "use replace-one, or release the columns one by one",
         )
-    rounds = (0, 0.0)
-    mu = calibrate(lambda t: bill(dimension, dimension, t), budget, grid=False)
-    if mu > 0:
-        rounds = rounds_of(dimension, persons, mu)
-        mu = calibrate(lambda t: bill(dimension, dimension, t, rounds), budget, grid=False)
+    mu = calibrate(lambda t: bill(dimension, t), budget, grid=False)
     if mu <= 0:
         raise Infeasible(
             f"{dimension} columns at pure {budget.describe()} leave too little for each",
             "give delta > 0 (or rho), more persons, or bounds",
         )
-    plan = DefaultVectorPlan(settings, budget, persons, dimension, mu, *rounds)
-    needed = (EVIDENCE.main + EVIDENCE.price) * plan.count_sd
-    if persons < needed:
+    plan = DefaultVectorPlan(settings, budget, persons, dimension, mu)
+    if persons < plan.seen_from:
         raise Infeasible(
-            f"{persons} persons are fewer than the {math.ceil(needed)} that a column must show",
+            f"{persons} persons are fewer than the {math.ceil(plan.seen_from)} that a column must "
+            "show",
             "more persons, more epsilon, or bounds are needed",
         )
     return plan

@@ -32,6 +32,9 @@ def curve(
     ledger: Annotated[
         str | None, typer.Option(help="Ledger file that the release is charged to.")
     ] = None,
+    memory: opt.Memory = None,
+    threads: opt.Threads = None,
+    spill: opt.Spill = None,
     as_json: opt.Json = False,
 ) -> None:
     """Release the mean of people over time, with intervals for each bin and for the curve."""
@@ -59,6 +62,8 @@ def curve(
         concentration=None if sd is None else pm.SubGaussian(sd=sd),
         level=level,
         ledger=None if ledger is None else pm.Ledger.open(ledger),
+        progress=opt.on_terminal(),
+        **opt.machine(memory, threads, spill),
     )
     if as_json:
         typer.echo(json.dumps(release.to_dict(), allow_nan=False))

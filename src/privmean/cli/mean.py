@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from typing import Annotated, Any
 
 import typer
@@ -110,6 +109,7 @@ def mean(
     )
     # everything that can be refused from the arguments alone is refused before the table is read
     pm.Budget(epsilon=epsilon, delta=delta, rho=rho)
+    machine = opt.machine(memory, threads, spill)
     people = pm.read(
         table,
         person=person,
@@ -117,17 +117,15 @@ def mean(
         estimand=estimand,
         cap=cap,
         resolution=resolution,
-        memory_limit=memory,
-        threads=threads,
-        temp_directory=spill,
-        progress=sys.stderr.isatty(),
+        progress=opt.on_terminal(),
+        **machine,
     )
     if group is not None:
         effects = pm.RandomEffects(
             group_sd=group_sd,
             within_sd=within_sd,
             records=records,
-            group_sizes=pm.group_sizes(table, person=person, group=group),
+            group_sizes=pm.group_sizes(table, person=person, group=group, **machine),
             person_sd=between_sd or 0.0,
         )
         release = pm.random_effects_mean(

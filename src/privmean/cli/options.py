@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Annotated, Any
 
 import typer
@@ -93,6 +94,16 @@ Spill = Annotated[
     str | None, typer.Option(help="Folder for what does not fit into memory, emptied afterwards.")
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
+
+
+def machine(memory: str | None, threads: int | None, spill: str | None) -> dict[str, Any]:
+    """The arguments of everything that reads tables for its use of the machine."""
+    return {"memory_limit": memory, "threads": threads, "temp_directory": spill}
+
+
+def on_terminal() -> bool:
+    """Whether progress can be shown on standard error."""
+    return sys.stderr.isatty()
 
 
 def assumption(

@@ -60,6 +60,9 @@ def regress(
     ledger: Annotated[
         str | None, typer.Option(help="Ledger file that the release is charged to.")
     ] = None,
+    memory: opt.Memory = None,
+    threads: opt.Threads = None,
+    spill: opt.Spill = None,
     as_json: opt.Json = False,
 ) -> None:
     """Release private regression coefficients: the mean of persons' own, with intervals."""
@@ -95,6 +98,8 @@ def regress(
         excess=excess,
         level=level,
         ledger=None if ledger is None else pm.Ledger.open(ledger),
+        progress=opt.on_terminal(),
+        **opt.machine(memory, threads, spill),
     )
     if as_json:
         typer.echo(json.dumps(release.to_dict(), allow_nan=False))

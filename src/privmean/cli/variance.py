@@ -32,6 +32,9 @@ def variance(
     ledger: Annotated[
         str | None, typer.Option(help="Ledger file that the release is charged to.")
     ] = None,
+    memory: opt.Memory = None,
+    threads: opt.Threads = None,
+    spill: opt.Spill = None,
     as_json: opt.Json = False,
 ) -> None:
     """Release the variance of persons' own means, within public limits of the deviation."""
@@ -40,7 +43,13 @@ def variance(
     pm.Budget(epsilon=epsilon, delta=delta, rho=rho)
     pm.Variance(smallest, largest, method, center)
     release = pm.variance(
-        pm.read(table, person=person, values=[value]),
+        pm.read(
+            table,
+            person=person,
+            values=[value],
+            progress=opt.on_terminal(),
+            **opt.machine(memory, threads, spill),
+        ),
         smallest=smallest,
         largest=largest,
         epsilon=epsilon,

@@ -8,7 +8,7 @@ columns. docs/proofs/longitudinal.md, section 6.
 from __future__ import annotations
 
 import ast
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
 from itertools import pairwise
 from typing import Any
@@ -45,12 +45,17 @@ def curve(
     design_effect: float = 1.0,
     roster: Any = None,
     delimiter: str | None = None,
+    memory_limit: str | None = None,
+    threads: int | None = None,
+    temp_directory: str | None = None,
+    progress: bool = False,
     ledger: Any = None,
     noise: Any = None,
 ) -> Curve:
     """A differentially private mean of persons over time, in public bins.
 
-    source, person, roster: as for `privmean.regress`. value, time: columns. bins: public edges,
+    source, person, roster, memory_limit, threads, temp_directory, progress: as for
+    `privmean.regress`. value, time: columns. bins: public edges,
     increasing; bin j holds edges[j] <= time < edges[j + 1].
     A person counts in a bin with the mean of own records there; persons without one are left out of
     that bin. One person can be in all bins, so that the bins share the budget.
@@ -89,7 +94,10 @@ def curve(
         raise ArgumentError("value", value, "is no column", "name the column to average")
     people = binned_means(
         source, value, time=time, edges=edges, person=person, resolution=resolution,
-        roster=roster, delimiter=delimiter,
+        roster=roster, delimiter=delimiter, machine={
+            "memory_limit": memory_limit, "threads": threads, "temp_directory": temp_directory,
+            "progress": progress,
+        },
     )  # fmt: skip
     known = people.size() if relation == REPLACE_ONE else None
     plan = estimator.plan(budget, persons=known, n_design=n_design, dimension=d, relation=relation)
@@ -124,6 +132,7 @@ def binned_means(
     resolution: float = 2.0**-20,
     roster: Any = None,
     delimiter: str | None = None,
+    machine: Mapping[str, Any] | None = None,
 ) -> MatrixPeople:
     """People with the mean of own records in every bin (null without one); private, spends
     nothing. Sums are exact integers, counted and added inside the engine."""
@@ -148,6 +157,7 @@ def binned_means(
         steps=[1.0] * d + [step] * d,
         roster=roster,
         delimiter=delimiter,
+        machine=machine,
         squares=False,
     )
     count, total = made.sums[:, :d], made.sums[:, d:]

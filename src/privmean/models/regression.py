@@ -57,6 +57,10 @@ def regress(
     level: float = 0.95,
     roster: Any = None,
     delimiter: str | None = None,
+    memory_limit: str | None = None,
+    threads: int | None = None,
+    temp_directory: str | None = None,
+    progress: bool = False,
     ledger: Any = None,
     noise: Any = None,
 ) -> Regression:
@@ -86,6 +90,7 @@ def regress(
     exceed them on average by at most `excess` times the limit, 1 unless given) or "clipped" (the
     default under add-remove; shorter; for the mean of coefficients limited to the printed range).
     design_effect: public factor on the sampling variance if persons are related.
+    memory_limit, threads, temp_directory, progress: as for `privmean.read`.
 
     Raises ArgumentError, Infeasible or BudgetExceeded before anything is spent.
 
@@ -137,6 +142,12 @@ def regress(
         resolution=resolution,
         roster=roster,
         delimiter=delimiter,
+        machine={
+            "memory_limit": memory_limit,
+            "threads": threads,
+            "temp_directory": temp_directory,
+            "progress": progress,
+        },
     )
     known = people.size() if relation == REPLACE_ONE else None
     plan = estimator.plan(budget, persons=known, n_design=n_design, dimension=p, relation=relation)
@@ -170,6 +181,7 @@ def person_coefficients(
     resolution: float = 2.0**-20,
     roster: Any = None,
     delimiter: str | None = None,
+    machine: Mapping[str, Any] | None = None,
 ) -> MatrixPeople:
     """People whose values are own regression coefficients; private, spends nothing."""
     from privmean.people.products import person_products
@@ -185,6 +197,7 @@ def person_coefficients(
         time=time if isinstance(working, AR1) else None,
         roster=roster,
         delimiter=delimiter,
+        machine=machine,
     )
     rows = fit_persons(
         products,

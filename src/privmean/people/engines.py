@@ -88,6 +88,7 @@ class Home:
         with shown(self._anchor, getattr(self._owner, "progress", False)):
             relation.query("privmean_rows", f"CREATE TEMP TABLE {table} AS FROM privmean_rows")
         if self._owner is not None:
+            self._owner.rest()
             return self._anchor.table(table)
         anchor = self._anchor
         self._kept.append(lambda: anchor.query("privmean_rows", f"DROP TABLE temp.{table}"))

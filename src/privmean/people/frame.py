@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from typing import Any
 
 import narwhals as nw
@@ -20,10 +21,12 @@ from privmean.people.expressions import (
     Totals,
     ball_ways,
     counted,
+    in_units,
     number_of,
     octaves,
     on_ball,
     on_box,
+    one_if,
     running,
 )
 from privmean.people.matrix import MatrixPeople
@@ -37,10 +40,12 @@ from privmean.people.reductions import (
     UNIFORM_LIMIT,
     Ball,
     BallSums,
+    Besides,
     Box,
     BoxSums,
     Floats,
     Integers,
+    Standard,
     pair_multiplier,
     unit_of,
 )
@@ -76,12 +81,14 @@ class FramePeople:
         v = nw.col("v")
         frame = self.frame.select(v=nw.col(f"v{column}") - origin)
         # |v| 2^40 lies in [1, 2^80) for all bins but the last; 2^80 and more is bin 79 too
-        frame = frame.with_columns(u=v.abs() * 2.0 ** (-LOG_LOW // 2), k=nw.lit(0))
+        frame = frame.with_columns(u=v.abs() * 2.0 ** (-LOG_LOW // 2), k=nw.lit(0.0))
         frame = octaves(frame, (64, 32, 16, 8, 4, 2, 1), strict=False)
-        index = 2 * nw.col("k") + nw.when(nw.col("u") >= 2 * HALF_OCTAVE).then(1).otherwise(0)
-        index = nw.when(index > LOG_BINS - 1).then(LOG_BINS - 1).otherwise(index)
-        index = nw.when(v < 0).then(index + (LOG_ZERO + 1)).otherwise(index)
-        index = nw.when(v.abs() >= 2.0 ** (LOG_LOW // 2)).then(index).otherwise(LOG_ZERO)
+        index = 2.0 * nw.col("k") + one_if(nw.col("u") >= 2 * HALF_OCTAVE)
+        last = nw.lit(LOG_BINS - 1.0)
+        index = nw.when(index > LOG_BINS - 1).then(last).otherwise(index)
+        index = nw.when(v < 0).then(index + (LOG_ZERO + 1.0)).otherwise(index)
+        inside = v.abs() >= 2.0 ** (LOG_LOW // 2)
+        index = nw.when(inside).then(index).otherwise(nw.lit(float(LOG_ZERO)))
         counts = np.zeros(LOG_CELLS, dtype=np.int64)
         for cell, count in counted(frame.select(k=index)):
             counts[int(cell)] = int(count)
@@ -109,12 +116,12 @@ class FramePeople:
         spread = (nw.col("top") - nw.col("bottom")) * HALF_OCTAVE
         spread = nw.when(nw.col("known") == 2).then(spread).otherwise(nw.lit(0.0))
         # what underflows here belongs to the lowest bin anyway
-        frame = pairs.select(u=spread * 2.0**-low, k=nw.lit(0))
+        frame = pairs.select(u=spread * 2.0**-low, k=nw.lit(0.0))
         span = high - low
         steps = [1 << bit for bit in reversed(range(span.bit_length()))]
         frame = octaves(frame, steps, strict=True)
-        k = nw.col("k") + nw.when(nw.col("u") > 1.0).then(1).otherwise(0)
-        k = nw.when(k > span).then(span).otherwise(k)
+        k = nw.col("k") + one_if(nw.col("u") > 1.0)
+        k = nw.when(k > span).then(nw.lit(float(span))).otherwise(k)
         for cell, count in counted(frame.select(k=k)):
             counts[int(cell)] = int(count)
         return counts
@@ -172,7 +179,7 @@ class FramePeople:
         counts: tuple[int, int] = self._cache[key]
         return counts
 
-    def ball_sums(self, ball: Ball) -> BallSums:
+    def ball_sums(self, ball: Ball, besides: Besides | None = None) -> BallSums:
         width = range(len(self.columns))
         names = value_names(len(self.columns))
         known = [nw.when(nw.col(v).is_null()).then(0).otherwise(1) for v in names]
@@ -192,8 +199,34 @@ class FramePeople:
         for j in width:
             kept = nw.when(over).then(nw.lit(0)).otherwise(nw.col(f"z{j}"))
             totals.add(j, kept.cast(INTEGER).sum())
+            if besides == "sizes":
+                totals.add((j, "more"), kept.abs().cast(INTEGER).sum())
+            elif besides == "squares":
+                totals.add_halves((j, "more"), kept.cast(FLOAT) * kept.cast(FLOAT))
         found = totals.of(frame)
-        return BallSums(tuple(found[j] for j in width), found["present"])
+        more = tuple(found[j, "more"] for j in width) if besides else ()
+        return BallSums(tuple(found[j] for j in width), found["present"], more)
+
+    def shell_counts(self, edges: Sequence[float]) -> Integers:
+        names = value_names(len(self.columns))
+        frame = self.frame.select(*(nw.col(v).fill_null(0.0).alias(v) for v in names))
+        frame = running(frame, "square", [nw.col(v) * nw.col(v) for v in names])
+        frame = frame.select(norm=nw.col("square").sqrt())
+        totals = Totals()
+        for k, edge in enumerate(edges):
+            totals.add(k, number_of(nw.col("norm") <= edge))
+        found = totals.of(frame)
+        below = [0, *(found[k] for k in range(len(edges))), self.size()]
+        return np.array([b - a for a, b in pairwise(below)], dtype=np.int64)
+
+    def standardized(self, columns: Sequence[Standard | None]) -> FramePeople:
+        asked = [(j, item) for j, item in enumerate(columns) if item is not None]
+        frame = self.frame.select(
+            PERSON,
+            *(in_units(nw.col(f"v{j}"), item).alias(f"v{k}") for k, (j, item) in enumerate(asked)),
+        )
+        names = tuple(self.columns[j] for j, _ in asked)
+        return FramePeople(frame, names, None, self.home, {"size": self.size()})
 
     def count_in_box(self, boxes: Sequence[Box]) -> int:
         frame = self.frame

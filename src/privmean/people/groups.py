@@ -15,18 +15,33 @@ from privmean.people.tables import _open, _typed, open_arrays
 
 
 def group_sizes(
-    source: Any, *, person: str, group: str, delimiter: str | None = None
+    source: Any,
+    *,
+    person: str,
+    group: str,
+    delimiter: str | None = None,
+    memory_limit: str | None = None,
+    threads: int | None = None,
+    temp_directory: str | None = None,
 ) -> tuple[int, ...]:
     """Numbers of persons in each group, largest first.
 
-    source, person: as for `privmean.read`. group: a column that is public and the same in all
-    records of a person (school, firm, village). Reads nothing else and spends nothing.
+    source, person, memory_limit, threads, temp_directory: as for `privmean.read`. group: a column
+    that is public and the same in all records of a person (school, firm, village). Reads nothing
+    else and spends nothing.
 
     Raises SchemaError if a person is in no group or in several: membership is public, and what is
     said of it may depend on it.
     """
+    machine = {
+        "memory_limit": memory_limit,
+        "threads": threads,
+        "temp_directory": temp_directory,
+    }
     opened = (
-        open_arrays(source, {}) if isinstance(source, Mapping) else _open(source, delimiter, {})
+        open_arrays(source, machine)
+        if isinstance(source, Mapping)
+        else _open(source, delimiter, machine)
     )
     who = schema.person_column(opened.names, person)
     schema.value_columns(opened.names, who, [group])

@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
 from typing import TypeVar
 
 import numpy as np
@@ -69,13 +70,15 @@ def square_sum(z: Floats) -> int:
 
 
 def in_parallel(task: Callable[[int, int], T], rows: int) -> list[T]:
-    """`task(start, stop)` on slices that cover `rows`, on the processors there are."""
+    """`task(start, stop)` on slices that cover `rows`, on the processors there are. Slices start at
+    multiples of CHUNK."""
     workers = min(_processors(), 8, max(1, rows // (PARALLEL // 2)))
-    edges = [rows * i // workers for i in range(workers + 1)]
     if workers == 1:
         return [task(0, rows)]
-    with ThreadPoolExecutor(workers) as pool:
-        return list(pool.map(task, edges[:-1], edges[1:]))
+    edges = [rows * i // workers // CHUNK * CHUNK for i in range(workers)] + [rows]
+    with ThreadPoolExecutor(workers - 1) as pool:
+        others = [pool.submit(task, *item) for item in pairwise(edges[1:])]
+        return [task(0, edges[1]), *(item.result() for item in others)]
 
 
 def _processors() -> int:
@@ -91,15 +94,34 @@ def big_sum(values: Integers) -> int:
     return (high << 31) + low
 
 
-def count_keys(x: Floats, origin: float) -> Integers:
-    """Counts of `log_keys` of x - origin without nulls."""
+def chunks(start: int, stop: int) -> slice:
+    """The chunks that hold these rows; `start` is the first row of one."""
+    return slice(start // CHUNK, -(-stop // CHUNK))
+
+
+def extremes(x: Floats) -> Floats:
+    """The least and the largest value of every chunk, shape (2, chunks): NaN with a null."""
+    found = [_ends(x[start : start + CHUNK]) for start in range(0, len(x), CHUNK)]
+    return np.array(found).reshape(-1, 2).T
+
+
+def _ends(chunk: Floats) -> tuple[float, float]:
+    with np.errstate(invalid="ignore"):
+        return chunk.min(), chunk.max()
+
+
+def count_keys(x: Floats, origin: float) -> tuple[Integers, Floats]:
+    """Counts of `log_keys` of x - origin without nulls, and the `extremes` of x, which are on the
+    way."""
+    ends = np.empty((2, -(-len(x) // CHUNK)))
     room = np.empty((2, min(CHUNK, max(1, len(x)))))
     keys = np.empty(room.shape[1], dtype=np.int64)
     total = np.zeros(4096, dtype=np.int64)
     with np.errstate(all="ignore"):
-        for start in range(0, len(x), CHUNK):
+        for i, start in enumerate(range(0, len(x), CHUNK)):
             v = x[start : start + CHUNK]
             size = len(v)
+            ends[:, i] = _ends(v)
             if origin != 0.0:
                 v = np.subtract(v, origin, out=room[1, :size])
             found = np.bincount(log_keys(v, room[0, :size], keys[:size]), minlength=4096)
@@ -110,7 +132,7 @@ def count_keys(x: Floats, origin: float) -> Integers:
                 found[2047] -= np.count_nonzero(null) - negative
                 found[4095] -= negative
             total += found
-    return total
+    return total, ends
 
 
 def _grid(x: Floats, box: Box, room: Floats, *, inside: bool = False) -> Floats:
@@ -128,16 +150,16 @@ def _grid(x: Floats, box: Box, room: Floats, *, inside: bool = False) -> Floats:
     return np.floor(z, out=z)
 
 
-def box_totals(x: Floats, box: Box) -> tuple[int, ...]:
-    """present, above, below, sum z, sum z^2."""
+def box_totals(x: Floats, box: Box, ends: Floats) -> tuple[int, ...]:
+    """present, above, below, sum z, sum z^2; ends: the `extremes` of x."""
     room = np.empty(min(CHUNK, len(x)))
     beyond = np.empty(len(room), dtype=bool)
     present = above = below = z_sum = zz_sum = 0
     with np.errstate(all="ignore"):
-        for start in range(0, len(x), CHUNK):
+        for start, low, high in zip(range(0, len(x), CHUNK), *ends, strict=True):
             chunk = x[start : start + CHUNK]
             out = beyond[: len(chunk)]
-            inside = bool(chunk.max() <= box.upper and chunk.min() >= box.lower)  # not with a null
+            inside = bool(high <= box.upper and low >= box.lower)  # not with a null
             if not inside:
                 above += int(np.count_nonzero(np.greater(chunk, box.upper, out=out)))
                 below += int(np.count_nonzero(np.less(chunk, box.lower, out=out)))
@@ -154,13 +176,13 @@ def box_totals(x: Floats, box: Box) -> tuple[int, ...]:
     return present, above, below, z_sum, zz_sum
 
 
-def outside(x: Floats, lower: float, upper: float) -> Floats:
-    """The values beyond the limits (nulls are not)."""
+def outside(x: Floats, lower: float, upper: float, ends: Floats) -> Floats:
+    """The values beyond the limits (nulls are not); ends: the `extremes` of x."""
     found = []
     with np.errstate(invalid="ignore"):
-        for start in range(0, len(x), CHUNK):
-            chunk = x[start : start + CHUNK]
-            if not (chunk.max() <= upper and chunk.min() >= lower):  # so with a null
+        for start, low, high in zip(range(0, len(x), CHUNK), *ends, strict=True):
+            if not (high <= upper and low >= lower):  # so with a null
+                chunk = x[start : start + CHUNK]
                 found.append(chunk[(chunk > upper) | (chunk < lower)])
     return np.concatenate(found) if found else np.empty(0)
 
@@ -170,7 +192,8 @@ def weighted_totals(x: Floats, box: Box, weights: Integers) -> tuple[int, ...]:
     totals = [0] * 10
     for start in range(0, len(x), CHUNK):
         chunk = x[start : start + CHUNK]
-        totals = [a + b for a, b in zip(totals, box_totals(chunk, box) + (0,) * 5, strict=True)]
+        plain = box_totals(chunk, box, extremes(chunk))
+        totals = [a + b for a, b in zip(totals, plain + (0,) * 5, strict=True)]
         known = ~np.isnan(chunk)
         with np.errstate(all="ignore"):
             grid = _grid(chunk, box, np.empty(len(chunk)))

@@ -13,7 +13,9 @@ import numpy.typing as npt
 from privmean.people.kernels import (
     CHUNK,
     box_totals,
+    chunks,
     count_keys,
+    extremes,
     in_parallel,
     log_cells,
     outside,
@@ -28,10 +30,12 @@ from privmean.people.reductions import (
     UNIFORM_LIMIT,
     Ball,
     BallSums,
+    Besides,
     Box,
     BoxSums,
     Floats,
     Integers,
+    Standard,
     pair_multiplier,
     unit_of,
 )
@@ -90,9 +94,19 @@ class MatrixPeople:
         if key not in self._cache:
             x = self.values[:, column]
             parts = in_parallel(lambda start, stop: count_keys(x[start:stop], origin), len(x))
-            self._cache[key] = log_cells(np.sum(parts, axis=0))
+            self._cache[key] = log_cells(np.sum([keys for keys, _ in parts], axis=0))
+            self._cache["ends", column] = np.concatenate([ends for _, ends in parts], axis=1)
         result: Integers = self._cache[key].copy()
         return result
+
+    def _ends(self, column: int) -> Floats:
+        """The least and the largest value of every chunk of a column, from one pass over it."""
+        if ("ends", column) not in self._cache:
+            x = self.values[:, column]
+            parts = in_parallel(lambda start, stop: extremes(x[start:stop]), len(x))
+            self._cache["ends", column] = np.concatenate(parts, axis=1)
+        ends: Floats = self._cache["ends", column]
+        return ends
 
     def uniform_counts(self, column: int, half_width: float, origin: float = 0.0) -> dict[int, int]:
         found: list[tuple[Integers, Integers]] = []
@@ -141,10 +155,11 @@ class MatrixPeople:
 
     def _sums(self, column: int, box: Box) -> BoxSums:
         x = self.values[:, column]
+        ends = self._ends(column) if self.cap is None else np.empty((2, 0))
 
         def task(start: int, stop: int) -> tuple[int, ...]:
             if self.cap is None:
-                return box_totals(x[start:stop], box)
+                return box_totals(x[start:stop], box, ends[:, chunks(start, stop)])
             assert self.counts is not None
             weights = np.minimum(self.counts[start:stop, column], self.cap)
             return weighted_totals(x[start:stop], box, weights)
@@ -158,23 +173,52 @@ class MatrixPeople:
     def beyond(self, column: int, lower: float, upper: float) -> tuple[int, int]:
         near, far, values = self._cache.get(("beyond", column), (math.inf, -math.inf, None))
         if values is None or lower > near or upper < far:  # else all that count are among those
-            x = self.values[:, column]
-            parts = in_parallel(lambda start, stop: outside(x[start:stop], lower, upper), len(x))
-            values = np.concatenate(parts)
+            x, ends = self.values[:, column], self._ends(column)
+
+            def task(start: int, stop: int) -> Floats:
+                return outside(x[start:stop], lower, upper, ends[:, chunks(start, stop)])
+
+            none = (ends[0] >= lower).all() and (ends[1] <= upper).all()  # not with a null
+            values = np.empty(0) if none else np.concatenate(in_parallel(task, len(x)))
             if len(values) <= CHUNK:
                 self._cache["beyond", column] = lower, upper, values
         below, above = np.count_nonzero(values < lower), np.count_nonzero(values > upper)
         return int(below), int(above)
 
-    def ball_sums(self, ball: Ball) -> BallSums:
+    def ball_sums(self, ball: Ball, besides: Besides | None = None) -> BallSums:
         total = [0] * len(self.columns)
+        more = [0] * len(self.columns) if besides else []
         present = 0
         rows_at_once = max(1, CHUNK // max(1, len(self.columns)))
         for start in range(0, self.size(), rows_at_once):
             z, there = clip_rows_to_ball(self.values[start : start + rows_at_once], ball)
             present += int(np.count_nonzero(there))
             total = [a + int(b) for a, b in zip(total, z.sum(axis=0), strict=True)]
-        return BallSums(tuple(total), present)
+            if besides:
+                again = np.abs(z) if besides == "sizes" else z * z
+                more = [a + int(b) for a, b in zip(more, again.sum(axis=0), strict=True)]
+        return BallSums(tuple(total), present, tuple(more))
+
+    def shell_counts(self, edges: Sequence[float]) -> Integers:
+        counts = np.zeros(len(edges) + 1, dtype=np.int64)
+        rows_at_once = max(1, 16 * CHUNK // max(1, len(self.columns)))
+        for start in range(0, self.size(), rows_at_once):
+            square = np.zeros(min(rows_at_once, self.size() - start))
+            for x in np.ascontiguousarray(self.values[start : start + rows_at_once].T):
+                v = np.where(np.isnan(x), 0.0, x)
+                square = square + v * v
+            where = np.searchsorted(np.asarray(edges), np.sqrt(square), side="left")
+            counts += np.bincount(where, minlength=len(counts))
+        return counts
+
+    def standardized(self, columns: Sequence[Standard | None]) -> MatrixPeople:
+        asked = [(j, item) for j, item in enumerate(columns) if item is not None]
+        values = np.empty((self.size(), len(asked)))
+        for k, (j, item) in enumerate(asked):
+            x = self.values[:, j]
+            inside = (np.clip(x, item.lower, item.upper) - item.center) / item.scale
+            values[:, k] = np.where(np.isnan(x), 0.0, inside)
+        return MatrixPeople(values, tuple(self.columns[j] for j, _ in asked))
 
     def count_in_box(self, boxes: Sequence[Box]) -> int:
         inside = np.ones(self.size(), dtype=bool)

@@ -15,7 +15,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Protocol
+from typing import Literal, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -140,10 +140,33 @@ def unit_of(radius: float) -> float:
 
 @dataclass(frozen=True)
 class BallSums:
-    """Exact sums over persons for one `Ball`: the vector of sums of z, and the persons present."""
+    """Exact sums over persons for one `Ball`: the vector of sums of z, and the persons present.
+
+    besides: the sums of |z_j|, or of z_j^2, where they were asked for.
+    """
 
     z: tuple[int, ...]
     present: int
+    besides: tuple[int, ...] = ()
+
+
+Besides = Literal["sizes", "squares"]
+
+
+@dataclass(frozen=True)
+class Standard:
+    """One column in units of its own: (clip(x, lower, upper) - center) / scale; 0 for a null."""
+
+    lower: float
+    upper: float
+    center: float
+    scale: float
+
+    @property
+    def reach(self) -> float:
+        """The largest value to either side, with the rounding of the column itself."""
+        up, down = self.upper - self.center, self.center - self.lower
+        return max(up / self.scale, down / self.scale)
 
 
 class People(Protocol):
@@ -187,8 +210,17 @@ class People(Protocol):
         """Persons with a value below `lower`, and above `upper`."""
         ...
 
-    def ball_sums(self, ball: Ball) -> BallSums:
-        """Sums of the rows clipped to a ball."""
+    def ball_sums(self, ball: Ball, besides: Besides | None = None) -> BallSums:
+        """Sums of the rows clipped to a ball; `besides` needs at most 2^21 steps."""
+        ...
+
+    def shell_counts(self, edges: Sequence[float]) -> Integers:
+        """Persons with a norm of at most edges[0], then up to edges[1], .., beyond the last; nulls
+        are 0 and squares are added from the first column to the last. Shape (len(edges) + 1,)."""
+        ...
+
+    def standardized(self, columns: Sequence[Standard | None]) -> People:
+        """The same persons, each column in units of its own (None leaves a column out)."""
         ...
 
     def count_in_box(self, boxes: Sequence[Box]) -> int:

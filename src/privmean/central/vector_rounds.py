@@ -1,0 +1,217 @@
+"""Rounds that carry centre and scale of every column into its values, and the last sum.
+
+A round standardizes the columns with what is known, looks at the norms of the persons' rows (one
+cheap histogram for all columns together), chooses the radius of a ball and releases the sums of the
+rows shortened to it, with the sums of sizes |z| beside them: new centres and new scales. The last
+round has all that is left, and squares beside it, for intervals. docs/proofs/default-mean.md,
+section 6.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+
+from privmean.central.log_segments import FOUND, best_segment
+from privmean.central.octaves import Seen
+from privmean.central.parts import Parts
+from privmean.mechanisms.row_sums import NoisyRows, RowSums
+from privmean.noise.base import Noise
+from privmean.people.reductions import People, Standard
+from privmean.privacy.loss import Gaussian
+
+Floats = npt.NDArray[np.float64]
+
+COUNT_LATTICE = 2**20
+# edges of the shells of norm/sqrt(d), octaves but finer around 1, where most rows are expected
+SHELLS: Floats = 2.0 ** np.concatenate(
+    [np.arange(-8, -0.75, 1), [-0.5], np.arange(-3, 7) / 8, np.arange(1.25, 3.3, 0.5),
+     np.arange(4, 20)]
+)  # fmt: skip
+_UPPER, _LOWER = np.append(SHELLS, 2 * SHELLS[-1]), np.concatenate([[0.0], SHELLS])
+RADII: Floats = 2.0 ** (np.arange(-9 * 8, 20 * 8) / 8)  # tried, in the same unit
+PRICE = 1.5  # of a further shell, in deviations of a count
+APART = 2.0  # and of a group of shells farther out, beyond that, plus a quarter a shell between
+MOST_ROUNDS = 6
+GAIN = 1.5  # the last round comes when the one before promises less than this factor of variance
+ROUND_NOISE, ROUND = 0.1, (0.02, 0.07)  # aim: noise of a round's centre in scales; its part
+NORM_NOISE, NORMS = 0.03, (0.003, 0.03)  # aim: noise of a shell's count in persons; its part
+LAST_NORMS = 0.05  # part of the norms before the last round
+KEEP = 4.0  # rounds stop when less than this many rounds' parts are left
+CERTAIN = 5.0  # deviations of the persons without a value, to be divided out
+WIDER = 2.3  # expected radius over sqrt(d), for planning the rounds
+SHRINK = 1 / 16
+FINEST = 2.0**-30  # least scale, as a part of the width of the limits
+
+
+@dataclass(frozen=True)
+class Shares:
+    """Parts of mu^2 of a round and of a look at the norms."""
+
+    round: float
+    norms: float
+
+    @classmethod
+    def of(cls, columns: int, persons: int, mu: float) -> Shares:
+        wanted = (WIDER * math.sqrt(columns) / (persons * mu * ROUND_NOISE)) ** 2
+        seen = 2 / (NORM_NOISE * persons * mu) ** 2
+        return cls(min(max(wanted, ROUND[0]), ROUND[1]), min(max(seen, NORMS[0]), NORMS[1]))
+
+
+@dataclass(frozen=True)
+class LastSums:
+    """Of the last round: the units of the columns, the mechanism, what it gave, and the path.
+
+    sums[j] / persons[j] is the mean of column j in steps of the ball from its centre."""
+
+    units: tuple[Standard, ...]
+    mechanism: RowSums
+    noisy: NoisyRows
+    persons: Floats
+    rounds: int
+
+    @property
+    def step(self) -> float:
+        return self.mechanism.ball.step
+
+
+def norm_loss(mu: float) -> Gaussian:
+    root = math.nextafter(math.sqrt(2), math.inf)
+    sd = math.sqrt(2) / mu * (1 + 1e-12)
+    return Gaussian("norms of rows", root * COUNT_LATTICE, sd * COUNT_LATTICE, 2)
+
+
+class Norms:
+    """Noisy persons per shell of the norm; a second look is averaged in by precision."""
+
+    def __init__(self, people: People, columns: int) -> None:
+        self.unit = math.sqrt(columns)
+        self._exact = people.shell_counts((SHELLS * self.unit).tolist())
+        self._total = np.zeros(len(self._exact))
+        self._precision = 0.0
+
+    def look(self, mu: float, parts: Parts, noise: Noise) -> None:
+        loss = norm_loss(mu)
+        parts.bill((loss,))
+        drawn = noise.gaussian(len(self._exact), float(loss.scale))
+        noisy = (self._exact * COUNT_LATTICE + drawn).astype(float) / COUNT_LATTICE
+        weight = (COUNT_LATTICE / float(loss.scale)) ** 2
+        self._total = self._total + weight * noisy
+        self._precision += weight
+
+    def radius(self, noise_of_one: float, largest: float) -> float:
+        """The radius that balances what is cut off against noise of `noise_of_one` radii (of the
+        sum over persons, in l2), if everything cut off pointed in one direction."""
+        counts, sd = self._total / self._precision, self._precision**-0.5
+        found = best_segment(counts, PRICE * sd)
+        held = np.zeros(len(counts), dtype=bool)
+        held[found.first : found.last + 1] = True
+        end = found.last + 1
+        while end < len(counts):  # a group of rows apart needs more evidence with its distance
+            more = best_segment(counts, PRICE * sd, end)
+            if more.score < (APART + (more.first - end) / 4) * sd:
+                break
+            held[more.first : more.last + 1] = True
+            end = more.last + 1
+        counts = np.maximum(counts[held], 0.0)
+        upper, lower = _UPPER[held], _LOWER[held]
+        middle = np.sqrt(np.maximum(lower, upper / 2) * upper)
+        least, most = upper[0] / 2, 1.2 * upper[-1]
+        tried = np.array([item for item in RADII.tolist() if least <= item <= most])
+        cut = np.maximum(middle - tried[:, None], 0.0) @ counts
+        best = int(np.argmin(cut**2 + (noise_of_one * tried) ** 2))
+        return min(self.unit * float(tried[best]), largest)
+
+
+def run(
+    people: People,
+    seen: tuple[Seen, ...],
+    persons: int,
+    parts: Parts,
+    noise: Noise,
+) -> LastSums:
+    """All rounds over the columns that were found, of one `Seen` a column of `people`; spends all
+    that is left."""
+    width, shown = len(seen), [j for j, item in enumerate(seen) if item.outcome == FOUND]
+    seen = tuple(seen[j] for j in shown)
+    columns = len(seen)
+    shares = Shares.of(columns, persons, parts.mu)
+    units = tuple(Standard(item.lower, item.upper, item.center, item.scale) for item in seen)
+    divisors = np.array(
+        [
+            max(persons - item.missing, 1.0) if item.missing > CERTAIN * item.missing_sd
+            else persons
+            for item in seen
+        ],
+        dtype=float,
+    )  # fmt: skip
+    before: Floats | None = None
+    rounds = 0
+    while True:
+        rounds += 1
+        placed: list[Standard | None] = [None] * width
+        for j, unit in zip(shown, units, strict=True):
+            placed[j] = unit
+        inside = people.standardized(placed)
+        norms = Norms(inside, columns)
+        norms.look(parts.take(shares.norms), parts, noise)
+        reaches = tuple(unit.reach for unit in units)
+        largest = math.hypot(*reaches)
+        scales = np.array([unit.scale for unit in units])
+        promised = scales * norms.radius(_noise(columns, parts.mu, shares.round), largest)
+        last = rounds >= MOST_ROUNDS or parts.left < KEEP * shares.round
+        last = last or (before is not None and float(np.mean((before / promised) ** 2)) < GAIN)
+        before = promised
+        if last:
+            norms.look(parts.take(min(LAST_NORMS, parts.left / 2)), parts, noise)
+        part = parts.left if last else shares.round
+        radius = norms.radius(_noise(columns, parts.mu, part), largest)
+        name = "last sums of rows and squares" if last else "sums of rows and sizes"
+        sums = RowSums(name, radius, reaches, parts.take(part), "squares" if last else "sizes")
+        noisy = sums.release(inside.ball_sums(sums.ball, sums.besides), noise)
+        parts.bill(sums.mechanism.losses)
+        if last:
+            return LastSums(units, sums, noisy, divisors, rounds)
+        least = np.array([item.least for item in seen])
+        units = narrowed(units, noisy, sums.ball.step, divisors, least)
+
+
+def _noise(columns: int, mu: float, part: float) -> float:
+    """Root mean square l2 noise of the sum of rows, in radii."""
+    return 2 * math.sqrt(columns) / (mu * math.sqrt(part))
+
+
+def narrowed(
+    units: tuple[Standard, ...], noisy: NoisyRows, step: float, divisors: Floats, least: Floats
+) -> tuple[Standard, ...]:
+    """New centres and scales from noisy sums of z and of |z|, in lattice steps.
+
+    The variance of a column is read as (pi/2) (mean|z|^2 - mean(z)^2), exact for a normal one
+    around the centre. Columns borrow from each other: the estimate moves towards their median as
+    far as their spread is due to noise, but by no more than its own noise (limited translation,
+    Efron and Morris 1972). A scale falls by at most `SHRINK` a round, and not below `least`.
+    """
+    tau = noisy.sd * step / divisors
+    mean = np.array(noisy.sums) * step / divisors
+    size = np.maximum(np.array(noisy.besides) * step / divisors, 0.0)
+    variance = math.pi / 2 * (size**2 - mean**2)
+    error = math.pi * np.sqrt(size**2 + mean**2 + tau**2) * tau
+    middle = float(np.median(variance))
+    spread = 1.0
+    if len(units) > 1:
+        limited = np.clip(variance, middle - 3 * error, middle + 3 * error)
+        spread = max(0.0, float(np.var(limited) - np.mean(error**2)))
+    shrunk = middle + (variance - middle) * spread / (spread + error**2)
+    shrunk = np.maximum(np.clip(shrunk, variance - error, variance + 2 * error), tau**2)
+    factors = np.maximum(np.sqrt(shrunk + tau**2), SHRINK)
+    result = []
+    numbers = zip(units, mean.tolist(), factors.tolist(), least.tolist(), strict=True)
+    for unit, move, factor, floor in numbers:
+        center = min(max(unit.center + unit.scale * move, unit.lower), unit.upper)
+        width = unit.upper - unit.lower
+        scale = min(max(unit.scale * factor, FINEST * width, floor), width / 2)
+        result.append(replace(unit, center=center, scale=scale))
+    return tuple(result)

@@ -1,0 +1,80 @@
+"""Sums of rows clipped to a ball, with the sums of their sizes or squares at no further loss.
+
+For lattice rows z, z' with ||z||, ||z'|| <= K the sums of z and of |z| (column by column) together
+move by at most 2K in l2, as the sum of z alone: | |a| - |b| | <= |a + b|, and the squares of a - b
+and of a + b add up to 2a^2 + 2b^2. The same holds for z_j^2 / (2 B_j) in place of |z_j|, if
+|z_j| <= B_j. docs/proofs/default-mean.md, section 6.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from privmean.mechanisms.gaussian import GaussianSums
+from privmean.noise.base import Noise
+from privmean.people.reductions import Ball, BallSums, Besides
+
+BITS = 20  # lattice steps from the centre to the edge: 2^19 to 2^20
+
+
+@dataclass(frozen=True)
+class NoisyRows:
+    """Noisy sums of z (in lattice steps) and of |z| or z^2, with the deviations of their noise."""
+
+    sums: tuple[float, ...]
+    besides: tuple[float, ...]
+    sd: float
+    besides_sds: tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class RowSums:
+    """Rows in units of their own (`People.standardized`), shortened to `radius` around 0.
+
+    reaches: the largest |value| of each column; only the squares depend on them.
+
+    **Guarantees.** mu-GDP for one person replaced, for any data, radius and reaches that are public
+    or already released.
+    """
+
+    name: str
+    radius: float
+    reaches: tuple[float, ...]
+    mu: float
+    besides: Besides
+
+    @cached_property
+    def ball(self) -> Ball:
+        _, exponent = math.frexp(self.radius)
+        step = math.ldexp(1.0, exponent - BITS)
+        return Ball((0.0,) * len(self.reaches), self.radius, step)
+
+    @cached_property
+    def tops(self) -> tuple[int, ...]:
+        """B: the largest |z_j| of each column; one more step for the rounding of shortened rows."""
+        steps = self.ball.steps
+        return tuple(
+            steps if reach >= self.radius else min(steps, math.floor(reach / self.ball.step) + 1)
+            for reach in self.reaches
+        )
+
+    @cached_property
+    def mechanism(self) -> GaussianSums:
+        # a hair more than needed, so that rounded deviations never exceed the loss
+        sd = 2 * self.ball.steps / self.mu * (1 + 1e-12)
+        factors = (2 * top if self.besides == "squares" else 1 for top in self.tops)
+        sds = (sd,) * len(self.reaches) + tuple(sd * factor for factor in factors)
+        return GaussianSums(self.name, sds, self.mu)
+
+    def release(self, exact: BallSums, noise: Noise) -> NoisyRows:
+        answers: Sequence[int] = (*exact.z, *exact.besides)
+        flat = self.mechanism.release(answers, noise)
+        read = [
+            math.ldexp(float(x), -bits) for x, bits in zip(flat, self.mechanism.bits, strict=True)
+        ]
+        width = len(self.reaches)
+        sds = self.mechanism.sds
+        return NoisyRows(tuple(read[:width]), tuple(read[width:]), sds[0], sds[width:])

@@ -1,0 +1,82 @@
+"""Sums of rows in a ball, with sizes or squares beside them: one loss, that of the sums alone."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from privmean.mechanisms.row_sums import RowSums
+from privmean.noise.simulated import SimulatedNoise
+from privmean.people.matrix import MatrixPeople
+from privmean.people.reductions import Standard
+
+
+def change(rows, factors, besides):
+    """The largest squared change, in squared deviations of the sum, over all pairs of rows."""
+    second = np.abs(rows) if besides == "sizes" else rows * rows
+    first = ((rows[:, None] - rows[None]) ** 2).sum(axis=2)
+    gap = (second[:, None] - second[None]) / np.asarray(factors)
+    return float((first + (gap**2).sum(axis=2)).max())
+
+
+@pytest.mark.parametrize(("width", "radius"), [(1, 9), (2, 6), (3, 4)])
+def test_sizes_and_squares_are_free_on_every_pair_of_lattice_rows(width, radius):
+    reach = range(-radius, radius + 1)
+    rows = np.array([z for z in itertools.product(reach, repeat=width)
+                     if sum(k * k for k in z) <= radius**2])  # fmt: skip
+    most = 4 * radius**2
+    assert change(rows, 1, "sizes") == most
+    for top in range(1, radius + 1):
+        inside = rows[np.abs(rows).max(axis=1) <= top]
+        longest = 4 * (inside**2).sum(axis=1).max()
+        assert change(inside, 2 * top, "squares") <= longest
+    # twins with half the noise on the second sums lose more
+    if width > 1:
+        assert change(rows, 1 / 2, "sizes") > most
+        assert change(rows, radius / 2, "squares") > most
+
+
+UNITS = (Standard(-3.0, 5.0, 1.0, 0.7), Standard(0.0, 4.0, 1.5, 0.01), Standard(-9, 9, 0.0, 40.0))
+FAR = [math.nan, math.inf, -math.inf, 1e300, -1e300, 0.0, 1.0, 1.5, 4.0, 5e-324, -3.0, 2.9999]
+
+
+@pytest.mark.parametrize("besides", ["sizes", "squares"])
+@pytest.mark.parametrize("radius", [0.3, 1.0, 6.1, 5e3])
+def test_a_replaced_person_moves_the_exact_sums_by_no_more_than_is_billed(besides, radius):
+    g = np.random.default_rng(3)
+    rows = g.choice(FAR, size=(150, 3))
+    reaches = tuple(unit.reach for unit in UNITS)
+    sums = RowSums("rows", radius, reaches, 0.4, besides)
+    sds = [Fraction(sd) for sd in sums.mechanism.sds]
+    (loss,) = sums.mechanism.losses
+    assert math.isclose(float(loss.sensitivity / loss.scale), 0.4, rel_tol=1e-9)
+    assert loss.answers == 6
+    found = []
+    for row in rows:
+        people = MatrixPeople(row[None], ("a", "b", "c")).standardized(UNITS)
+        exact = people.ball_sums(sums.ball, besides)
+        assert all(abs(z) <= top for z, top in zip(exact.z, sums.tops, strict=True))
+        found.append((*exact.z, *exact.besides))
+    for one, other in itertools.combinations(found, 2):
+        lost = sum(((a - b) / sd) ** 2 for a, b, sd in zip(one, other, sds, strict=True))
+        assert lost <= Fraction(0.4) ** 2
+
+
+def test_the_noise_is_that_of_the_bill_and_the_sums_come_back():
+    reaches = tuple(unit.reach for unit in UNITS)
+    people = MatrixPeople(np.full((1000, 3), 2.0), ("a", "b", "c")).standardized(UNITS)
+    sums = RowSums("rows", 60.0, reaches, 1e6, "squares")
+    noisy = sums.release(people.ball_sums(sums.ball, "squares"), SimulatedNoise(1))
+    step = sums.ball.step
+    expected = np.array([1 / 0.7, 50.0, 0.05])
+    assert np.allclose(np.array(noisy.sums) * step / 1000, expected, atol=1e-3)
+    assert np.allclose(np.array(noisy.besides) * step**2 / 1000, expected**2, atol=1e-3)
+    assert noisy.sd == sums.mechanism.sds[0]
+    assert math.isclose(noisy.sd * 1e6, 2 * sums.ball.steps, rel_tol=1e-9)
+    assert [b / a for a, b in zip(sums.tops, noisy.besides_sds, strict=True)] == pytest.approx(
+        [2 * noisy.sd] * 3
+    )
