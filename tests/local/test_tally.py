@@ -103,6 +103,20 @@ def test_squares_are_exact_integers():
     assert int(tally(batch).sums[0, 0]) == sum(y)
 
 
+def test_the_fingerprint_is_the_sum_of_all_nonces():
+    round_ = mean_round(0, 1, epsilon=1, persons=N, mechanism="one-bit")
+    batch = randomize_many(round_, np.linspace(0, 1, N), epsilon=1, noise=SimulatedNoise(2))
+    words = np.random.default_rng(3).integers(0, 2**64, (N, 2), dtype=np.uint64)
+    words[:100] = 2**64 - 1
+    words[100:150] = 2**32 - 1
+    total = tally(Batch(round_, words, batch.levels, batch.payload, batch.secure), chunk=50)
+    total = total.merge(tally(batch))
+    nonces = [*words.tolist(), *batch.nonces.tolist()]
+    assert total.fingerprint == sum(low + (high << 64) for low, high in nonces) % 2**128
+    ones = 2 * int(batch.payload[:, 0].sum())
+    assert (total.counts.tolist(), total.sums.tolist()) == ([2 * N], [[2 * ones - 2 * N]])
+
+
 def write(tmp_path, name, data):
     path = tmp_path / name
     path.write_bytes(data)

@@ -62,6 +62,23 @@ def test_no_clipped_row_is_dropped(ratio, width):
     assert {item for item, axis in zip(squares, along, strict=True) if axis} == {ball.steps**2}
 
 
+@pytest.mark.parametrize("radius", [1e-310, 1e-160, 0.37, 1e155, 1e300])
+@pytest.mark.parametrize("ratio", [1.0, 3.7, 2.0**25 * 0.7131])
+def test_a_row_alone_is_clipped_as_among_others(radius, ratio):
+    generator = np.random.default_rng(9)
+    for width in (1, 2, 3, 8):
+        center = tuple(generator.choice([0.0, -radius / 3, 1.0], width).tolist())
+        ball = Ball(center, radius, radius / ratio)
+        with np.errstate(over="ignore"):
+            sizes = radius * 10.0 ** generator.uniform(-2, 2, (60, 1))
+            rows = center + directions(generator, 60, width) * sizes
+        rows = np.vstack([rows, generator.choice(EXTREMES, (60, width)), [[math.nan] * width]])
+        z, present = clip_rows_to_ball(rows, ball)
+        alone = [clip_rows_to_ball(rows[i : i + 1], ball) for i in range(len(rows))]
+        assert np.vstack([item for item, _ in alone]).tolist() == z.tolist()
+        assert [bool(item[0]) for _, item in alone] == present.tolist()
+
+
 @pytest.mark.parametrize("radius", [1e-310, 1e-200, 3e-9, 0.3, 7.1, 1e12, 1e155, 1e300])
 @pytest.mark.parametrize("steps", [2.5, 1000.3, 2.0**25 * 0.9])
 def test_close_to_the_real_clip_at_any_radius(radius, steps):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -40,11 +41,14 @@ from privmean.people.reductions import (
     unit_of,
 )
 
+BY_HAND = 8  # columns up to which one row is clipped without NumPy
 SPARSE = 8  # parts from here on are copied: at most an eighth of the rows
 
 
 def clip_rows_to_ball(rows: Floats, ball: Ball) -> tuple[Integers, npt.NDArray[np.bool_]]:
     """Integer rows z of `Ball` (shape as `rows`) and which rows have any value."""
+    if len(rows) == 1 and rows.shape[1] <= BY_HAND:
+        return _clip_row(rows[0].tolist(), ball)
     null = np.isnan(rows)
     present: npt.NDArray[np.bool_] = np.logical_not(null.all(axis=1))
     most = np.finfo(float).max
@@ -69,6 +73,33 @@ def clip_rows_to_ball(rows: Floats, ball: Ball) -> tuple[Integers, npt.NDArray[n
         over = np.sum(z * z, axis=1) > limit
         z[over] = 0
     return z, present
+
+
+def _clip_row(row: list[float], ball: Ball) -> tuple[Integers, npt.NDArray[np.bool_]]:
+    """`clip_rows_to_ball` for one short row, by the same operations: most of its time is NumPy's
+    preparations."""
+    most, steps = sys.float_info.max, ball.steps
+    v = [
+        0.0 if math.isnan(x) else min(max(x - c, -most), most)
+        for x, c in zip(row, ball.center, strict=True)
+    ]
+    top = max(map(abs, v), default=0.0)
+    near = top <= ball.radius
+    far = SHRINK if top > HUGE else GROW if top < TINY else 1.0
+    w = [item / ball.step for item in v] if near else [item * far for item in v]
+    square = 0.0
+    for item in w:
+        square = square + item * item
+    norm = math.sqrt(square)
+    if near and norm <= steps:
+        z = [int(item) for item in w]
+    else:
+        z = [int(item / norm * steps) for item in w]
+    if sum(item * item for item in z) > steps * steps:
+        z = [int(item / norm * ball.shorter) for item in w]
+        if sum(item * item for item in z) > steps * steps:
+            z = [0] * len(z)
+    return np.array([z], dtype=np.int64), np.array([not all(map(math.isnan, row))])
 
 
 @dataclass(frozen=True)

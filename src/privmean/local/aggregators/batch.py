@@ -121,6 +121,8 @@ def piecewise_branch(
 def cells_of(batch: Batch) -> Integers:
     """The cell of each report."""
     round_ = batch.round
+    if round_.cells == 1:
+        return np.zeros(len(batch), dtype=np.int64)
     place = batch.levels.astype(np.int64) * round_.coordinates
     if round_.coordinates > 1:
         place += coordinates_of(round_, batch.nonces)
@@ -196,25 +198,23 @@ def add(total: Tally, batch: Batch, *, chunk: int = 1 << 16) -> None:
             ),
         )
     total.secure = total.secure and batch.secure
-    mask = np.uint64(0xFFFFFFFF)
-    for column in (0, 1):
-        words = batch.nonces[:, column]
-        low, high = int((words & mask).sum()), int((words >> np.uint64(32)).sum())
-        total.fingerprint += ((high << 32) + low) << (64 * column)
-    total.fingerprint %= FINGERPRINT
+    low, high = (int(batch.nonces[:, column].sum()) for column in (0, 1))  # modulo 2^64
+    upper = int((batch.nonces[:, 0] >> np.uint64(32)).sum()) << 32
+    low = upper + (low - upper) % (1 << 64)  # the exact sum: the lower halves' is below 2^64
+    total.fingerprint = (total.fingerprint + (high << 64) + low) % FINGERPRINT
 
 
 def _add(total: Tally, batch: Batch) -> None:
     name = batch.round.mechanism
-    cell = cells_of(batch)
-    total.counts += np.bincount(cell, minlength=len(total.counts))
+    cell, cells = cells_of(batch), len(total.counts)
+    all_ = np.array([len(batch)]) if cells == 1 else np.bincount(cell, minlength=cells)
+    total.counts += all_
     if name == ONE_BIT:
-        ones = np.bincount(cell[batch.payload[:, 0] == 1], minlength=len(total.counts))
-        all_ = np.bincount(cell, minlength=len(total.counts))
-        total.sums[:, 0] += 2 * ones - all_
+        one = batch.payload[:, 0] == 1
+        total.sums[:, 0] += 2 * _by_cell(cell, one.astype(np.int64), cells) - all_
     elif name in SCALARS:
         y = int32_of(batch)
-        np.add.at(total.sums[:, 0], cell, y)
+        total.sums[:, 0] += _by_cell(cell, y, cells)
         _add_squares(total, cell, y)
     elif name in (SKETCH, HADAMARD):
         place = cell * total.sums.shape[1] + rows_of(batch)
@@ -233,11 +233,19 @@ def _add(total: Tally, batch: Batch) -> None:
             total.sums[k] += values[cell == k].sum(axis=0, dtype=np.int64)
 
 
+def _by_cell(cell: Integers, values: Integers, cells: int) -> Integers:
+    """The sums of values a cell."""
+    if cells == 1:
+        return np.array([values.sum()])
+    sums = np.zeros(cells, dtype=np.int64)
+    np.add.at(sums, cell, values)
+    return sums
+
+
 def _add_squares(total: Tally, cell: Integers, y: Integers) -> None:
     """Exact sums of squares, from 16-bit halves so that nothing overflows."""
     high, low = y >> 16, y & 0xFFFF
     for part, weight in ((high * high, 1 << 32), (high * low, 1 << 17), (low * low, 1)):
-        sums = np.zeros(len(total.squares), dtype=np.int64)
-        np.add.at(sums, cell, part)
+        sums = _by_cell(cell, part, len(total.squares))
         for k in np.flatnonzero(sums):
             total.squares[k] += int(sums[k]) * weight
