@@ -19,9 +19,11 @@ from pathlib import Path
 import numpy as np
 
 from privmean.central.default_mean import DefaultMean
+from privmean.intervals.default_intervals import ColumnIntervals
 from privmean.noise.simulated import SimulatedNoise
 from privmean.people.matrix import MatrixPeople
 from privmean.privacy.budget import Budget
+from privmean.release import Release
 from report import publish, table
 from study_laws import COLUMNS, DATA, oracle, person_means, synthetic
 
@@ -40,14 +42,26 @@ class Population:
         j = int(np.searchsorted(self.values, upper, side="right"))
         return (i * lower + (n - j) * upper + self.sums[j] - self.sums[i]) / n
 
-    def excess(self, first: tuple[float, float], last: tuple[float, float]) -> float:
-        """Mean excess over the last limits of those beyond the first ones, the larger side."""
+    def excess(self, first: tuple[float, float], last: tuple[float, float]) -> tuple[float, float]:
+        """Mean excess over the last limits of those beyond the first ones, below and above."""
         n = len(self.values)
         j = int(np.searchsorted(self.values, first[1], side="right"))
         i = int(np.searchsorted(self.values, first[0]))
         above = (np.maximum(self.values[j:] - last[1], 0)).mean() if j < n else 0.0
         below = (np.maximum(last[0] - self.values[:i], 0)).mean() if i else 0.0
-        return float(max(above, below))
+        return float(below), float(above)
+
+    def holds(self, release: Release) -> bool:
+        """Whether the assumption that the interval prints is true of this population."""
+        item = release.intervals
+        assert isinstance(item, ColumnIntervals)
+        counted = item.counted_at or item.region
+        allowed = [item.reach, item.reach]
+        if item.nearer is not None:
+            origin = release.diagnostics["origin"]
+            allowed[int(counted[1] - origin < origin - counted[0])] = item.nearer
+        below, above = self.excess(counted, item.region)
+        return below <= allowed[0] and above <= allowed[1]
 
 
 CHUNK = 50  # releases a stored part
@@ -74,8 +88,7 @@ def part(
         if shown:
             limits = interval.region[0]
             if interval.target == "mean":
-                first = release.diagnostics.get("first limits", limits)
-                holds = population.excess(tuple(first), limits) <= release.intervals.reach
+                holds = population.holds(release)
             else:
                 aim, holds = population.clipped(*limits), False
         marked = interval.status != "ok" or interval.target != "mean"

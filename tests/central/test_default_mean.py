@@ -53,6 +53,8 @@ PATHS = {
     "a rare minority": ((np.arange(4000) < 80) * 1.0, 1.0),
     "nothing": (np.exp(40 * (np.random.default_rng(5).random(400) - 0.5)), 0.5),
     "far and few": (1e4 + draws(6), 0.1),
+    "far and near": (100 + draws(6, 1000) / 3, 0.5),
+    "slow tail": (np.random.default_rng(8).random(4000) ** (-1 / 1.1), 1.0),
 }
 
 
@@ -94,9 +96,9 @@ def _first_of_groups(calls):
     histograms = [i for i, (size, _) in enumerate(calls) if size == LOG_CELLS]
     last = histograms[-1]
     tail = len(calls) - 1 - last
-    # after the last histogram: [count beyond], value, square, present, [tail or far] |
-    # [count beyond], three cells, [far]
-    opened = {0: 0, 1: 1, 3: 1, 4: 1, 5: 2}[tail]
+    # after the last histogram: [counts beyond], value, square, present, [tail or far] |
+    # [counts beyond], three cells, [far]
+    opened = {0: 0, 1: 1, 3: 1, 4: 1, 5: 2, 6: 3}[tail]
     for i in range(last + 1 + opened, len(calls)):
         flags[i] = False
     return flags
@@ -115,6 +117,14 @@ def test_paths_are_what_they_are_called():
     assert run("atom").diagnostics["looks"] == 2
     assert run("nothing").status == "failed"
     assert run("far and few").diagnostics["restarts"] == 1
+    near = run("far and near").diagnostics
+    assert (near["restarts"], near["looks"]) == (1, 1)
+    assert near["rounds"] >= 1
+    assert 90 < near["first limits"][0] < near["first limits"][1] < 110
+    assert "second limits" not in near
+    slow = [run("slow tail", seed).diagnostics for seed in range(5)]
+    assert sum("second limits" in item for item in slow) >= 3
+    assert not any("second limits" in run("one round", seed).diagnostics for seed in range(5))
     minority = [run("a rare minority", seed) for seed in range(5)]
     assert any(r.diagnostics["looks"] == 2 and r.status == "ok" for r in minority)
 

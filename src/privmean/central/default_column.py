@@ -1,4 +1,4 @@
-"""One column of the default mean: locate, count beyond the limits, widen, release the sum.
+"""One column of the default mean: locate, limits from a count beyond them, release the sum.
 
 The mechanism of `default_mean` for a column and a share of epsilon; see docs/proofs/default-mean.md
 for the claim. All prices are exact rationals; the last stage takes whatever is left.
@@ -12,6 +12,7 @@ from fractions import Fraction
 from typing import Any
 
 from privmean.central.clipped_mean import ClippedMean
+from privmean.central.default_limits import Widened, widened
 from privmean.central.default_records import RecordIntervals, record_sums, release_ratio, too_few
 from privmean.central.default_tail import WIDTHS, Apart, set_apart
 from privmean.central.locate import Location, Schedule, locate
@@ -22,7 +23,7 @@ from privmean.intervals.divided import Divided
 from privmean.intervals.mean_interval import Allowance
 from privmean.intervals.tail_check import TailCheck
 from privmean.mechanisms.clipped_sum import ClippedSums, ColumnSums
-from privmean.noise.base import Noise, one_laplace
+from privmean.noise.base import Noise
 from privmean.people.reductions import Box, People
 from privmean.privacy.budget import REPLACE_ONE, Relation
 from privmean.release import FAILED, OK, IntervalMaker
@@ -30,10 +31,7 @@ from privmean.release import FAILED, OK, IntervalMaker
 SNUG = 2**0.25  # factor on the outer edge of the last occupied bin where a check follows
 WIDE = 2.0  # and where none does
 CHECK = 0.2  # part of what is left for counting persons beyond the limits
-TRUST, LEAN_TRUST = 1.0, 2.0  # noise scales taken off that count; the second below `LEAN`
 COUNT_CHECK = 0.3  # under add-remove, where the count stands in for a joint tail share
-WIDEN, WIDEST = 0.9, 6.0  # how far the limits are moved out for the persons counted
-HIDDEN = 8.0  # noise scales of the histogram: more persons than a thin tail beyond can hold
 
 ATOM = "atom"
 LAST = "value and square"
@@ -44,16 +42,16 @@ ESTIMATE, INTERVAL, LIMITED = None, "mean", "clipped"  # the three values of `ta
 class Settings:
     """Public choices: the target, the stated excess and design effect, and what follows from them.
 
-    check: part of what is left for the count beyond the limits (0: none). trust: noise scales taken
-    off it before the limits are widened. safety: factor on the outer edges. joint_tail: whether the
-    last stage releases the tail share with the value.
+    check: part of what is left for the count beyond the limits (0: none). lean: whether persons
+    times epsilon are few. safety: factor on the outer edges. joint_tail: whether the last stage
+    releases the tail share with the value.
     """
 
     target: str | None
     excess: float
     design_effect: float
     check: float
-    trust: float
+    lean: bool
     safety: float
     joint_tail: bool
 
@@ -72,9 +70,8 @@ class Settings:
             check = CHECK
         elif target == INTERVAL and not joint:
             check = COUNT_CHECK
-        trust = LEAN_TRUST if lean else TRUST
         safety = SNUG if check or lean else WIDE
-        return cls(target, excess, design_effect, check, trust, safety, joint)
+        return cls(target, excess, design_effect, check, lean, safety, joint)
 
 
 @dataclass(frozen=True)
@@ -113,15 +110,12 @@ def release_column(
     if place.outcome != FOUND:
         shares["unspent"] = float(wallet.left / wallet.total)
         return _nothing(place, path, shares, settings)
-    limits = (place.lower, place.upper)
-    beyond = scale = 0.0
+    wide = Widened((place.lower, place.upper))
     if settings.check:
-        price = wallet.share(settings.check)
-        counted = wallet.pay("beyond the limits", price, 1)
-        below, above = people.beyond(column, *limits)
-        beyond, scale = float(above + below + one_laplace(noise, counted)), float(counted)
-        limits = _widened(place, beyond - settings.trust * scale, wallet.left, settings)
-        shares["beyond the limits"] = float(price / wallet.total)
+        before = wallet.left
+        wide = widened(people, column, place, wallet, settings.check, settings.lean, noise)
+        shares["beyond the limits"] = float((before - wallet.left) / wallet.total)
+    limits = wide.limits
     box = Box(*limits)
     final = wallet.left
     center = min(max(place.origin, place.lower), place.upper)
@@ -131,9 +125,7 @@ def release_column(
         wallet.left = Fraction(0)
         wallet.bill.append(last.loss_at(box.steps))
         shares["mean and square"] = float(final / wallet.total)
-        return _by_records(
-            place, path, shares, settings, limits, center, ratio, schedule.persons, beyond, scale
-        )
+        return _by_records(wide, path, shares, settings, center, ratio, schedule.persons)
     jumps = (0.0, 0.0)
     if settings.joint_tail:
         width = limits[1] - limits[0]
@@ -153,21 +145,7 @@ def release_column(
     shares["mean and square"] = float(final / wallet.total)
     apart_at = apart.limits if apart else None
     divided = Divided.of(found, schedule.persons)
-    return _found(
-        place,
-        path,
-        shares,
-        settings,
-        box,
-        limits,
-        center,
-        found,
-        divided,
-        beyond,
-        scale,
-        jumps,
-        apart_at,
-    )
+    return _found(wide, path, shares, settings, box, center, found, divided, jumps, apart_at)
 
 
 def _box_sums(people: People, column: int, box: Box) -> Any:
@@ -175,39 +153,16 @@ def _box_sums(people: People, column: int, box: Box) -> Any:
     return people.box_sums(boxes)[column]
 
 
-def _widened(
-    place: Location, persons: float, left: Fraction, settings: Settings
-) -> tuple[float, float]:
-    """The limits after the count of persons beyond them.
-
-    A tail: the farther limit is moved out until clipping bias and noise are about equal, for a tail
-    whose excess falls like the inverse of the distance. More persons than a thin tail can hold, and
-    only one side was seen: they are spread thinly on the other side, which is opened as far.
-    """
-    up, down = place.upper - place.origin, place.origin - place.lower
-    if min(persons, place.hidden) > HIDDEN * place.count_scale:
-        return place.origin - max(up, down), place.origin + max(up, down)
-    factor = WIDEN * math.sqrt(max(persons, 0.0) * float(left) / math.sqrt(2))
-    if factor <= 1.2:
-        return place.lower, place.upper
-    factor = min(factor, WIDEST)
-    if up >= down:
-        return place.lower, place.origin + up * factor
-    return place.origin - down * factor, place.upper
-
-
-def _reach(place: Location, limits: tuple[float, float], center: float, excess: float) -> float:
-    """Largest mean excess over the last limits of those beyond the first ones, by assumption.
-
-    If the mean excess over every limit is at most `excess` times its distance from the centre, a
-    limit moved out by a factor g leaves at most the part g^(-1/excess) of the tail's sum.
-    """
-    arms = (
-        (place.upper - center, limits[1] - center),
-        (center - place.lower, center - limits[0]),
-    )
-    left = [excess * a * float((a / b) ** (1 / excess)) for a, b in arms if a > 0]
-    return max(left)
+def _counts(wide: Widened) -> dict[str, Any]:
+    """Diagnostics of the counts beyond the limits."""
+    facts: dict[str, Any] = {}
+    for name, count in zip(("first", "second"), wide.counts, strict=False):
+        facts[f"persons beyond the {name} limits"] = count.persons
+        facts["noise scale of that count" if name == "first" else "noise scale of the second"] = (
+            count.scale
+        )
+        facts[f"{name} limits"] = list(count.limits)
+    return facts
 
 
 def _nothing(
@@ -231,33 +186,30 @@ def _nothing(
 
 
 def _by_records(
-    place: Location,
+    wide: Widened,
     path: dict[str, Any],
     shares: dict[str, float],
     settings: Settings,
-    limits: tuple[float, float],
     center: float,
     ratio: ClippedMean,
     persons: int,
-    beyond: float,
-    scale: float,
 ) -> ColumnRelease:
+    reach, nearer = wide.reaches(center, settings.excess)
+    check = TailCheck(persons, wide.last.persons, wide.last.scale) if settings.check else None
     failed = too_few(ratio)
     intervals = RecordIntervals(
         ratio,
-        reach=_reach(place, limits, center, settings.excess),
+        reach=reach,
+        nearer=nearer if wide.counts and wide.last.weight < 1 else None,
         excess=settings.excess,
-        counted_at=(place.lower, place.upper),
-        check=TailCheck(persons, beyond, scale) if settings.check else None,
+        counted_at=wide.last.limits if wide.counts else wide.limits,
+        check=check,
         design_effect=settings.design_effect,
         clipped=settings.target == LIMITED,
         status=FAILED if failed else OK,
     )
-    diagnostics = {**path, "limits": list(limits), "sum of weights": ratio.sums.weight}
-    if settings.check:
-        diagnostics["persons beyond the first limits"] = beyond
-        diagnostics["noise scale of that count"] = scale
-        diagnostics["first limits"] = [place.lower, place.upper]
+    diagnostics = {**path, "limits": list(wide.limits), "sum of weights": ratio.sums.weight}
+    diagnostics |= _counts(wide)
     advice = "too few records: more persons or more epsilon are needed" if failed else ""
     estimate = math.nan if failed else ratio.estimate
     status = FAILED if failed else OK
@@ -265,22 +217,19 @@ def _by_records(
 
 
 def _found(
-    place: Location,
+    wide: Widened,
     path: dict[str, Any],
     shares: dict[str, float],
     settings: Settings,
     box: Box,
-    limits: tuple[float, float],
     center: float,
     found: ColumnSums,
     divided: Divided,
-    beyond: float,
-    scale: float,
     jumps: tuple[float, float],
     apart_at: tuple[float, float] | None,
 ) -> ColumnRelease:
-    sums = divided.sums
-    reach = _reach(place, limits, center, settings.excess)
+    sums, limits = divided.sums, wide.limits
+    reach, nearer = wide.reaches(center, settings.excess)
     allowance, check = None, None
     if max(jumps) > 0:
         allowance = Allowance(found.extra, found.extra_noise, 2 * max(jumps), corrected=True)
@@ -291,6 +240,7 @@ def _found(
         # than a person at that limit (by two if left out)
         moved = 2 if sums.partition else 1
         unit = reach / box.radius * (1 + 0.5 * moved / WIDTHS)
+        beyond, scale = wide.last.persons, wide.last.scale
         allowance = Allowance(unit * beyond, unit * scale, unit)
         check = TailCheck(sums.persons, beyond, scale, found.extra, found.extra_noise)
     intervals = ColumnIntervals(
@@ -303,7 +253,8 @@ def _found(
         check=check,
         excess=settings.excess,
         reach=reach,
-        counted_at=(place.lower, place.upper),
+        nearer=nearer if wide.counts and wide.last.weight < 1 else None,
+        counted_at=wide.last.limits if wide.counts else limits,
         apart_at=apart_at,
         design_effect=settings.design_effect,
     )
@@ -311,10 +262,7 @@ def _found(
     if max(jumps) == 0:
         estimate = min(max(estimate, limits[0]), limits[1])
     diagnostics = {**path, "limits": list(limits), "persons with a value": divided.present}
-    if settings.check:
-        diagnostics["persons beyond the first limits"] = beyond
-        diagnostics["noise scale of that count"] = scale
-        diagnostics["first limits"] = [place.lower, place.upper]
+    diagnostics |= _counts(wide)
     if apart_at is not None:
         diagnostics["persons far beyond the limits"] = found.extra
         diagnostics["noise scale of that number"] = found.extra_noise

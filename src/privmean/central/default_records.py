@@ -14,6 +14,7 @@ from fractions import Fraction
 
 from privmean import validate
 from privmean.central.clipped_mean import ClippedMean
+from privmean.intervals.default_intervals import reach_words
 from privmean.intervals.mean_interval import assumption_words, limit, no_interval
 from privmean.intervals.tail_check import TOO_THICK, TailCheck
 from privmean.mechanisms.clipped_sum import ClippedSums
@@ -29,8 +30,9 @@ SEEN = 3.0  # noise scales that the sum of weights must exceed
 @dataclass(frozen=True)
 class RecordIntervals:
     """Intervals of the ratio. reach: what those beyond the limits exceed them by, on average over
-    their records, at most (by assumption). check: noisy counts of persons beyond, None if they were
-    not counted (then the interval is for the clipped mean). clipped: the default target is that."""
+    their records, at most (by assumption); nearer: the same beyond the nearer limit, if said.
+    check: noisy counts of persons beyond, None if they were not counted (then the interval is for
+    the clipped mean). clipped: the default target is that."""
 
     column: ClippedMean
     reach: float
@@ -40,6 +42,7 @@ class RecordIntervals:
     design_effect: float
     clipped: bool
     status: str = OK
+    nearer: float | None = None
 
     def interval(self, level: float, target: str | None) -> Interval:
         asked = target or (CLIPPED if self.clipped or self.check is None else MEAN)
@@ -63,9 +66,9 @@ class RecordIntervals:
             place = f"[{self.counted_at[0]:.6g}, {self.counted_at[1]:.6g}]"
         words = (
             f"records of those beyond {place} exceed the limits on average by no more than "
-            f"{self.reach:.6g} (excess {self.excess:g}); a group of fewer than about "
-            f"{math.ceil(check.hidden)} persons may go unseen: if such a group could carry the "
-            "mean, give bounds"
+            f"{reach_words(self.reach, self.nearer)} (excess {self.excess:g}); a group of fewer "
+            f"than about {math.ceil(check.hidden)} persons may go unseen: if such a group could "
+            "carry the mean, give bounds"
         )
         return self._made(level, MEAN, (extra, *tail), words, check.status, check.advice)
 

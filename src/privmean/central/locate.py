@@ -2,8 +2,9 @@
 
 Stages (docs/proofs/default-mean.md): cheap rounds that carry the origin into the data, a histogram
 that shows both tails, a second look with fresh noise when nothing was seen, and a new start when
-the values turn out to lie far from the origin compared with their spread. Every count gets noise,
-occupied or not, so no threshold and no delta are needed.
+the values turn out to lie far from the origin compared with their spread (with few persons: cheaper
+rounds from there, whose last window is the answer). Every count gets noise, occupied or not, so no
+threshold and no delta are needed.
 """
 
 from __future__ import annotations
@@ -13,11 +14,14 @@ from fractions import Fraction
 
 from privmean.central.log_segments import (
     ATOM_ONLY,
+    FAR_ALONE,
     FOUND,
+    LAPLACE,
     NOTHING,
     Histogram,
     Reach,
     concentrated,
+    lies_far,
     read_reach,
 )
 from privmean.central.wallet import Wallet, floor_tick
@@ -30,7 +34,9 @@ FEW = 400  # and below which the answer is a gamble worth a warning
 ROUNDS_FROM = 600  # rounds need this n*epsilon
 MOST_ROUNDS = 8
 WINDOW, PART = 4, 0.7  # a round moves the origin if 4 neighbouring bins hold 70 % of the persons
-FAR_WINDOW, FAR_PART = 2, 0.95  # a new start after the tails if 2 bins hold 95 %
+FAR_WINDOW = 2  # a new start after the tails if 2 bins away from the origin hold nearly all
+NEAR_COST, NEAR_PART = 40.0, 0.75  # n*epsilon of a round from there, and what 2 bins must hold
+NEAR_ROUNDS, NEAR_LEFT = 3, 4  # at most so many, and only with more than 4 prices left
 MANY, ONE_IN = 2**20, 64  # from so many persons on, rounds ask one in 64 of them
 LEAN = 1500  # n*epsilon below which more is spent on looking
 AGAIN = 0.5  # part of what is left for a second look
@@ -40,6 +46,7 @@ AGAIN = 0.5  # part of what is left for a second look
 class Schedule:
     """Prices of the looking stages, from n*epsilon alone (public, or from a paid noisy count).
 
+    near: price of a round after a new start, where no other rounds are run (0 where they are).
     one_in: rounds may ask only one in this many persons (`People.few`). More than 1 only under
     replace-one, where roster positions are public, and where those persons are plenty.
     """
@@ -49,6 +56,7 @@ class Schedule:
     price: Fraction
     share: float
     one_in: int = 1
+    near: Fraction = Fraction(0)
 
     @classmethod
     def of(cls, persons: int, epsilon: Fraction, relation: Relation) -> Schedule:
@@ -58,14 +66,17 @@ class Schedule:
         share = 0.4 if signal < LEAN else min(0.4, max(0.1, 0.3 * (4000 / signal) ** 0.25))
         plenty = persons >= MANY and cost >= 80.0 * ONE_IN
         one_in = ONE_IN if relation == REPLACE_ONE and plenty else 1
-        return cls(persons, rounds, floor_tick(Fraction(cost) / max(persons, 1)), share, one_in)
+        price = floor_tick(Fraction(cost) / max(persons, 1))
+        near = Fraction(0) if rounds else floor_tick(Fraction(NEAR_COST) / max(persons, 1))
+        return cls(persons, rounds, price, share, one_in, near)
 
 
 @dataclass(frozen=True)
 class Location:
     """The private outcome: limits of the values, and the path that was paid for.
 
-    hidden: as in `Reach`. count_scale: noise of a count of the histogram behind the limits.
+    hidden, before: as in `Reach`. count_scale: noise of a count of the histogram behind
+    the limits.
     """
 
     outcome: str
@@ -77,6 +88,7 @@ class Location:
     restarts: int
     hidden: float
     count_scale: float
+    before: tuple[float, float] = (0.0, 0.0)
 
 
 def _histogram(
@@ -106,9 +118,14 @@ def locate(
     relation: Relation,
 ) -> Location:
     """Limits that hold the values of `column`; pays for every histogram from `wallet`."""
+
+    def look(people: People, price: Fraction, name: str) -> Histogram:
+        return _histogram(people, column, origin, price, name, wallet, noise, relation)
+
     origin, rounds, looks, restarts = 0.0, 0, 0, 0
     earlier: Histogram | None = None
     fallback: tuple[Reach, float, Histogram] | None = None
+    top: int | None = None  # after a new start, no value is known in bins beyond the next one
     part = schedule.share
     some, asked = people, schedule.persons
     if schedule.one_in > 1:
@@ -117,19 +134,16 @@ def locate(
     while True:
         while earlier is None and rounds < schedule.rounds and wallet.left > schedule.price:
             rounds += 1
-            seen = _histogram(
-                some, column, origin, schedule.price, "origin", wallet, noise, relation
-            )
-            held, move = concentrated(seen, WINDOW)
-            if held < PART * asked:
+            window = concentrated(look(some, schedule.price, "origin"), WINDOW)
+            if window.held < PART * asked:
                 break
-            origin += move
+            origin += window.middle
         looks += 1
-        seen = _histogram(
-            people, column, origin, wallet.share(part), "tails", wallet, noise, relation
-        )
+        seen = look(people, wallet.share(part), "tails")
         if earlier is not None:
             seen = seen.pooled(earlier)
+        if top is not None:
+            seen = seen.within(top + 1)
         reach = read_reach(seen, safety)
         if reach.outcome in (ATOM_ONLY, NOTHING):
             if fallback is not None:  # the new start lost the values: keep what was seen before
@@ -139,17 +153,42 @@ def locate(
                 earlier, part = seen, AGAIN
                 continue
             break
-        if reach.outcome == FOUND and reach.away and restarts == 0:
-            held, move = concentrated(seen, FAR_WINDOW)
-            if held >= FAR_PART * schedule.persons:
-                fallback, restarts = (reach, origin, seen), 1
-                origin, earlier, part = origin + move, None, schedule.share
-                continue
-        break
+        if reach.outcome != FOUND or restarts:
+            break
+        window = concentrated(seen, FAR_WINDOW)
+        if not lies_far(seen, window, schedule.persons, relation == REPLACE_ONE, LAPLACE):
+            break
+        fallback, restarts = (reach, origin, seen), 1
+        origin, earlier, part = origin + window.middle, None, schedule.share
+        top, moved = window.first, False
+        single = window.most >= FAR_ALONE * window.held
+        for _ in range(NEAR_ROUNDS):
+            if not (schedule.near and single and wallet.left > NEAR_LEFT * schedule.near):
+                break
+            rounds += 1
+            seen = look(people, schedule.near, "origin")
+            window = concentrated(seen, FAR_WINDOW, top)
+            if window.held < NEAR_PART * schedule.persons:
+                break
+            near, far = (edge - window.middle for edge in window.edges(FAR_WINDOW))
+            origin, top, moved = origin + window.middle, window.first, True
+            fallback = (Reach(FOUND, near, far), origin, seen)
+        if moved:  # another histogram of the tails would cost more than it shows
+            reach, origin, seen = fallback
+            break
     lower, upper = origin + reach.lower, origin + reach.upper
     outcome = reach.outcome
     if outcome == FOUND and not lower < upper:
         outcome = ATOM_ONLY  # the width was lost in the rounding of the origin
     return Location(
-        outcome, origin, lower, upper, rounds, looks, restarts, reach.hidden, seen.scale
+        outcome,
+        origin,
+        lower,
+        upper,
+        rounds,
+        looks,
+        restarts,
+        reach.hidden,
+        seen.scale,
+        reach.before,
     )

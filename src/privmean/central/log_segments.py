@@ -19,7 +19,12 @@ Floats = npt.NDArray[np.float64]
 Counts = npt.NDArray[np.float64]
 
 NEAR, LOOK = 6, 14  # bins beyond the first segment's end: "about as far", and the farthest allowed
+BEFORE = 4, 6  # numbers of bins before a limit from which the slope of a tail is read
 NARROW = 8.0  # an inner limit is kept when it is more than this part of the outer one
+ALONE = 0.85  # part of a window's persons with which its fullest bin stands for it
+FAR_PART, FAR_ALONE = 0.95, 0.9  # part of all persons in a far window, or in its fullest bin
+COARSE = 0.75  # and of a noisy number of persons
+DEPTH = 16  # bins below the top of a limited window: where values are that were near it
 TOP = LOG_BINS - 1  # bin 79 holds everything beyond 2^40
 
 
@@ -65,6 +70,12 @@ class Histogram:
         x = cells.astype(float)
         return cls(x[:LOG_BINS], float(x[LOG_ZERO]), x[LOG_ZERO + 1 :], scale)
 
+    def within(self, top: int) -> Histogram:
+        """Without the bins beyond `top`, where no values are."""
+        positive, negative = self.positive.copy(), self.negative.copy()
+        positive[top + 1 :] = negative[top + 1 :] = 0.0
+        return Histogram(positive, self.zero, negative, self.scale)
+
     def pooled(self, other: Histogram) -> Histogram:
         """The average of two histograms of the same cells, weighted by precision."""
         one, two = self.scale**-2, other.scale**-2
@@ -96,19 +107,59 @@ def best_segment(counts: Counts, price: float, start: int = 0) -> Segment:
     return Segment(float(gain[last]), start + first, start + last)
 
 
-def concentrated(histogram: Histogram, window: int) -> tuple[float, float]:
-    """The largest noisy number of persons in `window` neighbouring bins of one side, and the
-    weighted middle of that window (with its sign)."""
-    best, move = -np.inf, 0.0
+@dataclass(frozen=True)
+class Window:
+    """Neighbouring bins of one side. held: their noisy persons; most: those of the fullest bin,
+    `fullest`; middle: the weighted middle of the window (with its sign); sign: the side."""
+
+    held: float
+    most: float
+    middle: float
+    sign: float
+    first: int
+    fullest: int
+
+    def edges(self, bins: int) -> tuple[float, float]:
+        """The fullest bin if it holds nearly all, else the window, half a bin more on each side."""
+        alone = self.most >= ALONE * self.held
+        first, width = (self.fullest, 1) if alone else (self.first, bins)
+        near, far = bin_edge(first - 0.5), bin_edge(first + width + 0.5)
+        return (near, far) if self.sign > 0 else (-far, -near)
+
+
+def concentrated(histogram: Histogram, bins: int, top: int | None = None) -> Window:
+    """The window of `bins` bins with the most noisy persons (up to bin `top` and not farther than
+    `DEPTH` bins below it)."""
+    best = Window(-np.inf, 0.0, 0.0, 1.0, 0, 0)
+    start, stop = (0, LOG_BINS) if top is None else (max(top - DEPTH, 0), top + 1)
     for sign, counts in ((1.0, histogram.positive), (-1.0, histogram.negative)):
-        sums = np.convolve(counts, np.ones(window), "valid")
-        at = int(np.argmax(sums))
-        if sums[at] > best:
-            weights = np.maximum(counts[at : at + window], 0.0)
+        if stop - start < bins:
+            break
+        sums = np.convolve(counts[start:stop], np.ones(bins), "valid")
+        at = start + int(np.argmax(sums))
+        if sums[at - start] > best.held:
+            weights = np.maximum(counts[at : at + bins], 0.0)
             total = float(weights.sum())
-            middle = float(weights @ _MIDDLES[at : at + window]) / total if total > 0 else 0.0
-            best, move = float(sums[at]), sign * middle
-    return best, move
+            middle = float(weights @ _MIDDLES[at : at + bins]) / total if total > 0 else 0.0
+            full = int(np.argmax(counts[at : at + bins]))
+            most = float(counts[at + full])
+            best = Window(float(sums[at - start]), most, sign * middle, sign, at, at + full)
+    return best
+
+
+def lies_far(
+    histogram: Histogram, window: Window, persons: float, exact: bool, evidence: Evidence
+) -> bool:
+    """Whether nearly everybody is in a window away from the origin. A number of persons that is
+    not `exact` is too coarse for that: then nearly all who are seen around it, and most persons."""
+    if histogram.zero > evidence.atom * histogram.scale:
+        return False
+    everybody = persons
+    if not exact:
+        side = histogram.positive if window.sign > 0 else histogram.negative
+        around = side[max(window.first - NEAR, 0) : window.first + NEAR + 2]
+        everybody = max(float(around.sum()), COARSE * persons)
+    return window.held >= FAR_PART * everybody or window.most >= FAR_ALONE * everybody
 
 
 FOUND, ATOM_ONLY, NOTHING, BEYOND = "ok", "atom", "failed", "beyond range"
@@ -120,18 +171,15 @@ class Reach:
 
     hidden: if only one side was seen, the noisy number of persons thinly spread on the other side
     (within LOOK bins) less that of persons just beyond the limit; tells where uncounted persons
-    are likelier to be.
+    are likelier to be. before: the noisy persons in the last bins before the farther limit, as
+    many as `BEFORE` says.
     """
 
     outcome: str
     lower: float = 0.0
     upper: float = 0.0
     hidden: float = 0.0
-
-    @property
-    def away(self) -> bool:
-        """Whether the limits leave the origin out: the values lie on one side of it."""
-        return self.lower > 0 or self.upper < 0
+    before: tuple[float, float] = (0.0, 0.0)
 
 
 def read_reach(histogram: Histogram, safety: float, evidence: Evidence = LAPLACE) -> Reach:
@@ -164,10 +212,19 @@ def read_reach(histogram: Histogram, safety: float, evidence: Evidence = LAPLACE
         start = bin_edge(main.first - 1)
         inner = start if start > outer / NARROW else 0.0
     hidden = 0.0
+    main_side = histogram.positive if positive else histogram.negative
     if not both and inner == 0:
-        side = histogram.positive if positive else histogram.negative
-        beyond = side[main.last + 1 : main.last + 1 + NEAR]
+        beyond = main_side[main.last + 1 : main.last + 1 + NEAR]
         hidden = float(rest[max(main.last - LOOK, 0) : main.last + 1].sum() - beyond.sum())
+    farther = (rest, other) if both and other.last > main.last else (main_side, main)
+    before = _before(*farther)
     if positive:
-        return Reach(FOUND, inner, outer, hidden)
-    return Reach(FOUND, -outer, -inner, hidden)
+        return Reach(FOUND, inner, outer, hidden, before)
+    return Reach(FOUND, -outer, -inner, hidden, before)
+
+
+def _before(counts: Counts, segment: Segment) -> tuple[float, float]:
+    few, many = (
+        float(counts[max(segment.last + 1 - k, 0) : segment.last + 1].sum()) for k in BEFORE
+    )
+    return few, many

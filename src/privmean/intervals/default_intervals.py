@@ -36,8 +36,8 @@ class ColumnIntervals:
     check: the noisy counts behind the status, None if nobody beyond the limits was counted.
     apart_at: limits beyond which persons count at the middle of the region (or are left out).
     excess: the stated assumption: those beyond `counted_at` exceed the limits on average by no more
-    than `reach`, which follows from a mean excess over any limit of at most `excess` times its
-    distance from the centre.
+    than `reach` (`nearer` beyond the nearer limit, if that is said), which follows from a mean
+    excess over any limit of at most `excess` times its distance from the centre.
     """
 
     sums: NoisySums | None
@@ -49,6 +49,7 @@ class ColumnIntervals:
     check: TailCheck | None = None
     excess: float = 1.0
     reach: float = 0.0
+    nearer: float | None = None
     counted_at: tuple[float, float] | None = None
     apart_at: tuple[float, float] | None = None
     bounds: tuple[float, float] | None = None
@@ -115,7 +116,7 @@ class ColumnIntervals:
         )
         extra = max(self.allowance.total, 0.0) / self.sums.persons * self.radius
         words = f"those beyond {self._counted()} exceed the limits on average by no more than "
-        words += f"{self.reach:.6g} (excess {self.excess:g})"
+        words += f"{reach_words(self.reach, self.nearer)} (excess {self.excess:g})"
         if self.check is not None:
             if self.check.status == TAIL_SEEN:
                 words += f"; about {round(self.check.beyond)} persons lie there"
@@ -162,6 +163,12 @@ class ColumnIntervals:
             level=level,
             target=f"{'corrected ' if corrected else ''}clipped mean of these persons",
         )
+
+
+def reach_words(reach: float, nearer: float | None) -> str:
+    """The mean excess that an assumption allows."""
+    beside = "" if nearer is None else f", and {nearer:.6g} on the nearer side"
+    return f"{reach:.6g}{beside}"
 
 
 def _not_counted(wanted: str) -> Exception:

@@ -1,0 +1,181 @@
+"""The second count of the default mean: what a person costs, a twin, and what the interval says."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+import kit
+from privmean.central.default_limits import (
+    AGAIN,
+    PARTS,
+    Count,
+    Widened,
+    _count_again,
+    falls_slowly,
+)
+from privmean.central.default_mean import DefaultMean
+from privmean.central.locate import Location
+from privmean.central.wallet import Wallet
+from privmean.noise.simulated import SimulatedNoise
+from privmean.people.matrix import MatrixPeople
+from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE, Budget
+from privmean.privacy.compose import pure_epsilon
+
+PLACE = Location("ok", 0.0, -1.0, 10.0, 1, 1, 0, 0.0, 5.0, before=(100.0, 200.0))
+LIMITS = (-1.0, 30.0)
+SLOW = np.random.default_rng(8).random(4000) ** (-1 / 1.1)  # a Pareto tail of index 1.1
+
+
+def people(x):
+    return MatrixPeople(np.asarray(x, float)[:, None], ("x",))
+
+
+class Silent(SimulatedNoise):
+    """No noise, and the scale it would have had."""
+
+    def laplace(self, size, scale):
+        self.scale = Fraction(scale)
+        return np.zeros(size, dtype=np.int64)
+
+
+def exact(x):
+    """The integer that is counted again, and its price and scale."""
+    wallet, noise = Wallet(Fraction(1)), Silent(0)
+    count = _count_again(people(x), 0, PLACE, LIMITS, wallet, noise)
+    assert count.scale == float(noise.scale) / PARTS
+    (line,) = wallet.bill
+    assert (line.scale, line.sensitivity) == (noise.scale, PARTS)
+    assert wallet.left + line.sensitivity / line.scale == 1  # exact
+    assert wallet.left == pytest.approx(1 - AGAIN)
+    return round(count.persons * PARTS), count
+
+
+def test_one_person_moves_the_second_count_by_at_most_its_sensitivity():
+    rest = [0.0, 5.0, 29.0, 31.0, -2.0, math.nan]
+    values = [0.0, -1.0, -1.1, 30.0, 30.1, 1e300, -1e300, math.inf, -math.inf, math.nan]
+    counted = [exact([*rest, value])[0] for value in values]
+    without = exact(rest)[0]
+    assert max(counted) - min(counted) == PARTS  # replaced: reached, from inside to above
+    assert max(abs(item - without) for item in counted) == PARTS  # added
+    _, count = exact(rest)
+    # a person below counts as much as its excess can be worth, and is in the count
+    assert count.weight == math.ceil(PARTS * 6 / 30) / PARTS
+    assert count.persons == 1 + count.weight
+
+
+def test_the_second_count_stays_below_its_price_and_a_twin_does_not():
+    def draws(x, twin):
+        noise = SimulatedNoise(5)
+        found = []
+        for _ in range(3000):
+            wallet = Wallet(Fraction(5, 2))
+            if twin:  # noise for a person who counts 1 instead of 16
+
+                class Cheap(SimulatedNoise):
+                    def laplace(self, size, scale):
+                        return super().laplace(size, scale / PARTS)
+
+                source = Cheap(noise._generator)
+            else:
+                source = noise
+            found.append(_count_again(people(x), 0, PLACE, LIMITS, wallet, source).persons)
+        return np.array(found), float(Fraction(5, 2) - wallet.left)
+
+    near = [0.0] * 20
+    far = [0.0] * 19 + [1e9]
+    for twin in (False, True):
+        (one, price), (two, _) = draws(near, twin), draws(far, twin)
+        hits = (int((item >= 1).sum()) for item in (two, one))
+        bound = kit.epsilon_lower_bound(*hits, len(one))
+        assert (bound > price) == twin, (twin, bound, price)
+
+
+@pytest.mark.parametrize("relation", [REPLACE_ONE, ADD_REMOVE])
+def test_over_records_the_bill_is_exact_and_the_interval_uses_the_second_count(relation):
+    table = people(SLOW)
+    capped = MatrixPeople(table.matrix(), ("x",), np.full((len(SLOW), 1), 3, dtype=np.int64), 3)
+    # under add-remove the first limits lie farther out: a smaller epsilon leaves more beyond them
+    budget = Budget(epsilon=1.0 if relation == REPLACE_ONE else 0.7)
+    plan = DefaultMean().plan(budget, persons=len(SLOW), relation=relation)
+    again = 0
+    for data in (table, capped):
+        for seed in range(8 if relation == REPLACE_ONE else 30):
+            release = plan.release(data, SimulatedNoise(seed))
+            bill = release.guarantee.mechanisms
+            assert pure_epsilon(bill) == budget.pure_epsilon()
+            found = release.diagnostics
+            names = [line.name for line in bill]
+            assert ("beyond again" in names) == ("second limits" in found)
+            maker = release.intervals
+            if "second limits" not in found:
+                assert maker.counted_at == tuple(found["first limits"])
+                assert maker.nearer is None
+                continue
+            again += 1
+            assert maker.counted_at == tuple(found["second limits"])
+            assert maker.check.beyond == found["persons beyond the second limits"]
+            assert found["limits"][1] >= found["second limits"][1] > found["first limits"][1]
+            words = release.interval(target="mean").assumption
+            assert f"{maker.reach:.6g}, and {maker.nearer:.6g} on the nearer side" in words
+    assert again >= (4 if relation == REPLACE_ONE else 1)
+
+
+def test_the_counted_persons_bound_the_bias_wherever_the_assumption_holds():
+    # two tails of index exactly 2: the mean excess over a limit is its distance from the centre
+    g = np.random.default_rng(1)
+    for _ in range(200):
+        center = g.normal()
+        down, up = g.uniform(0.05, 0.3), g.uniform(1.0, 2.0)
+        first = (center - down, center + up)
+        limits = (first[0], center + up * g.uniform(1.0, 6.0))
+        share = {"below": g.uniform(0, 0.05), "above": g.uniform(0, 0.05)}
+        weight = math.ceil(PARTS * 6 * down / up) / PARTS
+        wide = Widened(limits, (Count(first, 0.0, 1.0, min(weight, 1.0)),))
+        reach, nearer = wide.reaches(center, 1.0)
+        arms = center - limits[0], limits[1] - center
+        # expected excess over the last limits: share * arm^2 / (last arm)
+        above = share["above"] * up * (up / arms[1])
+        below = share["below"] * down
+        assert nearer == pytest.approx(down)
+        bound = reach * (share["above"] + min(weight, 1.0) * share["below"])
+        assert above + below <= bound * (1 + 1e-12)
+        # and a twin that forgets the weight would not be a bound where the lower tail is alone
+        alone = share["below"] * down
+        short = up * (up / arms[1]) * weight * share["below"]
+        assert (short < alone) == (up * (up / arms[1]) * weight < down)
+
+
+def test_a_second_count_needs_a_tail_of_small_index_on_a_seen_side():
+    def slow(persons=30.0, before=(100.0, 200.0), lower=-1.0, scale=5.0):
+        place = Location("ok", 0.0, lower, 10.0, 1, 1, 0, 0.0, 5.0, before=before)
+        return falls_slowly(place, Count((lower, 10.0), persons, scale))
+
+    assert slow()
+    assert not slow(lower=0.0)  # the other side was not seen
+    assert not slow(lower=-4.0)  # or may hold those beyond
+    assert not slow(scale=11.0)  # hardly anybody beyond
+    assert not slow(before=(300.0, 1000.0))  # a tail that ends soon
+    assert not slow(before=(100.0, 100.0))  # more beyond than a tail leaves: they are elsewhere
+
+
+def test_a_slow_tail_is_followed(monkeypatch):
+    # one person in fifty log-uniform up to 1100: fixed seeds
+    g = np.random.default_rng(9)
+    x = np.concatenate([2.3 * np.exp(0.5 * g.normal(size=4500)), np.exp(g.uniform(2, 7, 100))])
+    plan = DefaultMean().plan(Budget(epsilon=1.0), persons=len(x))
+
+    def errors():
+        releases = [plan.release(people(x), SimulatedNoise(seed)) for seed in range(30)]
+        twice = sum("second limits" in item.diagnostics for item in releases)
+        return math.sqrt(np.mean([(float(item) - x.mean()) ** 2 for item in releases])), twice
+
+    followed, twice = errors()
+    assert twice >= 8
+    monkeypatch.setattr("privmean.central.default_limits.falls_slowly", lambda *_: False)
+    left, none = errors()
+    assert none == 0
+    assert followed < 0.9 * left
