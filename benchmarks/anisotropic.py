@@ -391,7 +391,7 @@ def spambase(quick: bool, path: Path) -> str:
         ("anisotropic, nothing given", Anisotropic()),
         ("anisotropic, covariance known (oracle)", Anisotropic(sd**2)),
         ("coordinate-wise Winsorized", Winsorized(UnknownScale())),
-        ("default (coordinate-wise)", DefaultMean()),
+        ("default", DefaultMean()),
     ]
     for name, estimator in estimators:
         plan = estimator.plan(BUDGET, persons=n, dimension=d)

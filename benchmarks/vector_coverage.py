@@ -1,7 +1,7 @@
 """Coverage of the intervals of the default mean of many columns, column by column.
 
 Every run draws new persons from a known law and releases with seeded noise. The clipped mean of the
-population is that of 50 000 further persons, limited and shortened as the release says.
+population is that of forty times as many persons, limited and shortened as the release says.
 
     python benchmarks/vector_coverage.py [--quick]
 """
@@ -22,7 +22,7 @@ from privmean.people.matrix import MatrixPeople
 from privmean.privacy.budget import Budget
 from privmean.release import Release
 
-LEVEL, BUDGET, REFERENCE = 0.95, Budget(epsilon=1.0, delta=1e-6), 50_000
+LEVEL, BUDGET, FURTHER = 0.95, Budget(epsilon=1.0, delta=1e-6), 40
 Draw = Callable[[np.random.Generator, int, int], np.ndarray]
 
 
@@ -66,7 +66,7 @@ def cell(law: str, n: int, d: int, runs: int) -> list[object]:
     """Share of columns covered: clipped mean, mean, this sample's clipped mean; and lengths."""
     draw = LAWS[law]
     g = np.random.default_rng(zlib.crc32(f"{law} {n} {d}".encode()))
-    further = draw(g, REFERENCE, d)
+    further = draw(g, FURTHER * n, d)
     mean = np.nanmean(further, axis=0)
     names = tuple(f"c{j}" for j in range(d))
     plan = DefaultMean().plan(BUDGET, persons=n, dimension=d)

@@ -26,15 +26,18 @@ from privmean.privacy.budget import REPLACE_ONE, Budget, Relation
 from privmean.release import Release
 
 ALONE, TOGETHER, WINSORIZED = "each column alone", "all columns together", "Winsorized columns"
-SKEW = 1.15  # what all columns together must promise less than others, to be chosen
+SKEW, NARROW = 1.15, 3  # up to three columns together must promise so much less, to be chosen
 NEAR = 1.1  # a predicted error over the plain mean's below which no third method is planned
 Candidate = DefaultMeanPlan | DefaultVectorPlan | Any
 
 
 def total(name: str, predicted: dict[str, float], dimension: int) -> float:
     """l2 error over all columns: plans that treat columns one by one predict that of one. Rows in
-    one ball do less well where columns are skewed, which no prediction knows: hence the margin."""
-    return predicted["rmse"] * (SKEW if name == TOGETHER else math.sqrt(dimension))
+    one ball do less well where few columns are skewed, which no prediction knows: hence the margin.
+    """
+    if name != TOGETHER:
+        return predicted["rmse"] * math.sqrt(dimension)
+    return predicted["rmse"] * (SKEW if dimension <= NARROW else 1.0)
 
 
 @dataclass(frozen=True)
