@@ -410,6 +410,12 @@ def test_plans_read_public_numbers_only_and_refuse_by_them():
     plan = estimator.plan(Budget(epsilon=1.0, delta=1e-6), persons=4000)
     assert sum((loss.pure for loss in plan.losses), Fraction(0)) == 1
     assert plan.describe()["rounds at most"] == 8
+    assert "epsilon a round from a new start" not in plan.describe()
+    words = "share of a second count beyond, if a tail falls off slowly"
+    assert plan.describe()[words] == 0.3
+    short = estimator.plan(Budget(epsilon=0.1), persons=4000).describe()
+    assert short["epsilon a round from a new start"] == pytest.approx(0.01)
+    assert words not in short
     with pytest.raises(Infeasible, match="at least 1500 persons"):
         estimator.plan(Budget(epsilon=0.1), persons=1000)
     with pytest.raises(Infeasible, match="too small for prices"):

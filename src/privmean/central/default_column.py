@@ -195,7 +195,10 @@ def _by_records(
     persons: int,
 ) -> ColumnRelease:
     reach, nearer = wide.reaches(center, settings.excess)
-    check = TailCheck(persons, wide.last.persons, wide.last.scale) if settings.check else None
+    check = None
+    if settings.check:
+        last, again = wide.last, len(wide.counts) > 1
+        check = TailCheck(persons, last.persons, last.scale, seen=again)
     failed = too_few(ratio)
     intervals = RecordIntervals(
         ratio,
@@ -242,7 +245,9 @@ def _found(
         unit = reach / box.radius * (1 + 0.5 * moved / WIDTHS)
         beyond, scale = wide.last.persons, wide.last.scale
         allowance = Allowance(unit * beyond, unit * scale, unit)
-        check = TailCheck(sums.persons, beyond, scale, found.extra, found.extra_noise)
+        check = TailCheck(
+            sums.persons, beyond, scale, found.extra, found.extra_noise, len(wide.counts) > 1
+        )
     intervals = ColumnIntervals(
         sums,
         middle=box.middle,

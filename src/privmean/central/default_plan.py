@@ -12,6 +12,7 @@ import numpy as np
 
 from privmean import validate
 from privmean.central.default_column import Settings, release_column
+from privmean.central.default_limits import AGAIN
 from privmean.central.locate import FEW, FEWEST, LEAN, Schedule
 from privmean.central.wallet import Wallet
 from privmean.errors import ArgumentError
@@ -100,7 +101,7 @@ class DefaultMeanPlan:
         return tuple(bill) * self.dimension
 
     def final_epsilon(self, persons: int) -> float:
-        """What the last stage gets on a usual path (at most two rounds, one look)."""
+        """What the last stage gets on a usual path (at most two rounds, one look, one count)."""
         schedule, settings = self.schedule(persons), self._column_settings(persons)
         left = float(self._purse()) - min(2, schedule.rounds) * float(schedule.price)
         return left * (1 - schedule.share) * (1 - settings.check)
@@ -171,7 +172,12 @@ class DefaultMeanPlan:
             facts["epsilon a round"] = float(schedule.price)
             facts["a round asks in memory"] = f"one person in {schedule.one_in}"
             facts["share of the tail histogram"] = schedule.share
-            facts["share of the count beyond"] = self._column_settings(self.persons).check
+            settings = self._column_settings(self.persons)
+            facts["share of the count beyond"] = settings.check
+            if schedule.near:
+                facts["epsilon a round from a new start"] = float(schedule.near)
+            if settings.check and not settings.lean:
+                facts["share of a second count beyond, if a tail falls off slowly"] = AGAIN
             check = self.tail_check(self.persons)
             if check is not None:
                 facts["tail check"] = check.planned

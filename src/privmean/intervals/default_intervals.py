@@ -119,7 +119,7 @@ class ColumnIntervals:
         words += f"{reach_words(self.reach, self.nearer)} (excess {self.excess:g})"
         if self.check is not None:
             if self.check.status == TAIL_SEEN:
-                words += f"; about {round(self.check.beyond)} persons lie there"
+                words += f"; about {max(round(self.check.beyond), 0)} persons lie there"
             where = "there" if self.check.far is None else "far beyond"
             words += (
                 f"; a group of fewer than about {math.ceil(self.check.hidden)} persons {where} may "

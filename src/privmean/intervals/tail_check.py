@@ -43,7 +43,8 @@ class TailCheck:
     """Noisy counts of persons beyond the limits, and their Laplace scales.
 
     beyond: persons beyond the first limits. far: persons far beyond the last limits, None if they
-    were not counted apart. persons: their number, public or a noisy count.
+    were not counted apart. persons: their number, public or a noisy count. seen: whether an earlier
+    count, nearer by, has already shown persons beyond.
     """
 
     persons: float
@@ -51,6 +52,7 @@ class TailCheck:
     beyond_scale: float
     far: float | None = None
     far_scale: float = 0.0
+    seen: bool = False
 
     @property
     def finest_scale(self) -> float:
@@ -80,7 +82,7 @@ class TailCheck:
         if self.far is not None and self.far > self.threshold * self.far_scale:
             return FAR_SEEN
         needed = self.threshold if self.far is None else SEEN
-        if self.beyond > needed * self.beyond_scale:
+        if self.seen or self.beyond > needed * self.beyond_scale:
             return TAIL_SEEN
         return self.planned
 

@@ -68,9 +68,9 @@ def gaussian_tail(threshold: int, scale: float) -> float:
 
 def tail_threshold(probability: float, scale: float) -> int:
     """The smallest threshold, up to one step, whose `gaussian_tail` is at most `probability`."""
-    from scipy.stats import norm
+    from scipy.special import ndtri
 
-    threshold = math.ceil(scale * float(norm.isf(probability)) + 0.5)
+    threshold = math.ceil(scale * -float(ndtri(probability)) + 0.5)
     step = max(1, math.ceil(scale * 1e-12))
     while gaussian_tail(threshold, scale) > probability:
         threshold += step

@@ -50,10 +50,11 @@ def _small_mu_delta(mu: float, low: float) -> float:
     from scipy.special import erfcx
 
     nodes, weights = _gauss_legendre()
+    places = [low + mu * node for node in nodes]
+    ratios = erfcx([x / math.sqrt(2) for x in places]).tolist()  # one call: most of it is overhead
     total = 0.0
-    for node, weight in zip(nodes, weights, strict=True):
-        x = low + mu * node
-        total += weight * (1 - x * math.sqrt(math.pi / 2) * float(erfcx(x / math.sqrt(2))))
+    for x, ratio, weight in zip(places, ratios, weights, strict=True):
+        total += weight * (1 - x * math.sqrt(math.pi / 2) * ratio)
     slack = 1e-15 * (8 + 4 * low * low)
     value = math.exp(-low * low / 2) / math.sqrt(2 * math.pi) * mu * total
     return max(value * (1 + slack), SMALLEST)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.stats import norm
+from scipy.special import ndtri
 
 from privmean import validate
 from privmean.intervals.boxes import sidak_level
@@ -41,7 +41,7 @@ class GaussianBox:
         return self._box(level, self.noise, "noise_interval", self.noise_target)
 
     def _box(self, level: float, deviation: Floats, kind: str, target: str) -> Interval:
-        z = float(norm.isf((1 - sidak_level(level, len(self.estimate))) / 2))
+        z = -float(ndtri((1 - sidak_level(level, len(self.estimate))) / 2))
         if self.failed:
             half = np.full(len(self.estimate), np.inf)
             middle = np.zeros(len(self.estimate))

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
-from scipy.stats import norm
+from scipy.special import ndtri
 
 from privmean.errors import Infeasible
 from privmean.privacy.amplification import (
@@ -88,7 +88,7 @@ def tight_count(
 
     most: the largest share of the persons that may be taken off the count.
     """
-    z = float(norm.isf(bad))
+    z = -float(ndtri(bad))
     best: tuple[float, TightCount] | None = None
     for share in shares:
         count_mu = float(share) * mu

@@ -20,6 +20,8 @@ class Powers:
     def __init__(self, deviations: Floats) -> None:
         self._deviations = deviations
         self._sums: dict[float, float] = {}
+        self._most: dict[float, float] = {}
+        self._persons: dict[tuple[float, float], float] = {}
         self._ends = float(deviations.min()), float(deviations.max())
 
     def total(self, power: float) -> float:
@@ -28,7 +30,16 @@ class Powers:
         return self._sums[power]
 
     def largest(self, power: float) -> float:
-        return float(max(end**power for end in self._ends))
+        if power not in self._most:
+            self._most[power] = float(max(end**power for end in self._ends))
+        return self._most[power]
+
+    def person(self, own: float, u: float) -> float:
+        """The squared distance of a person, exceeded with probability e^-u at most."""
+        if (own, u) not in self._persons:
+            found = self.total(own) + 2 * math.sqrt(self.total(2 * own) * u)
+            self._persons[own, u] = found + 2 * self.largest(own) * u
+        return self._persons[own, u]
 
 
 def clip_radius(
@@ -46,11 +57,9 @@ def clip_radius(
     """
     u = math.log(n_design / beta)
     own, shape = 2 - exponent, centre_exponent - exponent
-    person = powers.total(own) + 2 * math.sqrt(powers.total(2 * own) * u)
-    person += 2 * powers.largest(own) * u
     slack = noise**2 * (2 * math.sqrt(3 * powers.total(2 * shape)) + 6 * powers.largest(shape))
     slack += 4 * noise * math.sqrt(2 * u * powers.largest(own + shape))
-    return math.sqrt(person + noise**2 * powers.total(shape) + slack)
+    return math.sqrt(powers.person(own, u) + noise**2 * powers.total(shape) + slack)
 
 
 @dataclass(frozen=True)

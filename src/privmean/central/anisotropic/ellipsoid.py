@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from privmean.central.anisotropic.calibration import CLIP_STEPS
-from privmean.central.anisotropic.lattice import slices, to_lattice
+from privmean.central.anisotropic.lattice import CACHED, slices, to_lattice
 from privmean.people.reductions import Floats, Integers
 
 STEPS = CLIP_STEPS
@@ -46,7 +46,7 @@ def clipped_sums(x: Floats, centre: Floats, factor: Floats, steps: int = STEPS) 
     moves the vector of sums by at most `steps`, or 2 `steps` if replaced, in l2 norm.
     """
     total = np.zeros(x.shape[1], dtype=np.int64)
-    for where in slices(x):
+    for where in slices(x, numbers=CACHED):
         some = x[where]
         with np.errstate(all="ignore"):
             gap = some - centre

@@ -22,6 +22,7 @@ REACH = 2.0**60  # coordinates are clamped to +-REACH steps
 EXACT_SQUARE = 2.0**50  # rows with smaller squared norm have exact double products
 LIMB = 20  # bits of a limb in exact rotations
 ROWS = 1 << 20  # numbers handled at a time
+CACHED = 1 << 17  # and where every one is looked at several times
 
 
 def usable_rows(x: Floats) -> Bools:
@@ -32,20 +33,22 @@ def usable_rows(x: Floats) -> Bools:
     return result
 
 
-def slices(x: Floats | Integers, length: int | None = None) -> list[slice]:
-    """Slices of bounded size of the rows of x (or of `length` such rows)."""
-    rows = max(1, ROWS // max(1, x.shape[1]))
+def slices(x: Floats | Integers, length: int | None = None, numbers: int = ROWS) -> list[slice]:
+    """Slices of about `numbers` numbers of the rows of x (or of `length` such rows)."""
+    rows = max(1, numbers // max(1, x.shape[1]))
     return [slice(a, a + rows) for a in range(0, len(x) if length is None else length, rows)]
 
 
 def to_lattice(x: Floats, factor: Floats) -> Integers:
     """round(x * factor), number by number; nulls give 0, far numbers the end of the reach."""
     z = np.empty(x.shape, dtype=np.int64)
-    for where in slices(x):
+    for where in slices(x, numbers=CACHED):
         with np.errstate(all="ignore"):
-            y = np.rint(x[where] * factor)
-        y = np.where(np.isnan(y), 0.0, np.clip(y, -REACH, REACH))
-        z[where] = y.astype(np.int64)
+            y = x[where] * factor
+        np.rint(y, out=y)
+        np.clip(y, -REACH, REACH, out=y)
+        y[np.isnan(y)] = 0.0
+        z[where] = y
     return z
 
 

@@ -10,7 +10,7 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.stats import norm
+from scipy.special import ndtri
 
 from privmean.central.anisotropic.calibration import (
     MEAN_STEPS,
@@ -75,7 +75,7 @@ def calibrate_noisy_degrees(
 
 def kept_degree(noisy: NoisyDegrees, persons: int, beta: float) -> float:
     """The degree that passes the noisy filter with all persons at once w.p. 1 - beta."""
-    return (noisy.threshold + noisy.scale * float(norm.isf(beta / persons))) / noisy.steps
+    return (noisy.threshold + noisy.scale * -float(ndtri(beta / persons))) / noisy.steps
 
 
 def noisy_degree_keep(deg: Integers, noisy: NoisyDegrees, noise: Noise) -> Bools:
