@@ -33,12 +33,10 @@ def test_a_stream_job_can_be_repeated(tmp_path):
     assert len(plain()) == 20
 
 
-def test_alternating_keeps_the_least_times():
-    calls = []
-    jobs = (lambda: calls.append("private"), lambda: calls.append("plain"))
-    least = speed.alternate(jobs, 0.0)
-    assert calls == ["private", "plain"] * 4
-    assert all(0 <= value < 1 for pair in least.values() for value in pair)
+def test_both_jobs_of_a_case_are_timed():
+    found = speed.least(["array"], "wall", 1000)
+    assert set(found) == {("array", "private"), ("array", "plain")}
+    assert all(0 < value < 10 for value in found.values())
 
 
 def test_memory_counts_what_a_job_touches():

@@ -124,8 +124,6 @@ def answers(people):
         "ball": people.ball_sums(Ball((0.1, -0.2), 5.0, 2.0**-16)),
         "ball coarse": people.ball_sums(Ball((0.0, 0.0), 1.0, 0.25)),
         "ball and sizes": people.ball_sums(Ball((0.1, -0.2), 5.0, 2.0**-16), "sizes"),
-        "ball and squares": people.ball_sums(Ball((0.1, -0.2), 5.0, 2.0**-16), "squares"),
-        "shells": people.shell_counts(SHELLS).tolist(),
         "in units": units.ball_sums(Ball((0.0, 0.0), 2.0, 2.0**-18), "squares"),
         "shells in units": units.shell_counts(SHELLS).tolist(),
         "one in units": people.standardized([None, UNITS[0]]).shell_counts(SHELLS).tolist(),
@@ -176,10 +174,6 @@ def expected(rows, cap=None, resolution=2.0**-40):
         "ball": reference.ball_sums(values, Ball((0.1, -0.2), 5.0, 2.0**-16)),
         "ball coarse": reference.ball_sums(values, Ball((0.0, 0.0), 1.0, 0.25)),
         "ball and sizes": reference.ball_sums(values, Ball((0.1, -0.2), 5.0, 2.0**-16), "sizes"),
-        "ball and squares": reference.ball_sums(
-            values, Ball((0.1, -0.2), 5.0, 2.0**-16), "squares"
-        ),
-        "shells": reference.shell_counts(values, SHELLS),
         "in units": reference.ball_sums(units, Ball((0.0, 0.0), 2.0, 2.0**-18), "squares"),
         "shells in units": reference.shell_counts(units, SHELLS),
         "one in units": reference.shell_counts(
@@ -198,6 +192,6 @@ def plain(found):
     result = dict(found)
     for name in ("boxes", "one box", "part boxes"):
         result[name] = [None if item is None else vars(item) for item in found[name]]
-    for name in ("ball", "ball coarse", "ball and sizes", "ball and squares", "in units"):
+    for name in ("ball", "ball coarse", "ball and sizes", "in units"):
         result[name] = (found[name].z, found[name].present, found[name].besides)
     return result
