@@ -137,6 +137,28 @@ def test_columns_spread_around_zero_are_found_by_a_second_look():
     assert np.abs(found.estimate).max() < 1
 
 
+def test_a_third_look_finds_a_minority_of_thin_columns():
+    # 20 columns with 8 % of the persons away from zero: two looks leave half of them unseen
+    x = cloud([3.0] * 40, [1.0] * 40, 4000)
+    x[:, 20:] *= np.random.default_rng(1).random((4000, 20)) < 0.08
+    for seed in range(4):
+        plan, found, noise = release(x, seed)
+        sizes = [size for size, _ in noise.calls if size == CELLS]
+        assert found.diagnostics["looks"] == 3
+        assert len(sizes) <= 40 + 20 + 20
+        assert sum(item == "ok" for item in found.diagnostics["outcomes"].values()) > 28
+        assert 0.5 < found.shares["looks (of mu^2)"] <= 0.65 + 1e-12
+        assert float(spent(found.guarantee.mechanisms)) <= plan.mu**2 * (1 + 1e-12)
+
+
+def test_a_majority_that_two_looks_do_not_show_gets_no_third():
+    x = cloud([3.0] * 40, [1.0] * 40, 4000)
+    x[:, 10:] *= np.random.default_rng(1).random((4000, 30)) < 0.01
+    _, found, _ = release(x)
+    assert found.diagnostics["looks"] == 2
+    assert found.shares["looks (of mu^2)"] == pytest.approx(0.5)
+
+
 def test_persons_without_a_value_do_not_pull_the_mean():
     x = cloud([50.0] * 5, [1.0] * 5)
     x[np.random.default_rng(7).random(x.shape) < 0.4] = math.nan

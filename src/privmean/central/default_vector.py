@@ -19,7 +19,15 @@ from privmean import validate
 from privmean.central.log_segments import ATOM_ONLY, BEYOND, FOUND
 from privmean.central.octaves import MAIN, PRICE, Seen
 from privmean.central.parts import Parts
-from privmean.central.vector_looks import ALL_LOOKS, FIRST, MOST_LOOKS, look, look_loss, look_sd
+from privmean.central.vector_looks import (
+    ALL_LOOKS,
+    FIRST,
+    MOST_LOOKS,
+    TWO_LOOKS,
+    look,
+    look_loss,
+    look_sd,
+)
 from privmean.central.vector_rounds import (
     LAST_NORMS,
     MOST_ROUNDS,
@@ -75,8 +83,8 @@ class DefaultVectorPlan:
 
     @property
     def count_sd(self) -> float:
-        """Deviation of the noise of a column's counts after all looks, in persons."""
-        return look_sd(self.dimension, self.mu * math.sqrt(ALL_LOOKS))
+        """Deviation of the noise of a column's counts after two looks at all, in persons."""
+        return look_sd(self.dimension, self.mu * math.sqrt(TWO_LOOKS))
 
     @property
     def seen_from(self) -> float:
@@ -225,8 +233,7 @@ def _column(last: LastSums, k: int, seen: Seen, persons: int) -> ColumnSums:
 
 def bill(dimension: int, mu: float) -> tuple[Loss, ...]:
     """A longest path at a total of mu: no release has more answers or a larger sum of squares."""
-    later = (ALL_LOOKS - FIRST) / (MOST_LOOKS - 1)
-    looks = [FIRST, *[later] * (MOST_LOOKS - 1)]
+    looks = (FIRST, TWO_LOOKS - FIRST, ALL_LOOKS - TWO_LOOKS)
     losses: list[Loss] = [look_loss(dimension, mu * math.sqrt(part)) for part in looks]
     small = 0.01
     for _ in range(MOST_ROUNDS):

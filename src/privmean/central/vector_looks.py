@@ -19,7 +19,8 @@ from privmean.people.reductions import Box, People
 from privmean.privacy.loss import Gaussian
 
 COUNT_LATTICE = 2**20  # counts are scaled up: their own unit is too coarse for Gaussian noise
-FIRST, ALL_LOOKS, MOST_LOOKS = 0.25, 0.5, 3  # parts of mu^2: the first look, all looks
+FIRST, TWO_LOOKS, ALL_LOOKS = 0.25, 0.5, 0.65  # parts of mu^2, at most
+MOST_LOOKS, FEW = 3, 0.5  # the third look only for at most this part of the columns
 AGAIN, LEAST = 9.0, 0.005  # a further look at k of d columns: 9 k/d of the first; the least part
 ANY = Box(-1.0, 1.0)  # to ask who has a value
 
@@ -54,8 +55,9 @@ def look(people: People, persons: int, parts: Parts, noise: Noise) -> Looks:
     hidden, spent, looks = list(range(dimension)), 0.0, 0
     while hidden and looks < MOST_LOOKS:
         wanted = AGAIN * FIRST * len(hidden) / dimension
-        part = FIRST if looks == 0 else min(ALL_LOOKS - spent, wanted)
-        if part < LEAST:
+        third = looks == MOST_LOOKS - 1
+        part = min((ALL_LOOKS if third else TWO_LOOKS) - spent, wanted) if looks else FIRST
+        if part < LEAST or (third and len(hidden) > FEW * dimension):
             break
         loss = look_loss(len(hidden), parts.take(part))
         parts.bill((loss,))
