@@ -43,7 +43,7 @@ class Cloud:
 CLOUDS = tuple(
     Cloud(kind, n, d)
     for kind in ("even", "spike")
-    for n, d in ((2000, 10), (2000, 100), (20000, 100), (20000, 1000))
+    for n, d in ((2000, 10), (2000, 100), (2000, 1000), (20000, 100), (20000, 1000))
 )
 ROUTES = {
     "privmean": ("epsilon and delta",),
