@@ -21,6 +21,7 @@ from privmean.central.winsorized_plan import WinsorizedPlan
 from privmean.central.winsorized_stages import Facts, Stages, predicted_failure
 from privmean.errors import ArgumentError, Infeasible
 from privmean.mechanisms.clipped_sum import ClippedSums, ColumnSums
+from privmean.mechanisms.curator import Curator
 from privmean.mechanisms.stable_histogram import StableHistogram, laplace_threshold
 from privmean.people.reductions import Box, People
 from privmean.privacy.budget import REPLACE_ONE, Budget, Relation
@@ -193,13 +194,11 @@ class PublishedPlan(WinsorizedPlan):
         """A radius below tau clips more than the assumption allows for."""
         return "mean" if min(self.stages.slack) >= 0 else "clipped mean"
 
-    def _parts(self, people: People) -> tuple[People, People]:
+    def _parts(self, curator: Curator) -> tuple[Curator, Curator]:
         if not self.published.splitting:
-            return people, people
-        return people.part(0, 2), people.part(1, 2)
-
-    def _charged(self, bill: list[Loss]) -> tuple[Loss, ...]:
-        return self.losses if self.published.splitting else tuple(bill)
+            return curator, curator
+        first, second = curator.apart("location and mean, disjoint halves", 2)
+        return first, second
 
     def mean_of(self, people: People, box: Box, sums: ColumnSums) -> ClippedMean:
         return ClippedMean(

@@ -19,14 +19,15 @@ from privmean.errors import ArgumentError
 from privmean.intervals.default_intervals import BOUNDED, BoxIntervals, ColumnIntervals
 from privmean.intervals.divided import Divided
 from privmean.mechanisms.clipped_sum import ClippedSums
-from privmean.noise.base import Noise
-from privmean.noise.exact import ExactNoise
-from privmean.people.reductions import Box, People
+from privmean.mechanisms.curator import Curator
+from privmean.outcome import Outcome
+from privmean.people.reductions import Box
+from privmean.people.shape import Shape
 from privmean.privacy.budget import REPLACE_ONE, Budget, Relation
 from privmean.privacy.calibrate import calibrate
-from privmean.privacy.guarantee import Guarantee
 from privmean.privacy.loss import Loss
-from privmean.release import FAILED, OK, Release
+from privmean.release import FAILED, OK
+from privmean.road import Releasing
 
 
 @dataclass(frozen=True)
@@ -110,7 +111,7 @@ def _cheapest(budget: Budget, dimension: int, relation: Relation) -> ClippedSums
 
 
 @dataclass(frozen=True)
-class BoundedMeanPlan:
+class BoundedMeanPlan(Releasing):
     """Noise of a bounded mean: all in `sums`."""
 
     settings: BoundedMean
@@ -121,6 +122,10 @@ class BoundedMeanPlan:
     dimension: int
     boxes: tuple[Box, ...]
     sums: ClippedSums
+
+    @property
+    def shape(self) -> Shape:
+        return Shape.of(self.dimension, self.persons, self.design)
 
     @property
     def estimator(self) -> str:
@@ -159,22 +164,13 @@ class BoundedMeanPlan:
             "design effect": self.settings.design_effect,
         }
 
-    def release(self, people: People, noise: Noise | None = None) -> Release:
-        """Run the plan. Fails privately only if, under add-remove or with nulls, no person is
-        seen."""
-        source: Noise = noise if noise is not None else ExactNoise()
-        if self.relation == REPLACE_ONE and people.size() != self.persons:
-            raise ArgumentError(
-                "people", people.size(), f"the plan is for {self.persons} persons", "plan again"
-            )
-        found = [item for item in people.box_sums(self.boxes) if item is not None]
-        released = self.sums.release(self.boxes, found, source)
+    def run(self, curator: Curator) -> Outcome:
+        """Fails privately only if, under add-remove or with nulls, no person is seen."""
+        sums = self.sums.over(self.boxes)
+        released = curator.ask(sums, sums.exact(curator.people.box_sums(self.boxes)))
         columns = [Divided.of(item, self.persons) for item in released]
         items = [item.sums for item in columns]
         present, missing = [item.present for item in columns], [item.missing for item in columns]
-        guarantee = Guarantee.of(
-            self.budget, self.relation, self.losses, public=self._public()
-        ).require()
         failed = any(gone and count < 1 for gone, count in zip(missing, present, strict=True))
         makers = [
             ColumnIntervals(
@@ -197,22 +193,18 @@ class BoundedMeanPlan:
         if not all(missing):
             notes.append("persons without a usable value count at the middle of the bounds")
         advice = "too few persons have a value: more persons or more epsilon are needed"
-        return Release(
-            estimate=np.array(estimate),
-            columns=people.columns,
-            estimator=self.estimator,
-            guarantee=guarantee,
-            intervals=makers[0] if self.dimension == 1 else BoxIntervals(makers),
-            plan=self,
+        return Outcome(
+            np.array(estimate),
+            makers[0] if self.dimension == 1 else BoxIntervals(makers),
             persons=self.persons if self.persons is not None else max(round(present[0]), 0),
             status=FAILED if failed else OK,
             advice=advice if failed else "",
             assumptions=tuple(notes),
             shares={"mean and square": 1.0},
             diagnostics={"persons with a value": present},
-            secure=source.secure,
         )
 
-    def _public(self) -> tuple[str, ...]:
+    @property
+    def public(self) -> tuple[str, ...]:
         shape = ("number of persons", "roster of persons") if self.persons is not None else ()
         return (*shape, "column names", "bounds")

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
 
@@ -20,10 +20,13 @@ from privmean.central.default_plan import DefaultMeanPlan
 from privmean.central.default_vector import DefaultVectorPlan, vector_plan
 from privmean.central.winsorized import Winsorized
 from privmean.errors import ArgumentError, Infeasible
+from privmean.mechanisms.curator import Curator
 from privmean.noise.base import Noise
+from privmean.outcome import Outcome
 from privmean.people.reductions import People
 from privmean.privacy.budget import REPLACE_ONE, Budget, Relation
 from privmean.release import Release
+from privmean.road import execute
 
 ALONE, TOGETHER, WINSORIZED = "each column alone", "all columns together", "Winsorized columns"
 SKEW, NARROW = 1.15, 3  # up to three columns together must promise so much less, to be chosen
@@ -81,8 +84,11 @@ class ChosenPlan:
         return {**self.inner.describe(), "predicted by method": dict(self.predicted)}
 
     def release(self, people: People, noise: Noise | None = None) -> Release:
-        found: Release = self.inner.release(people, noise)
-        return replace(found, plan=self)
+        return execute(self, people, noise=noise)
+
+    def run(self, curator: Curator) -> Outcome:
+        found: Outcome = self.inner.run(curator)
+        return found
 
 
 @dataclass(frozen=True)

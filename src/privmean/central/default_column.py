@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from fractions import Fraction
 from typing import Any
 
 from privmean.central.clipped_mean import ClippedMean
 from privmean.central.default_limits import Widened, widened
-from privmean.central.default_records import RecordIntervals, record_sums, release_ratio, too_few
+from privmean.central.default_records import RecordIntervals, record_sums, too_few
 from privmean.central.default_tail import WIDTHS, Apart, set_apart
 from privmean.central.locate import Location, Schedule, locate
 from privmean.central.log_segments import ATOM_ONLY, BEYOND, FOUND
@@ -23,8 +22,8 @@ from privmean.intervals.divided import Divided
 from privmean.intervals.mean_interval import Allowance
 from privmean.intervals.tail_check import TailCheck
 from privmean.mechanisms.clipped_sum import ClippedSums, ColumnSums
-from privmean.noise.base import Noise
-from privmean.people.reductions import Box, People
+from privmean.mechanisms.curator import Curator
+from privmean.people.reductions import Box, BoxSums, People
 from privmean.privacy.budget import REPLACE_ONE, Relation
 from privmean.release import FAILED, OK, IntervalMaker
 
@@ -88,17 +87,16 @@ class ColumnRelease:
 
 
 def release_column(
-    people: People,
+    curator: Curator,
     column: int,
     wallet: Wallet,
     schedule: Schedule,
     settings: Settings,
-    noise: Noise,
     relation: Relation,
 ) -> ColumnRelease:
-    """Run all stages on one column; `wallet` collects the bill."""
-    before = wallet.left
-    place = locate(people, column, schedule, settings.safety, wallet, noise, relation)
+    """Run all stages on one column; `wallet` holds what they may cost."""
+    people, before = curator.people, wallet.left
+    place = locate(curator, column, schedule, settings.safety, wallet, relation)
     shares = {"location": float((before - wallet.left) / wallet.total)}
     path = {
         "outcome": place.outcome,
@@ -113,18 +111,17 @@ def release_column(
     wide = Widened((place.lower, place.upper))
     if settings.check:
         before = wallet.left
-        wide = widened(people, column, place, wallet, settings.check, settings.lean, noise)
+        wide = widened(curator, column, place, wallet, settings.check, settings.lean)
         shares["beyond the limits"] = float((before - wallet.left) / wallet.total)
     limits = wide.limits
     box = Box(*limits)
-    final = wallet.left
+    final = wallet.take(wallet.left)
+    shares["mean and square"] = float(final / wallet.total)
     center = min(max(place.origin, place.lower), place.upper)
     if people.cap is not None:
         last = record_sums(LAST, relation, final)
-        ratio = release_ratio(_box_sums(people, column, box), box, people.cap, last, noise)
-        wallet.left = Fraction(0)
-        wallet.bill.append(last.loss_at(box.steps))
-        shares["mean and square"] = float(final / wallet.total)
+        (found,) = _asked(curator, last, box, _box_sums(people, column, box))
+        ratio = ClippedMean(box, found, None, by_records=True)
         return _by_records(wide, path, shares, settings, center, ratio, schedule.persons)
     jumps = (0.0, 0.0)
     if settings.joint_tail:
@@ -139,13 +136,18 @@ def release_column(
         apart = set_apart(people, column, sums, box, relation)
         sums = apart.sums
     last = ClippedSums(LAST, relation, epsilon=final, jumps=jumps, apart=apart is not None)
-    (found,) = last.release([box], [sums], noise, far=None if apart is None else [apart.far])
-    wallet.left = Fraction(0)
-    wallet.bill.append(last.loss_at(box.steps))
-    shares["mean and square"] = float(final / wallet.total)
+    (found,) = _asked(curator, last, box, sums, 0 if apart is None else apart.far)
     apart_at = apart.limits if apart else None
     divided = Divided.of(found, schedule.persons)
     return _found(wide, path, shares, settings, box, center, found, divided, jumps, apart_at)
+
+
+def _asked(
+    curator: Curator, last: ClippedSums, box: Box, sums: BoxSums | None, far: int = 0
+) -> list[ColumnSums]:
+    """The joint release of one box, billed in its own steps."""
+    over = last.over([box], cap=curator.people.cap, billed=(last.loss_at(box.steps),))
+    return curator.ask(over, over.exact([sums], [far]))
 
 
 def _box_sums(people: People, column: int, box: Box) -> Any:

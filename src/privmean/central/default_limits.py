@@ -14,8 +14,8 @@ from fractions import Fraction
 from privmean.central.locate import Location
 from privmean.central.log_segments import BEFORE
 from privmean.central.wallet import Wallet
-from privmean.noise.base import Noise, one_laplace
-from privmean.people.reductions import People
+from privmean.mechanisms.counts import counted
+from privmean.mechanisms.curator import Curator
 
 TRUST, LEAN_TRUST = 1.0, 2.0  # noise scales taken off a count; the second below `LEAN`
 WIDEN, WIDEST = 0.9, 6.0  # how far the limits are moved out for the persons counted
@@ -72,27 +72,27 @@ class Widened:
 
 
 def widened(
-    people: People,
+    curator: Curator,
     column: int,
     place: Location,
     wallet: Wallet,
     share: float,
     lean: bool,
-    noise: Noise,
 ) -> Widened:
     """Count the persons beyond `place` for `share` of what is left, and move the limits.
 
     lean: whether n*epsilon is small; then more is taken off for noise, and no second count is made.
     """
     first = place.lower, place.upper
-    scale = wallet.pay("beyond the limits", wallet.share(share), 1)
-    below, above = people.beyond(column, *first)
-    count = Count(first, float(above + below + one_laplace(noise, scale)), float(scale))
+    step = wallet.counts("beyond the limits", wallet.share(share), 1)
+    below, above = curator.people.beyond(column, *first)
+    (found,) = curator.ask(step, counted(above + below))
+    count = Count(first, float(found), float(step.scale))
     trust = LEAN_TRUST if lean else TRUST
     limits = first_step(place, count.persons - trust * count.scale, wallet.left)
     if lean or limits == first or not falls_slowly(place, count):
         return Widened(limits, (count,))
-    again = _count_again(people, column, place, limits, wallet, noise)
+    again = _count_again(curator, column, place, limits, wallet)
     believed = min(again.persons, LEAVES * count.persons) - TRUST * again.scale
     factor = WIDEN * max(believed, 0.0) * float(wallet.left) / math.sqrt(2)
     return Widened(_moved(place, limits, factor), (count, again))
@@ -143,20 +143,19 @@ def falls_slowly(place: Location, count: Count) -> bool:
 
 
 def _count_again(
-    people: People,
+    curator: Curator,
     column: int,
     place: Location,
     limits: tuple[float, float],
     wallet: Wallet,
-    noise: Noise,
 ) -> Count:
     """Persons beyond the moved limits: 1 beyond the farther one, beyond the nearer one only what
     their excess can be worth, so that they do not stand for a tail."""
     up, down = limits[1] - place.origin, place.origin - limits[0]
     farther_up = up >= down
     part = min(PARTS, math.ceil(PARTS * WIDEST * min(up, down) / max(up, down)))
-    scale = wallet.pay("beyond again", wallet.share(AGAIN), PARTS)
-    below, above = people.beyond(column, *limits)
+    step = wallet.counts("beyond again", wallet.share(AGAIN), PARTS)
+    below, above = curator.people.beyond(column, *limits)
     nearer, farther = (below, above) if farther_up else (above, below)
-    counted = PARTS * farther + part * nearer + one_laplace(noise, scale)
-    return Count(limits, counted / PARTS, float(scale) / PARTS, part / PARTS)
+    (found,) = curator.ask(step, counted(PARTS * farther + part * nearer))
+    return Count(limits, int(found) / PARTS, float(step.scale) / PARTS, part / PARTS)

@@ -18,13 +18,15 @@ from privmean.central.wallet import Wallet
 from privmean.errors import ArgumentError
 from privmean.intervals.default_intervals import MEAN, BoxIntervals
 from privmean.intervals.tail_check import TailCheck
-from privmean.noise.base import Noise, one_laplace
-from privmean.noise.exact import ExactNoise
-from privmean.people.reductions import LOG_CELLS, People
+from privmean.mechanisms.counts import NoisyCounts, counted
+from privmean.mechanisms.curator import Curator
+from privmean.outcome import Outcome, estimand_of
+from privmean.people.reductions import LOG_CELLS
+from privmean.people.shape import Shape
 from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE, Budget, Relation
-from privmean.privacy.guarantee import Guarantee
 from privmean.privacy.loss import Laplace, Loss
-from privmean.release import FAILED, OK, Release
+from privmean.release import FAILED, OK
+from privmean.road import Releasing
 
 if TYPE_CHECKING:
     from privmean.central.default_mean import DefaultMean
@@ -40,7 +42,7 @@ PUBLIC = {
 
 
 @dataclass(frozen=True)
-class DefaultMeanPlan:
+class DefaultMeanPlan(Releasing):
     """The stages and their prices; see `DefaultMean`. epsilon is that of one column."""
 
     settings: DefaultMean
@@ -50,6 +52,10 @@ class DefaultMeanPlan:
     design: int | None
     dimension: int
     epsilon: Fraction
+
+    @property
+    def shape(self) -> Shape:
+        return Shape.of(self.dimension, self.persons, self.design)
 
     @property
     def estimator(self) -> str:
@@ -84,17 +90,20 @@ class DefaultMeanPlan:
         """A bill of one path; every path composes to at most epsilon, exactly."""
         purse = Wallet(self._purse())
         moved = 2 if self.relation == REPLACE_ONE else 1
+        steps: list[NoisyCounts] = []
         if self.persons is not None:
             schedule = self.schedule(self.persons)
             settings = self._column_settings(self.persons)
             for _ in range(schedule.rounds):
-                purse.pay("origin", schedule.price, moved, spread=moved)
-            purse.pay("tails", purse.share(schedule.share), moved, spread=moved)
+                steps.append(purse.counts("origin", schedule.price, moved, spread=moved))
+            tails = purse.share(schedule.share)
+            steps.append(purse.counts("tails", tails, moved, spread=moved))
             if settings.check:
-                purse.pay("beyond the limits", purse.share(settings.check), 1)
+                steps.append(purse.counts("beyond the limits", purse.share(settings.check), 1))
         else:
-            purse.pay("location", purse.share(0.5), moved, spread=moved)
-        bill = [*purse.bill, Laplace("value and square", Fraction(1), 1 / purse.left)]
+            steps.append(purse.counts("location", purse.share(0.5), moved, spread=moved))
+        bill = [step.loss for step in steps]
+        bill.append(Laplace("value and square", Fraction(1), 1 / purse.left))
         if self.relation == ADD_REMOVE:
             price = self.epsilon - self._purse()
             bill.append(Laplace("persons", Fraction(1), 1 / price))
@@ -186,55 +195,33 @@ class DefaultMeanPlan:
             facts["share of the number of persons"] = COUNT_SHARE
         return facts
 
-    def release(self, people: People, noise: Noise | None = None) -> Release:
-        """Run the plan. Statuses: ok, atom (nearly all persons have one value), failed."""
-        source: Noise = noise if noise is not None else ExactNoise()
-        bill: list[Loss] = []
-        results = []
+    def run(self, curator: Curator) -> Outcome:
+        """Statuses: ok, atom (nearly all persons have one value), failed."""
+        people, results = curator.people, []
         count: int | None = self.persons
-        if self.relation == REPLACE_ONE and people.size() != self.persons:
-            raise ArgumentError(
-                "people", people.size(), f"the plan is for {self.persons} persons", "plan again"
-            )
         for column in range(self.dimension):
             wallet = Wallet(self.epsilon)
             if self.relation == ADD_REMOVE:
-                scale = wallet.pay("persons", self.epsilon - self._purse(), 1)
-                count = max(people.size() + one_laplace(source, scale), 1)
+                step = wallet.counts("persons", self.epsilon - self._purse(), 1)
+                (found,) = curator.ask(step, counted(people.size()))
+                count = max(int(found), 1)
             assert count is not None
+            schedule, settings = self.schedule(count), self._column_settings(count)
             results.append(
-                release_column(
-                    people,
-                    column,
-                    wallet,
-                    self.schedule(count),
-                    self._column_settings(count),
-                    source,
-                    self.relation,
-                )
+                release_column(curator, column, wallet, schedule, settings, self.relation)
             )
-            bill += wallet.bill
-        guarantee = Guarantee.of(
-            self.budget, self.relation, tuple(bill), public=PUBLIC[self.relation]
-        ).require()
         statuses = list(dict.fromkeys(item.status for item in results))
         status = OK if statuses == [OK] else FAILED if FAILED in statuses else statuses[-1]
         notes = [item for result in results for item in result.assumptions]
         if self.persons is not None and float(self.persons * self.epsilon) < FEW:
             notes.append("fewer than 400 persons*epsilon: expect a wide interval or a failure")
         one_column = self.dimension == 1
-        estimand = "mean over persons" if people.cap is None else "mean over records (capped)"
-        return Release(
-            estimate=np.array([item.estimate for item in results]),
-            columns=tuple(people.columns[: self.dimension]),
-            estimator=self.estimator,
-            guarantee=guarantee,
-            intervals=results[0].intervals
+        return Outcome(
+            np.array([item.estimate for item in results]),
+            results[0].intervals
             if one_column
             else BoxIntervals([item.intervals for item in results]),
-            plan=self,
             persons=count,
-            estimand=estimand,
             status=status,
             advice="; ".join(dict.fromkeys(item.advice for item in results if item.advice)),
             assumptions=tuple(dict.fromkeys(notes)),
@@ -242,8 +229,12 @@ class DefaultMeanPlan:
             diagnostics=results[0].diagnostics
             if one_column
             else {people.columns[j]: item.diagnostics for j, item in enumerate(results)},
-            secure=source.secure,
+            estimand=estimand_of(people.cap),
         )
+
+    @property
+    def public(self) -> tuple[str, ...]:
+        return PUBLIC[self.relation]
 
 
 def _added(shares: Sequence[dict[str, float]]) -> dict[str, float]:

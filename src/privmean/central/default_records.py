@@ -18,8 +18,6 @@ from privmean.intervals.default_intervals import reach_words
 from privmean.intervals.mean_interval import assumption_words, limit, no_interval
 from privmean.intervals.tail_check import TOO_THICK, TailCheck
 from privmean.mechanisms.clipped_sum import ClippedSums
-from privmean.noise.base import Noise
-from privmean.people.reductions import Box, BoxSums
 from privmean.privacy.budget import Relation
 from privmean.release import FAILED, OK, Interval
 
@@ -122,14 +120,6 @@ class RecordIntervals:
 def record_sums(name: str, relation: Relation, epsilon: Fraction) -> ClippedSums:
     """The joint release of the last stage."""
     return ClippedSums(name, relation, epsilon=epsilon, cross=True)
-
-
-def release_ratio(
-    sums: BoxSums, box: Box, cap: int, mechanism: ClippedSums, noise: Noise
-) -> ClippedMean:
-    """The clipped mean over records from the exact sums of its box."""
-    (found,) = mechanism.release([box], [sums], noise, cap=cap)
-    return ClippedMean(box, found, None, by_records=True)
 
 
 def too_few(column: ClippedMean) -> bool:

@@ -25,7 +25,7 @@ from privmean.central.vector_looks import (
     MOST_LOOKS,
     TWO_LOOKS,
     look,
-    look_loss,
+    look_counts,
     look_sd,
 )
 from privmean.central.vector_rounds import (
@@ -33,33 +33,35 @@ from privmean.central.vector_rounds import (
     MOST_ROUNDS,
     LastSums,
     Shares,
-    norm_loss,
+    norm_counts,
     run,
 )
 from privmean.errors import ArgumentError, Infeasible
 from privmean.intervals.default_intervals import CLIPPED, BoxIntervals, ColumnIntervals
 from privmean.intervals.divided import Divided
 from privmean.mechanisms.clipped_sum import ColumnSums
+from privmean.mechanisms.curator import Curator
 from privmean.mechanisms.gaussian import FINEST
-from privmean.noise.base import Noise
-from privmean.noise.exact import ExactNoise
+from privmean.outcome import Outcome
 from privmean.people.reductions import People
+from privmean.people.shape import Shape
 from privmean.privacy.budget import REPLACE_ONE, Budget, Relation
 from privmean.privacy.calibrate import calibrate
-from privmean.privacy.guarantee import Guarantee
 from privmean.privacy.loss import Gaussian, Loss
-from privmean.release import FAILED, OK, Release
+from privmean.release import FAILED, OK
+from privmean.road import Releasing
 
 if TYPE_CHECKING:
     from privmean.central.default_mean import DefaultMean
 
 PARTLY = "some columns not seen"
+PUBLIC = ("number of persons", "roster of persons", "column names")
 TYPICAL_ROUNDS = 2  # before the last one, for planning
 NARROW, WIDE = 1.0, 1.8  # expected radius in scales: sqrt(d) * (NARROW + WIDE/sqrt(d))
 
 
 @dataclass(frozen=True)
-class DefaultVectorPlan:
+class DefaultVectorPlan(Releasing):
     """mu of the whole; the parts of each step are public rules of n, d, mu and earlier outputs."""
 
     persons_only: ClassVar[bool] = True
@@ -69,6 +71,14 @@ class DefaultVectorPlan:
     persons: int
     dimension: int
     mu: float
+
+    @property
+    def relation(self) -> Relation:
+        return REPLACE_ONE
+
+    @property
+    def shape(self) -> Shape:
+        return Shape.of(self.dimension, self.persons)
 
     @property
     def estimator(self) -> str:
@@ -131,15 +141,10 @@ class DefaultVectorPlan:
             "persons a column must show": self.seen_from,
         }
 
-    def release(self, people: People, noise: Noise | None = None) -> Release:
-        """Run the plan. Columns that show nothing are answered 0 (atom) or NaN (not found)."""
-        source: Noise = noise if noise is not None else ExactNoise()
-        if people.size() != self.persons:
-            raise ArgumentError(
-                "people", people.size(), f"the plan is for {self.persons} persons", "plan again"
-            )
-        parts = Parts(self.mu)
-        looks = look(people, self.persons, parts, source)
+    def run(self, curator: Curator) -> Outcome:
+        """Columns that show nothing are answered 0 (atom) or NaN (not found)."""
+        people, parts = curator.people, Parts(self.mu)
+        looks = look(curator, self.persons, parts)
         outcomes = [item.outcome for item in looks.columns]
         looked = 1 - parts.left
         estimate = np.array([0.0 if item == ATOM_ONLY else math.nan for item in outcomes])
@@ -152,7 +157,7 @@ class DefaultVectorPlan:
         diagnostics["looks"] = looks.looks
         last_part = 0.0
         if shown:
-            last = run(people, looks.columns, self.persons, parts, source)
+            last = run(curator, looks.columns, self.persons, parts)
             last_part = (last.mechanism.mu / self.mu) ** 2
             for k, j in enumerate(shown):
                 unit = last.units[k]
@@ -175,19 +180,9 @@ class DefaultVectorPlan:
                 "centres": dict(zip(names, (u.center for u in last.units), strict=True)),
                 "scales": dict(zip(names, (u.scale for u in last.units), strict=True)),
             }
-        guarantee = Guarantee.of(
-            self.budget,
-            REPLACE_ONE,
-            tuple(parts.losses),
-            public=("number of persons", "roster of persons", "column names"),
-        ).require()
-        return Release(
-            estimate=estimate,
-            columns=people.columns,
-            estimator=self.estimator,
-            guarantee=guarantee,
-            intervals=BoxIntervals(makers),
-            plan=self,
+        return Outcome(
+            estimate,
+            BoxIntervals(makers),
             persons=self.persons,
             status=OK if len(shown) == self.dimension else PARTLY if shown else FAILED,
             advice=self._advice(people, outcomes),
@@ -201,8 +196,11 @@ class DefaultVectorPlan:
                 "last sums (of mu^2)": last_part,
             },
             diagnostics=diagnostics,
-            secure=source.secure,
         )
+
+    @property
+    def public(self) -> tuple[str, ...]:
+        return PUBLIC
 
     def _advice(self, people: People, outcomes: list[str]) -> str:
         hidden = [people.columns[j] for j, item in enumerate(outcomes) if item != FOUND]
@@ -234,13 +232,13 @@ def _column(last: LastSums, k: int, seen: Seen, persons: int) -> ColumnSums:
 def bill(dimension: int, mu: float) -> tuple[Loss, ...]:
     """A longest path at a total of mu: no release has more answers or a larger sum of squares."""
     looks = (FIRST, TWO_LOOKS - FIRST, ALL_LOOKS - TWO_LOOKS)
-    losses: list[Loss] = [look_loss(dimension, mu * math.sqrt(part)) for part in looks]
+    losses: list[Loss] = [look_counts(dimension, mu * math.sqrt(part)).loss for part in looks]
     small = 0.01
     for _ in range(MOST_ROUNDS):
-        losses.append(norm_loss(mu * math.sqrt(small)))
+        losses.append(norm_counts(mu * math.sqrt(small)).loss)
     for _ in range(MOST_ROUNDS - 1):
         losses += _sums("sums of rows and sizes", dimension, mu * math.sqrt(small))
-    losses.append(norm_loss(mu * math.sqrt(LAST_NORMS)))
+    losses.append(norm_counts(mu * math.sqrt(LAST_NORMS)).loss)
     left = 1 - ALL_LOOKS - (2 * MOST_ROUNDS - 1) * small - LAST_NORMS
     return (*losses, *_sums("last sums of rows and squares", dimension, mu * math.sqrt(left)))
 

@@ -25,8 +25,9 @@ from privmean.central.log_segments import (
     read_reach,
 )
 from privmean.central.wallet import Wallet, floor_tick
-from privmean.noise.base import Noise
-from privmean.people.reductions import LOG_CELLS, People
+from privmean.mechanisms.counts import NoisyCounts
+from privmean.mechanisms.curator import Curator
+from privmean.people.reductions import People
 from privmean.privacy.budget import REPLACE_ONE, Relation
 
 FEWEST = 150  # n*epsilon below which no step could see anything
@@ -92,35 +93,32 @@ class Location:
 
 
 def _histogram(
+    curator: Curator,
     people: People,
     column: int,
     origin: float,
-    epsilon: Fraction,
-    name: str,
-    wallet: Wallet,
-    noise: Noise,
-    relation: Relation,
+    cells: NoisyCounts,
 ) -> Histogram:
-    # a replaced person leaves one cell for another; an added one enters one cell
-    moved = 2 if relation == REPLACE_ONE else 1
-    scale = wallet.pay(name, epsilon, moved, spread=moved)
-    counts = people.log_counts(column, origin) + noise.laplace(LOG_CELLS, scale)
-    return Histogram.of(counts, float(scale))
+    counts = curator.ask(cells, people.log_counts(column, origin))
+    return Histogram.of(counts, float(cells.scale))
 
 
 def locate(
-    people: People,
+    curator: Curator,
     column: int,
     schedule: Schedule,
     safety: float,
     wallet: Wallet,
-    noise: Noise,
     relation: Relation,
 ) -> Location:
     """Limits that hold the values of `column`; pays for every histogram from `wallet`."""
+    people = curator.people
+    # a replaced person leaves one cell for another; an added one enters one cell
+    moved_cells = 2 if relation == REPLACE_ONE else 1
 
     def look(people: People, price: Fraction, name: str) -> Histogram:
-        return _histogram(people, column, origin, price, name, wallet, noise, relation)
+        cells = wallet.counts(name, price, moved_cells, spread=moved_cells)
+        return _histogram(curator, people, column, origin, cells)
 
     origin, rounds, looks, restarts = 0.0, 0, 0, 0
     earlier: Histogram | None = None

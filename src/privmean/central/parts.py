@@ -8,18 +8,15 @@ output that the step is about to make. So the whole is mu-GDP (docs/proofs/defau
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
-
-from privmean.privacy.loss import Loss
+from dataclasses import dataclass
 
 
 @dataclass
 class Parts:
-    """mu: of the whole. left: the part of mu^2 that is not spent. losses: what was spent on."""
+    """mu: of the whole. left: the part of mu^2 that is not spent."""
 
     mu: float
     left: float = 1.0
-    losses: list[Loss] = field(default_factory=list)
 
     def take(self, part: float) -> float:
         """The GDP strength of `part` of mu^2, which is then spent."""
@@ -27,6 +24,3 @@ class Parts:
             raise ValueError("a part that is not left")
         self.left = self.left - part
         return self.mu * math.sqrt(part)
-
-    def bill(self, losses: tuple[Loss, ...]) -> None:
-        self.losses.extend(losses)

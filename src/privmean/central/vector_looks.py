@@ -14,11 +14,10 @@ import numpy as np
 from privmean.central.log_segments import FOUND
 from privmean.central.octaves import CELLS, Counts, Seen, octave_counts, read_octaves
 from privmean.central.parts import Parts
-from privmean.noise.base import Noise
-from privmean.people.reductions import Box, People
-from privmean.privacy.loss import Gaussian
+from privmean.mechanisms.counts import GaussianCounts
+from privmean.mechanisms.curator import Curator
+from privmean.people.reductions import Box
 
-COUNT_LATTICE = 2**20  # counts are scaled up: their own unit is too coarse for Gaussian noise
 FIRST, TWO_LOOKS, ALL_LOOKS = 0.25, 0.5, 0.65  # parts of mu^2, at most
 MOST_LOOKS, FEW = 3, 0.5  # the third look only for at most this part of the columns
 AGAIN, LEAST = 9.0, 0.005  # a further look at k of d columns: 9 k/d of the first; the least part
@@ -30,10 +29,9 @@ def look_sd(columns: int, mu: float) -> float:
     return math.sqrt(2 * columns) / mu
 
 
-def look_loss(columns: int, mu: float) -> Gaussian:
-    root = math.nextafter(math.sqrt(2 * columns), math.inf)
-    sd = look_sd(columns, mu) * (1 + 1e-12)
-    return Gaussian("columns by octave", root * COUNT_LATTICE, sd * COUNT_LATTICE, 2 * columns)
+def look_counts(columns: int, mu: float) -> GaussianCounts:
+    """The counts of one look at so many columns."""
+    return GaussianCounts.at("columns by octave", mu, 2 * columns)
 
 
 @dataclass(frozen=True)
@@ -44,8 +42,9 @@ class Looks:
     looks: int
 
 
-def look(people: People, persons: int, parts: Parts, noise: Noise) -> Looks:
+def look(curator: Curator, persons: int, parts: Parts) -> Looks:
     """Look until every column is found, or no look that is left would change much."""
+    people = curator.people
     dimension = len(people.columns)
     present = [item.present for item in people.box_sums([ANY] * dimension) if item is not None]
     exact = [octave_counts(people.log_counts(j, 0.0), present[j]) for j in range(dimension)]
@@ -59,13 +58,10 @@ def look(people: People, persons: int, parts: Parts, noise: Noise) -> Looks:
         part = min((ALL_LOOKS if third else TWO_LOOKS) - spent, wanted) if looks else FIRST
         if part < LEAST or (third and len(hidden) > FEW * dimension):
             break
-        loss = look_loss(len(hidden), parts.take(part))
-        parts.bill((loss,))
-        looks, spent = looks + 1, spent + part
-        sd = float(loss.scale) / COUNT_LATTICE
-        for j in hidden:
-            drawn = noise.gaussian(CELLS, float(loss.scale))
-            noisy = (exact[j] * COUNT_LATTICE + drawn).astype(float) / COUNT_LATTICE
+        counts = look_counts(len(hidden), parts.take(part))
+        looks, spent, sd = looks + 1, spent + part, counts.sd
+        shown = curator.ask(counts, [exact[j] for j in hidden])
+        for j, noisy in zip(hidden, shown, strict=True):
             total[j] = total[j] + noisy * sd**-2
             precision[j] += sd**-2
             found = total[j] / precision[j]

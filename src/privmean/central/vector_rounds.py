@@ -18,14 +18,13 @@ import numpy.typing as npt
 from privmean.central.log_segments import FOUND, best_segment
 from privmean.central.octaves import Seen
 from privmean.central.parts import Parts
+from privmean.mechanisms.counts import GaussianCounts
+from privmean.mechanisms.curator import Curator
 from privmean.mechanisms.row_sums import NoisyRows, RowSums
-from privmean.noise.base import Noise
 from privmean.people.reductions import People, Standard
-from privmean.privacy.loss import Gaussian
 
 Floats = npt.NDArray[np.float64]
 
-COUNT_LATTICE = 2**20
 # edges of the shells of norm/sqrt(d), octaves but finer around 1, where most rows are expected
 SHELLS: Floats = 2.0 ** np.concatenate(
     [np.arange(-8, -0.75, 1), [-0.5], np.arange(-3, 7) / 8, np.arange(1.25, 3.3, 0.5),
@@ -78,10 +77,9 @@ class LastSums:
         return self.mechanism.ball.step
 
 
-def norm_loss(mu: float) -> Gaussian:
-    root = math.nextafter(math.sqrt(2), math.inf)
-    sd = math.sqrt(2) / mu * (1 + 1e-12)
-    return Gaussian("norms of rows", root * COUNT_LATTICE, sd * COUNT_LATTICE, 2)
+def norm_counts(mu: float) -> GaussianCounts:
+    """The counts of one look at the norms: a person leaves one shell for another."""
+    return GaussianCounts.at("norms of rows", mu, 2)
 
 
 class Norms:
@@ -93,12 +91,10 @@ class Norms:
         self._total = np.zeros(len(self._exact))
         self._precision = 0.0
 
-    def look(self, mu: float, parts: Parts, noise: Noise) -> None:
-        loss = norm_loss(mu)
-        parts.bill((loss,))
-        drawn = noise.gaussian(len(self._exact), float(loss.scale))
-        noisy = (self._exact * COUNT_LATTICE + drawn).astype(float) / COUNT_LATTICE
-        weight = (COUNT_LATTICE / float(loss.scale)) ** 2
+    def look(self, mu: float, curator: Curator) -> None:
+        counts = norm_counts(mu)
+        (noisy,) = curator.ask(counts, [self._exact])
+        weight = (1 / counts.sd) ** 2
         self._total = self._total + weight * noisy
         self._precision += weight
 
@@ -127,11 +123,10 @@ class Norms:
 
 
 def run(
-    people: People,
+    curator: Curator,
     seen: tuple[Seen, ...],
     persons: int,
     parts: Parts,
-    noise: Noise,
 ) -> LastSums:
     """All rounds over the columns that were found, of one `Seen` a column of `people`; spends all
     that is left."""
@@ -155,9 +150,9 @@ def run(
         placed: list[Standard | None] = [None] * width
         for j, unit in zip(shown, units, strict=True):
             placed[j] = unit
-        inside = people.standardized(placed)
+        inside = curator.people.standardized(placed)
         norms = Norms(inside, columns)
-        norms.look(parts.take(shares.norms), parts, noise)
+        norms.look(parts.take(shares.norms), curator)
         reaches = tuple(unit.reach for unit in units)
         largest = math.hypot(*reaches)
         scales = np.array([unit.scale for unit in units])
@@ -166,13 +161,12 @@ def run(
         last = last or (before is not None and float(np.mean((before / promised) ** 2)) < GAIN)
         before = promised
         if last:
-            norms.look(parts.take(min(LAST_NORMS, parts.left / 2)), parts, noise)
+            norms.look(parts.take(min(LAST_NORMS, parts.left / 2)), curator)
         part = parts.left if last else shares.round
         radius = norms.radius(_noise(columns, parts.mu, part), largest)
         name = "last sums of rows and squares" if last else "sums of rows and sizes"
         sums = RowSums(name, radius, reaches, parts.take(part), "squares" if last else "sizes")
-        noisy = sums.release(inside.ball_sums(sums.ball, sums.besides), noise)
-        parts.bill(sums.mechanism.losses)
+        noisy = curator.ask(sums, inside.ball_sums(sums.ball, sums.besides))
         if last:
             return LastSums(units, sums, noisy, divisors, rounds)
         least = np.array([item.least for item in seen])

@@ -1,15 +1,15 @@
 """An exact purse of pure epsilon for adaptively chosen steps.
 
-Every step takes a rational part of what is left and leaves a line on the bill, so that on every
-path the lines add up to at most the total. For pure differential privacy that is all that adaptive
-composition needs: which step comes next, and at what price, may depend on earlier outputs.
+Every step takes a rational part of what is left and becomes a mechanism at that price, so that on
+every path the prices add up to at most the total. For pure differential privacy that is all that
+adaptive composition needs: which step comes next, and at what price, may depend on earlier outputs.
 """
 
 from __future__ import annotations
 
 from fractions import Fraction
 
-from privmean.privacy.loss import Laplace, Loss
+from privmean.mechanisms.counts import NoisyCounts
 
 TICK = 2**40
 
@@ -21,24 +21,23 @@ def floor_tick(value: Fraction | float) -> Fraction:
 
 
 class Wallet:
-    """What is left of `total`, and the bill of what was taken."""
+    """What is left of `total`."""
 
     def __init__(self, total: Fraction) -> None:
         self.total = total
         self.left = total
-        self.bill: list[Loss] = []
 
     def share(self, part: float) -> Fraction:
         """A fraction of what is left, rounded down to a multiple of 2^-40."""
         return floor_tick(self.left * Fraction(part))
 
-    def pay(
-        self, name: str, epsilon: Fraction, sensitivity: Fraction | int, spread: int = 1
-    ) -> Fraction:
-        """Take `epsilon` for integer answers of this l1 sensitivity; returns the Laplace scale."""
+    def take(self, epsilon: Fraction) -> Fraction:
+        """Take `epsilon` out."""
         if not 0 < epsilon <= self.left:
             raise AssertionError("a step must cost something and no more than is left")
         self.left -= epsilon
-        scale = Fraction(sensitivity) / epsilon
-        self.bill.append(Laplace(name, Fraction(sensitivity), scale, spread))
-        return scale
+        return epsilon
+
+    def counts(self, name: str, epsilon: Fraction, moved: int, spread: int = 1) -> NoisyCounts:
+        """Counts of this l1 sensitivity for `epsilon`, which is taken out."""
+        return NoisyCounts.at(name, self.take(epsilon), moved, spread)

@@ -13,16 +13,16 @@ from privmean.central.clipped_mean import ClippedMean, ClippedMeans
 from privmean.central.concentration import Bounded, UnknownScale
 from privmean.central.winsorized_run import Run
 from privmean.central.winsorized_stages import Facts, Stages
-from privmean.errors import ArgumentError
 from privmean.mechanisms.clipped_sum import ColumnSums
+from privmean.mechanisms.curator import Curator
 from privmean.mechanisms.noisy_argmax import GaussianArgmax, NoisyArgmax
-from privmean.noise.base import Noise
-from privmean.noise.exact import ExactNoise
+from privmean.outcome import Outcome, estimand_of
 from privmean.people.reductions import Box, People
-from privmean.privacy.budget import REPLACE_ONE, Budget
-from privmean.privacy.guarantee import Guarantee
+from privmean.people.shape import Shape
+from privmean.privacy.budget import REPLACE_ONE, Budget, Relation
 from privmean.privacy.loss import Loss
-from privmean.release import FAILED, OK, Release
+from privmean.release import FAILED, OK
+from privmean.road import Releasing
 
 if TYPE_CHECKING:
     from privmean.central.winsorized import Winsorized
@@ -31,8 +31,8 @@ FALLBACK = "fallback centre"
 
 
 @dataclass(frozen=True)
-class WinsorizedPlan:
-    """A Winsorized mean with everything public decided. `release` executes it.
+class WinsorizedPlan(Releasing):
+    """A Winsorized mean with everything public decided.
 
     losses: the worst-case bill; noise: predicted standard deviation of the privacy noise a column
     (in units of the scale that is found, for `UnknownScale`).
@@ -43,6 +43,15 @@ class WinsorizedPlan:
     facts: Facts
     stages: Stages
     ranges: tuple[tuple[float, float], ...] | None
+
+    @property
+    def relation(self) -> Relation:
+        return self.facts.relation
+
+    @property
+    def shape(self) -> Shape:
+        known = self.facts.persons if self.relation == REPLACE_ONE else None
+        return Shape.of(self.facts.columns, known, self.facts.persons)
 
     @property
     def estimator(self) -> str:
@@ -118,13 +127,9 @@ class WinsorizedPlan:
             )
         return result
 
-    # --- release ----------------------------------------------------------------------------------
-    def release(self, people: People, noise: Noise | None = None) -> Release:
-        """Execute the plan on `people`. noise None means exact noise from the system's entropy."""
-        source: Noise = ExactNoise() if noise is None else noise
-        self._check(people)
-        first, second = self._parts(people)
-        run = Run(self, source)
+    def run(self, curator: Curator) -> Outcome:
+        people, (first, second) = curator.people, self._parts(curator)
+        run = Run(self)
         units = run.units(first)
         centers, found = run.locate(first, units)
         last = run.clip(second, centers, units)
@@ -146,17 +151,10 @@ class WinsorizedPlan:
         }
         if self.stages.scale is not None:
             diagnostics["scale"] = units
-        return Release(
-            estimate=np.array([math.nan if item is None else item.estimate for item in last]),
-            columns=tuple(people.columns),
-            estimator=self.estimator,
-            guarantee=Guarantee.of(
-                self.budget, relation, self._charged(run.bill), public=self._public()
-            ).require(),
-            intervals=means,
-            plan=self,
+        return Outcome(
+            np.array([math.nan if item is None else item.estimate for item in last]),
+            means,
             persons=means.persons,
-            estimand="mean over persons" if people.cap is None else "mean over records (capped)",
             status=status,
             advice="" if status == OK else self._advice(status),
             assumptions=(self.settings.concentration.words, "unrelated persons")
@@ -164,32 +162,12 @@ class WinsorizedPlan:
             else (self.settings.concentration.words,),
             shares=dict(self.stages.shares),
             diagnostics=diagnostics,
-            secure=source.secure,
+            estimand=estimand_of(people.cap),
         )
 
-    def _check(self, people: People) -> None:
-        if len(people.columns) != self.facts.columns:
-            raise ArgumentError(
-                "people",
-                people.columns,
-                f"has {len(people.columns)} columns, the plan {self.facts.columns}",
-                "plan with dimension=len(people.columns)",
-            )
-        if self.facts.relation == REPLACE_ONE and people.size() != self.facts.persons:
-            raise ArgumentError(
-                "people",
-                people.size(),
-                f"persons, but the plan is for {self.facts.persons}",
-                "plan with persons=people.size()",
-            )
-
-    def _parts(self, people: People) -> tuple[People, People]:
-        """The persons who give the location, and those who give the mean."""
-        return people, people
-
-    def _charged(self, bill: list[Loss]) -> tuple[Loss, ...]:
-        """The bill of the stages that ran."""
-        return tuple(bill)
+    def _parts(self, curator: Curator) -> tuple[Curator, Curator]:
+        """Who holds the persons that give the location, and those that give the mean."""
+        return curator, curator
 
     def mean_of(self, people: People, box: Box, sums: ColumnSums) -> ClippedMean:
         """What the noisy sums of one column say."""
@@ -208,7 +186,8 @@ class WinsorizedPlan:
     def _target(self) -> str:
         return "mean within bounds" if self.limits is not None else "mean"
 
-    def _public(self) -> tuple[str, ...]:
+    @property
+    def public(self) -> tuple[str, ...]:
         shape = "number of persons" if self.facts.relation == REPLACE_ONE else "design number"
         return ("columns", shape, "settings and assumption")
 

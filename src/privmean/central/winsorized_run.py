@@ -1,67 +1,71 @@
-"""Running the stages of a Winsorized mean: questions to people, noise, and the bill that grows."""
+"""Running the stages of a Winsorized mean before a curator."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from privmean.central.clipped_mean import ClippedMean
 from privmean.mechanisms.clipped_sum import ClippedSums
+from privmean.mechanisms.columns import EachColumn
+from privmean.mechanisms.curator import Curator
 from privmean.mechanisms.noisy_argmax import MOST_BINS, Bins, GaussianArgmax, NoisyArgmax
 from privmean.mechanisms.stable_histogram import top_bin
-from privmean.noise.base import Noise
-from privmean.people.reductions import Box, BoxSums, People
-from privmean.privacy.loss import Loss
+from privmean.people.reductions import Box
 
 if TYPE_CHECKING:
     from privmean.central.winsorized_plan import WinsorizedPlan
 
-NOTHING = BoxSums(0, 0, 0, 0, 0, 0, 0, 0, 0, 0)
 Centers = list[float | None]
 
 
-@dataclass
+@dataclass(frozen=True)
 class Run:
-    """One release under way. `bill` holds every mechanism call made so far."""
+    """One release under way."""
 
     plan: WinsorizedPlan
-    noise: Noise
-    bill: list[Loss] = field(default_factory=list)
 
-    def _charge(self, losses: Sequence[Loss]) -> None:
+    @property
+    def _times(self) -> int:
         """Mechanisms on one column are billed once a column, those on all columns once."""
-        times = self.plan.facts.columns if self.plan.stages.kind == "laplace" else 1
-        self.bill += list(losses) * times
+        return self.plan.facts.columns if self.plan.stages.kind == "laplace" else 1
 
-    def units(self, people: People) -> list[float]:
+    def units(self, curator: Curator) -> list[float]:
         """What radii are multiplied by, a column: the private scale, or 1."""
         step, d = self.plan.stages.scale, self.plan.facts.columns
         if step is None:
             return [1.0] * d
-        self._charge(step.losses)
-        return [step.release(people, j, self.noise) for j in range(d)]
+        exact = [step.exact(curator.people, j) for j in range(d)]
+        return curator.ask(EachColumn(step, self._times), exact)
 
-    def locate(self, people: People, units: Sequence[float]) -> tuple[Centers, list[bool]]:
+    def locate(self, curator: Curator, units: Sequence[float]) -> tuple[Centers, list[bool]]:
         """The centre of each column (None: not found), and whether it was found."""
-        step, facts = self.plan.stages.location, self.plan.facts
+        step, facts, people = self.plan.stages.location, self.plan.facts, curator.people
         if step is None:
             pairs = self.plan.limits or self.plan.ranges
             assert pairs is not None
             return [low + (high - low) / 2 for low, high in pairs], [True] * facts.columns
-        self._charge(step.losses)
+        halves = [half * unit for half, unit in zip(facts.radii.half, units, strict=True)]
         centers: Centers = []
-        for j in range(facts.columns):
-            half = facts.radii.half[j] * units[j]
-            if isinstance(step, NoisyArgmax | GaussianArgmax):
-                assert self.plan.ranges is not None
-                low, high = self.plan.ranges[j]
-                bins = Bins.cover(low, high, max(half, (high - low) / (2 * MOST_BINS)))
-                counts = people.uniform_counts(j, bins.half, bins.origin)
-                index = step.release(bins.all_counts(counts), self.noise)
-                centers.append(bins.center(index))
-            else:
-                top = top_bin(step.release(people.uniform_counts(j, half), self.noise))
+        if isinstance(step, NoisyArgmax | GaussianArgmax):
+            assert self.plan.ranges is not None
+            bins = [
+                Bins.cover(low, high, max(half, (high - low) / (2 * MOST_BINS)))
+                for half, (low, high) in zip(halves, self.plan.ranges, strict=True)
+            ]
+            counts = [
+                item.all_counts(people.uniform_counts(j, item.half, item.origin))
+                for j, item in enumerate(bins)
+            ]
+            chosen = curator.ask(EachColumn(step, self._times), counts)
+            centers += [item.center(index) for item, index in zip(bins, chosen, strict=True)]
+        else:
+            occupied = [people.uniform_counts(j, half) for j, half in enumerate(halves)]
+            for half, kept in zip(
+                halves, curator.ask(EachColumn(step, self._times), occupied), strict=True
+            ):
+                top = top_bin(kept)
                 centers.append(None if top is None else 2 * half * top)
         return self._with_fallback(centers), [center is not None for center in centers]
 
@@ -73,19 +77,19 @@ class Run:
         return [s if c is None else c for c, s in zip(centers, spare, strict=True)]
 
     def clip(
-        self, people: People, centers: Centers, units: Sequence[float]
+        self, curator: Curator, centers: Centers, units: Sequence[float]
     ) -> list[ClippedMean | None]:
         """The recentring stage, if planned, and the last one; None for columns without a centre."""
         stages = self.plan.stages
         if stages.recenter is not None:
             boxes = self._boxes(centers, self._first_slack(), units)
-            rough = self._sums(people, boxes, stages.recenter)
+            rough = self._sums(curator, boxes, stages.recenter)
             centers = [None if item is None else item.estimate for item in rough]
         if self.plan.limits is not None:
             boxes = [Box(low, high) for low, high in self.plan.limits]
         else:
             boxes = self._boxes(centers, stages.slack, units)
-        return self._sums(people, boxes, stages.final)
+        return self._sums(curator, boxes, stages.final)
 
     def _first_slack(self) -> tuple[float, ...]:
         """How far centres may be off before recentring."""
@@ -105,20 +109,19 @@ class Run:
         ]
 
     def _sums(
-        self, people: People, boxes: Sequence[Box | None], step: ClippedSums
+        self, curator: Curator, boxes: Sequence[Box | None], step: ClippedSums
     ) -> list[ClippedMean | None]:
         here = sum(box is not None for box in boxes)
         if not here:
             return [None] * len(boxes)
-        self.bill += [step.loss_of_one] * here if step.epsilon is not None else step.losses
-        exact = people.box_sums(boxes)
+        people = curator.people
         # columns without a box are given noise on nothing: the joint release keeps its shape
-        noisy = step.release(
-            [box if box is not None else Box(-1.0, 1.0) for box in boxes],
-            [sums if sums is not None else NOTHING for sums in exact],
-            self.noise,
+        over = step.over(
+            [Box(-1.0, 1.0) if box is None else box for box in boxes],
             cap=people.cap,
+            billed=(step.loss_of_one,) * here if step.epsilon is not None else None,
         )
+        noisy = curator.ask(over, over.exact(people.box_sums(boxes)))
         return [
             None if box is None else self.plan.mean_of(people, box, sums)
             for box, sums in zip(boxes, noisy, strict=True)

@@ -15,13 +15,14 @@ from fractions import Fraction
 
 from privmean.mechanisms.gaussian import FINEST, GaussianSums
 from privmean.mechanisms.laplace import JointLaplace
-from privmean.mechanisms.ratio import Answers, Three
+from privmean.mechanisms.ratio import Answers, Three, Whole
 from privmean.noise.base import Noise
 from privmean.people.reductions import GRID_BITS, Box, BoxSums
 from privmean.privacy.budget import REPLACE_ONE, Relation
 from privmean.privacy.loss import Gaussian, Laplace, Loss
 
 FEWEST_STEPS = 1 << (GRID_BITS - 1)  # of a box, from its middle to a limit
+NOBODY = BoxSums(0, 0, 0, 0, 0, 0, 0, 0, 0, 0)
 
 
 @dataclass(frozen=True)
@@ -142,40 +143,21 @@ class ClippedSums:
         sd = self.noise()[0] * (1.0 if self.epsilon is None else math.sqrt(2))
         return sd if self.relation == REPLACE_ONE else sd * math.sqrt(2)
 
-    def release(
+    def over(
         self,
         boxes: Sequence[Box],
-        sums: Sequence[BoxSums],
-        noise: Noise,
         *,
         cap: int | None = None,
-        far: Sequence[int] | None = None,
-    ) -> list[ColumnSums]:
-        """The noisy sums of every column; cap as in `People`; far: persons set apart, a column."""
-        if len(boxes) != self.columns or len(sums) != self.columns:
-            raise ValueError("one box and one sum a column")
-        kind = Answers(self.relation, cap, self.jumps, self.apart, self.cross)
-        away = [0] * self.columns if far is None else far
-        exact = [kind.integers(*column) for column in zip(boxes, sums, away, strict=True)]
-        steps = [box.steps for box in boxes]
-        if self.epsilon is None:
-            mechanism = self._gaussian(kind, steps)
-            flat = mechanism.release([answer for column in exact for answer in column], noise)
-            units = [unit for k in steps for unit in kind.units(k)]
-            read = [
-                float(Fraction(x, unit << bits))
-                for x, unit, bits in zip(flat, units, mechanism.bits, strict=True)
-            ]
-            return [self._read(read[i : i + 3], self.noise(cap)) for i in range(0, len(read), 3)]
-        found = []
-        for k, answers in zip(steps, exact, strict=True):
-            multiples = kind.multiples_at(k)
-            joint = JointLaplace(kind.units(k), multiples, self.epsilon)
-            scales = [float(item / self.epsilon) for item in multiples]
-            found.append(self._read(joint.release(answers, noise), scales))
-        return found
+        billed: tuple[Loss, ...] | None = None,
+    ) -> SumsOver:
+        """The mechanism for these boxes, one a column; cap as in `People`. billed: its losses where
+        the caller states them (`losses` unless given)."""
+        if len(boxes) != self.columns:
+            raise ValueError("one box a column")
+        return SumsOver(self, tuple(boxes), cap, self.losses if billed is None else billed)
 
-    def _gaussian(self, kind: Answers, steps: Sequence[int]) -> GaussianSums:
+    def gaussian(self, kind: Answers, steps: Sequence[int]) -> GaussianSums:
+        """The joint Gaussian release of all columns, for boxes of these steps."""
         assert self.mu is not None
         sds = tuple(
             unit * scale
@@ -184,7 +166,8 @@ class ClippedSums:
         )
         return GaussianSums(self.name, sds, self.mu)
 
-    def _read(self, numbers: Sequence[float], scales: Sequence[float]) -> ColumnSums:
+    def read(self, numbers: Sequence[float], scales: Sequence[float]) -> ColumnSums:
+        """The noisy numbers of one column, with the scales of their noise."""
         first, second, third = numbers[:3]
         noise = scales[0], scales[1], scales[2]
         gaussian = self.epsilon is None
@@ -195,3 +178,49 @@ class ClippedSums:
             return ColumnSums(first, second, third, noise, gaussian, self.relation, *extra, *more)
         value, square, weight = first - third, first + third - second, first + second + third
         return ColumnSums(value, square, weight, noise, gaussian, self.relation, *extra, *more)
+
+
+@dataclass(frozen=True)
+class SumsOver:
+    """`ClippedSums` over boxes that are known by now: public, or of earlier private answers."""
+
+    sums: ClippedSums
+    boxes: tuple[Box, ...]
+    cap: int | None
+    losses: tuple[Loss, ...]
+
+    @property
+    def _kind(self) -> Answers:
+        s = self.sums
+        return Answers(s.relation, self.cap, s.jumps, s.apart, s.cross)
+
+    def exact(
+        self, found: Sequence[BoxSums | None], far: Sequence[int] | None = None
+    ) -> tuple[Whole, ...]:
+        """The integers that get noise, a column. far: persons set apart; None counts as nobody."""
+        away = [0] * len(self.boxes) if far is None else far
+        present = [NOBODY if item is None else item for item in found]
+        columns = zip(self.boxes, present, away, strict=True)
+        return tuple(self._kind.integers(*column) for column in columns)
+
+    def draw(self, exact: Sequence[Whole], noise: Noise) -> list[ColumnSums]:
+        """The noisy sums of every column."""
+        kind, steps, sums = self._kind, [box.steps for box in self.boxes], self.sums
+        if sums.epsilon is None:
+            mechanism = sums.gaussian(kind, steps)
+            flat = mechanism.draw([answer for column in exact for answer in column], noise)
+            units = [unit for k in steps for unit in kind.units(k)]
+            read = [
+                float(Fraction(x, unit << bits))
+                for x, unit, bits in zip(flat, units, mechanism.bits, strict=True)
+            ]
+            return [
+                sums.read(read[i : i + 3], sums.noise(self.cap)) for i in range(0, len(read), 3)
+            ]
+        found = []
+        for k, answers in zip(steps, exact, strict=True):
+            multiples = kind.multiples_at(k)
+            joint = JointLaplace(kind.units(k), multiples, sums.epsilon)
+            scales = [float(item / sums.epsilon) for item in multiples]
+            found.append(sums.read(joint.draw(answers, noise), scales))
+        return found

@@ -75,7 +75,7 @@ class GaussianSums:
             for bits, sd in zip(coarse, fine, strict=True)
         )
 
-    def release(self, answers: Sequence[int], noise: Noise) -> tuple[int, ...]:
+    def draw(self, answers: Sequence[int], noise: Noise) -> tuple[int, ...]:
         """Answer i times 2^bits[i], plus noise: divide by 2^bits[i] to read it."""
         if len(answers) != len(self.sds):
             raise ValueError("one standard deviation an answer")

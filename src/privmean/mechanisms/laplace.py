@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from privmean.noise.base import Noise
+from privmean.privacy.loss import Laplace
 
 FINE_BITS = (
     20  # answers with small units are scaled by 2^20, so that their noise has a fine lattice
@@ -16,7 +17,8 @@ COARSE = 2**54  # noise scales beyond this are drawn on a coarser lattice
 
 @dataclass(frozen=True)
 class JointLaplace:
-    """Several integer answers released together, each with its own Laplace scale.
+    """Several integer answers released together, each with its own Laplace scale, and one line of
+    the bill.
 
     Answer i is read in units of units[i] of its own integer steps and gets noise of scale
     multiples[i]/epsilon units. The caller owes: one person changes the answers by amounts c_i (in
@@ -30,6 +32,11 @@ class JointLaplace:
     units: tuple[int, ...]
     multiples: tuple[int | Fraction, ...]
     epsilon: Fraction
+    name: str = "joint answers"
+
+    @property
+    def losses(self) -> tuple[Laplace, ...]:
+        return (Laplace(self.name, Fraction(1), 1 / self.epsilon, joint=len(self.units) > 1),)
 
     @property
     def lattice(self) -> tuple[int, ...]:
@@ -53,12 +60,12 @@ class JointLaplace:
                 extra += Fraction(1 << -bits, unit * multiple)
         return self.epsilon / (1 + extra)
 
-    def release(self, answers: Sequence[int], noise: Noise) -> list[float]:
+    def draw(self, exact: Sequence[int], noise: Noise) -> list[float]:
         """The noisy answers, in units."""
         epsilon = self.effective
         result = []
         for answer, unit, multiple, bits in zip(
-            answers, self.units, self.multiples, self.lattice, strict=True
+            exact, self.units, self.multiples, self.lattice, strict=True
         ):
             step = Fraction(1, 1 << bits) if bits >= 0 else Fraction(1 << -bits)
             lattice = answer << bits if bits >= 0 else answer >> -bits

@@ -53,6 +53,32 @@ class Bins:
 
 
 @dataclass(frozen=True)
+class Choice:
+    """The index of the largest score plus Exponential noise.
+
+    The caller owes that one person moves every score by at most `moved`/2, in any direction, or all
+    of them by at most `moved` in the same one (docs/proofs/noisy-argmax.md).
+
+    Guarantees: epsilon-DP. Nothing but the index is released.
+    """
+
+    name: str
+    epsilon: Fraction
+    moved: int
+
+    @property
+    def scale(self) -> Fraction:
+        return self.moved / self.epsilon
+
+    @property
+    def losses(self) -> tuple[Loss, ...]:
+        return (Selection(self.name, self.epsilon),)
+
+    def draw(self, exact: Integers, noise: Noise) -> int:
+        return noise.argmax(exact, self.scale)
+
+
+@dataclass(frozen=True)
 class NoisyArgmax:
     """Report the bin with the largest count plus Exponential(scale) noise on ALL public bins.
 
@@ -73,7 +99,7 @@ class NoisyArgmax:
     def losses(self) -> tuple[Loss, ...]:
         return (Selection(self.name, moved_counts(self.relation) / self.scale),)
 
-    def release(self, counts: Integers, noise: Noise) -> int:
+    def draw(self, counts: Integers, noise: Noise) -> int:
         return noise.argmax(counts, self.scale)
 
 
@@ -108,7 +134,7 @@ class GaussianArgmax:
         sensitivity = math.ldexp(math.sqrt(moved), bits)
         return (Gaussian(self.name, sensitivity, math.ldexp(self.sd, bits), moved),)
 
-    def release(self, counts: Integers, noise: Noise) -> int:
+    def draw(self, counts: Integers, noise: Noise) -> int:
         """The index of one column's largest noisy count (the first among ties)."""
         bits = lattice_bits(self.sd)
         draws = noise.gaussian(len(counts), math.ldexp(self.sd, bits))

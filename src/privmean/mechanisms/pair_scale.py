@@ -11,7 +11,7 @@ import numpy as np
 from privmean import validate
 from privmean.errors import ArgumentError
 from privmean.mechanisms.gaussian import lattice_bits
-from privmean.noise.base import Noise
+from privmean.noise.base import Integers, Noise
 from privmean.people.reductions import People
 from privmean.privacy.loss import Gaussian, Laplace, Loss
 
@@ -90,13 +90,16 @@ class PairScale:
         sensitivity = math.ldexp(math.sqrt(2 * self.columns), bits)
         return (Gaussian(self.name, sensitivity, math.ldexp(self.sd, bits), 2 * self.columns),)
 
-    def release(self, people: People, column: int, noise: Noise) -> float:
+    def exact(self, people: People, column: int) -> Integers:
+        """Public pairs of persons per bin."""
+        return people.pair_counts(column, self.bins.low, self.bins.high)
+
+    def draw(self, exact: Integers, noise: Noise) -> float:
         """The upper edge 2^k of the bin with the largest noisy count (smallest k among ties)."""
-        counts = people.pair_counts(column, self.bins.low, self.bins.high)
         if self.scale is not None:
-            noisy = counts + noise.laplace(len(counts), self.scale)
+            noisy = exact + noise.laplace(len(exact), self.scale)
         else:
             assert self.sd is not None
             bits = lattice_bits(self.sd)
-            noisy = (counts << bits) + noise.gaussian(len(counts), math.ldexp(self.sd, bits))
+            noisy = (exact << bits) + noise.gaussian(len(exact), math.ldexp(self.sd, bits))
         return math.ldexp(1.0, self.bins.low + int(np.argmax(noisy)))

@@ -16,6 +16,7 @@ from functools import cached_property
 from privmean.mechanisms.gaussian import GaussianSums
 from privmean.noise.base import Noise
 from privmean.people.reductions import Ball, BallSums, Besides
+from privmean.privacy.loss import Gaussian
 
 BITS = 20  # lattice steps from the centre to the edge: 2^19 to 2^20
 
@@ -69,9 +70,13 @@ class RowSums:
         sds = (sd,) * len(self.reaches) + tuple(sd * factor for factor in factors)
         return GaussianSums(self.name, sds, self.mu)
 
-    def release(self, exact: BallSums, noise: Noise) -> NoisyRows:
+    @property
+    def losses(self) -> tuple[Gaussian, ...]:
+        return self.mechanism.losses
+
+    def draw(self, exact: BallSums, noise: Noise) -> NoisyRows:
         answers: Sequence[int] = (*exact.z, *exact.besides)
-        flat = self.mechanism.release(answers, noise)
+        flat = self.mechanism.draw(answers, noise)
         read = [
             math.ldexp(float(x), -bits) for x, bits in zip(flat, self.mechanism.bits, strict=True)
         ]

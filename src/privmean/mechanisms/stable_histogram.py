@@ -90,7 +90,7 @@ class StableHistogram:
             ),
         )
 
-    def release(self, counts: Mapping[int, int], noise: Noise) -> dict[int, int]:
+    def draw(self, counts: Mapping[int, int], noise: Noise) -> dict[int, int]:
         """The kept noisy counts by bin index, in the order of the indices."""
         occupied = sorted(index for index, count in counts.items() if count > 0)
         draws = noise.laplace(len(occupied), self.scale).tolist() if occupied else []
@@ -150,7 +150,7 @@ class GaussianStableHistogram:
             ),
         )
 
-    def release(self, counts: Mapping[int, int], noise: Noise) -> dict[int, int]:
+    def draw(self, counts: Mapping[int, int], noise: Noise) -> dict[int, int]:
         """The kept noisy counts of one column in lattice steps, by bin index."""
         occupied = sorted(index for index, count in counts.items() if count > 0)
         steps = math.ldexp(self.sd, self.bits)

@@ -84,10 +84,10 @@ class WeightedSums:
         if self.epsilon is not None:
             units = (steps, steps**2) * self.weights.shape[1]
             multiples = (2 * self.reach, 4 * self.reach) * self.weights.shape[1]
-            read = JointLaplace(units, multiples, self.epsilon).release(exact, source)
+            read = JointLaplace(units, multiples, self.epsilon).draw(exact, source)
         else:
             mechanism = self._gaussian(steps)
-            noisy = mechanism.release(exact, source)
+            noisy = mechanism.draw(exact, source)
             read = [
                 float(Fraction(x, unit << bits))
                 for x, unit, bits in zip(

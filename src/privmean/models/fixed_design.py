@@ -177,7 +177,7 @@ class FixedDesignPlan:
             people = MatrixPeople(values[self.cell == place][:, None], ("response",))
             exact = people.box_sums([box])[0]
             assert exact is not None
-            noisy = sums.release([box], [exact], source)[0]
+            noisy = sums.over([box]).draw(sums.over([box]).exact([exact]), source)[0]
             z = min(1.0, max(-1.0, noisy.value / int(count)))
             means.append(box.middle + box.radius * z)
             # the square has noise of its own; what it says of one cell is kept positive

@@ -22,14 +22,18 @@ from privmean.central.winsorized_ways import _gaussian_mu
 from privmean.errors import ArgumentError, Infeasible
 from privmean.intervals.divided import Divided
 from privmean.mechanisms.clipped_sum import ClippedSums
+from privmean.mechanisms.counts import NoisyCounts, counted
+from privmean.mechanisms.curator import Curator
+from privmean.mechanisms.noisy_argmax import Choice
 from privmean.models.tail_means import TailMean, TailMeans
-from privmean.noise.base import Integers, Noise
-from privmean.noise.exact import ExactNoise
-from privmean.people.reductions import LOG_BINS, LOG_LOW, LOG_ZERO, Box, People
+from privmean.noise.base import Integers
+from privmean.outcome import Outcome
+from privmean.people.reductions import LOG_BINS, LOG_LOW, LOG_ZERO, Box
+from privmean.people.shape import Shape
 from privmean.privacy.budget import RELATIONS, REPLACE_ONE, Budget, Relation
-from privmean.privacy.guarantee import Guarantee
 from privmean.privacy.loss import Laplace, Loss, Selection
-from privmean.release import FAILED, OK, Release
+from privmean.release import FAILED, OK
+from privmean.road import Releasing
 
 LEAST, MOST, OF = 2, 3, 4  # the magnitude that between 2/4 and 3/4 of the persons stay below
 BEYOND = 2.5  # clipping radius over that magnitude
@@ -164,7 +168,7 @@ def _of_one(budget: Budget, share: Fraction, columns: int) -> Fraction:
 
 
 @dataclass(frozen=True)
-class MagnitudesPlan:
+class MagnitudesPlan(Releasing):
     """Everything public of such a mean decided. persons: their number, under add-remove a public
     guess. share: of the budget, for the magnitudes; each: epsilon of one of them. final: the
     clipped sums; for the mean instead counting and tail: epsilon of a column's count of the
@@ -233,63 +237,38 @@ class MagnitudesPlan:
             "mechanisms": [loss.to_dict() for loss in self.losses],
         }
 
-    def magnitude(self, people: People, column: int, noise: Noise) -> float:
+    def magnitude(self, curator: Curator, column: int) -> float:
         """A magnitude that 50 to 75 % of the persons stay below, by noisy argmax."""
         first, last = self.settings.octaves
-        cells = people.log_counts(column, 0.0)
+        cells = curator.people.log_counts(column, 0.0)
         both = cells[:LOG_BINS] + cells[LOG_ZERO + 1 :]
         # cell j holds 2^((j+LOG_LOW)/2) <= |v| < the next; the zero cell may hold null persons and
         # is left out
         inside = np.zeros(last - first + 1, dtype=np.int64)
         edges = np.clip(np.arange(LOG_BINS) + LOG_LOW + 1 - first, 0, last - first)
         np.add.at(inside, edges, both)
-        scale = 2 * OF / self.each
-        index = noise.argmax(quantile_scores(inside, float(scale * SLOPE)), scale)
+        choice = Choice("magnitude", self.each, 2 * OF)
+        index = curator.ask(choice, quantile_scores(inside, float(choice.scale * SLOPE)))
         return math.pow(2.0, (first + index) / 2)
 
-    def release(self, people: People, noise: Noise | None = None) -> Release:
-        """Execute the plan on `people`."""
-        source: Noise = ExactNoise() if noise is None else noise
+    def run(self, curator: Curator) -> Outcome:
         known = self.persons if self.relation == REPLACE_ONE else None
-        if len(people.columns) != self.columns:
-            raise ArgumentError(
-                "people",
-                len(people.columns),
-                f"is not {self.columns} columns",
-                "plan with dimension=len(people.columns)",
-            )
-        if known is not None and people.size() != known:
-            raise ArgumentError(
-                "people",
-                people.size(),
-                f"is not {known} persons",
-                "plan with persons=people.size()",
-            )
-        sizes = [self.magnitude(people, j, source) for j in range(self.columns)]
+        sizes = [self.magnitude(curator, j) for j in range(self.columns)]
         if self.final is None:
-            return self._with_tails(people, sizes, source)
+            return self._with_tails(curator, sizes)
         radii = [BEYOND * size for size in sizes]
         boxes = [Box(-radius, radius) for radius in radii]
-        exact = people.box_sums(boxes)
-        sums = self.final.release(boxes, [item for item in exact if item is not None], source)
+        over = self.final.over(boxes)
+        sums = curator.ask(over, over.exact(curator.people.box_sums(boxes)))
         means = tuple(ClippedMean(box, item, known) for box, item in zip(boxes, sums, strict=True))
         intervals = ClippedMeans(means, known, 1.0, "clipped mean", "")
-        return Release(
-            estimate=np.array([item.estimate for item in means]),
-            columns=tuple(people.columns),
-            estimator=self.estimator,
-            guarantee=self._guarantee(),
-            intervals=intervals,
-            plan=self,
+        return Outcome(
+            np.array([item.estimate for item in means]),
+            intervals,
             persons=intervals.persons,
-            status=OK,
             assumptions=(WORDS, "unrelated persons"),
             shares={"magnitudes": float(self.share), "mean": 1 - float(self.share)},
-            diagnostics={
-                "clip_radius": radii,
-                "weight": [item.present for item in means],
-            },
-            secure=source.secure,
+            diagnostics={"clip_radius": radii, "weight": [item.present for item in means]},
         )
 
     def multiple(self, beyond: float) -> float:
@@ -299,35 +278,29 @@ class MagnitudesPlan:
         balance = self.settings.excess * beyond * float(self.tail) / (2 * NOISE_HALF)
         return min(max(BEYOND * math.sqrt(max(balance, 0.0)), NARROWEST), WIDEST)
 
-    def _with_tails(self, people: People, sizes: list[float], source: Noise) -> Release:
+    def _with_tails(self, curator: Curator, sizes: list[float]) -> Outcome:
         assert self.counting is not None
         assert self.tail is not None
+        people = curator.people
         near = people.box_sums([Box(-BEYOND * size, BEYOND * size) for size in sizes])
+        count = NoisyCounts.at("persons in the tail", self.counting)
         beyond = [
-            item.above + item.below + float(source.laplace(1, 1 / self.counting)[0])
+            float(curator.ask(count, counted(item.above + item.below))[0])
             for item in near
             if item is not None
         ]
         radii = [self.multiple(n) * size for n, size in zip(beyond, sizes, strict=True)]
         boxes = [Box(-radius, radius) for radius in radii]
         last = self._tail_sums(self.tail)
-        means = tuple(
-            TailMean(
-                box,
-                Divided.of(last.release([box], [exact], source)[0], self.persons),
-                self.settings.excess,
-            )
-            for box, exact in zip(boxes, people.box_sums(boxes), strict=True)
-            if exact is not None
-        )  # fmt: skip
+        means = []
+        for box, exact in zip(boxes, people.box_sums(boxes), strict=True):
+            over = last.over([box])
+            (sums,) = curator.ask(over, over.exact([exact]))
+            means.append(TailMean(box, Divided.of(sums, self.persons), self.settings.excess))
         lost = any(item.empty for item in means)
-        return Release(
-            estimate=np.array([item.estimate for item in means]),
-            columns=tuple(people.columns),
-            estimator=self.estimator,
-            guarantee=self._guarantee(),
-            intervals=TailMeans(means),
-            plan=self,
+        return Outcome(
+            np.array([item.estimate for item in means]),
+            TailMeans(tuple(means)),
             persons=self.persons,
             status=FAILED if lost else OK,
             advice="too few persons have a value: more persons or more epsilon" if lost else "",
@@ -342,11 +315,14 @@ class MagnitudesPlan:
                 "weight": [item.joint.present for item in means],
                 "persons beyond the limits": [item.beyond for item in means],
             },
-            secure=source.secure,
         )
 
-    def _guarantee(self) -> Guarantee:
+    @property
+    def public(self) -> tuple[str, ...]:
         shape = ("number of persons",) if self.relation == REPLACE_ONE else ()
-        return Guarantee.of(
-            self.budget, self.relation, self.losses, public=("columns", *shape, "settings")
-        ).require()
+        return ("columns", *shape, "settings")
+
+    @property
+    def shape(self) -> Shape:
+        known = self.persons if self.relation == REPLACE_ONE else None
+        return Shape.of(self.columns, known, self.persons)

@@ -19,6 +19,7 @@ import numpy as np
 from privmean import validate
 from privmean.errors import ArgumentError, Infeasible
 from privmean.mechanisms.clipped_sum import ClippedSums
+from privmean.mechanisms.curator import Curator
 from privmean.mechanisms.pair_scale import DyadicBins, PairScale
 from privmean.models.variance_intervals import VarianceIntervals
 from privmean.models.variance_rounds import (
@@ -32,9 +33,8 @@ from privmean.models.variance_rounds import (
     coinpress,
     levels,
 )
-from privmean.noise.base import Noise
-from privmean.noise.exact import ExactNoise
-from privmean.people.reductions import People
+from privmean.outcome import Outcome
+from privmean.people.shape import Shape
 from privmean.privacy.budget import (
     ADD_REMOVE,
     RELATIONS,
@@ -46,6 +46,7 @@ from privmean.privacy.budget import (
 from privmean.privacy.guarantee import Guarantee
 from privmean.privacy.loss import Laplace, Loss
 from privmean.release import OK, Release
+from privmean.road import Releasing
 
 METHODS = ("pair scale", "coinpress", "bisection")
 FEWEST = {"pair scale": 100.0, "coinpress": 15.0, "bisection": 15.0}  # persons * epsilon of a call
@@ -170,7 +171,7 @@ class Variance:
 
 
 @dataclass(frozen=True)
-class VariancePlan:
+class VariancePlan(Releasing):
     """A variance with every scale decided.
 
     design: number of persons that it was planned for; persons: the same where it is public, None
@@ -243,48 +244,37 @@ class VariancePlan:
             "epsilon_of_a_call_by_round": [float(item) for item in self.spending],
         }
 
-    def release(self, people: People, noise: Noise | None = None) -> Release:
-        """Execute the plan. The estimate is a variance; diagnostics hold the deviation."""
-        source: Noise = ExactNoise() if noise is None else noise
-        known = self.persons is not None
-        if len(people.columns) != 1 or (known and people.size() != self.persons):
-            raise ArgumentError(
-                "people",
-                (people.size() if known else "people", len(people.columns)),
-                f"is not {self.persons} persons and one column" if known else "is not one column",
-                "plan with persons=people.size(), one column at a time",
-            )
+    def run(self, curator: Curator) -> Outcome:
+        """The estimate is a variance; diagnostics hold the deviation."""
         s = self.settings
         if s.method == "pair scale":
-            scale = self._pairs().release(people, 0, source)
-            found = Found(scale**2, self.losses, OK, None, scale, persons=self.design)
+            pairs = self._pairs()
+            scale = curator.ask(pairs, pairs.exact(curator.people, 0))
+            found = Found(scale**2, OK, None, scale, persons=self.design)
         else:
-            search = Search(people, self.persons, self.relation, source, [])
+            search = Search(curator, self.persons, self.relation)
             way = coinpress if s.method == "coinpress" else bisection
             found = way(s, search, self.spending)
-        shape = ("number of persons",) if known else ()
-        return Release(
-            estimate=np.array([found.variance]),
-            columns=tuple(people.columns),
-            estimator=self.estimator,
-            guarantee=Guarantee.of(
-                self.budget,
-                self.relation,
-                found.bill,
-                public=("column", *shape, "settings"),
-            ).require(),
-            intervals=VarianceIntervals(s, self.spending[-1], found),
-            plan=self,
-            persons=self.persons if known else max(0, round(found.persons)),
-            estimand="variance between persons",
+        return Outcome(
+            np.array([found.variance]),
+            VarianceIntervals(s, self.spending[-1], found),
+            persons=self.persons if self.persons is not None else max(0, round(found.persons)),
             status=found.status,
             advice=ADVICE.get(found.status, ""),
             assumptions=("values close to normal", "unrelated persons"),
             shares=_shares(s),
             diagnostics={"sd": math.sqrt(found.variance)}
             | ({} if found.center is None else {"center": found.center}),
-            secure=source.secure,
+            estimand="variance between persons",
         )
+
+    @property
+    def public(self) -> tuple[str, ...]:
+        return ("column", *(("number of persons",) if self.persons is not None else ()), "settings")
+
+    @property
+    def shape(self) -> Shape:
+        return Shape.of(1, self.persons, self.design)
 
 
 def _shares(settings: Variance) -> dict[str, float]:

@@ -20,16 +20,15 @@ from privmean import validate
 from privmean.central.as_published import MARK
 from privmean.errors import ArgumentError, Infeasible
 from privmean.mechanisms.clipped_sum import ClippedSums
+from privmean.mechanisms.curator import Curator
 from privmean.models.variance_intervals import PublicRange
 from privmean.models.variance_rounds import Search, clip_multiple
-from privmean.noise.base import Noise
-from privmean.noise.exact import ExactNoise
-from privmean.people.reductions import People
+from privmean.outcome import Outcome
+from privmean.people.shape import Shape
 from privmean.privacy.budget import REPLACE_ONE, Budget, Relation
 from privmean.privacy.calibrate import within
-from privmean.privacy.guarantee import Guarantee
 from privmean.privacy.loss import Laplace, Loss
-from privmean.release import Release
+from privmean.road import Releasing
 
 METHODS = ("coinpress", "bisection")
 
@@ -102,7 +101,7 @@ class VarianceAsPublished:
 
 
 @dataclass(frozen=True)
-class PublishedVariancePlan:
+class PublishedVariancePlan(Releasing):
     """The plan of `VarianceAsPublished`. each: the printed epsilon of a call."""
 
     settings: VarianceAsPublished
@@ -137,37 +136,30 @@ class PublishedVariancePlan:
             "epsilon_of_a_call": float(self.each),
         }
 
-    def release(self, people: People, noise: Noise | None = None) -> Release:
-        """Execute the plan. The estimate is a variance; diagnostics hold the deviation."""
-        source: Noise = ExactNoise() if noise is None else noise
-        if len(people.columns) != 1 or people.size() != self.persons:
-            raise ArgumentError(
-                "people",
-                (people.size(), len(people.columns)),
-                f"is not {self.persons} persons and one column",
-                "plan with persons=people.size(), one column at a time",
-            )
+    @property
+    def relation(self) -> Relation:
+        return REPLACE_ONE
+
+    @property
+    def shape(self) -> Shape:
+        return Shape.of(1, self.persons)
+
+    @property
+    def public(self) -> tuple[str, ...]:
+        return ("column", "number of persons", "settings")
+
+    def run(self, curator: Curator) -> Outcome:
+        """The estimate is a variance; diagnostics hold the deviation."""
         s = self.settings
-        search = Search(people, self.persons, REPLACE_ONE, source, [], always_n=True)
-        run = self._coinpress if s.method == "coinpress" else self._bisection
-        variance = run(search)
-        return Release(
-            estimate=np.array([variance]),
-            columns=tuple(people.columns),
-            estimator=self.estimator,
-            guarantee=Guarantee.of(
-                self.budget,
-                REPLACE_ONE,
-                tuple(search.bill),
-                public=("column", "number of persons", "settings"),
-            ).require(),
-            intervals=PublicRange(s.smallest, s.largest),
-            plan=self,
+        search = Search(curator, self.persons, REPLACE_ONE, always_n=True)
+        variance = (self._coinpress if s.method == "coinpress" else self._bisection)(search)
+        return Outcome(
+            np.array([variance]),
+            PublicRange(s.smallest, s.largest),
             persons=self.persons,
-            estimand="variance between persons",
             assumptions=("values close to normal", "unrelated persons"),
             diagnostics={"sd": math.sqrt(variance)},
-            secure=source.secure,
+            estimand="variance between persons",
         )
 
     def _coinpress(self, search: Search) -> float:

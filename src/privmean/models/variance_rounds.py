@@ -16,11 +16,10 @@ from scipy.special import ndtri
 
 from privmean.central.clipped_mean import ClippedMean
 from privmean.mechanisms.clipped_sum import ClippedSums
+from privmean.mechanisms.curator import Curator
 from privmean.mechanisms.laplace import JointLaplace
-from privmean.noise.base import Noise
-from privmean.people.reductions import Box, People
+from privmean.people.reductions import Box
 from privmean.privacy.budget import Relation
-from privmean.privacy.loss import Laplace, Loss
 from privmean.release import OK
 
 if TYPE_CHECKING:
@@ -39,7 +38,6 @@ class Found:
     """
 
     variance: float
-    bill: tuple[Loss, ...]
     status: str
     center: float | None
     scale: float
@@ -80,24 +78,19 @@ def levels(smallest: float, largest: float) -> list[float]:
 class Search:
     """The private questions of a search. n: the public number of persons, None under add-remove.
 
-    bill: what was asked so far. always_n: divide by n even where null persons show.
+    always_n: divide by n even where null persons show.
     """
 
-    people: People
+    curator: Curator
     n: int | None
     relation: Relation
-    noise: Noise
-    bill: list[Loss]
     always_n: bool = False
 
     def midpoint(self, center: float, radius: float, epsilon: Fraction) -> tuple[float, float]:
         """The clipped mean around `center`, and what it was divided by (n less visible nulls)."""
         box = _box(center, radius)
-        step = ClippedSums("midpoint", self.relation, 1, epsilon=epsilon)
-        self.bill += step.losses
-        (exact,) = self.people.box_sums([box])
-        assert exact is not None
-        (sums,) = step.release([box], [exact], self.noise)
+        step = ClippedSums("midpoint", self.relation, 1, epsilon=epsilon).over([box])
+        (sums,) = self.curator.ask(step, step.exact(self.curator.people.box_sums([box])))
         mean = ClippedMean(box, sums, self.n, always_n=self.always_n)
         return mean.estimate, mean.weight
 
@@ -105,17 +98,16 @@ class Search:
         """Noisy sum of squared deviations clipped at `radius`, in units of radius^2: one person's
         share is at most 1."""
         box = _box(center, radius)
-        self.bill.append(Laplace("second moment", Fraction(1), 1 / epsilon))
-        (exact,) = self.people.box_sums([box])
+        (exact,) = self.curator.people.box_sums([box])
         assert exact is not None
-        (noisy,) = JointLaplace((box.steps**2,), (1,), epsilon).release([exact.zz], self.noise)
+        moment = JointLaplace((box.steps**2,), (1,), epsilon, "second moment")
+        (noisy,) = self.curator.ask(moment, [exact.zz])
         return noisy
 
     def inside(self, center: float, radius: float, epsilon: Fraction) -> float:
         """Noisy number of persons within `radius` of the centre."""
-        self.bill.append(Laplace("coverage", Fraction(1), 1 / epsilon))
-        count = self.people.count_in_box([_box(center, radius)])
-        (noisy,) = JointLaplace((1,), (1,), epsilon).release([count], self.noise)
+        count = self.curator.people.count_in_box([_box(center, radius)])
+        (noisy,) = self.curator.ask(JointLaplace((1,), (1,), epsilon, "coverage"), [count])
         return noisy
 
 
@@ -131,7 +123,7 @@ def coinpress(settings: Variance, search: Search, spending: Sequence[Fraction]) 
         # the terms added keep the next radius above the truth up to the noise, and above 0
         sd = scale * math.sqrt(max(0.0, moment) + 1 / math.sqrt(weight) + 1 / (2 * weight))
         sd = min(max(sd, settings.smallest), settings.largest)
-    return Found(sd**2, tuple(search.bill), OK, center, scale, moment, weight)
+    return Found(sd**2, OK, center, scale, moment, weight)
 
 
 def bisection(settings: Variance, search: Search, spending: Sequence[Fraction]) -> Found:
@@ -157,8 +149,8 @@ def bisection(settings: Variance, search: Search, spending: Sequence[Fraction]) 
         if total > best:
             best, accepted = total, (at, center)
     if accepted is None:
-        bill, largest = tuple(search.bill), settings.largest
-        return Found(largest**2, bill, NOT_COVERED, center, largest, persons=weight)
+        largest = settings.largest
+        return Found(largest**2, NOT_COVERED, center, largest, persons=weight)
     place, center = accepted
     high, low = tested[place], tested[min(place + 1, len(tested) - 1)]
     seen = seen[place:]
@@ -170,7 +162,7 @@ def bisection(settings: Variance, search: Search, spending: Sequence[Fraction]) 
         low, high = (low, sd) if share >= goal else (sd, high)
     sd = math.sqrt(low * high) / covered_at(settings.gamma)
     sd = min(max(sd, settings.smallest), settings.largest)
-    return Found(sd**2, tuple(search.bill), OK, center, sd, persons=weight, seen=tuple(seen))
+    return Found(sd**2, OK, center, sd, persons=weight, seen=tuple(seen))
 
 
 def _box(center: float, radius: float) -> Box:

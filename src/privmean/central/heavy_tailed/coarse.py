@@ -132,21 +132,21 @@ class Coarse:
         half = self.width / 2
         origin = 0.0 if self.ranges is None else self.ranges[column][0] + half
         if self.form == "stable":
-            kept = self._stable(column).release(people.uniform_counts(column, half), noise)
+            kept = self._stable(column).draw(people.uniform_counts(column, half), noise)
             best = top_bin(kept)
             return None if best is None else 2 * half * best
         if self.form == "gaussian stable":
             counts = people.uniform_counts(column, half)
-            best = top_bin(self._gaussian_stable.release(counts, noise))
+            best = top_bin(self._gaussian_stable.draw(counts, noise))
             return None if best is None else 2 * half * best
         cells = self.cells(column)
         dense = dense_counts(people.uniform_counts(column, half, origin), cells)
         if cells == 1:
             best = 0
         elif self.form == "selection":
-            best = self._selection(column).release(dense, noise)
+            best = self._selection(column).draw(dense, noise)
         else:
-            best = self._gaussian.release(dense, noise)
+            best = self._gaussian.draw(dense, noise)
         assert self.ranges is not None
         lower, upper = self.ranges[column]
         return min(max(origin + 2 * half * best, lower), upper)

@@ -143,7 +143,7 @@ class JointSums:
     ) -> tuple[npt.NDArray[np.float64], float]:
         """The noisy sum of w (row - centre) and the noisy sum of weights, from the exact ones."""
         if self.law == "gaussian":
-            raw = self.gaussian.release((*total, weight), noise)
+            raw = self.gaussian.draw((*total, weight), noise)
             noisy: Floats = np.array(
                 [
                     float(Fraction(x, 1 << bits))
@@ -191,6 +191,6 @@ class WeightSum:
     def release(self, weight: int, noise: Noise) -> float:
         if self.law == "gaussian":
             mechanism = self.gaussian
-            return mechanism.release((weight,), noise)[0] / 2.0 ** mechanism.bits[0] / UNIT
+            return mechanism.draw((weight,), noise)[0] / 2.0 ** mechanism.bits[0] / UNIT
         draw_ = noise.laplace(1, UNIT / Fraction(self.strength))
         return (weight + int(draw_[0])) / UNIT

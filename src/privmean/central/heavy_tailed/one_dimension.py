@@ -109,7 +109,7 @@ class OneDimensionPlan:
         box = Box(center[0] - radius, center[0] + radius)
         exact = people.box_sums([box])[0]
         assert exact is not None
-        sums = self.sums.release([box], [exact], source)[0]
+        sums = self.sums.over([box]).draw(self.sums.over([box]).exact([exact]), source)[0]
         bill += self.sums.losses
         weight = self._divisor(sums)
         if self.count is not None:

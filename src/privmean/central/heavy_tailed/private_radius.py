@@ -111,7 +111,7 @@ class ClippedCount:
     def release(self, clipped: int, noise: Noise) -> float:
         if self.law == "gaussian":
             mechanism = self._gaussian
-            return mechanism.release((clipped,), noise)[0] / 2.0 ** mechanism.bits[0]
+            return mechanism.draw((clipped,), noise)[0] / 2.0 ** mechanism.bits[0]
         return float(clipped + int(noise.laplace(1, 1 / Fraction(self.strength))[0]))
 
     def report(

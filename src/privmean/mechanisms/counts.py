@@ -1,0 +1,90 @@
+"""Whole numbers, one or many, released with noise on every one of them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+import numpy.typing as npt
+
+from privmean.noise.base import Integers, Noise
+from privmean.privacy.loss import Gaussian, Laplace
+
+Floats = npt.NDArray[np.float64]
+COUNT_LATTICE = 2**20  # counts are scaled up: their own unit is too coarse for Gaussian noise
+
+
+@dataclass(frozen=True)
+class NoisyCounts:
+    """Every answer plus discrete Laplace noise, whether it is zero or not.
+
+    loss: sensitivity and scale, in persons. The caller owes that one person moves the answers by no
+    more than the sensitivity in l1 (docs/proofs/laplace.md).
+
+    Guarantees: (sensitivity/scale)-DP for the relation for which the sensitivity holds.
+    """
+
+    loss: Laplace
+
+    @classmethod
+    def at(cls, name: str, epsilon: Fraction, moved: int = 1, spread: int = 1) -> NoisyCounts:
+        """At a price: answers of l1 sensitivity `moved` (over `spread` answers) for epsilon."""
+        return cls(Laplace(name, Fraction(moved), moved / epsilon, spread))
+
+    @property
+    def losses(self) -> tuple[Laplace, ...]:
+        return (self.loss,)
+
+    @property
+    def scale(self) -> Fraction:
+        return self.loss.scale
+
+    def draw(self, exact: Integers, noise: Noise) -> Integers:
+        result: Integers = exact + noise.laplace(len(exact), self.loss.scale)
+        return result
+
+
+def counted(*numbers: int) -> Integers:
+    """Whole numbers as the exact answers of `NoisyCounts`."""
+    return np.array(numbers, dtype=np.int64)
+
+
+@dataclass(frozen=True)
+class GaussianCounts:
+    """Several lists of whole numbers, every number plus discrete Gaussian noise on a lattice of
+    2^-20 persons.
+
+    loss: sensitivity and deviation of all lists together, in lattice steps. The caller owes that
+    one person moves them by no more than the sensitivity in l2 (docs/proofs/gaussian.md).
+
+    Guarantees: mu-GDP with mu = sensitivity/deviation, with the lattice correction of the loss.
+    """
+
+    loss: Gaussian
+
+    @classmethod
+    def at(cls, name: str, mu: float, moved: int) -> GaussianCounts:
+        """At a strength: `moved` numbers change by one each."""
+        root = math.nextafter(math.sqrt(moved), math.inf)
+        # a hair more than needed, so that rounded deviations never exceed the loss
+        sd = math.sqrt(moved) / mu * (1 + 1e-12)
+        return cls(Gaussian(name, root * COUNT_LATTICE, sd * COUNT_LATTICE, moved))
+
+    @property
+    def losses(self) -> tuple[Gaussian, ...]:
+        return (self.loss,)
+
+    @property
+    def sd(self) -> float:
+        """Deviation of the noise of a number, in persons."""
+        return self.loss.scale / COUNT_LATTICE
+
+    def draw(self, exact: Sequence[Integers], noise: Noise) -> list[Floats]:
+        return [
+            (item * COUNT_LATTICE + noise.gaussian(len(item), self.loss.scale)).astype(float)
+            / COUNT_LATTICE
+            for item in exact
+        ]

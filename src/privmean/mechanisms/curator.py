@@ -1,0 +1,89 @@
+"""The one place where people and noise meet: every private answer of a release passes `ask`.
+
+A mechanism is a value: it states its losses, and draws a noisy answer from an exact one. The
+curator holds the people, draws through the noise it was given and writes the bill; nobody else
+does. What was asked, in which order, is therefore all that a release can have revealed.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol, TypeVar
+
+from privmean.noise.base import Noise
+from privmean.people.reductions import People
+from privmean.privacy.loss import Loss, Parallel
+
+X_contra = TypeVar("X_contra", contravariant=True)
+Y_co = TypeVar("Y_co", covariant=True)
+Exact = TypeVar("Exact")
+Noisy = TypeVar("Noisy")
+
+
+class Mechanism(Protocol[X_contra, Y_co]):
+    """Exact answers in, noisy answers out, at losses stated before either is known."""
+
+    @property
+    def losses(self) -> tuple[Loss, ...]: ...
+
+    def draw(self, exact: X_contra, noise: Noise) -> Y_co: ...
+
+
+class Curator(Protocol):
+    """Who holds the people of one release."""
+
+    @property
+    def people(self) -> People: ...
+
+    @property
+    def bill(self) -> tuple[Loss, ...]:
+        """The losses of everything that was asked so far, in that order."""
+        ...
+
+    def ask(self, mechanism: Mechanism[Exact, Noisy], exact: Exact) -> Noisy:
+        """The noisy answer; its losses are on the bill before it is drawn."""
+        ...
+
+    def apart(self, name: str, parts: int) -> tuple[Curator, ...]:
+        """Curators of disjoint parts of the roster. One person is in one part alone, so that their
+        bills are one line of this one: the largest counts (replace-one only)."""
+        ...
+
+
+class TrustedCurator:
+    """A curator who draws. Made once a release, by the road."""
+
+    def __init__(self, people: People, noise: Noise) -> None:
+        self._people, self._noise = people, noise
+        self._asked: list[Loss | tuple[str, tuple[TrustedCurator, ...]]] = []
+
+    @property
+    def people(self) -> People:
+        return self._people
+
+    @property
+    def bill(self) -> tuple[Loss, ...]:
+        return tuple(line for item in self._asked for line in _lines(item))
+
+    @property
+    def secure(self) -> bool:
+        """Whether the noise is exact and comes from the operating system's entropy."""
+        return self._noise.secure
+
+    def ask(self, mechanism: Mechanism[Exact, Noisy], exact: Exact) -> Noisy:
+        self._asked += mechanism.losses
+        return mechanism.draw(exact, self._noise)
+
+    def apart(self, name: str, parts: int) -> tuple[TrustedCurator, ...]:
+        others = tuple(
+            TrustedCurator(self._people.part(index, parts), self._noise) for index in range(parts)
+        )
+        self._asked.append((name, others))
+        return others
+
+
+def _lines(item: Loss | tuple[str, tuple[TrustedCurator, ...]]) -> tuple[Loss, ...]:
+    if isinstance(item, Loss):
+        return (item,)
+    name, others = item
+    branches = tuple(bill for bill in (other.bill for other in others) if bill)
+    return (Parallel(name, branches),) if branches else ()

@@ -1,0 +1,135 @@
+"""The last part of the road: charge, run the plan before a curator, make the release.
+
+Nothing else charges a ledger, draws noise or makes a release. What a plan is for is checked here,
+before the charge; what a release says of itself (bill, promise, noise) is written here.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Protocol
+
+from privmean.errors import ArgumentError
+from privmean.mechanisms.curator import Curator, TrustedCurator
+from privmean.noise.base import Noise
+from privmean.noise.exact import ExactNoise
+from privmean.outcome import Outcome
+from privmean.people.reductions import People
+from privmean.privacy.budget import Budget, Relation
+from privmean.privacy.guarantee import Guarantee
+from privmean.privacy.loss import Loss
+from privmean.release import Release
+
+if TYPE_CHECKING:
+    from privmean.people.shape import Shape
+    from privmean.privacy.ledger import Ledger
+
+
+class Plan(Protocol):
+    """Everything decided before data are read; `run` is the only part that meets people.
+
+    A plan is a frozen dataclass; it keeps the public values that it reads.
+    """
+
+    @property
+    def budget(self) -> Budget: ...
+
+    @property
+    def relation(self) -> Relation: ...
+
+    @property
+    def shape(self) -> Shape:
+        """The people it is for."""
+        ...
+
+    @property
+    def estimator(self) -> str:
+        """The estimator's name."""
+        ...
+
+    @property
+    def why(self) -> str:
+        """Why this method runs, in a line a person understands."""
+        ...
+
+    @property
+    def public(self) -> tuple[str, ...]:
+        """What the promise treats as public."""
+        ...
+
+    @property
+    def losses(self) -> tuple[Loss, ...]:
+        """The worst-case bill."""
+        ...
+
+    def predict(self, guess_sd: float) -> dict[str, float]:
+        """Predicted errors at a guessed standard deviation between persons."""
+        ...
+
+    def describe(self) -> dict[str, Any]:
+        """Public facts of the plan, for printing and JSON."""
+        ...
+
+    def run(self, curator: Curator) -> Outcome:
+        """Ask the curator. Every branch depends on the plan and on noisy answers only."""
+        ...
+
+
+class Releasing:
+    """What every plan of an estimator can do by itself."""
+
+    def release(self: Plan, people: People, noise: Noise | None = None) -> Release:
+        """Run the plan outside of any ledger, for studies and tests of one plan."""
+        return execute(self, people, noise=noise)
+
+
+def execute(
+    plan: Plan,
+    people: People,
+    *,
+    noise: Noise | None = None,
+    ledger: Ledger | None = None,
+    label: str | None = None,
+    level: float = 0.95,
+) -> Release:
+    """Charge, run and release. noise None means exact noise from the system's entropy."""
+    _check(plan, people)
+    if ledger is not None:
+        worst = Guarantee.of(plan.budget, plan.relation, plan.losses)
+        ledger.charge(worst, label=label or plan.estimator)
+    curator = TrustedCurator(people, ExactNoise() if noise is None else noise)
+    outcome = plan.run(curator)
+    promise = Guarantee.of(plan.budget, plan.relation, curator.bill, public=plan.public)
+    return Release(
+        estimate=outcome.estimate,
+        columns=tuple(people.columns),
+        estimator=plan.estimator,
+        guarantee=promise.require(),
+        intervals=outcome.intervals,
+        plan=plan,
+        persons=outcome.persons,
+        estimand=outcome.estimand,
+        status=outcome.status,
+        advice=outcome.advice,
+        assumptions=outcome.assumptions,
+        shares=outcome.shares,
+        diagnostics=outcome.diagnostics,
+        secure=curator.secure,
+        level=level,
+    )
+
+
+def _check(plan: Plan, people: People) -> None:
+    """Whether these are the people of the plan; reads their number only where it is public."""
+    width = plan.shape.dimension
+    if len(people.columns) != width:
+        raise ArgumentError(
+            "people",
+            len(people.columns),
+            f"is not the number of columns of the plan, {width}",
+            "plan with dimension=len(people.columns)",
+        )
+    persons = plan.shape.persons
+    if persons is not None and people.size() != persons:
+        raise ArgumentError(
+            "people", people.size(), f"the plan is for {persons} persons", "plan again"
+        )
