@@ -492,7 +492,7 @@ def argmax_table(scale: float, rng: np.random.Generator) -> str:
             center = rng.uniform(-half, half)
             people = MatrixPeople((center + rng.standard_normal(n))[:, None], ("x",))
             counts = people.uniform_counts(0, bins.half, bins.origin)
-            found = bins.center(mechanism.release(bins.all_counts(counts), noise))
+            found = bins.center(mechanism.draw(bins.all_counts(counts), noise))
             wrong += abs(found - center) > 2 * half
         cell = Cell(0.0, 0.0, wrong / releases, releases)
         rows.append([n, number, f"{cell.failures:.4f}", value, rate_verdict(cell, value, value)])

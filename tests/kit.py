@@ -16,6 +16,12 @@ ALPHA = 1e-6
 Z = float(stats.norm.isf(ALPHA / 2))  # two-sided normal limit, 4.89
 
 
+def drawn_sums(mechanism, boxes, sums, noise, *, cap=None, far=None):
+    """What `ClippedSums` gives for these exact sums, without people or a bill."""
+    over = mechanism.over(boxes, cap=cap)
+    return over.draw(over.exact(sums, far), noise)
+
+
 def assert_mean(samples, expected: float, *, slack: float = 0.0) -> None:
     """The mean of independent `samples` agrees with `expected` (plus a stated bias `slack`)."""
     x = np.asarray(samples, dtype=float)

@@ -20,6 +20,7 @@ from privmean.central.default_limits import (
 from privmean.central.default_mean import DefaultMean
 from privmean.central.locate import Location
 from privmean.central.wallet import Wallet
+from privmean.mechanisms.curator import TrustedCurator
 from privmean.noise.simulated import SimulatedNoise
 from privmean.people.matrix import MatrixPeople
 from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE, Budget
@@ -45,9 +46,10 @@ class Silent(SimulatedNoise):
 def exact(x):
     """The integer that is counted again, and its price and scale."""
     wallet, noise = Wallet(Fraction(1)), Silent(0)
-    count = _count_again(people(x), 0, PLACE, LIMITS, wallet, noise)
+    curator = TrustedCurator(people(x), noise)
+    count = _count_again(curator, 0, PLACE, LIMITS, wallet)
     assert count.scale == float(noise.scale) / PARTS
-    (line,) = wallet.bill
+    (line,) = curator.bill
     assert (line.scale, line.sensitivity) == (noise.scale, PARTS)
     assert wallet.left + line.sensitivity / line.scale == 1  # exact
     assert wallet.left == pytest.approx(1 - AGAIN)
@@ -82,7 +84,8 @@ def test_the_second_count_stays_below_its_price_and_a_twin_does_not():
                 source = Cheap(noise._generator)
             else:
                 source = noise
-            found.append(_count_again(people(x), 0, PLACE, LIMITS, wallet, source).persons)
+            curator = TrustedCurator(people(x), source)
+            found.append(_count_again(curator, 0, PLACE, LIMITS, wallet).persons)
         return np.array(found), float(Fraction(5, 2) - wallet.left)
 
     near = [0.0] * 20

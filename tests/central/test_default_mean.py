@@ -14,6 +14,7 @@ from privmean.central.locate import Schedule, locate
 from privmean.central.log_segments import FOUND, LAPLACE, Histogram, best_segment, read_reach
 from privmean.central.wallet import Wallet, floor_tick
 from privmean.errors import ArgumentError, Infeasible
+from privmean.mechanisms.curator import TrustedCurator
 from privmean.noise.simulated import SimulatedNoise
 from privmean.people.matrix import MatrixPeople
 from privmean.people.reductions import LOG_BINS, LOG_CELLS, LOG_ZERO, Box
@@ -349,12 +350,11 @@ def test_a_width_lost_in_rounding_is_an_atom_and_never_an_error():
 
     wallet = Wallet(Fraction(1))
     place = locate(
-        Collapsed(),
+        TrustedCurator(Collapsed(), SimulatedNoise(1)),
         0,
         Schedule.of(4000, Fraction(1), REPLACE_ONE),
         1.2,
         wallet,
-        SimulatedNoise(1),
         REPLACE_ONE,
     )
     assert place.outcome == "atom"
@@ -445,7 +445,7 @@ def test_schedule_constants():
     assert Schedule.of(10**6, Fraction(1), REPLACE_ONE).share == pytest.approx(0.1)
     assert floor_tick(Fraction(1, 3)) <= Fraction(1, 3)
     with pytest.raises(AssertionError):
-        Wallet(Fraction(1)).pay("more than is left", Fraction(2), 1)
+        Wallet(Fraction(1)).take(Fraction(2))
 
 
 def test_rho_runs_at_the_pure_epsilon_inside_it():

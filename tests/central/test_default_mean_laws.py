@@ -8,10 +8,12 @@ from fractions import Fraction
 import numpy as np
 
 import kit
+from kit import drawn_sums
 from privmean.central.default_mean import DefaultMean
 from privmean.central.locate import _histogram
-from privmean.central.wallet import Wallet
 from privmean.mechanisms.clipped_sum import ClippedSums
+from privmean.mechanisms.counts import NoisyCounts
+from privmean.mechanisms.curator import TrustedCurator
 from privmean.noise.simulated import SimulatedNoise
 from privmean.people.matrix import MatrixPeople
 from privmean.people.reductions import LOG_BINS, LOG_ZERO, Box
@@ -32,7 +34,9 @@ class Half(SimulatedNoise):
 def histogram_hits(x, event, noise, relation, epsilon, runs):
     data, hits = people(x), 0
     for _ in range(runs):
-        seen = _histogram(data, 0, 0.0, epsilon, "tails", Wallet(epsilon), noise, relation)
+        moved = 2 if relation == REPLACE_ONE else 1
+        cells = NoisyCounts.at("tails", epsilon, moved, moved)
+        seen = _histogram(TrustedCurator(data, noise), data, 0, 0.0, cells)
         hits += event(seen)
     return hits
 
@@ -86,7 +90,7 @@ def test_last_stage_stays_below_its_own_epsilon_and_a_twin_does_not():
         for seed, sums in enumerate(neighbours):
             noise = source(seed)
             last = ClippedSums("sums", REPLACE_ONE, epsilon=epsilon)
-            values = [last.release([box], [sums], noise)[0].value for _ in range(runs)]
+            values = [drawn_sums(last, [box], [sums], noise)[0].value for _ in range(runs)]
             hits.append(int(np.sum(np.array(values) >= 1)))
         bound = kit.epsilon_lower_bound(*hits, runs)
         assert (bound > float(epsilon)) == caught

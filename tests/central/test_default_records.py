@@ -11,6 +11,7 @@ import pytest
 
 import kit
 import privmean as pm
+from kit import drawn_sums
 from privmean.mechanisms.clipped_sum import ClippedSums
 from privmean.mechanisms.ratio import Answers
 from privmean.noise.simulated import SimulatedNoise
@@ -82,7 +83,9 @@ def test_the_spread_of_a_ratio_is_read_from_the_release(relation):
     x, m = g.normal(1, 2, 300), g.integers(1, 9, 300)
     u, z = np.minimum(m, CAP) / CAP, (np.clip(x, -2, 5) - BOX.middle) / BOX.radius
     mechanism = ClippedSums("sums", relation, epsilon=Fraction(10**6), cross=True)
-    (found,) = mechanism.release([BOX], people(x, m).box_sums([BOX]), SimulatedNoise(1), cap=CAP)
+    (found,) = drawn_sums(
+        mechanism, [BOX], people(x, m).box_sums([BOX]), SimulatedNoise(1), cap=CAP
+    )
     for theta in (-0.9, 0.0, 0.4, 1.0):
         value, scale = found.spread(theta)
         assert value == pytest.approx(float(((u * z - theta * u) ** 2).sum()), abs=30 * scale)

@@ -9,7 +9,8 @@ import pytest
 
 from privmean.central.log_segments import ATOM_ONLY, BEYOND, FOUND, NOTHING
 from privmean.central.octaves import CELLS, NULL, ZERO, octave_counts, read_octaves
-from privmean.central.vector_looks import COUNT_LATTICE, look_loss, look_sd
+from privmean.central.vector_looks import look_counts, look_sd
+from privmean.mechanisms.counts import COUNT_LATTICE
 from privmean.people.matrix import MatrixPeople
 from privmean.people.reductions import Box
 
@@ -38,7 +39,7 @@ def test_every_person_is_in_one_cell_and_a_replaced_one_changes_two_by_one():
     gap = np.abs(one[:, None] - one[None]).sum(axis=2)
     assert gap.max() == 2
     # the billed sensitivity of k columns: the root of 2k, on the lattice of the counts
-    loss = look_loss(7, 0.3)
+    loss = look_counts(7, 0.3).loss
     assert float(loss.sensitivity) >= math.sqrt(14) * COUNT_LATTICE
     assert math.isclose(float(loss.scale), look_sd(7, 0.3) * COUNT_LATTICE, rel_tol=1e-9)
     assert math.isclose(float(loss.sensitivity / loss.scale), 0.3, rel_tol=1e-9)

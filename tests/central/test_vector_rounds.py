@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from privmean.central.parts import Parts
-from privmean.central.vector_rounds import SHELLS, Norms, Shares, narrowed, norm_loss
+from privmean.central.vector_rounds import SHELLS, Norms, Shares, narrowed, norm_counts
+from privmean.mechanisms.curator import TrustedCurator
 from privmean.mechanisms.row_sums import NoisyRows
 from privmean.noise.simulated import SimulatedNoise
 from privmean.people.matrix import MatrixPeople
@@ -36,7 +37,7 @@ def test_a_replaced_person_moves_two_shells_by_one_and_the_bill_says_so():
     assert (one.sum(axis=1) == 1).all()
     assert (np.abs(one[:, None] - one[None]).sum(axis=2) <= 2).all()
     assert (people(rows).shell_counts(edges) == one.sum(axis=0)).all()
-    loss = norm_loss(0.1)
+    loss = norm_counts(0.1).loss
     assert math.isclose(float(loss.sensitivity / loss.scale), 0.1, rel_tol=1e-9)
 
 
@@ -45,7 +46,7 @@ def test_the_radius_follows_the_rows_and_the_noise():
     found = []
     for noise_of_one in (1.0, 400.0, 1e5):
         norms = Norms(people(rows), 25)
-        norms.look(50.0, Parts(1.0), SimulatedNoise(1))
+        norms.look(50.0, TrustedCurator(people(rows), SimulatedNoise(1)))
         found.append(norms.radius(noise_of_one, 1e9) / 5)
     assert found == sorted(found, reverse=True)
     lengths = np.linalg.norm(rows, axis=1) / 5

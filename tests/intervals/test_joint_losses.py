@@ -15,6 +15,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from kit import drawn_sums
 from privmean.intervals.design_effects import group_sensitivity, group_spread
 from privmean.mechanisms.clipped_sum import ClippedSums
 from privmean.mechanisms.ratio import Answers
@@ -57,7 +58,8 @@ def released(sums, k, jumps=(0.0, 0.0), relation=REPLACE_ONE, far=None):
     """Integers released for one person, the scales of their noise in steps, and the bill."""
     mechanism = ClippedSums("sums", relation, epsilon=EPSILON, jumps=jumps, apart=far is not None)
     noise, box = Zero(), SimpleNamespace(steps=k)
-    (column,) = mechanism.release([box], [sums], noise, far=None if far is None else [far])
+    away = None if far is None else [far]
+    (column,) = drawn_sums(mechanism, [box], [sums], noise, far=away)
     answers = Answers(relation, None, jumps, far is not None)
     integers, units = answers.integers(box, sums, far or 0), answers.units(k)
     # small units live on a lattice 2^20 times finer; with noise of zero the integers come back
@@ -160,9 +162,9 @@ def gaussian_table(columns, k, mu, rows):
     for s in rows:
         noise = Zero()
         flat = [item for _ in range(columns) for item in Answers(REPLACE_ONE).integers(None, s)]
-        made = mechanism._gaussian(Answers(REPLACE_ONE), [k] * columns)
+        made = mechanism.gaussian(Answers(REPLACE_ONE), [k] * columns)
         table.append([x << b for x, b in zip(flat, made.bits, strict=True)])
-        assert made.release(flat, noise) == tuple(table[-1])
+        assert made.draw(flat, noise) == tuple(table[-1])
     return np.array(table, float), np.array(noise.scales), mechanism.losses[0].mu
 
 

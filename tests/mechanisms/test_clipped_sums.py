@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from kit import assert_mean, assert_variance, epsilon_lower_bound
+from kit import assert_mean, assert_variance, drawn_sums, epsilon_lower_bound
 from privmean.mechanisms.clipped_sum import ClippedSums
 from privmean.mechanisms.laplace import COARSE, JointLaplace
 from privmean.mechanisms.ratio import Answers
@@ -114,7 +114,7 @@ def test_released_sums_have_the_stated_noise(relation, cap, kind):
     mechanism = ClippedSums("sums", relation, 1, **loss)
     sums = data.box_sums([BOX])
     noise = SimulatedNoise(3)
-    made = [mechanism.release([BOX], sums, noise, cap=cap)[0] for _ in range(1500)]
+    made = [drawn_sums(mechanism, [BOX], sums, noise, cap=cap)[0] for _ in range(1500)]
     clipped = np.clip(np.array(rows[:4]), BOX.lower, BOX.upper)
     u = np.ones(4) if cap is None else np.minimum(records[:4], CAP) / CAP
     z = (clipped - BOX.middle) / BOX.radius
@@ -150,14 +150,14 @@ def test_bill_of_both_laws():
 
 def test_exact_noise_end_to_end():
     mechanism = ClippedSums("sums", REPLACE_ONE, 1, epsilon=Fraction(50))
-    (made,) = mechanism.release([BOX], people([1.0] * 40).box_sums([BOX]), ExactNoise())
+    (made,) = drawn_sums(mechanism, [BOX], people([1.0] * 40).box_sums([BOX]), ExactNoise())
     assert made.weight == pytest.approx(40, abs=3)
     assert made.value == pytest.approx(40 * (1.0 - BOX.middle) / BOX.radius, abs=2)
 
 
 def test_one_box_a_column():
     with pytest.raises(ValueError, match="one box"):
-        ClippedSums("sums", REPLACE_ONE, 2, epsilon=Fraction(1)).release([BOX], [], ExactNoise())
+        ClippedSums("sums", REPLACE_ONE, 2, epsilon=Fraction(1)).over([BOX])
 
 
 # --- audit of the value ---------------------------------------------------------------------------
@@ -170,7 +170,7 @@ def test_distinguishing_two_extreme_persons(broken, caught):
     hits = []
     for value in (5.0, -2.0):
         sums = people([value, 1.0, 1.0]).box_sums([BOX])
-        made = (mechanism.release([BOX], sums, noise)[0].value for _ in range(draws))
+        made = (drawn_sums(mechanism, [BOX], sums, noise)[0].value for _ in range(draws))
         hits.append(sum(v > 1.0 - 2e-1 for v in made))
     bound = epsilon_lower_bound(*hits, draws)
     assert (bound > float(claimed)) == caught
@@ -209,7 +209,7 @@ def test_coarse_lattice_pays_for_its_rounding():
 def test_fine_lattice_for_counts():
     joint = JointLaplace((1,), (4,), Fraction(1))
     assert joint.lattice == (20,)
-    draws = [joint.release([7], SimulatedNoise(s))[0] for s in range(1500)]
+    draws = [joint.draw([7], SimulatedNoise(s))[0] for s in range(1500)]
     assert any(d != round(d) for d in draws)
     assert_mean(draws, 7.0)
     assert_variance(draws, 2 * 16.0, kurtosis=6.0)

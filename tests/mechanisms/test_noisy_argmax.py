@@ -64,7 +64,7 @@ def test_drawn_law(noise):
     mechanism = NoisyArgmax.of(Fraction(1), REPLACE_ONE)
     law = choice_law(list(counts), 2.0)
     draws = 3000
-    hits = np.bincount([mechanism.release(counts, noise) for _ in range(draws)], minlength=4)
+    hits = np.bincount([mechanism.draw(counts, noise) for _ in range(draws)], minlength=4)
     for hit, p in zip(hits, law, strict=True):
         assert_rate(int(hit), draws, p)
 
@@ -72,7 +72,7 @@ def test_drawn_law(noise):
 def test_every_public_bin_takes_part():
     """An empty bin far from all data is chosen as often as its law says."""
     mechanism = NoisyArgmax.of(Fraction(1, 100), REPLACE_ONE)
-    chosen = {mechanism.release(np.zeros(4, dtype=np.int64), SimulatedNoise(s)) for s in range(60)}
+    chosen = {mechanism.draw(np.zeros(4, dtype=np.int64), SimulatedNoise(s)) for s in range(60)}
     assert chosen == {0, 1, 2, 3}
 
 
@@ -101,6 +101,6 @@ def test_gaussian_form(relation, moved):
     assert loss.mu <= 0.4
     assert loss.scale >= 2**20
     counts = np.array([0, 0, 1000, 0])
-    assert mechanism.release(counts, ExactNoise()) == 2
-    flat = [mechanism.release(np.zeros(2, dtype=np.int64), SimulatedNoise(s)) for s in range(2000)]
+    assert mechanism.draw(counts, ExactNoise()) == 2
+    flat = [mechanism.draw(np.zeros(2, dtype=np.int64), SimulatedNoise(s)) for s in range(2000)]
     assert_rate(sum(flat), 2000, 0.5)

@@ -61,23 +61,23 @@ def test_found_scale_of_normal_values():
         near = edges[expected >= expected.max() - 50]
         assert set(near) <= set(edges[(edges > 0.6 * sd) & (edges < 2.5 * sd)])
         for _ in range(50):
-            found = step.release(people(1e3 + sd * rng.standard_normal(1000)), 0, noise)
+            found = step.draw(step.exact(people(1e3 + sd * rng.standard_normal(1000)), 0), noise)
             good += found in near
     assert_rate_at_least(good, 200, 0.999)
     values = rng.standard_normal((4000, 1))
     gaussian = PairScale.gaussian(1.0, DyadicBins(-10, 10), 1)
-    assert gaussian.release(people(values[:, 0]), 0, ExactNoise()) in (1.0, 2.0)
+    assert gaussian.draw(gaussian.exact(people(values[:, 0]), 0), ExactNoise()) in (1.0, 2.0)
 
 
 def test_constant_values_find_the_smallest_bin():
     step = PairScale.of(Fraction(2), DyadicBins(-6, 6))
-    assert step.release(people([3.25] * 600), 0, SimulatedNoise(0)) == 2.0**-6
+    assert step.draw(step.exact(people([3.25] * 600), 0), SimulatedNoise(0)) == 2.0**-6
 
 
 def test_empty_bins_carry_noise():
     """With no pairs at all every bin is possible: noise is on all of them."""
     step = PairScale.of(Fraction(1), DyadicBins(0, 3))
-    found = {step.release(people([1.0]), 0, SimulatedNoise(s)) for s in range(80)}
+    found = {step.draw(step.exact(people([1.0]), 0), SimulatedNoise(s)) for s in range(80)}
     assert found == {1.0, 2.0, 4.0, 8.0}
 
 

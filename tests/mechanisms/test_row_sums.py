@@ -70,7 +70,7 @@ def test_the_noise_is_that_of_the_bill_and_the_sums_come_back():
     reaches = tuple(unit.reach for unit in UNITS)
     people = MatrixPeople(np.full((1000, 3), 2.0), ("a", "b", "c")).standardized(UNITS)
     sums = RowSums("rows", 60.0, reaches, 1e6, "squares")
-    noisy = sums.release(people.ball_sums(sums.ball, "squares"), SimulatedNoise(1))
+    noisy = sums.draw(people.ball_sums(sums.ball, "squares"), SimulatedNoise(1))
     step = sums.ball.step
     expected = np.array([1 / 0.7, 50.0, 0.05])
     assert np.allclose(np.array(noisy.sums) * step / 1000, expected, atol=1e-3)

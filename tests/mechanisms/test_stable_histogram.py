@@ -135,7 +135,7 @@ def test_shown_single_person_by_sampling(twin, monkeypatch):
         tight = laplace_threshold(histogram.scale, 0.05)
         monkeypatch.setattr(module, "laplace_threshold", lambda *_: tight - twin)
     noise, draws = SimulatedNoise(4), 20_000
-    shown = len(histogram.release({k: 1 for k in range(draws)}, noise))
+    shown = len(histogram.draw({k: 1 for k in range(draws)}, noise))
     assert_rate(shown, draws, exact)
     if twin:
         with pytest.raises(AssertionError):
@@ -147,19 +147,19 @@ def test_shown_single_person_by_sampling(twin, monkeypatch):
 def test_order_of_bins_and_ties():
     counts = {7: 40, -3: 40, 0: 12}
     histogram = StableHistogram.of(Fraction(1), 1e-3, REPLACE_ONE)
-    first = histogram.release(counts, SimulatedNoise(1))
-    again = histogram.release(dict(reversed(counts.items())), SimulatedNoise(1))
+    first = histogram.draw(counts, SimulatedNoise(1))
+    again = histogram.draw(dict(reversed(counts.items())), SimulatedNoise(1))
     assert first == again
     assert top_bin({7: 40, -3: 40, 0: 12}) == -3
     assert top_bin({-3: 40, 7: 40}) == top_bin({7: 40, -3: 40})
     assert top_bin({}) is None
-    assert histogram.release({}, SimulatedNoise(1)) == {}
-    assert histogram.release({5: 0}, SimulatedNoise(1)) == {}
+    assert histogram.draw({}, SimulatedNoise(1)) == {}
+    assert histogram.draw({5: 0}, SimulatedNoise(1)) == {}
 
 
 def test_exact_noise_finds_a_full_bin():
     histogram = StableHistogram.of(Fraction(1), 1e-6, REPLACE_ONE)
-    assert top_bin(histogram.release({3: 500, 4: 20}, ExactNoise())) == 3
+    assert top_bin(histogram.draw({3: 500, 4: 20}, ExactNoise())) == 3
 
 
 # --- the Gaussian form ----------------------------------------------------------------------------
@@ -188,9 +188,9 @@ def test_gaussian_threshold(columns):
     assert noise.mu <= 0.5
     assert noise.answers == 2 * columns
     assert threshold.added_delta == 1e-6
-    shown = mechanism.release({k: 1 for k in range(2000)}, ExactNoise())
+    shown = mechanism.draw({k: 1 for k in range(2000)}, ExactNoise())
     assert len(shown) <= 3
-    kept = mechanism.release({0: 1000, 5: 3}, ExactNoise())
+    kept = mechanism.draw({0: 1000, 5: 3}, ExactNoise())
     assert set(kept) == {0}
     assert abs(kept[0] / one - 1000) < 10 * mechanism.sd
 

@@ -64,7 +64,7 @@ def test_wide_noise_has_its_deviation_and_no_bias():
     sd, answer = 2.0**80, 3 << 79
     mechanism = GaussianSums("x", (sd, 5.0), 1.0)
     noise = SimulatedNoise(1)
-    draws = np.array([mechanism.release((answer, 7), noise)[0] for _ in range(2000)], dtype=float)
+    draws = np.array([mechanism.draw((answer, 7), noise)[0] for _ in range(2000)], dtype=float)
     assert_mean((draws - answer) / sd, 0.0)
     assert (draws / sd - 1.5).std() == pytest.approx(1.0, rel=0.1)
 

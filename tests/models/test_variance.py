@@ -11,6 +11,7 @@ import pytest
 
 from kit import assert_rate_at_least
 from privmean.errors import ArgumentError, Infeasible
+from privmean.mechanisms.curator import TrustedCurator
 from privmean.mechanisms.pair_scale import DyadicBins
 from privmean.models.variance import Variance, variance
 from privmean.models.variance_rounds import Search
@@ -192,7 +193,7 @@ def test_a_person_added_moves_every_answer_by_at_most_one_share(way):
     for value in (1e300, -math.inf, math.nan, 40.0):
         gaps = []
         for data in (base, np.append(base, value)):
-            search = Search(people(data), None, ADD_REMOVE, Silence(0), [])
+            search = Search(TrustedCurator(people(data), Silence(0)), None, ADD_REMOVE)
             weight = search.midpoint(40.0, 3.0, Fraction(1))[1]
             moment = search.second_moment(40.0, 3.0, Fraction(1))
             gaps.append((weight, moment, search.inside(40.0, 3.0, Fraction(1))))

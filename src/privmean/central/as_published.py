@@ -26,8 +26,9 @@ from privmean.mechanisms.stable_histogram import StableHistogram, laplace_thresh
 from privmean.people.reductions import Box, People
 from privmean.privacy.budget import REPLACE_ONE, Budget, Relation
 from privmean.privacy.calibrate import within
-from privmean.privacy.loss import Approximate, Loss
+from privmean.privacy.loss import Loss, Parallel
 
+HALVES = "location and mean, disjoint halves"
 MARK = "as published, for study"
 SPLIT_NOTE = "the printed budget of the split is not private for three or more columns; corrected"
 
@@ -184,11 +185,9 @@ class PublishedPlan(WinsorizedPlan):
         """For split halves: the larger of the two steps, which touch different persons."""
         if not self.published.splitting:
             return self.stages.losses
-        final, location = self.stages.final, self.stages.location
-        assert isinstance(location, StableHistogram)
-        assert final.epsilon is not None
-        one = Approximate("location or mean, disjoint halves", final.epsilon, location.delta)
-        return (one,) * self.facts.columns
+        assert self.stages.location is not None
+        first, second = self.stages.location.losses, self.stages.final.loss_of_one
+        return (Parallel(HALVES, (first, (second,))),) * self.facts.columns
 
     def _target(self) -> str:
         """A radius below tau clips more than the assumption allows for."""
@@ -197,7 +196,7 @@ class PublishedPlan(WinsorizedPlan):
     def _parts(self, curator: Curator) -> tuple[Curator, Curator]:
         if not self.published.splitting:
             return curator, curator
-        first, second = curator.apart("location and mean, disjoint halves", 2)
+        first, second = curator.apart(HALVES, 2, lines=self.facts.columns)
         return first, second
 
     def mean_of(self, people: People, box: Box, sums: ColumnSums) -> ClippedMean:

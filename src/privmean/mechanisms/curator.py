@@ -7,6 +7,8 @@ does. What was asked, in which order, is therefore all that a release can have r
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
 from privmean.noise.base import Noise
@@ -43,9 +45,10 @@ class Curator(Protocol):
         """The noisy answer; its losses are on the bill before it is drawn."""
         ...
 
-    def apart(self, name: str, parts: int) -> tuple[Curator, ...]:
+    def apart(self, name: str, parts: int, lines: int = 1) -> tuple[Curator, ...]:
         """Curators of disjoint parts of the roster. One person is in one part alone, so that their
-        bills are one line of this one: the largest counts (replace-one only)."""
+        bills are one line of this one: the largest counts (replace-one only). lines: write so many
+        lines instead, each of an equal run of every bill (one a column, to be composed)."""
         ...
 
 
@@ -54,7 +57,7 @@ class TrustedCurator:
 
     def __init__(self, people: People, noise: Noise) -> None:
         self._people, self._noise = people, noise
-        self._asked: list[Loss | tuple[str, tuple[TrustedCurator, ...]]] = []
+        self._asked: list[Loss | _Apart] = []
 
     @property
     def people(self) -> People:
@@ -73,17 +76,34 @@ class TrustedCurator:
         self._asked += mechanism.losses
         return mechanism.draw(exact, self._noise)
 
-    def apart(self, name: str, parts: int) -> tuple[TrustedCurator, ...]:
+    def apart(self, name: str, parts: int, lines: int = 1) -> tuple[TrustedCurator, ...]:
         others = tuple(
             TrustedCurator(self._people.part(index, parts), self._noise) for index in range(parts)
         )
-        self._asked.append((name, others))
+        self._asked.append(_Apart(name, others, lines))
         return others
 
 
-def _lines(item: Loss | tuple[str, tuple[TrustedCurator, ...]]) -> tuple[Loss, ...]:
+@dataclass(frozen=True)
+class _Apart:
+    """Curators whose bills are written together."""
+
+    name: str
+    others: tuple[TrustedCurator, ...]
+    lines: int
+
+
+def _lines(item: Loss | _Apart) -> Iterator[Loss]:
     if isinstance(item, Loss):
-        return (item,)
-    name, others = item
-    branches = tuple(bill for bill in (other.bill for other in others) if bill)
-    return (Parallel(name, branches),) if branches else ()
+        yield item
+        return
+    bills = [other.bill for other in item.others]
+    for line in range(item.lines):
+        branches = tuple(run for run in (_run(bill, line, item.lines) for bill in bills) if run)
+        if branches:
+            yield Parallel(item.name, branches)
+
+
+def _run(bill: tuple[Loss, ...], line: int, lines: int) -> tuple[Loss, ...]:
+    size = -(-len(bill) // lines)
+    return bill[line * size : (line + 1) * size]
