@@ -23,32 +23,36 @@ from privmean.privacy.loss import (
     Threshold,
     loss_from_dict,
 )
+from privmean.privacy.relations import stated
 
 LATTICE = 2.0**20
-BILL = (
-    Laplace("histogram", 2, 8, spread=2),
-    Threshold("threshold", 4e-7, 60.0, scale=Fraction(4)),
-    Selection("choice", Fraction(1, 10), bounded_range=True),
-    Gaussian("sum", 0.1 * LATTICE, LATTICE, 4),
-    Approximate("part", Fraction(1, 20), 1e-8),
-    Pure("answer", Fraction(1, 30)),
-    FilteredMean(
-        "filtered mean",
-        Fraction(1, 50),
-        "replace-one",
-        count_sensitivity=2**20,
-        count_scale=1000 * LATTICE,
-        threshold=8000 * 2**20,
-        mean_mu=0.001,
-        mean_scale=2.0**30,
-        answers=4,
+BILL = stated(
+    (
+        Laplace("histogram", 2, 8, spread=2),
+        Threshold("threshold", 4e-7, 60.0, scale=Fraction(4)),
+        Selection("choice", Fraction(1, 10), bounded_range=True),
+        Gaussian("sum", 0.1 * LATTICE, LATTICE, 4),
+        Approximate("part", Fraction(1, 20), 1e-8),
+        Pure("answer", Fraction(1, 30)),
+        FilteredMean(
+            "filtered mean",
+            Fraction(1, 50),
+            relation="replace-one",
+            count_sensitivity=2**20,
+            count_scale=1000 * LATTICE,
+            threshold=8000 * 2**20,
+            mean_mu=0.001,
+            mean_scale=2.0**30,
+            answers=4,
+        ),
+        ParallelCurve(
+            "halves",
+            Fraction(1, 50),
+            ((Gaussian("one", 0.002 * LATTICE, LATTICE, 1),), (Threshold("other", 1e-9, 60.0),)),
+        ),
+        Parallel("groups", ((Pure("one", Fraction(1, 60)),), (Pure("other", Fraction(1, 70)),))),
     ),
-    ParallelCurve(
-        "halves",
-        Fraction(1, 50),
-        ((Gaussian("one", 0.002 * LATTICE, LATTICE, 1),), (Threshold("other", 1e-9, 60.0),)),
-    ),
-    Parallel("groups", ((Pure("one", Fraction(1, 60)),), (Pure("other", Fraction(1, 70)),))),
+    "replace-one",
 )
 PROMISE = Budget(epsilon=1.0, delta=1e-6)
 
@@ -205,6 +209,7 @@ def test_a_bill_above_its_promise_is_refused_when_made():
 
 def test_rho_promises():
     bill = (Gaussian("sum", 0.5 * LATTICE, LATTICE, 2), Laplace("count", 1, 4))
+    bill = stated(bill, "replace-one")
     guarantee = Guarantee.of(Budget(rho=0.125 + 1 / 32), "replace-one", bill).require()
     assert math.isclose(guarantee.spent(), 0.125 + 1 / 32)
     assert Guarantee.from_dict(stored(guarantee)) == guarantee

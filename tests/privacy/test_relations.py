@@ -19,8 +19,8 @@ WEAK = Gaussian("weak", 0.3 * LATTICE, LATTICE, 2)
 STRONG = Gaussian("strong", 0.4 * LATTICE, LATTICE, 2)
 HALVES = Parallel("halves", ((WEAK,), (STRONG, Threshold("t", 1e-8, 60.0, scale=Fraction(2)))))
 FILTER = FilteredMean(
-    "filtered mean", Fraction(1, 50), "replace-one", 2**20, 1000 * LATTICE, 8000 * 2**20, 0.001,
-    2.0**30, 4,
+    "filtered mean", Fraction(1, 50), 2**20, 1000 * LATTICE, 8000 * 2**20, 0.001, 2.0**30, 4,
+    relation="replace-one",
 )  # fmt: skip
 CURVES = ParallelCurve("curves", Fraction(3), ((WEAK,), (STRONG,)))
 
@@ -67,7 +67,8 @@ def test_a_bill_holds_for_the_relation_that_its_entries_name():
 
 @pytest.mark.parametrize("loss", [FILTER, HALVES, CURVES])
 def test_a_stored_guarantee_for_another_relation_is_found_out(loss):
-    stored = json.loads(json.dumps(Guarantee("replace-one", (loss,), 5.0, 1e-5).to_dict()))
+    bill = stated((loss,), "replace-one")
+    stored = json.loads(json.dumps(Guarantee("replace-one", bill, 5.0, 1e-5).to_dict()))
     assert Guarantee.from_dict(stored).verify()
     forged = Guarantee.from_dict({**stored, "relation": "add-remove"})
     assert not forged.verify()
