@@ -187,7 +187,7 @@ class PublishedPlan(WinsorizedPlan):
             return self.stages.losses
         assert self.stages.location is not None
         first, second = self.stages.location.losses, self.stages.final.loss_of_one
-        return (Parallel(HALVES, (first, (second,))),) * self.facts.columns
+        return (Parallel(HALVES, (first, (second,)), relation=REPLACE_ONE),) * self.facts.columns
 
     def _target(self) -> str:
         """A radius below tau clips more than the assumption allows for."""

@@ -78,7 +78,7 @@ class DefaultMeanPlan(Releasing):
         """Epsilon of one column after the count under add-remove."""
         if self.relation == REPLACE_ONE:
             return self.epsilon
-        return self.epsilon - Wallet(self.epsilon).share(COUNT_SHARE)
+        return self.epsilon - Wallet(self.epsilon, self.relation).share(COUNT_SHARE)
 
     def _column_settings(self, persons: int) -> Settings:
         s = self.settings
@@ -88,7 +88,7 @@ class DefaultMeanPlan(Releasing):
     @property
     def losses(self) -> tuple[Loss, ...]:
         """A bill of one path; every path composes to at most epsilon, exactly."""
-        purse = Wallet(self._purse())
+        purse = Wallet(self._purse(), self.relation)
         moved = 2 if self.relation == REPLACE_ONE else 1
         steps: list[NoisyCounts] = []
         if self.persons is not None:
@@ -103,10 +103,13 @@ class DefaultMeanPlan(Releasing):
         else:
             steps.append(purse.counts("location", purse.share(0.5), moved, spread=moved))
         bill = [step.loss for step in steps]
-        bill.append(Laplace("value and square", Fraction(1), 1 / purse.left))
+        last = 1 / purse.left
+        bill.append(
+            Laplace("value and square", Fraction(1), last, joint=True, relation=self.relation)
+        )
         if self.relation == ADD_REMOVE:
             price = self.epsilon - self._purse()
-            bill.append(Laplace("persons", Fraction(1), 1 / price))
+            bill.append(Laplace("persons", Fraction(1), 1 / price, relation=self.relation))
         return tuple(bill) * self.dimension
 
     def final_epsilon(self, persons: int) -> float:
@@ -200,7 +203,7 @@ class DefaultMeanPlan(Releasing):
         people, results = curator.people, []
         count: int | None = self.persons
         for column in range(self.dimension):
-            wallet = Wallet(self.epsilon)
+            wallet = Wallet(self.epsilon, self.relation)
             if self.relation == ADD_REMOVE:
                 step = wallet.counts("persons", self.epsilon - self._purse(), 1)
                 (found,) = curator.ask(step, counted(people.size()))

@@ -17,6 +17,7 @@ from privmean.central.parts import Parts
 from privmean.mechanisms.counts import GaussianCounts
 from privmean.mechanisms.curator import Curator
 from privmean.people.reductions import Box
+from privmean.privacy.budget import REPLACE_ONE
 
 FIRST, TWO_LOOKS, ALL_LOOKS = 0.25, 0.5, 0.65  # parts of mu^2, at most
 MOST_LOOKS, FEW = 3, 0.5  # the third look only for at most this part of the columns
@@ -31,7 +32,7 @@ def look_sd(columns: int, mu: float) -> float:
 
 def look_counts(columns: int, mu: float) -> GaussianCounts:
     """The counts of one look at so many columns."""
-    return GaussianCounts.at("columns by octave", mu, 2 * columns)
+    return GaussianCounts.at("columns by octave", mu, REPLACE_ONE, 2 * columns)
 
 
 @dataclass(frozen=True)

@@ -22,6 +22,7 @@ from privmean.mechanisms.counts import GaussianCounts
 from privmean.mechanisms.curator import Curator
 from privmean.mechanisms.row_sums import NoisyRows, RowSums
 from privmean.people.reductions import People, Standard
+from privmean.privacy.budget import REPLACE_ONE
 
 Floats = npt.NDArray[np.float64]
 
@@ -79,7 +80,7 @@ class LastSums:
 
 def norm_counts(mu: float) -> GaussianCounts:
     """The counts of one look at the norms: a person leaves one shell for another."""
-    return GaussianCounts.at("norms of rows", mu, 2)
+    return GaussianCounts.at("norms of rows", mu, REPLACE_ONE, 2)
 
 
 class Norms:

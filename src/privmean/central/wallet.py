@@ -10,6 +10,7 @@ from __future__ import annotations
 from fractions import Fraction
 
 from privmean.mechanisms.counts import NoisyCounts
+from privmean.privacy.budget import Relation
 
 TICK = 2**40
 
@@ -21,9 +22,10 @@ def floor_tick(value: Fraction | float) -> Fraction:
 
 
 class Wallet:
-    """What is left of `total`."""
+    """What is left of `total`, for neighbours of `relation`."""
 
-    def __init__(self, total: Fraction) -> None:
+    def __init__(self, total: Fraction, relation: Relation) -> None:
+        self.relation = relation
         self.total = total
         self.left = total
 
@@ -40,4 +42,4 @@ class Wallet:
 
     def counts(self, name: str, epsilon: Fraction, moved: int, spread: int = 1) -> NoisyCounts:
         """Counts of this l1 sensitivity for `epsilon`, which is taken out."""
-        return NoisyCounts.at(name, self.take(epsilon), moved, spread)
+        return NoisyCounts.at(name, self.take(epsilon), self.relation, moved, spread)

@@ -157,7 +157,7 @@ def plan(
         middle,
         radius,
         search,
-        bill_of(mechanism, search),
+        bill_of(mechanism, search, relation),
         every,
         bool(filler),
         why,

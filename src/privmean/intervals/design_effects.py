@@ -20,6 +20,7 @@ from privmean.errors import ArgumentError
 from privmean.intervals.laplace_normal import margin, quantile
 from privmean.intervals.mean_interval import NoisySums, assumption_words
 from privmean.noise.base import Noise
+from privmean.privacy.budget import REPLACE_ONE
 from privmean.privacy.loss import Laplace
 from privmean.release import Interval
 
@@ -118,7 +119,7 @@ def group_spread(
         sum(sizes),
         len(sizes),
         max(sizes),
-        Laplace("spread between groups", Fraction(sensitivity), scale),
+        Laplace("spread between groups", Fraction(sensitivity), scale, relation=REPLACE_ONE),
     )
 
 

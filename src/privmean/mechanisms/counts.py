@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from privmean.noise.base import Integers, Noise
+from privmean.privacy.budget import Relation
 from privmean.privacy.loss import Gaussian, Laplace
 
 Floats = npt.NDArray[np.float64]
@@ -30,9 +31,11 @@ class NoisyCounts:
     loss: Laplace
 
     @classmethod
-    def at(cls, name: str, epsilon: Fraction, moved: int = 1, spread: int = 1) -> NoisyCounts:
+    def at(
+        cls, name: str, epsilon: Fraction, relation: Relation, moved: int = 1, spread: int = 1
+    ) -> NoisyCounts:
         """At a price: answers of l1 sensitivity `moved` (over `spread` answers) for epsilon."""
-        return cls(Laplace(name, Fraction(moved), moved / epsilon, spread))
+        return cls(Laplace(name, Fraction(moved), moved / epsilon, spread, relation=relation))
 
     @property
     def losses(self) -> tuple[Laplace, ...]:
@@ -66,12 +69,13 @@ class GaussianCounts:
     loss: Gaussian
 
     @classmethod
-    def at(cls, name: str, mu: float, moved: int) -> GaussianCounts:
+    def at(cls, name: str, mu: float, relation: Relation, moved: int) -> GaussianCounts:
         """At a strength: `moved` numbers change by one each."""
         root = math.nextafter(math.sqrt(moved), math.inf)
         # a hair more than needed, so that rounded deviations never exceed the loss
         sd = math.sqrt(moved) / mu * (1 + 1e-12)
-        return cls(Gaussian(name, root * COUNT_LATTICE, sd * COUNT_LATTICE, moved))
+        steps = root * COUNT_LATTICE, sd * COUNT_LATTICE
+        return cls(Gaussian(name, *steps, moved, relation=relation))
 
     @property
     def losses(self) -> tuple[Gaussian, ...]:

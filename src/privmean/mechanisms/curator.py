@@ -13,6 +13,7 @@ from typing import Protocol, TypeVar
 
 from privmean.noise.base import Noise
 from privmean.people.reductions import People
+from privmean.privacy.budget import REPLACE_ONE
 from privmean.privacy.loss import Loss, Parallel
 
 X_contra = TypeVar("X_contra", contravariant=True)
@@ -101,7 +102,7 @@ def _lines(item: Loss | _Apart) -> Iterator[Loss]:
     for line in range(item.lines):
         branches = tuple(run for run in (_run(bill, line, item.lines) for bill in bills) if run)
         if branches:
-            yield Parallel(item.name, branches)
+            yield Parallel(item.name, branches, relation=REPLACE_ONE)
 
 
 def _run(bill: tuple[Loss, ...], line: int, lines: int) -> tuple[Loss, ...]:

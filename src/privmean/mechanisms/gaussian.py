@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from scipy.special import log_ndtr
 
 from privmean.noise.base import Noise
+from privmean.privacy.budget import Relation
 from privmean.privacy.loss import Gaussian
 
 FINEST = 2.0**20  # lattice steps a standard deviation, at least
@@ -42,13 +43,15 @@ class GaussianSums:
     step is paid for by all deviations.
 
     Guarantees: mu-GDP with the lattice correction of docs/proofs/gaussian.md, billed as one loss
-    with `affected` answers (those that one person can change; all of them unless given).
+    with `affected` answers (those that one person can change; all of them unless given). The bill
+    names `relation`, the neighbours for which the caller counted the changes.
     """
 
     name: str
     sds: tuple[float, ...]
     mu: float
     affected: int | None = None
+    relation: Relation | None = None
 
     @property
     def bits(self) -> tuple[int, ...]:
@@ -58,7 +61,7 @@ class GaussianSums:
     def losses(self) -> tuple[Gaussian, ...]:
         coarsest = min(math.ldexp(sd, bits) for sd, bits in zip(self.sds, self.bits, strict=True))
         count = len(self.sds) if self.affected is None else self.affected
-        return (Gaussian(self.name, self.mu * coarsest, coarsest, count),)
+        return (Gaussian(self.name, self.mu * coarsest, coarsest, count, relation=self.relation),)
 
     @property
     def drawn(self) -> tuple[tuple[int, float], ...]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from privmean.noise.base import Noise
+from privmean.privacy.budget import Relation
 from privmean.privacy.loss import Laplace
 
 FINE_BITS = (
@@ -32,11 +33,15 @@ class JointLaplace:
     units: tuple[int, ...]
     multiples: tuple[int | Fraction, ...]
     epsilon: Fraction
+    relation: Relation
     name: str = "joint answers"
 
     @property
     def losses(self) -> tuple[Laplace, ...]:
-        return (Laplace(self.name, Fraction(1), 1 / self.epsilon, joint=len(self.units) > 1),)
+        joint = len(self.units) > 1
+        return (
+            Laplace(self.name, Fraction(1), 1 / self.epsilon, joint=joint, relation=self.relation),
+        )
 
     @property
     def lattice(self) -> tuple[int, ...]:

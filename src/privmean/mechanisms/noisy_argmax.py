@@ -57,14 +57,16 @@ class Choice:
     """The index of the largest score plus Exponential noise.
 
     The caller owes that one person moves every score by at most `moved`/2, in any direction, or all
-    of them by at most `moved` in the same one (docs/proofs/noisy-argmax.md).
+    of them by at most `moved` in the same one (docs/proofs/noisy-argmax.md). words: what one person moves, for the bill.
 
     Guarantees: epsilon-DP. Nothing but the index is released.
     """
 
     name: str
     epsilon: Fraction
+    relation: Relation
     moved: int
+    words: str
 
     @property
     def scale(self) -> Fraction:
@@ -72,7 +74,7 @@ class Choice:
 
     @property
     def losses(self) -> tuple[Loss, ...]:
-        return (Selection(self.name, self.epsilon),)
+        return (Selection(self.name, self.epsilon, relation=self.relation, moved=self.words),)
 
     def draw(self, exact: Integers, noise: Noise) -> int:
         return noise.argmax(exact, self.scale)
@@ -97,7 +99,14 @@ class NoisyArgmax:
 
     @property
     def losses(self) -> tuple[Loss, ...]:
-        return (Selection(self.name, moved_counts(self.relation) / self.scale),)
+        return (
+            Selection(
+                self.name,
+                moved_counts(self.relation) / self.scale,
+                relation=self.relation,
+                moved=f"{moved_counts(self.relation)} of the counts, by one each",
+            ),
+        )
 
     def draw(self, counts: Integers, noise: Noise) -> int:
         return noise.argmax(counts, self.scale)
@@ -132,7 +141,15 @@ class GaussianArgmax:
         moved = moved_counts(self.relation) * self.columns
         bits = lattice_bits(self.sd)
         sensitivity = math.ldexp(math.sqrt(moved), bits)
-        return (Gaussian(self.name, sensitivity, math.ldexp(self.sd, bits), moved),)
+        return (
+            Gaussian(
+                self.name,
+                sensitivity,
+                math.ldexp(self.sd, bits),
+                moved,
+                relation=self.relation,
+            ),
+        )
 
     def draw(self, counts: Integers, noise: Noise) -> int:
         """The index of one column's largest noisy count (the first among ties)."""

@@ -18,6 +18,7 @@ from privmean.mechanisms.laplace import JointLaplace
 from privmean.noise.base import Noise
 from privmean.people.kernels import big_sum
 from privmean.people.reductions import GRID_BITS, Box, Floats, Integers
+from privmean.privacy.budget import REPLACE_ONE
 from privmean.privacy.loss import Laplace, Loss
 
 WEIGHT_BITS = 20
@@ -57,7 +58,9 @@ class WeightedSums:
     def losses(self) -> tuple[Loss, ...]:
         if self.epsilon is not None:
             moved = Fraction(2 * self.reach << GRID_BITS)
-            return (Laplace(self.name, moved, moved / self.epsilon, joint=True),)
+            return (
+                Laplace(self.name, moved, moved / self.epsilon, joint=True, relation=REPLACE_ONE),
+            )
         return self._gaussian(1 << GRID_BITS).losses
 
     @property
@@ -73,7 +76,7 @@ class WeightedSums:
         assert self.mu is not None
         first, second = self.noise
         sds = (steps * first, steps**2 * second) * self.weights.shape[1]
-        return GaussianSums(self.name, sds, self.mu)
+        return GaussianSums(self.name, sds, self.mu, relation=REPLACE_ONE)
 
     def release(self, values: Floats, box: Box, source: Noise) -> list[PointSum]:
         """values: shape (units,); a missing value counts as the middle of the box."""
@@ -84,7 +87,7 @@ class WeightedSums:
         if self.epsilon is not None:
             units = (steps, steps**2) * self.weights.shape[1]
             multiples = (2 * self.reach, 4 * self.reach) * self.weights.shape[1]
-            read = JointLaplace(units, multiples, self.epsilon).draw(exact, source)
+            read = JointLaplace(units, multiples, self.epsilon, REPLACE_ONE).draw(exact, source)
         else:
             mechanism = self._gaussian(steps)
             noisy = mechanism.draw(exact, source)

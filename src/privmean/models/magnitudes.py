@@ -31,7 +31,7 @@ from privmean.outcome import Outcome
 from privmean.people.reductions import LOG_BINS, LOG_LOW, LOG_ZERO, Box
 from privmean.people.shape import Shape
 from privmean.privacy.budget import RELATIONS, REPLACE_ONE, Budget, Relation
-from privmean.privacy.loss import Laplace, Loss, Selection
+from privmean.privacy.loss import Loss
 from privmean.release import FAILED, OK
 from privmean.road import Releasing
 
@@ -198,14 +198,25 @@ class MagnitudesPlan(Releasing):
 
     @property
     def losses(self) -> tuple[Loss, ...]:
-        found: tuple[Loss, ...] = (Selection("magnitude", self.each),) * self.columns
+        found: tuple[Loss, ...] = self._choice.losses * self.columns
         if self.final is not None:
             return found + self.final.losses
         assert self.counting is not None
         assert self.tail is not None
-        count = Laplace("persons in the tail", Fraction(1), 1 / self.counting)
         sums = self._tail_sums(self.tail)
-        return (*found, *((count,) * self.columns), *(sums.losses * self.columns))
+        return (*found, *(self._count.losses * self.columns), *(sums.losses * self.columns))
+
+    @property
+    def _choice(self) -> Choice:
+        """The magnitude of one column."""
+        words = f"every score, by {OF} steps at most"
+        return Choice("magnitude", self.each, self.relation, 2 * OF, words)
+
+    @property
+    def _count(self) -> NoisyCounts:
+        """Persons beyond 2.5 magnitudes of one column."""
+        assert self.counting is not None
+        return NoisyCounts.at("persons in the tail", self.counting, self.relation)
 
     def _tail_sums(self, epsilon: Fraction) -> ClippedSums:
         """The sums of one column, corrected at the limits."""
@@ -247,7 +258,7 @@ class MagnitudesPlan(Releasing):
         inside = np.zeros(last - first + 1, dtype=np.int64)
         edges = np.clip(np.arange(LOG_BINS) + LOG_LOW + 1 - first, 0, last - first)
         np.add.at(inside, edges, both)
-        choice = Choice("magnitude", self.each, 2 * OF)
+        choice = self._choice
         index = curator.ask(choice, quantile_scores(inside, float(choice.scale * SLOPE)))
         return math.pow(2.0, (first + index) / 2)
 
@@ -283,7 +294,7 @@ class MagnitudesPlan(Releasing):
         assert self.tail is not None
         people = curator.people
         near = people.box_sums([Box(-BEYOND * size, BEYOND * size) for size in sizes])
-        count = NoisyCounts.at("persons in the tail", self.counting)
+        count = self._count
         beyond = [
             float(curator.ask(count, counted(item.above + item.below))[0])
             for item in near

@@ -206,7 +206,7 @@ class VariancePlan(Releasing):
         bill: list[Loss] = []
         for epsilon in self.spending:
             bill += ClippedSums("midpoint", self.relation, 1, epsilon=epsilon).losses
-            bill.append(Laplace(second, Fraction(1), 1 / epsilon))
+            bill.append(Laplace(second, Fraction(1), 1 / epsilon, relation=self.relation))
         return tuple(bill)
 
     def _pairs(self) -> PairScale:

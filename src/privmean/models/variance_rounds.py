@@ -100,14 +100,16 @@ class Search:
         box = _box(center, radius)
         (exact,) = self.curator.people.box_sums([box])
         assert exact is not None
-        moment = JointLaplace((box.steps**2,), (1,), epsilon, "second moment")
+        moment = JointLaplace((box.steps**2,), (1,), epsilon, self.relation, "second moment")
         (noisy,) = self.curator.ask(moment, [exact.zz])
         return noisy
 
     def inside(self, center: float, radius: float, epsilon: Fraction) -> float:
         """Noisy number of persons within `radius` of the centre."""
         count = self.curator.people.count_in_box([_box(center, radius)])
-        (noisy,) = self.curator.ask(JointLaplace((1,), (1,), epsilon, "coverage"), [count])
+        (noisy,) = self.curator.ask(
+            JointLaplace((1,), (1,), epsilon, self.relation, "coverage"), [count]
+        )
         return noisy
 
 

@@ -112,7 +112,7 @@ class JointSums:
         change = math.sqrt(max(a * a + (ratio * w) ** 2 for a, w in self.changes))
         deviation = change * (1 + 1e-12) / float(self.strength)
         sds = (deviation,) * self.dimension + (deviation / ratio,)
-        return GaussianSums(self.name, sds, float(self.strength))
+        return GaussianSums(self.name, sds, float(self.strength), relation=self.relation)
 
     # --- pure -------------------------------------------------------------------------------------
     @cached_property
@@ -127,7 +127,14 @@ class JointSums:
     def losses(self) -> tuple[Loss, ...]:
         if self.law == "gaussian":
             return self.gaussian.losses
-        return (Pure(self.name, Fraction(self.strength)),)
+        return (
+            Pure(
+                self.name,
+                Fraction(self.strength),
+                relation=self.relation,
+                moved=f"the sum of rows, by {self.widest} steps at most (l2), and the weights",
+            ),
+        )
 
     @property
     def scales(self) -> tuple[float, float]:
@@ -172,17 +179,27 @@ class WeightSum:
 
     law: Law
     strength: float | Fraction
+    relation: Relation
 
     @property
     def gaussian(self) -> GaussianSums:
         mu = float(self.strength)
-        return GaussianSums("sum of weights", (UNIT / mu * (1 + 1e-15),), mu)
+        return GaussianSums(
+            "sum of weights", (UNIT / mu * (1 + 1e-15),), mu, relation=self.relation
+        )
 
     @property
     def losses(self) -> tuple[Loss, ...]:
         if self.law == "gaussian":
             return self.gaussian.losses
-        return (Pure("sum of weights", Fraction(self.strength)),)
+        return (
+            Pure(
+                "sum of weights",
+                Fraction(self.strength),
+                relation=self.relation,
+                moved="the sum of weights, by one person's weight",
+            ),
+        )
 
     @property
     def scale(self) -> float:
