@@ -196,7 +196,8 @@ class PublishedPlan(WinsorizedPlan):
     def _parts(self, curator: Curator) -> tuple[Curator, Curator]:
         if not self.published.splitting:
             return curator, curator
-        first, second = curator.apart(HALVES, 2, lines=self.facts.columns)
+        halves = [curator.people.part(index, 2) for index in range(2)]
+        first, second = curator.apart(HALVES, halves, lines=self.facts.columns)
         return first, second
 
     def mean_of(self, people: People, box: Box, sums: ColumnSums) -> ClippedMean:

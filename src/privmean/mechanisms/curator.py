@@ -7,7 +7,7 @@ does. What was asked, in which order, is therefore all that a release can have r
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
@@ -46,10 +46,11 @@ class Curator(Protocol):
         """The noisy answer; its losses are on the bill before it is drawn."""
         ...
 
-    def apart(self, name: str, parts: int, lines: int = 1) -> tuple[Curator, ...]:
-        """Curators of disjoint parts of the roster. One person is in one part alone, so that their
-        bills are one line of this one: the largest counts (replace-one only). lines: write so many
-        lines instead, each of an equal run of every bill (one a column, to be composed)."""
+    def apart(self, name: str, people: Sequence[People], lines: int = 1) -> tuple[Curator, ...]:
+        """Curators to be asked about disjoint parts of the roster, with these people each. One
+        person is in one part alone, so that their bills are one line of this one: the largest
+        counts (replace-one only). lines: write so many lines instead, each of an equal run of every
+        bill (one a column, to be composed)."""
         ...
 
 
@@ -77,10 +78,10 @@ class TrustedCurator:
         self._asked += mechanism.losses
         return mechanism.draw(exact, self._noise)
 
-    def apart(self, name: str, parts: int, lines: int = 1) -> tuple[TrustedCurator, ...]:
-        others = tuple(
-            TrustedCurator(self._people.part(index, parts), self._noise) for index in range(parts)
-        )
+    def apart(
+        self, name: str, people: Sequence[People], lines: int = 1
+    ) -> tuple[TrustedCurator, ...]:
+        others = tuple(TrustedCurator(part, self._noise) for part in people)
         self._asked.append(_Apart(name, others, lines))
         return others
 

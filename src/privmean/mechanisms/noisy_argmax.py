@@ -57,7 +57,8 @@ class Choice:
     """The index of the largest score plus Exponential noise.
 
     The caller owes that one person moves every score by at most `moved`/2, in any direction, or all
-    of them by at most `moved` in the same one (docs/proofs/noisy-argmax.md). words: what one person moves, for the bill.
+    of them by at most `moved` in the same one (docs/proofs/noisy-argmax.md). words: what one
+    person moves, for the bill.
 
     Guarantees: epsilon-DP. Nothing but the index is released.
     """

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from kit import assert_mean, assert_variance
-from privmean.central.heavy_tailed.joint import UNIT, JointSums, WeightSum
+from privmean.mechanisms.weighted_rows import UNIT, JointSums, WeightSum
 from privmean.central.heavy_tailed.moment import BoundedMoment
 from privmean.central.heavy_tailed.records import RecordWeights, counted, records_of, totals
 from privmean.errors import ArgumentError

@@ -25,13 +25,14 @@ from typing import Literal, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from privmean.mechanisms.columns import EachColumn
+from privmean.mechanisms.curator import Curator
 from privmean.mechanisms.noisy_argmax import GaussianArgmax, NoisyArgmax
 from privmean.mechanisms.stable_histogram import (
     GaussianStableHistogram,
     StableHistogram,
     top_bin,
 )
-from privmean.noise.base import Noise
 from privmean.privacy.budget import REPLACE_ONE, Relation
 from privmean.privacy.loss import Loss
 
@@ -119,37 +120,41 @@ class Coarse:
     def _gaussian(self) -> GaussianArgmax:
         return GaussianArgmax.of(self.mu, self.dimension, self.relation, name="coarse centre")
 
-    def release(self, people: Histograms, noise: Noise) -> tuple[float, ...] | None:
-        """The coarse centre, or None if some column has no bucket above its threshold."""
+    def find(self, curator: Curator, people: Histograms) -> tuple[float, ...] | None:
+        """The coarse centre of `people`, the curator's own or a part of them; None if some column
+        has no bucket above its threshold."""
         if self.form == "public":
             assert self.ranges is not None
             return tuple(lower + (upper - lower) / 2 for lower, upper in self.ranges)
-        centers = [self._column(people, noise, j) for j in range(self.dimension)]
+        centers = self._columns(curator, people)
         known = tuple(center for center in centers if center is not None)
         return known if len(known) == self.dimension else None
 
-    def _column(self, people: Histograms, noise: Noise, column: int) -> float | None:
-        half = self.width / 2
-        origin = 0.0 if self.ranges is None else self.ranges[column][0] + half
-        if self.form == "stable":
-            kept = self._stable(column).draw(people.uniform_counts(column, half), noise)
-            best = top_bin(kept)
-            return None if best is None else 2 * half * best
-        if self.form == "gaussian stable":
-            counts = people.uniform_counts(column, half)
-            best = top_bin(self._gaussian_stable.draw(counts, noise))
-            return None if best is None else 2 * half * best
-        cells = self.cells(column)
-        dense = dense_counts(people.uniform_counts(column, half, origin), cells)
-        if cells == 1:
-            best = 0
-        elif self.form == "selection":
-            best = self._selection(column).draw(dense, noise)
+    def _columns(self, curator: Curator, people: Histograms) -> list[float | None]:
+        half, columns = self.width / 2, range(self.dimension)
+        if self.ranges is None:
+            counts = [people.uniform_counts(j, half) for j in columns]
+            if self.form == "stable":
+                kept = [curator.ask(self._stable(j), counts[j]) for j in columns]
+            else:
+                kept = curator.ask(EachColumn(self._gaussian_stable, 1), counts)
+            tops = [top_bin(item) for item in kept]
+            return [None if top is None else 2 * half * top for top in tops]
+        origins = [lower + half for lower, _ in self.ranges]
+        dense = [
+            dense_counts(people.uniform_counts(j, half, origins[j]), self.cells(j)) for j in columns
+        ]
+        shown = [j for j in columns if self.cells(j) > 1]
+        best = dict.fromkeys(columns, 0)
+        if self.form == "selection":
+            best |= {j: curator.ask(self._selection(j), dense[j]) for j in shown}
         else:
-            best = self._gaussian.draw(dense, noise)
-        assert self.ranges is not None
-        lower, upper = self.ranges[column]
-        return min(max(origin + 2 * half * best, lower), upper)
+            found = curator.ask(EachColumn(self._gaussian, 1), [dense[j] for j in shown])
+            best |= dict(zip(shown, found, strict=True))
+        return [
+            min(max(origins[j] + 2 * half * best[j], self.ranges[j][0]), self.ranges[j][1])
+            for j in columns
+        ]
 
 
 def dense_counts(counts: Mapping[int, int], cells: int) -> npt.NDArray[np.int64]:

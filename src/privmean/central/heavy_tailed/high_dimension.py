@@ -20,24 +20,25 @@ import numpy as np
 from privmean.central.heavy_tailed import bias
 from privmean.central.heavy_tailed.coarse import Coarse, Histograms
 from privmean.central.heavy_tailed.intervals import Coordinates
-from privmean.central.heavy_tailed.joint import UNIT, JointSums, WeightSum
-from privmean.central.heavy_tailed.outcome import Common, assumption_of
+from privmean.central.heavy_tailed.outcome import Common, HeavyTailedPlan, assumption_of
 from privmean.central.heavy_tailed.private_radius import ClippedCount, RadiusSearch
 from privmean.central.heavy_tailed.records import RecordWeights, counted, records_of, totals
 from privmean.central.heavy_tailed.threaded import Schedule
-from privmean.noise.base import Integers, Noise
-from privmean.noise.exact import ExactNoise
+from privmean.mechanisms.curator import Curator
+from privmean.mechanisms.weighted_rows import UNIT, JointSums, WeightSum
+from privmean.noise.base import Integers
+from privmean.outcome import Outcome
 from privmean.people.reductions import Floats, People
 from privmean.privacy.budget import REPLACE_ONE
 from privmean.privacy.loss import Loss, Parallel
-from privmean.release import Release
 
 LAW_WORDS = {"gaussian": "Gaussian", "laplace": "Laplace", "k-norm": "l2 K-norm"}
+PARTS = "disjoint parts of the persons"
 Part = tuple[tuple[int, ...], int]  # residues of roster positions, and their modulus
 
 
 @dataclass(frozen=True)
-class ThreadedPlan:
+class ThreadedPlan(HeavyTailedPlan):
     """Everything decided before data are read: start, rounds, radii, noise, and the bill.
 
     strengths: mu (Gaussian law) or epsilon of each round. parts: the persons that the coarse step
@@ -105,7 +106,8 @@ class ThreadedPlan:
         """The worst-case bill."""
         rounds = [self.step(i).losses for i in range(len(self.strengths))]
         if self.parts:
-            return (_parallel(self.coarse.losses, *rounds),)
+            branches = tuple(item for item in (self.coarse.losses, *rounds) if item)
+            return (Parallel(PARTS, branches, relation=REPLACE_ONE),)
         first = () if self.first_weight is None else self.first_weight.losses
         search = () if self.search is None else self.search.losses
         flat = tuple(loss for item in rounds for loss in item)
@@ -152,38 +154,35 @@ class ThreadedPlan:
         }
 
     # --- release ----------------------------------------------------------------------------------
-    def release(self, people: People, noise: Noise | None = None) -> Release:
-        """Run the plan. Persons without any value have no weight; a null in some columns only
-        contributes the centre there."""
-        self.common.check(people)
-        records = None
+    def run(self, curator: Curator) -> Outcome:
+        """Persons without any value have no weight; a null in some columns only contributes the
+        centre there."""
+        people, records = curator.people, None
         if self.weights is not None:
             people = counted(people, size_is_public=self.common.relation == REPLACE_ONE)
             records = records_of(people, self.weights.cap)
-        source = ExactNoise() if noise is None else noise
-        bill: list[tuple[Loss, ...]] = [self.coarse.losses]
-        center = self.coarse.release(self._first(people), source)
+        stages: tuple[Curator, ...] = (curator,) * (1 + len(self.strengths))
+        if self.parts:  # every stage asks about persons of its own
+            stages = curator.apart(PARTS, [people] * len(stages))
+        center = self.coarse.find(stages[0], self._first(people))
         if center is None:
-            return self.common.failed(self, people.columns, self._flat(bill), source.secure)
+            return self.common.failed(self.shares)
         pooled, precision = 0.0, 0.0
         if self.first_weight is not None:
             _, exact, _ = self._totals(people, records, self.step(0), center, 0)
             precision = self.first_weight.scale**-2
-            pooled = precision * self.first_weight.release(exact, source)
-            bill.append(self.first_weight.losses)
+            pooled = precision * curator.ask(self.first_weight, exact)
         diagnostics: dict[str, Any] = {}
         for index in range(len(self.strengths)):
             radius = None
             if self.search is not None and index == len(self.strengths) - 1:
                 planned = self.schedule.rounds[index].choice.radius
-                found = self.search.release(people, center, source)
-                bill.append(self.search.losses)
+                found = self.search.find(curator, center)
                 radius = planned if found is None else min(planned, found)
                 diagnostics["private radius"] = radius
             step, around = self.step(index, radius), center
             total, exact, present = self._totals(people, records, step, around, index + 1)
-            moved, persons = step.release(total, exact, source)
-            bill.append(step.losses)
+            moved, persons = stages[index + 1].ask(step, (total, exact))
             if self.parts:
                 pooled, precision = 0.0, 0.0  # other persons than in the round before
             pooled += step.scales[1] ** -2 * persons
@@ -193,26 +192,20 @@ class ThreadedPlan:
         if self.count is not None:
             # a person with a null in some columns only counts as clipped
             inside = people.count_in_ball(around, step.radii[-1])
-            beyond = self.count.release(present - inside, source)
-            bill.append(self.count.losses)
+            beyond = curator.ask(self.count, present - inside)
             offset = self.schedule.rounds[-1].offset
             diagnostics |= self.count.report(
                 beyond, round(weight), self.common.tails, offset, self.common.beta
             )
-        return Release(
-            estimate=np.array(center),
-            columns=people.columns,
-            estimator=self.estimator,
-            guarantee=self.common.guarantee(self._flat(bill)),
-            intervals=self._intervals(step, around, center, moved, weight, precision**-0.5),
-            plan=self,
+        return Outcome(
+            np.array(center),
+            self._intervals(step, around, center, moved, weight, precision**-0.5),
             persons=self.common.released_persons(weight) if self.weights is None else None,
-            estimand="mean over persons"
-            + ("" if self.weights is None else ", weighted by a public function of their records"),
             assumptions=(self.common.moment.describe(),),
             shares=self.shares,
             diagnostics=diagnostics,
-            secure=source.secure,
+            estimand="mean over persons"
+            + ("" if self.weights is None else ", weighted by a public function of their records"),
         )
 
     def _first(self, people: People) -> Histograms:
@@ -244,11 +237,6 @@ class ThreadedPlan:
             present * UNIT,
             present,
         )
-
-    def _flat(self, bill: list[tuple[Loss, ...]]) -> tuple[Loss, ...]:
-        if self.parts:
-            return (_parallel(*bill),)
-        return tuple(loss for item in bill for loss in item)
 
     def _intervals(
         self,
@@ -288,14 +276,6 @@ class ThreadedPlan:
             f"{assumption_of(common)}; last centre within {last.offset:.4g} of the mean",
             common.moment.ranges(common.dimension),
         )
-
-
-def _parallel(*branches: tuple[Loss, ...]) -> Parallel:
-    return Parallel(
-        "disjoint parts of the persons",
-        tuple(item for item in branches if item),
-        relation=REPLACE_ONE,
-    )
 
 
 @dataclass(frozen=True)

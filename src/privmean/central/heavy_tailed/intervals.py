@@ -20,11 +20,11 @@ from privmean import validate
 from privmean.central.heavy_tailed import bias
 from privmean.central.heavy_tailed.bias import Mode
 from privmean.central.heavy_tailed.moment import Tail
-from privmean.central.heavy_tailed.radius import Law
 from privmean.intervals.boxes import sidak_level
 from privmean.intervals.laplace_normal import margin, quantile
 from privmean.intervals.mean_interval import limit, no_interval
 from privmean.mechanisms.clipped_sum import ColumnSums
+from privmean.mechanisms.weighted_rows import Law
 from privmean.privacy.budget import REPLACE_ONE
 from privmean.release import Interval
 

@@ -15,22 +15,21 @@ import numpy as np
 
 from privmean.central.heavy_tailed.coarse import Coarse
 from privmean.central.heavy_tailed.intervals import OneColumn
-from privmean.central.heavy_tailed.outcome import Common, assumption_of
+from privmean.central.heavy_tailed.outcome import Common, HeavyTailedPlan, assumption_of
 from privmean.central.heavy_tailed.private_radius import ClippedCount, RadiusSearch
 from privmean.central.heavy_tailed.radius import Choice
 from privmean.mechanisms.clipped_sum import ClippedSums, ColumnSums
-from privmean.noise.base import Noise
-from privmean.noise.exact import ExactNoise
-from privmean.people.reductions import Box, People
+from privmean.mechanisms.curator import Curator
+from privmean.outcome import Outcome
+from privmean.people.reductions import Box
 from privmean.privacy.budget import REPLACE_ONE, Relation
 from privmean.privacy.loss import Loss
-from privmean.release import Release
 
 AGREE = 2.0  # noise scales by which the noisy number of persons may fall short of n
 
 
 @dataclass(frozen=True)
-class OneDimensionPlan:
+class OneDimensionPlan(HeavyTailedPlan):
     """Everything decided before data are read, for one column and Laplace noise."""
 
     common: Common
@@ -91,40 +90,32 @@ class OneDimensionPlan:
         }
         return {name: float(part / total) for name, part in parts.items() if part}
 
-    def release(self, people: People, noise: Noise | None = None) -> Release:
-        """Run the plan on one column. Persons without a value are left out of the mean."""
-        self.common.check(people)
-        source = ExactNoise() if noise is None else noise
-        center = self.coarse.release(people, source)
-        bill = list(self.coarse.losses)
+    def run(self, curator: Curator) -> Outcome:
+        """Persons without a value are left out of the mean."""
+        center = self.coarse.find(curator, curator.people)
         if center is None:
-            return self.common.failed(self, people.columns, bill, source.secure)
+            return self.common.failed(self.shares)
         radius, diagnostics = self.choice.radius, dict[str, Any](center=center[0])
         if self.search is not None:
-            radius = min(radius, self._stretched(self.search.release(people, center, source)))
-            bill += self.search.losses
+            radius = min(radius, self._stretched(self.search.find(curator, center)))
             diagnostics["private radius"] = radius
         # a radius below the spacing of doubles at the centre would leave an empty box
         radius = max(radius, abs(center[0]) * 2.0**-48)
         box = Box(center[0] - radius, center[0] + radius)
-        exact = people.box_sums([box])[0]
+        exact = curator.people.box_sums([box])[0]
         assert exact is not None
-        sums = self.sums.over([box]).draw(self.sums.over([box]).exact([exact]), source)[0]
-        bill += self.sums.losses
+        over = self.sums.over([box])
+        (sums,) = curator.ask(over, over.exact([exact]))
         weight = self._divisor(sums)
         if self.count is not None:
-            counted = self.count.release(exact.above + exact.below, source)
-            bill += self.count.losses
+            counted = curator.ask(self.count, exact.above + exact.below)
             diagnostics |= self.count.report(
                 counted, round(weight), self.common.tails, self.coarse.offset, self.common.beta
             )
         share = min(max(sums.value / weight, -1.0), 1.0)
-        return Release(
-            estimate=np.array([box.middle + box.radius * share]),
-            columns=people.columns,
-            estimator=self.estimator,
-            guarantee=self.common.guarantee(bill),
-            intervals=OneColumn(
+        return Outcome(
+            np.array([box.middle + box.radius * share]),
+            OneColumn(
                 sums,
                 share,
                 weight,
@@ -136,12 +127,10 @@ class OneDimensionPlan:
                 assumption_of(self.common),
                 self._bounds(),
             ),
-            plan=self,
             persons=self.common.released_persons(weight),
             assumptions=(self.common.moment.describe(),),
             shares=self.shares,
             diagnostics=diagnostics,
-            secure=source.secure,
         )
 
     def _divisor(self, sums: ColumnSums) -> float:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,12 +13,11 @@ from privmean import validate
 from privmean.central.heavy_tailed.bias import Mode
 from privmean.central.heavy_tailed.intervals import NoInterval
 from privmean.central.heavy_tailed.moment import BoundedMoment, Tail
-from privmean.errors import ArgumentError
-from privmean.people.reductions import People
+from privmean.outcome import Outcome
+from privmean.people.shape import Shape
 from privmean.privacy.budget import REPLACE_ONE, Budget, Relation
-from privmean.privacy.guarantee import Guarantee
-from privmean.privacy.loss import Loss
-from privmean.release import FAILED, Release
+from privmean.release import FAILED
+from privmean.road import Releasing
 
 
 @dataclass(frozen=True)
@@ -47,23 +46,6 @@ class Common:
         """Bound on the root mean square l2 distance of one person's value from the mean."""
         return min(tail.size for tail in self.tails)
 
-    def check(self, people: People) -> None:
-        """Refuses people that the plan was not made for (public facts only)."""
-        if len(people.columns) != self.dimension:
-            raise ArgumentError(
-                "people",
-                len(people.columns),
-                f"have another number of columns than the plan's {self.dimension}",
-                "make a plan for these columns",
-            )
-        if self.relation == REPLACE_ONE and people.size() != self.persons:
-            raise ArgumentError(
-                "people",
-                people.size(),
-                f"are not the {self.persons} persons of the plan",
-                "make a plan for this number of persons",
-            )
-
     def predict(self, guess_sd: float, bias: float, noise: float) -> dict[str, float]:
         """Predicted l2 error by cause, for a guess of the deviation of persons' values a column."""
         guess = validate.positive("guess_sd", guess_sd)
@@ -80,27 +62,15 @@ class Common:
             "beta": self.beta,
         }
 
-    def guarantee(self, bill: Sequence[Loss]) -> Guarantee:
-        public: tuple[str, ...] = ("moment assumption and public range",)
-        if self.relation == REPLACE_ONE:
-            public = ("number of persons", *public)
-        return Guarantee.of(self.budget, self.relation, tuple(bill), public=public).require()
-
     def released_persons(self, weight: float) -> int:
         """n where it is public, else the noisy number of persons."""
         return self.persons if self.relation == REPLACE_ONE else round(weight)
 
-    def failed(
-        self, plan: Any, columns: tuple[str, ...], bill: Sequence[Loss], secure: bool
-    ) -> Release:
+    def failed(self, shares: Mapping[str, float]) -> Outcome:
         """The private outcome that no coarse centre was found. Its budget is spent."""
-        return Release(
-            estimate=np.full(self.dimension, np.nan),
-            columns=columns,
-            estimator=plan.estimator,
-            guarantee=self.guarantee(bill),
-            intervals=NoInterval(self.moment.ranges(self.dimension), self.dimension),
-            plan=plan,
+        return Outcome(
+            np.full(self.dimension, np.nan),
+            NoInterval(self.moment.ranges(self.dimension), self.dimension),
             persons=self.persons if self.relation == REPLACE_ONE else None,
             status=FAILED,
             advice=(
@@ -108,9 +78,32 @@ class Common:
                 "far too small; a second try is a second charge"
             ),
             assumptions=(self.moment.describe(),),
-            shares=plan.shares,
-            secure=secure,
+            shares=shares,
         )
+
+
+class HeavyTailedPlan(Releasing):
+    """What a plan says of itself through its public facts."""
+
+    common: Common
+
+    @property
+    def budget(self) -> Budget:
+        return self.common.budget
+
+    @property
+    def relation(self) -> Relation:
+        return self.common.relation
+
+    @property
+    def shape(self) -> Shape:
+        known = self.common.persons if self.relation == REPLACE_ONE else None
+        return Shape.of(self.common.dimension, known, self.common.persons)
+
+    @property
+    def public(self) -> tuple[str, ...]:
+        known = ("number of persons",) if self.relation == REPLACE_ONE else ()
+        return (*known, "moment assumption and public range")
 
 
 def assumption_of(common: Common) -> str:

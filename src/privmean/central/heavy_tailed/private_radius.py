@@ -4,8 +4,7 @@ The private radius helps when the moment bound is pessimistic: the search goes f
 upwards and stops where few persons remain outside, never beyond the planned radius. It is one run
 of the sparse vector technique on counts that all move the same way, so it is charged once.
 
-Source: Dwork and Roth (2014), Algorithm 1, with the noise that monotone counts need (Lyu, Su and
-Li 2017); docs/proofs/heavy-tails-radius.md.
+Proof: docs/proofs/heavy-tails-radius.md.
 """
 
 from __future__ import annotations
@@ -20,12 +19,14 @@ from scipy.special import ndtri
 
 from privmean.central.heavy_tailed import bias
 from privmean.central.heavy_tailed.moment import Tail
-from privmean.central.heavy_tailed.radius import Law
+from privmean.mechanisms.counts import NoisyCounts, counted
+from privmean.mechanisms.curator import Curator
+from privmean.mechanisms.first_below import FirstBelow
 from privmean.mechanisms.gaussian import GaussianSums
+from privmean.mechanisms.weighted_rows import Law
 from privmean.noise.base import Noise
-from privmean.people.reductions import People
 from privmean.privacy.budget import REPLACE_ONE, Relation
-from privmean.privacy.loss import Laplace, Loss, Selection
+from privmean.privacy.loss import Loss
 
 MISS = 0.05  # chance that noise stops the search too early at some candidate
 
@@ -43,26 +44,21 @@ class RadiusSearch:
     epsilon: Fraction
 
     @property
-    def losses(self) -> tuple[Loss, ...]:
-        return (
-            Selection(
-                "private radius",
-                self.epsilon,
-                relation=REPLACE_ONE,
-                moved="each count of persons beyond, by one (above a noisy threshold, one answer)",
-            ),
-        )
+    def mechanism(self) -> FirstBelow:
+        words = "each count of persons beyond, by one (above a noisy threshold, one answer)"
+        return FirstBelow("private radius", self.outside, self.epsilon, REPLACE_ONE, words)
 
-    def release(self, people: People, center: Sequence[float], noise: Noise) -> float | None:
+    @property
+    def losses(self) -> tuple[Loss, ...]:
+        return self.mechanism.losses
+
+    def find(self, curator: Curator, center: Sequence[float]) -> float | None:
         """The first candidate with a noisy count at most the noisy threshold; None if none has."""
-        scale = 2 / self.epsilon
-        threshold = self.outside + int(noise.laplace(1, scale)[0])
+        people = curator.people
         persons = people.size()
-        for radius in self.candidates:
-            beyond = persons - people.count_in_ball(center, radius)
-            if beyond + int(noise.laplace(1, scale)[0]) <= threshold:
-                return radius
-        return None
+        beyond = (persons - people.count_in_ball(center, radius) for radius in self.candidates)
+        index = curator.ask(self.mechanism, beyond)
+        return None if index is None else self.candidates[index]
 
 
 def search_one_column(
@@ -115,20 +111,17 @@ class ClippedCount:
     def losses(self) -> tuple[Loss, ...]:
         if self.law == "gaussian":
             return self._gaussian.losses
-        return (
-            Laplace(
-                "clipped persons",
-                Fraction(1),
-                1 / Fraction(self.strength),
-                relation=self.relation,
-            ),
-        )
+        return self._laplace.losses
 
-    def release(self, clipped: int, noise: Noise) -> float:
+    @property
+    def _laplace(self) -> NoisyCounts:
+        return NoisyCounts.at("clipped persons", Fraction(self.strength), self.relation)
+
+    def draw(self, exact: int, noise: Noise) -> float:
         if self.law == "gaussian":
             mechanism = self._gaussian
-            return mechanism.draw((clipped,), noise)[0] / 2.0 ** mechanism.bits[0]
-        return float(clipped + int(noise.laplace(1, 1 / Fraction(self.strength))[0]))
+            return mechanism.draw((exact,), noise)[0] / 2.0 ** mechanism.bits[0]
+        return float(self._laplace.draw(counted(exact), noise)[0])
 
     def report(
         self, counted: float, persons: int, tails: Sequence[Tail], offset: float, beta: float

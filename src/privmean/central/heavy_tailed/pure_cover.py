@@ -25,22 +25,22 @@ from privmean.central.heavy_tailed.coarse_needs import CoarseNeeds
 from privmean.central.heavy_tailed.cover_scores import RADIUS_BITS, directions, scores
 from privmean.central.heavy_tailed.intervals import CoverBox
 from privmean.central.heavy_tailed.moment import BoundedMoment
-from privmean.central.heavy_tailed.outcome import Common, assumption_of
+from privmean.central.heavy_tailed.outcome import Common, HeavyTailedPlan, assumption_of
 from privmean.central.heavy_tailed.settings import COARSE_SHARE
 from privmean.errors import ArgumentError, Infeasible
-from privmean.noise.base import Noise
-from privmean.noise.exact import ExactNoise
+from privmean.mechanisms.curator import Curator
+from privmean.mechanisms.noisy_argmax import Choice
+from privmean.outcome import Outcome
 from privmean.people.collecting import rows
-from privmean.people.reductions import Floats, People
+from privmean.people.reductions import Floats
 from privmean.privacy.budget import REPLACE_ONE, Budget, Relation
-from privmean.privacy.loss import Loss, Selection
-from privmean.release import Release
+from privmean.privacy.loss import Loss
 
 MOST_WORK = 5 * 10**8  # candidates x directions x persons
 
 
 @dataclass(frozen=True)
-class CoverPlan:
+class CoverPlan(HeavyTailedPlan):
     """A planned choice: coarse centre, cover, radius, accuracy of the test, and epsilons.
 
     radius: clipping of projections; accuracy: alpha, half the distance at which a candidate is
@@ -91,13 +91,13 @@ class CoverPlan:
     def losses(self) -> tuple[Loss, ...]:
         return (
             *self.coarse.losses,
-            Selection(
-                "point of the cover",
-                self.epsilon,
-                relation=REPLACE_ONE,
-                moved="the score of each point, by one person's part",
-            ),
+            *self._choice.losses,
         )
+
+    @property
+    def _choice(self) -> Choice:
+        words = "the score of each point, by one person's part"
+        return Choice("point of the cover", self.epsilon, REPLACE_ONE, 2, words)
 
     @property
     def shares(self) -> dict[str, float]:
@@ -122,22 +122,18 @@ class CoverPlan:
         grid = np.meshgrid(*([axis] * self.common.dimension), indexing="ij")
         return np.asarray(np.column_stack([item.ravel() for item in grid]) + np.array(center))
 
-    def release(self, people: People, noise: Noise | None = None) -> Release:
-        """Run the plan. A null in a row makes its projections 0 (it takes no side)."""
-        self.common.check(people)
-        source = ExactNoise() if noise is None else noise
-        center = self.coarse.release(people, source)
+    def run(self, curator: Curator) -> Outcome:
+        """A null in a row makes its projections 0 (it takes no side)."""
+        people = curator.people
+        center = self.coarse.find(curator, people)
         if center is None:
-            return self.common.failed(self, people.columns, self.coarse.losses, source.secure)
+            return self.common.failed(self.shares)
         points = self.cover(center)
         found = scores(rows(people, size_is_public=True), points, self.radius, self.threshold)
-        chosen = points[source.argmax(found, 2 / self.epsilon)]
-        return Release(
-            estimate=chosen,
-            columns=people.columns,
-            estimator=self.estimator,
-            guarantee=self.common.guarantee(self.losses),
-            intervals=CoverBox(
+        chosen = points[curator.ask(self._choice, found)]
+        return Outcome(
+            chosen,
+            CoverBox(
                 tuple(chosen.tolist()),
                 self.resolution,
                 self.spacing,
@@ -146,11 +142,9 @@ class CoverPlan:
                 assumption_of(self.common),
                 self.common.moment.ranges(self.common.dimension),
             ),
-            plan=self,
             persons=self.common.persons,
             assumptions=(self.common.moment.describe(),),
             shares=self.shares,
-            secure=source.secure,
         )
 
 

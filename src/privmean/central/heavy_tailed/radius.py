@@ -9,15 +9,13 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 
 from privmean.central.heavy_tailed import bias
 from privmean.central.heavy_tailed.bias import Mode
 from privmean.central.heavy_tailed.moment import Tail
-
-Law = Literal["laplace", "k-norm", "gaussian"]
+from privmean.mechanisms.weighted_rows import Law
 
 
 @dataclass(frozen=True)

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from privmean import validate
-from privmean.central.heavy_tailed.joint import UNIT, JointSums
 from privmean.central.heavy_tailed.moment import BoundedMoment
 from privmean.errors import ArgumentError
+from privmean.mechanisms.weighted_rows import UNIT, JointSums
 from privmean.noise.base import Integers
 from privmean.people.collecting import tell
 from privmean.people.matrix import MatrixPeople

@@ -9,10 +9,10 @@ from typing import Literal
 
 from privmean.central.heavy_tailed.coarse import Coarse
 from privmean.central.heavy_tailed.coarse_needs import CoarseNeeds
-from privmean.central.heavy_tailed.knorm import LARGEST_DIMENSION
 from privmean.central.heavy_tailed.outcome import Common
-from privmean.central.heavy_tailed.radius import Law
 from privmean.central.heavy_tailed.records import RecordWeights
+from privmean.mechanisms.k_norm import LARGEST_DIMENSION
+from privmean.mechanisms.weighted_rows import Law
 from privmean.privacy.budget import Budget
 
 COARSE_SHARE = 0.6  # a coarse step that needs more than this share of the budget is refused

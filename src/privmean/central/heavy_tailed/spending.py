@@ -10,10 +10,8 @@ from fractions import Fraction
 from privmean.central.heavy_tailed import private_radius
 from privmean.central.heavy_tailed.coarse import Coarse
 from privmean.central.heavy_tailed.high_dimension import ThreadedPlan
-from privmean.central.heavy_tailed.joint import EXTRA, WeightSum
 from privmean.central.heavy_tailed.outcome import Common
 from privmean.central.heavy_tailed.private_radius import ClippedCount, RadiusSearch
-from privmean.central.heavy_tailed.radius import Law
 from privmean.central.heavy_tailed.settings import (
     COARSE_SHARE,
     COUNT_SHARE,
@@ -29,6 +27,7 @@ from privmean.central.heavy_tailed.threaded import (
     residues,
     strength,
 )
+from privmean.mechanisms.weighted_rows import EXTRA, Law, WeightSum
 from privmean.privacy.budget import REPLACE_ONE, Budget
 from privmean.privacy.calibrate import calibrate
 from privmean.privacy.loss import Gaussian, Loss, Threshold

@@ -22,7 +22,8 @@ from scipy import stats
 from privmean.central.heavy_tailed import radius as radii
 from privmean.central.heavy_tailed.bias import Mode
 from privmean.central.heavy_tailed.moment import Tail
-from privmean.central.heavy_tailed.radius import Choice, Law
+from privmean.central.heavy_tailed.radius import Choice
+from privmean.mechanisms.weighted_rows import Law
 
 RATIOS = (1, 2, 3, 4, 6, 10)  # budget of a round over that of the round before
 MOST_ROUNDS = 4

@@ -16,18 +16,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
 
-from privmean.central.heavy_tailed.knorm import draw
-from privmean.central.heavy_tailed.radius import Law
 from privmean.mechanisms.gaussian import GaussianSums
+from privmean.mechanisms.k_norm import draw as k_norm
 from privmean.noise.base import Noise
 from privmean.people.reductions import Ball, Floats
 from privmean.privacy.budget import REPLACE_ONE, Relation
 from privmean.privacy.loss import Loss, Pure
 
+Law = Literal["laplace", "k-norm", "gaussian"]
 BALL_BITS = 24  # lattice steps from the centre to the edge of the widest ball: 2^24 to 2^25
 WEIGHT_BITS = 20  # weights are integers in units of 2^-20
 UNIT = 1 << WEIGHT_BITS
@@ -145,10 +146,11 @@ class JointSums:
         factor = math.sqrt(self.dimension) if self.law == "laplace" else 1.0
         return float(main) * factor * self.step, float(side) / UNIT
 
-    def release(
-        self, total: Sequence[int], weight: int, noise: Noise
+    def draw(
+        self, exact: tuple[Sequence[int], int], noise: Noise
     ) -> tuple[npt.NDArray[np.float64], float]:
         """The noisy sum of w (row - centre) and the noisy sum of weights, from the exact ones."""
+        total, weight = exact
         if self.law == "gaussian":
             raw = self.gaussian.draw((*total, weight), noise)
             noisy: Floats = np.array(
@@ -160,7 +162,7 @@ class JointSums:
             return self.step * noisy[:-1], float(noisy[-1]) / UNIT
         main, side = self.pure_scales
         if self.law == "k-norm":
-            drawn = draw(noise, self.dimension, main)
+            drawn = k_norm(noise, self.dimension, main)
         else:
             # independent Laplace: l1 <= sqrt(d) l2, the root rounded up on 2^-40
             root = Fraction(math.isqrt(self.dimension * 4**40) + 1, 2**40)
@@ -205,9 +207,9 @@ class WeightSum:
     def scale(self) -> float:
         return 1 / float(self.strength)
 
-    def release(self, weight: int, noise: Noise) -> float:
+    def draw(self, exact: int, noise: Noise) -> float:
         if self.law == "gaussian":
             mechanism = self.gaussian
-            return mechanism.draw((weight,), noise)[0] / 2.0 ** mechanism.bits[0] / UNIT
-        draw_ = noise.laplace(1, UNIT / Fraction(self.strength))
-        return (weight + int(draw_[0])) / UNIT
+            return mechanism.draw((exact,), noise)[0] / 2.0 ** mechanism.bits[0] / UNIT
+        drawn = noise.laplace(1, UNIT / Fraction(self.strength))
+        return (exact + int(drawn[0])) / UNIT
