@@ -23,6 +23,7 @@ from privmean.central.heavy_tailed import radius as radii
 from privmean.central.heavy_tailed.coarse import Coarse
 from privmean.central.heavy_tailed.threaded import Problem
 from privmean.errors import Infeasible
+from privmean.mechanisms.curator import TrustedCurator
 from privmean.noise.simulated import SimulatedNoise
 from privmean.people.matrix import MatrixPeople
 from privmean.privacy.budget import Budget
@@ -415,7 +416,7 @@ def coarse(quick: bool) -> str:
                 hits = 0
                 for run in range(runs):
                     x = rng.standard_normal((n, d)) / math.sqrt(10) + 3.3
-                    center = step.release(matrix(x), SimulatedNoise(run))
+                    center = step.find(TrustedCurator(matrix(x), SimulatedNoise(run)), matrix(x))
                     hits += math.dist(center, (3.3,) * d) <= step.offset
                 found.append(f"{hits / runs:.2f}")
             rows.append([epsilon, d, round(formula), *found])

@@ -13,6 +13,7 @@ import pytest
 
 import privmean as pm
 from privmean.errors import ArgumentError, SchemaError
+from privmean.mechanisms.curator import TrustedCurator
 from privmean.mechanisms.ratio import Answers
 from privmean.models.formula import read_formula
 from privmean.models.magnitudes import Magnitudes, quantile_scores
@@ -156,7 +157,7 @@ def test_a_person_added_moves_cells_and_scores_within_the_loss(name):
             return 0
 
     for people in data:
-        plan.magnitude(people, 1, Watch(0))
+        plan.magnitude(TrustedCurator(people, Watch(0)), 1)
     assert np.abs(scores[0][0] - scores[1][0]).max() <= 4
     assert scores[0][1] == 2 * 4 / plan.each
     assert np.all(quantile_scores(np.zeros(5, dtype=np.int64), 0.0) == 0)

@@ -15,6 +15,7 @@ import privmean as pm
 from kit import assert_rate_at_least
 from privacy.audit import collect, epsilon_found
 from privmean.errors import ArgumentError, Infeasible
+from privmean.mechanisms.curator import TrustedCurator
 from privmean.models.formula import read_formula
 from privmean.models.magnitudes import Magnitudes, quantile_scores
 from privmean.models.person_fits import AR1, Exchangeable, Independence, fit_persons
@@ -241,7 +242,7 @@ def test_the_magnitude_is_a_quantile_and_its_loss_is_on_the_bill():
     assert plan.losses[0].pure == Fraction(1, 8)
     assert Magnitudes().plan(Budget(epsilon=1.0), persons=400, dimension=2).each == Fraction(1, 5)
     for seed in range(20):
-        found = plan.magnitude(people, 0, SimulatedNoise(seed))
+        found = plan.magnitude(TrustedCurator(people, SimulatedNoise(seed)), 0)
         # 50 to 75 % of normal values lie within 0.67 to 1.15 deviations
         assert 3.0 * 0.5 <= found <= 3.0 * 2.5
 
@@ -267,7 +268,7 @@ def test_the_magnitude_cannot_be_told_apart_beyond_its_loss():
 
     def outputs(made, value):
         people = MatrixPeople(np.array([[value, *others]]).T, ("x",))
-        return collect(lambda: [made.magnitude(people, 0, noise)], 6000)
+        return collect(lambda: [made.magnitude(TrustedCurator(people, noise), 0)], 6000)
 
     assert plan.each == Fraction(4, 5)
     assert epsilon_found(outputs(plan, 0.9), outputs(plan, 1.2), 0.0) <= 0.8

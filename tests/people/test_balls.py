@@ -11,8 +11,8 @@ import people_reference as reference
 import polars as pl
 import pytest
 
-from privmean.mechanisms.weighted_rows import UNIT, JointSums
 from privmean.central.heavy_tailed.private_radius import search_ball
+from privmean.mechanisms.weighted_rows import UNIT, JointSums
 from privmean.people.matrix import MatrixPeople, clip_rows_to_ball
 from privmean.people.read import read
 from privmean.people.reductions import Ball

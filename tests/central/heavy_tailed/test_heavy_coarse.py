@@ -9,6 +9,7 @@ import pytest
 from kit import assert_rate_at_least, assert_rate_at_most
 from privmean.central.heavy_tailed.coarse import Coarse, dense_counts
 from privmean.central.heavy_tailed.coarse_needs import CoarseNeeds
+from privmean.mechanisms.curator import TrustedCurator
 from privmean.mechanisms.stable_histogram import laplace_tail
 from privmean.noise.exact import ExactNoise
 from privmean.noise.simulated import SimulatedNoise
@@ -17,6 +18,10 @@ from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE
 from privmean.privacy.loss import Threshold
 
 FORMS = ("selection", "stable", "gaussian", "gaussian stable")
+
+
+def found_by(coarse, people, noise):
+    return coarse.find(TrustedCurator(people, noise), people)
 
 
 def needs(n=1000, d=1, spread=1.0, half=100.0, relation=REPLACE_ONE, wide=False):
@@ -40,7 +45,7 @@ def people(n, d, seed, center=3.3):
 def success(coarse, n, d, runs, seed=0):
     hits = 0
     for run in range(runs):
-        found = coarse.release(people(n, d, seed + run), SimulatedNoise(run))
+        found = found_by(coarse, people(n, d, seed + run), SimulatedNoise(run))
         hits += found is not None and math.dist(found, (3.3,) * d) <= coarse.offset
     return hits
 
@@ -64,7 +69,7 @@ def test_half_the_persons_with_a_seventh_of_the_budget_fail():
 def test_a_failure_is_an_outcome_and_costs_the_same():
     coarse = make("stable", 1000)
     spread_out = MatrixPeople(np.linspace(-1e6, 1e6, 1000)[:, None], ("c0",))
-    assert coarse.release(spread_out, SimulatedNoise(0)) is None
+    assert found_by(coarse, spread_out, SimulatedNoise(0)) is None
     assert coarse.pure > 0
 
 
@@ -115,18 +120,18 @@ def test_values_outside_the_range_count_at_its_ends():
     assert dense_counts({-5: 2, 0: 1, 3: 4, 99: 7}, 4).tolist() == [3, 0, 0, 11]
     coarse = make("selection", half=2.0)
     far = MatrixPeople(np.full((1000, 1), 1e30), ("c0",))
-    assert coarse.release(far, SimulatedNoise(1))[0] == pytest.approx(1.0)
+    assert found_by(coarse, far, SimulatedNoise(1))[0] == pytest.approx(1.0)
 
 
 def test_the_middle_of_the_range_needs_no_data():
     coarse = needs(d=2, half=3.0).public()
     assert coarse.losses == ()
-    assert coarse.release(None, SimulatedNoise(0)) == (0.0, 0.0)
+    assert found_by(coarse, None, SimulatedNoise(0)) == (0.0, 0.0)
     assert coarse.offset == pytest.approx(3 * math.sqrt(2))
 
 
 @pytest.mark.parametrize("form", FORMS)
 def test_exact_noise(form):
-    found = make(form, 1500, 2, half=20.0).release(people(1500, 2, 1), ExactNoise())
+    found = found_by(make(form, 1500, 2, half=20.0), people(1500, 2, 1), ExactNoise())
     assert found is not None
     assert math.dist(found, (3.3, 3.3)) < 3

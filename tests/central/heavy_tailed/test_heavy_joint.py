@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from kit import assert_mean, assert_variance
-from privmean.mechanisms.weighted_rows import UNIT, JointSums, WeightSum
 from privmean.central.heavy_tailed.moment import BoundedMoment
 from privmean.central.heavy_tailed.records import RecordWeights, counted, records_of, totals
 from privmean.errors import ArgumentError
+from privmean.mechanisms.weighted_rows import UNIT, JointSums, WeightSum
 from privmean.noise.simulated import SimulatedNoise
 from privmean.people.matrix import MatrixPeople
 from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE
@@ -147,7 +147,7 @@ def test_counts_are_needed_and_read_per_person():
 def test_noise_has_the_scales_that_are_said(law):
     sums = joint(law, d=4)
     noise = SimulatedNoise(7)
-    drawn = [sums.release((0, 0, 0, 0), 0, noise) for _ in range(1500)]
+    drawn = [sums.draw(((0, 0, 0, 0), 0), noise) for _ in range(1500)]
     moved = np.array([total for total, _ in drawn])
     weights = np.array([weight for _, weight in drawn])
     main, side = sums.scales
@@ -171,7 +171,6 @@ def test_bills_state_the_strength():
     (first,) = WeightSum("gaussian", 0.01).losses
     assert first.mu == pytest.approx(0.01, rel=1e-12)
     values = [
-        WeightSum("k-norm", Fraction(1, 10)).release(50 * UNIT, SimulatedNoise(j))
-        for j in range(800)
+        WeightSum("k-norm", Fraction(1, 10)).draw(50 * UNIT, SimulatedNoise(j)) for j in range(800)
     ]
     assert_mean(values, 50)

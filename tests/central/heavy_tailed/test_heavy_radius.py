@@ -13,6 +13,7 @@ from privmean.central.heavy_tailed.private_radius import (
     search_ball,
     search_one_column,
 )
+from privmean.mechanisms.curator import TrustedCurator
 from privmean.noise.simulated import SimulatedNoise
 from privmean.people.matrix import MatrixPeople
 
@@ -76,7 +77,7 @@ def test_the_search_draws_what_it_bills():
     search = RadiusSearch((1.0, 2.0, 4.0), 5, Fraction(1, 2))
     noise = Recorder()
     rows = np.random.default_rng(0).standard_normal((300, 2))
-    found = search.release(MatrixPeople(rows, ("a", "b")), (0.0, 0.0), noise)
+    found = search.find(TrustedCurator(MatrixPeople(rows, ("a", "b")), noise), (0.0, 0.0))
     assert set(noise.scales) == {Fraction(4)}
     assert search.losses[0].pure == Fraction(1, 2)
     assert found in (2.0, 4.0, None)
@@ -107,5 +108,5 @@ def test_the_certificate_holds_for_a_known_law():
 def test_counts_are_paid():
     assert ClippedCount("laplace", Fraction(1, 5)).losses[0].pure == Fraction(1, 5)
     assert ClippedCount("gaussian", 0.05).losses[0].mu == pytest.approx(0.05)
-    drawn = [ClippedCount("gaussian", 0.05).release(40, SimulatedNoise(j)) for j in range(500)]
+    drawn = [ClippedCount("gaussian", 0.05).draw(40, SimulatedNoise(j)) for j in range(500)]
     assert np.mean(drawn) == pytest.approx(40, abs=5 * 20 / math.sqrt(500))
