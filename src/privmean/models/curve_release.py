@@ -55,8 +55,8 @@ class Curve(Release):
         table = np.array(ends)
         return table[:, 0], table[:, 1]
 
-    def to_dict(self) -> dict[str, Any]:
-        result = super().to_dict()
+    def facts(self) -> dict[str, Any]:
+        result = super().facts()
         table = self.table()
         result["curve"] = {
             item.name: [x if math.isfinite(x) else None for x in getattr(table, item.name).tolist()]

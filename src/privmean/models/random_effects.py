@@ -155,9 +155,12 @@ def random_effects_mean(
     given: Any = range
     estimator = Winsorized(effects, range=given, gamma=gamma, design_effect=effects.interval_factor)
     plan = estimator.plan(budget, persons=data.size(), dimension=len(data.columns))
+    entry = None
     if ledger is not None:
-        ledger.charge(Guarantee.of(budget, relation, plan.losses), label="random effects mean")
-    release = replace(plan.release(data, noise), level=confidence)
+        entry = ledger.charge(
+            Guarantee.of(budget, relation, plan.losses), label="random effects mean"
+        )
+    release = plan.release(data, noise).concluded(data, entry, level=confidence)
     shown = {
         "design_effect": effects.design_effect,
         "icc": effects.icc,

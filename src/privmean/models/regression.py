@@ -151,9 +151,10 @@ def regress(
     )
     known = people.size() if relation == REPLACE_ONE else None
     plan = estimator.plan(budget, persons=known, n_design=n_design, dimension=p, relation=relation)
+    entry = None
     if ledger is not None:
-        ledger.charge(Guarantee.of(budget, relation, plan.losses), label="regression")
-    made: Release = replace(plan.release(people, noise), level=confidence)
+        entry = ledger.charge(Guarantee.of(budget, relation, plan.losses), label="regression")
+    made: Release = plan.release(people, noise).concluded(people, entry, level=confidence)
     found = made.intervals
     if isinstance(found, ClippedMeans | TailMeans) and design_effect != found.design_effect:
         made = replace(made, intervals=replace(found, design_effect=design_effect))
@@ -207,7 +208,7 @@ def person_coefficients(
         least=records,
         scales=sizes,
     )
-    return MatrixPeople(rows, model.names)
+    return MatrixPeople(rows, model.names, engine=products.engine)
 
 
 def _working(working: Any, fixed_effects: bool, time: str | None) -> Working:

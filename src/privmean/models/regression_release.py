@@ -51,8 +51,8 @@ class Regression(Release):
             )
         return lines
 
-    def to_dict(self) -> dict[str, Any]:
-        result = super().to_dict()
+    def facts(self) -> dict[str, Any]:
+        result = super().facts()
         result["formula"] = self.formula
         result["method"] = self.method
         result["fixed_effects"] = self.fixed_effects

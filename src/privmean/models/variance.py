@@ -10,7 +10,7 @@ Biswas, Dong, Kamath and Ullman (2020) for CoinPress.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
@@ -336,6 +336,7 @@ def variance(
         dimension=len(data.columns),
         relation=relation,
     )
+    entry = None
     if ledger is not None:
-        ledger.charge(Guarantee.of(budget, relation, plan.losses), label=plan.estimator)
-    return replace(plan.release(data, noise), level=confidence)
+        entry = ledger.charge(Guarantee.of(budget, relation, plan.losses), label=plan.estimator)
+    return plan.release(data, noise).concluded(data, entry, level=confidence)

@@ -65,9 +65,9 @@ class Guarantee:
         object.__setattr__(self, "epsilon", promise.epsilon)
         object.__setattr__(self, "delta", float(promise.delta))
         object.__setattr__(self, "rho", promise.rho)
-        for name, words in (("public", self.public), ("note", (self.note,))):
-            if isinstance(words, str) or not all(isinstance(item, str) for item in words):
-                raise ArgumentError(name, words, "is not in words", "give text")
+        words: tuple[object, ...] = (*self.public, self.note)
+        if not all(isinstance(item, str) for item in words):
+            raise ArgumentError("public", words, "is not in words", "give text")
 
     @classmethod
     def of(

@@ -153,7 +153,12 @@ class Ledger:
             left = self._limit - self._sum(entries)
             if not left.covers(entry.amount):
                 raise BudgetExceeded(entry.amount.describe(), left.describe())
-            return write(entry)
+            made: Entry = write(entry)
+            return made
+
+    def price(self, guarantee: Guarantee) -> Amount:
+        """What this ledger charges for a guarantee; ArgumentError if it holds no such promise."""
+        return self._amount(guarantee, guarantee.mechanisms)
 
     def __repr__(self) -> str:
         where = "in memory" if self._journal is None else str(self._journal.path)
