@@ -17,6 +17,7 @@ from privmean.people.reductions import People
 from privmean.privacy.budget import Budget, Relation
 from privmean.privacy.guarantee import Guarantee
 from privmean.privacy.loss import Loss
+from privmean.provenance import Provenance
 from privmean.release import Release
 
 if TYPE_CHECKING:
@@ -93,9 +94,10 @@ def execute(
 ) -> Release:
     """Charge, run and release. noise None means exact noise from the system's entropy."""
     _check(plan, people)
+    entry = None
     if ledger is not None:
         worst = Guarantee.of(plan.budget, plan.relation, plan.losses)
-        ledger.charge(worst, label=label or plan.estimator)
+        entry = ledger.charge(worst, label=label or plan.estimator)
     curator = TrustedCurator(people, ExactNoise() if noise is None else noise)
     outcome = plan.run(curator)
     promise = Guarantee.of(plan.budget, plan.relation, curator.bill, public=plan.public)
@@ -115,6 +117,7 @@ def execute(
         diagnostics=outcome.diagnostics,
         secure=curator.secure,
         level=level,
+        provenance=Provenance().made_by(getattr(people, "engine", None), entry),
     )
 
 

@@ -11,6 +11,7 @@ from privmean import validate
 from privmean.errors import ArgumentError
 
 Relation = Literal["replace-one", "add-remove", "zero-out"]
+Neighbors = Literal["replace-one", "add-remove"]  # what a caller may ask for
 REPLACE_ONE: Relation = "replace-one"
 ADD_REMOVE: Relation = "add-remove"
 ZERO_OUT: Relation = "zero-out"  # streams only: values replaced by the centre of the region
@@ -36,7 +37,7 @@ def as_written(value: float) -> Fraction:
 
 @dataclass(frozen=True)
 class Budget:
-    """The privacy loss a caller allows for one release.
+    """The privacy loss a caller allows for one release, and against which neighbours.
 
     Either `epsilon` (with `delta`, 0 for pure differential privacy) or `rho` (zero-concentrated
     differential privacy). There is no default: the caller must choose.
@@ -45,8 +46,10 @@ class Budget:
     epsilon: float | None = None
     delta: float = 0.0
     rho: float | None = None
+    neighbors: Relation = REPLACE_ONE
 
     def __post_init__(self) -> None:
+        validate.choice("neighbors", self.neighbors, list(NEIGHBORS))
         if (self.epsilon is None) == (self.rho is None):
             raise ArgumentError(
                 "epsilon",

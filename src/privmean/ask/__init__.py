@@ -1,0 +1,1 @@
+"""The road that every question takes, and the functions that ask one question each."""
