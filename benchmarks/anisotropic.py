@@ -17,6 +17,7 @@ from pathlib import Path
 
 import numpy as np
 
+from kit import planned
 from privmean.central.anisotropic.choose import Candidates
 from privmean.central.anisotropic.degrees import degrees
 from privmean.central.anisotropic.estimator import Anisotropic
@@ -185,8 +186,12 @@ def reference_table(quick: bool) -> str:
 
 
 def _plan(sigma: np.ndarray, n: int, method: str, relation: str = ADD_REMOVE) -> KnownPlan:
-    return Anisotropic(sigma**2, method=method).plan(
-        BUDGET, persons=n, dimension=len(sigma), relation=relation
+    return planned(
+        Anisotropic(sigma**2, method=method),
+        BUDGET,
+        persons=n,
+        dimension=len(sigma),
+        relation=relation,
     )
 
 
@@ -333,7 +338,7 @@ def unknown_covariance(quick: bool) -> str:
         runs = (40 if d * n < 5e6 else 16) // (4 if quick else 1)
         results = []
         for scale_range in ((2.0**-12, 2.0**3), None):
-            plan = Anisotropic(scale_range=scale_range).plan(BUDGET, persons=n, dimension=d)
+            plan = planned(Anisotropic(scale_range=scale_range), BUDGET, persons=n, dimension=d)
             rng = np.random.default_rng(d + n)
             sizes, failed = [], 0
             for k in range(runs):
@@ -344,7 +349,7 @@ def unknown_covariance(quick: bool) -> str:
                 else:
                     sizes.append(float(np.linalg.norm(release.estimate)))
             results.append(cell(summary(sizes), failed, runs))
-        known = Anisotropic(sigma**2).plan(BUDGET, persons=n, dimension=d)
+        known = planned(Anisotropic(sigma**2), BUDGET, persons=n, dimension=d)
         rows.append(
             [
                 f"{name} {d}, {n}",
@@ -394,7 +399,7 @@ def spambase(quick: bool, path: Path) -> str:
         ("default", DefaultMean()),
     ]
     for name, estimator in estimators:
-        plan = estimator.plan(BUDGET, persons=n, dimension=d)
+        plan = planned(estimator, BUDGET, persons=n, dimension=d)
         releases = [plan.release(data, SimulatedNoise(k)) for k in range(runs)]
         failed = sum(item.failed for item in releases)
         add(name, [item.estimate for item in releases], f"failed {failed}/{runs}")
@@ -437,7 +442,7 @@ def compute(quick: bool) -> str:
             start = time.perf_counter()
             x @ x.T
             product = time.perf_counter() - start
-        plan = Anisotropic(1.0).plan(BUDGET, persons=n, dimension=d)
+        plan = planned(Anisotropic(1.0), BUDGET, persons=n, dimension=d)
         start = time.perf_counter()
         plan.release(people(x), ExactNoise())
         whole = time.perf_counter() - start
@@ -480,7 +485,7 @@ def bottom(quick: bool) -> str:
             spent = f"error {np.mean(sizes):.2f}" if sizes else "no answer"
             row.append(f"failed {failed}/{runs}, {spent} (predicted rms {plan.error:.2f})")
         rows.append(row)
-    wrong = Anisotropic(1e-6 * sigma**2).plan(BUDGET, persons=2000, dimension=20)
+    wrong = planned(Anisotropic(1e-6 * sigma**2), BUDGET, persons=2000, dimension=20)
     release = wrong.release(
         people(normal(np.random.default_rng(1), 2000, sigma)), SimulatedNoise(1)
     )

@@ -14,6 +14,7 @@ import math
 import numpy as np
 
 import report
+from kit import planned
 from privmean.central.cheapest import Cheapest
 from privmean.noise.simulated import SimulatedNoise
 from privmean.people.matrix import MatrixPeople
@@ -61,7 +62,7 @@ def main() -> None:
             if not plans:
                 rows.append([f"{budget.describe()}", persons, dimension, "refused"] + ["-"] * 4)
                 continue
-            chosen = Cheapest().plan(budget, persons=persons, dimension=dimension)
+            chosen = planned(Cheapest(), budget, persons=persons, dimension=dimension)
             row: list[object] = [budget.describe(), persons, dimension, chosen.name]
             row.append(", ".join(f"{k} {v:.2f}" for k, v in chosen.predicted.items()))
             for law in LAWS:

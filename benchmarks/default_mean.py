@@ -19,6 +19,7 @@ from pathlib import Path
 
 import numpy as np
 
+from kit import planned
 from privmean.central.default_mean import DefaultMean
 from privmean.noise.simulated import SimulatedNoise
 from privmean.people.matrix import MatrixPeople
@@ -59,7 +60,7 @@ def cell(values: np.ndarray, epsilon: float, runs: int, seed: int) -> dict[str, 
     se = float(x.std(ddof=1)) / math.sqrt(n)
     sums = np.concatenate([[0.0], np.cumsum(x)])
     people = MatrixPeople(x[:, None], ("value",))
-    plan = DefaultMean().plan(Budget(epsilon=epsilon), persons=n)
+    plan = planned(DefaultMean(), Budget(epsilon=epsilon), persons=n)
     noise = SimulatedNoise(seed)
     bias, variance, errors, statuses = [], [], [], []
     for _ in range(runs):

@@ -18,6 +18,7 @@ from scipy import stats
 
 import report
 from heavy_data import LAWS, elliptical_t3, geometric, person_means, plus_minus
+from kit import planned
 from privmean.central.heavy_tailed import BoundedMoment, HeavyTailed, PureCover, RecordWeights, bias
 from privmean.central.heavy_tailed import radius as radii
 from privmean.central.heavy_tailed.coarse import Coarse
@@ -162,7 +163,7 @@ def ratios(
 ):
     """l2 error over the non-private one for each sample, and the plan."""
     n, d = samples[0].shape
-    plan = estimator.plan(budget, persons=n, dimension=d)
+    plan = planned(estimator, budget, persons=n, dimension=d)
     result = []
     for seed, rows in enumerate(samples):
         release = plan.release(matrix(rows), SimulatedNoise(seed))
@@ -361,7 +362,7 @@ def one_column(quick: bool) -> str:
             for n in (1000, 5000):
                 for epsilon in (0.25, 1.0):
                     moment = BoundedMoment(law.order, law.bound, m, range=(-1000, 1000))
-                    plan = HeavyTailed(moment).plan(Budget(epsilon), persons=n)
+                    plan = planned(HeavyTailed(moment), Budget(epsilon), persons=n)
                     ours, theirs = [], []
                     for run in range(runs):
                         x = person_means(law, rng, n, m, 1)
@@ -439,9 +440,11 @@ def unequal(quick: bool) -> str:
         "min(m, 20)": (RecordWeights(20, critical=20.0), 0.0110),
     }
     plans = {
-        name: HeavyTailed(
-            BoundedMoment(law.order, law.bound, 10, range=(-20, 20)), weights=weights
-        ).plan(Budget(1.0, DELTA), persons=n)
+        name: planned(
+            HeavyTailed(BoundedMoment(law.order, law.bound, 10, range=(-20, 20)), weights=weights),
+            Budget(1.0, DELTA),
+            persons=n,
+        )
         for name, (weights, _) in options.items()
     }
     errors = {name: [] for name in options} | {"non-private, pooled": []}

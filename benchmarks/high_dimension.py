@@ -24,6 +24,7 @@ import numpy as np
 
 import report
 from heavy_data import LAWS, Law
+from kit import planned
 from privmean.central.anisotropic.estimator import Anisotropic
 from privmean.central.cheapest import Cheapest
 from privmean.central.heavy_tailed import BoundedMoment, HeavyTailed
@@ -82,7 +83,7 @@ def released(setting: Setting, estimator: object) -> list[float] | None:
     """Errors of an estimator with plan and release, or None where its plan refuses."""
     names = tuple(f"c{j}" for j in range(setting.dimension))
     try:
-        plan = estimator.plan(setting.budget, persons=PERSONS, dimension=setting.dimension)
+        plan = planned(estimator, setting.budget, persons=PERSONS, dimension=setting.dimension)
     except Infeasible:
         return None
     return [

@@ -18,6 +18,7 @@ from pathlib import Path
 
 import numpy as np
 
+from kit import planned
 from privmean.central.default_mean import DefaultMean
 from privmean.intervals.default_intervals import ColumnIntervals
 from privmean.noise.simulated import SimulatedNoise
@@ -73,7 +74,7 @@ def part(
 ) -> list[list[float]]:
     """CHUNK releases; one row of `FIELDS` each."""
     g = np.random.default_rng(seed)
-    plan = DefaultMean(target=target).plan(Budget(epsilon=epsilon), persons=n)
+    plan = planned(DefaultMean(target=target), Budget(epsilon=epsilon), persons=n)
     truth = population.mean
     rows = []
     for _ in range(CHUNK):

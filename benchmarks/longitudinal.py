@@ -20,6 +20,7 @@ from pathlib import Path
 import numpy as np
 
 import privmean as pm
+from kit import planned
 from privmean.central.as_published import AsPublished
 from privmean.central.concentration import SubGaussian
 from privmean.central.winsorized import Winsorized
@@ -62,8 +63,8 @@ def user_means(epsilon, records, n, releases, rng) -> tuple[str, str]:
     sd = math.sqrt(matrix.sum()) / records
     proxy = math.sqrt(np.linalg.eigvalsh(matrix)[-1] / records)
     budget, noise = Budget(epsilon=epsilon, delta=1 / n**2), SimulatedNoise(rng)
-    published = AsPublished(SubGaussian(proxy)).plan(budget, persons=n)
-    better = Winsorized(SubGaussian(sd)).plan(budget, persons=n)
+    published = planned(AsPublished(SubGaussian(proxy)), budget, persons=n)
+    better = planned(Winsorized(SubGaussian(sd)), budget, persons=n)
     tau = proxy * math.sqrt(2 * math.log(2 * n / 0.05))
     cells = []
     for plan in (published, better):
@@ -116,13 +117,13 @@ def regression(releases: int, rng) -> str:
     budget, noise = Budget(epsilon=1.0, delta=1 / n**2), SimulatedNoise(rng)
     plans = {
         "as published (radius without the condition number)": (
-            AsPublished(SubGaussian(sd)).plan(budget, persons=n, dimension=3), 0.90,
+            planned(AsPublished(SubGaussian(sd)), budget, persons=n, dimension=3), 0.90,
         ),
         "Winsorized, same assumption": (
-            Winsorized(SubGaussian(sd)).plan(budget, persons=n, dimension=3), 0.039,
+            planned(Winsorized(SubGaussian(sd)), budget, persons=n, dimension=3), 0.039,
         ),
         "magnitudes found privately": (
-            pm.Magnitudes().plan(Budget(epsilon=1.0), persons=n, dimension=3), None,
+            planned(pm.Magnitudes(), Budget(epsilon=1.0), persons=n, dimension=3), None,
         ),
     }  # fmt: skip
     errors: dict[str, list[float]] = {name: [] for name in (*plans, "non-private")}
@@ -155,7 +156,7 @@ def groups(releases: int, rng) -> str:
     rows: list[list[object]] = []
     settings = Budget(epsilon=0.5, delta=1 / n**2)
     for name, sd in (("joint", joint), ("marginal", effects.sd)):
-        plan = Winsorized(SubGaussian(sd), gamma=0.05).plan(settings, persons=n)
+        plan = planned(Winsorized(SubGaussian(sd), gamma=0.05), settings, persons=n)
         squares = []
         for _ in range(releases):
             shared = np.repeat(rng.normal(0, 0.5, 20), 100)
@@ -319,7 +320,7 @@ def coverage(
     """Coverage of each term's own interval for the mean of the panel's coefficients."""
     n, p = values.shape
     rng = np.random.default_rng(6)
-    plan = pm.Magnitudes(target=target).plan(Budget(epsilon=epsilon), persons=n, dimension=p)
+    plan = planned(pm.Magnitudes(target=target), Budget(epsilon=epsilon), persons=n, dimension=p)
     noise = SimulatedNoise(rng)
     fine = values[np.isfinite(values[:, 0])]
     hits, thick = np.zeros(p), 0

@@ -15,6 +15,7 @@ import time
 
 import numpy as np
 
+from kit import planned
 from privmean.central.as_published import AsPublished
 from privmean.central.concentration import SubGaussian, UnknownScale
 from privmean.central.winsorized import Winsorized
@@ -59,7 +60,7 @@ def run(name: str, n: int, releases: int, rng: np.random.Generator) -> tuple[str
     published = "printed" in name
     step = None
     if name != "known":
-        step = METHODS[name][0].plan(approximate if published else one, persons=n)
+        step = planned(METHODS[name][0], approximate if published else one, persons=n)
     for _ in range(releases):
         people = MatrixPeople((CENTER + rng.standard_normal(n))[:, None], ("x",))
         sd = 1.0
@@ -67,7 +68,7 @@ def run(name: str, n: int, releases: int, rng: np.random.Generator) -> tuple[str
             variance = float(step.release(people, noise).estimate[0])
             found.append(variance)
             sd = math.sqrt(METHODS[name][1] * variance)
-        plan = AsPublished(SubGaussian(sd)).plan(approximate, persons=n)
+        plan = planned(AsPublished(SubGaussian(sd)), approximate, persons=n)
         release = plan.release(people, noise)
         if not release.failed:
             squares.append((release.estimate[0] - CENTER) ** 2)
@@ -80,8 +81,8 @@ def one_plan(n: int, releases: int, rng: np.random.Generator) -> str:
     """The improved mean with the scale inside its own plan, epsilon = 2 in all."""
     noise = SimulatedNoise(rng)
     try:
-        plan = Winsorized(UnknownScale(SMALL, LARGE)).plan(
-            Budget(epsilon=2.0, delta=1 / n**2), persons=n
+        plan = planned(
+            Winsorized(UnknownScale(SMALL, LARGE)), Budget(epsilon=2.0, delta=1 / n**2), persons=n
         )
     except Infeasible:
         return "refused"

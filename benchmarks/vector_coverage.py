@@ -17,6 +17,7 @@ from concurrent.futures import ProcessPoolExecutor
 import numpy as np
 
 import report
+from kit import planned
 from privmean.central.default_mean import DefaultMean
 from privmean.noise.simulated import SimulatedNoise
 from privmean.people.matrix import MatrixPeople
@@ -70,7 +71,7 @@ def cell(law: str, n: int, d: int, runs: int) -> list[object]:
     further = draw(g, FURTHER * n, d)
     mean = np.nanmean(further, axis=0)
     names = tuple(f"c{j}" for j in range(d))
-    plan = DefaultMean().plan(BUDGET, persons=n, dimension=d)
+    plan = planned(DefaultMean(), BUDGET, persons=n, dimension=d)
     hits: list[np.ndarray] = []
     for run in range(runs):
         x = draw(g, n, d)

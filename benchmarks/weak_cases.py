@@ -16,6 +16,7 @@ import numpy as np
 
 import report
 from default_mean import cell
+from kit import planned
 from privmean.central.default_mean import DefaultMean
 from privmean.noise.simulated import SimulatedNoise
 from privmean.people.matrix import MatrixPeople
@@ -39,7 +40,7 @@ OFFSETS = (
 
 def offset_row(persons: int, offset: float, earlier: str, runs: int) -> list[object]:
     """Total error over the standard error for normal values far from zero."""
-    plan = DefaultMean().plan(Budget(epsilon=1.0), persons=persons)
+    plan = planned(DefaultMean(), Budget(epsilon=1.0), persons=persons)
     errors, failed = [], 0
     for run in range(runs):
         g = np.random.default_rng([run, persons, int(offset)])

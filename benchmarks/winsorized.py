@@ -20,6 +20,7 @@ import numpy as np
 from scipy import stats
 from scipy.signal import lfilter
 
+from kit import planned
 from privmean.central.as_published import AsPublished
 from privmean.central.concentration import SubGaussian
 from privmean.central.winsorized import Winsorized
@@ -105,13 +106,13 @@ def run(
 
 def published(n: int, epsilon: float, **settings: object) -> object:
     estimator = AsPublished(SubGaussian(1.0), **settings)
-    return estimator.plan(Budget(epsilon=epsilon, delta=1 / n**2), persons=n)
+    return planned(estimator, Budget(epsilon=epsilon, delta=1 / n**2), persons=n)
 
 
 def improved(n: int, epsilon: float, **settings: object) -> object | None:
     estimator = Winsorized(SubGaussian(1.0), **settings)
     try:
-        return estimator.plan(Budget(epsilon=epsilon, delta=1 / n**2), persons=n)
+        return planned(estimator, Budget(epsilon=epsilon, delta=1 / n**2), persons=n)
     except Infeasible:
         return None
 
@@ -449,7 +450,7 @@ def dimension_table(scale: float, rng: np.random.Generator) -> str:
     for (n, d), values in DIMENSIONS.items():
         row: list[object] = [n, d]
         for estimator in (AsPublished(SubGaussian(1.0)), Winsorized(SubGaussian(1.0))):
-            plan = estimator.plan(budget, persons=n, dimension=d)
+            plan = planned(estimator, budget, persons=n, dimension=d)
             noise = SimulatedNoise(rng)
             total = []
             for _ in range(max(10, int(60 * scale))):

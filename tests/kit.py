@@ -8,12 +8,24 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 from scipy import stats
 
+from privmean.people.shape import Shape
+from privmean.privacy.budget import REPLACE_ONE
+
 ALPHA = 1e-6
 Z = float(stats.norm.isf(ALPHA / 2))  # two-sided normal limit, 4.89
+
+
+def planned(estimator, budget, *, persons=None, n_design=None, dimension=1, relation=None):
+    """The plan of an estimator for columns that are only numbered."""
+    if relation is not None:
+        budget = replace(budget, neighbors=relation)
+    known = persons if budget.neighbors == REPLACE_ONE else None
+    return estimator.plan(budget, Shape.of(dimension, known, n_design))
 
 
 def drawn_sums(mechanism, boxes, sums, noise, *, cap=None, far=None):

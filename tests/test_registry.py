@@ -9,6 +9,7 @@ import warnings
 import numpy as np
 import pytest
 
+from kit import planned
 from privmean.errors import ArgumentError
 from privmean.noise.base import FromBits
 from privmean.noise.simulated import SimulatedNoise
@@ -52,7 +53,7 @@ def plan_of(case, unit=1.0, persons=PERSONS):
     known = {"persons": persons} if relation == REPLACE_ONE else {"persons": None}
     if relation == ADD_REMOVE:
         known["n_design"] = persons
-    return entry.make(unit).plan(budget, dimension=dimension, relation=relation, **known)
+    return planned(entry.make(unit), budget, dimension=dimension, relation=relation, **known)
 
 
 def released(case, values, seed=1, unit=1.0):

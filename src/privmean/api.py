@@ -9,10 +9,11 @@ import numpy as np
 from privmean import validate
 from privmean.errors import ArgumentError
 from privmean.people.reductions import People
+from privmean.people.shape import shape_of
 from privmean.planning import choose, within_budget
-from privmean.privacy.budget import ADD_REMOVE, Budget, relation_of
-from privmean.privacy.guarantee import Guarantee
+from privmean.privacy.budget import Budget, relation_of
 from privmean.release import Release
+from privmean.road import execute
 
 
 def as_people(people: Any) -> People:
@@ -77,8 +78,8 @@ def mean(
     mechanism calls is at most the budget, for any data; public are the columns, the settings and,
     under replace-one, the roster of persons.
     """
-    budget = Budget(epsilon=epsilon, delta=delta, rho=rho)
     relation = relation_of(neighbors)
+    budget = Budget(epsilon=epsilon, delta=delta, rho=rho, neighbors=relation)
     confidence = validate.fraction("level", level)
     data = as_people(people)
     dimension = len(data.columns)
@@ -100,21 +101,7 @@ def mean(
         from privmean.central.heavy_tailed.records import require_counts
 
         require_counts(data)
-    if relation == ADD_REMOVE:
-        if n_design is not None:
-            n_design = validate.whole("n_design", n_design, least=1)
-        plan = estimator.plan(
-            budget, persons=None, n_design=n_design, dimension=dimension, relation=relation
-        )
-    else:
-        if n_design is not None:
-            raise ArgumentError(
-                "n_design",
-                n_design,
-                "goes with neighbors='add-remove'",
-                "leave it out: n is public",
-            )
-        plan = estimator.plan(budget, persons=data.size(), dimension=dimension, relation=relation)
+    plan = estimator.plan(budget, shape_of(data, relation, n_design))
     if data.cap is not None and getattr(plan, "persons_only", False):
         raise ArgumentError(
             "method",
@@ -123,8 +110,4 @@ def mean(
             "give a concentration or bounds, release fewer columns, or read estimand='persons'",
         )
     within_budget(plan, budget, relation)
-    entry = None
-    if ledger is not None:
-        entry = ledger.charge(Guarantee.of(budget, relation, plan.losses), label=plan.estimator)
-    release: Release = plan.release(data, noise)
-    return release.concluded(data, entry, level=confidence)
+    return execute(plan, data, noise=noise, ledger=ledger, level=confidence)

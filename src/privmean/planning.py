@@ -10,6 +10,7 @@ from typing import Any
 
 from privmean import validate
 from privmean.errors import ArgumentError, Infeasible
+from privmean.people.shape import Shape
 from privmean.privacy.budget import ADD_REMOVE, Budget, Relation, relation_of
 
 METHODS = ("auto", "default", "winsorized", "bounded", "heavy-tailed", "anisotropic")
@@ -201,12 +202,13 @@ def plan_mean(
 
     Raises Infeasible when the public numbers cannot work, saying which would have to change.
     """
-    budget = Budget(epsilon=epsilon, delta=delta, rho=rho)
     relation = relation_of(neighbors)
+    budget = Budget(epsilon=epsilon, delta=delta, rho=rho, neighbors=relation)
     count = validate.whole("persons", persons, least=1)
     columns = validate.whole("dimension", dimension, least=1)
     estimator = choose(dimension=columns, **assumptions)
-    return within_budget(_plan(estimator, budget, count, columns, relation), budget, relation)
+    shape = Shape.of(columns, *((None, count) if relation == ADD_REMOVE else (count,)))
+    return within_budget(estimator.plan(budget, shape), budget, relation)
 
 
 def within_budget(plan: Any, budget: Budget, relation: Relation) -> Any:
@@ -223,14 +225,6 @@ def within_budget(plan: Any, budget: Budget, relation: Relation) -> Any:
             "give a larger delta, another epsilon, or choose another method",
         )
     return plan
-
-
-def _plan(estimator: Any, budget: Budget, persons: int, dimension: int, relation: Relation) -> Any:
-    if relation == ADD_REMOVE:
-        return estimator.plan(
-            budget, persons=None, n_design=persons, dimension=dimension, relation=relation
-        )
-    return estimator.plan(budget, persons=persons, dimension=dimension, relation=relation)
 
 
 def forecast(plan: Any, guess_sd: float) -> dict[str, float]:

@@ -16,7 +16,7 @@ from privmean.privacy.guarantee import Guarantee
 from privmean.provenance import SCHEMA, Provenance, sealed
 
 if TYPE_CHECKING:
-    from privmean.privacy.charges import Entry
+    pass
 
 Floats = npt.NDArray[np.float64]
 
@@ -143,17 +143,6 @@ class Release:
         if self.failed:
             raise PrivateFailure(f"the release failed privately: {self.advice}")
         return float(self.estimate[0])
-
-    def concluded(self, people: Any, entry: Entry | None, *, level: float) -> Release:
-        """The release that a plan of a public function gave, with what the function knows: the
-        people's engine, the charge and the level; its bill is checked once more."""
-        engine = getattr(people, "engine", None)
-        return replace(
-            self,
-            level=level,
-            guarantee=self.guarantee.require(),
-            provenance=self.provenance.made_by(engine, entry),
-        )
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data, ready for JSON (numbers that are not finite become null).

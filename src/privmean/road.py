@@ -14,7 +14,7 @@ from privmean.noise.base import Noise
 from privmean.noise.exact import ExactNoise
 from privmean.outcome import Outcome
 from privmean.people.reductions import People
-from privmean.privacy.budget import Budget, Relation
+from privmean.privacy.budget import Budget
 from privmean.privacy.guarantee import Guarantee
 from privmean.privacy.loss import Loss
 from privmean.provenance import Provenance
@@ -33,9 +33,6 @@ class Plan(Protocol):
 
     @property
     def budget(self) -> Budget: ...
-
-    @property
-    def relation(self) -> Relation: ...
 
     @property
     def shape(self) -> Shape:
@@ -96,11 +93,11 @@ def execute(
     _check(plan, people)
     entry = None
     if ledger is not None:
-        worst = Guarantee.of(plan.budget, plan.relation, plan.losses)
+        worst = Guarantee.of(plan.budget, plan.budget.neighbors, plan.losses)
         entry = ledger.charge(worst, label=label or plan.estimator)
     curator = TrustedCurator(people, ExactNoise() if noise is None else noise)
     outcome = plan.run(curator)
-    promise = Guarantee.of(plan.budget, plan.relation, curator.bill, public=plan.public)
+    promise = Guarantee.of(plan.budget, plan.budget.neighbors, curator.bill, public=plan.public)
     return Release(
         estimate=outcome.estimate,
         columns=tuple(people.columns),

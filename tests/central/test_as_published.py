@@ -8,7 +8,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from kit import assert_mean
+from kit import assert_mean, planned
 from privmean.central.as_published import AsPublished, PublishedHistogram
 from privmean.central.concentration import Bounded, SubGaussian, UnknownScale
 from privmean.errors import ArgumentError, Infeasible
@@ -26,7 +26,7 @@ def tau(n, d=1):
 
 def plan(n=1000, d=1, epsilon=1.0, delta=1e-6, **settings):
     budget = Budget(epsilon=epsilon, delta=delta)
-    return AsPublished(NORMAL, **settings).plan(budget, persons=n, dimension=d)
+    return planned(AsPublished(NORMAL, **settings), budget, persons=n, dimension=d)
 
 
 def people(values):
@@ -116,12 +116,12 @@ def test_small_tables_are_not_refused_and_may_fail():
 
 def test_refused():
     with pytest.raises(Infeasible):
-        AsPublished(NORMAL).plan(Budget(epsilon=1.0), persons=1000)
+        planned(AsPublished(NORMAL), Budget(epsilon=1.0), persons=1000)
     with pytest.raises(Infeasible):
-        AsPublished(NORMAL).plan(Budget(rho=1.0), persons=1000)
+        planned(AsPublished(NORMAL), Budget(rho=1.0), persons=1000)
     budget = Budget(epsilon=1.0, delta=1e-6)
     with pytest.raises(ArgumentError, match="relation"):
-        AsPublished(NORMAL).plan(budget, n_design=1000, relation=ADD_REMOVE)
+        planned(AsPublished(NORMAL), budget, n_design=1000, relation=ADD_REMOVE)
     for assumption in (Bounded(0.0, 1.0), UnknownScale()):
         with pytest.raises(ArgumentError, match="paper"):
             AsPublished(assumption)

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import kit
+from kit import planned
 from privmean.central.bounded import BoundedMean
 from privmean.errors import ArgumentError
 from privmean.noise.simulated import SimulatedNoise
@@ -38,8 +39,8 @@ def uniform(seed, n=1000, d=1):
 @pytest.mark.parametrize("relation", [REPLACE_ONE, ADD_REMOVE])
 def test_bounds_skip_the_location_and_leave_delta_unspent(relation):
     x = uniform(1)
-    plan = BoundedMean((1, 5)).plan(
-        Budget(epsilon=0.7, delta=1e-6), persons=1000, relation=relation
+    plan = planned(
+        BoundedMean((1, 5)), Budget(epsilon=0.7, delta=1e-6), persons=1000, relation=relation
     )
     release = plan.release(OnlySums(x), SimulatedNoise(0))
     assert release.guarantee.delta == 0
@@ -56,7 +57,7 @@ def test_bounds_skip_the_location_and_leave_delta_unspent(relation):
 @pytest.mark.parametrize(("n", "epsilon"), [(200, 0.1), (1000, 1.0)])
 def test_coverage_of_the_mean_within_bounds(relation, n, epsilon):
     runs = 400 if relation == REPLACE_ONE else 150
-    plan = BoundedMean((0, 1)).plan(Budget(epsilon=epsilon), persons=n, relation=relation)
+    plan = planned(BoundedMean((0, 1)), Budget(epsilon=epsilon), persons=n, relation=relation)
     g = np.random.default_rng(2)
     hits = 0
     for _ in range(runs):
@@ -69,7 +70,7 @@ def test_coverage_of_the_mean_within_bounds(relation, n, epsilon):
 
 def test_add_remove_plans_do_not_depend_on_persons():
     plans = [
-        BoundedMean((0, 1)).plan(Budget(epsilon=1.0), persons=n, relation=ADD_REMOVE)
+        planned(BoundedMean((0, 1)), Budget(epsilon=1.0), persons=n, relation=ADD_REMOVE)
         for n in (None, 5, 10**6)
     ]
     assert plans[0] == plans[1] == plans[2]
@@ -81,8 +82,10 @@ def test_add_remove_plans_do_not_depend_on_persons():
 
 def test_many_columns_take_gaussian_noise_where_it_is_less():
     x = uniform(4, d=12)
-    pure = BoundedMean((1, 5)).plan(Budget(epsilon=1.0), persons=1000, dimension=12)
-    mixed = BoundedMean((1, 5)).plan(Budget(epsilon=1.0, delta=1e-6), persons=1000, dimension=12)
+    pure = planned(BoundedMean((1, 5)), Budget(epsilon=1.0), persons=1000, dimension=12)
+    mixed = planned(
+        BoundedMean((1, 5)), Budget(epsilon=1.0, delta=1e-6), persons=1000, dimension=12
+    )
     assert pure.sums.mu is None
     assert mixed.sums.mu > 0
     assert mixed.predict(1.0)["privacy_noise"] < pure.predict(1.0)["privacy_noise"]
@@ -91,9 +94,9 @@ def test_many_columns_take_gaussian_noise_where_it_is_less():
         assert release.guarantee.verify()
         assert release.guarantee.spent() <= 1 + 1e-9
         assert release.guarantee.spent() >= 0.999
-    few = BoundedMean((1, 5)).plan(Budget(epsilon=1.0, delta=1e-6), persons=1000, dimension=2)
+    few = planned(BoundedMean((1, 5)), Budget(epsilon=1.0, delta=1e-6), persons=1000, dimension=2)
     assert few.sums.mu is None
-    rho = BoundedMean([(1, 5)] * 12).plan(Budget(rho=0.2), persons=1000, dimension=12)
+    rho = planned(BoundedMean([(1, 5)] * 12), Budget(rho=0.2), persons=1000, dimension=12)
     assert rho.release(OnlySums(x), SimulatedNoise(6)).guarantee.verify()
 
 
@@ -101,8 +104,8 @@ def test_many_columns_take_gaussian_noise_where_it_is_less():
 def test_nulls_that_are_seen_are_left_out(dimension):
     x = uniform(7, d=dimension)
     x[:500, 0] = np.nan
-    plan = BoundedMean((1, 9)).plan(
-        Budget(epsilon=4.0, delta=1e-6), persons=1000, dimension=dimension
+    plan = planned(
+        BoundedMean((1, 9)), Budget(epsilon=4.0, delta=1e-6), persons=1000, dimension=dimension
     )
     errors = [
         plan.release(OnlySums(x), SimulatedNoise(s)).estimate[0] - np.nanmean(x[:, 0])
@@ -117,13 +120,13 @@ def test_wrong_bounds_are_refused_by_name():
         with pytest.raises(ArgumentError, match="bounds"):
             BoundedMean(bad)
     with pytest.raises(ArgumentError, match="one pair for each"):
-        BoundedMean([(0, 1), (0, 2)]).plan(Budget(epsilon=1.0), persons=10, dimension=3)
+        planned(BoundedMean([(0, 1), (0, 2)]), Budget(epsilon=1.0), persons=10, dimension=3)
 
 
 def test_noise_scale_is_that_of_the_width():
     """Error of fixed data: Laplace of scale width/(n epsilon)."""
     x = uniform(8, n=100)
-    plan = BoundedMean((1, 5)).plan(Budget(epsilon=1.0), persons=100)
+    plan = planned(BoundedMean((1, 5)), Budget(epsilon=1.0), persons=100)
     people, noise = OnlySums(x), SimulatedNoise(9)
     errors = np.array([plan.release(people, noise).estimate[0] for _ in range(4000)]) - x.mean()
     kit.assert_mean(errors, 0.0, slack=1e-5)

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import privmean as pm
+from kit import planned
 from privmean.central.cheapest import ALONE, TOGETHER, WINSORIZED, Cheapest
 from privmean.central.default_mean import DefaultMean
 from privmean.errors import Infeasible
@@ -28,7 +29,7 @@ MIXED, PURE = Budget(epsilon=1.0, delta=1e-6), Budget(epsilon=1.0)
     ],
 )
 def test_choice_from_public_numbers(budget, persons, dimension, name):
-    plan = Cheapest().plan(budget, persons=persons, dimension=dimension)
+    plan = planned(Cheapest(), budget, persons=persons, dimension=dimension)
     assert plan.name == name
     assert plan.predicted[name] == min(plan.predicted.values())
     assert plan.predict(2.0)["rmse"] == plan.inner.predict(2.0)["rmse"]
@@ -44,7 +45,7 @@ def test_candidates_that_the_numbers_rule_out_are_left_out():
     first = Cheapest(DefaultMean(target="mean")).candidates(MIXED, 4000, 2, REPLACE_ONE)
     assert WINSORIZED not in first  # it has no interval for the mean
     with pytest.raises(Infeasible):
-        Cheapest().plan(PURE, persons=500, dimension=5)
+        planned(Cheapest(), PURE, persons=500, dimension=5)
 
 
 @pytest.mark.parametrize("neighbors", ["replace-one", "add-remove"])
@@ -57,16 +58,18 @@ def test_mean_of_several_columns_says_what_ran_and_why(neighbors):
     assert release.guarantee.verify()
     assert release.to_dict()["plan"]["predicted by method"]
     named = pm.mean(x, epsilon=2, method="default", noise=pm.SimulatedNoise(1))
-    assert named.plan.why == DefaultMean().plan(Budget(epsilon=2.0), persons=6000, dimension=3).why
+    assert (
+        named.plan.why == planned(DefaultMean(), Budget(epsilon=2.0), persons=6000, dimension=3).why
+    )
 
 
 def test_one_column_is_the_default():
-    plan = Cheapest().plan(PURE, persons=4000)
-    assert plan == DefaultMean().plan(PURE, persons=4000)
+    plan = planned(Cheapest(), PURE, persons=4000)
+    assert plan == planned(DefaultMean(), PURE, persons=4000)
 
 
 def test_a_choice_survives_pickling_and_statuses_of_columns_keep_their_advice():
-    plan = Cheapest().plan(PURE, persons=1500, dimension=2)
+    plan = planned(Cheapest(), PURE, persons=1500, dimension=2)
     assert pickle.loads(pickle.dumps(plan)).predicted == plan.predicted
     assert plan.name == ALONE
     x = np.random.default_rng(1).normal(size=(1500, 2))

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import kit
+from kit import planned
 from privmean.central.default_limits import (
     AGAIN,
     PARTS,
@@ -103,7 +104,7 @@ def test_over_records_the_bill_is_exact_and_the_interval_uses_the_second_count(r
     capped = MatrixPeople(table.matrix(), ("x",), np.full((len(SLOW), 1), 3, dtype=np.int64), 3)
     # under add-remove the first limits lie farther out: a smaller epsilon leaves more beyond them
     budget = Budget(epsilon=1.0 if relation == REPLACE_ONE else 0.7)
-    plan = DefaultMean().plan(budget, persons=len(SLOW), relation=relation)
+    plan = planned(DefaultMean(), budget, persons=len(SLOW), relation=relation)
     again = 0
     for data in (table, capped):
         for seed in range(8 if relation == REPLACE_ONE else 30):
@@ -171,7 +172,7 @@ def test_a_slow_tail_is_followed(monkeypatch):
     # one person in fifty log-uniform up to 1100: fixed seeds
     g = np.random.default_rng(9)
     x = np.concatenate([2.3 * np.exp(0.5 * g.normal(size=4500)), np.exp(g.uniform(2, 7, 100))])
-    plan = DefaultMean().plan(Budget(epsilon=1.0), persons=len(x))
+    plan = planned(DefaultMean(), Budget(epsilon=1.0), persons=len(x))
 
     def errors():
         releases = [plan.release(people(x), SimulatedNoise(seed)) for seed in range(30)]

@@ -9,6 +9,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from kit import planned
 from privmean.central.default_mean import DefaultMean
 from privmean.central.locate import Schedule, locate
 from privmean.central.log_segments import FOUND, LAPLACE, Histogram, best_segment, read_reach
@@ -65,7 +66,7 @@ PATHS = {
 def test_bill_is_exact_on_every_path_and_matches_the_noise(path, target, relation):
     x, epsilon = PATHS[path]
     budget = Budget(epsilon=epsilon, delta=1e-6)
-    plan = DefaultMean(target=target).plan(budget, persons=len(x), relation=relation)
+    plan = planned(DefaultMean(target=target), budget, persons=len(x), relation=relation)
     for seed in range(4):
         noise = Recorder(seed)
         release = plan.release(people(x), noise)
@@ -108,7 +109,7 @@ def _first_of_groups(calls):
 def test_paths_are_what_they_are_called():
     def run(name, seed=0):
         x, epsilon = PATHS[name]
-        plan = DefaultMean().plan(Budget(epsilon=epsilon), persons=len(x))
+        plan = planned(DefaultMean(), Budget(epsilon=epsilon), persons=len(x))
         return plan.release(people(x), SimulatedNoise(seed))
 
     assert run("several rounds").diagnostics["rounds"] >= 6
@@ -216,7 +217,9 @@ class Shifted(SimulatedNoise):
 def test_add_remove_reads_the_number_of_persons_through_one_noisy_count():
     estimator = DefaultMean()
     budget = Budget(epsilon=1.0)
-    plans = {n: estimator.plan(budget, persons=n, relation=ADD_REMOVE) for n in (None, 3, 10**9)}
+    plans = {
+        n: planned(estimator, budget, persons=n, relation=ADD_REMOVE) for n in (None, 3, 10**9)
+    }
     assert plans[None] == plans[3] == plans[10**9]
     plan = plans[None]
     inner = people(draws(8))
@@ -232,12 +235,12 @@ def test_add_remove_reads_the_number_of_persons_through_one_noisy_count():
     assert "number of persons" not in one.guarantee.public
     with pytest.raises(ArgumentError, match="n_design"):
         plan.predict(1.0)
-    guessed = estimator.plan(budget, persons=None, n_design=4000, relation=ADD_REMOVE)
+    guessed = planned(estimator, budget, persons=None, n_design=4000, relation=ADD_REMOVE)
     assert guessed.predict(1.0)["rmse"] > 1 / math.sqrt(4000)
 
 
 def test_each_stage_asks_at_most_two_aggregates():
-    plan = DefaultMean().plan(Budget(epsilon=1.0), persons=4000)
+    plan = planned(DefaultMean(), Budget(epsilon=1.0), persons=4000)
     spy = Spy(people(draws(9)))
     plan.release(spy, SimulatedNoise(1))
     # the count beyond; the sums and the count far beyond
@@ -256,7 +259,7 @@ class Silent(SimulatedNoise):
 
 def test_scaling_by_a_power_of_two_scales_the_release():
     x = draws(10) * 3 + 1
-    plan = DefaultMean().plan(Budget(epsilon=1.0), persons=len(x))
+    plan = planned(DefaultMean(), Budget(epsilon=1.0), persons=len(x))
     one = plan.release(people(x), Silent(3))
     for k in (-6, 4):
         two = plan.release(people(np.ldexp(x, k)), Silent(3))
@@ -311,7 +314,7 @@ def test_rounds_of_very_many_persons_ask_a_public_part():
     table = people(x)
     part = table.few(64)
     assert np.array_equal(part.matrix(), table.matrix()[::64])
-    plan = DefaultMean().plan(Budget(epsilon=1.0), persons=many)
+    plan = planned(DefaultMean(), Budget(epsilon=1.0), persons=many)
     recorder = Recorder(16)
     release = plan.release(table, recorder)
     assert release.diagnostics["rounds"] >= 2
@@ -331,7 +334,7 @@ def test_rounds_of_very_many_persons_ask_a_public_part():
 
 def test_a_width_lost_in_rounding_is_an_atom_and_never_an_error():
     x = np.concatenate([1e9 + np.zeros(3999), [1e9 + 2.0**-39]])
-    plan = DefaultMean().plan(Budget(epsilon=1.0), persons=4000)
+    plan = planned(DefaultMean(), Budget(epsilon=1.0), persons=4000)
     for seed in range(5):
         release = plan.release(people(x), SimulatedNoise(seed))
         assert release.status in ("ok", "atom")
@@ -363,8 +366,8 @@ def test_a_width_lost_in_rounding_is_an_atom_and_never_an_error():
 
 def test_values_beyond_reach_fail_aloud():
     x = 1e15 * (1 + draws(13, 2000) ** 2)
-    release = (
-        DefaultMean().plan(Budget(epsilon=1.0), persons=2000).release(people(x), SimulatedNoise(0))
+    release = planned(DefaultMean(), Budget(epsilon=1.0), persons=2000).release(
+        people(x), SimulatedNoise(0)
     )
     assert release.failed
     assert release.diagnostics["outcome"] == "beyond range"
@@ -374,7 +377,7 @@ def test_values_beyond_reach_fail_aloud():
 
 def test_dirty_values_change_nothing_visible():
     x = draws(14)
-    plan = DefaultMean().plan(Budget(epsilon=1.0), persons=len(x))
+    plan = planned(DefaultMean(), Budget(epsilon=1.0), persons=len(x))
     clean = plan.release(people(x), SimulatedNoise(2))
     for bad in (math.nan, math.inf, -math.inf, 1e308, -1e308, 5e-324):
         dirty = x.copy()
@@ -390,7 +393,7 @@ def test_nulls_are_left_out_when_seen_and_count_at_the_middle_when_few():
     g = np.random.default_rng(15)
     x = 5 + g.normal(size=6000)
     x[:2400] = np.nan
-    plan = DefaultMean().plan(Budget(epsilon=2.0), persons=6000)
+    plan = planned(DefaultMean(), Budget(epsilon=2.0), persons=6000)
     errors = []
     for seed in range(12):
         release = plan.release(people(x), SimulatedNoise(seed))
@@ -407,20 +410,20 @@ def test_nulls_are_left_out_when_seen_and_count_at_the_middle_when_few():
 
 def test_plans_read_public_numbers_only_and_refuse_by_them():
     estimator = DefaultMean()
-    plan = estimator.plan(Budget(epsilon=1.0, delta=1e-6), persons=4000)
+    plan = planned(estimator, Budget(epsilon=1.0, delta=1e-6), persons=4000)
     assert sum((loss.pure for loss in plan.losses), Fraction(0)) == 1
     assert plan.describe()["rounds at most"] == 8
     assert "epsilon a round from a new start" not in plan.describe()
     words = "share of a second count beyond, if a tail falls off slowly"
     assert plan.describe()[words] == 0.3
-    short = estimator.plan(Budget(epsilon=0.1), persons=4000).describe()
+    short = planned(estimator, Budget(epsilon=0.1), persons=4000).describe()
     assert short["epsilon a round from a new start"] == pytest.approx(0.01)
     assert words not in short
     with pytest.raises(Infeasible, match="at least 1500 persons"):
-        estimator.plan(Budget(epsilon=0.1), persons=1000)
+        planned(estimator, Budget(epsilon=0.1), persons=1000)
     with pytest.raises(Infeasible, match="too small for prices"):
-        estimator.plan(Budget(epsilon=1e-6), persons=10**10, dimension=3)
-    tiny = estimator.plan(Budget(epsilon=1e-5), persons=10**9)
+        planned(estimator, Budget(epsilon=1e-6), persons=10**10, dimension=3)
+    tiny = planned(estimator, Budget(epsilon=1e-5), persons=10**9)
     assert sum((loss.pure for loss in tiny.losses), Fraction(0)) == tiny.budget.pure_epsilon()
     with pytest.raises(ArgumentError, match="plan again"):
         plan.release(people(draws(1, 3999)), SimulatedNoise(0))
@@ -428,7 +431,7 @@ def test_plans_read_public_numbers_only_and_refuse_by_them():
         DefaultMean(target="median")
     with pytest.raises(ArgumentError):
         DefaultMean(excess=0)
-    few = estimator.plan(Budget(epsilon=1.0), persons=300)
+    few = planned(estimator, Budget(epsilon=1.0), persons=300)
     assert any(
         "400" in item for item in few.release(people(draws(2, 300)), SimulatedNoise(1)).assumptions
     )
@@ -449,7 +452,7 @@ def test_schedule_constants():
 
 
 def test_rho_runs_at_the_pure_epsilon_inside_it():
-    plan = DefaultMean().plan(Budget(rho=0.5), persons=4000)
+    plan = planned(DefaultMean(), Budget(rho=0.5), persons=4000)
     release = plan.release(people(draws(16)), SimulatedNoise(0))
     assert release.guarantee.rho == 0.5
     assert release.guarantee.verify()
@@ -458,7 +461,7 @@ def test_rho_runs_at_the_pure_epsilon_inside_it():
 
 
 def test_prediction_is_near_the_truth_and_finds_the_persons_needed():
-    plan = DefaultMean().plan(Budget(epsilon=1.0), persons=3000)
+    plan = planned(DefaultMean(), Budget(epsilon=1.0), persons=3000)
     g = np.random.default_rng(17)
     errors = []
     for seed in range(150):
@@ -471,7 +474,7 @@ def test_prediction_is_near_the_truth_and_finds_the_persons_needed():
 
 
 def test_release_is_complete_and_marked():
-    plan = DefaultMean().plan(Budget(epsilon=1.0), persons=4000)
+    plan = planned(DefaultMean(), Budget(epsilon=1.0), persons=4000)
     release = plan.release(people(draws(18)), SimulatedNoise(0))
     assert not release.secure
     assert release.interval().target == "mean"
@@ -492,17 +495,15 @@ def test_two_columns_share_epsilon_and_many_share_mu():
     g = np.random.default_rng(19)
     x = g.normal([0, 50], [1, 3], (4000, 2))
     matrix = MatrixPeople(x, ("a", "b"))
-    release = (
-        DefaultMean()
-        .plan(Budget(epsilon=1.0), persons=4000, dimension=2)
-        .release(matrix, SimulatedNoise(0))
+    release = planned(DefaultMean(), Budget(epsilon=1.0), persons=4000, dimension=2).release(
+        matrix, SimulatedNoise(0)
     )
     assert pure_epsilon(release.guarantee.mechanisms) == 1
     assert np.abs(release.estimate - x.mean(axis=0)).max() < 0.8
     box = release.interval(0.95)
     assert all(a < m < b for a, m, b in zip(box.lower, x.mean(axis=0), box.upper, strict=True))
     many = MatrixPeople(np.column_stack([x, np.zeros(4000), x, x]), tuple("abcdefg"))
-    plan = DefaultMean().plan(Budget(epsilon=1.0, delta=1e-6), persons=4000, dimension=7)
+    plan = planned(DefaultMean(), Budget(epsilon=1.0, delta=1e-6), persons=4000, dimension=7)
     release = plan.release(many, SimulatedNoise(0))
     assert release.guarantee.verify()
     assert release.status == "some columns not seen"
@@ -511,6 +512,6 @@ def test_two_columns_share_epsilon_and_many_share_mu():
     assert np.isinf(release.interval().upper[2])
     assert np.isfinite(release.interval().upper[0])
     with pytest.raises(Infeasible, match="delta"):
-        DefaultMean().plan(Budget(epsilon=1.0), persons=4000, dimension=7)
+        planned(DefaultMean(), Budget(epsilon=1.0), persons=4000, dimension=7)
     with pytest.raises(Infeasible, match="column must show"):
-        DefaultMean().plan(Budget(epsilon=0.2, delta=1e-6), persons=900, dimension=50)
+        planned(DefaultMean(), Budget(epsilon=0.2, delta=1e-6), persons=900, dimension=50)

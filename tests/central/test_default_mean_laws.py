@@ -8,7 +8,7 @@ from fractions import Fraction
 import numpy as np
 
 import kit
-from kit import drawn_sums
+from kit import drawn_sums, planned
 from privmean.central.default_mean import DefaultMean
 from privmean.central.locate import _histogram
 from privmean.mechanisms.clipped_sum import ClippedSums
@@ -103,7 +103,7 @@ def test_whole_path_stays_below_epsilon():
     x = np.where(np.arange(n) < 100, 1.0, 1e6)
     y = x.copy()
     y[0] = -1e9
-    plan = DefaultMean().plan(Budget(epsilon=epsilon), persons=n)
+    plan = planned(DefaultMean(), Budget(epsilon=epsilon), persons=n)
     found = []
     for seed, data in enumerate((people(x), people(y))):
         noise = SimulatedNoise(seed)
@@ -117,7 +117,7 @@ def test_whole_path_stays_below_epsilon():
 
 def releases(draw, n, epsilon, runs, target=None, seed=0, **plan):
     g = np.random.default_rng(seed)
-    made = DefaultMean(target=target).plan(Budget(epsilon=epsilon), persons=n, **plan)
+    made = planned(DefaultMean(target=target), Budget(epsilon=epsilon), persons=n, **plan)
     return [made.release(people(draw(g, n)), SimulatedNoise(g)) for _ in range(runs)]
 
 
@@ -148,7 +148,7 @@ def test_privacy_error_falls_like_one_over_persons():
     ratios = []
     for n in (4000, 16000):
         x = np.sort(np.random.default_rng(3).normal(size=n))
-        plan = DefaultMean(target="clipped").plan(Budget(epsilon=1.0), persons=n)
+        plan = planned(DefaultMean(target="clipped"), Budget(epsilon=1.0), persons=n)
         noise = SimulatedNoise(1)
         data = people(x)
         errors = [float(plan.release(data, noise)) - x.mean() for _ in range(300)]
@@ -221,7 +221,7 @@ def test_runaways_stay_bounded():
     """Width over its own median is never above 128 (probability below 1e-3 a release)."""
     g = np.random.default_rng(5)
     data = people(np.exp(1.2 * g.normal(size=4000)))
-    plan = DefaultMean().plan(Budget(epsilon=0.5), persons=4000)
+    plan = planned(DefaultMean(), Budget(epsilon=0.5), persons=4000)
     noise = SimulatedNoise(2)
     widths = []
     for _ in range(1000):

@@ -10,6 +10,7 @@ import polars as pl
 import pytest
 
 import privmean as pm
+from kit import planned
 from privmean.central.default_mean import DefaultMean
 from privmean.central.default_vector import bill
 from privmean.central.octaves import CELLS
@@ -34,7 +35,7 @@ class Recorder(SimulatedNoise):
 
 def release(x, seed=0, budget=BUDGET):
     persons, dimension = x.shape
-    plan = DefaultMean().plan(budget, persons=persons, dimension=dimension)
+    plan = planned(DefaultMean(), budget, persons=persons, dimension=dimension)
     noise = Recorder(seed)
     people = MatrixPeople(x, tuple(f"c{j}" for j in range(dimension)))
     return plan, plan.release(people, noise), noise
@@ -179,7 +180,7 @@ def test_engines_give_the_same_release():
     x[::7, 2] = math.nan
     names = [f"c{j}" for j in range(5)]
     frame = pl.DataFrame({"who": np.arange(3000), **{k: x[:, j] for j, k in enumerate(names)}})
-    plan = DefaultMean().plan(BUDGET, persons=3000, dimension=5)
+    plan = planned(DefaultMean(), BUDGET, persons=3000, dimension=5)
     one = plan.release(pm.read(frame.lazy(), person="who", values=names), SimulatedNoise(3))
     memory = pm.read(x, person=np.arange(3000), values=names)
     two = plan.release(memory, SimulatedNoise(3))

@@ -8,7 +8,7 @@ import math
 import numpy as np
 import pytest
 
-from kit import assert_mean, assert_rate_at_least, assert_rate_at_most, assert_variance
+from kit import assert_mean, assert_rate_at_least, assert_rate_at_most, assert_variance, planned
 from privmean.central.concentration import Bounded, SubGaussian, UnknownScale
 from privmean.central.winsorized import Winsorized
 from privmean.errors import ArgumentError, PrivateFailure
@@ -34,7 +34,7 @@ def people(values, **more):
 
 def plan(estimator=NORMAL, budget=APPROXIMATE, n=2000, d=1, relation=REPLACE_ONE):
     size = {"persons": n} if relation == REPLACE_ONE else {"n_design": n}
-    return estimator.plan(budget, dimension=d, relation=relation, **size)
+    return planned(estimator, budget, dimension=d, relation=relation, **size)
 
 
 WAYS = {

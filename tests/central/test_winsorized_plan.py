@@ -8,6 +8,7 @@ from fractions import Fraction
 
 import pytest
 
+from kit import planned
 from privmean.central.concentration import Bounded, SubGaussian, UnknownScale
 from privmean.central.winsorized import Winsorized
 from privmean.central.winsorized_stages import Facts, predicted_failure, shortfall
@@ -26,7 +27,7 @@ APPROXIMATE = Budget(epsilon=1.0, delta=1e-6)
 
 def plan(estimator=NORMAL, budget=APPROXIMATE, n=5000, d=1, relation=REPLACE_ONE):
     size = {"persons": n} if relation == REPLACE_ONE else {"n_design": n}
-    return estimator.plan(budget, dimension=d, relation=relation, **size)
+    return planned(estimator, budget, dimension=d, relation=relation, **size)
 
 
 @pytest.mark.parametrize("relation", [REPLACE_ONE, ADD_REMOVE])
@@ -230,9 +231,9 @@ def test_refused_arguments():
     with pytest.raises(ArgumentError, match="assumption"):
         Winsorized(3.0)
     with pytest.raises(ArgumentError, match="persons"):
-        NORMAL.plan(APPROXIMATE)
+        planned(NORMAL, APPROXIMATE)
     with pytest.raises(ArgumentError, match="n_design"):
-        NORMAL.plan(APPROXIMATE, persons=100, relation=ADD_REMOVE)
+        planned(NORMAL, APPROXIMATE, persons=100, relation=ADD_REMOVE)
     with pytest.raises(ArgumentError, match="range"):
         plan(Winsorized(SubGaussian(1.0), range=((0.0, 1.0), (0.0, 1.0))), d=3)
     with pytest.raises(ArgumentError, match="range"):
@@ -254,5 +255,5 @@ def test_facts_hold_no_data():
 @pytest.mark.parametrize("columns", [3, 5, 9])
 def test_bills_of_composed_laplace_noise_keep_their_promise(columns):
     budget = Budget(epsilon=1.0, delta=1e-6)
-    plan = Winsorized(UnknownScale()).plan(budget, persons=20_000, dimension=columns)
+    plan = planned(Winsorized(UnknownScale()), budget, persons=20_000, dimension=columns)
     assert Guarantee.of(budget, "replace-one", plan.losses).verify()

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import kit
+from kit import planned
 from privmean.central.default_mean import DefaultMean
 from privmean.central.default_tail import set_apart
 from privmean.intervals.tail_check import (
@@ -76,7 +77,7 @@ def test_one_count_alone_is_read_with_the_finer_threshold():
 
 def test_the_plan_knows_below_what_the_tail_goes_unchecked():
     def planned(persons, epsilon):
-        return DefaultMean().plan(Budget(epsilon=epsilon), persons=persons).describe()
+        return planned(DefaultMean(), Budget(epsilon=epsilon), persons=persons).describe()
 
     assert planned(200, 1.0)["tail check"] == TOO_FEW
     assert planned(1000, 1.0)["tail check"] == UNCHECKED
@@ -105,7 +106,7 @@ def test_far_persons_leave_the_sums(relation):
 
 def statuses(values, epsilon, runs, relation=REPLACE_ONE):
     public = {"persons": len(values)} if relation == REPLACE_ONE else {"persons": None}
-    plan = DefaultMean().plan(Budget(epsilon=epsilon), relation=relation, **public)
+    plan = planned(DefaultMean(), Budget(epsilon=epsilon), relation=relation, **public)
     people, noise = MatrixPeople(values[:, None], ("v",)), SimulatedNoise(4)
     return [plan.release(people, noise).interval() for _ in range(runs)]
 
@@ -121,7 +122,7 @@ def test_a_few_far_persons_are_seen_and_nobody_is_not():
     kit.assert_rate_at_most(sum(item != "ok" for item in calm), runs, 0.2)
     some = statuses(loud, 1.0, 10, ADD_REMOVE)
     assert sum(item.status != "ok" for item in some) > 5
-    plan = DefaultMean().plan(Budget(epsilon=1.0), persons=None, relation=ADD_REMOVE)
+    plan = planned(DefaultMean(), Budget(epsilon=1.0), persons=None, relation=ADD_REMOVE)
     release = plan.release(MatrixPeople(loud[:, None], ("v",)), SimulatedNoise(4))
     assert "left out" in release.interval(target="clipped").assumption
     assert release.to_dict()["interval"]["advice"] == release.interval().advice

@@ -12,6 +12,7 @@ import polars as pl
 import pytest
 
 import privmean as pm
+from kit import planned
 from privmean.errors import ArgumentError, SchemaError
 from privmean.mechanisms.curator import TrustedCurator
 from privmean.mechanisms.ratio import Answers
@@ -148,7 +149,7 @@ def test_a_person_added_moves_cells_and_scores_within_the_loss(name):
     moved = sum(abs(a - b) for a, b in zip(*cells, strict=True))
     assert moved <= 4 * box.steps**2
     assert moved == (0 if np.isnan(ATTACKS[name][1]) else 4 * box.steps**2)
-    plan = Magnitudes().plan(Budget(epsilon=8.0), relation=ADD_REMOVE, n_design=30)
+    plan = planned(Magnitudes(), Budget(epsilon=8.0), relation=ADD_REMOVE, n_design=30)
     scores = []
 
     class Watch(SimulatedNoise):

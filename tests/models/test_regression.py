@@ -12,7 +12,7 @@ import polars as pl
 import pytest
 
 import privmean as pm
-from kit import assert_rate_at_least
+from kit import assert_rate_at_least, planned
 from privacy.audit import collect, epsilon_found
 from privmean.errors import ArgumentError, Infeasible
 from privmean.mechanisms.curator import TrustedCurator
@@ -237,10 +237,12 @@ def test_the_magnitude_is_a_quantile_and_its_loss_is_on_the_bill():
     values = rng.normal(0, 3.0, (4000, 2))
     values[:1000] = np.nan
     people = MatrixPeople(values, ("a", "b"))
-    plan = Magnitudes().plan(Budget(epsilon=1.0), persons=4000, dimension=2)
+    plan = planned(Magnitudes(), Budget(epsilon=1.0), persons=4000, dimension=2)
     assert sum(loss.pure for loss in plan.losses) == Fraction(1)
     assert plan.losses[0].pure == Fraction(1, 8)
-    assert Magnitudes().plan(Budget(epsilon=1.0), persons=400, dimension=2).each == Fraction(1, 5)
+    assert planned(Magnitudes(), Budget(epsilon=1.0), persons=400, dimension=2).each == Fraction(
+        1, 5
+    )
     for seed in range(20):
         found = plan.magnitude(TrustedCurator(people, SimulatedNoise(seed)), 0)
         # 50 to 75 % of normal values lie within 0.67 to 1.15 deviations
@@ -251,7 +253,7 @@ def test_the_magnitude_is_a_quantile_and_its_loss_is_on_the_bill():
     "budget", [Budget(epsilon=2.0), Budget(epsilon=2.0, delta=1e-6), Budget(rho=0.5)]
 )
 def test_the_bill_fits_every_kind_of_budget(budget):
-    plan = Magnitudes().plan(budget, persons=3000, dimension=6)
+    plan = planned(Magnitudes(), budget, persons=3000, dimension=6)
     release = plan.release(MatrixPeople(np.zeros((3000, 6)), tuple("abcdef")), SimulatedNoise(1))
     release.guarantee.require()
     assert release.guarantee.mechanisms == plan.losses
@@ -263,7 +265,7 @@ def test_the_bill_fits_every_kind_of_budget(budget):
 def test_the_magnitude_cannot_be_told_apart_beyond_its_loss():
     """Ten persons with values: one move makes the lowest edge twice as bad."""
     others = [0.9] * 3 + [1.2] * 3 + [1.9] * 3 + [math.nan] * 50
-    plan = Magnitudes(1.0, 2.0).plan(Budget(epsilon=2.0), persons=60, dimension=1)
+    plan = planned(Magnitudes(1.0, 2.0), Budget(epsilon=2.0), persons=60, dimension=1)
     noise = SimulatedNoise(np.random.default_rng(3))
 
     def outputs(made, value):
@@ -278,7 +280,7 @@ def test_the_magnitude_cannot_be_told_apart_beyond_its_loss():
 
 def test_infeasible_says_how_many_persons():
     with pytest.raises(Infeasible, match="persons would do"):
-        Magnitudes().plan(Budget(epsilon=0.1), persons=100, dimension=3)
+        planned(Magnitudes(), Budget(epsilon=0.1), persons=100, dimension=3)
 
 
 # --- formulas -------------------------------------------------------------------------------------
@@ -355,7 +357,7 @@ def test_the_truth_is_in_the_table(settings):
 def test_coverage_of_the_mean_of_coefficients():
     """Rows as a slope has them, a third of the persons null; 400 draws of persons and noise."""
     rng = np.random.default_rng(6)
-    plan = Magnitudes().plan(Budget(epsilon=3.0), persons=400, dimension=2)
+    plan = planned(Magnitudes(), Budget(epsilon=3.0), persons=400, dimension=2)
     hits = 0
     for seed in range(400):
         rows = rng.normal((0.0, 0.5), (1.0, 0.2), (400, 2))
@@ -378,7 +380,7 @@ def test_the_mean_with_its_tails_is_covered_and_the_clipped_mean_is_not_it():
     """Clipping alone misses the mean at large epsilon."""
     rng, truth = np.random.default_rng(11), 2 / 3
     plans = {
-        kind: Magnitudes(target=kind).plan(Budget(epsilon=20.0), persons=30_000)
+        kind: planned(Magnitudes(target=kind), Budget(epsilon=20.0), persons=30_000)
         for kind in ("mean", "clipped")
     }
     hits = dict.fromkeys(plans, 0)
@@ -400,7 +402,7 @@ def test_the_mean_with_its_tails_is_covered_and_the_clipped_mean_is_not_it():
 
 @pytest.mark.parametrize("budget", [Budget(epsilon=2.0), Budget(rho=0.5)])
 def test_the_mean_with_its_tails_is_within_the_budget(budget):
-    plan = Magnitudes(target="mean").plan(budget, persons=4000, dimension=3)
+    plan = planned(Magnitudes(target="mean"), budget, persons=4000, dimension=3)
     release = plan.release(MatrixPeople(np.ones((4000, 3)), tuple("abc")), SimulatedNoise(1))
     assert release.guarantee.mechanisms == plan.losses
     release.guarantee.require()
@@ -409,7 +411,7 @@ def test_the_mean_with_its_tails_is_within_the_budget(budget):
 
 
 def test_a_tail_too_thick_is_said_and_nobody_is_a_failure():
-    plan = Magnitudes(2.0**-10, 2.0**-9, "mean").plan(Budget(epsilon=4.0), persons=2000)
+    plan = planned(Magnitudes(2.0**-10, 2.0**-9, "mean"), Budget(epsilon=4.0), persons=2000)
     release = plan.release(MatrixPeople(np.ones((2000, 1)), ("a",)), SimulatedNoise(2))
     assert release.interval().status == "tail too thick"
     assert "clipped" in release.interval().target

@@ -9,7 +9,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from kit import assert_rate_at_least
+from kit import assert_rate_at_least, planned
 from privmean.errors import ArgumentError, Infeasible
 from privmean.mechanisms.curator import TrustedCurator
 from privmean.mechanisms.pair_scale import DyadicBins
@@ -33,7 +33,7 @@ def people(values):
 
 
 def plan(way, n=4000, **budget):
-    return WAYS[way].plan(Budget(**(budget or {"epsilon": 2.0})), persons=n)
+    return planned(WAYS[way], Budget(**(budget or {"epsilon": 2.0})), persons=n)
 
 
 @pytest.mark.parametrize("way", WAYS)
@@ -85,14 +85,14 @@ def test_a_centre_that_is_far_off_is_refined_first():
     values = people(100 + np.random.default_rng(3).standard_normal(10_000))
     for method in ("coinpress", "bisection"):
         far = Variance(math.sqrt(0.1), 100.0, method, center=300.0)
-        release = far.plan(Budget(epsilon=1.0), persons=10_000).release(values, noise)
+        release = planned(far, Budget(epsilon=1.0), persons=10_000).release(values, noise)
         assert release.status == "ok"
         assert 0.9 < release.estimate[0] < 5
         assert abs(release.diagnostics["center"] - 100) < 1
 
 
 def test_a_centre_that_covers_nobody_says_so():
-    lost = Variance(0.1, 1.0, "bisection", center=1e6).plan(Budget(epsilon=2.0), persons=4000)
+    lost = planned(Variance(0.1, 1.0, "bisection", center=1e6), Budget(epsilon=2.0), persons=4000)
     release = lost.release(people(np.zeros(4000)), SimulatedNoise(4))
     assert release.status == "not covered"
     assert release.estimate[0] == 1.0
@@ -164,8 +164,8 @@ def test_refused(make):
 def test_add_remove_is_paid_for_and_does_not_read_the_number_of_persons(way):
     settings, noise = WAYS[way], SimulatedNoise(8)
     with pytest.raises(ArgumentError, match="n_design"):
-        settings.plan(Budget(epsilon=2.0), relation=ADD_REMOVE)
-    made = settings.plan(Budget(epsilon=2.0), relation=ADD_REMOVE, n_design=5000)
+        planned(settings, Budget(epsilon=2.0), relation=ADD_REMOVE)
+    made = planned(settings, Budget(epsilon=2.0), relation=ADD_REMOVE, n_design=5000)
     assert sum((loss.pure for loss in made.losses), Fraction(0)) == 2
     assert made.persons is None
     rng, good, covered = np.random.default_rng(8), 0, 0
@@ -201,13 +201,13 @@ def test_a_person_added_moves_every_answer_by_at_most_one_share(way):
 
 
 def test_late_rounds_of_a_refinement_decide_and_cost_most():
-    made = WAYS["coinpress"].plan(Budget(epsilon=1.0), persons=4000)
+    made = planned(WAYS["coinpress"], Budget(epsilon=1.0), persons=4000)
     assert list(made.spending) == sorted(made.spending)
     assert 2 * sum(made.spending) == 1
     long = Variance(0.1, 100.0, "coinpress", center=300.0, rounds=17)
     noise, rng, found = SimulatedNoise(10), np.random.default_rng(10), []
     for _ in range(60):
-        plan = long.plan(Budget(epsilon=1.0), persons=2000)
+        plan = planned(long, Budget(epsilon=1.0), persons=2000)
         found.append(plan.release(people(100 + rng.standard_normal(2000)), noise).estimate[0])
     assert min(found) > 0.6  # with equal rounds one in twenty is below 0.58
     assert max(found) < 1.5

@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from kit import assert_rate_at_least
+from kit import assert_rate_at_least, planned
 from privmean.errors import ArgumentError, Infeasible
 from privmean.models.variance_as_published import VarianceAsPublished
 from privmean.noise.simulated import SimulatedNoise
@@ -24,7 +24,7 @@ def people(values):
 
 def plan(method="coinpress", n=10_000, center=300.0, **settings):
     made = VarianceAsPublished(SMALL, LARGE, center, method, **settings)
-    return made.plan(Budget(epsilon=1.0, delta=1 / n**2), persons=n)
+    return planned(made, Budget(epsilon=1.0, delta=1 / n**2), persons=n)
 
 
 def found(made, values, seed):
@@ -84,7 +84,7 @@ def test_constant_data_stop_within_the_rounds(method):
 )
 def test_it_needs_a_delta(budget):
     with pytest.raises(Infeasible):
-        VarianceAsPublished(SMALL, LARGE, 0.0).plan(budget, persons=1000)
+        planned(VarianceAsPublished(SMALL, LARGE, 0.0), budget, persons=1000)
 
 
 def test_refused():
@@ -93,6 +93,9 @@ def test_refused():
         with pytest.raises(ArgumentError):
             VarianceAsPublished(**{"smallest": 1.0, "largest": 2.0, "center": 0.0, **bad})
     with pytest.raises(ArgumentError, match="relation"):
-        VarianceAsPublished(SMALL, LARGE, 0.0).plan(
-            Budget(epsilon=1.0, delta=1e-6), relation=ADD_REMOVE, n_design=1000
+        planned(
+            VarianceAsPublished(SMALL, LARGE, 0.0),
+            Budget(epsilon=1.0, delta=1e-6),
+            relation=ADD_REMOVE,
+            n_design=1000,
         )

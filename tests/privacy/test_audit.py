@@ -13,6 +13,7 @@ import pytest
 from audit import collect, epsilon_found, intervals_of, lowest_bit, numbers_of
 
 import privmean as pm
+from kit import planned
 from privmean.central.bounded import BoundedMean
 from privmean.central.concentration import Bounded, SubGaussian
 from privmean.central.default_mean import DefaultMean
@@ -66,7 +67,7 @@ class Case:
         known = {"persons": self.pair.persons}
         if self.pair.other is None:
             known = {"persons": None, "n_design": self.pair.persons, "relation": ADD_REMOVE}
-        plan = self.estimator.plan(self.budget, **known)
+        plan = planned(self.estimator, self.budget, **known)
         outputs = []
         for seed, value in enumerate((self.pair.one, self.pair.other)):
             people, source = self.pair.people(value), noise(seed)

@@ -24,7 +24,8 @@ from privmean.mechanisms.clipped_sum import ClippedSums, ColumnSums
 from privmean.mechanisms.curator import Curator
 from privmean.mechanisms.stable_histogram import StableHistogram, laplace_threshold
 from privmean.people.reductions import Box, People
-from privmean.privacy.budget import REPLACE_ONE, Budget, Relation
+from privmean.people.shape import Shape
+from privmean.privacy.budget import REPLACE_ONE, Budget
 from privmean.privacy.calibrate import within
 from privmean.privacy.loss import Loss, Parallel
 
@@ -85,22 +86,14 @@ class AsPublished:
                 "give SubGaussian(sd=...), LogSobolev(...) or BetweenWithin(...)",
             )
 
-    def plan(
-        self,
-        budget: Budget,
-        *,
-        persons: int | None = None,
-        dimension: int = 1,
-        relation: Relation = REPLACE_ONE,
-        n_design: int | None = None,
-    ) -> PublishedPlan:
+    def plan(self, budget: Budget, shape: Shape) -> PublishedPlan:
         """The plan; raises Infeasible if the budget has no delta. A small n is not refused."""
-        if relation != REPLACE_ONE or persons is None or n_design is not None:
+        relation, d = budget.neighbors, shape.dimension
+        if relation != REPLACE_ONE:
             raise ArgumentError(
                 "relation", relation, "is not the paper's", "use replace-one with public persons"
             )
-        n = validate.whole("persons", persons, least=2)
-        d = validate.whole("dimension", dimension, least=1)
+        n = shape.number(least=2)
         if budget.epsilon is None or budget.delta == 0:
             raise Infeasible(
                 f"the published algorithms need epsilon and delta, not {budget.describe()}",

@@ -23,7 +23,7 @@ from privmean.mechanisms.curator import Curator
 from privmean.outcome import Outcome
 from privmean.people.reductions import Box
 from privmean.people.shape import Shape
-from privmean.privacy.budget import REPLACE_ONE, Budget, Relation
+from privmean.privacy.budget import Budget
 from privmean.privacy.calibrate import calibrate
 from privmean.privacy.loss import Loss
 from privmean.release import FAILED, OK
@@ -72,31 +72,16 @@ class BoundedMean:
             )
         return tuple(Box(*validate.bounds("bounds", item)) for item in self.bounds)
 
-    def plan(
-        self,
-        budget: Budget,
-        *,
-        persons: int | None,
-        n_design: int | None = None,
-        dimension: int = 1,
-        relation: Relation = REPLACE_ONE,
-    ) -> BoundedMeanPlan:
-        """The noise, before any data. Under add-remove `persons` is not read; `n_design`, a public
-        guess of it, is used to predict errors only."""
-        dimension = validate.whole("dimension", dimension, least=1)
-        boxes = self.boxes(dimension)
-        n = None
-        if relation == REPLACE_ONE:
-            n = validate.whole("persons", persons, least=1)
-        design = n
-        if n is None and n_design is not None:
-            design = validate.whole("n_design", n_design, least=1)
-        sums = _cheapest(budget, dimension, relation)
-        return BoundedMeanPlan(self, budget, relation, n, design, dimension, boxes, sums)
+    def plan(self, budget: Budget, shape: Shape) -> BoundedMeanPlan:
+        """The noise, before any data. A guess of the number of persons is used to predict errors
+        only."""
+        boxes = self.boxes(shape.dimension)
+        return BoundedMeanPlan(self, budget, shape, boxes, _cheapest(budget, shape.dimension))
 
 
-def _cheapest(budget: Budget, dimension: int, relation: Relation) -> ClippedSums:
+def _cheapest(budget: Budget, dimension: int) -> ClippedSums:
     """Laplace noise, or Gaussian noise of all columns together where that is less."""
+    relation = budget.neighbors
 
     def gaussian(mu: float) -> ClippedSums:
         return ClippedSums("values and squares", relation, dimension, mu=mu)
@@ -116,16 +101,9 @@ class BoundedMeanPlan(Releasing):
 
     settings: BoundedMean
     budget: Budget
-    relation: Relation
-    persons: int | None
-    design: int | None
-    dimension: int
+    shape: Shape
     boxes: tuple[Box, ...]
     sums: ClippedSums
-
-    @property
-    def shape(self) -> Shape:
-        return Shape.of(self.dimension, self.persons, self.design)
 
     @property
     def estimator(self) -> str:
@@ -147,14 +125,9 @@ class BoundedMeanPlan(Releasing):
     def predict(self, guess_sd: float) -> dict[str, float]:
         """Predicted error by cause (root of the sum over columns), for a guess of the deviation."""
         sd = validate.positive("guess_sd", guess_sd)
-        if self.design is None:
-            raise ArgumentError(
-                "n_design", None, "the number of persons is private", "give a public guess of it"
-            )
-        sampling = sd * math.sqrt(self.settings.design_effect * self.dimension / self.design)
-        noise = (
-            self.sums.value_sd * math.sqrt(sum(box.radius**2 for box in self.boxes)) / self.design
-        )
+        n = self.shape.counted()
+        sampling = sd * math.sqrt(self.settings.design_effect * self.shape.dimension / n)
+        noise = self.sums.value_sd * math.sqrt(sum(box.radius**2 for box in self.boxes)) / n
         return {"rmse": math.hypot(sampling, noise), "sampling": sampling, "privacy_noise": noise}
 
     def describe(self) -> dict[str, Any]:
@@ -168,7 +141,7 @@ class BoundedMeanPlan(Releasing):
         """Fails privately only if, under add-remove or with nulls, no person is seen."""
         sums = self.sums.over(self.boxes)
         released = curator.ask(sums, sums.exact(curator.people.box_sums(self.boxes)))
-        columns = [Divided.of(item, self.persons) for item in released]
+        columns = [Divided.of(item, self.shape.persons) for item in released]
         items = [item.sums for item in columns]
         present, missing = [item.present for item in columns], [item.missing for item in columns]
         failed = any(gone and count < 1 for gone, count in zip(missing, present, strict=True))
@@ -195,8 +168,10 @@ class BoundedMeanPlan(Releasing):
         advice = "too few persons have a value: more persons or more epsilon are needed"
         return Outcome(
             np.array(estimate),
-            makers[0] if self.dimension == 1 else BoxIntervals(makers),
-            persons=self.persons if self.persons is not None else max(round(present[0]), 0),
+            makers[0] if self.shape.dimension == 1 else BoxIntervals(makers),
+            persons=self.shape.persons
+            if self.shape.persons is not None
+            else max(round(present[0]), 0),
             status=FAILED if failed else OK,
             advice=advice if failed else "",
             assumptions=tuple(notes),
@@ -206,5 +181,5 @@ class BoundedMeanPlan(Releasing):
 
     @property
     def public(self) -> tuple[str, ...]:
-        shape = ("number of persons", "roster of persons") if self.persons is not None else ()
+        shape = ("number of persons", "roster of persons") if self.shape.persons is not None else ()
         return (*shape, "column names", "bounds")

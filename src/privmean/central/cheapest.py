@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Any
 
@@ -24,7 +24,8 @@ from privmean.mechanisms.curator import Curator
 from privmean.noise.base import Noise
 from privmean.outcome import Outcome
 from privmean.people.reductions import People
-from privmean.privacy.budget import REPLACE_ONE, Budget, Relation
+from privmean.people.shape import Shape
+from privmean.privacy.budget import Budget
 from privmean.release import Release
 from privmean.road import execute
 
@@ -102,62 +103,39 @@ class Cheapest:
 
     settings: DefaultMean = field(default_factory=DefaultMean)
 
-    def plan(
-        self,
-        budget: Budget,
-        *,
-        persons: int | None,
-        n_design: int | None = None,
-        dimension: int = 1,
-        relation: Relation = REPLACE_ONE,
-    ) -> Any:
+    def plan(self, budget: Budget, shape: Shape) -> Any:
         """The plan with the smallest predicted error. Raises what `DefaultMean.plan` raises if no
         method works."""
-        public: dict[str, Any] = {"persons": persons, "dimension": dimension, "relation": relation}
-        if dimension == 1:
-            return self.settings.plan(budget, n_design=n_design, **public)
-        count = persons if relation == REPLACE_ONE else n_design
+        if shape.dimension == 1:
+            return self.settings.plan(budget, shape)
         plans: dict[str, Candidate] = {}
         predicted: dict[str, float] = {}
-        for names in ((ALONE, TOGETHER), (WINSORIZED,)) if count else ():
+        for names in ((ALONE, TOGETHER), (WINSORIZED,)) if shape.count else ():
             if min(predicted.values(), default=math.inf) < NEAR:
                 break
-            assert count is not None
-            found = self.candidates(budget, count, dimension, relation, names)
+            found = self.candidates(budget, shape, names)
             plans |= found
-            plain = math.sqrt(dimension / count)
+            plain = math.sqrt(shape.dimension / shape.counted())
             for name, plan in found.items():
-                predicted[name] = total(name, plan.predict(1.0), dimension) / plain
+                predicted[name] = total(name, plan.predict(1.0), shape.dimension) / plain
         if not plans:
-            return self.settings.plan(budget, n_design=n_design, **public)
+            return self.settings.plan(budget, shape)
         name = min(predicted, key=predicted.__getitem__)
         return ChosenPlan(plans[name], name, predicted)
 
     def candidates(
         self,
         budget: Budget,
-        count: int,
-        dimension: int,
-        relation: Relation,
+        shape: Shape,
         names: tuple[str, ...] = (ALONE, TOGETHER, WINSORIZED),
     ) -> dict[str, Candidate]:
         """The plans of these names that the public numbers allow."""
-        known: dict[str, Any] = {"dimension": dimension, "relation": relation}
-        known |= {"persons": count} if relation == REPLACE_ONE else {"n_design": count}
-
-        def together() -> Candidate:
-            return vector_plan(self.settings, budget, persons=count, dimension=dimension,
-                               relation=relation)  # fmt: skip
-
-        def winsorized() -> Candidate:
-            return Winsorized(UnknownScale()).plan(budget, **{"persons": None, **known})
-
         makers: dict[str, Callable[[], Candidate]] = {
-            ALONE: lambda: self._alone(budget, count, dimension, relation),
-            TOGETHER: together,
+            ALONE: lambda: self._alone(budget, shape),
+            TOGETHER: lambda: vector_plan(self.settings, budget, shape),
         }
         if self.settings == DefaultMean():
-            makers[WINSORIZED] = winsorized
+            makers[WINSORIZED] = lambda: Winsorized(UnknownScale()).plan(budget, shape)
         found = {}
         for name in names:
             if name not in makers:
@@ -168,12 +146,7 @@ class Cheapest:
                 continue
         return found
 
-    def _alone(
-        self, budget: Budget, count: int, dimension: int, relation: Relation
-    ) -> DefaultMeanPlan:
-        epsilon = budget.pure_epsilon() / dimension
-        self.settings.check_alone(epsilon, count, dimension, relation)
-        known = count if relation == REPLACE_ONE else None
-        return DefaultMeanPlan(
-            self.settings, budget, relation, known, count, dimension, Fraction(epsilon)
-        )
+    def _alone(self, budget: Budget, shape: Shape) -> DefaultMeanPlan:
+        epsilon = budget.pure_epsilon() / shape.dimension
+        self.settings.check_alone(epsilon, replace(shape, persons=shape.count))
+        return DefaultMeanPlan(self.settings, budget, shape, Fraction(epsilon))

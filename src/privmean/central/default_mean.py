@@ -18,6 +18,7 @@ from privmean.central.default_vector import DefaultVectorPlan, vector_plan
 from privmean.central.locate import FEWEST
 from privmean.errors import Infeasible
 from privmean.intervals.default_intervals import MEAN
+from privmean.people.shape import Shape
 from privmean.privacy.budget import REPLACE_ONE, Budget, Relation
 
 LEAST_EPSILON = Fraction(1, 2**20)
@@ -59,40 +60,23 @@ class DefaultMean:
         """Whether it answers for the mean over records too (one to three columns)."""
         return self.target != MEAN
 
-    def plan(
-        self,
-        budget: Budget,
-        *,
-        persons: int | None,
-        n_design: int | None = None,
-        dimension: int = 1,
-        relation: Relation = REPLACE_ONE,
-    ) -> DefaultMeanPlan | DefaultVectorPlan:
-        """Prices of all stages, before any data. Under add-remove `persons` is not read;
-        `n_design`, a public guess of it, is used to predict errors only.
+    def plan(self, budget: Budget, shape: Shape) -> DefaultMeanPlan | DefaultVectorPlan:
+        """Prices of all stages, before any data. A guess of the number of persons is used to
+        predict errors only.
 
-        dimension: columns. Up to 3, with at least 400 persons*epsilon for each, are located one by
+        Columns up to 3, with at least 400 persons*epsilon for each, are located one by
         one with their share of epsilon; more are looked at together with Gaussian noise, which
         needs delta > 0 or rho. Raises Infeasible from public numbers only.
         """
-        dimension = validate.whole("dimension", dimension, least=1)
-        epsilon = budget.pure_epsilon() / dimension
-        if dimension > 1 and self._together(epsilon, persons, dimension, relation):
-            return vector_plan(
-                self, budget, persons=persons or 0, dimension=dimension, relation=relation
-            )
-        if relation == REPLACE_ONE:
-            n = validate.whole("persons", persons, least=1)
-            self.check_alone(epsilon, n, dimension, relation)
-            return DefaultMeanPlan(self, budget, relation, n, n, dimension, epsilon)
-        self.check_alone(epsilon, None, dimension, relation)
-        guess = None if n_design is None else validate.whole("n_design", n_design, least=1)
-        return DefaultMeanPlan(self, budget, relation, None, guess, dimension, epsilon)
+        epsilon = budget.pure_epsilon() / shape.dimension
+        if shape.dimension > 1 and self._together(epsilon, shape, budget.neighbors):
+            return vector_plan(self, budget, shape)
+        self.check_alone(epsilon, shape)
+        return DefaultMeanPlan(self, budget, shape, epsilon)
 
-    def check_alone(
-        self, epsilon: Fraction, persons: int | None, dimension: int, relation: Relation
-    ) -> None:
+    def check_alone(self, epsilon: Fraction, shape: Shape) -> None:
         """Raise Infeasible if columns cannot be located one by one at `epsilon` a column."""
+        persons, dimension = shape.persons, shape.dimension
         if epsilon < LEAST_EPSILON:
             raise Infeasible(
                 f"epsilon={float(epsilon):g} a column is too small for prices in steps of 2^-40",
@@ -107,10 +91,7 @@ class DefaultMean:
                 f"epsilon={needed / persons * dimension:.3g}, or bounds are needed",
             )
 
-    def _together(
-        self, epsilon: Fraction, persons: int | None, dimension: int, relation: Relation
-    ) -> bool:
-        if dimension > MOST_COLUMNS:
+    def _together(self, epsilon: Fraction, shape: Shape, relation: Relation) -> bool:
+        if shape.dimension > MOST_COLUMNS:
             return True
-        few = relation == REPLACE_ONE and float((persons or 0) * epsilon) < MOST_SPLIT
-        return few
+        return relation == REPLACE_ONE and float((shape.persons or 0) * epsilon) < MOST_SPLIT

@@ -15,7 +15,6 @@ from privmean.central.default_column import Settings, release_column
 from privmean.central.default_limits import AGAIN
 from privmean.central.locate import FEW, FEWEST, LEAN, Schedule
 from privmean.central.wallet import Wallet
-from privmean.errors import ArgumentError
 from privmean.intervals.default_intervals import MEAN, BoxIntervals
 from privmean.intervals.tail_check import TailCheck
 from privmean.mechanisms.counts import NoisyCounts, counted
@@ -47,15 +46,12 @@ class DefaultMeanPlan(Releasing):
 
     settings: DefaultMean
     budget: Budget
-    relation: Relation
-    persons: int | None
-    design: int | None
-    dimension: int
+    shape: Shape
     epsilon: Fraction
 
     @property
-    def shape(self) -> Shape:
-        return Shape.of(self.dimension, self.persons, self.design)
+    def relation(self) -> Relation:
+        return self.budget.neighbors
 
     @property
     def estimator(self) -> str:
@@ -91,9 +87,9 @@ class DefaultMeanPlan(Releasing):
         purse = Wallet(self._purse(), self.relation)
         moved = 2 if self.relation == REPLACE_ONE else 1
         steps: list[NoisyCounts] = []
-        if self.persons is not None:
-            schedule = self.schedule(self.persons)
-            settings = self._column_settings(self.persons)
+        if self.shape.persons is not None:
+            schedule = self.schedule(self.shape.persons)
+            settings = self._column_settings(self.shape.persons)
             for _ in range(schedule.rounds):
                 steps.append(purse.counts("origin", schedule.price, moved, spread=moved))
             tails = purse.share(schedule.share)
@@ -110,7 +106,7 @@ class DefaultMeanPlan(Releasing):
         if self.relation == ADD_REMOVE:
             price = self.epsilon - self._purse()
             bill.append(Laplace("persons", Fraction(1), 1 / price, relation=self.relation))
-        return tuple(bill) * self.dimension
+        return tuple(bill) * self.shape.dimension
 
     def final_epsilon(self, persons: int) -> float:
         """What the last stage gets on a usual path (at most two rounds, one look, one count)."""
@@ -140,11 +136,7 @@ class DefaultMeanPlan(Releasing):
         Under add-remove the number is `n_design`; without it a prediction is refused.
         """
         sd = validate.positive("guess_sd", guess_sd)
-        count = persons if persons is not None else self.design
-        if count is None:
-            raise ArgumentError(
-                "n_design", None, "the number of persons is private", "give a public guess of it"
-            )
+        count = persons if persons is not None else self.shape.counted()
         bound = 2.0
         if self.settings.target == MEAN:
             bound += 0.5 * self.settings.excess * (1 + 1 / 0.7)
@@ -157,7 +149,7 @@ class DefaultMeanPlan(Releasing):
     def persons_needed(self, error: float, sd: float) -> int:
         """The smallest number of persons with predicted(sd) at most `error`."""
         error = validate.positive("error", error)
-        low = math.ceil((FEWEST if self.dimension == 1 else MOST_SPLIT) / self.epsilon)
+        low = math.ceil((FEWEST if self.shape.dimension == 1 else MOST_SPLIT) / self.epsilon)
         high = low
         while self.predicted(sd, high) > error:
             low, high = high, 2 * high
@@ -177,20 +169,20 @@ class DefaultMeanPlan(Releasing):
             "epsilon a column": float(self.epsilon),
             "histogram cells": LOG_CELLS,
         }
-        if self.persons is not None:
-            schedule = self.schedule(self.persons)
-            facts["persons*epsilon"] = float(self.persons * self.epsilon)
+        if self.shape.persons is not None:
+            schedule = self.schedule(self.shape.persons)
+            facts["persons*epsilon"] = float(self.shape.persons * self.epsilon)
             facts["rounds at most"] = schedule.rounds
             facts["epsilon a round"] = float(schedule.price)
             facts["a round asks in memory"] = f"one person in {schedule.one_in}"
             facts["share of the tail histogram"] = schedule.share
-            settings = self._column_settings(self.persons)
+            settings = self._column_settings(self.shape.persons)
             facts["share of the count beyond"] = settings.check
             if schedule.near:
                 facts["epsilon a round from a new start"] = float(schedule.near)
             if settings.check and not settings.lean:
                 facts["share of a second count beyond, if a tail falls off slowly"] = AGAIN
-            check = self.tail_check(self.persons)
+            check = self.tail_check(self.shape.persons)
             if check is not None:
                 facts["tail check"] = check.planned
                 facts["persons far beyond that may stay unseen"] = math.ceil(check.hidden)
@@ -201,8 +193,8 @@ class DefaultMeanPlan(Releasing):
     def run(self, curator: Curator) -> Outcome:
         """Statuses: ok, atom (nearly all persons have one value), failed."""
         people, results = curator.people, []
-        count: int | None = self.persons
-        for column in range(self.dimension):
+        count: int | None = self.shape.persons
+        for column in range(self.shape.dimension):
             wallet = Wallet(self.epsilon, self.relation)
             if self.relation == ADD_REMOVE:
                 step = wallet.counts("persons", self.epsilon - self._purse(), 1)
@@ -216,9 +208,9 @@ class DefaultMeanPlan(Releasing):
         statuses = list(dict.fromkeys(item.status for item in results))
         status = OK if statuses == [OK] else FAILED if FAILED in statuses else statuses[-1]
         notes = [item for result in results for item in result.assumptions]
-        if self.persons is not None and float(self.persons * self.epsilon) < FEW:
+        if self.shape.persons is not None and float(self.shape.persons * self.epsilon) < FEW:
             notes.append("fewer than 400 persons*epsilon: expect a wide interval or a failure")
-        one_column = self.dimension == 1
+        one_column = self.shape.dimension == 1
         return Outcome(
             np.array([item.estimate for item in results]),
             results[0].intervals

@@ -68,17 +68,16 @@ class DefaultVectorPlan(Releasing):
 
     settings: DefaultMean
     budget: Budget
-    persons: int
-    dimension: int
+    shape: Shape
     mu: float
+
+    @property
+    def _persons(self) -> int:
+        return self.shape.known()
 
     @property
     def relation(self) -> Relation:
         return REPLACE_ONE
-
-    @property
-    def shape(self) -> Shape:
-        return Shape.of(self.dimension, self.persons)
 
     @property
     def estimator(self) -> str:
@@ -94,7 +93,7 @@ class DefaultVectorPlan(Releasing):
     @property
     def count_sd(self) -> float:
         """Deviation of the noise of a column's counts after two looks at all, in persons."""
-        return look_sd(self.dimension, self.mu * math.sqrt(TWO_LOOKS))
+        return look_sd(self.shape.dimension, self.mu * math.sqrt(TWO_LOOKS))
 
     @property
     def seen_from(self) -> float:
@@ -104,22 +103,24 @@ class DefaultVectorPlan(Releasing):
     @property
     def last_part(self) -> float:
         """Part of mu^2 of the last sums, if one look and the usual rounds are enough."""
-        shares = Shares.of(self.dimension, self.persons, self.mu)
+        shares = Shares.of(self.shape.dimension, self._persons, self.mu)
         rounds = TYPICAL_ROUNDS * (shares.round + shares.norms)
         return 1 - FIRST - rounds - shares.norms - LAST_NORMS
 
     @property
     def losses(self) -> tuple[Loss, ...]:
         """The bill of a longest path: every look and every round, all columns released."""
-        return bill(self.dimension, self.mu)
+        return bill(self.shape.dimension, self.mu)
 
     def predict(self, guess_sd: float) -> dict[str, float]:
         """Predicted error by cause, if every column is seen and has this deviation."""
         sd = validate.positive("guess_sd", guess_sd)
-        sampling = sd * math.sqrt(self.settings.design_effect * self.dimension / self.persons)
-        radius = NARROW * math.sqrt(self.dimension) + WIDE
+        sampling = sd * math.sqrt(
+            self.settings.design_effect * self.shape.dimension / self._persons
+        )
+        radius = NARROW * math.sqrt(self.shape.dimension) + WIDE
         strength = self.mu * math.sqrt(self.last_part)
-        noise = 2 * radius * sd * math.sqrt(self.dimension) / (self.persons * strength)
+        noise = 2 * radius * sd * math.sqrt(self.shape.dimension) / (self._persons * strength)
         return {
             "rmse": math.hypot(sampling, noise),
             "sampling": sampling,
@@ -127,7 +128,7 @@ class DefaultVectorPlan(Releasing):
         }
 
     def describe(self) -> dict[str, Any]:
-        shares = Shares.of(self.dimension, self.persons, self.mu)
+        shares = Shares.of(self.shape.dimension, self._persons, self.mu)
         return {
             "target": "clipped",
             "mu": self.mu,
@@ -144,7 +145,7 @@ class DefaultVectorPlan(Releasing):
     def run(self, curator: Curator) -> Outcome:
         """Columns that show nothing are answered 0 (atom) or NaN (not found)."""
         people, parts = curator.people, Parts(self.mu)
-        looks = look(curator, self.persons, parts)
+        looks = look(curator, self._persons, parts)
         outcomes = [item.outcome for item in looks.columns]
         looked = 1 - parts.left
         estimate = np.array([0.0 if item == ATOM_ONLY else math.nan for item in outcomes])
@@ -157,11 +158,11 @@ class DefaultVectorPlan(Releasing):
         diagnostics["looks"] = looks.looks
         last_part = 0.0
         if shown:
-            last = run(curator, looks.columns, self.persons, parts)
+            last = run(curator, looks.columns, self._persons, parts)
             last_part = (last.mechanism.mu / self.mu) ** 2
             for k, j in enumerate(shown):
                 unit = last.units[k]
-                found = Divided.of(_column(last, k, looks.columns[j], self.persons), self.persons)
+                found = Divided.of(_column(last, k, looks.columns[j], self._persons), self._persons)
                 scale = unit.scale * last.step * last.mechanism.tops[k]
                 value = unit.center + scale * found.sums.mean
                 estimate[j] = min(max(value, unit.lower), unit.upper)
@@ -183,8 +184,8 @@ class DefaultVectorPlan(Releasing):
         return Outcome(
             estimate,
             BoxIntervals(makers),
-            persons=self.persons,
-            status=OK if len(shown) == self.dimension else PARTLY if shown else FAILED,
+            persons=self._persons,
+            status=OK if len(shown) == self.shape.dimension else PARTLY if shown else FAILED,
             advice=self._advice(people, outcomes),
             assumptions=(
                 "clipped mean: rows in units of the columns' scales, shortened to the radius",
@@ -247,19 +248,13 @@ def _sums(name: str, dimension: int, mu: float) -> tuple[Gaussian, ...]:
     return (Gaussian(name, mu * FINEST, FINEST, 2 * dimension, relation=REPLACE_ONE),)
 
 
-def vector_plan(
-    settings: DefaultMean,
-    budget: Budget,
-    *,
-    persons: int,
-    dimension: int,
-    relation: Relation = REPLACE_ONE,
-) -> DefaultVectorPlan:
+def vector_plan(settings: DefaultMean, budget: Budget, shape: Shape) -> DefaultVectorPlan:
     """The plan for many columns; needs delta > 0 or rho, and replace-one."""
-    if relation != REPLACE_ONE:
+    dimension, persons = shape.dimension, shape.persons or 0
+    if budget.neighbors != REPLACE_ONE:
         raise ArgumentError(
             "neighbors",
-            relation,
+            budget.neighbors,
             "is not offered for this many columns",
             "use replace-one, or release the columns one by one",
         )
@@ -269,7 +264,7 @@ def vector_plan(
             f"{dimension} columns at pure {budget.describe()} leave too little for each",
             "give delta > 0 (or rho), more persons, or bounds",
         )
-    plan = DefaultVectorPlan(settings, budget, persons, dimension, mu)
+    plan = DefaultVectorPlan(settings, budget, shape, mu)
     if persons < plan.seen_from:
         raise Infeasible(
             f"{persons} persons are fewer than the {math.ceil(plan.seen_from)} that a column must "

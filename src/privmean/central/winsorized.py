@@ -17,7 +17,8 @@ from privmean.central.winsorized_plan import WinsorizedPlan
 from privmean.central.winsorized_stages import Facts
 from privmean.central.winsorized_ways import Range, best_way, ranges_of, ways_to_spend
 from privmean.errors import ArgumentError, Infeasible
-from privmean.privacy.budget import RELATIONS, REPLACE_ONE, Budget, Relation
+from privmean.people.shape import Shape
+from privmean.privacy.budget import REPLACE_ONE, Budget, Relation
 
 LARGEST_SEARCH = 10**12
 USUAL_GAMMA = 0.05
@@ -77,23 +78,13 @@ class Winsorized:
                 "share", self.share, "leaves too little for the mean", "give smaller shares"
             )
 
-    def plan(
-        self,
-        budget: Budget,
-        *,
-        persons: int | None = None,
-        dimension: int = 1,
-        relation: Relation = REPLACE_ONE,
-        n_design: int | None = None,
-    ) -> WinsorizedPlan:
+    def plan(self, budget: Budget, shape: Shape) -> WinsorizedPlan:
         """Everything decided before data are read: mechanisms, scales, shares, predicted error.
 
-        persons: n, public (replace-one); n_design: a public guess of n (add-remove). Raises
+        Raises
         Infeasible if no way to spend the budget finds the location with the wanted probability.
         """
-        validate.choice("relation", relation, list(RELATIONS))
-        d = validate.whole("dimension", dimension, least=1)
-        n = _public_number(persons, n_design, relation)
+        relation, d, n = budget.neighbors, shape.dimension, shape.number()
         if relation != REPLACE_ONE and isinstance(self.concentration, UnknownScale):
             raise ArgumentError(
                 "concentration",
@@ -143,18 +134,3 @@ class Winsorized:
             f"probability {self.failure:g}",
             f"{more}; or give a larger epsilon, or range=(lower, upper) for the centre",
         )
-
-
-def _public_number(persons: int | None, n_design: int | None, relation: Relation) -> int:
-    if relation == REPLACE_ONE:
-        if persons is None:
-            raise ArgumentError("persons", persons, "is missing", "give the number of persons")
-        return validate.whole("persons", persons, least=1)
-    if n_design is None:
-        raise ArgumentError(
-            "n_design",
-            n_design,
-            "is needed under add-remove, where the number of persons is private",
-            "give a public guess of the number of persons",
-        )
-    return validate.whole("n_design", n_design, least=1)

@@ -20,9 +20,10 @@ from privmean.central.clipped_mean import ClippedMeans
 from privmean.errors import ArgumentError
 from privmean.models.curve_release import Curve
 from privmean.people.matrix import MatrixPeople
-from privmean.privacy.budget import REPLACE_ONE, Budget, relation_of
-from privmean.privacy.guarantee import Guarantee
+from privmean.people.shape import shape_of
+from privmean.privacy.budget import Budget, relation_of
 from privmean.release import Release
+from privmean.road import execute
 
 
 def curve(
@@ -75,9 +76,9 @@ def curve(
     from privmean.central.winsorized import Winsorized
     from privmean.models.magnitudes import Magnitudes
 
-    budget = Budget(epsilon=epsilon, delta=delta, rho=rho)
-    confidence = validate.fraction("level", level)
     relation = relation_of(neighbors)
+    budget = Budget(epsilon=epsilon, delta=delta, rho=rho, neighbors=relation)
+    confidence = validate.fraction("level", level)
     edges = _edges(bins)
     d = len(edges) - 1
     effect = validate.positive("design_effect", design_effect)
@@ -99,12 +100,8 @@ def curve(
             "progress": progress,
         },
     )  # fmt: skip
-    known = people.size() if relation == REPLACE_ONE else None
-    plan = estimator.plan(budget, persons=known, n_design=n_design, dimension=d, relation=relation)
-    entry = None
-    if ledger is not None:
-        entry = ledger.charge(Guarantee.of(budget, relation, plan.losses), label="curve")
-    made: Release = plan.release(people, noise).concluded(people, entry, level=confidence)
+    plan = estimator.plan(budget, shape_of(people, relation, n_design))
+    made = execute(plan, people, noise=noise, ledger=ledger, label="curve", level=confidence)
     found = made.intervals
     if isinstance(found, ClippedMeans):
         made = replace(made, intervals=replace(found, design_effect=effect))

@@ -30,7 +30,7 @@ from privmean.noise.base import Integers
 from privmean.outcome import Outcome
 from privmean.people.reductions import LOG_BINS, LOG_LOW, LOG_ZERO, Box
 from privmean.people.shape import Shape
-from privmean.privacy.budget import RELATIONS, REPLACE_ONE, Budget, Relation
+from privmean.privacy.budget import REPLACE_ONE, Budget, Relation
 from privmean.privacy.loss import Loss
 from privmean.release import FAILED, OK
 from privmean.road import Releasing
@@ -99,41 +99,16 @@ class Magnitudes:
         """The first and the last half octave, as indices of upper edges: 2^(k/2)."""
         return math.floor(2 * math.log2(self.smallest)), math.ceil(2 * math.log2(self.largest))
 
-    def plan(
-        self,
-        budget: Budget,
-        *,
-        persons: int | None = None,
-        dimension: int = 1,
-        relation: Relation = REPLACE_ONE,
-        n_design: int | None = None,
-    ) -> MagnitudesPlan:
-        """Everything decided before data are read. Infeasible if a magnitude is mostly noise.
-
-        persons: n, public (replace-one); n_design: a public guess of n (add-remove).
-        """
-        validate.choice("relation", relation, list(RELATIONS))
-        if relation == REPLACE_ONE:
-            if n_design is not None:
-                raise ArgumentError(
-                    "n_design", n_design, "goes with add-remove", "leave it out: n is public"
-                )
-            n = validate.whole("persons", persons, least=1)
-        else:
-            if self.target == MEAN:
-                raise ArgumentError(
-                    "target",
-                    MEAN,
-                    "counts a tail beside a public number of persons, which add-remove does not "
-                    "have",
-                    "use target='clipped', or a coefficient_range or concentration",
-                )
-            if n_design is None:
-                raise ArgumentError(
-                    "n_design", None, "is needed under add-remove", "give a public guess of n"
-                )
-            n = validate.whole("n_design", n_design, least=1)
-        d = validate.whole("dimension", dimension, least=1)
+    def plan(self, budget: Budget, shape: Shape) -> MagnitudesPlan:
+        """Everything decided before data are read. Infeasible if a magnitude is mostly noise."""
+        relation, n, d = budget.neighbors, shape.number(), shape.dimension
+        if relation != REPLACE_ONE and self.target == MEAN:
+            raise ArgumentError(
+                "target",
+                MEAN,
+                "counts a tail beside a public number of persons, which add-remove does not have",
+                "use target='clipped', or a coefficient_range or concentration",
+            )
         share = next((x for x in SHARES if n * _of_one(budget, x, d) >= ENOUGH), SHARES[-1])
         each = _of_one(budget, share, d)
         if n * each < FEWEST:

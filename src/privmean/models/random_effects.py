@@ -20,9 +20,10 @@ from privmean.central.radii import gaussian_radii, log_term
 from privmean.central.winsorized import Winsorized
 from privmean.errors import ArgumentError
 from privmean.intervals.design_effects import grouped_design_effect
+from privmean.people.shape import shape_of
 from privmean.privacy.budget import Budget, relation_of
-from privmean.privacy.guarantee import Guarantee
 from privmean.release import Release
+from privmean.road import execute
 
 FEWEST_GROUPS = 20.0
 
@@ -154,13 +155,10 @@ def random_effects_mean(
         )
     given: Any = range
     estimator = Winsorized(effects, range=given, gamma=gamma, design_effect=effects.interval_factor)
-    plan = estimator.plan(budget, persons=data.size(), dimension=len(data.columns))
-    entry = None
-    if ledger is not None:
-        entry = ledger.charge(
-            Guarantee.of(budget, relation, plan.losses), label="random effects mean"
-        )
-    release = plan.release(data, noise).concluded(data, entry, level=confidence)
+    plan = estimator.plan(budget, shape_of(data, relation, None))
+    release = execute(
+        plan, data, noise=noise, ledger=ledger, label="random effects mean", level=confidence
+    )
     shown = {
         "design_effect": effects.design_effect,
         "icc": effects.icc,

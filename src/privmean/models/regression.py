@@ -24,9 +24,10 @@ from privmean.models.person_fits import AR1, Exchangeable, Independence, Working
 from privmean.models.regression_release import Regression
 from privmean.models.tail_means import TailMeans
 from privmean.people.matrix import MatrixPeople
+from privmean.people.shape import shape_of
 from privmean.privacy.budget import REPLACE_ONE, Budget, relation_of
-from privmean.privacy.guarantee import Guarantee
 from privmean.release import Release
+from privmean.road import execute
 
 
 def regress(
@@ -100,9 +101,9 @@ def regress(
     settings and, under replace-one, the roster. The estimate is for persons that can be fitted;
     which those are may depend on regressors, never on the response beyond missing values.
     """
-    budget = Budget(epsilon=epsilon, delta=delta, rho=rho)
-    confidence = validate.fraction("level", level)
     relation = relation_of(neighbors)
+    budget = Budget(epsilon=epsilon, delta=delta, rho=rho, neighbors=relation)
+    confidence = validate.fraction("level", level)
     model = read_formula(formula, intercept=not fixed_effects)
     errors = _working(working, fixed_effects, time)
     p = len(model.terms)
@@ -149,12 +150,8 @@ def regress(
             "progress": progress,
         },
     )
-    known = people.size() if relation == REPLACE_ONE else None
-    plan = estimator.plan(budget, persons=known, n_design=n_design, dimension=p, relation=relation)
-    entry = None
-    if ledger is not None:
-        entry = ledger.charge(Guarantee.of(budget, relation, plan.losses), label="regression")
-    made: Release = plan.release(people, noise).concluded(people, entry, level=confidence)
+    plan = estimator.plan(budget, shape_of(people, relation, n_design))
+    made = execute(plan, people, noise=noise, ledger=ledger, label="regression", level=confidence)
     found = made.intervals
     if isinstance(found, ClippedMeans | TailMeans) and design_effect != found.design_effect:
         made = replace(made, intervals=replace(found, design_effect=design_effect))

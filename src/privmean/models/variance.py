@@ -34,19 +34,17 @@ from privmean.models.variance_rounds import (
     levels,
 )
 from privmean.outcome import Outcome
-from privmean.people.shape import Shape
+from privmean.people.shape import Shape, shape_of
 from privmean.privacy.budget import (
     ADD_REMOVE,
-    RELATIONS,
     REPLACE_ONE,
     Budget,
     Relation,
     relation_of,
 )
-from privmean.privacy.guarantee import Guarantee
 from privmean.privacy.loss import Laplace, Loss
 from privmean.release import OK, Release
-from privmean.road import Releasing
+from privmean.road import Releasing, execute
 
 METHODS = ("pair scale", "coinpress", "bisection")
 FEWEST = {"pair scale": 100.0, "coinpress": 15.0, "bisection": 15.0}  # persons * epsilon of a call
@@ -111,22 +109,13 @@ class Variance:
             return [GROWTH**r for r in range(self.rounds)]
         return [Fraction(1)] * (self.calls // 2)
 
-    def plan(
-        self,
-        budget: Budget,
-        *,
-        persons: int | None = None,
-        dimension: int = 1,
-        relation: Relation = REPLACE_ONE,
-        n_design: int | None = None,
-    ) -> VariancePlan:
-        """Everything decided before data are read. Infeasible if one call is mostly noise.
-
-        persons: n, public (replace-one); n_design: a public guess of n (add-remove).
-        """
-        validate.choice("relation", relation, list(RELATIONS))
-        if dimension != 1:
-            raise ArgumentError("dimension", dimension, "must be 1", "give one column at a time")
+    def plan(self, budget: Budget, shape: Shape) -> VariancePlan:
+        """Everything decided before data are read. Infeasible if one call is mostly noise."""
+        relation = budget.neighbors
+        if shape.dimension != 1:
+            raise ArgumentError(
+                "dimension", shape.dimension, "must be 1", "give one column at a time"
+            )
         if relation == ADD_REMOVE and self.method == "pair scale":
             raise ArgumentError(
                 "method",
@@ -134,18 +123,7 @@ class Variance:
                 "pairs persons by a public roster, which add-remove does not have",
                 "use method='coinpress' with a public center, or replace-one",
             )
-        if relation == ADD_REMOVE and n_design is None:
-            raise ArgumentError(
-                "n_design", None, "is needed under add-remove", "give a public guess of n"
-            )
-        if relation == REPLACE_ONE and n_design is not None:
-            raise ArgumentError(
-                "n_design", n_design, "goes with add-remove", "leave it out: n is public"
-            )
-        if relation == ADD_REMOVE:
-            design = validate.whole("n_design", n_design, least=2)
-        else:
-            design = validate.whole("persons", persons, least=2)
+        design = shape.number(least=2)
         spending = self._spending(budget)
         average = sum(spending) / len(spending)
         if design * average < FEWEST[self.method]:
@@ -324,19 +302,10 @@ def variance(
     """
     from privmean.api import as_people
 
-    budget = Budget(epsilon=epsilon, delta=delta, rho=rho)
     relation = relation_of(neighbors)
+    budget = Budget(epsilon=epsilon, delta=delta, rho=rho, neighbors=relation)
     confidence = validate.fraction("level", level)
     data = as_people(people)
     estimator = Variance(smallest, largest, method, center)
-    plan = estimator.plan(
-        budget,
-        persons=data.size() if relation == REPLACE_ONE else None,
-        n_design=n_design,
-        dimension=len(data.columns),
-        relation=relation,
-    )
-    entry = None
-    if ledger is not None:
-        entry = ledger.charge(Guarantee.of(budget, relation, plan.losses), label=plan.estimator)
-    return plan.release(data, noise).concluded(data, entry, level=confidence)
+    plan = estimator.plan(budget, shape_of(data, relation, n_design))
+    return execute(plan, data, noise=noise, ledger=ledger, level=confidence)

@@ -66,23 +66,20 @@ class VarianceAsPublished:
     def rounds(self) -> int:
         return math.ceil(2 * math.log2(self.largest / self.smallest))
 
-    def plan(
-        self,
-        budget: Budget,
-        *,
-        persons: int | None = None,
-        dimension: int = 1,
-        relation: Relation = REPLACE_ONE,
-        n_design: int | None = None,
-    ) -> PublishedVariancePlan:
+    def plan(self, budget: Budget, shape: Shape) -> PublishedVariancePlan:
         """The plan; Infeasible if the budget has no delta. A small n is not refused."""
-        if relation != REPLACE_ONE or persons is None or n_design is not None:
+        if budget.neighbors != REPLACE_ONE:
             raise ArgumentError(
-                "relation", relation, "is not the paper's", "use replace-one with public persons"
+                "relation",
+                budget.neighbors,
+                "is not the paper's",
+                "use replace-one with public persons",
             )
-        if dimension != 1:
-            raise ArgumentError("dimension", dimension, "must be 1", "give one column at a time")
-        n = validate.whole("persons", persons, least=2)
+        if shape.dimension != 1:
+            raise ArgumentError(
+                "dimension", shape.dimension, "must be 1", "give one column at a time"
+            )
+        n = shape.number(least=2)
         if budget.epsilon is None or budget.delta == 0:
             raise Infeasible(
                 f"the published algorithms need epsilon and delta, not {budget.describe()}",

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 
 from privmean import validate
 from privmean.errors import ArgumentError
+from privmean.people.reductions import People
+from privmean.privacy.budget import ADD_REMOVE, Relation
 
 
 @dataclass(frozen=True)
@@ -42,6 +44,31 @@ class Shape:
             )
         return self.count
 
+    def number(self, least: int = 1) -> int:
+        """The number of persons that a method plans with and needs."""
+        if self.persons is not None:
+            return validate.whole("persons", self.persons, least=least)
+        if self.design is None:
+            raise ArgumentError(
+                "n_design",
+                None,
+                "is needed under add-remove, where the number of persons is private",
+                "give a public guess of the number of persons",
+            )
+        return validate.whole("n_design", self.design, least=least)
+
     def known(self) -> int:
         """n, which must be public."""
         return validate.whole("persons", self.persons, least=1)
+
+
+def shape_of(people: People, relation: Relation, guess: int | None) -> Shape:
+    """What is public about these people. guess: of their number, where it is private."""
+    if relation == ADD_REMOVE:
+        design = None if guess is None else validate.whole("n_design", guess, least=1)
+        return Shape(tuple(people.columns), None, design, people.cap)
+    if guess is not None:
+        raise ArgumentError(
+            "n_design", guess, "goes with neighbors='add-remove'", "leave it out: n is public"
+        )
+    return Shape(tuple(people.columns), people.size(), None, people.cap)

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import kit
+from kit import planned
 from privmean.central.anisotropic.estimator import Anisotropic
 from privmean.noise.simulated import SimulatedNoise
 from privmean.people.matrix import MatrixPeople
@@ -22,7 +23,8 @@ class Less(SimulatedNoise):
 
 def bound(relation, method, source):
     """All others at 0, and one person far out on either side, or there and not there."""
-    plan = Anisotropic(1.0, method=method).plan(
+    plan = planned(
+        Anisotropic(1.0, method=method),
         BUDGET,
         persons=N if relation == REPLACE_ONE else None,
         n_design=N if relation == ADD_REMOVE else None,

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import kit
+from kit import planned
 from privmean.central.anisotropic.choose import pairs_radius
 from privmean.central.anisotropic.clips import Powers, clip_radius
 from privmean.central.anisotropic.estimator import Anisotropic
@@ -53,13 +54,21 @@ def test_radius_of_the_spike():
 @pytest.mark.parametrize("d", [100, 1000, 10_000])
 def test_noise_does_not_grow_with_the_dimension(d):
     """2 lambda s sqrt(sum sigma)/(n - t) = .324, .325, .325 for the spike at n = 2000."""
-    plan = Anisotropic(spike(d) ** 2, method="average").plan(
-        BUDGET, persons=2000, dimension=d, relation=ADD_REMOVE
+    plan = planned(
+        Anisotropic(spike(d) ** 2, method="average"),
+        BUDGET,
+        persons=2000,
+        dimension=d,
+        relation=ADD_REMOVE,
     )
     assert plan.noise_error == pytest.approx(0.3247, abs=0.0012)
     # one radius for all columns: proportional to sqrt(d)
-    sphere = Anisotropic(float((spike(d) ** 2).max()), method="average").plan(
-        BUDGET, persons=2000, dimension=d, relation=ADD_REMOVE
+    sphere = planned(
+        Anisotropic(float((spike(d) ** 2).max()), method="average"),
+        BUDGET,
+        persons=2000,
+        dimension=d,
+        relation=ADD_REMOVE,
     )
     assert sphere.noise_error > math.sqrt(d / 30) * plan.noise_error
 
@@ -69,7 +78,7 @@ def test_noise_does_not_grow_with_the_dimension(d):
 )
 def test_two_phases_are_flat_in_the_dimension(relation, n):
     small, large = (
-        Anisotropic(spike(d) ** 2).plan(BUDGET, persons=n, dimension=d, relation=relation)
+        planned(Anisotropic(spike(d) ** 2), BUDGET, persons=n, dimension=d, relation=relation)
         for d in (100, 10_000)
     )
     assert large.error / small.error < 1.1
@@ -121,8 +130,8 @@ def test_covariance_forms_agree():
 def test_singular_covariance_is_raised_a_little():
     spectrum = spectrum_of([1.0, 0.0, 0.0], 3)
     assert spectrum.deviations.min() == FLOOR / 3
-    plan = Anisotropic([1.0, 0.0, 0.0]).plan(BUDGET, persons=2000, dimension=3)
-    full = Anisotropic([1.0, 1e-6, 1e-6]).plan(BUDGET, persons=2000, dimension=3)
+    plan = planned(Anisotropic([1.0, 0.0, 0.0]), BUDGET, persons=2000, dimension=3)
+    full = planned(Anisotropic([1.0, 1e-6, 1e-6]), BUDGET, persons=2000, dimension=3)
     assert plan.error <= full.error
     x = np.zeros((2000, 3))
     x[:, 0] = np.random.default_rng(3).normal(size=2000)
@@ -136,7 +145,7 @@ def test_singular_covariance_is_raised_a_little():
 )
 def test_covariances_that_cannot_be(covariance):
     with pytest.raises(ArgumentError) as error:
-        Anisotropic(covariance).plan(BUDGET, persons=2000, dimension=2)
+        planned(Anisotropic(covariance), BUDGET, persons=2000, dimension=2)
     assert error.value.argument == "covariance"
 
 
@@ -155,8 +164,12 @@ def test_covariance_of_a_person_keeps_what_persons_differ_by():
 @pytest.mark.parametrize("epsilon", [0.2, 1.0, 6.0])
 def test_worst_bill_is_within_the_budget_and_uses_it(relation, method, epsilon):
     budget = Budget(epsilon=epsilon, delta=1e-6)
-    plan = Anisotropic(spike(300) ** 2, method=method).plan(
-        budget, persons=6000, dimension=300, relation=relation
+    plan = planned(
+        Anisotropic(spike(300) ** 2, method=method),
+        budget,
+        persons=6000,
+        dimension=300,
+        relation=relation,
     )
     guarantee = Guarantee.of(budget, relation, plan.losses)
     assert guarantee.verify()
@@ -171,8 +184,11 @@ def test_auto_takes_the_least_predicted_error():
         plans = {}
         for method in ("auto", "average", "two-phase", "noisy-degree"):
             try:
-                plans[method] = Anisotropic(sigma**2, method=method).plan(
-                    Budget(3.0, 1e-6), persons=persons, dimension=100
+                plans[method] = planned(
+                    Anisotropic(sigma**2, method=method),
+                    Budget(3.0, 1e-6),
+                    persons=persons,
+                    dimension=100,
                 )
             except Infeasible:
                 assert method == "noisy-degree"
@@ -184,7 +200,9 @@ def test_auto_takes_the_least_predicted_error():
 def test_nothing_reads_n_under_add_remove():
     """Same public guess, other numbers of persons: the plan must not know."""
     estimator = Anisotropic(spike(20) ** 2)
-    plan = estimator.plan(BUDGET, persons=None, n_design=2000, dimension=20, relation=ADD_REMOVE)
+    plan = planned(
+        estimator, BUDGET, persons=None, n_design=2000, dimension=20, relation=ADD_REMOVE
+    )
     assert plan.persons is None
     rng = np.random.default_rng(5)
     for n in (0, 1, 40, 1500, 4000):
@@ -193,26 +211,30 @@ def test_nothing_reads_n_under_add_remove():
         assert release.failed == (n < 200)
         assert "persons" not in release.guarantee.public
     with pytest.raises(ArgumentError, match="n_design"):
-        estimator.plan(BUDGET, persons=None, dimension=20, relation=ADD_REMOVE)
+        planned(estimator, BUDGET, persons=None, dimension=20, relation=ADD_REMOVE)
 
 
 def test_refusals_come_from_public_numbers():
     estimator = Anisotropic(1.0)
     with pytest.raises(Infeasible, match="delta"):
-        estimator.plan(Budget(epsilon=1.0), persons=2000, dimension=2)
+        planned(estimator, Budget(epsilon=1.0), persons=2000, dimension=2)
     with pytest.raises(Infeasible, match="delta"):
-        estimator.plan(Budget(rho=0.1), persons=2000, dimension=2)
+        planned(estimator, Budget(rho=0.1), persons=2000, dimension=2)
     with pytest.raises(Infeasible, match="persons"):
-        estimator.plan(BUDGET, persons=30, dimension=2)
+        planned(estimator, BUDGET, persons=30, dimension=2)
     with pytest.raises(Infeasible, match="sampled"):
-        Anisotropic(1.0, sampled_degrees=100).plan(
-            BUDGET, persons=3000, dimension=2, relation=ADD_REMOVE
+        planned(
+            Anisotropic(1.0, sampled_degrees=100),
+            BUDGET,
+            persons=3000,
+            dimension=2,
+            relation=ADD_REMOVE,
         )
     with pytest.raises(Infeasible, match="add-remove"):
-        Anisotropic(1.0, method="published").plan(BUDGET, persons=3000, dimension=2)
+        planned(Anisotropic(1.0, method="published"), BUDGET, persons=3000, dimension=2)
     with pytest.raises(ArgumentError, match="method"):
         Anisotropic(1.0, method="best")
-    plan = estimator.plan(BUDGET, persons=2000, dimension=2)
+    plan = planned(estimator, BUDGET, persons=2000, dimension=2)
     with pytest.raises(ArgumentError, match="columns"):
         plan.release(people(np.zeros((2000, 3))), SimulatedNoise(1))
     with pytest.raises(ArgumentError, match="persons"):
@@ -236,8 +258,12 @@ def releases(plan, sigma, n, draws, seed=0):
 @pytest.mark.parametrize("method", ["average", "two-phase"])
 def test_error_is_the_predicted_one(relation, method):
     sigma = spike(12)
-    plan = Anisotropic(sigma**2, method=method).plan(
-        Budget(2.0, 1e-6), persons=1000, dimension=12, relation=relation
+    plan = planned(
+        Anisotropic(sigma**2, method=method),
+        Budget(2.0, 1e-6),
+        persons=1000,
+        dimension=12,
+        relation=relation,
     )
     made = releases(plan, sigma, 1000, 60)
     # given the noisy count the errors are normal with the released deviations
@@ -255,8 +281,12 @@ def test_error_is_the_predicted_one(relation, method):
 
 def test_noise_interval_is_that_of_the_noise():
     sigma = spike(8)
-    plan = Anisotropic(sigma**2, method="average").plan(
-        Budget(3.0, 1e-5), persons=500, dimension=8, relation=REPLACE_ONE
+    plan = planned(
+        Anisotropic(sigma**2, method="average"),
+        Budget(3.0, 1e-5),
+        persons=500,
+        dimension=8,
+        relation=REPLACE_ONE,
     )
     x = normal(np.random.default_rng(7), 500, sigma)
     inside = 0
@@ -274,7 +304,7 @@ def test_noise_interval_is_that_of_the_noise():
 
 def test_interval_covers_the_population():
     sigma = spike(8)
-    plan = Anisotropic(sigma**2).plan(Budget(3.0, 1e-5), persons=500, dimension=8)
+    plan = planned(Anisotropic(sigma**2), Budget(3.0, 1e-5), persons=500, dimension=8)
     rng = np.random.default_rng(8)
     draws, inside = 150, 0
     for k in range(draws):
@@ -290,8 +320,8 @@ def test_a_matrix_gives_what_its_axes_give():
     sigma = spike(20)
     axes, _ = np.linalg.qr(rng.normal(size=(20, 20)))
     covariance = axes @ np.diag(sigma**2) @ axes.T
-    plan = Anisotropic(covariance).plan(BUDGET, persons=2000, dimension=20)
-    diagonal = Anisotropic(sigma**2).plan(BUDGET, persons=2000, dimension=20)
+    plan = planned(Anisotropic(covariance), BUDGET, persons=2000, dimension=20)
+    diagonal = planned(Anisotropic(sigma**2), BUDGET, persons=2000, dimension=20)
     assert plan.error == pytest.approx(diagonal.error, rel=1e-6)
     x = normal(rng, 2000, sigma, 0.0) @ axes.T + 5
     release = plan.release(people(x), SimulatedNoise(2))
@@ -303,7 +333,7 @@ def test_bottom_is_a_private_failure_with_its_bill():
     """A covariance a million times too small: nobody is anybody's friend."""
     x = normal(np.random.default_rng(10), 2000, np.ones(5))
     for method in ("average", "two-phase"):
-        plan = Anisotropic(1e-12, method=method).plan(BUDGET, persons=2000, dimension=5)
+        plan = planned(Anisotropic(1e-12, method=method), BUDGET, persons=2000, dimension=5)
         release = plan.release(people(x), SimulatedNoise(1))
         assert release.failed
         assert np.isnan(release.estimate).all()
@@ -322,7 +352,7 @@ def test_nulls_and_strange_values_are_nobodys_error():
     x[20:30, 1] = np.inf
     x[30:35] = 1e308
     x[35:40, 2] = np.nan
-    plan = Anisotropic(1.0).plan(BUDGET, persons=2000, dimension=3)
+    plan = planned(Anisotropic(1.0), BUDGET, persons=2000, dimension=3)
     release = plan.release(people(x), SimulatedNoise(1))
     assert np.abs(release.estimate).max() < 1
     empty = plan.release(people(np.full((2000, 3), np.nan)), SimulatedNoise(1))
@@ -333,7 +363,7 @@ def test_unequal_positions_give_the_same_release():
     """The two-phase release reads sums and degrees only: order does not matter."""
     rng = np.random.default_rng(12)
     x = normal(rng, 1200, spike(6))
-    plan = Anisotropic(spike(6) ** 2).plan(Budget(2.0, 1e-6), persons=1200, dimension=6)
+    plan = planned(Anisotropic(spike(6) ** 2), Budget(2.0, 1e-6), persons=1200, dimension=6)
 
     class Silent(SimulatedNoise):
         def gaussian(self, size, scale):
@@ -348,13 +378,15 @@ def test_the_caller_keeps_the_array():
     x = normal(np.random.default_rng(13), 1500, np.ones(4))
     before = x.copy()
     x.setflags(write=False)
-    Anisotropic(1.0).plan(BUDGET, persons=1500, dimension=4).release(people(x), SimulatedNoise(1))
+    planned(Anisotropic(1.0), BUDGET, persons=1500, dimension=4).release(
+        people(x), SimulatedNoise(1)
+    )
     assert (x == before).all()
 
 
 def test_exact_noise_makes_a_secure_release():
     x = normal(np.random.default_rng(14), 900, np.ones(3))
-    plan = Anisotropic(1.0).plan(Budget(3.0, 1e-6), persons=900, dimension=3)
+    plan = planned(Anisotropic(1.0), Budget(3.0, 1e-6), persons=900, dimension=3)
     release = plan.release(people(x), ExactNoise())
     assert release.secure
     assert np.abs(release.estimate - 3).max() < 1
@@ -363,11 +395,19 @@ def test_exact_noise_makes_a_secure_release():
 
 def test_published_constants_run_and_cost_more():
     sigma = spike(40)
-    published = Anisotropic(sigma**2, method="published").plan(
-        Budget(4.0, 1e-6), persons=4000, dimension=40, relation=ADD_REMOVE
+    published = planned(
+        Anisotropic(sigma**2, method="published"),
+        Budget(4.0, 1e-6),
+        persons=4000,
+        dimension=40,
+        relation=ADD_REMOVE,
     )
-    tight = Anisotropic(sigma**2, method="average").plan(
-        Budget(4.0, 1e-6), persons=4000, dimension=40, relation=ADD_REMOVE
+    tight = planned(
+        Anisotropic(sigma**2, method="average"),
+        Budget(4.0, 1e-6),
+        persons=4000,
+        dimension=40,
+        relation=ADD_REMOVE,
     )
     assert published.noise_error > 7 * tight.noise_error
     made = releases(published, sigma, 4000, 12, seed=3)
@@ -377,8 +417,8 @@ def test_published_constants_run_and_cost_more():
 
 def test_published_constants_fail_half_the_time_at_their_limit():
     """t = 500.1 at epsilon = 1: about 500 persons come through half of the time."""
-    plan = Anisotropic(1.0, method="published").plan(
-        BUDGET, persons=600, dimension=1, relation=ADD_REMOVE
+    plan = planned(
+        Anisotropic(1.0, method="published"), BUDGET, persons=600, dimension=1, relation=ADD_REMOVE
     )
     x = np.zeros((500, 1))
     failed = sum(plan.release(people(x), SimulatedNoise(k)).failed for k in range(200))
@@ -389,23 +429,25 @@ def test_published_constants_fail_half_the_time_at_their_limit():
 def test_sampled_degrees_release():
     rng = np.random.default_rng(15)
     x = normal(rng, 1500, np.ones(2))
-    plan = Anisotropic(1.0, sampled_degrees=400).plan(Budget(3.0, 1e-5), persons=1500, dimension=2)
+    plan = planned(
+        Anisotropic(1.0, sampled_degrees=400), Budget(3.0, 1e-5), persons=1500, dimension=2
+    )
     assert plan.centre.filter_name == "sampled-degree"
     release = plan.release(people(x), SimulatedNoise(1))
     assert np.linalg.norm(release.estimate - 3) < 5 * plan.error
     with pytest.raises(Infeasible):  # too few to tell half of the persons from less
-        Anisotropic(1.0, sampled_degrees=5).plan(BUDGET, persons=1500, dimension=2)
+        planned(Anisotropic(1.0, sampled_degrees=5), BUDGET, persons=1500, dimension=2)
     with pytest.raises(Infeasible, match="sample"):
-        Anisotropic(1.0, sampled_degrees=5, method="average").plan(
-            BUDGET, persons=1500, dimension=2
+        planned(
+            Anisotropic(1.0, sampled_degrees=5, method="average"), BUDGET, persons=1500, dimension=2
         )
 
 
 def test_noisy_degree_release():
     rng = np.random.default_rng(16)
     x = normal(rng, 2500, np.ones(2))
-    plan = Anisotropic(1.0, method="noisy-degree").plan(
-        Budget(6.0, 1e-6), persons=2500, dimension=2
+    plan = planned(
+        Anisotropic(1.0, method="noisy-degree"), Budget(6.0, 1e-6), persons=2500, dimension=2
     )
     release = plan.release(people(x), SimulatedNoise(1))
     assert np.linalg.norm(release.estimate - 3) < 5 * plan.error
@@ -413,7 +455,7 @@ def test_noisy_degree_release():
 
 
 def test_many_persons_need_a_centre_of_some():
-    plan = Anisotropic(1.0).plan(BUDGET, persons=100_000, dimension=2)
+    plan = planned(Anisotropic(1.0), BUDGET, persons=100_000, dimension=2)
     assert plan.centre_parts == 10
     assert plan.centre.persons == 10_000
     whole = math.sqrt(2 / 100_000)
@@ -425,7 +467,7 @@ def test_many_persons_need_a_centre_of_some():
 
 def test_progress_is_told_and_ends_at_one():
     seen = []
-    plan = Anisotropic(1.0).plan(BUDGET, persons=5000, dimension=2)
+    plan = planned(Anisotropic(1.0), BUDGET, persons=5000, dimension=2)
     x = normal(np.random.default_rng(18), 5000, np.ones(2))
     plan.release(people(x), SimulatedNoise(1), progress=seen.append)
     assert seen == sorted(seen)

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import kit
+from kit import planned
 from privmean.central.anisotropic.estimator import Anisotropic
 from privmean.central.anisotropic.plan_unknown import choices, largest_rho, scale_noise
 from privmean.central.anisotropic.published_steps import (
@@ -175,7 +176,7 @@ def test_scales_of_the_columns_without_noise():
 @pytest.mark.parametrize(("persons", "dimension"), [(16_000, 1000), (4601, 57), (9000, 3)])
 def test_worst_bill_is_within_the_budget(epsilon, persons, dimension):
     budget = Budget(epsilon, 1e-6)
-    plan = Anisotropic().plan(budget, persons=persons, dimension=dimension)
+    plan = planned(Anisotropic(), budget, persons=persons, dimension=dimension)
     guarantee = Guarantee.of(budget, REPLACE_ONE, plan.losses)
     assert guarantee.verify()
     assert Guarantee.from_dict(json.loads(json.dumps(guarantee.to_dict()))).verify()
@@ -185,17 +186,17 @@ def test_worst_bill_is_within_the_budget(epsilon, persons, dimension):
 
 def test_unknown_covariance_needs_a_public_roster():
     with pytest.raises(Infeasible, match="replace-one"):
-        Anisotropic().plan(BUDGET, persons=9000, dimension=5, relation=ADD_REMOVE)
+        planned(Anisotropic(), BUDGET, persons=9000, dimension=5, relation=ADD_REMOVE)
     with pytest.raises(Infeasible, match="persons"):
-        Anisotropic().plan(BUDGET, persons=300, dimension=5)
+        planned(Anisotropic(), BUDGET, persons=300, dimension=5)
 
 
 @pytest.mark.parametrize("scale_range", [RANGE, None])
 def test_error_for_an_unknown_covariance(scale_range):
     d, n = 60, 9000
     sigma = decay(d)
-    plan = Anisotropic(scale_range=scale_range).plan(BUDGET, persons=n, dimension=d)
-    known = Anisotropic(sigma**2).plan(BUDGET, persons=n, dimension=d)
+    plan = planned(Anisotropic(scale_range=scale_range), BUDGET, persons=n, dimension=d)
+    known = planned(Anisotropic(sigma**2), BUDGET, persons=n, dimension=d)
     rng = np.random.default_rng(6)
     sizes = []
     for k in range(4):
@@ -211,7 +212,7 @@ def test_error_for_an_unknown_covariance(scale_range):
 
 def test_noise_and_intervals_of_an_unknown_covariance():
     d, n = 12, 5000
-    plan = Anisotropic(scale_range=RANGE).plan(Budget(3.0, 1e-6), persons=n, dimension=d)
+    plan = planned(Anisotropic(scale_range=RANGE), Budget(3.0, 1e-6), persons=n, dimension=d)
     rng = np.random.default_rng(7)
     x = rng.normal(size=(n, d)) * decay(d)
     inside = 0
@@ -224,7 +225,7 @@ def test_noise_and_intervals_of_an_unknown_covariance():
 
 
 def test_few_persons_and_many_columns_choose_some_columns_or_none():
-    plan = Anisotropic(scale_range=RANGE).plan(BUDGET, persons=8000, dimension=60_000)
+    plan = planned(Anisotropic(scale_range=RANGE), BUDGET, persons=8000, dimension=60_000)
     assert plan.scale_noise.chooses
     assert Guarantee.of(BUDGET, REPLACE_ONE, plan.losses).verify()
     stage = scale_noise(0.02, 300, 9000, RANGE, 0.05)
@@ -236,7 +237,7 @@ def test_two_blocks_run():
     from dataclasses import replace
 
     d, n = 40, 6000
-    plan = Anisotropic(scale_range=RANGE).plan(Budget(2.0, 1e-6), persons=n, dimension=d)
+    plan = planned(Anisotropic(scale_range=RANGE), Budget(2.0, 1e-6), persons=n, dimension=d)
     stage = plan.scale_noise
     rho = stage.centre.rho
     plan = replace(
@@ -266,7 +267,7 @@ def test_failure_keeps_the_bill_of_both_halves():
     rng = np.random.default_rng(9)
     x = rng.normal(size=(n, 4)) * 1e-3
     x[1::2] = rng.normal(size=(n // 2, 4)) * 100
-    plan = Anisotropic(scale_range=RANGE).plan(BUDGET, persons=n, dimension=4)
+    plan = planned(Anisotropic(scale_range=RANGE), BUDGET, persons=n, dimension=4)
     release = plan.release(people(x), SimulatedNoise(1))
     assert release.failed
     assert release.guarantee.verify()
@@ -277,7 +278,7 @@ def test_failure_keeps_the_bill_of_both_halves():
 
 def test_strange_data_are_no_error():
     n, d = 4000, 5
-    plan = Anisotropic().plan(Budget(2.0, 1e-6), persons=n, dimension=d)
+    plan = planned(Anisotropic(), Budget(2.0, 1e-6), persons=n, dimension=d)
     rng = np.random.default_rng(10)
     tables = [np.zeros((n, d)), np.full((n, d), np.nan), np.full((n, d), 1e300)]
     mixed = rng.standard_cauchy(size=(n, d)) * 1e100
@@ -337,7 +338,7 @@ def test_columns_in_order_miss_the_largest():
 
 def test_published_algorithms_run_and_are_billed():
     budget = Budget(8.0, 1e-6)
-    plan = Anisotropic(method="published").plan(budget, persons=20_000, dimension=4)
+    plan = planned(Anisotropic(method="published"), budget, persons=20_000, dimension=4)
     assert Guarantee.of(budget, REPLACE_ONE, plan.losses).verify()
     sigma = np.array([1.0, 1.0, 0.01, 0.01])
     x = np.random.default_rng(14).normal(size=(20_000, 4)) * sigma + 2
@@ -350,4 +351,4 @@ def test_published_algorithms_run_and_are_billed():
     )
     assert nothing.guarantee.verify()
     with pytest.raises(Infeasible, match="groups"):
-        Anisotropic(method="published").plan(BUDGET, persons=20_000, dimension=100)
+        planned(Anisotropic(method="published"), BUDGET, persons=20_000, dimension=100)

@@ -6,7 +6,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from kit import epsilon_lower_bound
+from kit import epsilon_lower_bound, planned
 from privmean.central.heavy_tailed import BoundedMoment, HeavyTailed, PureCover
 from privmean.noise.simulated import SimulatedNoise
 from privmean.people.matrix import MatrixPeople
@@ -61,7 +61,7 @@ CASES = {
 @pytest.mark.parametrize("name", CASES)
 def test_releases_stay_below_their_claim_and_a_quiet_twin_does_not(name):
     estimator, budget, d, n = CASES[name]
-    plan = estimator.plan(budget, persons=n, dimension=d)
+    plan = planned(estimator, budget, persons=n, dimension=d)
     pair = neighbours(n, d)
 
     def one(people, noise):
@@ -79,7 +79,7 @@ def test_releases_stay_below_their_claim_and_a_quiet_twin_does_not(name):
 
 
 def test_three_times_the_billed_epsilon_would_be_caught():
-    plan = CASES["one column"][0].plan(PURE, persons=40)
+    plan = planned(CASES["one column"][0], PURE, persons=40)
     larger = replace(plan.common, budget=Budget(epsilon=3 * EPSILON))
     twin = replace(plan, epsilon=3 * plan.epsilon, common=larger)
     pair = neighbours(40, 1)
@@ -92,8 +92,11 @@ def test_three_times_the_billed_epsilon_would_be_caught():
 
 
 def test_cover_choices_stay_below_their_claim():
-    plan = PureCover(BoundedMoment(2, 1.0, 1, range=(-0.9, 0.9)), work=1e5).plan(
-        Budget(epsilon=EPSILON), persons=60, dimension=1
+    plan = planned(
+        PureCover(BoundedMoment(2, 1.0, 1, range=(-0.9, 0.9)), work=1e5),
+        Budget(epsilon=EPSILON),
+        persons=60,
+        dimension=1,
     )
     pair = neighbours(60, 1)
 

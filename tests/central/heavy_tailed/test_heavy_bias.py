@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from heavy_laws import tails, two_point_bias
 
+from kit import planned
 from privmean.central.heavy_tailed import HeavyTailed, bias
 from privmean.central.heavy_tailed.moment import BoundedMoment
 from privmean.errors import ArgumentError
@@ -194,7 +195,7 @@ def test_units_beyond_the_doubles_are_refused_in_words(settings):
 def test_units_at_the_end_of_the_reach_can_be_planned(order, bound):
     moment = BoundedMoment(order=order, bound=bound, range=(-bound / 2, bound / 2))
     for dimension in (1, 2):
-        plan = HeavyTailed(moment).plan(
-            Budget(epsilon=1.0, delta=1e-6), persons=5000, dimension=dimension
+        plan = planned(
+            HeavyTailed(moment), Budget(epsilon=1.0, delta=1e-6), persons=5000, dimension=dimension
         )
         assert 0 < plan.error < math.inf

@@ -6,6 +6,7 @@ import math
 import numpy as np
 import pytest
 
+from kit import planned
 from privmean.central.heavy_tailed.cover_scores import RADIUS_BITS, costs, directions, scores
 from privmean.central.heavy_tailed.moment import BoundedMoment
 from privmean.central.heavy_tailed.pure_cover import PureCover
@@ -109,7 +110,7 @@ def people(n, d, seed=0, center=0.4):
 @pytest.mark.parametrize(("d", "n"), [(1, 300), (2, 400)])
 def test_release_is_pure_and_close(d, n):
     budget = Budget(epsilon=1.0)
-    plan = PureCover(MOMENT, work=2e7).plan(budget, persons=n, dimension=d)
+    plan = planned(PureCover(MOMENT, work=2e7), budget, persons=n, dimension=d)
     release = plan.release(people(n, d), SimulatedNoise(3))
     assert release.guarantee.delta == 0
     assert release.guarantee.verify()
@@ -123,7 +124,7 @@ def test_exact_noise_and_nulls():
     rows = people(300, 2).values.copy()
     rows[3] = np.nan
     rows[5] = (np.inf, -np.inf)
-    plan = PureCover(MOMENT, work=5e6).plan(Budget(epsilon=2.0), persons=300, dimension=2)
+    plan = planned(PureCover(MOMENT, work=5e6), Budget(epsilon=2.0), persons=300, dimension=2)
     release = plan.release(MatrixPeople(rows, ("a", "b")), ExactNoise())
     assert release.secure
     assert np.isfinite(release.estimate).all()
@@ -132,14 +133,14 @@ def test_exact_noise_and_nulls():
 def test_what_cannot_work_is_refused_before_data():
     pure = Budget(epsilon=1.0)
     with pytest.raises(Infeasible):
-        PureCover(MOMENT).plan(pure, persons=1000, dimension=4)
+        planned(PureCover(MOMENT), pure, persons=1000, dimension=4)
     with pytest.raises(Infeasible):
-        PureCover(MOMENT).plan(pure, persons=20, dimension=2)
+        planned(PureCover(MOMENT), pure, persons=20, dimension=2)
     with pytest.raises(Infeasible):
-        PureCover(BoundedMoment(4, 1.0, 10)).plan(pure, persons=1000, dimension=1)
+        planned(PureCover(BoundedMoment(4, 1.0, 10)), pure, persons=1000, dimension=1)
     with pytest.raises(Infeasible):
-        PureCover(MOMENT, proof=True, work=1e6).plan(pure, persons=20_000, dimension=3)
+        planned(PureCover(MOMENT, proof=True, work=1e6), pure, persons=20_000, dimension=3)
     with pytest.raises(ArgumentError):
-        PureCover(MOMENT).plan(pure, persons=None, dimension=1, relation=ADD_REMOVE)
-    proved = PureCover(MOMENT, proof=True).plan(pure, persons=4000, dimension=1)
+        planned(PureCover(MOMENT), pure, persons=None, dimension=1, relation=ADD_REMOVE)
+    proved = planned(PureCover(MOMENT, proof=True), pure, persons=4000, dimension=1)
     assert proved.radius >= 8 * proved.accuracy

@@ -9,7 +9,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from kit import assert_rate_at_least
+from kit import assert_rate_at_least, planned
 from privmean.central.heavy_tailed import (
     BoundedMoment,
     HeavyTailed,
@@ -67,7 +67,7 @@ BOTH = [
 def plan_of(name, relation=REPLACE_ONE):
     estimator, budget, d, n = CASES[name]
     size = {"persons": n} if relation == REPLACE_ONE else {"n_design": n}
-    return estimator.plan(budget, dimension=d, relation=relation, **size), budget, d, n
+    return planned(estimator, budget, dimension=d, relation=relation, **size), budget, d, n
 
 
 def people(n, d, seed=0, center=4.2, records=10):
@@ -141,20 +141,20 @@ def test_plans_read_no_data():
 def test_shifts_and_scales_carry_over(name):
     estimator, budget, d, n = CASES[name]
     base = people(n, d)
-    plan = estimator.plan(budget, persons=n, dimension=d)
+    plan = planned(estimator, budget, persons=n, dimension=d)
     first = plan.release(base, SimulatedNoise(5))
     # a shift by whole buckets, the range shifted along (exact up to rounding to doubles)
     shift = 64 * plan.coarse.width
     ranges = None if estimator.moment.range is None else (-100 + shift, 100 + shift)
     moved = HeavyTailed(BoundedMoment(4, 1.316, 10, range=ranges), law=estimator.law)
-    other = moved.plan(budget, persons=n, dimension=d).release(
+    other = planned(moved, budget, persons=n, dimension=d).release(
         MatrixPeople(base.values + shift, base.columns), SimulatedNoise(5)
     )
     assert other.estimate == pytest.approx(first.estimate + shift, abs=1e-4)
     factor = 8.0
     ranges = None if estimator.moment.range is None else (-100 * factor, 100 * factor)
     scaled = HeavyTailed(BoundedMoment(4, 1.316 * factor, 10, range=ranges), law=estimator.law)
-    other = scaled.plan(budget, persons=n, dimension=d).release(
+    other = planned(scaled, budget, persons=n, dimension=d).release(
         MatrixPeople(base.values * factor, base.columns), SimulatedNoise(5)
     )
     assert other.estimate == pytest.approx(first.estimate * factor, abs=1e-3)
@@ -187,7 +187,7 @@ def test_rows_in_another_order_give_the_same_integers():
 def test_a_private_failure_is_a_release():
     estimator = HeavyTailed(BoundedMoment(4, 1e-6, 10))
     for d, n in ((1, 1000), (6, 3000)):
-        plan = estimator.plan(WITH_DELTA, persons=n, dimension=d)
+        plan = planned(estimator, WITH_DELTA, persons=n, dimension=d)
         release = plan.release(people(n, d), SimulatedNoise(0))
         assert release.status == FAILED
         assert np.isnan(release.estimate).all()
@@ -200,22 +200,22 @@ def test_a_private_failure_is_a_release():
 
 def test_too_few_persons_are_refused_with_the_number_that_would_do():
     with pytest.raises(Infeasible) as caught:
-        HeavyTailed(RANGED).plan(Budget(epsilon=0.25), persons=100)
+        planned(HeavyTailed(RANGED), Budget(epsilon=0.25), persons=100)
     needed = int(re.search(r"about (\d+) persons", caught.value.remedy)[1])
     assert needed > 100
-    HeavyTailed(RANGED).plan(Budget(epsilon=0.25), persons=needed)
+    planned(HeavyTailed(RANGED), Budget(epsilon=0.25), persons=needed)
     with pytest.raises(Infeasible) as caught:
-        HeavyTailed(FREE).plan(WITH_DELTA, persons=300, dimension=50)
+        planned(HeavyTailed(FREE), WITH_DELTA, persons=300, dimension=50)
     assert int(re.search(r"about (\d+) persons", caught.value.remedy)[1]) > 1000
     for budget in (PURE, ZCDP):
         with pytest.raises(Infeasible, match="delta"):
-            HeavyTailed(FREE).plan(budget, persons=1000)
+            planned(HeavyTailed(FREE), budget, persons=1000)
 
 
 def test_planning_answers_how_many_persons():
     n = persons_for_error(HeavyTailed(RANGED), 0.02, PURE)
-    assert HeavyTailed(RANGED).plan(PURE, persons=n).error <= 0.02
-    assert HeavyTailed(RANGED).plan(PURE, persons=int(0.9 * n)).error > 0.02
+    assert planned(HeavyTailed(RANGED), PURE, persons=n).error <= 0.02
+    assert planned(HeavyTailed(RANGED), PURE, persons=int(0.9 * n)).error > 0.02
     assert persons_for_error(HeavyTailed(FREE), 0.02, PURE) is None
 
 
@@ -242,30 +242,34 @@ def test_calls_that_cannot_be_are_refused():
         HeavyTailed(2.0)
     estimator = HeavyTailed(RANGED)
     with pytest.raises(ArgumentError):
-        estimator.plan(PURE)
+        planned(estimator, PURE)
     with pytest.raises(ArgumentError):
-        estimator.plan(PURE, persons=100, relation=ADD_REMOVE)
+        planned(estimator, PURE, persons=100, relation=ADD_REMOVE)
     with pytest.raises(ArgumentError):
-        HeavyTailed(RANGED, split="disjoint").plan(PURE, n_design=100, relation=ADD_REMOVE)
+        planned(HeavyTailed(RANGED, split="disjoint"), PURE, n_design=100, relation=ADD_REMOVE)
     with pytest.raises(ArgumentError):
-        HeavyTailed(BoundedMoment(2, 1, range=[(0, 1), (0, 1)])).plan(PURE, persons=99, dimension=3)
+        planned(
+            HeavyTailed(BoundedMoment(2, 1, range=[(0, 1), (0, 1)])), PURE, persons=99, dimension=3
+        )
     with pytest.raises(ArgumentError):
         RecordWeights(3, least=5)
 
 
 def test_the_law_is_the_cheapest_of_those_allowed():
-    few = HeavyTailed(RANGED).plan(WITH_DELTA, persons=3000, dimension=3)
-    many = HeavyTailed(RANGED).plan(WITH_DELTA, persons=6000, dimension=24)
+    few = planned(HeavyTailed(RANGED), WITH_DELTA, persons=3000, dimension=3)
+    many = planned(HeavyTailed(RANGED), WITH_DELTA, persons=6000, dimension=24)
     assert few.schedule.law == "k-norm"
     assert many.schedule.law == "gaussian"
-    assert HeavyTailed(RANGED).plan(PURE, persons=20_000, dimension=30).schedule.law == "laplace"
+    assert (
+        planned(HeavyTailed(RANGED), PURE, persons=20_000, dimension=30).schedule.law == "laplace"
+    )
 
 
 @pytest.mark.parametrize("mode", ["calibrated", "certified"])
 def test_interval_covers_what_the_assumption_allows(mode):
     runs, n, level, inside = 100, 600, 0.9, 0
     moment = BoundedMoment(2.5, 1.35, 4, range=(-50, 50))
-    plan = HeavyTailed(moment, mode=mode).plan(PURE, persons=n)
+    plan = planned(HeavyTailed(moment, mode=mode), PURE, persons=n)
     rng = np.random.default_rng(11)
     for run in range(runs):
         x = (rng.standard_t(3, (n, 4)) / math.sqrt(3)).mean(axis=1, keepdims=True)
@@ -281,8 +285,8 @@ def test_interval_covers_what_the_assumption_allows(mode):
 def test_interval_allows_for_hidden_persons_without_a_value(missing):
     # 2 % of nulls hide in the noise of the number of persons; 20 % do not
     runs, n, inside = 100, 800, 0
-    plan = HeavyTailed(BoundedMoment(2, 1.0, 1, range=(-40, 40))).plan(
-        Budget(epsilon=0.5), persons=n
+    plan = planned(
+        HeavyTailed(BoundedMoment(2, 1.0, 1, range=(-40, 40))), Budget(epsilon=0.5), persons=n
     )
     rng = np.random.default_rng(5)
     errors = []
@@ -299,7 +303,7 @@ def test_interval_allows_for_hidden_persons_without_a_value(missing):
 
 def test_vector_interval_covers():
     runs, inside = 60, 0
-    plan = HeavyTailed(FREE).plan(WITH_DELTA, persons=2500, dimension=5)
+    plan = planned(HeavyTailed(FREE), WITH_DELTA, persons=2500, dimension=5)
     for run in range(runs):
         interval = plan.release(people(2500, 5, run), SimulatedNoise(run)).interval(0.9)
         inside += all(a <= 4.2 <= b for a, b in zip(interval.lower, interval.upper, strict=True))

@@ -14,7 +14,8 @@ from privmean.central.anisotropic.plan_unknown import plan_unknown
 from privmean.central.anisotropic.spectrum import spectrum_of
 from privmean.central.anisotropic.unknown import UnknownPlan
 from privmean.errors import ArgumentError, Infeasible
-from privmean.privacy.budget import REPLACE_ONE, Budget, Relation, relation_of
+from privmean.people.shape import Shape
+from privmean.privacy.budget import REPLACE_ONE, Budget
 
 AUTO, AVERAGE, TWO_PHASE = "auto", "average", "two-phase"
 NOISY, PUBLISHED = "noisy-degree", "published"
@@ -79,29 +80,19 @@ class Anisotropic:
             low, _ = validate.bounds("scale_range", self.scale_range)
             validate.positive("scale_range", low, "give two standard deviations above 0")
 
-    def plan(
-        self,
-        budget: Budget,
-        *,
-        persons: int | None,
-        dimension: int,
-        relation: Relation = REPLACE_ONE,
-        n_design: int | None = None,
-    ) -> KnownPlan | UnknownPlan | PublishedPlan:
+    def plan(self, budget: Budget, shape: Shape) -> KnownPlan | UnknownPlan | PublishedPlan:
         """Everything decided before data: radii, noise, the worst-case bill, the error.
 
-        persons: the public number of persons under replace-one; under add-remove it is a public
-        guess like n_design (never the true number). Raises Infeasible from public numbers alone.
+        Raises Infeasible from public numbers alone.
         """
-        relation = relation_of(relation)
-        d = validate.whole("dimension", dimension, least=1)
+        relation, d = budget.neighbors, shape.dimension
         if budget.epsilon is None or budget.delta <= 0:
             raise Infeasible(
                 f"{budget.describe()} has no delta, and without one no estimator is free of the "
                 "dimension",
                 "give epsilon and a delta far below 1/persons",
             )
-        design = self._design(persons, relation, n_design)
+        design = self._design(shape)
         if self.sampled_degrees is not None and relation != REPLACE_ONE:
             raise Infeasible(
                 "sampled degrees are proved for a public number of persons only",
@@ -118,18 +109,11 @@ class Anisotropic:
         plan = candidates.best(self._plans(candidates))
         return replace(plan, why=self._why(plan))
 
-    def _design(self, persons: int | None, relation: Relation, n_design: int | None) -> int:
-        given = n_design if n_design is not None else self.n_design
-        if relation == REPLACE_ONE or given is None:
-            given = persons
-        if given is None:
-            raise ArgumentError(
-                "n_design" if relation != REPLACE_ONE else "persons",
-                None,
-                "is needed: radii and noise are made for a public number of persons",
-                "give a rough number of persons from public knowledge, not from the data",
-            )
-        return validate.whole("persons", given, least=2)
+    def _design(self, shape: Shape) -> int:
+        """The public number that radii and noise are made for."""
+        if shape.count is None and self.n_design is not None:
+            return validate.whole("n_design", self.n_design, least=2)
+        return shape.number(least=2)
 
     def _plans(self, candidates: Candidates) -> Iterator[KnownPlan]:
         few = candidates.parts == 1  # else all pairs would take long

@@ -21,7 +21,8 @@ from privmean.central.heavy_tailed.planning import Plan
 from privmean.central.heavy_tailed.records import RecordWeights
 from privmean.central.heavy_tailed.settings import Settings
 from privmean.errors import ArgumentError, Infeasible
-from privmean.privacy.budget import RELATIONS, REPLACE_ONE, Budget, Relation
+from privmean.people.shape import Shape
+from privmean.privacy.budget import REPLACE_ONE, Budget, Relation
 
 LARGEST_SEARCH = 2**36
 
@@ -94,23 +95,19 @@ class HeavyTailed:
         """Whether people with numbers of records are read by them."""
         return self.weights is not None
 
-    def plan(
-        self,
-        budget: Budget,
-        *,
-        persons: int | None = None,
-        dimension: int = 1,
-        relation: Relation = REPLACE_ONE,
-        n_design: int | None = None,
-    ) -> Plan:
+    def plan(self, budget: Budget, shape: Shape) -> Plan:
         """Everything decided before data are read.
 
-        persons: n, public (replace-one); n_design: a public guess of n (add-remove). dimension:
-        number of columns. Raises Infeasible, naming the number of persons that would do.
+        Raises Infeasible, naming the number of persons that would do.
         """
-        validate.choice("relation", relation, list(RELATIONS))
-        n = self._number(persons, n_design, relation)
-        d = validate.whole("dimension", dimension, least=1)
+        relation, n, d = budget.neighbors, shape.number(), shape.dimension
+        if relation != REPLACE_ONE and (self.split == "disjoint" or self.private_radius):
+            raise ArgumentError(
+                "neighbors",
+                relation,
+                "does not go with disjoint parts or a private radius, which use a public roster",
+                'use neighbors="replace-one" or leave them out',
+            )
         self.moment.ranges(d)
         found = self.attempt(budget, n, d, relation)
         if found is None:
@@ -138,27 +135,6 @@ class HeavyTailed:
             self.clipped_count,
             self.weights,
         )
-
-    def _number(self, persons: int | None, n_design: int | None, relation: Relation) -> int:
-        if relation == REPLACE_ONE:
-            if persons is None:
-                raise ArgumentError("persons", persons, "is missing", "give the number of persons")
-            return validate.whole("persons", persons, least=1)
-        if n_design is None:
-            raise ArgumentError(
-                "n_design",
-                n_design,
-                "is needed under add-remove, where the number of persons is private",
-                "give a public guess of the number of persons",
-            )
-        if self.split == "disjoint" or self.private_radius:
-            raise ArgumentError(
-                "neighbors",
-                relation,
-                "does not go with disjoint parts or a private radius, which use a public roster",
-                'use neighbors="replace-one" or leave them out',
-            )
-        return validate.whole("n_design", n_design, least=1)
 
     def _infeasible(
         self, budget: Budget, persons: int, dimension: int, relation: Relation

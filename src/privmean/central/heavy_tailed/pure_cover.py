@@ -33,7 +33,8 @@ from privmean.mechanisms.noisy_argmax import Choice
 from privmean.outcome import Outcome
 from privmean.people.collecting import rows
 from privmean.people.reductions import Floats
-from privmean.privacy.budget import REPLACE_ONE, Budget, Relation
+from privmean.people.shape import Shape
+from privmean.privacy.budget import REPLACE_ONE, Budget
 from privmean.privacy.loss import Loss
 
 MOST_WORK = 5 * 10**8  # candidates x directions x persons
@@ -171,22 +172,14 @@ class PureCover:
         if validate.positive("work", self.work) > MOST_WORK:
             raise ArgumentError("work", self.work, "is too much work", f"give at most {MOST_WORK}")
 
-    def plan(
-        self,
-        budget: Budget,
-        *,
-        persons: int | None = None,
-        dimension: int = 1,
-        relation: Relation = REPLACE_ONE,
-        n_design: int | None = None,
-    ) -> CoverPlan:
+    def plan(self, budget: Budget, shape: Shape) -> CoverPlan:
         """Everything decided before data are read. Raises Infeasible (also for too much work)."""
-        if relation != REPLACE_ONE or persons is None:
+        relation, d = budget.neighbors, shape.dimension
+        if relation != REPLACE_ONE:
             raise ArgumentError(
                 "neighbors", relation, "scores count changed persons", 'use "replace-one"'
             )
-        n = validate.whole("persons", persons, least=1)
-        d = validate.whole("dimension", dimension, least=1)
+        n = shape.number()
         if d > 3:
             raise Infeasible(
                 f"a cover in {d} dimensions has too many points", "use HeavyTailed instead"
