@@ -44,7 +44,7 @@ def test_fields_of_csv(line, fields):
 def test_the_format_is_the_caller_s():
     odd = TextFormat(";", "'", ",", "latin-1", False, ("NA", "-9"))
     assert csv_fields(b"'J;o';\xe9; NA ;-9;\"x\"", odd) == ["J;o", "é", None, None, '"x"']
-    assert csv_fields(b'"a,1', TextFormat(quote=None)) == ['"a', "1"]
+    assert csv_fields(b'"a,1', TextFormat(quote="")) == ['"a', "1"]
 
 
 @pytest.mark.parametrize(
@@ -122,7 +122,7 @@ def test_a_decimal_comma():
     "wrong",
     [
         {"delimiter": ""}, {"delimiter": "||"}, {"delimiter": "\n"}, {"delimiter": "§"},
-        {"delimiter": "1"}, {"delimiter": '"'}, {"delimiter": 3}, {"quote": "a"}, {"quote": ""},
+        {"delimiter": "1"}, {"delimiter": '"'}, {"delimiter": 3}, {"quote": "a"}, {"quote": None},
         {"decimal": ";"}, {"header": "yes"}, {"null_words": "NA"}, {"null_words": [1]},
         {"encoding": "none"}, {"encoding": 3}, {"encoding": "utf-16"}, {"encoding": "gbk"},
         {"encoding": "utf-7"}, {"encoding": "cp037"}, {"encoding": "raw_unicode_escape"},
