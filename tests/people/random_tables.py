@@ -10,7 +10,7 @@ import decimal
 import math
 import random
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -36,18 +36,28 @@ ODD = (
 
 @dataclass
 class Table:
-    """Records (id, values) of one random table, its Arrow form and how it is read."""
+    """Records (id, values) of one random table, its Arrow form and how it is read.
+
+    rows_of_persons: the rows are persons already, in memory, taken as they are (no grid, no limit).
+    """
 
     rows: list[tuple[Any, ...]]
     arrow: pa.Table
     options: dict[str, Any]
     resolution: float
     cap: int | None
+    rows_of_persons: bool = False
     people: list[tuple[Any, list[float | None], list[int]]] = field(init=False)
 
     def __post_init__(self) -> None:
         plain = [(who, *map(_double, values)) for who, *values in self.rows]
-        self.people = reference.group(plain, self.resolution)
+        if self.rows_of_persons:
+            rows = [[None if _none(x) else x for x in values] for _, *values in plain]
+            self.people = [
+                (i, row, [int(x is not None) for x in row]) for i, row in enumerate(rows)
+            ]
+        else:
+            self.people = reference.group(plain, self.resolution)
 
     @property
     def width(self) -> int:
@@ -56,6 +66,10 @@ class Table:
     @property
     def values(self) -> list[list[float | None]]:
         return [values for _, values, _ in self.people]
+
+
+def _none(x: float | None) -> bool:
+    return x is None or math.isnan(x)
 
 
 def _double(x: Any) -> float | None:
@@ -130,7 +144,9 @@ def table(rng: random.Random) -> Table:
     cap = rng.choice((None, None, 1, 3, 2**20))
     options = {} if cap is None else {"estimand": "records", "cap": cap}
     rows = list(zip(who, *(items for _, items in columns), strict=True))
-    return Table(rows, arrow, options | {"resolution": resolution}, resolution, cap)
+    return Table(
+        rows, arrow, options | {"resolution": resolution}, resolution, cap, rng.random() < 0.1
+    )
 
 
 # --- homes ----------------------------------------------------------------------------------------
@@ -138,6 +154,8 @@ def table(rng: random.Random) -> Table:
 
 def homes(found: Table, folder: Path, which: tuple[str, ...] = HOMES) -> Iterator[tuple[str, Any]]:
     """The people of a table in each home. "numpy" is made of the reference's rows."""
+    if found.rows_of_persons:
+        which = ("numpy",)
     named = {"person": "who", "values": [f"x{j}" for j in range(found.width)], **found.options}
     for home in which:
         if home == "numpy":
@@ -205,6 +223,12 @@ class Numbers:
         dyadic = math.ldexp(1.0, rng.randint(-60, 60))
         return rng.choice((0.1, 0.2, 0.7, 5.0, 176 / 66, dyadic, 10.0 ** rng.uniform(-20, 20)))
 
+    def on_edge(self, origin: float) -> float:
+        """A half width of bins for which one of the table's values lies on an edge."""
+        away = abs(self.rng.choice(self.own) - origin) if self.own else 0.0
+        half = away / (2 * self.rng.randint(0, 100) + 1)
+        return half if 1e-290 < half < math.inf else self.size()
+
     def interval(self) -> tuple[float, float]:
         low = self.place()
         high = max(self.place(), low + self.size())
@@ -221,9 +245,12 @@ class Numbers:
         bits = self.rng.randint(0, most)
         radius = self.size()
         step = radius / self.rng.uniform(2.0**bits, 2.0 ** (bits + 0.9))
-        if self.rng.random() < 0.5:
-            step = 2.0 ** math.ceil(math.log2(radius) - bits)
         center = tuple(self.place() for _ in range(width))
+        if self.rng.random() < 0.3:
+            step = 2.0 ** math.ceil(math.log2(radius) - bits)
+        elif self.own and self.rng.random() < 0.5:  # a value a whole number of steps away
+            away = abs(self.rng.choice(self.own) - center[0])
+            step = max(step, away / math.ceil(away / step)) if step < away < math.inf else step
         return Ball(center, radius, min(step, radius))
 
     def standard(self) -> Standard:
@@ -242,7 +269,7 @@ def questions(found: Table, rng: random.Random) -> list[Question]:
         *_basic(found, numbers, rng),
         Question("matrix", lambda p: _bytes(p.matrix()), lambda: _bytes(found.values, width)),
     ]
-    inner = Table(found.rows, found.arrow, found.options, found.resolution, found.cap)
+    inner, scaled = replace(found), replace(found, cap=None)
     inner.people = found.people[index::parts]
     for one in _basic(inner, numbers, rng):
         asked.append(_within(one, f"part, {one.name}", lambda p: p.part(index, parts)))
@@ -251,9 +278,12 @@ def questions(found: Table, rng: random.Random) -> list[Question]:
         units[0] = numbers.standard()
     chosen = [(j, item) for j, item in enumerate(units) if item is not None]
     seen = [[reference.in_units(row[j], item) for j, item in chosen] for row in found.values]
-    scaled = Table(found.rows, found.arrow, found.options, found.resolution, None)
     scaled.people = [(None, row, []) for row in seen]
-    for one in _rows(scaled, len(chosen), Numbers(scaled, rng), rng):
+    same = Question(
+        "standardized", lambda p: _bytes(p.matrix()), lambda: _bytes(scaled.values, len(chosen))
+    )
+    of_units = _rows(scaled, len(chosen), Numbers(scaled, rng), rng)
+    for one in (same, *of_units):
         asked.append(_within(one, f"units, {one.name}", lambda p: p.standardized(units)))
     return asked
 
@@ -266,7 +296,12 @@ def _basic(found: Table, numbers: Numbers, rng: random.Random) -> list[Question]
     width, values = found.width, found.values
     j = rng.randrange(width)
     column = [row[j] for row in values]
-    origin, place, half = numbers.place(), numbers.place(), numbers.size()
+    origin, place = numbers.place(), numbers.place()
+    half = rng.choice((numbers.size(), numbers.on_edge(place)))
+    if rng.random() < 0.3:  # as a range is cut into bins
+        ends, bins = sorted(rng.sample(range(-200, 200), 2)), rng.randint(1, 60)
+        half = (ends[1] - ends[0]) / (2 * bins)
+        place = ends[0] + half
     low = rng.randint(-120, 100)
     high = low + rng.randint(0, 90)
     boxes = [numbers.box() if rng.random() < 0.8 else None for _ in range(width)]
@@ -322,8 +357,13 @@ def _rows(found: Table, width: int, numbers: Numbers, rng: random.Random) -> lis
     values = found.values
     besides = rng.choice((None, "sizes", "squares"))
     ball = numbers.ball(width, 20 if besides else 29)
-    edges = sorted(numbers.size() for _ in range(rng.randint(1, 6)))
+    known = [row for row in values if all(v is not None for v in row)]
+    norms = [math.hypot(*rng.choice(known)) if known else 1.0 for _ in range(3)]
+    edges = sorted(rng.choice((numbers.size(), rng.choice(norms))) for _ in range(6))
     center, radius = tuple(numbers.place() for _ in range(width)), numbers.size()
+    if known and rng.random() < 0.6:
+        radius = math.dist(rng.choice(known), center)
+        radius = radius if 1e-290 < radius < math.inf else 1.0
     return [
         Question(
             f"ball_sums {besides or ''}".strip(),
