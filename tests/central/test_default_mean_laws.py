@@ -36,7 +36,7 @@ def histogram_hits(x, event, noise, relation, epsilon, runs):
     for _ in range(runs):
         moved = 2 if relation == REPLACE_ONE else 1
         cells = NoisyCounts.at("tails", epsilon, moved, moved)
-        seen = _histogram(TrustedCurator(data, noise), data, 0, 0.0, cells)
+        seen = _histogram(TrustedCurator(data, noise), 0, 0.0, cells)
         hits += event(seen)
     return hits
 

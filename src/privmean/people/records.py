@@ -55,6 +55,16 @@ def limited(x: nw.Expr, resolution: float) -> nw.Expr:
     return nw.when(x.is_finite()).then(number).otherwise(infinite)
 
 
+def divided(a: nw.Expr, b: nw.Expr) -> nw.Expr:
+    """a/b, row by row, correctly rounded on every engine; null where one of them is.
+
+    Polars multiplies by the inverse where the divisor is one value for all rows, be it a literal
+    or a column that it knows to be constant, and the dividend is not. A divisor that is chosen row
+    by row, by the dividend, is never such a column.
+    """
+    return a / nw.when(~a.is_null()).then(b)
+
+
 def person_rows(
     records: nw.LazyFrame[Any], width: int, resolution: float, *, counts: bool
 ) -> nw.LazyFrame[Any]:
@@ -77,6 +87,6 @@ def person_rows(
     values = []
     for j in names:
         count = nw.col(f"c{j}")
-        mean = nw.col(f"d{j}") * resolution / count.cast(FLOAT)
+        mean = divided(nw.col(f"d{j}") * resolution, count.cast(FLOAT))
         values.append(nw.when(count > 0).then(mean).alias(f"v{j}"))
     return found.select(PERSON, *values, *(count_names(width) if counts else []))
