@@ -13,10 +13,26 @@ from privmean._version import __version__
 
 _HOMES = {
     "read": "privmean.people.read",
+    "Table": "privmean.people.table",
+    "Machine": "privmean.people.table",
     "group_sizes": "privmean.people.groups",
-    "mean": "privmean.api",
-    "plan_mean": "privmean.planning",
-    "persons_needed": "privmean.planning",
+    "ask": "privmean.ask.functions",
+    "mean": "privmean.ask.functions",
+    "regress": "privmean.ask.functions",
+    "curve": "privmean.ask.functions",
+    "variance": "privmean.ask.functions",
+    "plan": "privmean.ask.functions",
+    "persons_needed": "privmean.ask.functions",
+    "Mean": "privmean.questions.mean",
+    "Regression": "privmean.questions.regression",
+    "Curve": "privmean.questions.curve",
+    "Variance": "privmean.questions.variance",
+    "Covariance": "privmean.questions.assumptions",
+    "Errors": "privmean.questions.regression",
+    "RandomEffects": "privmean.models.random_effects",
+    "VarianceSearch": "privmean.models.variance",
+    "RegressionRelease": "privmean.models.regression_release",
+    "CurveRelease": "privmean.models.curve_release",
     "Bounded": "privmean.central.concentration",
     "SubGaussian": "privmean.central.concentration",
     "LogSobolev": "privmean.central.concentration",
@@ -36,20 +52,12 @@ _HOMES = {
     "RecordWeights": "privmean.central.heavy_tailed",
     "Anisotropic": "privmean.central.anisotropic.estimator",
     "person_covariance": "privmean.central.anisotropic.spectrum",
-    "variance": "privmean.models.variance",
-    "Variance": "privmean.models.variance",
     "VarianceAsPublished": "privmean.models.variance_as_published",
     "BoundedMean": "privmean.central.bounded",
     "MeanStream": "privmean.continual",
     "WithholdRelease": "privmean.continual",
-    "regress": "privmean.models.regression",
-    "Regression": "privmean.models.regression_release",
     "Exchangeable": "privmean.models.person_fits",
     "AR1": "privmean.models.person_fits",
-    "RandomEffects": "privmean.models.random_effects",
-    "random_effects_mean": "privmean.models.random_effects",
-    "curve": "privmean.models.curves",
-    "Curve": "privmean.models.curve_release",
     "FixedDesign": "privmean.models.fixed_design",
     "Magnitudes": "privmean.models.magnitudes",
     "Budget": "privmean.privacy.budget",
@@ -65,13 +73,19 @@ _HOMES = {
     "PrivateFailure": "privmean.errors",
 }
 
+_MOVED = {
+    "plan_mean": "say pm.plan(pm.Mean(...), persons=...)",
+    "random_effects_mean": "say pm.mean(people, related=pm.RandomEffects(...))",
+}
+
 __all__ = ["__version__", *_HOMES]  # noqa: PLE0604
 
 
 def __getattr__(name: str) -> Any:
     if name in _HOMES:
         return getattr(import_module(_HOMES[name]), name)
-    raise AttributeError(f"module 'privmean' has no attribute {name!r}")
+    moved = f": {_MOVED[name]}" if name in _MOVED else ""
+    raise AttributeError(f"module 'privmean' has no attribute {name!r}{moved}")
 
 
 def __dir__() -> list[str]:

@@ -67,6 +67,10 @@ class Plan(Protocol):
         """Public facts of the plan, for printing and JSON."""
         ...
 
+    def accepts(self, people: People) -> None:
+        """Refuse people that lack what the plan asks of them; reads public facts only."""
+        ...
+
     def run(self, curator: Curator) -> Outcome:
         """Ask the curator. Every branch depends on the plan and on noisy answers only."""
         ...
@@ -74,6 +78,9 @@ class Plan(Protocol):
 
 class Releasing:
     """What every plan of an estimator can do by itself."""
+
+    def accepts(self, people: People) -> None:
+        """Any people of its shape will do."""
 
     def release(self: Plan, people: People, noise: Noise | None = None) -> Release:
         """Run the plan outside of any ledger, for studies and tests of one plan."""
@@ -133,3 +140,4 @@ def _check(plan: Plan, people: People) -> None:
         raise ArgumentError(
             "people", people.size(), f"the plan is for {persons} persons", "plan again"
         )
+    plan.accepts(people)

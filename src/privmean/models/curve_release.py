@@ -31,7 +31,7 @@ class CurveTable:
 
 
 @dataclass(frozen=True)
-class Curve(Release):
+class CurveRelease(Release):
     """A release whose columns are points or bins of time. at: their (middle) times."""
 
     at: tuple[float, ...] = ()

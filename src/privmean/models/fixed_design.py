@@ -17,7 +17,7 @@ from privmean import validate
 from privmean.errors import ArgumentError
 from privmean.mechanisms.clipped_sum import ClippedSums
 from privmean.mechanisms.weighted_sums import whole_weights
-from privmean.models.curve_release import Curve, SmoothedIntervals
+from privmean.models.curve_release import CurveRelease, SmoothedIntervals
 from privmean.models.public_points import PointsPlan
 from privmean.noise.base import Noise
 from privmean.noise.exact import ExactNoise
@@ -158,7 +158,7 @@ class FixedDesignPlan:
         result: Floats = np.sqrt((self.weights**2) @ (each**2))
         return result
 
-    def release(self, responses: npt.ArrayLike, noise: Noise | None = None) -> Curve:
+    def release(self, responses: npt.ArrayLike, noise: Noise | None = None) -> CurveRelease:
         """responses: shape (n,), in the order of the times; NaN (missing) counts as the middle of
         the bounds, since times and numbers are public."""
         source: Noise = ExactNoise() if noise is None else noise
@@ -190,7 +190,7 @@ class FixedDesignPlan:
             self.settings.bounds, bool(self.settings.bandwidth),
         )  # fmt: skip
         names = tuple(f"{x:.6g}" for x in self.points)
-        return Curve(
+        return CurveRelease(
             estimate=estimate,
             columns=names,
             estimator=self.estimator,

@@ -71,7 +71,7 @@ class Magnitudes:
     all columns. It is rounded outwards to half octaves. target: "clipped", or "mean" for an
     interval that allows for the tails: persons beyond the limits are counted, and assumed to exceed
     them on average by at most `excess` times the limit (1: no heavier than a Pareto tail of index
-    2).
+    2). design_effect: public variance of the mean over that of unrelated persons.
 
     Guarantees: the budget given to `plan`, for one person with all records and any data, under
     replace-one or (target "clipped") add-remove. Public: columns, settings and, under replace-one,
@@ -83,8 +83,10 @@ class Magnitudes:
     largest: float = 2.0**10
     target: str = CLIPPED
     excess: float = 1.0
+    design_effect: float = 1.0
 
     def __post_init__(self) -> None:
+        validate.positive("design_effect", self.design_effect)
         validate.choice("target", self.target, (MEAN, CLIPPED))
         validate.positive("excess", self.excess)
         small = validate.positive("smallest", self.smallest)
@@ -247,7 +249,7 @@ class MagnitudesPlan(Releasing):
         over = self.final.over(boxes)
         sums = curator.ask(over, over.exact(curator.people.box_sums(boxes)))
         means = tuple(ClippedMean(box, item, known) for box, item in zip(boxes, sums, strict=True))
-        intervals = ClippedMeans(means, known, 1.0, "clipped mean", "")
+        intervals = ClippedMeans(means, known, self.settings.design_effect, "clipped mean", "")
         return Outcome(
             np.array([item.estimate for item in means]),
             intervals,
@@ -286,7 +288,7 @@ class MagnitudesPlan(Releasing):
         lost = any(item.empty for item in means)
         return Outcome(
             np.array([item.estimate for item in means]),
-            TailMeans(tuple(means)),
+            TailMeans(tuple(means), self.settings.design_effect),
             persons=self.persons,
             status=FAILED if lost else OK,
             advice="too few persons have a value: more persons or more epsilon" if lost else "",

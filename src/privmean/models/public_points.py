@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from privmean.errors import ArgumentError
 from privmean.mechanisms.weighted_sums import WeightedSums
-from privmean.models.curve_release import Curve, SmoothedIntervals
+from privmean.models.curve_release import CurveRelease, SmoothedIntervals
 from privmean.noise.base import Noise
 from privmean.noise.exact import ExactNoise
 from privmean.people.reductions import Box, Floats, Integers
@@ -82,7 +82,7 @@ class PointsPlan:
             "mechanisms": [loss.to_dict() for loss in self.losses],
         }
 
-    def release(self, responses: npt.ArrayLike, noise: Noise | None = None) -> Curve:
+    def release(self, responses: npt.ArrayLike, noise: Noise | None = None) -> CurveRelease:
         """responses: shape (n,), in the order of the times; NaN (missing) counts as the middle of
         the bounds, since times and numbers are public."""
         source: Noise = ExactNoise() if noise is None else noise
@@ -102,7 +102,7 @@ class PointsPlan:
         spread = box.radius**2 * np.clip(unit, 0.0, 1.0) * (self.weights**2).sum(axis=1)
         estimate = box.middle + box.radius * z
         first = box.radius * np.array([item.value_noise for item in found])
-        return Curve(
+        return CurveRelease(
             estimate=estimate,
             columns=tuple(f"{x:.6g}" for x in self.points),
             estimator=self.estimator,

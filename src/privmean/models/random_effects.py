@@ -10,20 +10,18 @@ of persons in a group does not enter, and the interval from the design effect of
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from privmean import validate
 from privmean.central.concentration import Radii
 from privmean.central.radii import gaussian_radii, log_term
 from privmean.central.winsorized import Winsorized
+from privmean.central.winsorized_plan import WinsorizedPlan
 from privmean.errors import ArgumentError
 from privmean.intervals.design_effects import grouped_design_effect
-from privmean.people.shape import shape_of
-from privmean.privacy.budget import Budget, relation_of
-from privmean.release import Release
-from privmean.road import execute
+from privmean.people.shape import Shape
+from privmean.privacy.budget import REPLACE_ONE, Budget
 
 FEWEST_GROUPS = 20.0
 
@@ -34,7 +32,9 @@ class RandomEffects:
 
     group_sd: deviation of the groups' effects; within_sd: of a person's independent records;
     records: public number of records a person, at least; person_sd: of persons' own effects.
-    group_sizes: public numbers of persons a group (they add up to the number of persons).
+    group_sizes: public numbers of persons a group (they add up to the number of persons); or group:
+    a public column of the table, in which they are counted. range: public interval of the centre,
+    one or one a column (needed without delta). gamma: see `Winsorized`.
 
     A concentration for `Winsorized`; accuracy rests on it, privacy never does. Group membership and
     sizes are public and the same for neighbours.
@@ -43,18 +43,36 @@ class RandomEffects:
     group_sd: float
     within_sd: float
     records: int
-    group_sizes: tuple[int, ...]
+    group_sizes: tuple[int, ...] | None = None
     person_sd: float = 0.0
+    group: str | None = None
+    range: Any = None
+    gamma: float | None = None
 
     def __post_init__(self) -> None:
         validate.positive("group_sd", self.group_sd)
         validate.nonnegative("within_sd", self.within_sd)
         validate.nonnegative("person_sd", self.person_sd)
         object.__setattr__(self, "records", validate.whole("records", self.records, least=1))
+        if self.group_sizes is None:
+            if self.group is None:
+                raise ArgumentError(
+                    "group_sizes", None, "are not known", "give them, or group= a public column"
+                )
+            return
         sizes = tuple(validate.whole("group_sizes", n, least=1) for n in self.group_sizes)
         if not sizes:
             raise ArgumentError("group_sizes", sizes, "is empty", "give the size of every group")
         object.__setattr__(self, "group_sizes", sizes)
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """Public numbers of persons a group, once they are known."""
+        if self.group_sizes is None:
+            raise ArgumentError(
+                "group_sizes", None, "are not counted yet", "give them, or ask with a table"
+            )
+        return self.group_sizes
 
     @property
     def sd(self) -> float:
@@ -70,13 +88,13 @@ class RandomEffects:
     @property
     def design_effect(self) -> float:
         """Variance of the mean over persons, over that of as many unrelated persons."""
-        return grouped_design_effect(self.group_sizes, self.icc)
+        return grouped_design_effect(self.sizes, self.icc)
 
     @property
     def effective_groups(self) -> float:
         """n^2 over the sum of squared sizes: the number of equal groups with the same effect."""
-        n = sum(self.group_sizes)
-        return n * n / sum(size**2 for size in self.group_sizes)
+        n = sum(self.sizes)
+        return n * n / sum(size**2 for size in self.sizes)
 
     @property
     def interval_factor(self) -> float:
@@ -85,7 +103,7 @@ class RandomEffects:
         The sample misses what persons of a group share: its expected variance is
         sd^2 (1 - (design effect)/n).
         """
-        n = sum(self.group_sizes)
+        n = sum(self.sizes)
         effect = self.design_effect
         return effect / max(1 - effect / n, 1 / n)
 
@@ -93,7 +111,7 @@ class RandomEffects:
     def words(self) -> str:
         few = "" if self.effective_groups >= FEWEST_GROUPS else "; too few for a reliable interval"
         return (
-            f"{len(self.group_sizes)} groups (effectively {self.effective_groups:.3g}{few}) with "
+            f"{len(self.sizes)} groups (effectively {self.effective_groups:.3g}{few}) with "
             f"deviation {self.group_sd:g} between groups, {self.person_sd:g} between persons and "
             f"{self.within_sd:g} within {self.records} records"
         )
@@ -104,64 +122,49 @@ class RandomEffects:
         """sqrt(2 sd^2 ln(2n/gamma)): the marginal rule, whatever the groups' sizes."""
         return gaussian_radii((self.sd,) * dimension, log_term(n, dimension, gamma, jointly))
 
+    def estimator(self) -> RandomEffectsMean:
+        """Who answers under this model."""
+        return RandomEffectsMean(self)
 
-def random_effects_mean(
-    people: Any,
-    effects: RandomEffects,
-    *,
-    epsilon: float | None = None,
-    delta: float = 0.0,
-    rho: float | None = None,
-    neighbors: str = "replace-one",
-    range: tuple[float, float] | Sequence[tuple[float, float]] | None = None,
-    gamma: float | None = None,
-    level: float = 0.95,
-    ledger: Any = None,
-    noise: Any = None,
-) -> Release:
-    """A differentially private mean of persons who share random effects of public groups.
+    def shown(self) -> dict[str, float]:
+        """What a release says of the groups."""
+        return {
+            "design_effect": self.design_effect,
+            "icc": self.icc,
+            "effective_groups": self.effective_groups,
+        }
 
-    people: from `privmean.read`, or an array with one row a person, shape (n,) or (n, d). effects:
-    the model; its group sizes add up to n. range: public interval of the centre, one or one a
-    column (needed without delta). The design effect of the groups widens the interval and is shown
-    in the release.
 
-    Raises ArgumentError, Infeasible or BudgetExceeded before anything is spent.
+@dataclass(frozen=True)
+class RandomEffectsMean:
+    """The Winsorized mean whose interval is widened by the design effect of the groups.
 
-    Guarantees: unit one person with all records (not a group); replace-one; the composed loss is at
-    most the budget, for any data. Persons of a group may still tell of each other by what they
-    share.
+    Guarantees: unit one person with all records (not a group); replace-one; the budget given to
+    `plan`, for any data. Persons of a group may still tell of each other by what they share.
     """
-    from privmean.api import as_people
 
-    budget = Budget(epsilon=epsilon, delta=delta, rho=rho)
-    relation = relation_of(neighbors)
-    confidence = validate.fraction("level", level)
-    if relation != "replace-one":
-        raise ArgumentError(
-            "neighbors", neighbors, "is not offered with public group sizes", "use replace-one"
+    effects: RandomEffects
+
+    def plan(self, budget: Budget, shape: Shape) -> WinsorizedPlan:
+        effects = self.effects
+        if budget.neighbors != REPLACE_ONE:
+            raise ArgumentError(
+                "neighbors",
+                budget.neighbors,
+                "is not offered with public group sizes",
+                "use replace-one",
+            )
+        if sum(effects.sizes) != shape.persons:
+            raise ArgumentError(
+                "group_sizes",
+                sum(effects.sizes),
+                f"persons in groups, but there are {shape.persons}",
+                "give the size of every group",
+            )
+        winsorized = Winsorized(
+            effects,
+            range=effects.range,
+            gamma=effects.gamma,
+            design_effect=effects.interval_factor,
         )
-    data = as_people(people)
-    if not isinstance(effects, RandomEffects):
-        raise ArgumentError(
-            "effects", effects, "is no random effects model", "give RandomEffects(...)"
-        )
-    if sum(effects.group_sizes) != data.size():
-        raise ArgumentError(
-            "group_sizes",
-            sum(effects.group_sizes),
-            f"persons in groups, but there are {data.size()}",
-            "give the size of every group",
-        )
-    given: Any = range
-    estimator = Winsorized(effects, range=given, gamma=gamma, design_effect=effects.interval_factor)
-    plan = estimator.plan(budget, shape_of(data, relation, None))
-    release = execute(
-        plan, data, noise=noise, ledger=ledger, label="random effects mean", level=confidence
-    )
-    shown = {
-        "design_effect": effects.design_effect,
-        "icc": effects.icc,
-        "effective_groups": effects.effective_groups,
-    }
-    return replace(release, diagnostics={**release.diagnostics, **shown})
+        return winsorized.plan(budget, shape)

@@ -27,7 +27,7 @@ class Coefficient:
 
 
 @dataclass(frozen=True)
-class Regression(Release):
+class RegressionRelease(Release):
     """A release of regression coefficients: columns are the terms.
 
     formula, method: the model, and how a person's coefficients are computed. `table` lists the

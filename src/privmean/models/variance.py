@@ -34,24 +34,23 @@ from privmean.models.variance_rounds import (
     levels,
 )
 from privmean.outcome import Outcome
-from privmean.people.shape import Shape, shape_of
+from privmean.people.shape import Shape
 from privmean.privacy.budget import (
     ADD_REMOVE,
     REPLACE_ONE,
     Budget,
     Relation,
-    relation_of,
 )
 from privmean.privacy.loss import Laplace, Loss
-from privmean.release import OK, Release
-from privmean.road import Releasing, execute
+from privmean.release import OK
+from privmean.road import Releasing
 
 METHODS = ("pair scale", "coinpress", "bisection")
 FEWEST = {"pair scale": 100.0, "coinpress": 15.0, "bisection": 15.0}  # persons * epsilon of a call
 
 
 @dataclass(frozen=True)
-class Variance:
+class VarianceSearch:
     """The variance of persons' values in one column.
 
     smallest, largest: public range of the standard deviation. method: "pair scale" (no centre; a
@@ -156,7 +155,7 @@ class VariancePlan(Releasing):
     under add-remove. spending: epsilon of one call in each round.
     """
 
-    settings: Variance
+    settings: VarianceSearch
     budget: Budget
     relation: Relation
     design: int
@@ -255,7 +254,7 @@ class VariancePlan(Releasing):
         return Shape.of(1, self.persons, self.design)
 
 
-def _shares(settings: Variance) -> dict[str, float]:
+def _shares(settings: VarianceSearch) -> dict[str, float]:
     if settings.method == "pair scale":
         return {"pair scale": 1.0}
     second = "second moments" if settings.method == "coinpress" else "coverage"
@@ -268,44 +267,3 @@ ADVICE = {
         "returned; give a better centre or a larger range"
     )
 }
-
-
-def variance(
-    people: Any,
-    *,
-    smallest: float,
-    largest: float,
-    epsilon: float | None = None,
-    delta: float = 0.0,
-    rho: float | None = None,
-    neighbors: str = "replace-one",
-    method: str = "pair scale",
-    center: float | None = None,
-    n_design: int | None = None,
-    level: float = 0.95,
-    ledger: Any = None,
-    noise: Any = None,
-) -> Release:
-    """A differentially private variance of persons' values in one column.
-
-    people: from `privmean.read`, or an array with one row a person. smallest, largest: public range
-    of the standard deviation; method, center: see `Variance`. epsilon (delta stays unspent) | rho:
-    the budget of this call; neighbors: "replace-one", or for coinpress and bisection "add-remove"
-    with n_design, a public guess of n; ledger: charged before noise is drawn; noise: for studies
-    only.
-
-    A mean that clips at this scale is charged on top: the totals add. Use
-    `SubGaussian(sd=safety * sqrt(estimate))` with a safety of 1.1 (pair scale) to 1.5.
-
-    Guarantees: unit one person with all records, neighbours as named; the composed loss is at most
-    the budget, for any data.
-    """
-    from privmean.api import as_people
-
-    relation = relation_of(neighbors)
-    budget = Budget(epsilon=epsilon, delta=delta, rho=rho, neighbors=relation)
-    confidence = validate.fraction("level", level)
-    data = as_people(people)
-    estimator = Variance(smallest, largest, method, center)
-    plan = estimator.plan(budget, shape_of(data, relation, n_design))
-    return execute(plan, data, noise=noise, ledger=ledger, level=confidence)

@@ -15,7 +15,7 @@ from privmean.models.variance_rounds import Found, clip_multiple, levels
 from privmean.release import Interval
 
 if TYPE_CHECKING:
-    from privmean.models.variance import Variance
+    from privmean.models.variance import VarianceSearch
 
 NORMAL = "values close to normal; unrelated persons"
 
@@ -24,7 +24,7 @@ NORMAL = "values close to normal; unrelated persons"
 class VarianceIntervals:
     """One search's intervals. each: epsilon of a call of the last round."""
 
-    settings: Variance
+    settings: VarianceSearch
     each: Fraction
     found: Found
 

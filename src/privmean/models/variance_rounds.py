@@ -23,7 +23,7 @@ from privmean.privacy.budget import Relation
 from privmean.release import OK
 
 if TYPE_CHECKING:
-    from privmean.models.variance import Variance
+    from privmean.models.variance import VarianceSearch
 
 NOT_COVERED = "not covered"
 FINE = 4  # halvings of the octave that bisection ends in
@@ -113,7 +113,7 @@ class Search:
         return noisy
 
 
-def coinpress(settings: Variance, search: Search, spending: Sequence[Fraction]) -> Found:
+def coinpress(settings: VarianceSearch, search: Search, spending: Sequence[Fraction]) -> Found:
     """Centre and spread in turn, one round for each epsilon of `spending` (paid twice)."""
     assert settings.center is not None
     center, sd, beta = settings.center, settings.largest, clip_multiple(settings.gamma)
@@ -128,7 +128,7 @@ def coinpress(settings: Variance, search: Search, spending: Sequence[Fraction]) 
     return Found(sd**2, OK, center, scale, moment, weight)
 
 
-def bisection(settings: Variance, search: Search, spending: Sequence[Fraction]) -> Found:
+def bisection(settings: VarianceSearch, search: Search, spending: Sequence[Fraction]) -> Found:
     """The deviation whose interval of sqrt(2) deviations covers 1 - gamma of the persons.
 
     First all halvings of the largest deviation are tested; accepted is the level down to which the

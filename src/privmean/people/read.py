@@ -76,13 +76,7 @@ def read(
     Guarantees: none are spent here. Each row is a function of one person's records; the roster is
     public under replace-one neighbours and private under add-remove.
     """
-    validate.choice("estimand", estimand, ESTIMANDS)
-    weight = _cap(estimand, cap)
-    step = validate.power_of_two("resolution", resolution)
-    if not FINEST <= step <= COARSEST:
-        raise ArgumentError(
-            "resolution", resolution, "is out of reach", "choose between 2**-100 and 2**100"
-        )
+    weight, step = checked(estimand, cap, resolution)
     machine = {
         "memory_limit": memory_limit,
         "threads": threads,
@@ -105,6 +99,18 @@ def read(
     from privmean.people.tables import read_table
 
     return read_table(source, person, values, weight, step, roster, text, machine)
+
+
+def checked(estimand: str, cap: Any, resolution: float) -> tuple[int | None, float]:
+    """The record cap and the resolution, refused from the arguments alone."""
+    validate.choice("estimand", estimand, ESTIMANDS)
+    weight = _cap(estimand, cap)
+    step = validate.power_of_two("resolution", resolution)
+    if not FINEST <= step <= COARSEST:
+        raise ArgumentError(
+            "resolution", resolution, "is out of reach", "choose between 2**-100 and 2**100"
+        )
+    return weight, step
 
 
 def _cap(estimand: str, cap: Any) -> int | None:

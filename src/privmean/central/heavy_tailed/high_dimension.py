@@ -22,7 +22,13 @@ from privmean.central.heavy_tailed.coarse import Coarse, Histograms
 from privmean.central.heavy_tailed.intervals import Coordinates
 from privmean.central.heavy_tailed.outcome import Common, HeavyTailedPlan, assumption_of
 from privmean.central.heavy_tailed.private_radius import ClippedCount, RadiusSearch
-from privmean.central.heavy_tailed.records import RecordWeights, counted, records_of, totals
+from privmean.central.heavy_tailed.records import (
+    RecordWeights,
+    counted,
+    records_of,
+    require_counts,
+    totals,
+)
 from privmean.central.heavy_tailed.threaded import Schedule
 from privmean.mechanisms.curator import Curator
 from privmean.mechanisms.weighted_rows import UNIT, JointSums, WeightSum
@@ -152,6 +158,10 @@ class ThreadedPlan(HeavyTailedPlan):
             "private radius": self.search is not None,
             "record cap": None if self.weights is None else self.weights.cap,
         }
+
+    def accepts(self, people: People) -> None:
+        if self.weights is not None:
+            require_counts(people)
 
     # --- release ----------------------------------------------------------------------------------
     def run(self, curator: Curator) -> Outcome:

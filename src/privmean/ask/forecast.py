@@ -1,0 +1,48 @@
+"""Predicted errors, and the persons that a wanted error needs, from the plans of any question."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from privmean import validate
+from privmean.errors import ArgumentError, Infeasible
+from privmean.road import Plan
+
+LARGEST_SEARCH = 10**12
+
+
+def forecast(plan: Plan, guess_sd: float) -> dict[str, float]:
+    """The predicted root mean square error of a plan ("rmse"), by cause where the plan tells.
+
+    guess_sd is used where the assumption says nothing about the spread between persons; a moment
+    assumption does, and then the guess is not needed.
+    """
+    return plan.predict(guess_sd)
+
+
+def least_persons(predicted: Callable[[int], float], error: float, guess_sd: float) -> int:
+    """The smallest number of persons whose predicted error is at most `error`."""
+    wanted = validate.positive("error", error)
+    validate.positive("guess_sd", guess_sd)
+
+    def enough(persons: int) -> bool:
+        try:
+            return predicted(persons) <= wanted
+        except Infeasible:
+            return False
+
+    high = 2
+    while not enough(high):
+        high *= 2
+        if high > LARGEST_SEARCH:
+            raise ArgumentError(
+                "error",
+                error,
+                "is not reached with any number of persons",
+                "ask for a larger error",
+            )
+    low = high // 2
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if enough(middle) else (middle, high)
+    return high

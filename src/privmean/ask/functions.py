@@ -1,0 +1,277 @@
+"""The functions that ask one question each: make the question, make the table, ask."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Unpack, cast
+
+from privmean.ask.forecast import forecast, least_persons
+from privmean.ask.road import asked, planned, source_of
+from privmean.ask.terms import Terms, settled
+from privmean.people.shape import Shape
+from privmean.privacy.budget import ADD_REMOVE
+from privmean.questions.assumptions import one_of
+
+if TYPE_CHECKING:
+    from privmean.models.curve_release import CurveRelease
+    from privmean.models.regression_release import RegressionRelease
+    from privmean.questions.base import Question
+    from privmean.release import Release
+    from privmean.road import Plan
+
+_ESTIMATOR = "set it where the estimator is made: method={}"
+MOVED = {
+    "target": _ESTIMATOR.format("DefaultMean(target=...)"),
+    "excess": _ESTIMATOR.format("DefaultMean(excess=...)"),
+    "beta": _ESTIMATOR.format("HeavyTailed(..., beta=...) or Anisotropic(..., beta=...)"),
+    "scale_range": _ESTIMATOR.format("Anisotropic(scale_range=...)"),
+    "sampled_degrees": _ESTIMATOR.format("Anisotropic(..., sampled_degrees=...)"),
+    "design_effect": "say related=",
+    "effects": "say related=RandomEffects(...)",
+    "roster": "say it of the table: pm.Table(source, person=..., roster=...)",
+    "delimiter": "say it of the table: pm.Table(source, person=..., delimiter=...)",
+    "memory_limit": "say it of the table: pm.Table(..., machine=pm.Machine(memory=...))",
+    "threads": "say it of the table: pm.Table(..., machine=pm.Machine(threads=...))",
+    "temp_directory": "say it of the table: pm.Table(..., machine=pm.Machine(spill=...))",
+    "progress": "say it of the table: pm.Table(..., machine=pm.Machine(progress=True))",
+    "residual_sd": "say assume=Errors(residual_sd=...)",
+    "between_sd": "say assume=Errors(residual_sd=..., between_sd=...)",
+    "coefficient_range": "say assume=(lower, upper), or Errors(..., range=...)",
+    "magnitudes": _ESTIMATOR.format("Magnitudes(smallest, largest)"),
+    "range": _ESTIMATOR.format("Winsorized(..., range=...)"),
+    "threshold": "ask the question itself: pm.ask(table, pm.Regression(..., threshold=...))",
+    "records": "ask the question itself: pm.ask(table, pm.Regression(..., records=...))",
+    "scales": "ask the question itself: pm.ask(table, pm.Regression(..., scales=...))",
+    "resolution": "ask the question itself, such as pm.ask(table, pm.Mean(..., resolution=...))",
+    "smallest": "say within=(smallest, largest)",
+    "largest": "say within=(smallest, largest)",
+}
+
+
+def ask(source: Any, question: Question, *, person: Any = None, **terms: Unpack[Terms]) -> Release:
+    """Ask one question of people.
+
+    source: a `Table`, a path or a frame with `person`, people from `privmean.read`, or an array
+    with one row a person. question: `Mean(...)`, `Regression(...)`, `Curve(...)`, `Variance(...)`.
+    terms: see `Terms`.
+
+    Raises ArgumentError, Infeasible or BudgetExceeded before anything is spent. A private failure
+    is not an error: the release says so in `status`.
+
+    Example:
+        pm.ask(table, pm.Regression("y ~ x", threshold=0.05), epsilon=1.0)
+
+    Guarantees: those of the question, for the budget given.
+    """
+    said = settled(terms, f"ask({question.kind})", MOVED)
+    return asked(source_of(source, person, {}), question, said)
+
+
+def mean(
+    source: Any,
+    values: str | Sequence[str] | None = None,
+    *,
+    person: Any = None,
+    assume: Any = None,
+    method: Any = "auto",
+    related: Any = 1.0,
+    estimand: str = "persons",
+    cap: int | None = None,
+    bounds: Any = None,
+    concentration: Any = None,
+    moment: Any = None,
+    covariance: Any = None,
+    **terms: Unpack[Terms],
+) -> Release:
+    """A differentially private mean of people.
+
+    source: people from `privmean.read`, an array with one row a person, shape (n,) or (n, d), a
+    `Table`, or a path or a frame with `person`. values, assume, method, related, estimand, cap: see
+    `Mean`. bounds, concentration, moment, covariance: the same as `assume`, by the word for its
+    kind. terms: see `Terms`.
+
+    Raises ArgumentError, Infeasible or BudgetExceeded before anything is spent. A private failure
+    is not an error: the release says so in `status`.
+
+    Example:
+        pm.mean("panel.parquet", "wage", person="idcode", epsilon=1.0)
+
+    Guarantees: those of `Mean`, for the budget given.
+    """
+    from privmean.questions.mean import Mean
+
+    words = {
+        "bounds": bounds,
+        "concentration": concentration,
+        "moment": moment,
+        "covariance": covariance,
+    }
+    said = settled(terms, "mean", MOVED)
+    chosen = (values,) if isinstance(values, str) else values
+    question = Mean(
+        None if chosen is None else tuple(chosen),
+        estimand,
+        cap,
+        assume=one_of(assume, words),
+        method=method,
+        related=related,
+    )
+    return asked(source_of(source, person, {}), question, said)
+
+
+def regress(
+    source: Any,
+    formula: str,
+    *,
+    person: Any = None,
+    fixed_effects: bool = False,
+    working: Any = "independence",
+    time: str | None = None,
+    assume: Any = None,
+    method: Any = "auto",
+    related: float = 1.0,
+    concentration: Any = None,
+    **terms: Unpack[Terms],
+) -> RegressionRelease:
+    """A differentially private longitudinal regression: the mean over persons of own coefficients.
+
+    source: a `Table`, or a path, a frame or a mapping of names to arrays (one row a record) with
+    `person`. formula and the rest: see `Regression`; rare settings are fields of it, asked with
+    `ask`. concentration: the same as `assume`. terms: see `Terms`.
+
+    Raises ArgumentError, Infeasible or BudgetExceeded before anything is spent.
+
+    Example:
+        pm.regress(table, "ln_wage ~ ttl_exp + tenure", epsilon=3.0, delta=1e-6)
+
+    Guarantees: those of `Regression`, for the budget given.
+    """
+    from privmean.questions.regression import Regression
+
+    said = settled(terms, "regress", MOVED)
+    question = Regression(
+        formula,
+        fixed_effects,
+        working,
+        time,
+        assume=one_of(assume, {"concentration": concentration}),
+        method=method,
+        related=related,
+    )
+    return cast("RegressionRelease", asked(source_of(source, person, {}), question, said))
+
+
+def curve(
+    source: Any,
+    value: str,
+    *,
+    time: str,
+    bins: Sequence[float],
+    person: Any = None,
+    assume: Any = None,
+    method: Any = "auto",
+    related: float = 1.0,
+    bounds: Any = None,
+    concentration: Any = None,
+    **terms: Unpack[Terms],
+) -> CurveRelease:
+    """A differentially private mean of persons over time, in public bins.
+
+    source: as for `regress`. value, time, bins and the rest: see `Curve`. bounds, concentration:
+    the same as `assume`. terms: see `Terms`.
+
+    Raises ArgumentError, Infeasible or BudgetExceeded before anything is spent.
+
+    Example:
+        pm.curve(table, "ln_wage", time="year", bins=[1968, 1975, 1982, 1989], epsilon=1.0)
+
+    Guarantees: those of `Curve`, for the budget given.
+    """
+    from privmean.questions.curve import Curve
+
+    said = settled(terms, "curve", MOVED)
+    known = one_of(assume, {"bounds": bounds, "concentration": concentration})
+    question = Curve(value, time, bins, assume=known, method=method, related=related)
+    return cast("CurveRelease", asked(source_of(source, person, {}), question, said))
+
+
+def variance(
+    source: Any,
+    value: str | None = None,
+    *,
+    within: tuple[float, float] | None = None,
+    person: Any = None,
+    method: str = "pair scale",
+    center: float | None = None,
+    **terms: Unpack[Terms],
+) -> Release:
+    """A differentially private variance of persons' values in one column.
+
+    source: as for `mean`. value, within, method, center: see `Variance`. terms: see `Terms`.
+
+    Raises ArgumentError, Infeasible or BudgetExceeded before anything is spent.
+
+    Example:
+        pm.variance(table, "ln_wage", within=(0.01, 10.0), epsilon=1.0)
+
+    Guarantees: those of `Variance`, for the budget given.
+    """
+    from privmean.questions.variance import Variance
+
+    said = settled(terms, "variance", MOVED)
+    question = Variance(value, within, method, center)
+    return asked(source_of(source, person, {}), question, said)
+
+
+def plan(
+    question: Question, *, persons: int, columns: int | None = None, **terms: Unpack[Terms]
+) -> Plan:
+    """The plan of a question: pure, from public numbers. Reads no data and spends nothing.
+
+    persons: n, or under add-remove a public guess of it. columns: their number, where the question
+    does not name them. The plan says its method, its losses, its predicted error (`predict`) and
+    its public facts (`describe`).
+
+    Raises Infeasible when the public numbers cannot work, saying which would have to change.
+    """
+    said = settled(terms, "plan", MOVED)
+    return planned(
+        question, shape_for(question, persons, columns, said.budget.neighbors), said.budget
+    )
+
+
+def persons_needed(
+    question: Question,
+    *,
+    error: float,
+    guess_sd: float,
+    columns: int | None = None,
+    **terms: Unpack[Terms],
+) -> int:
+    """The smallest number of persons whose predicted root mean square error is at most `error`.
+
+    guess_sd: public guess of the standard deviation between persons, for planning only. Sizes at
+    which the plan is infeasible count as too small.
+    """
+    said = settled(terms, "persons_needed", MOVED)
+
+    def predicted(persons: int) -> float:
+        shape = shape_for(question, persons, columns, said.budget.neighbors)
+        return forecast(planned(question, shape, said.budget), guess_sd)["rmse"]
+
+    return least_persons(predicted, error, guess_sd)
+
+
+def shape_for(question: Question, persons: int, columns: int | None, relation: str) -> Shape:
+    """The shape of a plan that is made without people."""
+    from privmean import validate
+
+    count = validate.whole("persons", persons, least=1)
+    known = question.summary.names
+    if known is None or columns is not None:
+        width = 1 if columns is None else validate.whole("columns", columns, least=1)
+        known = tuple(f"column {j}" for j in range(width))
+    by_records = getattr(question.summary, "cap", None)
+    if relation == ADD_REMOVE:
+        return Shape(known, None, count, by_records)
+    return Shape(known, count, None, by_records)

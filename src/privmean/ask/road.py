@@ -1,0 +1,101 @@
+"""One road for every question: declare, open, choose, reduce, plan, charge, run, release.
+
+Whatever can be refused from arguments is refused before the table is opened; whatever needs the
+schema, before a row is read. An engine that fails while reducing has cost nothing: the charge comes
+after it (`privmean.road.execute`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from privmean.ask.terms import Settled
+from privmean.errors import ArgumentError, Infeasible
+from privmean.people.shape import Shape, shape_of
+from privmean.people.table import Table
+from privmean.privacy.budget import ADD_REMOVE, Budget
+from privmean.privacy.guarantee import Guarantee
+from privmean.questions.base import Question
+from privmean.road import Plan, execute
+
+if TYPE_CHECKING:
+    from privmean.people.reductions import People
+    from privmean.release import Release
+
+
+def asked(source: Table | People, question: Question, said: Settled) -> Release:
+    """The release of one question: what every public function does after reading its words."""
+    names = _names(source, question)
+    if names is not None and said.budget.neighbors == ADD_REMOVE:
+        # nothing of the plan needs the table: it is refused before the table is opened
+        planned(question, Shape(names, None, said.n_design), said.budget)
+    elif names is not None:
+        question.estimator(len(names), None, said.budget)
+    if isinstance(source, Table):
+        people, question = source.people(question.summary), question.prepared(source)
+    else:
+        people, question = source, question.prepared(None)
+    shape = shape_of(people, said.budget.neighbors, said.n_design)
+    plan = planned(question, shape, said.budget)
+    release = execute(
+        plan,
+        people,
+        noise=said.noise,
+        ledger=said.ledger,
+        label=question.kind,
+        level=said.level,
+    )
+    return question.told(release)
+
+
+def planned(question: Question, shape: Shape, budget: Budget) -> Plan:
+    """The plan, if its worst bill keeps the budget; Infeasible otherwise.
+
+    Plans are calibrated to keep it. At the ends of the range of budgets (a delta of 1e-30, say)
+    what doubles and noise on a lattice add can be more than is left.
+    """
+    plan = question.estimator(shape.dimension, shape.cap, budget).plan(budget, shape)
+    if shape.cap is not None and getattr(plan, "persons_only", False):
+        raise ArgumentError(
+            "method",
+            plan.estimator,
+            "does not serve the mean over records",
+            "give a concentration or bounds, release fewer columns, or read estimand='persons'",
+        )
+    if not Guarantee.of(budget, budget.neighbors, plan.losses).verify():
+        raise Infeasible(
+            f"no noise of this method keeps {budget.describe()}",
+            "give a larger delta, another epsilon, or choose another method",
+        )
+    return plan
+
+
+def source_of(given: Any, person: Any, text: Mapping[str, Any]) -> Table | People:
+    """People as they are, a table, or what a table is made of."""
+    if hasattr(given, "log_counts") or isinstance(given, Table):
+        for name, value in {"person": person, **text}.items():
+            if value is not None:
+                raise ArgumentError(
+                    name, value, "is said already by the table or people given", "leave it out"
+                )
+        known: Table | People = given
+        return known
+    if person is None and isinstance(given, list | tuple):
+        given = np.asarray(given)
+    if person is None and not isinstance(given, np.ndarray):
+        raise ArgumentError(
+            "person",
+            None,
+            "is missing",
+            "name the column that says who it is, or give people from privmean.read(...), or an "
+            "array with one row a person",
+        )
+    return Table(given, person=person, **text)
+
+
+def _names(source: Table | People, question: Question) -> tuple[str, ...] | None:
+    """The columns of the question, where they are known before the table is opened."""
+    return question.summary.names if isinstance(source, Table) else tuple(source.columns)

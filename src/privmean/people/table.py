@@ -1,0 +1,137 @@
+"""A table of records, who is in it, and the machine that reads it: declared, read when asked."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+from privmean.people.text import options
+
+if TYPE_CHECKING:
+    from privmean.people.reductions import People
+
+
+@dataclass(frozen=True)
+class Machine:
+    """How reading may use the machine; no result depends on it. memory: such as "4GB"; threads;
+    spill: a folder for what does not fit into memory; progress: show on standard error how far
+    reading is."""
+
+    memory: str | None = None
+    threads: int | None = None
+    spill: str | None = None
+    progress: bool = False
+
+    def options(self) -> dict[str, Any]:
+        """The same by the names that readers use."""
+        return {
+            "memory_limit": self.memory,
+            "threads": self.threads,
+            "temp_directory": self.spill,
+            "progress": self.progress,
+        }
+
+
+class Summary(Protocol):
+    """What one row a person is: a value, so that equal summaries are reduced once."""
+
+    @property
+    def names(self) -> tuple[str, ...] | None:
+        """Its columns, where they are known before the table is opened."""
+        ...
+
+    def reduce(self, table: Table) -> People:
+        """Read the table; private, spends nothing."""
+        ...
+
+
+class Table:
+    """Records in a file, a frame or arrays, with the column that says whose they are.
+
+    source, person, roster, delimiter, quote, decimal, encoding, header, null_words: as for
+    `privmean.read`. Nothing is opened here: what can be refused from arguments is refused first.
+
+    Example:
+        table = pm.Table("panel.parquet", person="idcode")
+        pm.mean(table, "ln_wage", epsilon=1.0)
+
+    Guarantees: none are spent here. What the table holds is private but for its schema and, under
+    replace-one neighbours, its roster.
+    """
+
+    def __init__(
+        self,
+        source: Any,
+        *,
+        person: Any = None,
+        roster: Any = None,
+        delimiter: str | None = None,
+        quote: str | None = None,
+        decimal: str | None = None,
+        encoding: str | None = None,
+        header: bool | None = None,
+        null_words: Sequence[str] = (),
+        machine: Machine = Machine(),
+    ) -> None:
+        self.source, self.person, self.roster, self.machine = source, person, roster, machine
+        self.text = options(
+            delimiter=delimiter,
+            quote=quote,
+            decimal=decimal,
+            encoding=encoding,
+            header=header,
+            null_words=null_words,
+        )
+        self._reduced: dict[Summary, People] = {}
+
+    def people(self, summary: Summary) -> People:
+        """One row a person. Equal summaries are reduced once."""
+        if summary not in self._reduced:
+            self._reduced[summary] = summary.reduce(self)
+        return self._reduced[summary]
+
+    def groups(self, column: str) -> tuple[int, ...]:
+        """Numbers of persons in each group of a public column, largest first."""
+        from privmean.people.groups import group_sizes
+
+        known = self.machine.options()
+        known.pop("progress")
+        return group_sizes(self.source, person=self.person, group=column, **self.text, **known)
+
+
+@dataclass(frozen=True)
+class RecordMeans:
+    """A person's mean of own records in some columns; see `privmean.read` for every field."""
+
+    values: tuple[str, ...] | None = None
+    estimand: str = "persons"
+    cap: int | None = None
+    resolution: float = 2.0**-40
+
+    def __post_init__(self) -> None:
+        from privmean.people.read import checked
+
+        checked(self.estimand, self.cap, self.resolution)
+
+    @property
+    def names(self) -> tuple[str, ...] | None:
+        named = self.values
+        if named is None or any("*" in name or "?" in name for name in named):
+            return None
+        return named
+
+    def reduce(self, table: Table) -> People:
+        from privmean.people.read import read
+
+        return read(
+            table.source,
+            person=table.person,
+            values=None if self.values is None else list(self.values),
+            estimand=self.estimand,
+            cap=self.cap,
+            resolution=self.resolution,
+            roster=table.roster,
+            **table.text,
+            **table.machine.options(),
+        )

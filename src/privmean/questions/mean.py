@@ -1,0 +1,210 @@
+"""The mean of people in some columns, and which estimator answers it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+
+from privmean import validate
+from privmean.central.concentration import Bounded
+from privmean.central.winsorized import Winsorized
+from privmean.errors import ArgumentError
+from privmean.models.random_effects import RandomEffects
+from privmean.people.table import RecordMeans, Table
+from privmean.questions.assumptions import BOUNDS, CONCENTRATION, COVARIANCE, MOMENT, kind_of
+from privmean.questions.base import Estimator
+
+if TYPE_CHECKING:
+    from privmean.privacy.budget import Budget
+    from privmean.release import Release
+
+METHODS = ("auto", "default", "winsorized", "bounded", "heavy-tailed", "anisotropic")
+OF = {
+    BOUNDS: "bounded",
+    CONCENTRATION: "winsorized",
+    MOMENT: "heavy-tailed",
+    COVARIANCE: "anisotropic",
+}
+
+
+@dataclass(frozen=True)
+class Mean:
+    """The mean over persons of each person's own mean, in one or several columns.
+
+    values: columns of numbers; * and ? are wildcards. estimand: "persons" (every person counts
+    once) or "records" (by usable records, up to `cap`). resolution: see `privmean.read`.
+    assume: on what accuracy (for bounds: the meaning of the estimate), never privacy, rests: a pair
+    of bounds (or a pair a column), a concentration (`SubGaussian`, ...), a `BoundedMoment`, or a
+    `Covariance`; with none the range is found privately. method: an estimator by name, or itself
+    (`DefaultMean(target="mean")`), instead of the choice from public facts. related: public
+    variance of the mean over that of unrelated persons, or `RandomEffects` of public groups.
+
+    Guarantees: unit one person with all records; neighbours as the budget names them; the composed
+    loss of all mechanism calls is at most the budget, for any data; public are the columns, the
+    settings and, under replace-one, the roster of persons.
+    """
+
+    kind: ClassVar[str] = "mean"
+
+    values: Annotated[tuple[str, ...] | None, "Columns of numbers; * and ? are wildcards."] = None
+    estimand: Annotated[str, "Mean over persons (one vote each) or over records (capped)."] = (
+        "persons"
+    )
+    cap: Annotated[int | None, "Records a person that count, for records."] = None
+    resolution: Annotated[float, "Public resolution of values, a power of two."] = 2.0**-40
+    assume: Annotated[Any, "What accuracy may rest on."] = None
+    method: Annotated[Any, "Estimator, by name or itself; auto chooses from public facts."] = "auto"
+    related: Annotated[Any, "Design effect, or random effects of public groups."] = 1.0
+
+    def __post_init__(self) -> None:
+        named: Any = self.values
+        if named is not None:
+            listed = (named,) if isinstance(named, str) else tuple(named)
+            object.__setattr__(self, "values", listed)
+        _ = self.summary
+        if not isinstance(self.related, RandomEffects):
+            validate.positive("related", self.related)
+        elif self.assume is not None or self.method != "auto":
+            raise ArgumentError(
+                "related",
+                self.related,
+                "describes the persons in full, beside an assumption or a method",
+                "leave assume and method out",
+            )
+        self._chosen(self.estimand == "records")
+
+    @property
+    def summary(self) -> RecordMeans:
+        return RecordMeans(self.values, self.estimand, self.cap, self.resolution)
+
+    def prepared(self, table: Table | None) -> Mean:
+        """With the sizes of the public groups, where random effects name their column."""
+        effects = self.related
+        if isinstance(effects, RandomEffects) and effects.group_sizes is None:
+            if table is None or effects.group is None:
+                raise ArgumentError(
+                    "group_sizes", None, "are not known", "give them, or a table and its column"
+                )
+            sized = replace(effects, group_sizes=table.groups(effects.group))
+            return replace(self, related=sized)
+        return self
+
+    def estimator(self, columns: int, cap: int | None, budget: Budget) -> Estimator:
+        """Who answers. With nothing given and several columns: the cheapest of three ways."""
+        effects, alone = self.related, columns == 1 or cap is not None
+        if isinstance(effects, RandomEffects):
+            return effects.estimator()
+        chosen = self._chosen(cap is not None)
+        if self.method == "auto" and self.assume is None and not alone:
+            from privmean.central.cheapest import Cheapest
+
+            return Cheapest(chosen)
+        answering: Estimator = chosen
+        return answering
+
+    def told(self, release: Release) -> Release:
+        if isinstance(self.related, RandomEffects):
+            shown = {**release.diagnostics, **self.related.shown()}
+            return replace(release, diagnostics=shown)
+        return release
+
+    # --- the choice -------------------------------------------------------------------------------
+    def _chosen(self, by_records: bool) -> Any:
+        if not isinstance(self.method, str):
+            return _served(self._as_given(self.method), by_records)
+        kind = self._kind(validate.choice("method", self.method, METHODS))
+        return _served(self._made(kind, by_records), by_records)
+
+    def _as_given(self, estimator: Any) -> Any:
+        if isinstance(estimator, type) or not callable(getattr(estimator, "plan", None)):
+            raise ArgumentError(
+                "method",
+                estimator,
+                "is neither a name nor an estimator",
+                f"choose one of {', '.join(METHODS)}, or give an estimator such as Winsorized(...)",
+            )
+        for name, value in (("assume", self.assume), ("related", self.related)):
+            if value not in (None, 1.0):
+                raise ArgumentError(
+                    name,
+                    value,
+                    f"is not used by the estimator given as method ({type(estimator).__name__})",
+                    "set it where the estimator is made",
+                )
+        return estimator
+
+    def _kind(self, method: str) -> str:
+        """The method's name, where an assumption or nothing may stand for it."""
+        named = None if self.assume is None else OF[kind_of(self.assume)]
+        kind = method if method != "auto" else (named or "default")
+        if named is not None and kind != named:
+            raise ArgumentError(
+                "method",
+                method,
+                f"does not use the assumption given, {self.assume!r}",
+                f"choose method={named!r} or leave the assumption out",
+            )
+        return kind
+
+    def _made(self, kind: str, by_records: bool) -> Any:
+        given, effect = self.assume, self.related
+        if isinstance(effect, RandomEffects):
+            effect = 1.0
+        if kind == "default":
+            from privmean.central.default_mean import DefaultMean
+
+            return DefaultMean(design_effect=effect)
+        if kind == "winsorized":
+            from privmean.central.concentration import UnknownScale
+
+            return Winsorized(UnknownScale() if given is None else given, design_effect=effect)
+        if given is None and kind != "anisotropic":
+            raise ArgumentError(
+                "assume", None, f"is needed for method {kind!r}", f"give {_example(kind)}"
+            )
+        if kind == "bounded":
+            if by_records:
+                return Winsorized(Bounded(*_limits(given)), design_effect=effect)
+            from privmean.central.bounded import BoundedMean
+
+            return BoundedMean(given, design_effect=effect)
+        if effect != 1.0:
+            raise ArgumentError(
+                "related", effect, f"is not used by method {kind!r}", "leave it out"
+            )
+        if kind == "heavy-tailed":
+            from privmean.central.heavy_tailed import HeavyTailed, PureCover
+
+            made = isinstance(given, HeavyTailed | PureCover)
+            return given if made else HeavyTailed(given)
+        from privmean.central.anisotropic.estimator import Anisotropic
+
+        return Anisotropic(None if given is None else given.bound)
+
+
+def _served(estimator: Any, by_records: bool) -> Any:
+    """The estimator, if it answers the mean over records where that is asked for."""
+    if by_records and not getattr(estimator, "serves_records", False):
+        raise ArgumentError(
+            "method",
+            type(estimator).__name__,
+            "does not serve the mean over records",
+            "give bounds, a concentration, HeavyTailed(..., weights=...) or nothing, or ask for "
+            "estimand='persons'",
+        )
+    return estimator
+
+
+def _example(kind: str) -> str:
+    if kind == "bounded":
+        return "bounds, such as assume=(0, 10)"
+    return "assume=BoundedMoment(order=..., bound=...)"
+
+
+def _limits(bounds: Any) -> tuple[Any, Any]:
+    """(lower, upper) as numbers, or one number a column each, from one pair or a pair a column."""
+    pairs: Sequence[Any] = list(bounds)
+    if hasattr(pairs[0], "__len__"):
+        return tuple(pair[0] for pair in pairs), tuple(pair[1] for pair in pairs)
+    return validate.bounds("bounds", bounds)

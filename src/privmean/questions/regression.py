@@ -1,0 +1,291 @@
+"""Longitudinal regression: every person's own coefficients, averaged over persons privately.
+
+Source: Roth and Avella-Medina, "Differential Privacy with Dependent Data" (2025), Definition 5.13
+and its estimators, with an enforced threshold on the smallest eigenvalue, the radius without the
+condition number, and the ratio form for persons who cannot be fitted (docs/proofs/longitudinal.md).
+"""
+
+from __future__ import annotations
+
+import ast
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+
+from privmean import validate
+from privmean.central.concentration import Bounded, SubGaussian, UnknownScale
+from privmean.central.winsorized import Winsorized
+from privmean.errors import ArgumentError
+from privmean.models.formula import INTERCEPT, Model, read_formula
+from privmean.models.magnitudes import CLIPPED, MEAN, Magnitudes
+from privmean.models.person_fits import AR1, Exchangeable, Independence, Working, fit_persons
+from privmean.models.regression_release import RegressionRelease
+from privmean.people.matrix import MatrixPeople
+from privmean.privacy.budget import REPLACE_ONE
+from privmean.questions.base import Estimator
+from privmean.release import Release
+
+if TYPE_CHECKING:
+    from privmean.people.table import Table
+    from privmean.privacy.budget import Budget
+
+
+@dataclass(frozen=True)
+class Errors:
+    """Assumed deviations behind persons' own coefficients.
+
+    residual_sd: of errors; between_sd: of coefficients between persons, one for all or one a term.
+    range: public limits of the centre, one pair or one a term (needed without delta).
+    """
+
+    residual_sd: float
+    between_sd: float | tuple[float, ...] = 0.0
+    range: Any = None
+
+    def __post_init__(self) -> None:
+        validate.positive("residual_sd", self.residual_sd)
+
+    def concentration(self, spread: tuple[float, ...]) -> SubGaussian:
+        """Of a person's coefficients. spread: their deviation for errors of deviation 1."""
+        between = self.between_sd
+        each = (between,) * len(spread) if isinstance(between, int | float) else tuple(between)
+        if len(each) != len(spread):
+            raise ArgumentError(
+                "between_sd", between, "is not one number a term", f"give {len(spread)}"
+            )
+        return SubGaussian(
+            tuple(
+                math.hypot(validate.nonnegative("between_sd", b), self.residual_sd * s)
+                for b, s in zip(each, spread, strict=True)
+            )
+        )
+
+
+@dataclass(frozen=True)
+class OwnCoefficients:
+    """A person's own regression coefficients; sizes: public scales of terms and response."""
+
+    formula: str
+    fixed_effects: bool
+    working: Working
+    time: str | None
+    threshold: float
+    records: int
+    sizes: tuple[float, ...]
+    resolution: float
+
+    @property
+    def model(self) -> Model:
+        return read_formula(self.formula, intercept=not self.fixed_effects)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(self.model.names)
+
+    def reduce(self, table: Table) -> MatrixPeople:
+        """Private, spends nothing."""
+        from privmean.people.products import person_products
+
+        model = self.model
+        products = person_products(
+            table.source,
+            person=table.person,
+            columns=model.columns,
+            texts=model.texts,
+            products=[*(trees for _, trees in model.terms), (model.response,)],
+            steps=[self.resolution * size for size in self.sizes],
+            time=self.time if isinstance(self.working, AR1) else None,
+            roster=table.roster,
+            text=table.text,
+            machine=table.machine.options(),
+        )
+        rows = fit_persons(
+            products,
+            working=self.working,
+            within=self.fixed_effects,
+            threshold=self.threshold,
+            least=self.records,
+            scales=self.sizes,
+        )
+        return MatrixPeople(rows, model.names, engine=products.engine)
+
+
+@dataclass(frozen=True)
+class Regression:
+    """The mean over persons of their own regression coefficients.
+
+    formula: "y ~ a + b", with a:b, a*b, 0 + a, I(a**2) and C(a, levels=[1, 2, 3]) or
+    C(a, levels=["u", "v"]); arithmetic on one record only. fixed_effects: use deviations from the
+    person's own means (the within form; no intercept). working: "independence", `Exchangeable(icc)`
+    or `AR1(phi)`: public covariance of a person's errors, up to scale, by which records are
+    weighted; AR1 needs `time`, the column that orders. threshold: persons whose smallest eigenvalue
+    of X'X/T (for fixed effects, centred) is less are left out, as are persons with fewer than
+    `records` usable records (default: coefficients + 1). scales: public sizes of terms and of the
+    response, by name (1 if not named; rounded to powers of two): threshold and resolution are for
+    columns divided by them. resolution: columns are read on a grid of this step times scale and
+    limited to 2^40 steps.
+
+    assume: what bounds one person's coefficients: nothing (a magnitude a coefficient is found
+    privately); public limits, one pair or one a term, to which coefficients are limited; a
+    concentration (`SubGaussian`, ...); or `Errors(residual_sd=..., between_sd=...)`. method:
+    "auto", or an estimator itself (`Magnitudes(target="clipped")`, `Winsorized(..., range=...)`).
+    related: public factor on the sampling variance if persons are related.
+
+    Guarantees: unit one person with all records, neighbours as the budget names them; the composed
+    loss is at most the budget, for any data: a person's coefficients are computed from that
+    person's records alone, and only their clipped mean over persons with a value is released.
+    Public: formula, settings and, under replace-one, the roster. The estimate is for persons that
+    can be fitted; which those are may depend on regressors, never on the response beyond missing
+    values.
+    """
+
+    kind: ClassVar[str] = "regression"
+
+    formula: Annotated[str, "Formula, such as 'y ~ a + b + I(a**2)'."]
+    fixed_effects: Annotated[bool, "Use deviations from the person's own means."] = False
+    working: Annotated[Any, "Public covariance of a person's errors."] = "independence"
+    time: Annotated[str | None, "Column that orders a person's records."] = None
+    threshold: Annotated[float, "Least eigenvalue of X'X/T of a person who counts."] = 0.01
+    records: Annotated[int | None, "Least number of records of a person who counts."] = None
+    scales: Annotated[Mapping[str, float] | None, "Public sizes of terms, by name."] = None
+    resolution: Annotated[float, "Public resolution of columns, a power of two."] = 2.0**-20
+    assume: Annotated[Any, "What bounds one person's coefficients."] = None
+    method: Annotated[Any, "Estimator; auto chooses from public facts."] = "auto"
+    related: Annotated[float, "Design effect: public factor on the sampling variance."] = 1.0
+
+    def __post_init__(self) -> None:
+        validate.positive("related", self.related)
+        if isinstance(self.method, str) and self.method != "auto":
+            raise ArgumentError(
+                "method", self.method, "is no estimator", "give Magnitudes(...) or Winsorized(...)"
+            )
+        if self.method != "auto":
+            if isinstance(self.method, type) or not callable(getattr(self.method, "plan", None)):
+                raise ArgumentError(
+                    "method",
+                    self.method,
+                    "is no estimator",
+                    "give Magnitudes(...) or Winsorized(...)",
+                )
+            for name, value in (("assume", self.assume), ("related", self.related)):
+                if value not in (None, 1.0):
+                    raise ArgumentError(
+                        name, value, "is given beside a method", "set it where the method is made"
+                    )
+        summary = self.summary
+        if isinstance(self.assume, list | tuple):
+            _ranges(self.assume, len(summary.names))
+        if isinstance(self.assume, Errors):
+            self.assume.concentration((1.0,) * len(summary.names))
+
+    @property
+    def summary(self) -> OwnCoefficients:
+        model = read_formula(self.formula, intercept=not self.fixed_effects)
+        p = len(model.terms)
+        least = p + 1 + self.fixed_effects
+        if self.records is not None:
+            least = validate.whole("records", self.records, least=p)
+        return OwnCoefficients(
+            self.formula,
+            self.fixed_effects,
+            _working(self.working, self.fixed_effects, self.time),
+            self.time,
+            validate.positive("threshold", self.threshold),
+            least,
+            _sizes(self.scales, model),
+            validate.power_of_two("resolution", self.resolution),
+        )
+
+    def prepared(self, table: Table | None) -> Regression:
+        return self
+
+    def estimator(self, columns: int, cap: int | None, budget: Budget) -> Estimator:
+        if self.method != "auto":
+            chosen: Estimator = self.method
+            return chosen
+        effect, assume, limits = self.related, self.assume, None
+        if isinstance(assume, Errors):
+            own = self.summary
+            unit = math.sqrt(own.records * own.threshold)
+            limits = _ranges(assume.range, columns)
+            assume = assume.concentration(tuple(1 / (s * unit) for s in own.sizes[:-1]))
+        if assume is None:
+            target = MEAN if budget.neighbors == REPLACE_ONE else CLIPPED
+            return Magnitudes(target=target, design_effect=effect)
+        if isinstance(assume, list | tuple):
+            pairs = _ranges(assume, columns)
+            assert pairs is not None
+            low, high = tuple(a for a, _ in pairs), tuple(b for _, b in pairs)
+            return Winsorized(Bounded(low, high), design_effect=effect)
+        if isinstance(assume, UnknownScale):
+            raise ArgumentError(
+                "assume",
+                assume,
+                "pairs persons, and persons that cannot be fitted hide the scale of the others",
+                "leave it out: magnitudes are found privately then",
+            )
+        if limits is None and (budget.rho is not None or budget.delta == 0):
+            raise ArgumentError(
+                "range",
+                None,
+                "or a delta is needed beside an assumption, to find the centre",
+                "give a delta such as 1e-6, Errors(..., range=(-1, 1)), or "
+                "method=Winsorized(..., range=(-1, 1))",
+            )
+        return Winsorized(assume, range=limits, design_effect=effect)
+
+    def told(self, release: Release) -> RegressionRelease:
+        within = "within-person " if self.fixed_effects else ""
+        return RegressionRelease(
+            **{item.name: getattr(release, item.name) for item in fields(Release)}
+            | {"estimand": "mean over persons of own coefficients"},
+            formula=self.formula,
+            method=f"{within}{self.summary.working.words} a person",
+            fixed_effects=self.fixed_effects,
+        )
+
+
+def _working(working: Any, fixed_effects: bool, time: str | None) -> Working:
+    if working == "independence":
+        working = Independence()
+    if not isinstance(working, Independence | Exchangeable | AR1):
+        raise ArgumentError(
+            "working", working, "is no working covariance", "give Exchangeable(icc) or AR1(phi)"
+        )
+    if fixed_effects and not isinstance(working, Independence):
+        raise ArgumentError(
+            "working", working, "does not go with fixed_effects", "choose one of them"
+        )
+    if isinstance(working, AR1) and time is None:
+        raise ArgumentError("time", None, "is needed by AR1", "name the column that orders records")
+    return working
+
+
+def _sizes(scales: Mapping[str, float] | None, model: Model) -> tuple[float, ...]:
+    """Public scales of the terms and then the response, rounded to powers of two."""
+    given = dict(scales or {})
+    names = [*model.names, ast.unparse(model.response)]
+    for item in given:
+        if item not in names or item == INTERCEPT:
+            raise ArgumentError(
+                "scales", item, "is no term of the formula", f"the terms are {', '.join(names)}"
+            )
+    result = []
+    for item in names:
+        size = validate.positive("scales", given.get(item, 1.0))
+        result.append(2.0 ** round(math.log2(min(max(size, 2.0**-60), 2.0**60))))
+    return tuple(result)
+
+
+def _ranges(given: Any, p: int) -> tuple[tuple[float, float], ...] | None:
+    if given is None:
+        return None
+    pairs = list(given)
+    if pairs and not hasattr(pairs[0], "__len__"):
+        pairs = [given] * p
+    if len(pairs) != p:
+        raise ArgumentError(
+            "assume", given, f"has {len(pairs)} pairs for {p} terms", "give one a term"
+        )
+    return tuple(validate.bounds("assume", pair) for pair in pairs)
