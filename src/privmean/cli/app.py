@@ -10,12 +10,8 @@ from typing import Annotated
 import typer
 
 from privmean._version import __version__
-from privmean.cli import collect, stream
-from privmean.cli.curve import curve
-from privmean.cli.mean import mean
+from privmean.cli import asking, collect, stream
 from privmean.cli.plan import plan
-from privmean.cli.regress import regress
-from privmean.cli.variance import variance
 from privmean.cli.verify import keygen, sign, verify
 from privmean.errors import PrivmeanError
 
@@ -46,13 +42,10 @@ def _options(
     pass
 
 
-app.command()(mean)
+asking.add(app)
 app.command()(plan)
 app.add_typer(stream.app, name="stream")
 app.add_typer(collect.app, name="collect")
-app.command()(regress)
-app.command()(variance)
-app.command()(curve)
 app.command()(verify)
 app.command()(sign)
 app.command()(keygen)

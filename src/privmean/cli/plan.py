@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
+from privmean.ask.declared import question_of
 from privmean.cli import options as opt
 
 
@@ -25,47 +26,20 @@ def plan(
     neighbors: opt.Neighbors = "replace-one",
     bounds: opt.Bounds = None,
     sd: opt.Sd = None,
-    between_sd: opt.BetweenSd = None,
-    within_sd: opt.WithinSd = None,
-    records: opt.Records = None,
-    moment_order: opt.MomentOrder = None,
-    moment_bound: opt.MomentBound = None,
-    covariance: opt.Covariance = None,
+    assume: opt.Assume = None,
     method: opt.Method = "auto",
-    target: opt.Target = None,
-    excess: opt.Excess = None,
-    beta: opt.Beta = None,
-    scale_range: opt.ScaleRange = None,
-    sampled_degrees: opt.SampledDegrees = None,
     as_json: opt.Json = False,
 ) -> None:
-    """Predict the error of a release and the persons needed. Reads no data and spends nothing."""
-    from privmean.planning import forecast, persons_needed, plan_mean
+    """Predict the error of a mean and the persons needed. Reads no data and spends nothing."""
+    import privmean as pm
 
-    arguments: dict[str, Any] = dict(
-        epsilon=epsilon,
-        delta=delta,
-        rho=rho,
-        neighbors=neighbors,
-        bounds=bounds,
-        method=method,
-        target=target,
-        excess=excess,
-        beta=beta,
-        scale_range=scale_range,
-        sampled_degrees=sampled_degrees,
-        **opt.assumption(
-            sd=sd,
-            between_sd=between_sd,
-            within_sd=within_sd,
-            records=records,
-            moment_order=moment_order,
-            moment_bound=moment_bound,
-            covariance=covariance,
-        ),
-    )
-    chosen = plan_mean(persons=persons, dimension=columns, **arguments)
-    predicted = forecast(chosen, guess_sd)
+    words = {"assume": opt.assumed(assume, bounds, sd), "method": method}
+    question = question_of("mean", words, "--{}")
+    terms: dict[str, Any] = {
+        "epsilon": epsilon, "delta": delta, "rho": rho, "neighbors": neighbors, "columns": columns
+    }  # fmt: skip
+    chosen = pm.plan(question, persons=persons, **terms)
+    predicted = chosen.predict(guess_sd)
     result: dict[str, Any] = {
         "estimator": chosen.estimator,
         "why": chosen.why,
@@ -77,8 +51,8 @@ def plan(
     }
     if error is not None:
         result["wanted_error"] = error
-        result["persons_needed"] = persons_needed(
-            error, guess_sd=guess_sd, dimension=columns, **arguments
+        result["persons_needed"] = pm.persons_needed(
+            question, error=error, guess_sd=guess_sd, **terms
         )
     if as_json:
         typer.echo(json.dumps(result, allow_nan=False))
@@ -90,4 +64,3 @@ def plan(
     if error is not None:
         needed = result["persons_needed"]
         typer.echo(f"  persons needed for an error of {error:g}: {needed}")
-    return

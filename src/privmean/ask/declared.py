@@ -1,0 +1,140 @@
+"""Questions made from texts and plain values: what a command line or a TOML file says of them.
+
+The fields of a question are its words everywhere: the keywords in Python, the options on a command
+line, the keys in a file. What they may hold follows from their types here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from difflib import get_close_matches
+from functools import cache
+from importlib import import_module
+from typing import Any, get_args, get_origin, get_type_hints
+
+from privmean.ask.texts import assumption_of, method_of, related_of, working_of
+from privmean.errors import ArgumentError
+
+QUESTIONS = {
+    "mean": "privmean.questions.mean:Mean",
+    "regression": "privmean.questions.regression:Regression",
+    "curve": "privmean.questions.curve:Curve",
+    "variance": "privmean.questions.variance:Variance",
+}
+
+
+@dataclass(frozen=True)
+class Field:
+    """One word of a question. required: it has no default."""
+
+    name: str
+    hint: Any
+    help: str
+    default: Any
+    required: bool
+
+
+def question_class(kind: str) -> Any:
+    """The class of a kind of question."""
+    if kind not in QUESTIONS:
+        near = get_close_matches(str(kind), QUESTIONS, n=1)
+        remedy = f"did you mean {near[0]}?" if near else f"give one of {', '.join(QUESTIONS)}"
+        raise ArgumentError("ask", kind, "is no kind of question", remedy)
+    module, _, name = QUESTIONS[kind].partition(":")
+    return getattr(import_module(module), name)
+
+
+@cache
+def fields_of(cls: Any) -> tuple[Field, ...]:
+    """The words of a question, in the order of its fields."""
+    from dataclasses import MISSING
+
+    hints = get_type_hints(cls, include_extras=True)
+    found = []
+    for item in fields(cls):
+        hint = hints[item.name]
+        words = ""
+        if hasattr(hint, "__metadata__"):
+            words, hint = hint.__metadata__[0], get_args(hint)[0]
+        found.append(Field(item.name, hint, words, item.default, item.default is MISSING))
+    return tuple(found)
+
+
+def question_of(kind: str, said: Mapping[str, Any], word: str = "{}") -> Any:
+    """A question from what is said of it; None counts as not said.
+
+    word: how an argument is called in messages ("--{}" on a command line). Texts are read as
+    `privmean.ask.texts` has them; other values are taken as they are.
+    """
+    cls = question_class(kind)
+    known = {item.name: item for item in fields_of(cls)}
+    given = {name: value for name, value in said.items() if value is not None}
+    for name, value in given.items():
+        if name not in known:
+            near = get_close_matches(name, known, n=1)
+            remedy = f"did you mean {near[0]}?" if near else f"{kind} takes {', '.join(known)}"
+            raise ArgumentError(word.format(name), value, f"is no word of {kind}", remedy)
+    for name, item in known.items():
+        if item.required and name not in given:
+            raise ArgumentError(word.format(name), None, "is missing", item.help)
+        if name in given:
+            given[name] = _read(word.format(name), item, given[name])
+    if isinstance(given.get("method"), str) and "assume" in known:
+        method, assume = method_of(word.format("method"), given["method"], given.get("assume"))
+        given["method"] = method
+        given["assume"] = assume
+    return cls(**given)
+
+
+def _read(name: str, item: Field, value: Any) -> Any:
+    """A value of the field's type from a text or a plain value of TOML."""
+    if isinstance(value, str):
+        if item.name == "assume":
+            return assumption_of(name, value)
+        if item.name == "working":
+            return working_of(name, value)
+        if item.name == "related":
+            return related_of(name, value)
+        if _numbers(item.hint):
+            return _numbers_of(name, value)
+        if _names(item.hint):
+            return (value,)
+        return value
+    if item.name == "scales" and isinstance(value, list):
+        return _sizes_of(name, value)
+    if isinstance(value, list):
+        return tuple(tuple(x) if isinstance(x, list) else x for x in value)
+    return value
+
+
+def _numbers(hint: Any) -> bool:
+    """Whether a field holds numbers in a row."""
+    return any(
+        get_origin(part) is not None and float in get_args(part) and str not in get_args(part)
+        for part in (hint, *get_args(hint))
+    )
+
+
+def _names(hint: Any) -> bool:
+    return any(get_args(part) == (str, ...) for part in (hint, *get_args(hint)))
+
+
+def _numbers_of(name: str, text: str) -> tuple[float, ...]:
+    try:
+        return tuple(float(item) for item in text.split(","))
+    except ValueError:
+        raise ArgumentError(name, text, "are no numbers", "give them with commas: 0,1,2") from None
+
+
+def _sizes_of(name: str, given: list[str]) -> dict[str, float]:
+    result = {}
+    for item in given:
+        term, _, number = item.rpartition("=")
+        try:
+            result[term] = float(number)
+        except ValueError:
+            raise ArgumentError(
+                name, item, "is not TERM=NUMBER", "give for example tenure=4"
+            ) from None
+    return result

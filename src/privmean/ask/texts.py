@@ -1,0 +1,149 @@
+"""Assumptions and estimators in one text form: `KIND name=value ...`, on a command line or in TOML.
+
+`sub-gaussian sd=2`, `bounded-moment order=3 bound=60 records=20 range=-100,100`, `0,10` (bounds),
+`covariance 1,4,9` (or a file), `default target=mean`. The kinds are listed here and nowhere else.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import MISSING, fields
+from difflib import get_close_matches
+from importlib import import_module
+from typing import Any
+
+from privmean.errors import ArgumentError
+
+ASSUMPTIONS = {
+    "sub-gaussian": "privmean.central.concentration:SubGaussian",
+    "log-sobolev": "privmean.central.concentration:LogSobolev",
+    "between-within": "privmean.central.concentration:BetweenWithin",
+    "bounded-within": "privmean.central.concentration:BoundedWithin",
+    "unknown-scale": "privmean.central.concentration:UnknownScale",
+    "bounded-moment": "privmean.central.heavy_tailed:BoundedMoment",
+    "errors": "privmean.questions.regression:Errors",
+    "random-effects": "privmean.models.random_effects:RandomEffects",
+}
+ESTIMATORS = {
+    "default": "privmean.central.default_mean:DefaultMean",
+    "winsorized": "privmean.central.winsorized:Winsorized",
+    "bounded": "privmean.central.bounded:BoundedMean",
+    "heavy-tailed": "privmean.central.heavy_tailed:HeavyTailed",
+    "cover": "privmean.central.heavy_tailed:PureCover",
+    "anisotropic": "privmean.central.anisotropic.estimator:Anisotropic",
+    "magnitudes": "privmean.models.magnitudes:Magnitudes",
+}
+WORKING = {
+    "exchangeable": "privmean.models.person_fits:Exchangeable",
+    "ar1": "privmean.models.person_fits:AR1",
+}
+
+
+def assumption_of(name: str, text: str) -> Any:
+    """The assumption that a text names; bare numbers are bounds."""
+    kind, _, rest = text.strip().partition(" ")
+    if kind == "covariance":
+        from privmean.questions.assumptions import Covariance
+
+        return Covariance(covariance_of(name, rest.strip()))
+    if kind not in ASSUMPTIONS and "," in kind and not rest:
+        pair = _value(kind)
+        if isinstance(pair, tuple) and all(isinstance(x, float) for x in pair):
+            return pair
+    return _made(name, text, ASSUMPTIONS, ["covariance", "LOWER,UPPER"])
+
+
+def method_of(name: str, text: str, assume: Any) -> tuple[Any, Any]:
+    """(method, assume) as a question takes them: a name, or with settings the estimator itself,
+    which then holds the assumption."""
+    kind, _, rest = text.strip().partition(" ")
+    if not rest.strip():
+        return kind, assume
+    given = getattr(assume, "bound", None) if kind == "anisotropic" else assume
+    first = () if assume is None else (given,)
+    return _made(name, text, ESTIMATORS, [], *first), None
+
+
+def working_of(name: str, text: str) -> Any:
+    """A working covariance: independence, `exchangeable icc=.3` or `ar1 phi=.5`."""
+    return text if text == "independence" else _made(name, text, WORKING, ["independence"])
+
+
+def related_of(name: str, text: str) -> Any:
+    """A design effect, or random effects."""
+    try:
+        return float(text)
+    except ValueError:
+        return _made(name, text, {"random-effects": ASSUMPTIONS["random-effects"]}, ["a number"])
+
+
+def _made(name: str, text: str, kinds: dict[str, str], others: list[str], *first: Any) -> Any:
+    kind, *words = text.split()
+    if kind not in kinds:
+        near = get_close_matches(kind, kinds, n=1)
+        known = ", ".join([*kinds, *others])
+        remedy = f"did you mean {near[0]}?" if near else f"give one of {known}"
+        raise ArgumentError(name, text, "names no kind that is known", remedy)
+    module, _, attribute = kinds[kind].partition(":")
+    made: Callable[..., Any] = getattr(import_module(module), attribute)
+    known_fields = [item.name for item in fields(made) if item.init]  # type: ignore[arg-type]
+    settings: dict[str, Any] = {}
+    for word in words:
+        key, equals, value = word.partition("=")
+        key = key.replace("-", "_")
+        if not equals or key not in known_fields:
+            near = get_close_matches(key, known_fields, n=1)
+            remedy = f"did you mean {near[0]}=?" if near else f"{kind} takes {known_fields}"
+            raise ArgumentError(name, word, f"is no setting of {kind}", remedy)
+        settings[key] = _value(value)
+    needed = [
+        item.name
+        for item in fields(made)  # type: ignore[arg-type]
+        if item.init and item.default is MISSING and item.default_factory is MISSING
+    ]
+    missing = [item for item in needed[len(first) :] if item not in settings]
+    if missing:
+        raise ArgumentError(name, text, f"lacks {', '.join(missing)}", f"give {missing[0]}=...")
+    return made(*first, **settings)
+
+
+def _value(text: str) -> Any:
+    """A number, numbers with commas, yes or no, or the text itself."""
+    if text in ("true", "false"):
+        return text == "true"
+    try:
+        if "," in text:
+            return tuple(float(item) for item in text.split(","))
+        number = float(text)
+    except ValueError:
+        return text
+    return int(number) if text.lstrip("+-").isdigit() else number
+
+
+def covariance_of(name: str, text: str) -> Any:
+    """A variance, variances a column, or the matrix in a file."""
+    import numpy as np
+
+    wrong = ArgumentError(
+        name,
+        text,
+        "is neither a variance, nor variances with commas, nor a file with the matrix",
+        "give a number, numbers such as 1,4,9, or the path of a .npy or text file",
+    )
+    try:
+        numbers = [float(item) for item in text.split(",")]
+        return numbers[0] if len(numbers) == 1 else np.array(numbers)
+    except ValueError:
+        if not os.path.isfile(text):
+            raise wrong from None
+    try:
+        if text.endswith(".npy"):
+            found = np.load(text, allow_pickle=False)
+        else:
+            with open(text) as lines:
+                rows = [line.replace(",", " ").split() for line in lines if line.strip()]
+            found = np.array(rows, dtype=float)
+    except (OSError, ValueError, EOFError):
+        raise wrong from None
+    return found.ravel() if 1 in found.shape else found
