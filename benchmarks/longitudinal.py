@@ -18,6 +18,7 @@ import time
 from pathlib import Path
 
 import numpy as np
+from privmean.models.regression import person_coefficients
 
 import privmean as pm
 from kit import planned
@@ -28,7 +29,6 @@ from privmean.intervals.tail_check import TOO_THICK
 from privmean.models.formula import read_formula
 from privmean.models.person_fits import Independence, fit_persons
 from privmean.models.pointwise import alone, status_of
-from privmean.models.regression import person_coefficients
 from privmean.noise.simulated import SimulatedNoise
 from privmean.people.matrix import MatrixPeople
 from privmean.people.products import Products

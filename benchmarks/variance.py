@@ -20,7 +20,7 @@ from privmean.central.as_published import AsPublished
 from privmean.central.concentration import SubGaussian, UnknownScale
 from privmean.central.winsorized import Winsorized
 from privmean.errors import Infeasible
-from privmean.models.variance import Variance
+from privmean.models.variance import VarianceSearch
 from privmean.models.variance_as_published import VarianceAsPublished
 from privmean.noise.simulated import SimulatedNoise
 from privmean.people.matrix import MatrixPeople
@@ -37,10 +37,10 @@ METHODS = {  # name: (variance, safety on the variance)
         VarianceAsPublished(SMALL, LARGE, START, "bisection", gamma=0.1, refine_first=True), 1.0,
     ),
     "coinpress as printed": (VarianceAsPublished(SMALL, LARGE, START), 1.0),
-    "bisection": (Variance(SMALL, LARGE, "bisection", START, gamma=0.1), 1.0),
-    "coinpress, 5 rounds": (Variance(SMALL, LARGE, "coinpress", START), 1.5),
-    "coinpress, 17 rounds": (Variance(SMALL, LARGE, "coinpress", START, rounds=17), 1.0),
-    "pair scale": (Variance(SMALL, LARGE), 1.2),
+    "bisection": (VarianceSearch(SMALL, LARGE, "bisection", START, gamma=0.1), 1.0),
+    "coinpress, 5 rounds": (VarianceSearch(SMALL, LARGE, "coinpress", START), 1.5),
+    "coinpress, 17 rounds": (VarianceSearch(SMALL, LARGE, "coinpress", START, rounds=17), 1.0),
+    "pair scale": (VarianceSearch(SMALL, LARGE), 1.2),
 }  # fmt: skip
 REFERENCE = {
     "known": (7.4e-3, 2.2e-3, 3.4e-4, 1.6e-4),

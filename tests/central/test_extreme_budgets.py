@@ -65,4 +65,4 @@ def test_a_plan_whose_bill_breaks_the_budget_is_infeasible():
     with pytest.raises(pm.Infeasible):
         pm.mean(ROWS, **budget, covariance=np.ones(2), noise=SimulatedNoise(1))
     with pytest.raises(pm.Infeasible):
-        pm.plan_mean(persons=3000, dimension=1, **budget, covariance=np.ones(1))
+        pm.plan(pm.Mean(assume=pm.Covariance(np.ones(1))), persons=3000, **budget)

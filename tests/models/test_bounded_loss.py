@@ -19,7 +19,6 @@ from privmean.mechanisms.ratio import Answers
 from privmean.models.formula import read_formula
 from privmean.models.magnitudes import Magnitudes, quantile_scores
 from privmean.models.person_fits import Independence, fit_persons
-from privmean.models.regression import person_coefficients
 from privmean.noise.simulated import SimulatedNoise
 from privmean.people.matrix import MatrixPeople
 from privmean.people.products import Products, person_products
@@ -178,14 +177,13 @@ def test_add_remove_pays_and_does_not_show_the_number():
     lines = {line.term: line for line in release.table()}
     assert lines["x"].lower < 0.5 < lines["x"].upper
     json.dumps(release.to_dict(), allow_nan=False)
-    limits = pm.regress(
-        table, "y ~ x", epsilon=4.0, n_design=1000, coefficient_range=(-2, 2), **settings
-    )
+    limits = pm.regress(table, "y ~ x", epsilon=4.0, n_design=1000, assume=(-2, 2), **settings)
     assert limits.guarantee.relation == "add-remove"
     with pytest.raises(ArgumentError, match="n_design"):
         pm.regress(table, "y ~ x", epsilon=4.0, **settings)
+    mean = Magnitudes(target="mean")
     with pytest.raises(ArgumentError, match="target"):
-        pm.regress(table, "y ~ x", epsilon=4.0, n_design=1000, target="mean", **settings)
+        pm.regress(table, "y ~ x", epsilon=4.0, n_design=1000, method=mean, **settings)
     bins = {"time": "x", "bins": (-1, 0, 1), "bounds": (-3, 3)}
     curve = pm.curve(table, "y", epsilon=4.0, n_design=1000, **bins, **settings)
     assert curve.guarantee.relation == "add-remove"
@@ -194,10 +192,8 @@ def test_add_remove_pays_and_does_not_show_the_number():
 
 def rows_of(source, formula):
     model = read_formula(formula)
-    return person_coefficients(
-        source, model, person="who", working=Independence(), fixed_effects=False, time=None,
-        threshold=1e-3, records=len(model.terms), sizes=(1.0,) * (len(model.terms) + 1),
-    ).values  # fmt: skip
+    question = pm.Regression(formula, threshold=1e-3, records=len(model.terms))
+    return pm.Table(source, person="who").people(question.summary).values
 
 
 def test_text_levels_are_those_of_numbers_with_other_names(tmp_path):

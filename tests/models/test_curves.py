@@ -12,7 +12,6 @@ import privmean as pm
 from kit import assert_mean, assert_rate_at_least, assert_variance
 from privmean.errors import ArgumentError
 from privmean.models.curve_release import _laplace_sum
-from privmean.models.curves import binned_means
 from privmean.noise.simulated import SimulatedNoise
 from privmean.people.reductions import Box
 from privmean.privacy.budget import Budget
@@ -106,10 +105,14 @@ def records(persons=800, seed=0):
 EDGES = (0.0, 2.5, 5.0, 10.0)
 
 
+def binned_means(table):
+    return pm.Table(table, person="who").people(pm.Curve("y", "t", EDGES).summary)
+
+
 def test_bins_hold_each_persons_own_means():
     table = records(60)
     table["y"][5] = np.nan
-    people = binned_means(table, "y", time="t", edges=EDGES, person="who")
+    people = binned_means(table)
     for person in range(60):
         for j, (a, b) in enumerate(pairwise(EDGES)):
             at = (table["who"] == person) & (table["t"] >= a) & (table["t"] < b)
@@ -126,10 +129,7 @@ def test_a_person_in_all_bins_moves_each_by_at_most_its_sensitivity():
     rest = {name: x[table["who"] != 7] for name, x in table.items()}
     swapped = {name: np.concatenate([rest[name], hostile[name]]) for name in rest}
     box = Box(0.0, 4.0)
-    one, two = (
-        binned_means(item, "y", time="t", edges=EDGES, person="who").box_sums([box] * 3)
-        for item in (table, swapped)
-    )
+    one, two = (binned_means(item).box_sums([box] * 3) for item in (table, swapped))
     moved = [abs(a.z - b.z) for a, b in zip(one, two, strict=True)]
     assert all(0 < gap <= 2 * box.steps for gap in moved)
     release = pm.curve(
@@ -172,7 +172,7 @@ def test_plot_draws_both_bands():
         ({"bins": (1, 1)}, "bins"),
         ({"bins": (3,)}, "bins"),
         ({"bins": 3}, "bins"),
-        ({"bounds": (0, 1), "concentration": pm.SubGaussian(sd=1)}, "bounds"),
+        ({"bounds": (0, 1), "concentration": pm.SubGaussian(sd=1)}, "assume"),
         ({"value": None}, "value"),
     ],
 )

@@ -20,12 +20,12 @@ from privmean.models.formula import read_formula
 from privmean.models.magnitudes import Magnitudes, quantile_scores
 from privmean.models.person_fits import AR1, Exchangeable, Independence, fit_persons
 from privmean.models.pointwise import alone
-from privmean.models.regression import person_coefficients
 from privmean.noise.simulated import SimulatedNoise
 from privmean.people.matrix import MatrixPeople
 from privmean.people.products import Products
 from privmean.people.reductions import Box
 from privmean.privacy.budget import Budget
+from privmean.questions.regression import OwnCoefficients
 
 FORMULA = "y ~ a + b + I(a*b) + C(k, levels=[0, 1])"
 
@@ -46,11 +46,17 @@ def panel(persons=40, seed=1):
 def rows_of(table, formula=FORMULA, working=None, within=False, threshold=1e-4, records=0, **more):
     model = read_formula(formula, intercept=not within)
     least = max(records, len(model.terms))
-    return person_coefficients(
-        table, model, person="who", working=working or Independence(), fixed_effects=within,
-        time="t" if isinstance(working, AR1) else None, threshold=threshold, records=least,
-        sizes=more.pop("sizes", (1.0,) * (len(model.terms) + 1)), **more,
-    ).values  # fmt: skip
+    own = OwnCoefficients(
+        formula,
+        within,
+        working or Independence(),
+        "t" if isinstance(working, AR1) else None,
+        threshold,
+        least,
+        more.pop("sizes", (1.0,) * (len(model.terms) + 1)),
+        2.0**-20,
+    )
+    return own.reduce(pm.Table(table, person="who", **more)).values
 
 
 def plain(table, working=None, within=False, threshold=1e-4):
@@ -329,17 +335,19 @@ def simulated(persons, seed, slope_sd=0.2):
     "settings",
     [
         {},
-        {"residual_sd": 0.5, "between_sd": (0.1, 0.3), "threshold": 0.2, "delta": 1e-6},
-        {"coefficient_range": [(0.0, 2.0), (-1.0, 2.0)]},
-        {"concentration": pm.SubGaussian(sd=0.4), "coefficient_range": (-4, 4)},
+        {"assume": pm.Errors(0.5, (0.1, 0.3)), "threshold": 0.2, "delta": 1e-6},
+        {"assume": [(0.0, 2.0), (-1.0, 2.0)]},
+        {"method": pm.Winsorized(pm.SubGaussian(sd=0.4), range=(-4, 4))},
         {"fixed_effects": True},
         {"working": pm.Exchangeable(0.3), "rho": 0.1, "epsilon": None},
     ],
 )
 def test_the_truth_is_in_the_table(settings):
     table = simulated(2000, 3)
-    arguments = {"person": "who", "epsilon": 1.0, "level": 0.999999, **settings}
-    release = pm.regress(table, "y ~ x", noise=SimulatedNoise(8), **arguments)
+    terms = {"epsilon": 1.0, "level": 0.999999, "noise": SimulatedNoise(8)}
+    terms |= {name: settings.pop(name) for name in ("epsilon", "delta", "rho") if name in settings}
+    question = pm.Regression("y ~ x", **settings)
+    release = pm.ask(table, question, person="who", **terms)
     lines = {line.term: line for line in release.table()}
     assert lines["x"].lower < 0.5 < lines["x"].upper
     assert lines["x"].upper - lines["x"].lower < 0.6
@@ -434,7 +442,12 @@ def test_the_table_says_which_coefficients_have_a_tail():
     assert "tail seen" in str(release)
     assert release.to_dict()["coefficients"][0]["status"] == "tail seen"
     short = pm.regress(
-        table, "y ~ 0 + x", person="who", epsilon=5.0, target="clipped", noise=SimulatedNoise(1)
+        table,
+        "y ~ 0 + x",
+        person="who",
+        epsilon=5.0,
+        method=pm.Magnitudes(),
+        noise=SimulatedNoise(1),
     )
     assert short.table()[0].status == "ok"
     assert "clipped mean" in str(short)
@@ -445,23 +458,36 @@ def test_the_table_says_which_coefficients_have_a_tail():
     [
         ({"working": "ar1"}, "working"),
         ({"target": "median"}, "target"),
-        ({"target": "mean", "coefficient_range": (-1, 1)}, "target"),
-        ({"target": "clipped", "excess": 2.0}, "excess"),
-        ({"excess": -1.0}, "excess"),
+        ({"method": "magnitudes"}, "method"),
+        ({"method": pm.Magnitudes(), "assume": (-1, 1)}, "assume"),
         ({"working": pm.AR1(0.5)}, "time"),
         ({"working": pm.Exchangeable(0.5), "fixed_effects": True}, "working"),
         ({"scales": {"z": 2.0}}, "scales"),
         ({"threshold": 0}, "threshold"),
-        ({"coefficient_range": [(0, 1)]}, "coefficient_range"),
-        ({"concentration": pm.UnknownScale()}, "concentration"),
-        ({"concentration": pm.SubGaussian(sd=1), "residual_sd": 1}, "residual_sd"),
+        ({"assume": [(0, 1)]}, "assume"),
+        ({"assume": pm.UnknownScale()}, "assume"),
+        ({"assume": pm.SubGaussian(sd=1), "concentration": pm.SubGaussian(sd=1)}, "assume"),
+        ({"assume": pm.SubGaussian(sd=1)}, "range"),
+        ({"assume": pm.Errors(1.0, (1.0, 2.0, 3.0)), "delta": 1e-6}, "between_sd"),
         ({"resolution": 0.3}, "resolution"),
         ({"magnitudes": 3}, "magnitudes"),
+        ({"epsilom": 3}, "epsilom"),
     ],
 )
 def test_arguments_are_checked_before_data(arguments, name):
+    rare = {
+        key: arguments[key] for key in ("scales", "threshold", "resolution") if key in arguments
+    }
+
+    def asked():
+        if rare:
+            return pm.Regression("y ~ x", **rare)
+        return pm.regress(
+            "no such file.csv", "y ~ x", person="who", **{"epsilon": 1.0, **arguments}
+        )
+
     with pytest.raises(ArgumentError) as caught:
-        pm.regress("no such file.csv", "y ~ x", person="who", epsilon=1.0, **arguments)
+        asked()
     assert caught.value.argument == name
 
 
@@ -477,10 +503,6 @@ def test_public_scales_change_the_threshold_not_the_units():
 
 def test_a_roster_adds_null_persons():
     table = simulated(10, 1)
-    model = read_formula("y ~ x")
-    people = person_coefficients(
-        table, model, person="who", working=Independence(), fixed_effects=False, time=None,
-        threshold=0.01, records=3, sizes=(1.0,) * 3, roster=range(12),
-    )  # fmt: skip
+    people = pm.Table(table, person="who", roster=range(12)).people(pm.Regression("y ~ x").summary)
     assert people.size() == 12
     assert np.isnan(people.values[10:]).all()

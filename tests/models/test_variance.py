@@ -9,11 +9,12 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+import privmean as pm
 from kit import assert_rate_at_least, planned
 from privmean.errors import ArgumentError, Infeasible
 from privmean.mechanisms.curator import TrustedCurator
 from privmean.mechanisms.pair_scale import DyadicBins
-from privmean.models.variance import Variance, variance
+from privmean.models.variance import VarianceSearch
 from privmean.models.variance_rounds import Search
 from privmean.noise.exact import ExactNoise
 from privmean.noise.simulated import SimulatedNoise
@@ -22,9 +23,9 @@ from privmean.people.reductions import Box
 from privmean.privacy.budget import ADD_REMOVE, Budget
 
 WAYS = {
-    "pair scale": Variance(0.1, 100.0),
-    "coinpress": Variance(0.1, 100.0, "coinpress", center=40.0),
-    "bisection": Variance(0.1, 100.0, "bisection", center=40.0),
+    "pair scale": VarianceSearch(0.1, 100.0),
+    "coinpress": VarianceSearch(0.1, 100.0, "coinpress", center=40.0),
+    "bisection": VarianceSearch(0.1, 100.0, "bisection", center=40.0),
 }
 
 
@@ -84,7 +85,7 @@ def test_a_centre_that_is_far_off_is_refined_first():
     noise = SimulatedNoise(3)
     values = people(100 + np.random.default_rng(3).standard_normal(10_000))
     for method in ("coinpress", "bisection"):
-        far = Variance(math.sqrt(0.1), 100.0, method, center=300.0)
+        far = VarianceSearch(math.sqrt(0.1), 100.0, method, center=300.0)
         release = planned(far, Budget(epsilon=1.0), persons=10_000).release(values, noise)
         assert release.status == "ok"
         assert 0.9 < release.estimate[0] < 5
@@ -92,7 +93,9 @@ def test_a_centre_that_is_far_off_is_refined_first():
 
 
 def test_a_centre_that_covers_nobody_says_so():
-    lost = planned(Variance(0.1, 1.0, "bisection", center=1e6), Budget(epsilon=2.0), persons=4000)
+    lost = planned(
+        VarianceSearch(0.1, 1.0, "bisection", center=1e6), Budget(epsilon=2.0), persons=4000
+    )
     release = lost.release(people(np.zeros(4000)), SimulatedNoise(4))
     assert release.status == "not covered"
     assert release.estimate[0] == 1.0
@@ -126,33 +129,33 @@ def test_hostile_tables(way, hostile):
 
 def test_public_function_and_ledger_arguments():
     values = 3 + 2 * np.random.default_rng(6).standard_normal(3000)
-    release = variance(values, smallest=0.01, largest=1e4, epsilon=1.0, noise=ExactNoise())
+    release = pm.variance(values, within=(0.01, 1e4), epsilon=1.0, noise=ExactNoise())
     assert release.secure
     assert release.diagnostics["sd"] in (2.0, 4.0)
     assert release.guarantee.delta == 0
     assert "variance" in release.summary()
     with pytest.raises(ArgumentError, match="pairs persons by a public roster"):
-        variance(values, smallest=0.01, largest=1e4, epsilon=1.0, neighbors=ADD_REMOVE)
+        pm.variance(values, within=(0.01, 1e4), epsilon=1.0, neighbors=ADD_REMOVE)
     with pytest.raises(ArgumentError, match="n_design"):
-        variance(values, smallest=0.01, largest=1e4, epsilon=1.0, n_design=10)
+        pm.variance(values, within=(0.01, 1e4), epsilon=1.0, n_design=10)
     with pytest.raises(ArgumentError, match="dimension"):
-        variance(np.zeros((100, 2)), smallest=0.01, largest=1e4, epsilon=5.0)
+        pm.variance(np.zeros((100, 2)), within=(0.01, 1e4), epsilon=5.0)
     with pytest.raises(Infeasible, match="persons"):
-        variance(values[:50], smallest=0.01, largest=1e4, epsilon=1.0)
+        pm.variance(values[:50], within=(0.01, 1e4), epsilon=1.0)
 
 
 @pytest.mark.parametrize(
     "make",
     [
-        lambda: Variance(2.0, 1.0),
-        lambda: Variance(1.0, 1.0),
-        lambda: Variance(0.0, 1.0),
-        lambda: Variance(1.0, math.inf),
-        lambda: Variance(1.0, 2.0, "jackknife"),
-        lambda: Variance(1.0, 2.0, "coinpress"),
-        lambda: Variance(1.0, 2.0, "bisection", center=math.nan),
-        lambda: Variance(1.0, 2.0, gamma=1.0),
-        lambda: Variance(1.0, 2.0, "coinpress", center=0.0, rounds=0),
+        lambda: VarianceSearch(2.0, 1.0),
+        lambda: VarianceSearch(1.0, 1.0),
+        lambda: VarianceSearch(0.0, 1.0),
+        lambda: VarianceSearch(1.0, math.inf),
+        lambda: VarianceSearch(1.0, 2.0, "jackknife"),
+        lambda: VarianceSearch(1.0, 2.0, "coinpress"),
+        lambda: VarianceSearch(1.0, 2.0, "bisection", center=math.nan),
+        lambda: VarianceSearch(1.0, 2.0, gamma=1.0),
+        lambda: VarianceSearch(1.0, 2.0, "coinpress", center=0.0, rounds=0),
     ],
 )
 def test_refused(make):
@@ -204,7 +207,7 @@ def test_late_rounds_of_a_refinement_decide_and_cost_most():
     made = planned(WAYS["coinpress"], Budget(epsilon=1.0), persons=4000)
     assert list(made.spending) == sorted(made.spending)
     assert 2 * sum(made.spending) == 1
-    long = Variance(0.1, 100.0, "coinpress", center=300.0, rounds=17)
+    long = VarianceSearch(0.1, 100.0, "coinpress", center=300.0, rounds=17)
     noise, rng, found = SimulatedNoise(10), np.random.default_rng(10), []
     for _ in range(60):
         plan = planned(long, Budget(epsilon=1.0), persons=2000)

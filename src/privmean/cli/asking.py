@@ -17,9 +17,9 @@ COMMANDS = {"mean": "mean", "regression": "regress", "curve": "curve", "variance
 def release_and_show(said: Asked) -> None:
     """Ask, print, and end with 3 where the private outcome is a failure."""
     import privmean as pm
-    from privmean.ask.functions import MOVED
-    from privmean.ask.road import asked
-    from privmean.ask.terms import settled
+    from privmean.asking.functions import MOVED
+    from privmean.asking.road import asked
+    from privmean.asking.terms import settled
 
     key = opt.signing_key(said.sign, said.as_json)
     if said.plot is not None:

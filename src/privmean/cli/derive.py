@@ -13,7 +13,7 @@ from typing import Annotated, Any, get_args
 
 import typer
 
-from privmean.ask.declared import Field, fields_of, question_class, question_of
+from privmean.asking.declared import Field, fields_of, question_class, question_of
 from privmean.cli import options as opt
 from privmean.errors import ArgumentError
 

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from privmean.ask.declared import question_of
+from privmean.asking.declared import question_of
 from privmean.cli import options as opt
 
 

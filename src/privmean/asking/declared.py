@@ -13,7 +13,7 @@ from functools import cache
 from importlib import import_module
 from typing import Any, get_args, get_origin, get_type_hints
 
-from privmean.ask.texts import assumption_of, method_of, related_of, working_of
+from privmean.asking.texts import assumption_of, method_of, related_of, working_of
 from privmean.errors import ArgumentError
 
 QUESTIONS = {
@@ -65,7 +65,7 @@ def question_of(kind: str, said: Mapping[str, Any], word: str = "{}") -> Any:
     """A question from what is said of it; None counts as not said.
 
     word: how an argument is called in messages ("--{}" on a command line). Texts are read as
-    `privmean.ask.texts` has them; other values are taken as they are.
+    `privmean.asking.texts` has them; other values are taken as they are.
     """
     cls = question_class(kind)
     known = {item.name: item for item in fields_of(cls)}

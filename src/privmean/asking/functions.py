@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Unpack, cast
 
-from privmean.ask.forecast import forecast, least_persons
-from privmean.ask.road import asked, planned, source_of
-from privmean.ask.terms import Terms, settled
+from privmean.asking.forecast import forecast, least_persons
+from privmean.asking.road import asked, planned, source_of
+from privmean.asking.terms import Terms, settled
 from privmean.people.shape import Shape
 from privmean.privacy.budget import ADD_REMOVE
 from privmean.questions.assumptions import one_of

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from privmean.ask.terms import Settled
+from privmean.asking.terms import Settled
 from privmean.errors import ArgumentError, Infeasible
 from privmean.people.shape import Shape, shape_of
 from privmean.people.table import Table

@@ -16,8 +16,8 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
-from privmean.ask.declared import question_of
-from privmean.ask.terms import Settled, settled
+from privmean.asking.declared import question_of
+from privmean.asking.terms import Settled, settled
 from privmean.errors import ArgumentError
 from privmean.people.table import Machine, Table
 from privmean.questions.base import Question
