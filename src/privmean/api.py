@@ -79,7 +79,7 @@ def mean(
     """
     budget = Budget(epsilon=epsilon, delta=delta, rho=rho)
     relation = relation_of(neighbors)
-    confidence = validate.fraction("level", level)
+    confidence = validate.level("level", level)
     data = as_people(people)
     dimension = len(data.columns)
     estimator = choose(

@@ -76,7 +76,7 @@ def curve(
     from privmean.models.magnitudes import Magnitudes
 
     budget = Budget(epsilon=epsilon, delta=delta, rho=rho)
-    confidence = validate.fraction("level", level)
+    confidence = validate.level("level", level)
     relation = relation_of(neighbors)
     edges = _edges(bins)
     d = len(edges) - 1

@@ -135,7 +135,7 @@ def random_effects_mean(
 
     budget = Budget(epsilon=epsilon, delta=delta, rho=rho)
     relation = relation_of(neighbors)
-    confidence = validate.fraction("level", level)
+    confidence = validate.level("level", level)
     if relation != "replace-one":
         raise ArgumentError(
             "neighbors", neighbors, "is not offered with public group sizes", "use replace-one"

@@ -101,7 +101,7 @@ def regress(
     which those are may depend on regressors, never on the response beyond missing values.
     """
     budget = Budget(epsilon=epsilon, delta=delta, rho=rho)
-    confidence = validate.fraction("level", level)
+    confidence = validate.level("level", level)
     relation = relation_of(neighbors)
     model = read_formula(formula, intercept=not fixed_effects)
     errors = _working(working, fixed_effects, time)
@@ -270,7 +270,8 @@ def _estimator(
         )
     if residual_sd is not None:
         sd = validate.positive("residual_sd", residual_sd)
-        between = [between_sd] * len(spread) if isinstance(between_sd, int | float) else between_sd
+        several = hasattr(between_sd, "__len__") and not isinstance(between_sd, str)
+        between = between_sd if several else [between_sd] * len(spread)
         if len(between) != len(spread):
             raise ArgumentError(
                 "between_sd", between_sd, "is not one number a term", f"give {len(spread)}"

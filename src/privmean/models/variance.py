@@ -336,7 +336,7 @@ def variance(
 
     budget = Budget(epsilon=epsilon, delta=delta, rho=rho)
     relation = relation_of(neighbors)
-    confidence = validate.fraction("level", level)
+    confidence = validate.level("level", level)
     data = as_people(people)
     estimator = Variance(smallest, largest, method, center)
     plan = estimator.plan(
