@@ -227,7 +227,7 @@ def _region(
         low, high = validate.bounds("bounds", bounds)
         middle = low + (high - low) / 2
         return (middle,), max(high - middle, middle - low)
-    if isinstance(center, Iterable) and not isinstance(center, str):
+    if isinstance(center, Iterable):  # text has no numbers, and is refused below
         values = list(center)
     else:
         values = [center] * dimension
