@@ -3,9 +3,11 @@
 import copy
 import json
 import math
+import re
 import subprocess
 import sys
 from functools import cache
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -538,3 +540,9 @@ def test_a_bill_is_composed_with_what_it_needs_and_no_more(kind, unloaded, tmp_p
     )
     assert made.returncode == 0, made.stderr
     assert made.stdout.splitlines()[-1] == "[]"
+
+
+def test_the_example_of_the_page_runs():
+    page = Path(__file__).resolve().parent.parent / "docs" / "verification.md"
+    (example,) = re.findall(r"```python\n(.*?)```", page.read_text(), re.DOTALL)
+    exec(compile(example, str(page), "exec"), {})

@@ -227,10 +227,7 @@ def _region(
         low, high = validate.bounds("bounds", bounds)
         middle = low + (high - low) / 2
         return (middle,), max(high - middle, middle - low)
-    if isinstance(center, Iterable):  # text has no numbers, and is refused below
-        values = list(center)
-    else:
-        values = [center] * dimension
+    values = list(center) if isinstance(center, Iterable) else [center] * dimension
     if len(values) != dimension:
         raise ArgumentError("center", center, f"has not {dimension} numbers", "give one a column")
     middle_row = tuple(validate.number("center", item) for item in values)
