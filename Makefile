@@ -16,7 +16,7 @@ ifeq ($(SYSTEM)$(CI),)
 SELECT := -m "not system"
 endif
 
-.PHONY: demo test lint types unit test-spark reproduce bench peers clean
+.PHONY: demo test lint types unit fuzz test-spark reproduce bench peers clean
 
 $(READY): requirements-dev.lock pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -41,6 +41,13 @@ ifdef SELECT
 	@echo "chromium, chromium-driver or postgresql is missing: tests that need them are left out"
 endif
 	$(BIN)/python -m pytest -n 2 $(SELECT)
+
+# Fresh cases, for as long as it is given: make fuzz MINUTES=60. Runs every Hypothesis test with new
+# seeds, then every benchmarks/fuzz_*.py as `--cases N --seed S` (exit 0: all held), round after round.
+# `make test` draws the same cases each run; what is found here is written down there as an example.
+MINUTES ?= 10
+fuzz: $(READY)
+	$(BIN)/python benchmarks/fuzz.py --minutes $(MINUTES)
 
 # needs a Java 17 runtime (Debian: openjdk-17-jre-headless); PySpark goes into an environment of its
 # own, over the packages of the first

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import people_tables as tables
 import pytest
-from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 numbers = st.one_of(
@@ -28,10 +28,6 @@ def rows_of(ids, size=40):
 def few(examples):
     return settings(
         max_examples=examples,
-        derandomize=True,
-        deadline=None,
-        phases=(Phase.explicit, Phase.generate),
-        database=None,
         suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
     )
 
