@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
+from privmean.mechanisms.limits import require_loss
 from privmean.noise.base import Noise
 
 FINE_BITS = (
@@ -24,12 +25,16 @@ class JointLaplace:
 
     Guarantees: epsilon-DP, and never more revealing than one Laplace answer of loss epsilon. Where
     a noise scale would pass 2^54 steps the answer is first rounded down to a coarser lattice; the
-    extra step is paid for by all scales.
+    extra step is paid for by all scales: at most 2^-13 m of them for m answers, since an epsilon
+    below 2^-40 is refused (Infeasible).
     """
 
     units: tuple[int, ...]
     multiples: tuple[int | Fraction, ...]
     epsilon: Fraction
+
+    def __post_init__(self) -> None:
+        require_loss("joint sums", self.epsilon)
 
     @property
     def lattice(self) -> tuple[int, ...]:

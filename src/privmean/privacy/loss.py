@@ -84,6 +84,14 @@ class Loss:
         """delta that adds when the Gaussian curve is used (lattice correction, far tail)."""
         return 0.0
 
+    @property
+    def drawn(self) -> float:
+        """The largest scale, in steps, at which this call draws; 0 where it fits its own lattice.
+
+        No sampler draws beyond `noise.base.LARGEST_SCALE`: see `planning.within_budget`.
+        """
+        return 0.0
+
     def to_dict(self) -> dict[str, Any]:
         values: dict[str, Any] = {}
         for item in fields(self):
@@ -136,6 +144,10 @@ class Laplace(Loss):
     def rho(self) -> float:
         return bounded(self.pure) ** 2 / (2 if self.joint else 2 * self.spread)
 
+    @property
+    def drawn(self) -> float:
+        return 0.0 if self.joint else bounded(self.scale)
+
 
 @dataclass(frozen=True)
 class Pure(Loss):
@@ -181,6 +193,10 @@ class Gaussian(Loss):
     def tail_delta(self) -> float:
         # below one step a deviation nothing is claimed of the curve
         return self.answers * 5e-32 if self.scale >= 1 else 1.0
+
+    @property
+    def drawn(self) -> float:
+        return self.scale
 
 
 @dataclass(frozen=True)
@@ -311,6 +327,10 @@ class Parallel(Loss):
     @property
     def delta_factor(self) -> float:
         return max(math.prod(x.delta_factor for x in branch) for branch in self.branches)
+
+    @property
+    def drawn(self) -> float:
+        return max(x.drawn for branch in self.branches for x in branch)
 
     def _largest(self, part: str) -> float:
         return max(math.fsum(getattr(x, part) for x in branch) for branch in self.branches)
