@@ -1,11 +1,13 @@
 # Two commands do everything on a fresh machine with Python 3.11+ and make:
-#   make demo   sets up and runs the main job on real data
-#   make test   sets up and runs format check, lint, types and tests
+#   make demo   installs what privmean itself needs and runs the main job on real data
+#   make test   installs what tests need too, and runs format check, lint, types and tests
 PYTHON ?= $(shell for p in python3.13 python3.12 python3.11 python3 python; do \
   $$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
 VENV := .venv
 BIN := $(VENV)/bin
+RUNS := $(VENV)/.runs
 READY := $(VENV)/.ready
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 PACKAGES = src:$(shell $(BIN)/python -c "import sysconfig; print(sysconfig.get_path('purelib'))")
 
 # Tests of the collector need a browser and a PostgreSQL server of the system. Where they are
@@ -18,13 +20,24 @@ endif
 
 .PHONY: demo test lint types unit fuzz test-spark reproduce bench peers clean
 
-$(READY): requirements-dev.lock pyproject.toml
-	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements-dev.lock
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps -e .
+# requirements.lock: what privmean and the demo import; requirements-dev.lock: all of that at the
+# same versions, and what tests and benchmarks need
+$(RUNS): requirements.lock pyproject.toml
+	@test -n "$(PYTHON)" || { echo "no Python 3.11 or newer is found: make demo PYTHON=..."; exit 1; }
+	@echo "making $(VENV) with $(PYTHON), and installing $(words $(shell cat $<)) packages that \
+	privmean and its demo need: about 700 MB, once"
+	@$(PYTHON) -m venv $(VENV)
+	@$(PIP) -r requirements.lock
+	@$(PIP) --no-deps -e .
+	@touch $(RUNS)
+
+$(READY): requirements-dev.lock $(RUNS)
+	@echo "installing what format check, lint, types, tests and benchmarks need besides: about \
+	800 MB more, once"
+	@$(PIP) -r requirements-dev.lock
 	@touch $(READY)
 
-demo: $(READY)
+demo: $(RUNS)
 	$(BIN)/python examples/demo.py
 
 test: lint types unit
