@@ -25,7 +25,7 @@ endif
 $(RUNS): requirements.lock pyproject.toml
 	@test -n "$(PYTHON)" || { echo "no Python 3.11 or newer is found: make demo PYTHON=..."; exit 1; }
 	@echo "making $(VENV) with $(PYTHON), and installing $(words $(shell cat $<)) packages that \
-	privmean and its demo need: about 700 MB, once"
+	privmean and its demo need: about 760 MB, once"
 	@$(PYTHON) -m venv $(VENV)
 	@$(PIP) -r requirements.lock
 	@$(PIP) --no-deps -e .
@@ -33,7 +33,7 @@ $(RUNS): requirements.lock pyproject.toml
 
 $(READY): requirements-dev.lock $(RUNS)
 	@echo "installing what format check, lint, types, tests and benchmarks need besides: about \
-	800 MB more, once"
+	650 MB more, once"
 	@$(PIP) -r requirements-dev.lock
 	@touch $(READY)
 
