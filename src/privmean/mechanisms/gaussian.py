@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from scipy.special import log_ndtr
 
@@ -52,7 +53,7 @@ class GaussianSums:
     def __post_init__(self) -> None:
         require_loss(self.name, self.mu)
 
-    @property
+    @cached_property
     def bits(self) -> tuple[int, ...]:
         return tuple(lattice_bits(sd) for sd in self.sds)
 
@@ -62,7 +63,7 @@ class GaussianSums:
         count = len(self.sds) if self.affected is None else self.affected
         return (Gaussian(self.name, self.mu * coarsest, coarsest, count),)
 
-    @property
+    @cached_property
     def drawn(self) -> tuple[tuple[int, float], ...]:
         """How each answer (made finer by bits[i]) is drawn: bits of rounding, deviation in steps.
 

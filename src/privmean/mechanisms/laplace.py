@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 
 from privmean.mechanisms.limits import require_loss
 from privmean.noise.base import Noise
@@ -36,7 +37,7 @@ class JointLaplace:
     def __post_init__(self) -> None:
         require_loss("joint sums", self.epsilon)
 
-    @property
+    @cached_property
     def lattice(self) -> tuple[int, ...]:
         """Bits by which each answer is made finer (positive) or coarser (negative)."""
         bits = []
@@ -49,7 +50,7 @@ class JointLaplace:
             bits.append(fine)
         return tuple(bits)
 
-    @property
+    @cached_property
     def effective(self) -> Fraction:
         """The epsilon that scales use: `epsilon`, less the cost of rounding coarse answers."""
         extra = Fraction(0)
