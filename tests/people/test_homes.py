@@ -26,6 +26,7 @@ def rows_of(ids, size=40):
 
 
 def few(examples):
+    """A table costs half a second of every engine: `make fuzz` is where many are tried."""
     return settings(
         max_examples=examples,
         suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
@@ -45,37 +46,37 @@ def compare(rows, which, **options):
                 assert found[question] == answer, (name, question)
 
 
-@few(12)
+@few(6)
 @given(rows_of(ints))
 def test_integer_ids_every_source(rows):
     compare(rows, TYPED)
 
 
-@few(6)
+@few(4)
 @given(rows_of(words))
 def test_text_ids_every_source(rows):
     compare(rows, TYPED)
 
 
-@few(8)
+@few(5)
 @given(rows_of(ints), st.integers(1, 5))
 def test_weights_of_the_record_mean(rows, cap):
     compare(rows, ("array", "polars", "relation"), estimand="records", cap=cap)
 
 
-@few(8)
+@few(5)
 @given(rows_of(ints))
 def test_text_files_agree_with_typed_tables(rows):
     compare(rows, ("csv", "json"))
 
 
-@few(40)
+@few(25)
 @given(rows_of(ints, 80))
 def test_matrix_and_polars_agree(rows):
     compare(rows, ("polars",))
 
 
-@few(8)
+@few(4)
 @given(rows_of(ints), st.randoms(use_true_random=False))
 def test_order_and_other_persons_do_not_matter(rows, generator):
     def read(table, which):
