@@ -102,52 +102,61 @@ class Crash(BaseException):
 
 
 class Dying:
-    """A database connection that dies before or after its call number `at`."""
+    """The operating system, until the process dies at its call number `at` that changes a file."""
 
-    def __init__(self, database, at, kind):
-        self.database, self.left, self.kind = database, at, kind
+    CHANGES = ("write", "pwrite", "fsync", "ftruncate", "rename")
+
+    def __init__(self, at, kind):
+        self.left, self.kind, self.dead = at, kind, False
 
     def __getattr__(self, name):
-        method = getattr(self.database, name)
+        call = getattr(os, name)
+        return (lambda *a: self._change(name, call, a)) if name in self.CHANGES else call
 
-        def call(*arguments):
-            self.left -= 1
-            if self.left == -1 and self.kind == "before":
-                raise Crash
-            result = method(*arguments)
-            if self.left == -1 and self.kind == "after":
-                raise Crash
-            return result
+    def _change(self, name, call, arguments):
+        if self.dead:
+            raise Crash
+        self.left -= 1
+        self.dead = self.left == -1
+        if self.dead and self.kind == "before":
+            raise Crash
+        if self.dead and self.kind == "within" and name == "write":
+            arguments = (arguments[0], bytes(arguments[1])[: len(arguments[1]) // 2])
+        result = call(*arguments)
+        if self.dead:
+            raise Crash
+        return result
 
-        return call
 
-
-@pytest.mark.parametrize("kind", ["before", "after"])
-def test_a_crash_at_any_write(tmp_path, monkeypatch, kind):
-    """Die before or after every single statement of a batch: all or nothing is on disk."""
+@pytest.mark.parametrize("kind", ["before", "within", "after"])
+@pytest.mark.parametrize("slack", [10**9, -(10**9)], ids=["appended", "written anew"])
+def test_a_crash_at_any_change_of_the_file(tmp_path, monkeypatch, kind, slack):
+    """Die before, within or after every single call of a batch: all or nothing is on disk."""
+    monkeypatch.setattr("privmean.continual.state.SLACK", slack)
     settings = {**SETTINGS, "strategy": STRATEGIES[0]}
     ids, values = events(30)
-    at = 0
+    at, found = 0, set()
     crashed = True
     while crashed:
         path = tmp_path / f"s{at}"
         with MeanStream(noise=Silent(), state=path, **settings) as running:
             first = lines(running.extend(ids[:15], values[:15]))
         running = MeanStream(noise=Silent(), state=path, **settings)
-        file = running._file
-        inner = file._db
-        file._db = Dying(inner, at, kind)
         crashed = False
-        try:
-            second = lines(running.extend(ids[15:], values[15:]))
-        except Crash:
-            crashed = True
+        with monkeypatch.context() as patched:
+            patched.setattr("privmean.durable.os", Dying(at, kind))
+            try:
+                second = lines(running.extend(ids[15:], values[15:]))
+            except Crash:
+                crashed = True
+        if crashed:
             with pytest.raises(PrivmeanError, match="open its state file again"):
                 running.update("x", 1.0)
-        inner.close()
+        running.close()
         with MeanStream(noise=Silent(), state=path, **settings) as again:
             stored = lines(again.releases())
             assert stored[: len(first)] == first
+            found.add(again.arrivals)
             if again.arrivals == 30:
                 assert len(stored) == again.steps > len(first)
             else:
@@ -163,7 +172,8 @@ def test_a_crash_at_any_write(tmp_path, monkeypatch, kind):
         assert final == reference_final
         assert used == reference_used
         at += 1
-    assert at > 8
+    assert found == ({30} if kind == "after" else {15, 30})
+    assert at > (3 if slack > 0 else 12)
 
 
 def test_wrong_arguments_leave_no_file(tmp_path):
@@ -174,7 +184,7 @@ def test_wrong_arguments_leave_no_file(tmp_path):
 
 def test_one_process_at_a_time(tmp_path):
     first = MeanStream(noise=Silent(), state=tmp_path / "s", **SETTINGS)
-    with pytest.raises(ArgumentError, match="another process"):
+    with pytest.raises(ArgumentError, match="is in use"):
         MeanStream(noise=Silent(), state=tmp_path / "s", **SETTINGS)
     first.close()
     MeanStream(noise=Silent(), state=tmp_path / "s", **SETTINGS).close()
@@ -187,12 +197,12 @@ def test_other_settings_and_other_files_are_refused(tmp_path):
     with pytest.raises(ArgumentError, match="same kind"):
         MeanStream(noise=ExactNoise(), state=tmp_path / "s", **SETTINGS)
     (tmp_path / "text").write_text("not a state file, only text that is long enough to be seen")
-    with pytest.raises(ArgumentError, match="state file"):
+    with pytest.raises(ArgumentError, match="not a stream file"):
         MeanStream(noise=Silent(), state=tmp_path / "text", **SETTINGS)
     kwargs = {"max_records": 4, "bounds": (0.0, 1.0), "epsilon": 1.0, "delta": 1e-6}
     WithholdRelease(noise=Silent(), state=tmp_path / "w", **kwargs).close()
-    with pytest.raises(ArgumentError, match="this kind"):
-        StateFile(tmp_path / "w")
+    with pytest.raises(ArgumentError, match="not a stream file"):
+        StateFile.open(tmp_path / "w")
 
 
 def test_a_plan_can_be_resumed_and_must_be_the_same(tmp_path):
@@ -205,8 +215,8 @@ def test_a_plan_can_be_resumed_and_must_be_the_same(tmp_path):
     with pytest.raises(ArgumentError, match="does not exist"):
         MeanStream.resume(tmp_path / "none")
     assert not (tmp_path / "none").exists()
-    StateFile(tmp_path / "empty").close()
-    with pytest.raises(ArgumentError, match="holds no stream"):
+    (tmp_path / "empty").touch()
+    with pytest.raises(ArgumentError, match="is empty"):
         MeanStream.resume(tmp_path / "empty")
     b = plan(**{**SETTINGS, "epsilon": 0.5}, strategy=STRATEGIES[0])
     with pytest.raises(ArgumentError, match="another plan"):
