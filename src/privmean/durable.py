@@ -36,6 +36,10 @@ FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 RETRY = 0.02
 
 
+class LogExists(ArgumentError):
+    """There is a file of this name, or another process makes it just now."""
+
+
 class DurableLog:
     """A log held by one process until `close`; `create` or `open` one.
 
@@ -70,12 +74,15 @@ class DurableLog:
     ) -> DurableLog:
         """A new file, which gets its name once it is whole. Readable by its owner alone."""
         real = Path(path).resolve()
+        exists = LogExists(name, str(path), "exists", "open it, or name a new file")
         if real.exists():
-            raise ArgumentError(name, str(path), "exists", "open it, or name a new file")
+            raise exists
         log = cls(real, kind, name, -1)
         log._log = secrets.token_hex(8)
         try:
             log._write_anew(entries, new=True)
+        except FileExistsError:
+            raise exists from None
         except OSError as problem:
             raise ArgumentError(
                 name, str(path), f"cannot be created ({_words(problem)})", "name another file"
@@ -192,7 +199,7 @@ class DurableLog:
         handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
         try:
             if not _lock(handle) or not _is_at(handle, path) or (new and self.path.exists()):
-                raise OSError(errno.EEXIST, "another process makes it")
+                raise FileExistsError(errno.EEXIST, "another process makes it")
             os.fchmod(handle, 0o600)
             os.ftruncate(handle, 0)
             place = os.fstat(handle).st_ino
