@@ -58,7 +58,7 @@ class DurableLog:
         self._chain = b""
         self._log = ""
         self._place = -1
-        self._seen: int | None = None
+        self._seen = Seen(path)
         self.size = 0
         self.number = 0
         _held.add(self)
@@ -87,7 +87,7 @@ class DurableLog:
             raise ArgumentError(
                 name, str(path), f"cannot be created ({_words(problem)})", "name another file"
             ) from None
-        log._note()
+        log._seen.note(log._log, log.number)
         return log
 
     @classmethod
@@ -128,7 +128,7 @@ class DurableLog:
     def append(self, entry: bytes) -> None:
         """Add an entry; it is on the disk when the call returns."""
         self._append(GIVEN + entry)
-        self._note()
+        self._seen.note(self._log, self.number)
 
     def entries(self) -> Iterator[bytes]:
         """All entries again, the oldest first."""
@@ -158,11 +158,10 @@ class DurableLog:
 
     def close(self) -> None:
         """Let go of the file."""
-        handles = (self._handle, self._seen)
-        self._handle = self._seen = None
-        for handle in handles:
-            if handle is not None and handle >= 0:
-                os.close(handle)
+        self._seen.close()
+        handle, self._handle = self._handle, None
+        if handle is not None and handle >= 0:
+            os.close(handle)
 
     def __del__(self) -> None:
         self.close()
@@ -221,14 +220,6 @@ class DurableLog:
         self._handle, self._chain, self._place, self.size = handle, chain, place, size
         _sync_folder(self.path.parent)
 
-    def _note(self) -> None:
-        """Say beside the file how many entries there are; where that cannot be, nothing is said."""
-        text = f"{self._log} {self.number:020d}\n".encode()
-        with contextlib.suppress(OSError):
-            if self._seen is None:
-                self._seen = os.open(self._beside(".seen"), os.O_WRONLY | os.O_CREAT, 0o600)
-            os.pwrite(self._seen, text, 0)
-
     def _beside(self, ending: str) -> Path:
         return self.path.with_name(self.path.name + ending)
 
@@ -239,9 +230,9 @@ class DurableLog:
         with open(self.path, "rb") as file:
             cut = self._read(file, take)
         copy = os.fstat(handle).st_ino != self._place
-        if self._noted() > self.number:
+        if (known := self._seen.known(self._log)) > self.number:
             raise self._refused(
-                f"is an old copy: it holds {self.number} entries, and {self._noted()} were written",
+                f"is an old copy: it holds {self.number} entries, and {known} were written",
                 "put the newest one back; noise drawn twice for one step would reveal the data",
             )
         if copy and not moved:
@@ -257,7 +248,7 @@ class DurableLog:
         if copy:
             self._place = os.fstat(handle).st_ino
             self._append(_own({"place": self._place}))
-        self._note()
+        self._seen.note(self._log, self.number)
 
     def _read(self, file: BinaryIO, take: Callable[[bytes], None]) -> bool:
         """Take in all complete entries; True if more follows that is cut off."""
@@ -297,14 +288,6 @@ class DurableLog:
             raise self._refused("is cut off at its beginning", "copy the whole file again")
         return self.size < end
 
-    def _noted(self) -> int:
-        """How many entries were seen under this name, 0 if that is not known."""
-        try:
-            log, number = self._beside(".seen").read_text().split()
-            return int(number) if log == self._log else 0
-        except (OSError, ValueError):  # not there, or lost with the machine's power
-            return 0
-
     def _refused(self, problem: str, remedy: str) -> ArgumentError:
         return ArgumentError(self._name, str(self.path), problem, remedy)
 
@@ -312,6 +295,38 @@ class DurableLog:
         return self._refused(
             f"is damaged or was changed at byte {self.size}", "put an undamaged newest copy back"
         )
+
+
+class Seen:
+    """How often a file was changed, noted beside it: tells that the file is an old copy.
+
+    Where nothing can be noted, nothing is. A note may be lost with the machine's power; it is never
+    ahead of the file, because it is written after the change is on the disk.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path.with_name(path.name + ".seen")
+        self._handle: int | None = None
+
+    def note(self, identity: str, number: int) -> None:
+        """The file of this identity has now been changed so often."""
+        with contextlib.suppress(OSError):
+            if self._handle is None:
+                self._handle = os.open(self._path, os.O_WRONLY | os.O_CREAT, 0o600)
+            os.pwrite(self._handle, f"{identity} {number:020d}\n".encode(), 0)
+
+    def known(self, identity: str) -> int:
+        """What was noted last, 0 if nothing is known about a file of this identity."""
+        try:
+            noted, number = self._path.read_text().split()
+            return int(number) if noted == identity else 0
+        except (OSError, ValueError):
+            return 0
+
+    def close(self) -> None:
+        handle, self._handle = self._handle, None
+        if handle is not None:
+            os.close(handle)
 
 
 def require_process(process: int) -> None:
