@@ -117,6 +117,34 @@ def test_an_old_copy_put_back_is_refused_whatever_is_said(tmp_path, way):
             read(path, moved=moved)
 
 
+@pytest.mark.parametrize("anew", [False, True])
+def test_a_copy_that_went_on_by_itself_is_refused_here(tmp_path, anew):
+    written(tmp_path / "log")
+    shutil.copy(tmp_path / "log", tmp_path / "copy")
+    for name, count in (("copy", 3), ("log", 2)):
+        log = DurableLog.open(tmp_path / name, "test", lambda _: None, moved=True)
+        for k in range(count):
+            log.append(f"{name} {k}".encode())
+        if anew and name == "log":
+            log.replace([b"all"])
+        log.close()
+    newest = (tmp_path / "log").read_bytes()
+    shutil.copyfile(tmp_path / "copy", tmp_path / "log")
+    with pytest.raises(ArgumentError, match="went on by itself"):
+        read(tmp_path / "log", moved=True)
+    (tmp_path / "log").write_bytes(newest)
+    assert len(read(tmp_path / "log", moved=anew)) == (1 if anew else 7)
+
+
+def test_a_kill_between_writing_anew_and_the_note_is_no_stray(tmp_path, monkeypatch):
+    written(tmp_path / "log")
+    log = DurableLog.open(tmp_path / "log", "test", lambda _: None)
+    monkeypatch.setattr(log, "_noted", lambda: None)
+    assert log.replace([b"all of it"])
+    log.close()
+    assert read(tmp_path / "log") == [b"all of it"]
+
+
 def test_a_new_log_of_the_same_name_is_not_an_old_one(tmp_path):
     written(tmp_path / "log")
     (tmp_path / "log").unlink()

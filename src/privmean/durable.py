@@ -7,9 +7,10 @@ to all before: any other damage is refused.
 
 What a copy cannot say is whether it is the newest. Two things tell, wherever they can. The file
 knows its own place (the inode): a copy is refused until the caller says that the original is not
-used any more. And the number of entries is noted beside it, in `FILE.seen`: an older copy put back
-over it is refused. What cannot be noticed: old copies of both in their old places (a snapshot of
-the disk or of the machine put back), and a caller who is wrong about the newest copy.
+used any more. And the last entry is noted beside it, in `FILE.seen`: an older copy put back over
+the file, or one that went on elsewhere, is refused. What cannot be noticed: old copies of both in
+their old places (a snapshot of the disk or of the machine put back), and a caller who is wrong
+about the newest copy.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ import time
 import weakref
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, NamedTuple
 
 from privmean.errors import ArgumentError, PrivmeanError
 
@@ -58,6 +59,7 @@ class DurableLog:
         self._chain = b""
         self._log = ""
         self._place = -1
+        self._strays = False
         self._seen = Seen(path)
         self.size = 0
         self.number = 0
@@ -87,7 +89,7 @@ class DurableLog:
             raise ArgumentError(
                 name, str(path), f"cannot be created ({_words(problem)})", "name another file"
             ) from None
-        log._seen.note(log._log, log.number)
+        log._noted()
         return log
 
     @classmethod
@@ -128,7 +130,7 @@ class DurableLog:
     def append(self, entry: bytes) -> None:
         """Add an entry; it is on the disk when the call returns."""
         self._append(GIVEN + entry)
-        self._seen.note(self._log, self.number)
+        self._noted()
 
     def entries(self) -> Iterator[bytes]:
         """All entries again, the oldest first."""
@@ -154,6 +156,7 @@ class DurableLog:
             with contextlib.suppress(OSError):
                 os.unlink(self._beside(".new"))
             return False
+        self._noted()
         return True
 
     def close(self) -> None:
@@ -203,6 +206,7 @@ class DurableLog:
             os.ftruncate(handle, 0)
             place = os.fstat(handle).st_ino
             first = {"log": self._log, "number": self.number, "place": place}
+            first["after"] = self._chain.hex()
             head = START + self.kind.encode() + b"\n"
             chain, size = hashlib.sha256(head).digest(), len(head)
             _write(handle, head)
@@ -220,6 +224,9 @@ class DurableLog:
         self._handle, self._chain, self._place, self.size = handle, chain, place, size
         _sync_folder(self.path.parent)
 
+    def _noted(self) -> None:
+        self._seen.note(Noted(self._log, self.number, self._chain.hex()))
+
     def _beside(self, ending: str) -> Path:
         return self.path.with_name(self.path.name + ending)
 
@@ -227,13 +234,21 @@ class DurableLog:
 
     def _take_over(self, take: Callable[[bytes], None], moved: bool) -> None:
         handle = self._usable()
+        seen = self._seen.read()
         with open(self.path, "rb") as file:
-            cut = self._read(file, take)
+            cut = self._read(file, take, seen)
         copy = os.fstat(handle).st_ino != self._place
-        if (known := self._seen.known(self._log)) > self.number:
+        if seen is not None and seen.identity != self._log:
+            seen = None
+        if seen is not None and seen.number > self.number:
             raise self._refused(
-                f"is an old copy: it holds {self.number} entries, and {known} were written",
+                f"is an old copy: it holds {self.number} entries, and {seen.number} were written",
                 "put the newest one back; noise drawn twice for one step would reveal the data",
+            )
+        if seen is not None and self._strays:
+            raise self._refused(
+                "is a copy that went on by itself: other entries were written here",
+                "put the file back that was used here; what both released cannot be undone",
             )
         if copy and not moved:
             raise self._refused(
@@ -248,10 +263,13 @@ class DurableLog:
         if copy:
             self._place = os.fstat(handle).st_ino
             self._append(_own({"place": self._place}))
-        self._seen.note(self._log, self.number)
+        self._noted()
 
-    def _read(self, file: BinaryIO, take: Callable[[bytes], None]) -> bool:
-        """Take in all complete entries; True if more follows that is cut off."""
+    def _read(self, file: BinaryIO, take: Callable[[bytes], None], seen: Noted | None) -> bool:
+        """Take in all complete entries; True if more follows that is cut off.
+
+        Sets `_strays` if the entry that was seen last here is not among them.
+        """
         end = os.fstat(file.fileno()).st_size
         if not end:
             raise self._refused(
@@ -263,7 +281,7 @@ class DurableLog:
                 f"is not a {self.kind} file of this version", "name a new file or an old one of it"
             )
         self._chain, self.size = hashlib.sha256(head).digest(), len(head)
-        whole = False
+        whole, passed = False, set()
         while first := file.read(HEAD):
             if len(first) == HEAD and first != _head(self._chain, _length(first)):
                 raise self._damaged()
@@ -278,12 +296,18 @@ class DurableLog:
             self.number += whole
             if payload[:1] == GIVEN:
                 take(payload[1:])
-                continue
-            facts = json.loads(payload[1:])
-            self._log = facts.get("log", self._log)
-            self.number = facts.get("number", self.number)
-            self._place = facts.get("place", self._place)
-            whole = whole or "whole" in facts
+            else:
+                facts = json.loads(payload[1:])
+                self._log = facts.get("log", self._log)
+                self.number = facts.get("number", self.number)
+                self._place = facts.get("place", self._place)
+                whole = whole or "whole" in facts
+                passed.add(facts.get("after"))
+            if seen is not None and self.number == seen.number:
+                self._strays = True
+                passed.add(chain.hex())
+        if self._strays and seen is not None:
+            self._strays = seen.mark not in passed
         if not whole:
             raise self._refused("is cut off at its beginning", "copy the whole file again")
         return self.size < end
@@ -297,8 +321,16 @@ class DurableLog:
         )
 
 
+class Noted(NamedTuple):
+    """Which file, how often it was changed, and a mark of the last change."""
+
+    identity: str
+    number: int
+    mark: str
+
+
 class Seen:
-    """How often a file was changed, noted beside it: tells that the file is an old copy.
+    """The last change of a file, noted beside it: tells that the file is an old copy.
 
     Where nothing can be noted, nothing is. A note may be lost with the machine's power; it is never
     ahead of the file, because it is written after the change is on the disk.
@@ -308,20 +340,21 @@ class Seen:
         self._path = path.with_name(path.name + ".seen")
         self._handle: int | None = None
 
-    def note(self, identity: str, number: int) -> None:
-        """The file of this identity has now been changed so often."""
+    def note(self, noted: Noted) -> None:
+        """This is on the disk."""
+        text = f"{noted.identity} {noted.number:020d} {noted.mark}\n"
         with contextlib.suppress(OSError):
             if self._handle is None:
                 self._handle = os.open(self._path, os.O_WRONLY | os.O_CREAT, 0o600)
-            os.pwrite(self._handle, f"{identity} {number:020d}\n".encode(), 0)
+            os.pwrite(self._handle, text.encode(), 0)
 
-    def known(self, identity: str) -> int:
-        """What was noted last, 0 if nothing is known about a file of this identity."""
+    def read(self) -> Noted | None:
+        """What was noted last, None if nothing can be read."""
         try:
-            noted, number = self._path.read_text().split()
-            return int(number) if noted == identity else 0
+            identity, number, mark = self._path.read_text().split()
+            return Noted(identity, int(number), mark)
         except (OSError, ValueError):
-            return 0
+            return None
 
     def close(self) -> None:
         handle, self._handle = self._handle, None

@@ -21,7 +21,7 @@ from typing import Any
 import sqlalchemy as sql
 from sqlalchemy.dialects import sqlite
 
-from privmean.durable import Seen
+from privmean.durable import Noted, Seen
 from privmean.errors import PrivmeanError
 from privmean.local.collector.schema import META, REFUSALS, ROUNDS, TALLIES, WRITERS
 
@@ -33,6 +33,7 @@ FILE = sql.Table(
     sql.Column("identity", sql.Text, nullable=False),
     sql.Column("place", sql.BigInteger, nullable=False),
     sql.Column("commits", sql.BigInteger, nullable=False),
+    sql.Column("mark", sql.Text, nullable=False),  # drawn anew for each commit
 )
 MARKS = sql.Table(
     "privmean_marks",
@@ -53,8 +54,7 @@ class SqliteFile:
         self._engine = engine
         name = engine.url.database
         self.path = None if name in (None, "", ":memory:") else Path(str(name)).resolve()
-        self._identity = ""
-        self._commits = 0
+        self._last = Noted("", 0, "")
         self._seen = None if self.path is None else Seen(self.path)
 
     def open(self) -> None:
@@ -66,32 +66,45 @@ class SqliteFile:
         if not self.path.exists():
             self._create(self.path)
         place = self.path.stat().st_ino
-        with self._engine.connect() as link:
-            link.exec_driver_sql("BEGIN")  # one moment for all that is read
-            try:
-                row = link.execute(sql.select(FILE)).one()
-            except sql.exc.DatabaseError as problem:
-                if "no such table" not in str(problem) and "not a database" not in str(problem):
-                    raise  # busy, say: to be tried again
-                raise PrivmeanError(
-                    f"{self.path} is empty or no database of a collector; put the right file back, "
-                    "or name a new one"
-                ) from None
-            self._identity, self._commits = row.identity, row.commits
-            if self._seen.known(self._identity) > self._commits:
+        not_one = PrivmeanError(
+            f"{self.path} is empty or no database of a collector; put the right file back, or name "
+            "a new one"
+        )
+        try:
+            with self._engine.connect() as link:
+                link.exec_driver_sql("BEGIN")  # one moment for all that is read
+                row = self._checked(link, place, not_one)
+                link.exec_driver_sql("COMMIT")
+        except sql.exc.DatabaseError as problem:
+            if "not a database" in str(problem):
+                raise not_one from None
+            raise  # busy, say: to be tried again
+        if row.place != place:
+            with self._engine.begin() as link:
+                link.execute(sql.update(FILE).values(place=place))
+
+    def _checked(self, link: sql.Connection, place: int, not_one: PrivmeanError) -> sql.Row[Any]:
+        if not link.exec_driver_sql(
+            f"SELECT 1 FROM sqlite_master WHERE name = '{FILE.name}'"
+        ).first():
+            raise not_one
+        row = link.execute(sql.select(FILE)).one()
+        last = Noted(row.identity, row.commits, row.mark)
+        assert self._seen is not None
+        seen = self._seen.read()
+        if seen is not None and seen.identity == last.identity:
+            ahead = seen.number > last.number
+            if ahead or (seen.number == last.number and seen.mark != last.mark):
                 raise PrivmeanError(
                     f"{self.path} is an old copy: reports were acknowledged that it does not hold; "
                     "put the newest one back"
                 )
-            if not _agrees(link, copied=row.place != place):
-                raise PrivmeanError(
-                    f"{self.path} is damaged, or was copied while it was written; copy it while no "
-                    f"collector runs, or with: sqlite3 {self.path.name} '.backup COPY'"
-                )
-            link.exec_driver_sql("COMMIT")
-        if row.place != place:
-            with self._engine.begin() as link:
-                link.execute(sql.update(FILE).values(place=place))
+        if not _agrees(link, copied=row.place != place):
+            raise PrivmeanError(
+                f"{self.path} is damaged, or was copied while it was written; copy it while no "
+                "collector runs, or with SQLite's .backup"
+            )
+        return row
 
     def _create(self, path: Path) -> None:
         """A file that has its name only once it is whole."""
@@ -124,13 +137,19 @@ class SqliteFile:
 
     def changed(self, link: sql.Connection) -> None:
         """At the end of a transaction."""
-        link.execute(sql.update(FILE).values(commits=FILE.c.commits + 1))
-        self._commits = int(link.execute(sql.select(FILE.c.commits)).scalar_one())
+        mark = secrets.token_hex(16)
+        link.execute(sql.update(FILE).values(commits=FILE.c.commits + 1, mark=mark))
+        row = link.execute(sql.select(FILE)).one()
+        self._last = Noted(row.identity, row.commits, mark)
 
     def committed(self) -> None:
         """After the commit, before anybody hears of it."""
-        if self._seen is not None and self._seen.known(self._identity) < self._commits:
-            self._seen.note(self._identity, self._commits)
+        if self._seen is None:
+            return
+        seen = self._seen.read()
+        # another process may have noted a later commit already
+        if seen is None or seen.identity != self._last.identity or seen.number < self._last.number:
+            self._seen.note(self._last)
 
     def close(self) -> None:
         if self._seen is not None:
@@ -164,7 +183,9 @@ def _make(engine: sql.Engine, place: int) -> None:
         OWN.create_all(link)
         if link.execute(sql.select(FILE)).first() is None:
             link.execute(
-                sql.insert(FILE).values(identity=secrets.token_hex(8), place=place, commits=0)
+                sql.insert(FILE).values(
+                    identity=secrets.token_hex(8), place=place, commits=0, mark="-"
+                )
             )
 
 
