@@ -78,7 +78,9 @@ class SqliteFile:
         except sql.exc.DatabaseError as problem:
             if "not a database" in str(problem):
                 raise not_one from None
-            raise  # busy, say: to be tried again
+            if isinstance(problem, sql.exc.OperationalError):
+                raise  # busy, say: to be tried again
+            raise self._damaged() from None
         if row.place != place:
             with self._engine.begin() as link:
                 link.execute(sql.update(FILE).values(place=place))
@@ -100,11 +102,14 @@ class SqliteFile:
                     "put the newest one back"
                 )
         if not _agrees(link, copied=row.place != place):
-            raise PrivmeanError(
-                f"{self.path} is damaged, or was copied while it was written; copy it while no "
-                "collector runs, or with SQLite's .backup"
-            )
+            raise self._damaged()
         return row
+
+    def _damaged(self) -> PrivmeanError:
+        return PrivmeanError(
+            f"{self.path} is damaged, or was copied while it was written; copy it while no "
+            "collector runs, or with SQLite's .backup"
+        )
 
     def _create(self, path: Path) -> None:
         """A file that has its name only once it is whole."""
