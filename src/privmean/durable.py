@@ -87,7 +87,7 @@ class DurableLog:
             raise exists from None
         except OSError as problem:
             raise ArgumentError(
-                name, str(path), f"cannot be created ({_words(problem)})", "name another file"
+                name, str(path), f"cannot be created ({words_of(problem)})", "name another file"
             ) from None
         log._noted()
         return log
@@ -113,7 +113,7 @@ class DurableLog:
             handle = _locked(real, time.monotonic() + patience)
         except OSError as problem:
             raise ArgumentError(
-                name, str(path), f"cannot be opened ({_words(problem)})", "check the path"
+                name, str(path), f"cannot be opened ({words_of(problem)})", "check the path"
             ) from None
         if handle is None:
             raise ArgumentError(
@@ -188,7 +188,7 @@ class DurableLog:
                 os.ftruncate(handle, self.size)
             self.close()
             raise PrivmeanError(
-                f"{self.path}: {_words(problem)}; nothing of this batch counts or was shown, all "
+                f"{self.path}: {words_of(problem)}; nothing of this batch counts or was shown, all "
                 "before is safe: make room and open the file again"
             ) from None
         self._chain = chain
@@ -403,7 +403,8 @@ def _write(handle: int, data: bytes) -> None:
         view = view[os.write(handle, view) :]
 
 
-def _words(problem: OSError) -> str:
+def words_of(problem: OSError) -> str:
+    """What the operating system said, with a full disk called that."""
     if problem.errno in FULL:
         return "the disk is full"
     return os.strerror(problem.errno) if problem.errno else str(problem)
