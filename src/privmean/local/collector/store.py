@@ -335,7 +335,8 @@ def _again(work: Callable[[], T]) -> T:
         try:
             return work()
         except sql.exc.SQLAlchemyError as problem:
-            kind = type(problem).__name__
+            full = "is full" in str(problem)
+            kind = "the disk is full" if full else type(problem).__name__
             time.sleep(0.1 * (attempt + 1))
     raise PrivmeanError(f"the database does not work ({kind}); check its URL and that it runs")
 
