@@ -62,9 +62,9 @@ def main() -> None:
         "continual-kill",
         "States killed at random",
         f"{total.kills:,} times kill -9 in {time.perf_counter() - start:.0f} s. After each, the "
-        "run goes on from the file, or from a copy of it that is said to be the newest. Results are "
-        "released steps, reports and acknowledged batches. A copy that is not refused holds every "
-        "result published before the kill; one made while the work ran, every result of its "
+        "run goes on from the file, or from a copy of it that is said to be the newest. Results "
+        "are released steps, reports and acknowledged batches. A copy that is not refused holds "
+        "every result published before the kill; one made while the work ran, every result of its "
         "moment, unchanged.\n\n" + table(head, rows),
         command="python benchmarks/continual_kill.py",
     )

@@ -45,6 +45,10 @@ class Work(Protocol):
     name: str
     alone: bool  # whether a second process is refused
 
+    def warm(self, path: Path) -> None:
+        """Load, in the parent, whatever is loaded late; `path` may be used for it."""
+        ...
+
     def go_on(self, path: Path, say: Callable[[str, str], None]) -> None:
         """Work until there is no more; say(key, value) for what is published."""
         ...
@@ -86,6 +90,10 @@ class Running:
             design_steps=100,
             release_every=every,
         )
+
+    def warm(self, path: Path) -> None:
+        with MeanStream.from_plan(self._plan, state=path) as stream:
+            stream.extend(list(range(20)), [0.0] * 20)
 
     def go_on(self, path: Path, say: Callable[[str, str], None]) -> None:
         events.CHUNK = 1 << 9  # about ten events
@@ -134,6 +142,9 @@ class Withholding:
             "max_records": 8, "bounds": (0.0, 1.0), "sd": 0.1, "epsilon": 8.0, "delta": 1e-6,
         }  # fmt: skip
 
+    def warm(self, path: Path) -> None:
+        self.go_on(path, lambda key, value: None)
+
     def go_on(self, path: Path, say: Callable[[str, str], None]) -> None:
         stream = WithholdRelease(state=path, **self._settings)
         for key, value in shown(stream.releases()):
@@ -171,6 +182,9 @@ class Reporting:
     def _client(self, path: Path, moved: bool = False) -> Client:
         return Client(epsilon=1, ledger=Ledger(path, limit=len(self._rounds), moved=moved))
 
+    def warm(self, path: Path) -> None:
+        self._client(path).report(self._rounds[0], 0.5)
+
     def go_on(self, path: Path, say: Callable[[str, str], None]) -> None:
         client = self._client(path)
         for round_ in self._rounds:
@@ -197,6 +211,9 @@ class Collecting:
         self._batches = [
             randomize_many(self._round, np.full(self.batch, 7.0), epsilon=1) for _ in range(count)
         ]
+
+    def warm(self, path: Path) -> None:
+        self.contents(path, False)
 
     def go_on(self, path: Path, say: Callable[[str, str], None]) -> None:
         try:
@@ -245,6 +262,8 @@ def run(work: Work, folder: Path, rng: random.Random, kills: int, count: Count) 
     """Kill it so often, then let it end; every file must hold what was published, unchanged."""
     path = folder / "0" / "state"
     path.parent.mkdir()
+    (folder / "warm").mkdir()
+    work.warm(folder / "warm" / "state")
     published: Contents = {}
     for number in range(1, kills + 2):
         last = number > kills

@@ -5,14 +5,13 @@ from __future__ import annotations
 import os
 import random
 import shutil
-import signal
 import sqlite3
-import time
 
 import numpy as np
 import pytest
 
-from forking import fork
+import killing
+from killing import Collecting, Count, Reporting
 from privmean.errors import PrivmeanError
 from privmean.local.builders import mean_round
 from privmean.local.collector.store import Offer, Store
@@ -111,52 +110,13 @@ def test_an_old_copy_put_back_is_refused(tmp_path, used):
         opened(tmp_path / "r.db")
 
 
-KILLS = 12
-
-
-def test_killed_while_it_writes(tmp_path):
-    """Whatever was acknowledged is there after a kill, and in copies made at the kill."""
-    round_ = mean_round(0, 10, epsilon=1, persons=10**6)
-    batches = [make_reports(round_, 150) for _ in range(4 * KILLS)]
-    path = tmp_path / "r.db"
-    store = opened(path)
-    store.register([round_])
-    store.close()
-    rng = random.Random(3)
-    done, copies, refused = 0, 0, 0
-    for kill in range(KILLS):
-        ends = os.pipe()
-
-        def write(ends=ends, done=done):
-            store = opened(path)
-            for batch in batches[done:]:
-                store.write([Offer(batch)])
-                os.write(ends[1], b"x")
-
-        child = fork(write)
-        os.close(ends[1])
-        acknowledged = os.read(ends[0], 1)
-        time.sleep(rng.uniform(0, 0.05))
-        os.kill(child, signal.SIGKILL)
-        os.waitpid(child, 0)
-        while more := os.read(ends[0], 100):
-            acknowledged += more
-        os.close(ends[0])
-        least = 150 * (done + len(acknowledged))
-        for names in (["r.db"], ["r.db", "r.db-journal", "r.db.seen"]):
-            folder = tmp_path / f"copy{kill}{len(names)}"
-            folder.mkdir()
-            for name in names:
-                if (tmp_path / name).exists():
-                    shutil.copy(tmp_path / name, folder / name)
-            found = held(folder / "r.db", round_)
-            copies += 1
-            refused += found is None
-            assert found is None or found.reports in (least, least + 150)
-            if len(names) > 1:  # a moment that the journal completes
-                assert found is not None
-        found = held(path, round_).reports
-        assert found in (least, least + 150)
-        done = found // 150
-    assert copies == 2 * KILLS
-    assert refused <= KILLS
+@pytest.mark.parametrize("kind", [Collecting, Reporting])
+def test_killed_again_and_again(tmp_path, kind):
+    """Whatever was acknowledged or sent is there after a kill, and in copies made at the kill."""
+    rng, count = random.Random(3), Count()
+    killing.run(kind(tmp_path, rng, 12 * 8), tmp_path, rng, 8, count)
+    assert count.kills > 3
+    assert count.steps == 12 * 8
+    assert sum(count.copies.values()) > 2 * count.kills
+    assert count.refused["all files"] == 0
+    assert (count.two, count.lost) == (0, 0)
