@@ -18,6 +18,7 @@ import resource
 import sys
 import tempfile
 import time
+import warnings
 from collections import Counter
 from concurrent.futures import ProcessPoolExecutor
 from itertools import islice
@@ -53,6 +54,7 @@ def try_tables(seeds: range, everything: bool) -> tuple[Counter, Counter, list[s
     answers: Counter[tuple[str, str]] = Counter()
     wrong: Counter[tuple[str, str]] = Counter()
     words = []
+    warnings.simplefilter("error")  # a warning may depend on a value
     for seed in seeds:
         rng = random.Random(seed)
         made = random_tables.table(rng)
