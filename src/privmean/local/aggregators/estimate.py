@@ -42,6 +42,7 @@ class Estimate:
     move the estimate (in the norm). trivial: the radius says no more than
     the public range, and the value is its centre. heterogeneity: the test that all levels agree.
     persons: of a protocol of several rounds, how many persons spent which epsilon in all of them.
+    messages: how many reports the protocol asks of each person.
     """
 
     value: Floats
@@ -68,6 +69,7 @@ class Estimate:
     details: Mapping[str, Any] = field(default_factory=dict)
     persons: Mapping[str, int] | None = None
     freedom: float = 50.0
+    messages: int = 1
 
     def __float__(self) -> float:
         if self.value.size != 1:
@@ -163,7 +165,11 @@ class Estimate:
 
         epsilon: how many at each level, of reports or, after several rounds, of persons.
         """
-        unit = "one report" if self.persons is None else "all reports of one person in these rounds"
+        unit = "one report"
+        if self.persons is not None:
+            unit = "all reports of one person in these rounds"
+        elif self.messages > 1:
+            unit = f"one of {self.messages} reports of each person"
         return {
             "model": "local",
             "unit": f"{unit}, whatever the person's records are",

@@ -92,6 +92,7 @@ def _common(tally: Tally, beta: float, weights: str) -> dict[str, Any]:
         "rejected": dict(tally.rejected),
         "weights": weights,
         "secure": tally.secure,
+        "messages": tally.round.messages,
     }
 
 

@@ -101,8 +101,8 @@ def in_range(batch: Batch) -> Mask:
             one_bit = ~piecewise_branch(round_, batch.nonces, levels)
             result[one_bit] = y[one_bit] == 1
     elif name in (BALL, PRIV_UNIT):
-        values = np.ascontiguousarray(payload).view("<f4").astype(np.float64)
-        with np.errstate(invalid="ignore", over="ignore"):
+        with np.errstate(invalid="ignore", over="ignore"):  # any bytes may come, NaNs that signal
+            values = np.ascontiguousarray(payload).view("<f4").astype(np.float64)
             result = np.abs(np.sqrt((values * values).sum(axis=1)) - 1.0) <= 1e-5
     elif name in (UNARY, SUBSET, HISTOGRAM):
         assert round_.items is not None
