@@ -235,7 +235,13 @@ def aggregate(
     files: Annotated[list[Path], typer.Argument(help="Reports (binary or JSON lines), tallies.")],
     round_file: RoundFile,
     beta: Annotated[float | None, typer.Option(help="Another failure probability.")] = None,
-    weights: Annotated[str, typer.Option(help="minimax, uniform or tested.")] = "minimax",
+    weights: Annotated[
+        str,
+        typer.Option(
+            help="tested (by epsilon unless the levels disagree, then equal), uniform (equal: "
+            "whatever relates epsilon and value), or minimax (by epsilon, untested)."
+        ),
+    ] = "tested",
     epsilon_cap: Annotated[
         float | None, typer.Option(help="Weigh no report as if its epsilon were larger.")
     ] = None,

@@ -45,6 +45,7 @@ class Location:
     centre: middle of the winning bin. share, radius: its estimated share of the voters and how far
     that may be off. clear: whether the share is above twice the radius, so that the bin truly
     holds a share of at least `radius`. voters: how many voted; levels: how many at each level.
+    relation: what the vote says of epsilon and the values, in words.
     """
 
     centre: Floats
@@ -54,6 +55,7 @@ class Location:
     voters: int
     secure: bool = True
     levels: tuple[int, ...] = ()
+    relation: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -186,6 +188,7 @@ class WinsorizedRounds:
             votes.reports,
             votes.secure,
             tuple(votes.by_level().tolist()),
+            found.relation,
         )
 
     def mean(self, location: Location) -> Round:
@@ -228,6 +231,8 @@ class WinsorizedRounds:
         if not location.clear.all():
             what = "the whole range was used" if self.unclear == RANGE else "the winner was used"
             notes.append(f"the vote was not clear: {what}")
+        if location.relation:
+            notes.append(f"in the vote, {location.relation}")
         return replace(
             found,
             target="mean of the values clipped to the window around the winning bin",
