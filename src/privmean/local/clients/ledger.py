@@ -14,6 +14,7 @@ from privmean import validate
 from privmean.errors import ArgumentError, BudgetExceeded, PrivmeanError
 
 PATIENCE = 60.0  # seconds to wait for another process
+_CREATING = threading.Lock()
 
 
 class Ledger:
@@ -34,7 +35,8 @@ class Ledger:
         if not os.fspath(path):
             raise ArgumentError("path", path, "is empty", "name the file that keeps the reports")
         self._turn = threading.Lock()
-        with _in_words():
+        with _CREATING, _in_words():
+            _keep_private(path)
             self._base = sqlite3.connect(
                 os.fspath(path), isolation_level=None, timeout=PATIENCE, check_same_thread=False
             )
@@ -90,12 +92,28 @@ class Ledger:
         self._base.close()
 
 
+def _keep_private(path: str | os.PathLike[str]) -> None:
+    """Only the file's owner may read it: made so, and made so again if it was let go.
+
+    Its journals take its mode. A file that is there is not opened: to close it would drop the locks
+    that other ledgers of this process hold on it.
+    """
+    if os.fspath(path) == ":memory:" or os.name != "posix":
+        return
+    try:
+        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+    except FileExistsError:
+        mode = os.stat(path).st_mode
+        if mode & 0o077:
+            os.chmod(path, mode & 0o700)
+
+
 @contextmanager
 def _in_words() -> Iterator[None]:
     """SQLite's errors in words: no report leaves the device while the ledger cannot be written."""
     try:
         yield
-    except sqlite3.Error as problem:
+    except (sqlite3.Error, OSError) as problem:
         said = str(problem)
     else:
         return
