@@ -147,12 +147,25 @@ def serve(
     host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(help="Port; 0 takes a free one.")] = 8000,
     secret_file: SecretFile = None,
+    proxy: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Address of a reverse proxy whose X-Forwarded-For is believed; repeatable."
+        ),
+    ] = None,
+    per_address: Annotated[
+        int, typer.Option(help="Connections that one address may have open.")
+    ] = 100,
+    patience: Annotated[
+        float, typer.Option(help="Seconds for the header of a request, and for its body.")
+    ] = 10.0,
 ) -> None:
     """Run the collector: publish rounds, take reports, show the estimate in the browser."""
     from privmean.errors import PrivmeanError
 
     try:
         from privmean.local.collector.app import serve as run
+        from privmean.local.collector.limits import Limits
     except ImportError:
         _fail(PrivmeanError("the collector is not installed; pip install 'privmean[collector]'"))
     try:
@@ -162,6 +175,7 @@ def serve(
             host=host,
             port=port,
             secret=_secret(secret_file),
+            limits=Limits(proxies=tuple(proxy or ()), per_address=per_address, patience=patience),
             on_ready=lambda url: print(f"collecting on {url}", flush=True),
         )
     except (PrivmeanError, OSError) as error:
@@ -177,7 +191,7 @@ def report(
         list[str] | None,
         typer.Argument(
             help="The value: a number, an item's number, or a vector's numbers. Other users of "
-            "this machine can see it here: better give --value-file or the variable PRIVMEAN_VALUE, "
+            "this machine can see it here: better give --value-file or set PRIVMEAN_VALUE, "
             "or leave it out, and a terminal asks for it."
         ),
     ] = None,

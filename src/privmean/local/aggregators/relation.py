@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from privmean.local.aggregators.weights import MINIMAX, UNIFORM
+from privmean.local.aggregators.weights import UNIFORM
 
 Floats = npt.NDArray[np.float64]
 
@@ -139,6 +139,6 @@ def to_dict(test: Heterogeneity, asked: str, used: str, unseen: float) -> dict[s
         "p_value": test.p_value,
         "alarm": ALARM,
         "found": test.related,
-        "unseen": unseen if used == MINIMAX else 0.0,
+        "unseen": unseen if np.isfinite(unseen) else None,
         "words": words(test, asked, used, unseen),
     }
