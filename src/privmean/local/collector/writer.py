@@ -94,8 +94,10 @@ class Writer(threading.Thread):
         """The next transaction: jobs, with how many reports of each. Nothing: all is done."""
         with self._changed:
             while True:
+                if self._light:
+                    self._pace.first()
                 rest = self._pace.rest() if self._open else 0.0
-                if self._heavy and rest <= 0:
+                if self._heavy and rest <= 0 and (self._open or not self._light):
                     job = self._heavy.popleft()
                     return [(job, min(PART, job.rest()))]
                 if self._light:
@@ -105,7 +107,6 @@ class Writer(threading.Thread):
                 self._changed.wait(rest if self._heavy else None)
 
     def _many(self) -> list[tuple[_Job, int]]:
-        self._pace.first()
         jobs: list[tuple[_Job, int]] = []
         size = 0
         while self._light and size < TRANSACTION:
