@@ -264,11 +264,24 @@ def test_the_page_in_a_real_browser(tmp_path):
             assert "Hours of sleep" in text("title")
             assert browser.find_element(By.ID, "line").get_attribute("points").count(",") >= 2
             assert len(browser.find_elements(By.CSS_SELECTOR, "#body tr")) == 2
+            assert text("relation") == ""  # one level alone reported
+            own = np.where(np.arange(3000) < 2500, 0.5, 1.0)
+            values = np.where(own == 1.0, 1.0, 9.0)
+            send.send(server.url, round_, randomize_many(round_, values, epsilon=own).to_bytes())
+            wait.until(lambda _: "disagree" in text("relation"))
+            assert "every report counts the same" in text("relation")
+            Select(browser.find_element(By.ID, "weights")).select_by_value("minimax")
+            wait.until(lambda _: "may be off" in text("relation"))
             send.send(server.url, other, make_reports(other, 900).to_bytes())
             Select(browser.find_element(By.ID, "rounds")).select_by_value(other.identifier.hex())
             wait.until(lambda _: text("estimate") == "10 numbers")
             wait.until(lambda _: text("reports") == "900")
             assert len(browser.find_elements(By.CSS_SELECTOR, "#body tr")) == 10
+            asked = "return performance.getEntriesByType('resource').map(e => e.name)"
+            browser.get("about:blank")
+            browser.get(f"{server.url}/#../openapi.json?")  # a round is a name, never a path
+            wait.until(lambda _: text("reports") != "0")
+            assert all("/rounds" in name for name in browser.execute_script(asked))
             problems = [
                 entry for entry in browser.get_log("browser") if "favicon" not in entry["message"]
             ]
