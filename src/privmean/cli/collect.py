@@ -159,6 +159,9 @@ def serve(
     patience: Annotated[
         float, typer.Option(help="Seconds for the header of a request, and for its body.")
     ] = 10.0,
+    penalty: Annotated[
+        float, typer.Option(help="Seconds that the answer to a refused request takes.")
+    ] = 2.0,
 ) -> None:
     """Run the collector: publish rounds, take reports, show the estimate in the browser."""
     from privmean.errors import PrivmeanError
@@ -175,7 +178,12 @@ def serve(
             host=host,
             port=port,
             secret=_secret(secret_file),
-            limits=Limits(proxies=tuple(proxy or ()), per_address=per_address, patience=patience),
+            limits=Limits(
+                proxies=tuple(proxy or ()),
+                per_address=per_address,
+                patience=patience,
+                penalty=penalty,
+            ),
             on_ready=lambda url: print(f"collecting on {url}", flush=True),
         )
     except (PrivmeanError, OSError) as error:

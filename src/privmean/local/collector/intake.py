@@ -32,6 +32,7 @@ from privmean.local.descriptor import Round
 
 AGAIN = {"Retry-After": "10"}
 BUSY = "busy; send the same reports again later"
+UNSURE = "not stored; send the same reports again later"
 
 
 def address_of(request: Request) -> str:
@@ -67,7 +68,10 @@ class Intake:
             raise HTTPException(429, "too much from this address was refused; later", AGAIN)
 
     async def take(self, round_id: bytes, request: Request, *, json_lines: bool) -> Receipt:
-        """Receive, check and store the body of a request."""
+        """Receive, check and store the body of a request.
+
+        What is refused is answered late: who sends again at once is held up, and nobody else.
+        """
         address = address_of(request)
         await self.admit(address)
         body = bytearray()
@@ -75,31 +79,37 @@ class Intake:
             try:
                 await self._receive(request, address, body)
                 parsed = await self._parse(round_id, bytes(body), address, json_lines)
-            except HTTPException as problem:
-                own = problem.status_code != 503  # then others may have brought too much
-                price = WHOLE + EACH_BYTE * len(body) if own else NOTHING_NEW
-                self._addresses.charge(address, price)
-                raise
-            receipt = await self._store(round_id, parsed, len(body), address)
-        finally:
-            self._addresses.give_back(address, len(body))
+                receipt = await self._store(round_id, parsed, len(body), request)
+            finally:
+                self._addresses.give_back(address, len(body))
+        except HTTPException as problem:
+            own = problem.status_code != 503  # then others may have brought too much
+            price = WHOLE + EACH_BYTE * len(body) if own else NOTHING_NEW
+            self._addresses.charge(address, price)
+            await asyncio.sleep(self._limits.penalty)
+            raise
+        except asyncio.CancelledError:  # the service stops
+            raise HTTPException(503, UNSURE) from None
         self._addresses.charge(address, cost(parsed, receipt))
         return receipt
 
     async def _receive(self, request: Request, address: str, body: bytearray) -> None:
         limits = self._limits
         declared = request.headers.get("content-length", "")
-        if declared.isdigit() and int(declared[:20]) > limits.body:
+        length = int(declared[:20]) if declared.isdigit() else 0
+        if length > limits.body:
             raise HTTPException(413, "too many reports at once")
+        if not self._addresses.fits(address, length):  # before it is sent, where that is said
+            raise HTTPException(503, BUSY, AGAIN)
         start = asyncio.get_running_loop().time()
         try:
             async with asyncio.timeout(limits.patience) as clock:
                 async for piece in request.stream():
                     body += piece
-                    fits = self._addresses.take(address, len(piece))
+                    self._addresses.take(address, len(piece))
                     if len(body) > limits.body:
                         raise HTTPException(413, "too many reports at once")
-                    if not fits:
+                    if not self._addresses.fits(address):
                         raise HTTPException(503, BUSY, AGAIN)
                     clock.reschedule(start + limits.patience + len(body) / limits.pace)
         except TimeoutError:
@@ -126,16 +136,30 @@ class Intake:
         except TooManyRefused as problem:
             raise HTTPException(400, f"{problem}; nothing of the request counts") from None
 
-    async def _store(self, round_id: bytes, parsed: Parsed, size: int, address: str) -> Receipt:
-        light = self._addresses.light(address)
+    async def _store(self, round_id: bytes, parsed: Parsed, size: int, request: Request) -> Receipt:
+        light = self._addresses.light(address_of(request))
         try:
             future = self._writer.submit(round_id, parsed, size, light=light)
         except queue.Full:
             raise HTTPException(503, BUSY, AGAIN) from None
+        stored = asyncio.wrap_future(future)
+        if not light:
+            await _unless_gone(request, stored)
         try:
-            return await asyncio.wrap_future(future)
-        except Exception:
-            raise HTTPException(503, "not stored; send the same reports again later") from None
+            return await stored
+        except (Exception, asyncio.CancelledError):
+            raise HTTPException(503, UNSURE) from None
+
+
+async def _unless_gone(request: Request, stored: asyncio.Future[Receipt]) -> None:
+    """Wait, and give the work up if the sender goes away before it is done."""
+    gone = asyncio.ensure_future(request.receive())  # after the body only its end can come
+    try:
+        await asyncio.wait({gone, stored}, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        gone.cancel()
+    if not stored.done():
+        stored.cancel()
 
 
 def cost(parsed: Parsed, receipt: Receipt) -> float:

@@ -26,7 +26,7 @@ class Limits:
     request that are no reports of its round; with more nothing of it counts. flight: bytes of one
     address that are on their way or wait; receiving: of all. trouble: what one address may cost
     before it has to wait (see `Addresses`), and calm: by how much of it a second makes good.
-    penalty: seconds that the answer to such an address takes. light: bytes of one address on their
+    penalty: seconds that a refusal takes. light: bytes of one address on their
     way that go before others'. proxies: addresses whose word on whom they speak for is taken.
     """
 
@@ -48,6 +48,7 @@ class Limits:
     def __post_init__(self) -> None:
         for name in ("patience", "idle", "trouble", "calm"):
             validate.positive(name, getattr(self, name))
+        validate.nonnegative("penalty", self.penalty)
         for name in ("pace", "connections", "per_address", "body", "odd", "flight", "receiving"):
             validate.whole(name, getattr(self, name), least=1)
 
@@ -103,23 +104,26 @@ class Addresses:
     def welcome(self, address: str) -> bool:
         return self.trouble(address) < self._limits.trouble
 
-    def light(self, address: str) -> bool:
+    def light(self, address: str, more: int = 0) -> bool:
         """Whether so little of this address is on its way that it may go before others'."""
         return (
-            self._flight.get(address, 0) <= self._limits.light
+            self._flight.get(address, 0) + more <= self._limits.light
             and self.trouble(address) < self._limits.trouble / 2
         )
 
-    def take(self, address: str, size: int) -> bool:
-        """So many more bytes of an address are here; False if they are too many. Give them back.
+    def take(self, address: str, size: int) -> None:
+        """So many more bytes of an address are here. Give them back."""
+        self._flight[address] = self._flight.get(address, 0) + size
+        self.receiving += size
+
+    def fits(self, address: str, more: int = 0) -> bool:
+        """Whether what is here, and so many bytes more of this address, are not too many.
 
         The last half of what all may bring is kept for addresses that bring little.
         """
-        mine = self._flight.get(address, 0) + size
-        self._flight[address] = mine
-        self.receiving += size
-        full = self._limits.receiving if self.light(address) else self._limits.receiving // 2
-        return mine <= self._limits.flight and self.receiving <= full
+        mine = self._flight.get(address, 0) + more
+        full = self._limits.receiving if self.light(address, more) else self._limits.receiving // 2
+        return mine <= self._limits.flight and self.receiving + more <= full
 
     def give_back(self, address: str, size: int) -> None:
         self.receiving -= size

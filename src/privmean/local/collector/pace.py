@@ -9,14 +9,14 @@ from typing import TypeVar
 
 T = TypeVar("T")
 
-SHARE = 3  # seconds of rest for each second of work that can wait
+SHARE = 6  # seconds of rest for each second of work that can wait
 RECENT = 1.0  # seconds after which the other kind of work counts as over
 
 
 class Pace:
-    """While urgent work comes in, other work rests three times as long as it worked.
+    """While urgent work comes in, other work rests six times as long as it worked.
 
-    So it gets a quarter of the time when there is much of both, and all of it when it is alone.
+    So it gets a seventh of the time when there is much of both, and all of it when it is alone.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:

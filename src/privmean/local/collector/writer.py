@@ -34,7 +34,6 @@ class _Job:
     stored: int = 0
     fresh: int = 0
     conflicts: int = 0
-    started: bool = False
 
     def rest(self) -> int:
         return len(self.parsed.batch) - self.stored
@@ -78,7 +77,7 @@ class Writer(threading.Thread):
         return job.done
 
     def stop(self) -> None:
-        """Finish what is queued, store the tallies, end."""
+        """Finish what is light, store the tallies, end. The others hear that all is not stored."""
         with self._changed:
             self._open = False
             self._changed.notify()
@@ -87,6 +86,8 @@ class Writer(threading.Thread):
     def run(self) -> None:
         while parts := self._next():
             self._work(parts)
+        for job in self._heavy:
+            self._fail(job, InterruptedError("the service stops"))
         for round_id in self._since:
             self._checkpoint(round_id)
 
@@ -96,13 +97,13 @@ class Writer(threading.Thread):
             while True:
                 if self._light:
                     self._pace.first()
-                rest = self._pace.rest() if self._open else 0.0
-                if self._heavy and rest <= 0 and (self._open or not self._light):
+                rest = self._pace.rest()
+                if self._heavy and self._open and rest <= 0:
                     job = self._heavy.popleft()
                     return [(job, min(PART, job.rest()))]
                 if self._light:
                     return self._many()
-                if not self._open and not self._heavy:
+                if not self._open:
                     return []
                 self._changed.wait(rest if self._heavy else None)
 
@@ -116,14 +117,13 @@ class Writer(threading.Thread):
         return jobs
 
     def _work(self, parts: list[tuple[_Job, int]]) -> None:
-        # who does not wait any more may have gone; the others cannot cancel from here on
-        going = [(job, n) for job, n in parts if job.started or self._start(job)]
+        going = [(job, number) for job, number in parts if self._awaited(job, number)]
         start = time.monotonic()
         try:
             outcomes = self._store.write([_offer(job, number) for job, number in going])
         except Exception as error:  # every waiting client must hear of it
             for job, _ in going:
-                self._end(job).set_exception(error)
+                self._fail(job, error)
             return
         spent = time.monotonic() - start
         for (job, number), outcome in zip(going, outcomes, strict=True):
@@ -134,11 +134,18 @@ class Writer(threading.Thread):
             if since >= CHECKPOINT:
                 self._checkpoint(round_id)
 
-    def _start(self, job: _Job) -> bool:
-        job.started = job.done.set_running_or_notify_cancel()
-        if not job.started:
+    def _awaited(self, job: _Job, number: int) -> bool:
+        """Whether somebody still waits for it. Until its last part a sender may go away."""
+        last = number == job.rest()
+        here = job.done.set_running_or_notify_cancel() if last else not job.done.cancelled()
+        if not here:
             self._end(job)
-        return job.started
+        return here
+
+    def _fail(self, job: _Job, error: BaseException) -> None:
+        done = self._end(job)
+        if done.running() or done.set_running_or_notify_cancel():
+            done.set_exception(error)
 
     def _end(self, job: _Job) -> Future[Receipt]:
         with self._changed:
