@@ -164,7 +164,9 @@ def test_slow_oversized_and_broken_clients(tmp_path):
 
 
 def test_a_body_that_is_slow_long_or_one_of_too_many_ends():
-    limits = Limits(patience=0.2, pace=500, body=100, receiving=1000, flight=200, light=10)
+    limits = Limits(
+        patience=0.2, pace=500, body=100, receiving=1000, heavy=500, flight=200, light=10
+    )
 
     class Pieces:
         def __init__(self, pieces, pause=0.0, headers=()):

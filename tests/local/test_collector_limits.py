@@ -100,7 +100,7 @@ def test_a_limit_of_odd_pieces_is_a_number_of_pieces():
 
 def test_trouble_rises_with_what_was_for_nothing_and_falls_with_time():
     now = [0.0]
-    limits = Limits(trouble=100, calm=10, flight=50, receiving=100, light=10)
+    limits = Limits(trouble=100, calm=10, flight=50, receiving=100, heavy=50, light=10)
     addresses = Addresses(limits, lambda: now[0])
     assert addresses.welcome("a")
     addresses.charge("a", 99)
@@ -118,9 +118,13 @@ def test_trouble_rises_with_what_was_for_nothing_and_falls_with_time():
     addresses.take("a", 50)
     assert addresses.fits("a")
     assert not addresses.fits("a", 1)  # more than one address may have on its way
-    assert not addresses.fits("c", 20)  # the second half is for who brings little
+    assert not addresses.fits("c", 20)  # the rest is for who brings little
     assert addresses.fits("c", 10)
+    assert addresses.first("a", 10)  # it is the only one
+    assert not addresses.first("a", 11)
     addresses.take("c", 10)
+    assert not addresses.first("a", 10)
+    assert addresses.first("c", 10)
     addresses.give_back("c", 10)
     addresses.give_back("a", 50)
     assert addresses.receiving == 0
@@ -181,7 +185,7 @@ def test_work_that_can_wait_gets_a_seventh_and_all_of_it_when_alone():
     now[0] += 0.9
     assert pace.rest() == pytest.approx(4.2)
     now[0] += 0.2
-    assert pace.rest() == 0  # nothing urgent came for more than a second
+    assert pace.rest() == 0  # nothing urgent came any more
 
 
 def test_a_large_request_does_not_hold_up_a_small_one(tmp_path):

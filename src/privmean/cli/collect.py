@@ -161,7 +161,7 @@ def serve(
     ] = 10.0,
     penalty: Annotated[
         float, typer.Option(help="Seconds that the answer to a refused request takes.")
-    ] = 2.0,
+    ] = 5.0,
 ) -> None:
     """Run the collector: publish rounds, take reports, show the estimate in the browser."""
     from privmean.errors import PrivmeanError

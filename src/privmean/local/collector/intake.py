@@ -11,6 +11,7 @@ import queue
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 from fastapi import HTTPException, Request
 from starlette.requests import ClientDisconnect
@@ -30,7 +31,7 @@ from privmean.local.collector.pace import Pace
 from privmean.local.collector.writer import Writer
 from privmean.local.descriptor import Round
 
-AGAIN = {"Retry-After": "10"}
+AGAIN = {"Retry-After": "10", "Connection": "close"}  # what is still to come is not read
 BUSY = "busy; send the same reports again later"
 UNSURE = "not stored; send the same reports again later"
 
@@ -120,7 +121,7 @@ class Intake:
     async def _parse(self, round_id: bytes, body: bytes, address: str, json_lines: bool) -> Parsed:
         gate = self._gates[round_id]
         parse = gate.parse_json if json_lines else gate.parse
-        light = self._addresses.light(address)
+        light = self._addresses.first(address, len(body))
 
         def work() -> Parsed:
             return parse(body, now=time.time(), most_odd=self._limits.odd)
@@ -137,7 +138,7 @@ class Intake:
             raise HTTPException(400, f"{problem}; nothing of the request counts") from None
 
     async def _store(self, round_id: bytes, parsed: Parsed, size: int, request: Request) -> Receipt:
-        light = self._addresses.light(address_of(request))
+        light = self._addresses.first(address_of(request), size)
         try:
             future = self._writer.submit(round_id, parsed, size, light=light)
         except queue.Full:
@@ -151,11 +152,17 @@ class Intake:
             raise HTTPException(503, UNSURE) from None
 
 
+async def _end_of(request: Request) -> None:
+    while (await request.receive())["type"] != "http.disconnect":
+        pass
+
+
 async def _unless_gone(request: Request, stored: asyncio.Future[Receipt]) -> None:
     """Wait, and give the work up if the sender goes away before it is done."""
-    gone = asyncio.ensure_future(request.receive())  # after the body only its end can come
+    gone = asyncio.ensure_future(_end_of(request))
     try:
-        await asyncio.wait({gone, stored}, return_when=asyncio.FIRST_COMPLETED)
+        both: set[asyncio.Future[Any]] = {gone, stored}
+        await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
     finally:
         gone.cancel()
     if not stored.done():

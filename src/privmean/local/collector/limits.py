@@ -24,10 +24,11 @@ class Limits:
     bytes that came. idle: seconds that a connection may wait for its next request. connections:
     open at once in all; per_address: of one address. body: bytes of a request. odd: pieces of a
     request that are no reports of its round; with more nothing of it counts. flight: bytes of one
-    address that are on their way or wait; receiving: of all. trouble: what one address may cost
+    address that are on their way or wait; receiving: of all; heavy: of all who bring much. light:
+    bytes of one address on their way that go before others'. trouble: what one address may cost
     before it has to wait (see `Addresses`), and calm: by how much of it a second makes good.
-    penalty: seconds that a refusal takes. light: bytes of one address on their
-    way that go before others'. proxies: addresses whose word on whom they speak for is taken.
+    penalty: seconds that a refusal takes. proxies: addresses whose word on whom they speak for is
+    taken.
     """
 
     patience: float = 10.0
@@ -39,9 +40,10 @@ class Limits:
     odd: int = 100
     flight: int = 1 << 23
     receiving: int = 1 << 27
+    heavy: int = 1 << 24
     trouble: float = 5000.0
     calm: float = 100.0
-    penalty: float = 2.0
+    penalty: float = 5.0
     light: int = 1 << 17
     proxies: tuple[str, ...] = ()
 
@@ -49,7 +51,16 @@ class Limits:
         for name in ("patience", "idle", "trouble", "calm"):
             validate.positive(name, getattr(self, name))
         validate.nonnegative("penalty", self.penalty)
-        for name in ("pace", "connections", "per_address", "body", "odd", "flight", "receiving"):
+        for name in (
+            "pace",
+            "connections",
+            "per_address",
+            "body",
+            "odd",
+            "flight",
+            "receiving",
+            "heavy",
+        ):
             validate.whole(name, getattr(self, name), least=1)
 
 
@@ -105,11 +116,17 @@ class Addresses:
         return self.trouble(address) < self._limits.trouble
 
     def light(self, address: str, more: int = 0) -> bool:
-        """Whether so little of this address is on its way that it may go before others'."""
+        """Whether so little of this address is on its way, and so little trouble."""
         return (
             self._flight.get(address, 0) + more <= self._limits.light
             and self.trouble(address) < self._limits.trouble / 2
         )
+
+    def first(self, address: str, size: int) -> bool:
+        """Whether a request of so many bytes may go before others': a small one, of an address
+        that has little on its way or is the only one."""
+        alone = self._flight.keys() <= {address} and self.welcome(address)
+        return size <= self._limits.light and (alone or self.light(address))
 
     def take(self, address: str, size: int) -> None:
         """So many more bytes of an address are here. Give them back."""
@@ -119,11 +136,12 @@ class Addresses:
     def fits(self, address: str, more: int = 0) -> bool:
         """Whether what is here, and so many bytes more of this address, are not too many.
 
-        The last half of what all may bring is kept for addresses that bring little.
+        All but `heavy` of what may be on its way is kept for addresses that bring little.
         """
         mine = self._flight.get(address, 0) + more
-        full = self._limits.receiving if self.light(address, more) else self._limits.receiving // 2
-        return mine <= self._limits.flight and self.receiving + more <= full
+        limits = self._limits
+        full = limits.receiving if self.light(address, more) else limits.heavy
+        return mine <= limits.flight and self.receiving + more <= full
 
     def give_back(self, address: str, size: int) -> None:
         self.receiving -= size
