@@ -130,7 +130,7 @@ def _json(source: TextFiles, wanted: Sequence[str], as_text: Set[str], engine: E
     )
     names = ", ".join(f"e{k}" for k in range(len(keys)))
     texts = ", ".join(
-        f"CASE WHEN t IS NOT NULL THEN t[{k + 1}] WHEN starts_with(e{k}, '\"') THEN e{k}[2:-2] "
+        f"CASE WHEN t IS NOT NULL THEN t[{k + 1}] WHEN starts_with(e{k}, '\"') THEN {_inner(k)} "
         f"WHEN e{k} <> 'null' THEN e{k} END AS t{k}"
         for k in range(len(keys))
     )
@@ -150,6 +150,12 @@ def _json(source: TextFiles, wanted: Sequence[str], as_text: Set[str], engine: E
         return textblocks.json_texts(stream, own, keys)
 
     return Scan(1, split, query)
+
+
+def _inner(k: int) -> str:
+    """What stands between the quotes; only what starts with a blank is looked at closely."""
+    inner = f"e{k}[2:-2]"
+    return f"CASE WHEN {inner} >= '!' OR trim({inner}, {quoted(BLANKS)}) <> '' THEN {inner} END"
 
 
 def _hard(written: str, as_text: object) -> str:
@@ -174,8 +180,8 @@ def _field(text: str, as_text: bool, form: TextFormat) -> str:
         words = ", ".join(quoted(word) for word in ("", *form.null_words))
         blanks = quoted(BLANKS)
         text = f"CASE WHEN trim({text}, {blanks}) NOT IN ({words}) THEN {text} END"
-    if as_text:  # only what starts with a blank is looked at closely
-        return f"CASE WHEN {text} >= '!' OR trim({text}, {quoted(BLANKS)}) <> '' THEN {text} END"
+    if as_text:
+        return f"nullif({text}, '')"
     if form.decimal == ",":
         changed = f"TRY_CAST(replace({text}, ',', '.') AS DOUBLE)"
         return f"CASE WHEN NOT contains({text}, '.') THEN {changed} END"
