@@ -169,7 +169,7 @@ def number(text: str | None, form: TextFormat) -> float | None:
         bare = bare.replace(",", ".")
     if bare.startswith("+-"):
         bare = bare[1:]  # as DuckDB reads it
-    if not bare.isascii() or bare != bare.strip():
+    if not bare.isascii() or bare != bare.strip() or "_" in bare:
         return None
     try:
         found = float(bare)
@@ -202,8 +202,8 @@ Cell = tuple[bytes, bytes]  # what stands between quotes, and what follows
 def _cells(line: bytes, form: TextFormat, last: int | None) -> Iterator[Cell]:
     comma, quote = form.delimiter.encode(), form.quote.encode()
     if not quote or quote not in line:
-        found = line.split(comma) if last is None else line.split(comma, last + 1)[: last + 1]
-        yield from ((b"", cell) for cell in found)
+        cells = line.split(comma) if last is None else line.split(comma, last + 1)[: last + 1]
+        yield from ((b"", cell) for cell in cells)
         return
     closing = re.compile(b"[^%b]*+(?:%b%b[^%b]*+)*+%b" % ((re.escape(quote),) * 5))
     at, place = 0, 0

@@ -182,7 +182,8 @@ def _field(text: str, as_text: bool, form: TextFormat) -> str:
         text = f"CASE WHEN trim({text}, {blanks}) NOT IN ({words}) THEN {text} END"
     if as_text:
         return f"nullif({text}, '')"
+    # DuckDB takes 1_000 for a number, and does not always read long ones right
+    odd, point = f"contains({text}, '_')", text
     if form.decimal == ",":
-        changed = f"TRY_CAST(replace({text}, ',', '.') AS DOUBLE)"
-        return f"CASE WHEN NOT contains({text}, '.') THEN {changed} END"
-    return f"TRY_CAST({text} AS DOUBLE)"
+        odd, point = f"{odd} OR contains({text}, '.')", f"replace({text}, ',', '.')"
+    return f"CASE WHEN {odd} THEN NULL ELSE TRY_CAST({point} AS DOUBLE) END"
