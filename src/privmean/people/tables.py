@@ -12,7 +12,7 @@ import numpy as np
 from narwhals import dependencies as known
 
 from privmean.errors import ArgumentError, SchemaError
-from privmean.people import schema
+from privmean.people import objects, schema
 from privmean.people.engines import Home, lazy
 from privmean.people.files import Engine
 from privmean.people.frame import FramePeople
@@ -170,6 +170,9 @@ def _registered(names: Sequence[str], column: Callable[[int], Any], machine: Mac
         chosen = {
             label: column(names.index(item)) for label, item in zip(labels, wanted, strict=True)
         }
+        for label, item in zip(labels, wanted, strict=True):
+            if label == PERSON or item in texts:
+                chosen[label] = objects.texts(chosen[label])
         try:
             return lazy(relation("records", chosen))
         except Exception:  # which column it is, without the engine's own words

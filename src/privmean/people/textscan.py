@@ -67,7 +67,7 @@ class Meter:
     def __init__(self, source: TextFiles) -> None:
         self.total = sum(os.path.getsize(item.path) for item in source.files)
         self.done = self.here = 0
-        self.problem = ""
+        self.path = self.problem = ""
 
     def start(self) -> None:
         self.done = self.here = 0
@@ -80,13 +80,14 @@ class Meter:
         return 100.0 * (self.done + self.here) / max(1, self.total)
 
     def __call__(self, problem: BaseException) -> None:
-        self.problem = kind(problem)
+        self.problem = f"{self.path} cannot be read to its end ({kind(problem)})"
 
 
 def _scanned(source: TextFiles, split: Split, meter: Meter) -> Iterator[Texts]:
     """All files from their starts; a header is no record."""
     meter.start()
     for item in source.files:
+        meter.path = str(item.path)
         with item.opened() as (stream, raw):
             if source.headed():
                 next(lines(stream), None)
