@@ -12,7 +12,7 @@ from datetime import timedelta
 import numpy as np
 import pandas as pd
 import pytest
-import zstandard
+from backports import zstd
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
@@ -100,28 +100,28 @@ def test_lines_of_any_length(tmp_path, ending):
 def test_the_command_says_the_same_words(tmp_path, capsys, ending):
     """Exit status and number of persons are those of the clean file."""
     said = []
-    for hostile in (None, *(item[ENDINGS.index(ending)] for item in HOSTILE.values())):
-        if hostile is not None and len(hostile) > 10**5:
-            continue
+    for kind in (None, "value of a foreign byte", "unclosed quote", "carriage return", "deep"):
+        hostile = None if kind is None else HOSTILE[kind][ENDINGS.index(ending)]
         path = tmp_path / f"t.{ending}"
         path.write_bytes(content(ending, hostile))
         words = ["mean", str(path), "--person", "p", "--value", "x", "--epsilon", "1", "--json"]
         status = run([*words, "--bounds", "0", "100"])
         shown = capsys.readouterr()
-        said.append((status, json.loads(shown.out)["n"], shown.err))
+        said.append((status, json.loads(shown.out)["persons"], shown.err))
     assert said == [(0, CLEAN, "")] * len(said)
 
 
 PIECES = [
     b"", b"p", b"x", b"note", b'"', b'""', b"\\", b",", b":", b"{", b"}", b"[", b"]", b"\r", b"\0",
-    b" ", b"\t", b"\xff", b"\xc3", b"\xe2\x80\xa8", b"\xef\xbb\xbf", b"\x85", b"\x1e", b"1", b"-", b".",
-    b"e", b"null", b"NaN", b"\\u", b"\\ud800", b"p201", b'"p201"', b'"p":', b'"x":', b"p201,7",
+    b" ", b"\t", b"\xff", b"\xc3", b"\xe2\x80\xa8", b"\xef\xbb\xbf", b"\x85", b"\x1e", b"1", b"-",
+    b".", b"e", b"null", b"NaN", b"\\u", b"\\ud800", b"p201", b'"p201"', b'"p":', b'"x":',
+    b"p201,7",
 ]  # fmt: skip
 JUNK = st.lists(st.sampled_from(PIECES) | st.binary(max_size=4), max_size=12).map(b"".join)
 
 
 @pytest.mark.parametrize("ending", ENDINGS)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(junk=st.lists(JUNK, min_size=1, max_size=30))
 @example(junk=[b'"', b'"\r', b"\r"])
 @example(junk=[b'x"\xcb"\xac', b'{"p":"p200","x":-0}'])
@@ -213,7 +213,7 @@ def test_folders_patterns_and_compression(tmp_path, ending):
     (folder / f"a.{ending}").write_bytes(b"\xef\xbb\xbf" + parts[0])
     (folder / f"b.{ending}.gz").write_bytes(gzip.compress(parts[1]))
     (folder / f"c.{ending}.zst").write_bytes(
-        zstandard.compress(parts[2][:50]) + zstandard.compress(parts[2][50:])
+        zstd.compress(parts[2][:50]) + zstd.compress(parts[2][50:])
     )
     (folder / "deep").mkdir()
     (folder / "deep" / f"d[1].{ending}").write_bytes(parts[3].removesuffix(b"\n"))
@@ -221,8 +221,6 @@ def test_folders_patterns_and_compression(tmp_path, ending):
     single = tmp_path / f"t.{ending}"
     single.write_bytes(whole)
     assert rows(folder) == rows(single)
-    assert len(rows(str(folder / f"*.{ending}*"), **{})) if False else True
-    assert len(rows(str(folder / "[a]*" / ".." / f"a.{ending}"))) == 100 if False else True
     assert len(rows(str(folder / "**" / f"d*.{ending}"))) == 100
 
 
@@ -236,11 +234,11 @@ def test_rosters_from_files(tmp_path, capsys):
     for more in (["ids.txt"], ["ids.csv", "--roster-column", "who"]):
         more[0] = str(tmp_path / more[0])
         assert run([*words, "--roster", *more]) == 0
-        assert json.loads(capsys.readouterr().out)["n"] == 3
+        assert json.loads(capsys.readouterr().out)["persons"] == 3
     for wrong in (["--roster", "none.txt"], ["--roster-column", "who"],
                   ["--roster", str(tmp_path / "ids.csv")]):  # fmt: skip
         assert run([*words, *wrong]) == 2
-        assert "roster" in capsys.readouterr().err or "person" in wrong
+        assert "roster" in capsys.readouterr().err
 
 
 class Silent:

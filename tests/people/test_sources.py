@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-import zstandard
+from backports import zstd
 
 import privmean as pm
 from privmean.cli.app import run
@@ -71,7 +71,7 @@ SOURCES = {
     "long.csv": lambda d, raw: (d / "x.csv").write_text(SECRET * 10**6),
     "no zst.csv.zst": lambda d, raw: (d / "x.csv.zst").write_text(SECRET),
     "half.jsonl.zst": lambda d, raw: (d / "x.jsonl.zst").write_bytes(
-        zstandard.compress((SECRET * 9 + CSV).encode())[:-20]
+        zstd.compress((SECRET * 9 + CSV).encode())[:-20]
     ),
 }  # fmt: skip
 
