@@ -35,8 +35,7 @@ PIECES = [
     b"\xff", b"\xc3", b"\xe2\x82", b"\xe2\x80\xa8", b"\xef\xbb\xbf", b"\xed\xa0\x80", b"\x85",
     b"\xf0\x9f\x98\x80", b"1", b"-", b"+", b".", b"e", b"E9", b"_", b"null", b"NaN", b"inf",
     b"\x1a", b"true", b"\\u", b"\\u00e9", b"\\ud800", b"\\udc00", b"\\u0000", b"\\q", b'"p":',
-    b'"x":',
-    b'"p"', b"p",
+    b'"x":', b'"p"', b"p",
     b"NA", b"-9", b"1e400", b"1,5", b"1_000", b"12345678901234567890123", b"nan(1)", b'","', b"//",
 ]  # fmt: skip
 CSV_FORMATS = (

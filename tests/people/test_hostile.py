@@ -17,59 +17,14 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import privmean as pm
+from hostile_records import CLEAN, HOSTILE, content, line, rows
 from privmean.cli.app import run
 
-CLEAN = 400
-PLACE = 200  # of the person whose line is hostile
 ENDINGS = ("csv", "jsonl")
-
-
-def line(ending, who, x, note):
-    if ending == "csv":
-        return f"{who},{x},{note}".encode()
-    return json.dumps({"p": who, "x": x, "note": note}).encode()
-
-
-def content(ending, hostile):
-    """400 persons; what stands in the line of p200 is given (None: an honest line)."""
-    head = [b"p,x,note"] if ending == "csv" else []
-    rows = [line(ending, f"p{i:03}", i / 4, "n") for i in range(CLEAN)]
-    if hostile is not None:
-        rows[PLACE] = hostile
-    return b"\n".join([*head, *rows]) + b"\n"
-
-
-def rows(path, **options):
-    people = pm.read(path, person="p", values="x", **options)
-    return dict(people.frame.to_native().project("p, v0").fetchall())
-
-
-HOSTILE = {
-    "value of a foreign byte": (b"p200,5\xb50,n", b'{"p": "p200", "x": "5\xb50", "note": "n"}'),
-    "3 MB nobody asked for": (
-        b"p200,50," + b"x" * 3_000_000, b'{"p": "p200", "x": 50, "note": "%b"}' % (b"x" * 3_000_000)
-    ),
-    "3 MB before the id": (
-        b"p200,50," + b"x" * 3_000_000, b'{"note": "%b", "p": "p200", "x": 50}' % (b"x" * 3_000_000)
-    ),
-    "unclosed quote": (b'p200,50,"oops', b'{"p": "p200", "x": 50, "note": "oops'),
-    "unclosed quote at the value": (b'p200,"50,n', b'{"p": "p200", "x": "50, "note": n}'),
-    "stray quote before the id": (b'"p200,50,n', b'{""p": 1, "p": "p200", "x": 50}'),
-    "Latin-1": (b"p200,50,Jos\xe9", b'{"p": "p200", "x": 50, "note": "Jos\xe9"}'),
-    "lone surrogate": (b"p200,50,\xed\xa0\x80", b'{"p": "p200", "x": 50, "note": "\\ud800"}'),
-    "truncated": (b"p200,5", b'{"p": "p200", "x": 5'),
-    "carriage return": (b"p200,50,a\rp201,99999,b", b'{"p": "p200"}\r{"p": "p201", "x": 99999}'),
-    "no value key": (b"p200", b'{"p": "p200"}'),
-    "no number": (b"p200,nan,n", b'{"p": "p200", "x": NaN}'),
-    "decimal comma": (b'p200,"1,5",n', b'{"p": "p200", "x": 1,5}'),
-    "point alone": (b"p200,.,n", b'{"p": "p200", "x": .5}'),
-    "NUL": (b"p200,5\x000,\x00", b'{"p": "p200", "x": 5\x00, "note": "\x00"}'),
-    "deep": (b"p200," + b"[" * 70_000, b'{"p": "p200", "x": ' + b"[" * 70_000),
-    "wide": (b"p200" + b"," * 200_000, b'{"p": "p200"' + b', "x": 1' * 20_000 + b"}"),
-    "huge number": (b"p200," + b"9" * 400 + b",n", b'{"p": "p200", "x": %b}' % (b"9" * 400)),
-    "another's name in the text": (b"p200,1,p201", b'{"p": "p200", "note": {"p": "p201", "x": 9}}'),
-    "duplicate keys": (b"p200,1,n,p201", b'{"p": "p200", "x": 1, "p": "p201", "x": 2}'),
-}  # fmt: skip
+SAID = [
+    "a byte of no UTF-8 in the value", "a quote that is never closed",
+    "a carriage return and another record", "70 000 brackets",
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("ending", ENDINGS)
@@ -100,7 +55,7 @@ def test_lines_of_any_length(tmp_path, ending):
 def test_the_command_says_the_same_words(tmp_path, capsys, ending):
     """Exit status and number of persons are those of the clean file."""
     said = []
-    for kind in (None, "value of a foreign byte", "unclosed quote", "carriage return", "deep"):
+    for kind in (None, *SAID):
         hostile = None if kind is None else HOSTILE[kind][ENDINGS.index(ending)]
         path = tmp_path / f"t.{ending}"
         path.write_bytes(content(ending, hostile))
@@ -133,7 +88,7 @@ def test_junk_after_an_id_moves_nobody_else(tmp_path_factory, ending, junk):
     lines, expected = [], {}
     for i, item in enumerate(junk):
         bad = start % i + item.replace(b"\n", b"")
-        lines += [bad, line(ending, f"p{i:03}", i / 8, "n")]
+        lines += [bad, line(ending, f"p{i:03}", i / 8)]
         expected[f"p{i:03}"] = i / 8
     path.write_bytes(head + b"\n".join(lines) + b"\n")
     found = rows(path)
