@@ -66,6 +66,11 @@ class FramePeople:
     home: Home = field(default_factory=Home, repr=False)
     _cache: dict[Any, Any] = field(default_factory=dict, repr=False, compare=False)
 
+    @property
+    def engine(self) -> str:
+        """The library that reads the records."""
+        return str(self.frame.implementation.value)
+
     def size(self) -> int:
         if "size" not in self._cache:
             self._cache["size"] = int(fetch(self.frame.select(nw.len()))[0][0])
@@ -273,7 +278,7 @@ class FramePeople:
         table = np.array(rows, dtype=float).reshape(len(rows), len(names))
         values = np.ascontiguousarray(table[:, :width])
         counts = None if self.cap is None else table[:, width:].astype(np.int64)
-        return MatrixPeople(values, self.columns, counts, self.cap)
+        return MatrixPeople(values, self.columns, counts, self.cap, engine=self.engine)
 
     def matrix(self) -> Floats:
         return self.collect().values

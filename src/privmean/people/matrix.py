@@ -110,6 +110,7 @@ class MatrixPeople:
     values: shape (n, d), NaN for a person without a usable value; never written to.
     counts: shape (n, d), records behind each value (needed for the estimand "records").
     Exact answers are kept, so that a question asked twice is one pass over the data.
+    engine: the library that read the records.
     """
 
     values: Floats = field(repr=False)
@@ -117,6 +118,7 @@ class MatrixPeople:
     counts: Integers | None = field(default=None, repr=False)
     cap: int | None = None
     _cache: dict[Any, Any] = field(default_factory=dict, repr=False, compare=False)
+    engine: str = field(default="numpy", compare=False)
 
     def size(self) -> int:
         return int(self.values.shape[0])

@@ -54,7 +54,7 @@ class Products:
 
     count: usable records, shape (n,). sums: shape (n, q). squares[i, j] for i <= j: sums of
     products, shape (n,). ends, lags: sums over the first and the last record, and over records that
-    follow each other (both orders), if asked for.
+    follow each other (both orders), if asked for. engine: the library that read the records.
     """
 
     count: Floats
@@ -62,6 +62,7 @@ class Products:
     squares: Mapping[Pair, Floats]
     ends: Mapping[Pair, Floats]
     lags: Mapping[Pair, Floats]
+    engine: str = "numpy"
 
 
 def person_products(
@@ -117,7 +118,8 @@ def person_products(
         ends = dict(zip(pairs, totals[q + m :], strict=False))
         lags = dict(zip(pairs, totals[q + 2 * m :], strict=False))
     sums = np.stack(totals[:q], axis=1) if totals else np.zeros((len(rows), q))
-    return Products(found["count"], sums, products_of, ends, lags)
+    engine = kept.implementation.value
+    return Products(found["count"], sums, products_of, ends, lags, engine)
 
 
 def _sums(

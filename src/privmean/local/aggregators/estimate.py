@@ -90,7 +90,7 @@ class Estimate:
         """
         from scipy import special
 
-        tail = (1 + validate.fraction("level", level)) / 2
+        tail = (1 + validate.level("level", level)) / 2
         half = float(special.stdtrit(self.freedom, tail)) * self.spread + self._few(level)
         return self._interval(half, level, "interval", "normal approximation over many reports")
 
@@ -101,7 +101,7 @@ class Estimate:
         """
         from scipy import special
 
-        tail = (1 + validate.fraction("level", level)) / 2
+        tail = (1 + validate.level("level", level)) / 2
         half = float(special.stdtrit(self.freedom, tail)) * self.noise + self._few(level)
         return self._interval(half, level, "noise_interval", "the known law of the reports")
 
