@@ -66,7 +66,7 @@ class DefaultMeanPlan:
 
     def schedule(self, persons: int) -> Schedule:
         """The prices for a number of persons: n, or a paid noisy count of them."""
-        return Schedule.of(persons, self._purse(), self.relation)
+        return Schedule.of(persons, self._purse())
 
     def _purse(self) -> Fraction:
         """Epsilon of one column after the count under add-remove."""
@@ -175,7 +175,6 @@ class DefaultMeanPlan:
             facts["persons*epsilon"] = float(self.persons * self.epsilon)
             facts["rounds at most"] = schedule.rounds
             facts["epsilon a round"] = float(schedule.price)
-            facts["a round asks in memory"] = f"one person in {schedule.one_in}"
             facts["share of the tail histogram"] = schedule.share
             settings = self._column_settings(self.persons)
             facts["share of the count beyond"] = settings.check

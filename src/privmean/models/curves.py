@@ -20,6 +20,7 @@ from privmean.central.clipped_mean import ClippedMeans
 from privmean.errors import ArgumentError
 from privmean.models.curve_release import Curve
 from privmean.people.matrix import MatrixPeople
+from privmean.planning import within_budget
 from privmean.privacy.budget import REPLACE_ONE, Budget, relation_of
 from privmean.privacy.guarantee import Guarantee
 from privmean.release import Release
@@ -101,6 +102,7 @@ def curve(
     )  # fmt: skip
     known = people.size() if relation == REPLACE_ONE else None
     plan = estimator.plan(budget, persons=known, n_design=n_design, dimension=d, relation=relation)
+    within_budget(plan, budget, relation)
     entry = None
     if ledger is not None:
         entry = ledger.charge(Guarantee.of(budget, relation, plan.losses), label="curve")

@@ -20,6 +20,7 @@ from privmean.central.radii import gaussian_radii, log_term
 from privmean.central.winsorized import Winsorized
 from privmean.errors import ArgumentError
 from privmean.intervals.design_effects import grouped_design_effect
+from privmean.planning import within_budget
 from privmean.privacy.budget import Budget, relation_of
 from privmean.privacy.guarantee import Guarantee
 from privmean.release import Release
@@ -155,6 +156,7 @@ def random_effects_mean(
     given: Any = range
     estimator = Winsorized(effects, range=given, gamma=gamma, design_effect=effects.interval_factor)
     plan = estimator.plan(budget, persons=data.size(), dimension=len(data.columns))
+    within_budget(plan, budget, relation)
     entry = None
     if ledger is not None:
         entry = ledger.charge(

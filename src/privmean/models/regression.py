@@ -24,6 +24,7 @@ from privmean.models.person_fits import AR1, Exchangeable, Independence, Working
 from privmean.models.regression_release import Regression
 from privmean.models.tail_means import TailMeans
 from privmean.people.matrix import MatrixPeople
+from privmean.planning import within_budget
 from privmean.privacy.budget import REPLACE_ONE, Budget, relation_of
 from privmean.privacy.guarantee import Guarantee
 from privmean.release import Release
@@ -151,6 +152,7 @@ def regress(
     )
     known = people.size() if relation == REPLACE_ONE else None
     plan = estimator.plan(budget, persons=known, n_design=n_design, dimension=p, relation=relation)
+    within_budget(plan, budget, relation)
     entry = None
     if ledger is not None:
         entry = ledger.charge(Guarantee.of(budget, relation, plan.losses), label="regression")

@@ -35,6 +35,7 @@ from privmean.models.variance_rounds import (
 from privmean.noise.base import Noise
 from privmean.noise.exact import ExactNoise
 from privmean.people.reductions import People
+from privmean.planning import within_budget
 from privmean.privacy.budget import (
     ADD_REMOVE,
     RELATIONS,
@@ -346,6 +347,7 @@ def variance(
         dimension=len(data.columns),
         relation=relation,
     )
+    within_budget(plan, budget, relation)
     entry = None
     if ledger is not None:
         entry = ledger.charge(Guarantee.of(budget, relation, plan.losses), label=plan.estimator)

@@ -27,7 +27,15 @@ import numpy as np
 from privmean.errors import SchemaError
 from privmean.people import schema
 from privmean.people.engines import fetch
-from privmean.people.records import FLOAT, INTEGER, LIMIT_BITS, PERSON, WIDE, limited
+from privmean.people.records import (
+    FLOAT,
+    INTEGER,
+    LIMIT_BITS,
+    PERSON,
+    WIDE,
+    divided,
+    limited,
+)
 from privmean.people.reductions import Floats
 from privmean.people.roster import roster_frame
 from privmean.people.tables import _open, _typed, open_arrays
@@ -227,7 +235,7 @@ def _value(tree: ast.expr, places: Mapping[str, nw.Expr]) -> nw.Expr:
         if isinstance(tree.op, ast.Mult):
             return left * right
         # a division by zero is an error, a null or an infinity, by engine: here it is missing
-        return left / nw.when(right != 0.0).then(right)
+        return divided(left, nw.when(right != 0.0).then(right))
     assert isinstance(tree, ast.Compare)
     level = tree.comparators[0]
     if isinstance(level, ast.Constant) and isinstance(level.value, str):
