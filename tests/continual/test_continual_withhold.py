@@ -246,7 +246,7 @@ def test_location_with_exact_noise():
     assert search.find([], noise) is None
 
 
-@settings(max_examples=80, deadline=None, derandomize=True)
+@settings(max_examples=80)
 @given(st.lists(st.integers(0, 12), max_size=30), st.integers(1, 8))
 def test_bins_cover(counts, capacity):
     people = {str(i): count for i, count in enumerate(counts)}

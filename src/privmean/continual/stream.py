@@ -323,7 +323,7 @@ class MeanStream:
 
         With a horizon by Sidak's inequality, without one by a union over all steps to come.
         """
-        chosen = self._view.level if level is None else validate.fraction("level", level)
+        chosen = self._view.level if level is None else validate.level("level", level)
         most = self.plan.lattice.steps
         if most is not None:
             return release.noise_sd * bands.simultaneous(chosen, most, self.plan.dimension)

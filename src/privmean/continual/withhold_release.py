@@ -103,7 +103,7 @@ class WithholdRelease:
         **settings: Any,
     ) -> None:
         self._history = bool(history)
-        self.level = validate.fraction("level", level)
+        self.level = validate.level("level", level)
         if plan is not None and (settings or state is not None):
             raise ArgumentError("plan", plan.why, "goes alone", "give the settings instead")
         self.plan = plan_levels(**settings) if plan is None else plan

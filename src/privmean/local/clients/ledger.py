@@ -17,6 +17,7 @@ from privmean.errors import ArgumentError, BudgetExceeded
 
 KIND = "client ledger"
 PATIENCE = 60.0  # seconds to wait for another process
+_CREATING = threading.Lock()
 
 
 class _Sent(NamedTuple):
@@ -55,6 +56,7 @@ class Ledger:
         self._sent: Reports = {}
         if self._path is not None:
             _make(self._path)
+            _keep_private(self._path)
             with self._opened(moved=moved):
                 pass
 
@@ -112,6 +114,13 @@ def _make(path: str) -> None:
             if time.monotonic() > until:
                 raise
             time.sleep(0.02)
+
+
+def _keep_private(path: str) -> None:
+    """A file that was let go is its owner's alone again; it is made so, too."""
+    mode = os.stat(path).st_mode
+    if os.name == "posix" and mode & 0o077:
+        os.chmod(path, mode & 0o700)
 
 
 def _spent(sent: Reports) -> Fraction:
