@@ -210,13 +210,18 @@ def plan_mean(
 
 
 def within_budget(plan: Any, budget: Budget, relation: Relation) -> Any:
-    """The plan, if its worst bill keeps the budget; Infeasible otherwise.
+    """The plan, if its bill keeps the budget and its noise can be drawn; Infeasible otherwise.
 
     Plans are calibrated to keep it. At the ends of the range of budgets (a delta of 1e-30, say)
-    what doubles and noise on a lattice add can be more than is left.
+    what doubles and noise on a lattice add can be more than is left, and noise for very many
+    columns can be wider than the exact samplers draw. Every public function asks here before it
+    charges, so that no release fails after its charge.
     """
+    from privmean.mechanisms.limits import require_drawn
     from privmean.privacy.guarantee import Guarantee
 
+    for item in plan.losses:
+        require_drawn(item.name, item.drawn)
     if not Guarantee.of(budget, relation, plan.losses).verify():
         raise Infeasible(
             f"no noise of this method keeps {budget.describe()}",

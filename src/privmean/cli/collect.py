@@ -228,6 +228,13 @@ def report(
     ] = None,
     out: Annotated[Path | None, typer.Option(help="Append the report to a file.")] = None,
     json_lines: Annotated[bool, typer.Option("--json", help="As a JSON line.")] = False,
+    ledger_moved: Annotated[
+        bool,
+        typer.Option(
+            "--ledger-moved",
+            help="The ledger is a copy: the newest, and its original is never used again.",
+        ),
+    ] = False,
 ) -> None:
     """Randomize one value here and send only the private report.
 
@@ -258,8 +265,8 @@ def report(
         held = private_ticket(ticket, ticket_file)
         if out is not None:
             out.open("ab").close()  # before anything is spent
-        # a whole path: SQLite would keep a file called :memory: nowhere
-        kept = Ledger(ledger.absolute(), limit=limit)
+        # a whole path: :memory: is no file
+        kept = Ledger(ledger.absolute(), limit=limit, moved=ledger_moved)
         client = Client(epsilon=epsilon, ledger=kept, identity=identity)
         given: Any = numbers[0] if len(numbers) == 1 and round_.dimension is None else numbers
         private = client.report(

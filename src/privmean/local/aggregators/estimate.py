@@ -123,7 +123,7 @@ class Estimate:
         """Half the length: where a test chose the weights, each candidate's misses its share."""
         from scipy import special
 
-        tail = (1 - validate.fraction("level", level)) / self.candidates
+        tail = (1 - validate.level("level", level)) / self.candidates
         result: Floats = special.stdtrit(self.freedom, 1 - tail / 2) * error + self._few(tail)
         return result
 
