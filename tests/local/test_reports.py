@@ -8,6 +8,7 @@ import struct
 import zlib
 from collections import Counter
 from contextlib import suppress
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -349,3 +350,17 @@ def test_tickets_bind_nonce_and_level():
         a_report(other, ticket=tickets[0])
     with pytest.raises(PrivmeanError):
         a_report(FUZZ, ticket=tickets[0])
+
+
+@pytest.mark.parametrize("mechanism", ["ball", "priv-unit"])
+def test_signalling_nans_are_refused_without_a_warning(mechanism):
+    """Conversions of such bytes raise a flag of the processor; whoever sends them is not heard."""
+    round_ = ball_round(1, 3, epsilon=2, persons=9, mechanism=mechanism)
+    good = randomize(round_, [1, 0, 0], epsilon=2)
+    parts = decode(good)
+    odd = b"\x01\x00\xa0\x7f" + parts.payload[4:]  # a signalling NaN
+    bad = replace(parts, payload=odd).to_bytes()
+    with np.errstate(all="raise"):
+        parsed = Gate(round_).parse(good + bad)
+    assert (len(parsed.batch), parsed.reasons()) == (1, {"out of range": 1})
+    assert Gate(round_).reason(bad) == "out of range"

@@ -100,7 +100,7 @@ BY_NAME = {case.name: case for case in CASES}
 
 @pytest.mark.parametrize("name", BY_NAME)
 def test_nothing_above_the_claim_can_be_proved(name):
-    """Where a release tells the neighbours apart for sure, 1000 runs prove an epsilon of 3.5."""
+    """Of neighbours told apart for sure, 1000 runs would prove an epsilon of 3.5."""
     case = BY_NAME[name]
     assert case.found(1000) <= case.budget.epsilon
 

@@ -127,7 +127,7 @@ def _grown(loss: Loss, factor: Fraction) -> Loss:
     if isinstance(loss, Selection):
         return replace(loss, epsilon=loss.epsilon * factor)
     assert isinstance(loss, Threshold)
-    return Threshold(loss.name, loss.delta, loss.threshold)
+    return replace(loss, scale=None, sd=None)
 
 
 # --- Gaussian noise -------------------------------------------------------------------------------

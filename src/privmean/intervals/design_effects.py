@@ -21,6 +21,7 @@ from privmean.intervals.laplace_normal import margin, quantile
 from privmean.intervals.mean_interval import NoisySums, assumption_words
 from privmean.mechanisms.laplace import JointLaplace
 from privmean.noise.base import Noise
+from privmean.privacy.budget import REPLACE_ONE
 from privmean.privacy.loss import Laplace
 from privmean.release import Interval
 
@@ -119,7 +120,9 @@ def group_spread(
         sum(sizes),
         len(sizes),
         max(sizes),
-        Laplace("spread between groups", Fraction(sensitivity), scale, joint=True),
+        Laplace(
+            "spread between groups", Fraction(sensitivity), scale, joint=True, relation=REPLACE_ONE
+        ),
     )
 
 

@@ -115,7 +115,15 @@ class ClippedSums:
             unit * scale for unit, scale in zip(kind.units(FEWEST_STEPS), self.noise(), strict=True)
         ]
         coarsest = min(min(max(FINEST, sd), COARSE / 2) for sd in sds)
-        return (Gaussian(self.name, self.mu * coarsest, coarsest, len(sds) * self.columns),)
+        return (
+            Gaussian(
+                self.name,
+                self.mu * coarsest,
+                coarsest,
+                len(sds) * self.columns,
+                relation=self.relation,
+            ),
+        )
 
     @property
     def loss_of_one(self) -> Laplace:
@@ -127,7 +135,7 @@ class ClippedSums:
         assert self.epsilon is not None
         answers = Answers(self.relation, None, self.jumps, self.apart, self.cross)
         moved = answers.multiples_at(steps)[0] * answers.units(steps)[0]
-        return Laplace(self.name, moved, moved / self.epsilon, joint=True)
+        return Laplace(self.name, moved, moved / self.epsilon, joint=True, relation=self.relation)
 
     def noise(self, cap: int | None = None) -> Three:
         """Laplace scales, or deviations, of the three answers of a column in units."""
@@ -188,7 +196,7 @@ class ClippedSums:
             for k in steps
             for unit, scale in zip(kind.units(k), self.noise(kind.cap), strict=True)
         )
-        return GaussianSums(self.name, sds, self.mu)
+        return GaussianSums(self.name, sds, self.mu, relation=self.relation)
 
     def _read(self, numbers: Sequence[float], scales: Sequence[float]) -> ColumnSums:
         first, second, third = numbers[:3]

@@ -11,6 +11,7 @@ from scipy.special import log_ndtr
 
 from privmean.mechanisms.limits import require_loss
 from privmean.noise.base import Noise
+from privmean.privacy.budget import Relation
 from privmean.privacy.loss import Gaussian
 
 FINEST = 2.0**20  # lattice steps a standard deviation, at least
@@ -42,13 +43,15 @@ class GaussianSums:
     below 2^-40 is refused (Infeasible).
 
     Guarantees: mu-GDP with the lattice correction of docs/proofs/gaussian.md, billed as one loss
-    with `affected` answers (those that one person can change; all of them unless given).
+    with `affected` answers (those that one person can change; all of them unless given). The bill
+    names `relation`, the neighbours for which the caller counted the changes.
     """
 
     name: str
     sds: tuple[float, ...]
     mu: float
     affected: int | None = None
+    relation: Relation | None = None
 
     def __post_init__(self) -> None:
         require_loss(self.name, self.mu)
@@ -61,7 +64,7 @@ class GaussianSums:
     def losses(self) -> tuple[Gaussian, ...]:
         coarsest = min(sd for _, sd in self.drawn)
         count = len(self.sds) if self.affected is None else self.affected
-        return (Gaussian(self.name, self.mu * coarsest, coarsest, count),)
+        return (Gaussian(self.name, self.mu * coarsest, coarsest, count, relation=self.relation),)
 
     @cached_property
     def drawn(self) -> tuple[tuple[int, float], ...]:

@@ -77,7 +77,7 @@ def curve(
     from privmean.models.magnitudes import Magnitudes
 
     budget = Budget(epsilon=epsilon, delta=delta, rho=rho)
-    confidence = validate.fraction("level", level)
+    confidence = validate.level("level", level)
     relation = relation_of(neighbors)
     edges = _edges(bins)
     d = len(edges) - 1
@@ -103,9 +103,10 @@ def curve(
     known = people.size() if relation == REPLACE_ONE else None
     plan = estimator.plan(budget, persons=known, n_design=n_design, dimension=d, relation=relation)
     within_budget(plan, budget, relation)
+    entry = None
     if ledger is not None:
-        ledger.charge(Guarantee.of(budget, relation, plan.losses), label="curve")
-    made: Release = replace(plan.release(people, noise), level=confidence)
+        entry = ledger.charge(Guarantee.of(budget, relation, plan.losses), label="curve")
+    made: Release = plan.release(people, noise).concluded(people, entry, level=confidence)
     found = made.intervals
     if isinstance(found, ClippedMeans):
         made = replace(made, intervals=replace(found, design_effect=effect))
@@ -166,4 +167,4 @@ def binned_means(
     with np.errstate(all="ignore"):
         rows = np.where(count > 0, total / count, np.nan)
     names = tuple(f"[{a:g}, {b:g})" for a, b in pairwise(edges))
-    return MatrixPeople(rows, names)
+    return MatrixPeople(rows, names, engine=made.engine)

@@ -10,7 +10,7 @@ Biswas, Dong, Kamath and Ullman (2020) for CoinPress.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
@@ -206,7 +206,7 @@ class VariancePlan:
         bill: list[Loss] = []
         for epsilon in self.spending:
             bill += ClippedSums("midpoint", self.relation, 1, epsilon=epsilon).losses
-            bill.append(Laplace(second, Fraction(1), 1 / epsilon))
+            bill.append(Laplace(second, Fraction(1), 1 / epsilon, relation=self.relation))
         return tuple(bill)
 
     def _pairs(self) -> PairScale:
@@ -337,7 +337,7 @@ def variance(
 
     budget = Budget(epsilon=epsilon, delta=delta, rho=rho)
     relation = relation_of(neighbors)
-    confidence = validate.fraction("level", level)
+    confidence = validate.level("level", level)
     data = as_people(people)
     estimator = Variance(smallest, largest, method, center)
     plan = estimator.plan(
@@ -348,6 +348,7 @@ def variance(
         relation=relation,
     )
     within_budget(plan, budget, relation)
+    entry = None
     if ledger is not None:
-        ledger.charge(Guarantee.of(budget, relation, plan.losses), label=plan.estimator)
-    return replace(plan.release(data, noise), level=confidence)
+        entry = ledger.charge(Guarantee.of(budget, relation, plan.losses), label=plan.estimator)
+    return plan.release(data, noise).concluded(data, entry, level=confidence)

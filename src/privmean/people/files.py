@@ -218,6 +218,8 @@ def _literally(path: str) -> str:
 def _parquet(connection: Any, path: str, pattern: str) -> Table:
     import duckdb
 
+    from privmean.people.kinds import as_written
+
     scan = f"read_parquet({quoted(pattern)}, hive_types_autocast = false)"
     missing, columns = False, []
     try:
@@ -226,6 +228,7 @@ def _parquet(connection: Any, path: str, pattern: str) -> Table:
         ).fetchall()
         if not missing:
             columns = connection.execute(f"SELECT * FROM {scan} LIMIT 0").description
+            scan = as_written(connection, pattern, scan, (item[0] for item in columns))
     except duckdb.Error:  # its words may quote what the file holds
         columns = []
     if missing:

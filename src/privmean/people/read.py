@@ -56,7 +56,7 @@ def read(
 
     Missing values, NaN and text where a number should be are no records; infinities are limited
     like any other value; rows without an id are dropped. A person without a usable value stays,
-    with a null. Text columns of typed tables are refused.
+    with a null. Columns of typed tables that hold no numbers (text, dates, durations) are refused.
 
     Raises ArgumentError or SchemaError. Whether it raises depends on the arguments and the schema
     alone, never on a value.

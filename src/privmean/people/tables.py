@@ -12,7 +12,7 @@ import numpy as np
 from narwhals import dependencies as known
 
 from privmean.errors import ArgumentError, SchemaError
-from privmean.people import schema
+from privmean.people import kinds, schema
 from privmean.people.engines import Home, lazy
 from privmean.people.files import Engine, Table, open_table
 from privmean.people.frame import FramePeople
@@ -145,7 +145,7 @@ def _open(source: Any, delimiter: str | None, machine: Machine) -> Opened:
         return chosen
 
     home = Home(source) if engines.is_duckdb() else Home()
-    return Opened(whole.collect_schema().names(), records, home)
+    return Opened(whole.columns, records, home)
 
 
 def _registered(names: Sequence[str], column: Callable[[int], Any], machine: Machine) -> Opened:
@@ -161,7 +161,8 @@ def _registered(names: Sequence[str], column: Callable[[int], Any], machine: Mac
         wanted = (person, *values)
         labels = (PERSON, *record_names(len(values)))
         chosen = {
-            label: column(names.index(item)) for label, item in zip(labels, wanted, strict=True)
+            label: kinds.readable(column(names.index(item)))
+            for label, item in zip(labels, wanted, strict=True)
         }
         try:
             return lazy(relation("records", chosen))
@@ -216,7 +217,13 @@ def _typed(
 ) -> nw.LazyFrame[Any]:
     """Check types, which are public; every value a double (but in the columns `texts`), ids that
     compare alike everywhere."""
-    types = records.collect_schema()
+    try:
+        types = records.collect_schema()
+    except ValueError:  # a type that Narwhals has no name for
+        raise SchemaError(
+            f"one of the columns {[person, *columns]} has a type that cannot be read; cast it to "
+            "a number or text"
+        ) from None
     duckdb = records.implementation.is_duckdb()
     kind = types[PERSON]
     who = nw.col(PERSON)

@@ -60,7 +60,13 @@ class Stage:
 
     def clip_losses(self, dimensions: Sequence[int], shares: Sequence[float]) -> tuple[Loss, ...]:
         return tuple(
-            Gaussian("clipped sum", 2.0 * STEPS, 2 * STEPS / (self.mu * math.sqrt(part)), d)
+            Gaussian(
+                "clipped sum",
+                2.0 * STEPS,
+                2 * STEPS / (self.mu * math.sqrt(part)),
+                d,
+                relation=REPLACE_ONE,
+            )
             for d, part in zip(dimensions, shares, strict=True)
         )
 

@@ -18,6 +18,7 @@ from privmean.central.anisotropic.lattice import slices
 from privmean.central.anisotropic.selection import peel
 from privmean.noise.base import Noise
 from privmean.people.reductions import Floats, Integers, pair_multiplier
+from privmean.privacy.budget import REPLACE_ONE
 from privmean.privacy.loss import Gaussian, Loss, Selection
 
 SCORE_STEPS = 2**20  # lattice steps a unit of log2
@@ -104,7 +105,9 @@ class Counting:
 
     def loss(self, name: str) -> Loss:
         steps, rounds = float(self.steps), self.grid.rounds
-        return Gaussian(name, math.sqrt(rounds) * steps, steps * self.deviation, rounds)
+        return Gaussian(
+            name, math.sqrt(rounds) * steps, steps * self.deviation, rounds, relation=REPLACE_ONE
+        )
 
 
 def noisy_quantile(distances: Floats, quantile: float, counting: Counting, noise: Noise) -> float:
@@ -180,10 +183,21 @@ class ScaleNoise:
         if self.unit is not None:
             bill.append(self.unit.loss("unit"))
         if self.chooses:
-            bill.append(Selection("columns", self.epsilon, bounded_range=True, choices=self.top))
+            bill.append(
+                Selection(
+                    "columns",
+                    self.epsilon,
+                    bounded_range=True,
+                    choices=self.top,
+                    relation=REPLACE_ONE,
+                    moved=f"the scores of one pair, by {self.span} steps at most",
+                )
+            )
         if self.top:
             spread = math.sqrt(self.top) * self.span
-            bill.append(Gaussian("column scales", spread, self.value_scale, self.top))
+            bill.append(
+                Gaussian("column scales", spread, self.value_scale, self.top, relation=REPLACE_ONE)
+            )
         for name, counting in (
             ("radius of the filter", self.centre),
             ("radius of the clip", self.clip),

@@ -64,10 +64,14 @@ def spectrum_of(covariance: object, dimension: int) -> Spectrum:
     remedy = "give a variance, one variance a column, or a symmetric covariance matrix"
     try:
         value = np.asarray(covariance, dtype=np.float64)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise ArgumentError("covariance", covariance, "is not numeric", remedy) from None
     if not np.isfinite(value).all():
         raise ArgumentError("covariance", covariance, "has values that are not finite", remedy)
+    if np.abs(value).max(initial=0.0) > validate.LARGEST:
+        raise ArgumentError(
+            "covariance", covariance, f"has values beyond {validate.LARGEST:g}", "use another unit"
+        )
     axes: Floats | None = None
     if value.ndim == 0:
         variances = np.full(dimension, float(value))

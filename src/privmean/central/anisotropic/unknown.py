@@ -89,8 +89,13 @@ class UnknownPlan:
         scales, centre = self.scale_noise.losses, stage.calibration.losses
         name = "two halves of the persons"
         if self.pooled:
-            return (ParallelCurve(name, Fraction(stage.epsilon), (scales, centre)), *clip)
-        return (ParallelCurve(name, epsilon, (scales, centre + clip)),)
+            return (
+                ParallelCurve(
+                    name, Fraction(stage.epsilon), (scales, centre), relation=REPLACE_ONE
+                ),
+                *clip,
+            )
+        return (ParallelCurve(name, epsilon, (scales, centre + clip), relation=REPLACE_ONE),)
 
     def describe(self) -> dict[str, Any]:
         stage = self.scale_noise

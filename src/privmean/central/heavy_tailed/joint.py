@@ -116,7 +116,7 @@ class JointSums:
         change = math.sqrt(max(a * a + (ratio * w) ** 2 for a, w in self.changes))
         deviation = change * (1 + 1e-12) / float(self.strength)
         sds = (deviation,) * self.dimension + (deviation / ratio,)
-        return GaussianSums(self.name, sds, float(self.strength))
+        return GaussianSums(self.name, sds, float(self.strength), relation=self.relation)
 
     # --- pure -------------------------------------------------------------------------------------
     @cached_property
@@ -132,7 +132,14 @@ class JointSums:
         if self.law == "gaussian":
             return self.gaussian.losses
         require_drawn(self.name, self.coordinate_scale)
-        return (Pure(self.name, Fraction(self.strength)),)
+        return (
+            Pure(
+                self.name,
+                Fraction(self.strength),
+                relation=self.relation,
+                moved=f"the sum of rows, by {self.widest} steps at most (l2), and the weights",
+            ),
+        )
 
     @property
     def coordinate_scale(self) -> Fraction:
@@ -184,6 +191,7 @@ class WeightSum:
 
     law: Law
     strength: float | Fraction
+    relation: Relation
 
     def __post_init__(self) -> None:
         require_loss("sum of weights", self.strength)
@@ -191,14 +199,23 @@ class WeightSum:
     @property
     def gaussian(self) -> GaussianSums:
         mu = float(self.strength)
-        return GaussianSums("sum of weights", (UNIT / mu * (1 + 1e-15),), mu)
+        return GaussianSums(
+            "sum of weights", (UNIT / mu * (1 + 1e-15),), mu, relation=self.relation
+        )
 
     @property
     def losses(self) -> tuple[Loss, ...]:
         if self.law == "gaussian":
             return self.gaussian.losses
         require_drawn("sum of weights", UNIT / Fraction(self.strength))
-        return (Pure("sum of weights", Fraction(self.strength)),)
+        return (
+            Pure(
+                "sum of weights",
+                Fraction(self.strength),
+                relation=self.relation,
+                moved="the sum of weights, by one person's weight",
+            ),
+        )
 
     @property
     def scale(self) -> float:
