@@ -20,7 +20,7 @@ from privmean.central.anisotropic.clips import (
     step_of,
 )
 from privmean.central.anisotropic.ellipsoid import clipped_sums
-from privmean.central.anisotropic.lattice import rotate
+from privmean.central.anisotropic.lattice import RADIUS, REACH, rotate
 from privmean.central.anisotropic.progress import Progress, shown
 from privmean.central.anisotropic.spectrum import Spectrum
 from privmean.errors import ArgumentError
@@ -202,7 +202,8 @@ class KnownPlan:
             status=FAILED,
             advice=(
                 "too few persons lie close together for the given covariance; the covariance may "
-                "be too small or in other units, or the persons too few"
+                "be too small or in other units, the persons too few, or the values beyond the "
+                f"range of {REACH / RADIUS:.0e} friend radii from 0: count them from another origin"
             ),
             assumptions=(TAILS,),
             shares=self._shares(),

@@ -18,7 +18,7 @@ from privmean.central.anisotropic.box import GaussianBox
 from privmean.central.anisotropic.degrees import degrees
 from privmean.central.anisotropic.ellipsoid import STEPS, clipped_sums
 from privmean.central.anisotropic.known import check_people
-from privmean.central.anisotropic.lattice import RADIUS, Metric, to_lattice, usable_rows
+from privmean.central.anisotropic.lattice import RADIUS, Bools, Metric, lattices
 from privmean.central.anisotropic.progress import Progress, shown
 from privmean.central.anisotropic.scales import FACTOR, ScaleNoise, Scales, tail_reach
 from privmean.central.anisotropic.scales import run as run_scales
@@ -188,16 +188,15 @@ class UnknownPlan:
         blocks = self.blocks(scales)
         stage = self.best_stage(blocks)
         x = rows(people.part(1, 2), size_is_public=True)
-        metrics = [
-            Metric(
-                to_lattice(
-                    x[:, item.columns], item.centre_weight / scales.unit * (RADIUS / item.radius)
-                )
-            )
-            for item in blocks
-        ]
+        metrics, usable = lattices(
+            x,
+            [
+                (item.columns, item.centre_weight / scales.unit * (RADIUS / item.radius))
+                for item in blocks
+            ],
+        )
         with shown(progress, float(self.half) ** 2 * self.dimension) as tell:
-            found = self._centre(metrics, x, blocks, stage, source, tell)
+            found = self._centre(metrics, usable, blocks, stage, source, tell)
         if found is None:
             return self._release(people.columns, source.secure, scales, stage, blocks, None)
         del metrics
@@ -208,13 +207,12 @@ class UnknownPlan:
     def _centre(
         self,
         metrics: list[Metric],
-        x: Floats,
+        usable: Bools,
         blocks: list[Block],
         stage: Stage,
         noise: Noise,
         progress: Progress | None,
     ) -> KeptMean | None:
-        usable = usable_rows(x)
         friends = degrees(metrics, usable, progress=progress)
         kept = keep.basic_keep(friends, usable, REPLACE_ONE, noise)
         return kept_mean(metrics, kept, stage.calibration, noise, self.centre_shares(blocks))
@@ -288,7 +286,8 @@ class UnknownPlan:
             if found is not None
             else (
                 "too few persons of the second half lie close together at the scales found in the "
-                "first half; more persons, a larger epsilon or a known covariance may help"
+                "first half, or their values are beyond its range; more persons, a larger epsilon, a "
+                "known covariance or values counted from another origin may help"
             ),
             assumptions=(ASSUMED, "persons alike in distribution whatever their position"),
             shares={"centre": stage.share, "clipped sum": 1 - stage.share},
