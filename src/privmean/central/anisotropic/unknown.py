@@ -286,8 +286,8 @@ class UnknownPlan:
             if found is not None
             else (
                 "too few persons of the second half lie close together at the scales found in the "
-                "first half, or their values are beyond its range; more persons, a larger epsilon, a "
-                "known covariance or values counted from another origin may help"
+                "first half, or their values are beyond the range of the lattice; more persons, a "
+                "larger epsilon, a known covariance or another origin of the values may help"
             ),
             assumptions=(ASSUMED, "persons alike in distribution whatever their position"),
             shares={"centre": stage.share, "clipped sum": 1 - stage.share},
