@@ -45,6 +45,11 @@ def slices(x: Floats | Integers, length: int | None = None, numbers: int = ROWS)
     return [slice(a, a + rows) for a in range(0, len(x) if length is None else length, rows)]
 
 
+def of_columns(x: Floats, columns: Integers) -> Floats:
+    """x[:, columns] for sorted columns, without a copy where they are all there are."""
+    return x if len(columns) == x.shape[1] else x[:, columns]
+
+
 def to_lattice(x: Floats, factor: Floats) -> Integers:
     """round(x * factor), number by number; nulls give 0, far numbers the end of the reach."""
     z = np.empty(x.shape, dtype=np.int64)
@@ -99,7 +104,7 @@ def lattices(x: Floats, blocks: Sequence[tuple[Integers, Floats]]) -> tuple[list
     usable = np.ones(len(x), dtype=bool)
     metrics = []
     for columns, factor in blocks:
-        some = x[:, columns]
+        some = of_columns(x, columns)
         usable &= usable_rows(some, factor)
         metrics.append(Metric(to_lattice(some, factor)))
     return metrics, usable
