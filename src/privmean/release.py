@@ -130,7 +130,7 @@ class Release:
         return replace(self.intervals.noise_interval(self._level(level)), secure=self.secure)
 
     def _level(self, level: float | None) -> float:
-        return validate.fraction("level", self.level if level is None else level)
+        return validate.level("level", self.level if level is None else level)
 
     @property
     def failed(self) -> bool:

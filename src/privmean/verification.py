@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 from privmean.errors import ArgumentError, PrivmeanError
 from privmean.privacy.budget import REPLACE_ONE
+from privmean.privacy.calibrate import delta_within
 from privmean.privacy.canonical import parsed
-from privmean.privacy.compose import pure_epsilon, total_delta, total_rho
+from privmean.privacy.compose import pure_epsilon, total_rho
 from privmean.privacy.guarantee import Guarantee
 from privmean.provenance import NAME, SCHEMA, digest_of
 
@@ -29,8 +30,8 @@ CANNOT = (
     "that these persons were in no other release: that is what a ledger adds up",
 )
 UNSIGNED = (
-    "who wrote this file: it is not signed, and whoever changes a file can compute its digest "
-    "again; compare the digest with one that was published elsewhere, or ask for a signed release"
+    "who made the digest: the file is not signed, and who changes a file can compute its digest "
+    "again; compare it with one that was published elsewhere, or ask for a signed release"
 )
 
 
@@ -98,10 +99,9 @@ def verify(
 
         public = public_key(key)
     book = _ledger(ledger)
-    try:
-        stored = _stored(release)
-    except ValueError as error:
-        return Verification((), (f"the file is not JSON that is read alike by all: {error}",), ())
+    stored = _stored(release)
+    if isinstance(stored, str):
+        return Verification((), (f"the file is not JSON that is read alike by all: {stored}",), ())
     look = _Look()
     try:
         own = digest_of(stored)
@@ -109,15 +109,18 @@ def verify(
         own = None
         look.wrong(f"the release holds what JSON cannot: {error}")
     provenance = stored.get(NAME)
-    if not isinstance(provenance, Mapping):
+    if not isinstance(provenance, Mapping) or not provenance:
         look.wrong(
             "there is no provenance: this is no release, or an older privmean stored it; such a "
             "release is not bound to its bill"
         )
         provenance = {}
-    if own is not None and provenance:
+    elif own is not None:
         if provenance.get("digest") == own:
-            look.right(f"nothing was changed, added, removed or moved since it was sealed ({own})")
+            look.right(
+                f"the digest fits: nothing was changed, added, removed or moved since it was made "
+                f"({own})"
+            )
         else:
             look.wrong("the digest does not fit: something was changed, added, removed or moved")
     guarantee = _promise(stored, look)
@@ -144,8 +147,8 @@ class _Look:
         self.problems.append(words)
 
 
-def _stored(release: Any) -> dict[str, Any]:
-    """The dictionary of a release; ValueError if a file does not hold one."""
+def _stored(release: Any) -> dict[str, Any] | str:
+    """The dictionary of a release; or why a file does not hold one."""
     if isinstance(release, str | os.PathLike):
         try:
             data = Path(release).read_bytes()
@@ -156,9 +159,12 @@ def _stored(release: Any) -> dict[str, Any]:
                 f"cannot be read: {error.strerror}",
                 "give the file that `privmean ... --json` wrote",
             ) from None
-        release = parsed(data)
+        try:
+            release = parsed(data)
+        except ValueError as error:
+            return str(error)
         if not isinstance(release, dict):
-            raise ValueError("it holds no object")
+            return "it holds no object"
     elif hasattr(release, "to_dict"):
         release = release.to_dict()
     if not isinstance(release, Mapping):
@@ -197,9 +203,9 @@ def _composed(guarantee: Guarantee) -> str:
     pure = pure_epsilon(losses)
     if pure is not None and pure <= guarantee.budget().largest_pure_epsilon():
         return f"they compose to epsilon {float(pure):.6g} of {guarantee.epsilon:g} (exact sums)"
-    delta, rule = total_delta(losses, guarantee.epsilon, grid=False), "closed forms"
-    if delta > guarantee.delta * (1 + 1e-12):
-        delta, rule = total_delta(losses, guarantee.epsilon), "privacy loss distributions"
+    found = delta_within(losses, guarantee.epsilon, guarantee.delta)
+    assert found is not None  # verified above
+    delta, rule = found
     return (
         f"they compose to delta {delta:.6g} of {guarantee.delta:g} at epsilon "
         f"{guarantee.epsilon:g} ({rule})"
@@ -212,12 +218,12 @@ def _numbers(stored: Mapping[str, Any], guarantee: Guarantee | None, look: _Look
     schema = stored.get("schema")
     if type(schema) is not int or schema != SCHEMA:
         look.wrong(f"the schema number is {schema!r}; this version of privmean knows {SCHEMA}")
-    columns, estimate = stored.get("columns"), stored.get("estimate")
-    if not _texts(columns) or not columns:
+    columns, estimate = _list(stored.get("columns")), _numbers_of(stored.get("estimate"))
+    if not columns or not all(isinstance(item, str) for item in columns):
         look.wrong("no columns are named")
-    if not isinstance(estimate, list) or not all(x is None or _finite(x) for x in estimate):
+    if estimate is None:
         look.wrong("the estimate is no list of numbers")
-    elif isinstance(columns, list) and len(columns) != len(estimate):
+    elif len(columns) != len(estimate):
         look.wrong(f"{len(estimate)} estimates stand beside {len(columns)} columns")
     persons = stored.get("persons")
     if persons is not None and (type(persons) is not int or persons < 0):
@@ -232,7 +238,7 @@ def _numbers(stored: Mapping[str, Any], guarantee: Guarantee | None, look: _Look
             else "whether the noise was real is not stated"
         )
     for name in ("interval", "noise_interval"):
-        _interval(name, stored.get(name), columns, secure, look)
+        _interval(name, stored.get(name), len(columns), secure, look)
     plan = stored.get("plan")
     allowed = plan.get("budget") if isinstance(plan, Mapping) else None
     if guarantee is not None and isinstance(allowed, Mapping):
@@ -244,19 +250,16 @@ def _numbers(stored: Mapping[str, Any], guarantee: Guarantee | None, look: _Look
         look.right("estimate, columns, persons, intervals, budget and noise are stated and agree")
 
 
-def _interval(name: str, found: Any, columns: Any, secure: Any, look: _Look) -> None:
+def _interval(name: str, found: Any, columns: int, secure: Any, look: _Look) -> None:
     if not isinstance(found, Mapping):
         look.wrong(f"the {name} is missing")
         return
-    lower, upper = found.get("lower"), found.get("upper")
-    ends = (lower, upper)
-    if not all(isinstance(end, list) and len(end) == len(columns or ()) for end in ends) or not all(
-        x is None or _finite(x) for end in ends for x in end or ()
-    ):
+    lower, upper = _numbers_of(found.get("lower")), _numbers_of(found.get("upper"))
+    if lower is None or upper is None or not len(lower) == len(upper) == columns:
         look.wrong(f"the {name} has not one pair of ends a column")
-    elif any(None not in (a, b) and a > b for a, b in zip(lower or (), upper or (), strict=True)):
+    elif any(a is not None and b is not None and a > b for a, b in zip(lower, upper, strict=True)):
         look.wrong(f"the {name} ends before it begins")
-    if found.get("secure") != secure:
+    if found.get("secure") is not secure:
         look.wrong(f"the {name} does not say of its noise what the release says")
 
 
@@ -374,8 +377,14 @@ def _charge(
         )
 
 
-def _texts(values: Any) -> bool:
-    return isinstance(values, Sequence) and all(isinstance(item, str) for item in values)
+def _list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []
+
+
+def _numbers_of(value: Any) -> list[float | None] | None:
+    """A list of numbers and nulls; None for anything else."""
+    fits = isinstance(value, list) and all(item is None or _finite(item) for item in value)
+    return value if fits else None
 
 
 def _finite(value: Any) -> bool:

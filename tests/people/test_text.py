@@ -104,7 +104,7 @@ def test_a_field_is_read_up_to_a_limit():
     ("word", "value"),
     [
         ("1", 1.0), (" 1\r", 1.0), ("-.5", -0.5), ("1e400", math.inf), ("-inf", -math.inf),
-        ("1_000", 1000.0), ("+-1", -1.0), ("nan", None), ("", None), ("x", None), ("1 2", None),
+        ("1_000", None), ("+-1", -1.0), ("nan", None), ("", None), ("x", None), ("1 2", None),
         ("\x1c1", None), ("１", None), ("1,5", None), ("0x10", None), (None, None),
     ],
 )  # fmt: skip

@@ -5,10 +5,10 @@ import math
 from fractions import Fraction
 
 import pytest
-from forging import resealed
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from forging import resealed
 from privmean.errors import ArgumentError, PrivmeanError
 from privmean.privacy.budget import Budget
 from privmean.privacy.canonical import digest

@@ -5,8 +5,8 @@ import math
 from fractions import Fraction
 
 import pytest
-from forging import resealed
 
+from forging import resealed
 from privmean.errors import ArgumentError, BudgetExceeded, PrivmeanError
 from privmean.privacy.compose import total_epsilon, total_rho
 from privmean.privacy.curves import FilteredMean, ParallelCurve

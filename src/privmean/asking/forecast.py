@@ -7,8 +7,7 @@ from collections.abc import Callable
 from privmean import validate
 from privmean.errors import ArgumentError, Infeasible
 from privmean.road import Plan
-
-LARGEST_SEARCH = 10**12
+from privmean.search import least_number
 
 
 def forecast(plan: Plan, guess_sd: float) -> dict[str, float]:
@@ -31,18 +30,9 @@ def least_persons(predicted: Callable[[int], float], error: float, guess_sd: flo
         except Infeasible:
             return False
 
-    high = 2
-    while not enough(high):
-        high *= 2
-        if high > LARGEST_SEARCH:
-            raise ArgumentError(
-                "error",
-                error,
-                "is not reached with any number of persons",
-                "ask for a larger error",
-            )
-    low = high // 2
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if enough(middle) else (middle, high)
-    return high
+    found = least_number(enough, 2)
+    if found is None:
+        raise ArgumentError(
+            "error", error, "is not reached with any number of persons", "ask for a larger error"
+        )
+    return found

@@ -14,6 +14,7 @@ import numpy as np
 
 from privmean.asking.terms import Settled
 from privmean.errors import ArgumentError, Infeasible
+from privmean.mechanisms.limits import require_drawn
 from privmean.people.shape import Shape, shape_of
 from privmean.people.table import Table
 from privmean.privacy.budget import ADD_REMOVE, Budget
@@ -52,10 +53,12 @@ def asked(source: Table | People, question: Question, said: Settled) -> Release:
 
 
 def planned(question: Question, shape: Shape, budget: Budget) -> Plan:
-    """The plan, if its worst bill keeps the budget; Infeasible otherwise.
+    """The plan, if its bill keeps the budget and its noise can be drawn; Infeasible otherwise.
 
     Plans are calibrated to keep it. At the ends of the range of budgets (a delta of 1e-30, say)
-    what doubles and noise on a lattice add can be more than is left.
+    what doubles and noise on a lattice add can be more than is left, and noise for very many
+    columns can be wider than the exact samplers draw. Every question passes here before it is
+    charged, so that no release fails after its charge.
     """
     plan = question.estimator(shape.dimension, shape.cap, budget).plan(budget, shape)
     if shape.cap is not None and getattr(plan, "persons_only", False):
@@ -70,6 +73,8 @@ def planned(question: Question, shape: Shape, budget: Budget) -> Plan:
             f"no noise of this method keeps {budget.describe()}",
             "give a larger delta, another epsilon, or choose another method",
         )
+    for item in plan.losses:
+        require_drawn(item.name, item.drawn)
     return plan
 
 

@@ -75,7 +75,7 @@ def settled(terms: Mapping[str, Any], function: str, moved: Mapping[str, str]) -
     return Settled(
         budget,
         guess,
-        validate.fraction("level", terms.get("level", 0.95)),
+        validate.level("level", terms.get("level", 0.95)),
         terms.get("ledger"),
         terms.get("noise"),
     )

@@ -13,8 +13,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
-from privmean.mechanisms.gaussian import FINEST, GaussianSums
+from privmean.mechanisms.gaussian import COARSE, FINEST, GaussianSums
 from privmean.mechanisms.laplace import JointLaplace
+from privmean.mechanisms.limits import require_loss
 from privmean.mechanisms.ratio import Answers, Three, Whole
 from privmean.noise.base import Noise
 from privmean.people.reductions import GRID_BITS, Box, BoxSums
@@ -100,6 +101,11 @@ class ClippedSums:
     apart: bool = False
     cross: bool = False
 
+    def __post_init__(self) -> None:
+        loss = self.mu if self.epsilon is None else self.epsilon
+        assert loss is not None
+        require_loss(self.name, loss)
+
     @property
     def losses(self) -> tuple[Loss, ...]:
         if self.epsilon is not None:
@@ -109,7 +115,7 @@ class ClippedSums:
         sds = [
             unit * scale for unit, scale in zip(kind.units(FEWEST_STEPS), self.noise(), strict=True)
         ]
-        coarsest = min(max(FINEST, sd) for sd in sds)
+        coarsest = min(min(max(FINEST, sd), COARSE / 2) for sd in sds)
         return (
             Gaussian(
                 self.name,

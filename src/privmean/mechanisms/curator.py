@@ -7,7 +7,7 @@ does. What was asked, in which order, is therefore all that a release can have r
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
@@ -46,11 +46,19 @@ class Curator(Protocol):
         """The noisy answer; its losses are on the bill before it is drawn."""
         ...
 
-    def apart(self, name: str, people: Sequence[People], lines: int = 1) -> tuple[Curator, ...]:
+    def apart(
+        self,
+        name: str,
+        people: Sequence[People],
+        *,
+        lines: int = 1,
+        join: Callable[[tuple[tuple[Loss, ...], ...]], Loss] | None = None,
+    ) -> tuple[Curator, ...]:
         """Curators to be asked about disjoint parts of the roster, with these people each. One
         person is in one part alone, so that their bills are one line of this one: the largest
         counts (replace-one only). lines: write so many lines instead, each of an equal run of every
-        bill (one a column, to be composed)."""
+        bill (one a column, to be composed). join: what the bills cost together, where that is less
+        than the largest of them (disjoint by public positions as well)."""
         ...
 
 
@@ -79,10 +87,15 @@ class TrustedCurator:
         return mechanism.draw(exact, self._noise)
 
     def apart(
-        self, name: str, people: Sequence[People], lines: int = 1
+        self,
+        name: str,
+        people: Sequence[People],
+        *,
+        lines: int = 1,
+        join: Callable[[tuple[tuple[Loss, ...], ...]], Loss] | None = None,
     ) -> tuple[TrustedCurator, ...]:
         others = tuple(TrustedCurator(part, self._noise) for part in people)
-        self._asked.append(_Apart(name, others, lines))
+        self._asked.append(_Apart(name, others, lines, join))
         return others
 
 
@@ -93,6 +106,7 @@ class _Apart:
     name: str
     others: tuple[TrustedCurator, ...]
     lines: int
+    join: Callable[[tuple[tuple[Loss, ...], ...]], Loss] | None
 
 
 def _lines(item: Loss | _Apart) -> Iterator[Loss]:
@@ -102,7 +116,9 @@ def _lines(item: Loss | _Apart) -> Iterator[Loss]:
     bills = [other.bill for other in item.others]
     for line in range(item.lines):
         branches = tuple(run for run in (_run(bill, line, item.lines) for bill in bills) if run)
-        if branches:
+        if branches and item.join is not None:
+            yield item.join(branches)
+        elif branches:
             yield Parallel(item.name, branches, relation=REPLACE_ONE)
 
 

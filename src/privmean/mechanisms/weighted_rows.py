@@ -23,6 +23,8 @@ import numpy.typing as npt
 
 from privmean.mechanisms.gaussian import GaussianSums
 from privmean.mechanisms.k_norm import draw as k_norm
+from privmean.mechanisms.k_norm import proposal_scale
+from privmean.mechanisms.limits import require_drawn, require_loss
 from privmean.noise.base import Noise
 from privmean.people.reductions import Ball, Floats
 from privmean.privacy.budget import REPLACE_ONE, Relation
@@ -59,6 +61,9 @@ class JointSums:
     radii: tuple[float, ...]
     strength: float | Fraction
     relation: Relation
+
+    def __post_init__(self) -> None:
+        require_loss(self.name, self.strength)
 
     @cached_property
     def step(self) -> float:
@@ -128,6 +133,7 @@ class JointSums:
     def losses(self) -> tuple[Loss, ...]:
         if self.law == "gaussian":
             return self.gaussian.losses
+        require_drawn(self.name, self.coordinate_scale)
         return (
             Pure(
                 self.name,
@@ -136,6 +142,15 @@ class JointSums:
                 moved=f"the sum of rows, by {self.widest} steps at most (l2), and the weights",
             ),
         )
+
+    @property
+    def coordinate_scale(self) -> Fraction:
+        """Laplace scale of the coordinates that are drawn (for the K-norm law: of proposals)."""
+        main, _ = self.pure_scales
+        if self.law == "k-norm":
+            return proposal_scale(main, self.dimension)
+        # independent Laplace: l1 <= sqrt(d) l2, the root rounded up on 2^-40
+        return Fraction(math.isqrt(self.dimension * 4**40) + 1, 2**40) * main
 
     @property
     def scales(self) -> tuple[float, float]:
@@ -164,9 +179,7 @@ class JointSums:
         if self.law == "k-norm":
             drawn = k_norm(noise, self.dimension, main)
         else:
-            # independent Laplace: l1 <= sqrt(d) l2, the root rounded up on 2^-40
-            root = Fraction(math.isqrt(self.dimension * 4**40) + 1, 2**40)
-            drawn = noise.laplace(self.dimension, root * main)
+            drawn = noise.laplace(self.dimension, self.coordinate_scale)
         counted = weight + int(noise.laplace(1, side)[0])
         values = np.array([float(a + int(b)) for a, b in zip(total, drawn, strict=True)])
         return self.step * values, counted / UNIT
@@ -183,6 +196,9 @@ class WeightSum:
     strength: float | Fraction
     relation: Relation
 
+    def __post_init__(self) -> None:
+        require_loss("sum of weights", self.strength)
+
     @property
     def gaussian(self) -> GaussianSums:
         mu = float(self.strength)
@@ -194,6 +210,7 @@ class WeightSum:
     def losses(self) -> tuple[Loss, ...]:
         if self.law == "gaussian":
             return self.gaussian.losses
+        require_drawn("sum of weights", UNIT / Fraction(self.strength))
         return (
             Pure(
                 "sum of weights",

@@ -15,6 +15,7 @@ import numpy as np
 
 from privmean.mechanisms.gaussian import GaussianSums
 from privmean.mechanisms.laplace import JointLaplace
+from privmean.mechanisms.limits import require_loss
 from privmean.noise.base import Noise
 from privmean.people.kernels import big_sum
 from privmean.people.reductions import GRID_BITS, Box, Floats, Integers
@@ -47,6 +48,11 @@ class WeightedSums:
     weights: Integers
     epsilon: Fraction | None = None
     mu: float | None = None
+
+    def __post_init__(self) -> None:
+        loss = self.mu if self.epsilon is None else self.epsilon
+        assert loss is not None
+        require_loss(self.name, loss)
 
     @property
     def reach(self) -> int:

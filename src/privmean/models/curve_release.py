@@ -38,7 +38,7 @@ class CurveRelease(Release):
 
     def table(self, level: float | None = None) -> CurveTable:
         """Estimates with pointwise intervals and simultaneous bands."""
-        confidence = validate.fraction("level", self.level if level is None else level)
+        confidence = validate.level("level", self.level if level is None else level)
         band = self.interval(confidence)
         low, high = self._pointwise(confidence)
         return CurveTable(

@@ -40,7 +40,7 @@ class RegressionRelease(Release):
 
     def table(self, level: float | None = None) -> list[Coefficient]:
         """Term, estimate, standard error, privacy noise and interval of every coefficient."""
-        confidence = validate.fraction("level", self.level if level is None else level)
+        confidence = validate.level("level", self.level if level is None else level)
         lines = []
         for j, term in enumerate(self.columns):
             low, high = alone(self.intervals, j, confidence)

@@ -69,7 +69,7 @@ class Home:
             pass  # raised below, so that the engine's error is not even its context
         stopped = getattr(getattr(self._owner, "meter", None), "problem", "")
         if stopped:
-            raise SchemaError(f"a file cannot be read to its end ({stopped})")
+            raise SchemaError(stopped)
         raise SchemaError(
             "the engine could not read the table; its message is withheld because it may quote "
             "records. Run a query of your own on the same columns to see it, or allow more memory"

@@ -175,7 +175,7 @@ class MatrixPeople:
         ordered = np.empty(n)
         ordered[rank] = x
         pairs = ordered[: n - n % 2].reshape(-1, 2)
-        with np.errstate(invalid="ignore"):
+        with np.errstate(all="ignore"):
             spread = np.abs(pairs[:, 0] - pairs[:, 1]) * HALF_OCTAVE
         spread = np.where(np.isnan(spread), 0.0, spread)
         mantissa, exponent = np.frexp(spread)
@@ -245,9 +245,10 @@ class MatrixPeople:
         rows_at_once = max(1, 16 * CHUNK // max(1, len(self.columns)))
         for start in range(0, self.size(), rows_at_once):
             square = np.zeros(min(rows_at_once, self.size() - start))
-            for x in np.ascontiguousarray(self.values[start : start + rows_at_once].T):
-                v = np.where(np.isnan(x), 0.0, x)
-                square = square + v * v
+            with np.errstate(over="ignore"):
+                for x in np.ascontiguousarray(self.values[start : start + rows_at_once].T):
+                    v = np.where(np.isnan(x), 0.0, x)
+                    square = square + v * v
             where = np.searchsorted(np.asarray(edges), np.sqrt(square), side="left")
             counts += np.bincount(where, minlength=len(counts))
         return counts
@@ -257,7 +258,8 @@ class MatrixPeople:
         values = np.empty((self.size(), len(asked)))
         for k, (j, item) in enumerate(asked):
             x = self.values[:, j]
-            inside = quotient(np.clip(x, item.lower, item.upper) - item.center, item.scale)
+            with np.errstate(all="ignore"):
+                inside = quotient(np.clip(x, item.lower, item.upper) - item.center, item.scale)
             values[:, k] = np.where(np.isnan(x), 0.0, inside)
         return MatrixPeople(values, tuple(self.columns[j] for j, _ in asked))
 

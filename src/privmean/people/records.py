@@ -56,13 +56,15 @@ def limited(x: nw.Expr, resolution: float) -> nw.Expr:
 
 
 def divided(a: nw.Expr, b: nw.Expr) -> nw.Expr:
-    """a/b, row by row, correctly rounded on every engine; null where one of them is.
+    """a/b for b != 0, row by row, correctly rounded on every engine; null where one of them is.
 
-    Polars multiplies by the inverse where the divisor is one value for all rows, be it a literal
-    or a column that it knows to be constant, and the dividend is not. A divisor that is chosen row
-    by row, by the dividend, is never such a column.
+    Polars multiplies by the inverse where the divisor is one value for all rows that it works on
+    (a literal, or a column that it knows to be constant) and the dividend is not, so that other
+    rows decide about the last bit. Here the divisor gets a zero of the dividend's, and is a column
+    whenever the dividend is one.
     """
-    return a / nw.when(~a.is_null()).then(b)
+    zero = nw.when(a.is_finite()).then(a).otherwise(nw.lit(0.0)) * 0.0
+    return a / (b + zero)
 
 
 def person_rows(

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from privmean.errors import ArgumentError, SchemaError
+from privmean.errors import ArgumentError
 from privmean.people import schema
 from privmean.people.text import TextFormat, csv_fields, lines, options
-from privmean.people.textfiles import UNREADABLE, TextFile, csv_files, ending, kind
+from privmean.people.textfiles import TextFile, csv_files, ending, readable
 
 
 def roster_ids(path: str, column: str, written: Mapping[str, Any]) -> list[str]:
@@ -22,16 +22,14 @@ def roster_ids(path: str, column: str, written: Mapping[str, Any]) -> list[str]:
     where, given = Path(path), options(**written)
     if not where.is_file():
         raise ArgumentError("roster", path, "there is no such file", "check the path")
-    try:
+    with readable(where):
         if ending(where) in (".csv", ".tsv"):
             found = csv_files([where], given)
-            place = found.columns.place(schema.person_column(found.columns, column))
+            schema.one_of(found.columns, "roster_column", column)
+            place = found.columns.place(column)
             return _ids(found.files[0], place, skip=found.headed())
         form = TextFormat(encoding=given.get("encoding", "utf-8"), quote="", delimiter="\x1f")
         return _ids(TextFile(where, form), 0, skip=False)
-    except UNREADABLE as problem:
-        said = kind(problem)
-    raise SchemaError(f"{path} cannot be read ({said})")
 
 
 def _ids(file: TextFile, place: int, *, skip: bool) -> list[str]:

@@ -76,7 +76,7 @@ def person_column(available: Columns, person: object) -> str:
         raise ArgumentError(
             "person", person, "is not a column name", "name the column that says who it is"
         )
-    _one_of(available, "person", person)
+    one_of(available, "person", person)
     return person
 
 
@@ -107,7 +107,7 @@ def value_columns(available: Columns, person: str, values: object) -> tuple[str,
         if wild and (available.names is None or not available.shown):
             _no_wildcard(item, available)
         if not wild or item in available:
-            _one_of(available, "values", item)
+            one_of(available, "values", item)
             if item == person:
                 raise ArgumentError(
                     "values", item, "is the column of person ids", "name a column of numbers"
@@ -121,7 +121,7 @@ def value_columns(available: Columns, person: str, values: object) -> tuple[str,
         if not hits:
             raise ArgumentError("values", item, "matches no column", available.advice(item))
         for name in hits:
-            _one_of(available, "values", name)
+            one_of(available, "values", name)
             if name not in explicit:
                 chosen[name] = None
     if len(chosen) > MOST_COLUMNS:
@@ -140,7 +140,8 @@ def _no_wildcard(item: str, available: Columns) -> None:
     raise ArgumentError("values", item, "is a pattern, and no names are known for sure", remedy)
 
 
-def _one_of(available: Columns, argument: str, name: str) -> None:
+def one_of(available: Columns, argument: str, name: str) -> None:
+    """Refuse a name that no column has, or several."""
     times = available.times(name)
     if times == 0:
         raise ArgumentError(argument, name, "is not a column of the table", available.advice(name))

@@ -169,7 +169,7 @@ def number(text: str | None, form: TextFormat) -> float | None:
         bare = bare.replace(",", ".")
     if bare.startswith("+-"):
         bare = bare[1:]  # as DuckDB reads it
-    if not bare.isascii() or bare != bare.strip():
+    if not bare.isascii() or bare != bare.strip() or "_" in bare:
         return None
     try:
         found = float(bare)
@@ -189,17 +189,21 @@ def csv_fields(
     """
     last = None if places is None else max(places, default=-1)
     cut = len(line) >= LONGEST
-    cells: list[bytes | None] = list(_cells(line, form, last if last is None else last + cut))
+    cells: list[Cell | None] = list(_cells(line, form, last if last is None else last + cut))
     if cut and (last is None or len(cells) <= last + 1):
         cells[-1] = None
     asked = range(len(cells)) if places is None else places
     return [_text(cells[k], form) if k < len(cells) else None for k in asked]
 
 
-def _cells(line: bytes, form: TextFormat, last: int | None) -> Iterator[bytes]:
+Cell = tuple[bytes, bytes]  # what stands between quotes, and what follows
+
+
+def _cells(line: bytes, form: TextFormat, last: int | None) -> Iterator[Cell]:
     comma, quote = form.delimiter.encode(), form.quote.encode()
     if not quote or quote not in line:
-        yield from line.split(comma) if last is None else line.split(comma, last + 1)[: last + 1]
+        cells = line.split(comma) if last is None else line.split(comma, last + 1)[: last + 1]
+        yield from ((b"", cell) for cell in cells)
         return
     closing = re.compile(b"[^%b]*+(?:%b%b[^%b]*+)*+%b" % ((re.escape(quote),) * 5))
     at, place = 0, 0
@@ -211,19 +215,16 @@ def _cells(line: bytes, form: TextFormat, last: int | None) -> Iterator[bytes]:
                 inside = line[start : found.end() - 1].replace(quote * 2, quote)
                 start = found.end()
         end = line.find(comma, start)
-        yield inside + line[start : end if end >= 0 else len(line)]
+        yield inside, line[start : end if end >= 0 else len(line)]
         if end < 0:
             return
         at, place = end + 1, place + 1
 
 
-def _text(cell: bytes | None, form: TextFormat) -> str | None:
-    if cell is None or len(cell) > WIDEST:
+def _text(cell: Cell | None, form: TextFormat) -> str | None:
+    if cell is None or sum(map(len, cell)) > WIDEST:
         return None
-    text = decoded(cell, form.encoding)
-    if missing(text, form) or len(text.encode()) > WIDEST:
-        return None
-    return text
+    return _kept("".join(decoded(part, form.encoding) for part in cell), form)
 
 
 _BLANK = re.compile(rb"[ \t\r\n\v\f]*+")

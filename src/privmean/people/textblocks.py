@@ -23,7 +23,7 @@ BLOCK = 1 << 20  # bytes read at a time: also what bounds the memory of the engi
 SHORT = 1 << 16  # bytes of a line that goes the common way
 ROWS = 1 << 18  # texts in a batch
 
-Places = np.ndarray[Any, np.dtype[np.int64]]
+Places = np.ndarray[Any, np.dtype[Any]]
 Bytes = np.ndarray[Any, np.dtype[np.uint8]]
 Flags = np.ndarray[Any, np.dtype[np.bool_]]
 
@@ -71,13 +71,13 @@ def csv_texts(stream: IO[bytes], form: TextFormat, places: Sequence[int]) -> Ite
     before a field, then the field. A field that is missing is empty."""
     utf8 = replace(form, encoding="utf-8")
     for block, is_long in blocks(stream):
-        common, long = (b"", [block]) if is_long else _apart(block)
-        odd = [csv_fields(bare(line), form, places) for line in long]
-        if common:
-            common = _reencoded(common, form.encoding)
+        if is_long:
+            odd = [csv_fields(bare(block), form, places)]
+        else:
+            common = _reencoded(block, form.encoding)
             bounds, quaint = _split(common, utf8, places)
-            odd += [csv_fields(bare(line), utf8, places) for line in quaint]
             yield from _batches(bounds, np.frombuffer(common, np.uint8), 2 * len(places))
+            odd = [csv_fields(text.ended_line(line), utf8, places) for line in quaint]
         if odd:
             yield from _written(
                 [[part for field in row for part in ("", field or "")] for row in odd]
@@ -88,16 +88,20 @@ def json_texts(stream: IO[bytes], form: TextFormat, keys: Sequence[str]) -> Iter
     """The lines themselves, one text a row; of a long line, an object with `keys` only."""
     for block, is_long in blocks(stream):
         common, long = (b"", [block]) if is_long else _apart(block)
+        common = _reencoded(common, form.encoding)
         if common:
-            common = _reencoded(common, form.encoding)
             data = np.frombuffer(common, np.uint8)
-            feeds = _separators(data, ord("\n"))
-            bounds = np.zeros(len(feeds) + 1, np.int32)
-            np.minimum(feeds + 1, len(data), out=bounds[1:], casting="unsafe")
-            yield from _batches(bounds, data, 1)
+            yield from _batches(_line_bounds(data), data, 1)
         if long:
             found = (json_fields(bare(line), keys, form) for line in long)
             yield from _written([[json.dumps(row, ensure_ascii=False)] for row in found])
+
+
+def _line_bounds(data: Bytes) -> Places:
+    feeds = _separators(data, ord("\n"))
+    bounds = np.zeros(len(feeds) + 1, np.int32)
+    np.minimum(feeds + 1, len(data), out=bounds[1:])
+    return bounds
 
 
 def _reencoded(block: bytes, encoding: str) -> bytes:
@@ -113,54 +117,54 @@ def _separators(data: Bytes, *signs: int) -> Places:
     hits = data == signs[0]
     for sign in signs[1:]:
         hits |= data == sign
-    found = np.flatnonzero(hits)
-    return found if data[-1] == ord("\n") else np.append(found, len(data))
+    found = np.flatnonzero(hits).astype(np.int32)
+    return found if data[-1] == ord("\n") else np.append(found, np.int32(len(data)))
 
 
 def _apart(block: bytes) -> tuple[bytes, list[bytes]]:
-    """The lines of a block that go the common way, and the long ones."""
-    feeds = _separators(np.frombuffer(block, np.uint8), ord("\n"))
-    wide = np.flatnonzero(np.diff(feeds, prepend=-1) - 1 > SHORT)
+    """The lines of a block that are short, and the long ones."""
+    bounds = _line_bounds(np.frombuffer(block, np.uint8))
     common, long, at = [], [], 0
-    for i in wide:
-        start = int(feeds[i - 1]) + 1 if i else 0
+    for i in np.flatnonzero(np.diff(bounds) > SHORT):
+        start, end = int(bounds[i]), int(bounds[i + 1])
         common.append(block[at:start])
-        at = int(feeds[i]) + 1
-        long.append(block[start:at])
+        long.append(block[start:end])
+        at = end
     return (b"".join([*common, block[at:]]), long) if long else (block, long)
 
 
-def _split(
-    block: bytes, form: TextFormat, places: Sequence[int]
-) -> tuple[np.ndarray[Any, np.dtype[np.int32]], list[bytes]]:
+def _split(block: bytes, form: TextFormat, places: Sequence[int]) -> tuple[Places, list[bytes]]:
     """Bounds of the texts of `csv_texts`, and the lines left out of them."""
     data = np.frombuffer(block, np.uint8)
-    signs = np.concatenate(([-1], _separators(data, ord("\n"), ord(form.delimiter))))
-    is_feed = np.append(data, ord("\n"))[signs] == ord("\n")  # and so is what comes before
-    is_feed[0] = True
+    signs = _separators(data, ord("\n"), ord(form.delimiter))
+    is_feed = data[signs[:-1]] == ord("\n")
+    signs = np.concatenate((np.full(1, -1, np.int32), signs))
+    is_feed = np.concatenate(([True], is_feed, [True]))  # so is what comes before, and the end
     odd: list[bytes] = []
     plain = None
     if form.quote and form.quote.encode() in block:
         plain, inside = _quoted(data, signs, is_feed, ord(form.quote))
-        odd = [block[i:j] for i, j in _lines(signs, is_feed, ~plain)]
+        odd = [block[i:j] for i, j in _lines(signs[is_feed], ~plain)]
         signs, is_feed = signs[~inside], is_feed[~inside]
     feeds = np.flatnonzero(is_feed)
     before, last = feeds[:-1], feeds[1:]  # signs before and at the end of every line
-    bounds = np.empty((len(last), 2 * len(places)), dtype=np.int32)
+    bounds = np.zeros(2 * len(places) * len(last) + 1, dtype=np.int32)
+    table = bounds[1:].reshape(len(last), 2 * len(places))
     for i, place in enumerate(places):
         first = np.minimum(before + place, last)
         after = np.minimum(first + 1, last)
-        start, end = signs[first] + 1, signs[after]
-        start = np.minimum(start, end)  # no such field
-        ended = (after == last) & (start < end)
-        end -= ended & (data[np.maximum(end - 1, 0)] == ord("\r"))
+        end = signs[after]
+        start = np.minimum(signs[first] + 1, end)  # an empty one at the end where there is none
+        if b"\r" in block:
+            ended = (after == last) & (start < end)
+            end -= ended & (data[np.maximum(end - 1, 0)] == ord("\r"))
         if plain is not None:
             marked = plain & (start < end) & (_first(data, start) == ord(form.quote))
             start, end = start + marked, end - marked
-        bounds[:, 2 * i], bounds[:, 2 * i + 1] = start, _present(block, data, start, end)
-    if odd:
-        bounds = bounds[plain]
-    return np.concatenate((np.zeros(1, np.int32), bounds.ravel())), odd
+        table[:, 2 * i], table[:, 2 * i + 1] = start, _present(block, data, start, end)
+    if plain is not None and odd:
+        bounds = np.concatenate((np.zeros(1, np.int32), table[plain].ravel()))
+    return bounds, odd
 
 
 def _first(data: Bytes, start: Places) -> Bytes:
@@ -170,16 +174,16 @@ def _first(data: Bytes, start: Places) -> Bytes:
 
 def _present(block: bytes, data: Bytes, start: Places, end: Places) -> Places:
     """The ends of fields, so that those of blanks only or too wide are empty."""
-    first = _first(data, start)
-    blank = (first == ord(text.BLANKS[0])) | (first == ord(text.BLANKS[1]))
-    for i in np.flatnonzero(blank & (start < end)):
-        if not block[start[i] : end[i]].strip(text.BLANKS.encode()):
-            end[i] = start[i]
+    for blank in text.BLANKS.encode():
+        if blank in block:
+            hits = (_first(data, start) == blank) & (start < end)
+            for i in np.flatnonzero(hits):
+                if not block[start[i] : end[i]].strip(text.BLANKS.encode()):
+                    end[i] = start[i]
     return np.where(end - start > text.WIDEST, start, end)
 
 
-def _lines(signs: Places, is_feed: Flags, which: Flags) -> Iterator[tuple[int, int]]:
-    feeds = signs[is_feed]
+def _lines(feeds: Places, which: Flags) -> Iterator[tuple[int, int]]:
     for i in np.flatnonzero(which):
         yield int(feeds[i]) + 1, int(feeds[i + 1]) + 1
 
@@ -206,9 +210,7 @@ def _quoted(data: Bytes, signs: Places, is_feed: Flags, quote: int) -> tuple[Fla
     return plain, inside & ~is_feed
 
 
-def _batches(
-    bounds: np.ndarray[Any, np.dtype[np.int32]], data: Bytes, width: int
-) -> Iterator[Texts]:
+def _batches(bounds: Places, data: Bytes, width: int) -> Iterator[Texts]:
     step = max(1, ROWS // width) * width
     for start in range(0, len(bounds) - 1, step):
         yield Texts(width, np.ascontiguousarray(bounds[start : start + step + 1]), data)

@@ -8,11 +8,11 @@ in `text.py`, for every line on its own.
 from __future__ import annotations
 
 import gzip
-import io
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from importlib import import_module
 from pathlib import Path
 from typing import IO, Any
 
@@ -23,7 +23,6 @@ from privmean.people.text import TextFormat, csv_fields, lines, refuse
 PACKED = (".gz", ".zst")
 MARK = b"\xef\xbb\xbf"  # of UTF-8, which some programs write first
 OF_JSON = ("encoding", "null_words")
-UNREADABLE = (OSError, EOFError, zlib.error)
 
 
 def ending(path: Path) -> str:
@@ -38,6 +37,22 @@ def kind(problem: BaseException) -> str:
     """An error's public part: never what the file holds."""
     code = getattr(problem, "strerror", None)
     return str(code or type(problem).__name__)
+
+
+@contextmanager
+def readable(path: Path) -> Iterator[None]:
+    """A file that cannot be read, or unpacked, is a SchemaError."""
+    problem: Exception
+    try:
+        yield
+        return
+    except (OSError, EOFError, zlib.error) as found:
+        problem = found
+    except Exception as found:
+        if type(found).__name__ != "ZstdError":
+            raise
+        problem = found
+    raise SchemaError(f"{path} cannot be read ({kind(problem)})")
 
 
 @dataclass(frozen=True)
@@ -55,36 +70,27 @@ class TextFile:
             if self.path.suffix.lower() == ".gz":
                 stream = gzip.GzipFile(fileobj=raw)
             elif self.path.suffix.lower() == ".zst":
-                stream = io.BufferedReader(_unpacked(self.path, raw), 1 << 17)
+                stream = _unpacked(self.path, raw)
             if self.form.encoding == "utf-8" and stream.peek(len(MARK)).startswith(MARK):
                 stream.read(len(MARK))
             yield stream, raw
 
     def first(self) -> list[str]:
         """The fields of the first line as they stand."""
-        problem: BaseException
-        try:
-            with self.opened() as (stream, _):
-                line, _ = next(lines(stream), (b"", False))
-        except UNREADABLE as found:
-            problem = found
-        except Exception as found:
-            if not type(found).__module__.startswith("zstandard"):
-                raise
-            problem = found
-        else:
-            return [field or "" for field in csv_fields(line, replace(self.form, null_words=()))]
-        raise SchemaError(f"{self.path} cannot be read ({kind(problem)})")
+        with readable(self.path), self.opened() as (stream, _):
+            line, _ = next(lines(stream), (b"", False))
+        return [field or "" for field in csv_fields(line, replace(self.form, null_words=()))]
 
 
 def _unpacked(path: Path, raw: IO[bytes]) -> Any:
-    try:
-        import zstandard
-    except ImportError:
-        raise ArgumentError(
-            "source", str(path), "needs zstandard", "pip install privmean[zstd], or unpack it"
-        ) from None
-    return zstandard.ZstdDecompressor().stream_reader(raw, read_across_frames=True)
+    for name in ("compression.zstd", "backports.zstd"):  # from Python 3.14 on in the library
+        try:
+            return import_module(name).ZstdFile(raw)
+        except ImportError:
+            continue
+    raise ArgumentError(
+        "source", str(path), "needs backports.zstd", "pip install privmean[zstd], or unpack it"
+    )
 
 
 @dataclass(frozen=True)

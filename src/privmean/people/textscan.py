@@ -67,7 +67,7 @@ class Meter:
     def __init__(self, source: TextFiles) -> None:
         self.total = sum(os.path.getsize(item.path) for item in source.files)
         self.done = self.here = 0
-        self.problem = ""
+        self.path = self.problem = ""
 
     def start(self) -> None:
         self.done = self.here = 0
@@ -80,13 +80,14 @@ class Meter:
         return 100.0 * (self.done + self.here) / max(1, self.total)
 
     def __call__(self, problem: BaseException) -> None:
-        self.problem = kind(problem)
+        self.problem = f"{self.path} cannot be read to its end ({kind(problem)})"
 
 
 def _scanned(source: TextFiles, split: Split, meter: Meter) -> Iterator[Texts]:
     """All files from their starts; a header is no record."""
     meter.start()
     for item in source.files:
+        meter.path = str(item.path)
         with item.opened() as (stream, raw):
             if source.headed():
                 next(lines(stream), None)
@@ -130,7 +131,7 @@ def _json(source: TextFiles, wanted: Sequence[str], as_text: Set[str], engine: E
     )
     names = ", ".join(f"e{k}" for k in range(len(keys)))
     texts = ", ".join(
-        f"CASE WHEN t IS NOT NULL THEN t[{k + 1}] WHEN starts_with(e{k}, '\"') THEN e{k}[2:-2] "
+        f"CASE WHEN t IS NOT NULL THEN t[{k + 1}] WHEN starts_with(e{k}, '\"') THEN {_inner(k)} "
         f"WHEN e{k} <> 'null' THEN e{k} END AS t{k}"
         for k in range(len(keys))
     )
@@ -150,6 +151,12 @@ def _json(source: TextFiles, wanted: Sequence[str], as_text: Set[str], engine: E
         return textblocks.json_texts(stream, own, keys)
 
     return Scan(1, split, query)
+
+
+def _inner(k: int) -> str:
+    """What stands between the quotes; only what starts with a blank is looked at closely."""
+    inner = f"e{k}[2:-2]"
+    return f"CASE WHEN {inner} >= '!' OR trim({inner}, {quoted(BLANKS)}) <> '' THEN {inner} END"
 
 
 def _hard(written: str, as_text: object) -> str:
@@ -174,9 +181,10 @@ def _field(text: str, as_text: bool, form: TextFormat) -> str:
         words = ", ".join(quoted(word) for word in ("", *form.null_words))
         blanks = quoted(BLANKS)
         text = f"CASE WHEN trim({text}, {blanks}) NOT IN ({words}) THEN {text} END"
-    if as_text:  # only what starts with a blank is looked at closely
-        return f"CASE WHEN {text} >= '!' OR trim({text}, {quoted(BLANKS)}) <> '' THEN {text} END"
+    if as_text:
+        return f"nullif({text}, '')"
+    # DuckDB takes 1_000 for a number, and does not always read long ones right
+    odd, point = f"contains({text}, '_')", text
     if form.decimal == ",":
-        changed = f"TRY_CAST(replace({text}, ',', '.') AS DOUBLE)"
-        return f"CASE WHEN NOT contains({text}, '.') THEN {changed} END"
-    return f"TRY_CAST({text} AS DOUBLE)"
+        odd, point = f"{odd} OR contains({text}, '.')", f"replace({text}, ',', '.')"
+    return f"CASE WHEN {odd} THEN NULL ELSE TRY_CAST({point} AS DOUBLE) END"

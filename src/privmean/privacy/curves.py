@@ -119,6 +119,10 @@ class FilteredMean(Curve):
             slip=self.slip or 0.0,
         )
 
+    @property
+    def drawn(self) -> float:
+        return self.count_scale
+
     def points(self) -> list[float]:
         from privmean.privacy.amplification import outer_epsilon
 
@@ -161,6 +165,10 @@ class ParallelCurve(Curve):
     def points(self) -> list[float]:
         most = min(4 * bounded(self.epsilon), LARGEST_EXPONENT)
         return [most * k / 160 for k in range(161)]
+
+    @property
+    def drawn(self) -> float:
+        return max((x.drawn for part in self.parts for x in part), default=0.0)
 
     def to_dict(self) -> dict[str, Any]:
         values = super().to_dict()

@@ -94,6 +94,14 @@ class Loss:
         """delta that adds when the Gaussian curve is used (lattice correction, far tail)."""
         return 0.0
 
+    @property
+    def drawn(self) -> float:
+        """The largest scale, in steps, at which this call draws; 0 where it fits its own lattice.
+
+        No sampler draws beyond `noise.base.LARGEST_SCALE`: see `planning.within_budget`.
+        """
+        return 0.0
+
     def to_dict(self) -> dict[str, Any]:
         values: dict[str, Any] = {}
         for item in fields(self):
@@ -161,6 +169,10 @@ class Laplace(Loss):
         each = f", at most {self.sensitivity / self.spread} each" if self.spread > 1 else ""
         return f"{self.spread} of the answers, {self.sensitivity} steps in all (l1){each}"
 
+    @property
+    def drawn(self) -> float:
+        return 0.0 if self.joint else bounded(self.scale)
+
 
 @dataclass(frozen=True)
 class Pure(Loss):
@@ -209,6 +221,10 @@ class Gaussian(Loss):
 
     def _counted(self) -> str:
         return f"{self.answers} of the answers, {self.sensitivity!r} steps in all (l2)"
+
+    @property
+    def drawn(self) -> float:
+        return self.scale
 
 
 @dataclass(frozen=True)
@@ -344,6 +360,10 @@ class Parallel(Loss):
     @property
     def delta_factor(self) -> float:
         return max(math.prod(x.delta_factor for x in branch) for branch in self.branches)
+
+    @property
+    def drawn(self) -> float:
+        return max(x.drawn for branch in self.branches for x in branch)
 
     def _largest(self, part: str) -> float:
         return max(math.fsum(getattr(x, part) for x in branch) for branch in self.branches)

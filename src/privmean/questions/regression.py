@@ -49,7 +49,8 @@ class Errors:
     def concentration(self, spread: tuple[float, ...]) -> SubGaussian:
         """Of a person's coefficients. spread: their deviation for errors of deviation 1."""
         between = self.between_sd
-        each = (between,) * len(spread) if isinstance(between, int | float) else tuple(between)
+        several = hasattr(between, "__len__") and not isinstance(between, str)
+        each: tuple[Any, ...] = tuple(between) if several else (between,) * len(spread)  # type: ignore[arg-type]
         if len(each) != len(spread):
             raise ArgumentError(
                 "between_sd", between, "is not one number a term", f"give {len(spread)}"

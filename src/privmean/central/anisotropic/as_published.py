@@ -17,13 +17,13 @@ from typing import Any
 import numpy as np
 
 from privmean.central.anisotropic import filter as keep
-from privmean.central.anisotropic.average import kept_mean
+from privmean.central.anisotropic.average import KeptMean, kept_mean
 from privmean.central.anisotropic.box import GaussianBox
 from privmean.central.anisotropic.calibration import FilterCalibration, calibrate
 from privmean.central.anisotropic.degrees import degrees
-from privmean.central.anisotropic.known import check_people
-from privmean.central.anisotropic.lattice import RADIUS, Metric, to_lattice, usable_rows
-from privmean.central.anisotropic.progress import Progress, shown
+from privmean.central.anisotropic.known import weighed_alike
+from privmean.central.anisotropic.lattice import RADIUS, Metric, lattices
+from privmean.central.anisotropic.progress import shown
 from privmean.central.anisotropic.published_steps import (
     BINS,
     Histogram,
@@ -34,21 +34,25 @@ from privmean.central.anisotropic.published_steps import (
     stage_losses,
     top_columns,
 )
-from privmean.errors import Infeasible
+from privmean.central.anisotropic.unknown import HALVES
+from privmean.errors import ArgumentError, Infeasible
+from privmean.mechanisms.curator import Curator
+from privmean.mechanisms.procedure import Procedure
 from privmean.noise.base import Noise
-from privmean.noise.exact import ExactNoise
+from privmean.outcome import Outcome
 from privmean.people.collecting import rows
 from privmean.people.reductions import Floats, Integers, People
+from privmean.people.shape import Shape
 from privmean.privacy.budget import REPLACE_ONE, Budget, Relation
 from privmean.privacy.calibrate import calibrate as strength_of
 from privmean.privacy.curves import ParallelCurve
-from privmean.privacy.guarantee import Guarantee
 from privmean.privacy.loss import Loss
-from privmean.release import FAILED, OK, Release
+from privmean.release import FAILED, OK
+from privmean.road import Releasing
 
 
 @dataclass(frozen=True)
-class PublishedPlan:
+class PublishedPlan(Releasing):
     """Algorithms 2 to 7 with corrections, decided before data."""
 
     budget: Budget
@@ -79,7 +83,7 @@ class PublishedPlan:
         parts = tuple(part for part in (tuple(scales), tuple(centre)) if part)
         return (
             ParallelCurve(
-                "two halves of the persons",
+                HALVES,
                 Fraction(self.budget.epsilon),
                 parts,
                 relation=REPLACE_ONE,
@@ -97,65 +101,86 @@ class PublishedPlan:
             "multiplier": self.calibration.multiplier,
         }
 
-    def release(
-        self, people: People, noise: Noise | None = None, progress: bool | Progress | None = None
-    ) -> Release:
-        """Run the plan on people; each step that fails ends the release, its bill so far."""
-        source = ExactNoise() if noise is None else noise
-        check_people(people, self.dimension, self.persons)
-        bill: list[Loss] = []
-        v = group_variances(rows(people.part(0, 2), size_is_public=True), self.pairs)
-        bill += self.location.losses("largest variances")
-        level = kth_largest(v, self.k, self.location, source)
+    @property
+    def shape(self) -> Shape:
+        return Shape.of(self.dimension, self.persons)
+
+    @property
+    def public(self) -> tuple[str, ...]:
+        return ("persons", "columns", "positions")
+
+    def accepts(self, people: People) -> None:
+        weighed_alike(people)
+
+    def predict(self, guess_sd: float) -> dict[str, float]:
+        raise ArgumentError(
+            "guess_sd", guess_sd, "predicts nothing for the published steps", "use Anisotropic()"
+        )
+
+    def run(self, curator: Curator) -> Outcome:
+        """Each step that fails ends the release, its bill so far."""
+        people = curator.people
+        halves = (people.part(0, 2), people.part(1, 2))
+        one, two = curator.apart(HALVES, halves, join=self._joined)
+        v = group_variances(rows(one.people, size_is_public=True), self.pairs)
+        location = self.location.losses("largest variances")
+        level = one.ask(
+            Procedure(location, lambda x, noise: kth_largest(x, self.k, self.location, noise)), v
+        )
         if level is None:
-            return self._failure(people.columns, source.secure, bill)
-        bill.append(hits_loss(self.hit_epsilon, self.k))
-        top = top_columns(v, level / 16, self.k, self.hit_epsilon, source)
+            return self._failure()
+        hits: Procedure[Floats, Integers] = Procedure(
+            (hits_loss(self.hit_epsilon, self.k),),
+            lambda x, noise: top_columns(x, level / 16, self.k, self.hit_epsilon, noise),
+        )
+        top = one.ask(hits, v)
         rest = np.setdiff1d(np.arange(self.dimension), top)
         scales = np.empty(len(top))
         for position, column in enumerate(top):
-            bill += self.single.losses("variance of a column")
-            found = self.single.variance(v[:, column], source)
+            single = Procedure(self.single.losses("variance of a column"), self.single.variance)
+            found = one.ask(single, v[:, column])
             if found is None:
-                return self._failure(people.columns, source.secure, bill)
+                return self._failure()
             scales[position] = max(found, 4.0**-BINS)
-        bill += self.single.losses("variance of the rest")
-        others = self.single.variance(v[:, rest].sum(axis=1), source)
+        both = Procedure(self.single.losses("variance of the rest"), self.single.variance)
+        others = one.ask(both, v[:, rest].sum(axis=1))
         if others is None:
-            return self._failure(people.columns, source.secure, bill)
-        return self._mean(people, source, progress, bill, top, np.sqrt(scales), rest, others)
+            return self._failure()
+        return self._mean(two, top, np.sqrt(scales), rest, others)
+
+    def _joined(self, bills: tuple[tuple[Loss, ...], ...]) -> Loss:
+        return self._bill(*(*bills, ())[:2])[0]
 
     def _mean(
         self,
-        people: People,
-        source: Noise,
-        progress: bool | Progress | None,
-        bill: list[Loss],
+        curator: Curator,
         top: Integers,
         sigma: Floats,
         rest: Integers,
         others: float,
-    ) -> Release:
+    ) -> Outcome:
         """Algorithm 1 on the second half, one filter for both blocks."""
-        x = rows(people.part(1, 2), size_is_public=True)
+        x = rows(curator.people, size_is_public=True)
         tau = math.log(max(len(x) * (len(x) - 1), 2) / (2 * self.beta))
         factor = 4 * (2 + 4 * math.sqrt(tau) + 4 * tau)  # only traces are known, within 4
         blocks = [(top, sigma**-0.5, math.sqrt(factor * float(sigma.sum())))]
         blocks.append((rest, np.ones(len(rest)), math.sqrt(factor * max(others, 4.0**-BINS))))
         blocks = [item for item in blocks if len(item[0])]
-        metrics = [
-            Metric(to_lattice(x[:, columns], weight * (RADIUS / radius)))
-            for columns, weight, radius in blocks
-        ]
-        usable = usable_rows(x)
-        with shown(progress, float(len(x)) ** 2 * self.dimension) as tell:
-            friends = degrees(metrics, usable, progress=tell)
-        kept = keep.basic_keep(friends, usable, REPLACE_ONE, source)
+        metrics, usable = lattices(
+            x, [(columns, weight * (RADIUS / radius)) for columns, weight, radius in blocks]
+        )
         cost = [radius * math.sqrt(float((weight**-2).sum())) for _, weight, radius in blocks]
         shares = [item / sum(cost) for item in cost]
-        found = kept_mean(metrics, kept, self.calibration, source, shares)
+
+        def centred(exact: list[Metric], noise: Noise) -> KeptMean | None:
+            with shown(None, float(len(x)) ** 2 * self.dimension) as tell:
+                friends = degrees(exact, usable, progress=tell)
+            kept = keep.basic_keep(friends, usable, REPLACE_ONE, noise)
+            return kept_mean(exact, kept, self.calibration, noise, shares)
+
+        found = curator.ask(Procedure(self.calibration.losses, centred), metrics)
         if found is None:
-            return self._failure(people.columns, source.secure, bill, self.calibration.losses)
+            return self._failure()
         estimate, noise = np.empty(self.dimension), np.empty(self.dimension)
         spread = np.empty(self.dimension)
         for (columns, weight, radius), mean, sd in zip(
@@ -164,43 +189,28 @@ class PublishedPlan:
             estimate[columns] = mean * (radius / RADIUS) / weight
             noise[columns] = sd * (radius / RADIUS) / weight
             spread[columns] = 2 * weight**-2 if columns is top else 2 * math.sqrt(others)
-        return self._release(
-            people.columns,
-            source.secure,
-            self._bill(bill, self.calibration.losses),
+        return self._told(
             GaussianBox(
                 estimate,
                 noise,
                 spread / math.sqrt(len(x)),
                 "columns near Gaussian",
                 "mean of the persons kept",
-            ),
+            )
         )
 
-    def _failure(
-        self, columns: tuple[str, ...], secure: bool, bill: list[Loss], mean: Sequence[Loss] = ()
-    ) -> Release:
+    def _failure(self) -> Outcome:
         nothing = np.full(self.dimension, np.nan)
-        box = GaussianBox(nothing, nothing, nothing, "", "mean", failed=True)
-        return self._release(columns, secure, self._bill(bill, mean), box)
+        return self._told(GaussianBox(nothing, nothing, nothing, "", "mean", failed=True))
 
-    def _release(
-        self, columns: tuple[str, ...], secure: bool, bill: tuple[Loss, ...], box: GaussianBox
-    ) -> Release:
-        return Release(
-            estimate=box.estimate,
-            columns=columns,
-            estimator=self.estimator,
-            guarantee=Guarantee.of(
-                self.budget, REPLACE_ONE, bill, public=("persons", "columns", "positions")
-            ).require(),
-            intervals=box,
-            plan=self,
+    def _told(self, box: GaussianBox) -> Outcome:
+        return Outcome(
+            box.estimate,
+            box,
             persons=self.persons,
             status=FAILED if box.failed else OK,
             advice="too few persons for the published steps" if box.failed else "",
             assumptions=("persons are Gaussian",),
-            secure=secure,
         )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -20,29 +21,34 @@ from privmean.central.anisotropic.clips import (
     step_of,
 )
 from privmean.central.anisotropic.ellipsoid import clipped_sums
-from privmean.central.anisotropic.lattice import rotate
-from privmean.central.anisotropic.progress import Progress, shown
+from privmean.central.anisotropic.filter import bernoulli
+from privmean.central.anisotropic.lattice import RADIUS, REACH, rotate
+from privmean.central.anisotropic.progress import shown
 from privmean.central.anisotropic.spectrum import Spectrum
 from privmean.errors import ArgumentError
+from privmean.mechanisms.curator import Curator
+from privmean.mechanisms.procedure import Procedure
 from privmean.noise.base import Noise
-from privmean.noise.exact import ExactNoise
+from privmean.outcome import Outcome
 from privmean.people.collecting import rows
-from privmean.people.reductions import Floats, People
+from privmean.people.reductions import Floats, Integers, People
+from privmean.people.shape import Shape
 from privmean.privacy.budget import REPLACE_ONE, Budget, Relation
-from privmean.privacy.guarantee import Guarantee
 from privmean.privacy.loss import Loss
-from privmean.release import FAILED, OK, Release
+from privmean.release import FAILED
+from privmean.road import Releasing
 
 BOUND = "the covariance bound holds, so that nearly nobody is filtered out or clipped"
 TAILS = "persons are sub-Gaussian with the given covariance"
 
 
 @dataclass(frozen=True)
-class KnownPlan:
+class KnownPlan(Releasing):
     """A filtered mean (no `clips`), or two phases: a filtered centre, then clipped sums around it.
 
     persons: n, public, under replace-one; n_design: the public number that radii and scales use.
-    centre_parts: the centre is that of one in so many persons, by roster position.
+    centre_parts: the centre is that of one in so many persons, by roster position or, where that is
+    private, by a secret coin of each person.
     """
 
     budget: Budget
@@ -97,6 +103,11 @@ class KnownPlan:
         sampling = self.powers.total(2.0) / self.n_design
         return math.sqrt(sampling + self.noise_error**2)
 
+    @property
+    def error_share(self) -> float:
+        """The same over the distance of one person's own row from the mean, by the bound."""
+        return self.error / math.sqrt(self.powers.total(2.0))
+
     def predict(self, guess_sd: float) -> dict[str, float]:
         """Predicted l2 error by cause; the covariance bound stands in for the guess."""
         validate.positive("guess_sd", guess_sd)
@@ -123,30 +134,46 @@ class KnownPlan:
             result["persons of the centre"] = self.centre.persons
         return result
 
-    def release(
-        self, people: People, noise: Noise | None = None, progress: bool | Progress | None = None
-    ) -> Release:
-        """Run the plan on people. A filter that finds no centre gives a release that failed.
+    @property
+    def shape(self) -> Shape:
+        return Shape.of(self.dimension, self.persons, self.n_design)
 
-        progress: True for a bar, a function of the fraction done, or None: a bar on a terminal if
-        the public numbers say that it will take long.
-        """
-        source = ExactNoise() if noise is None else noise
-        check_people(people, self.dimension, self.persons)
-        x = rows(people, size_is_public=self.relation == REPLACE_ONE)
+    @property
+    def public(self) -> tuple[str, ...]:
+        if self.relation == REPLACE_ONE:
+            return ("persons", "columns", "covariance bound")
+        return ("columns", "covariance bound", "n_design")
+
+    def accepts(self, people: People) -> None:
+        weighed_alike(people)
+
+    def run(self, curator: Curator) -> Outcome:
+        """A filter that finds no centre gives a private failure."""
+        x = rows(curator.people, size_is_public=self.relation == REPLACE_ONE)
         if self.spectrum.axes is not None:
             x = rotate(x, self.spectrum.axes, self.spectrum.step)
-        work = None if self.persons is None else float(self.centre.persons) ** 2 * self.dimension
-        with shown(progress, work) as tell:
-            found = self.centre.run(x[:: self.centre_parts], source, tell)
+        found = curator.ask(Procedure(self.centre.losses, self._centred), x)
         if found is None:
-            return self._failure(people.columns, source.secure)
+            return self._failure()
         if not self.clips:
             n = self.persons or max(found.count + self.centre.calibration.offset, 1.0)
-            return self._success(people.columns, source.secure, found, n)
-        return self._clipped(people.columns, x, found, source)
+            return self._success(found, n)
+        return self._clipped(curator, x, found)
 
-    def _clipped(self, columns: tuple[str, ...], x: Floats, found: Found, source: Noise) -> Release:
+    def _centred(self, x: Floats, noise: Noise) -> Found | None:
+        work = None if self.persons is None else float(self.centre.persons) ** 2 * self.dimension
+        with shown(None, work) as tell:
+            return self.centre.run(self._some(x, noise), noise, tell)
+
+    def _some(self, x: Floats, source: Noise) -> Floats:
+        """The persons of the centre: positions shift where a person comes or goes, coins do not."""
+        if self.relation == REPLACE_ONE:
+            return x[:: self.centre_parts]
+        if self.centre_parts == 1:
+            return x
+        return x[bernoulli(np.ones(len(x), dtype=np.int64), self.centre_parts, source)]
+
+    def _clipped(self, curator: Curator, x: Floats, found: Found) -> Outcome:
         """Clipped sums, each around the centre that the one before released."""
         sigma, centre = self.spectrum.deviations, found.values
         noise, exponent = self.centre.noise(found.count), self.centre.exponent
@@ -158,55 +185,60 @@ class KnownPlan:
             )
             step = step_of(radius, sigma, item.exponent)
             sums = clipped_sums(x, centre, 1 / step)
-            drawn = source.gaussian(self.dimension, item.scale(self.relation))
+            losses = item.losses(self.dimension, self.relation)
+            noisy, counted = curator.ask(Procedure(losses, self._summed(item)), (sums, len(x)))
             if item.count_mu:
-                steps = item.count_steps
-                noisy = len(x) * steps + int(source.gaussian(1, steps / item.count_mu)[0])
-                n, count_noise = max(noisy / steps, 1.0), 1 / item.count_mu
-            shift = (sums + drawn).astype(np.float64) * step / n
+                n, count_noise = max(counted / item.count_steps, 1.0), 1 / item.count_mu
+            shift = noisy.astype(np.float64) * step / n
             centre = centre + shift
             noise, exponent = item.noise(radius, self.relation, n), item.exponent
             deviation = np.hypot(noise * sigma ** (exponent / 2), shift * count_noise / n)
-        return self._success(columns, source.secure, Found(centre, deviation, n), n)
+        return self._success(Found(centre, deviation, n), n)
 
-    def _success(self, columns: tuple[str, ...], secure: bool, found: Found, n: float) -> Release:
+    def _summed(
+        self, item: ClipStep
+    ) -> Callable[[tuple[Integers, int], Noise], tuple[Integers, int]]:
+        """One clipped sum, and the number of persons where it is bought with it."""
+
+        def draw(exact: tuple[Integers, int], noise: Noise) -> tuple[Integers, int]:
+            sums, persons = exact
+            noisy = sums + noise.gaussian(self.dimension, item.scale(self.relation))
+            counted = 0
+            if item.count_mu:
+                steps = item.count_steps
+                counted = persons * steps + int(noise.gaussian(1, steps / item.count_mu)[0])
+            return noisy, counted
+
+        return draw
+
+    def _success(self, found: Found, n: float) -> Outcome:
         axes = self.spectrum
         sampling = np.sqrt(axes.column_variances(axes.deviations**2) / n)
         noise = np.sqrt(axes.column_variances(found.deviations**2))
         target = "mean clipped to an ellipsoid" if self.clips else "mean of the persons kept"
         estimate = axes.columns(found.values)
-        return Release(
-            estimate=estimate,
-            columns=columns,
-            estimator=self.estimator,
-            guarantee=self._guarantee(self.losses),
-            intervals=GaussianBox(estimate, noise, sampling, BOUND, target),
-            plan=self,
+        return Outcome(
+            estimate,
+            GaussianBox(estimate, noise, sampling, BOUND, target),
             persons=self.persons if self.persons is not None else round(n),
-            status=OK,
             assumptions=(TAILS,),
             shares=self._shares(),
-            secure=secure,
         )
 
-    def _failure(self, columns: tuple[str, ...], secure: bool) -> Release:
+    def _failure(self) -> Outcome:
         nothing = np.full(self.dimension, np.nan)
-        return Release(
-            estimate=nothing,
-            columns=columns,
-            estimator=self.estimator,
-            guarantee=self._guarantee(self.centre.losses),
-            intervals=GaussianBox(nothing, nothing, nothing, BOUND, "mean", failed=True),
-            plan=self,
+        return Outcome(
+            nothing,
+            GaussianBox(nothing, nothing, nothing, BOUND, "mean", failed=True),
             persons=self.persons,
             status=FAILED,
             advice=(
                 "too few persons lie close together for the given covariance; the covariance may "
-                "be too small or in other units, or the persons too few"
+                "be too small or in other units, the persons too few, or the values beyond the "
+                f"range of {REACH / RADIUS:.0e} friend radii from 0: count them from another origin"
             ),
             assumptions=(TAILS,),
             shares=self._shares(),
-            secure=secure,
         )
 
     def _shares(self) -> dict[str, float]:
@@ -221,33 +253,13 @@ class KnownPlan:
             )
         return shares
 
-    def _guarantee(self, losses: tuple[Loss, ...]) -> Guarantee:
-        public = ("columns", "covariance bound", "n_design")
-        if self.relation == REPLACE_ONE:
-            public = ("persons", "columns", "covariance bound")
-        return Guarantee.of(self.budget, self.relation, losses, public=public).require()
 
-
-def check_people(people: People, dimension: int, persons: int | None) -> None:
-    """The public shape the plan was made for."""
-    if len(people.columns) != dimension:
-        raise ArgumentError(
-            "people",
-            f"{len(people.columns)} columns",
-            f"the plan is for {dimension}",
-            "plan with dimension=the number of columns",
-        )
+def weighed_alike(people: People) -> None:
+    """Refuse the mean over records: persons are weighed alike."""
     if people.cap is not None:
         raise ArgumentError(
             "people",
             f"cap={people.cap}",
             "this estimator weighs persons alike",
             "use the estimand over persons",
-        )
-    if persons is not None and people.size() != persons:
-        raise ArgumentError(
-            "people",
-            f"{people.size()} persons",
-            f"the plan is for {persons}",
-            "plan with persons=the number in the roster",
         )
