@@ -18,7 +18,6 @@ import time
 from pathlib import Path
 
 import numpy as np
-from privmean.models.regression import person_coefficients
 
 import privmean as pm
 from kit import planned
@@ -269,17 +268,15 @@ def wages(path: Path, releases: int) -> str:
     for effects in (False, True):
         model = read_formula(FORMULA, intercept=not effects)
         p = len(model.terms)
-        people = person_coefficients(
-            str(path), model, person="person_id", working=Independence(), fixed_effects=effects,
-            time=None, threshold=0.01, records=p + 1 + effects, sizes=(1.0,) * (p + 1),
-        )  # fmt: skip
+        question = pm.Regression(FORMULA, fixed_effects=effects)
+        people = pm.Table(str(path), person="person_id").people(question.summary)
         values = people.values
         fitted = int(np.isfinite(values[:, 0]).sum())
         kind = "within" if effects else "own lines"
         for epsilon in (1.0, 3.0, 10.0):
             both = [
                 pm.regress(
-                    str(path), FORMULA, person="person_id", epsilon=epsilon, target=target,
+                    str(path), FORMULA, person="person_id", epsilon=epsilon, method=pm.Magnitudes(target=target),
                     fixed_effects=effects, noise=SimulatedNoise(rng),
                 )
                 for target in ("mean", "clipped")

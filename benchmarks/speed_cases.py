@@ -182,7 +182,7 @@ def _variance(size: int, _: Path) -> tuple[Job, Job]:
 
     values = np.random.default_rng(10).normal(10, 3, size)
     return (
-        lambda: pm.variance(values, smallest=0.01, largest=100.0, epsilon=1.0),
+        lambda: pm.variance(values, within=(0.01, 100.0), epsilon=1.0),
         lambda: np.var(values, ddof=1),
     )
 

@@ -10,18 +10,19 @@ import signal
 import sys
 import time
 import traceback
+from dataclasses import replace
 
 import pytest
-from privmean.planning import within_budget
 
 import privmean as pm
 from kit import planned
+from privmean.asking.road import within_budget
 from privmean.central.anisotropic.estimator import Anisotropic
 from privmean.central.cheapest import Cheapest
 from privmean.central.concentration import LogSobolev
 from privmean.errors import ArgumentError, Infeasible
 from privmean.models.magnitudes import Magnitudes
-from privmean.models.variance import Variance
+from privmean.models.variance import VarianceSearch
 from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE
 
 ODD = (1e-3, 0.05, 0.3, 0.7123, 1.0, 1.649, 3.0, 8.1, 25.0, 100.0)
@@ -104,7 +105,7 @@ def made(g, d):
         lambda g, d: Cheapest(),
         lambda g, d: pm.DefaultMean(target=pick(g, None, "mean", "clipped")),
         lambda g, d: pm.BoundedMean((-1.0, pick(g, -0.999, 3.0, 1e100))),
-        lambda g, d: Variance(
+        lambda g, d: VarianceSearch(
             1e-3, 1e3, method=pick(g, "pair scale", "coinpress"), center=pick(g, None, 0.0)
         ),
         lambda g, d: Magnitudes(),
@@ -140,7 +141,7 @@ def tried(seed):
     signal.alarm(LONG)
     try:
         plan = planned(estimator, budget, dimension=d, relation=relation, **public)
-        within_budget(plan, budget, relation)
+        within_budget(plan, replace(budget, neighbors=relation))
     except (ArgumentError, Infeasible):
         return None
     except Exception:

@@ -9,17 +9,18 @@ import numpy as np
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from privmean.central.heavy_tailed.joint import UNIT, JointSums, WeightSum
-from privmean.central.heavy_tailed.knorm import LARGEST_DIMENSION
-from privmean.planning import within_budget
 
 import privmean as pm
+from kit import drawn_sums
+from privmean.asking.road import within_budget
 from privmean.errors import Infeasible
 from privmean.intervals.design_effects import group_spread
 from privmean.mechanisms.clipped_sum import ClippedSums
 from privmean.mechanisms.gaussian import COARSE, FINEST, GaussianSums, lattice_bits
+from privmean.mechanisms.k_norm import LARGEST_DIMENSION
 from privmean.mechanisms.laplace import JointLaplace
 from privmean.mechanisms.limits import SMALLEST_LOSS
+from privmean.mechanisms.weighted_rows import UNIT, JointSums, WeightSum
 from privmean.mechanisms.weighted_sums import WeightedSums
 from privmean.noise.base import LARGEST_SCALE
 from privmean.noise.exact import ExactNoise
@@ -74,7 +75,7 @@ def test_any_gaussian_sums_that_are_made_can_be_drawn_as_billed(mu, sds):
     for fine, bits, (coarse, sd) in zip(sds, mechanism.bits, mechanism.drawn, strict=True):
         assert sd <= 2 * COARSE
         assert math.ldexp(sd, coarse - bits) <= fine * (1 + len(sds) ** 0.5 * 2.0**-13)
-    assert len(mechanism.release([7] * len(sds), ExactNoise())) == len(sds)
+    assert len(mechanism.draw([7] * len(sds), ExactNoise())) == len(sds)
 
 
 @settings(max_examples=60)
@@ -84,9 +85,9 @@ def test_any_gaussian_sums_that_are_made_can_be_drawn_as_billed(mu, sds):
 )
 def test_any_joint_laplace_sums_that_are_made_can_be_drawn(epsilon, answers):
     units, multiples = zip(*answers, strict=True)
-    mechanism = JointLaplace(units, multiples, epsilon)
+    mechanism = JointLaplace(units, multiples, epsilon, REPLACE_ONE)
     assert mechanism.effective >= epsilon / (1 + Fraction(len(units), 2**13))
-    assert len(mechanism.release([7] * len(units), ExactNoise())) == len(units)
+    assert len(mechanism.draw([7] * len(units), ExactNoise())) == len(units)
 
 
 @settings(max_examples=25)
@@ -97,7 +98,7 @@ def test_clipped_sums_of_any_box_can_be_drawn_as_billed(loss, relation, gaussian
     assert all(item.drawn <= LARGEST_SCALE for item in mechanism.losses)
     box = Box(-1.0 * 2.0**power, 1.7 * 2.0**power)
     people = MatrixPeople(np.array([[0.3], [2.0]]), ("a",))
-    (found,) = mechanism.release([box], people.box_sums([box]), ExactNoise())
+    (found,) = drawn_sums(mechanism, [box], people.box_sums([box]), ExactNoise())
     assert math.isfinite(found.value)
 
 
@@ -117,7 +118,7 @@ def test_pure_vector_sums_are_refused_where_they_are_billed(law):
                 continue
             assert sums.coordinate_scale <= LARGEST_SCALE
             if power in (-28, -26, 7) and dimension < 9:
-                sums.release([5] * dimension, 3, ExactNoise())
+                sums.draw(([5] * dimension, 3), ExactNoise())
 
 
 def test_the_spread_between_groups_is_drawn_at_any_epsilon():
@@ -145,7 +146,7 @@ class Plan:
     ],
 )
 def test_a_plan_whose_noise_cannot_be_drawn_is_infeasible(made, wide):
-    arguments = Plan(made(wide)), Budget(rho=1.0), REPLACE_ONE
+    arguments = Plan(made(wide)), Budget(rho=1.0)
     if wide <= LARGEST_SCALE:
         assert within_budget(*arguments) is arguments[0]
         return
@@ -155,10 +156,10 @@ def test_a_plan_whose_noise_cannot_be_drawn_is_infeasible(made, wide):
 
 def test_noise_with_its_own_lattice_is_no_obstacle():
     joint = Laplace("x", Fraction(1), Fraction(2) ** 80, joint=True)
-    assert within_budget(Plan(joint), Budget(rho=1.0), REPLACE_ONE)
+    assert within_budget(Plan(joint), Budget(rho=1.0))
 
 
 def test_many_columns_at_the_smallest_pure_budget_are_refused_before_the_charge():
     """A millionth of epsilon=1e-6 a column is a loss that no mechanism draws."""
     with pytest.raises(Infeasible):
-        pm.plan_mean(persons=10**6, dimension=2 * 10**6, epsilon=1e-6, bounds=(0, 1))
+        pm.plan(pm.Mean(assume=(0, 1)), persons=10**6, columns=2 * 10**6, epsilon=1e-6)

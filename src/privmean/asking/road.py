@@ -53,13 +53,7 @@ def asked(source: Table | People, question: Question, said: Settled) -> Release:
 
 
 def planned(question: Question, shape: Shape, budget: Budget) -> Plan:
-    """The plan, if its bill keeps the budget and its noise can be drawn; Infeasible otherwise.
-
-    Plans are calibrated to keep it. At the ends of the range of budgets (a delta of 1e-30, say)
-    what doubles and noise on a lattice add can be more than is left, and noise for very many
-    columns can be wider than the exact samplers draw. Every question passes here before it is
-    charged, so that no release fails after its charge.
-    """
+    """The plan of a question, which keeps the budget."""
     plan = question.estimator(shape.dimension, shape.cap, budget).plan(budget, shape)
     if shape.cap is not None and getattr(plan, "persons_only", False):
         raise ArgumentError(
@@ -68,6 +62,17 @@ def planned(question: Question, shape: Shape, budget: Budget) -> Plan:
             "does not serve the mean over records",
             "give a concentration or bounds, release fewer columns, or read estimand='persons'",
         )
+    return within_budget(plan, budget)
+
+
+def within_budget(plan: Plan, budget: Budget) -> Plan:
+    """The plan, if its bill keeps the budget and its noise can be drawn; Infeasible otherwise.
+
+    Plans are calibrated to keep it. At the ends of the range of budgets (a delta of 1e-30, say)
+    what doubles and noise on a lattice add can be more than is left, and noise for very many
+    columns can be wider than the exact samplers draw. Every question passes here before it is
+    charged, so that no release fails after its charge.
+    """
     if not Guarantee.of(budget, budget.neighbors, plan.losses).verify():
         raise Infeasible(
             f"no noise of this method keeps {budget.describe()}",
