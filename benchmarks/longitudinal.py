@@ -266,8 +266,6 @@ def wages(path: Path, releases: int) -> str:
     rows: list[list[object]] = []
     covered: list[list[object]] = []
     for effects in (False, True):
-        model = read_formula(FORMULA, intercept=not effects)
-        p = len(model.terms)
         question = pm.Regression(FORMULA, fixed_effects=effects)
         people = pm.Table(str(path), person="person_id").people(question.summary)
         values = people.values
@@ -276,8 +274,9 @@ def wages(path: Path, releases: int) -> str:
         for epsilon in (1.0, 3.0, 10.0):
             both = [
                 pm.regress(
-                    str(path), FORMULA, person="person_id", epsilon=epsilon, method=pm.Magnitudes(target=target),
-                    fixed_effects=effects, noise=SimulatedNoise(rng),
+                    str(path), FORMULA, person="person_id", epsilon=epsilon,
+                    method=pm.Magnitudes(target=target), fixed_effects=effects,
+                    noise=SimulatedNoise(rng),
                 )
                 for target in ("mean", "clipped")
             ]  # fmt: skip

@@ -14,10 +14,10 @@ COMMANDS = {
     "mean": ["mean", "TABLE", "--person", "p", "--value", "v"],
     "bounded": ["mean", "TABLE", "--person", "p", "--value", "v", "--bounds", "0", "6"],
     "variance": [
-        "variance", "TABLE", "--person", "p", "--value", "v", "--smallest", "0.01",
-        "--largest", "100",
+        "variance", "TABLE", "--person", "p", "--value", "v", "--within", "0.01",
+        "100",
     ],
-    "regress": ["regress", "TABLE", "v ~ a", "--person", "p", "--coefficient-range", "-9", "9"],
+    "regress": ["regress", "TABLE", "v ~ a", "--person", "p", "--assume", "-9,9"],
     "curve": [
         "curve", "TABLE", "--person", "p", "--value", "v", "--time", "a", "--bins", "-9,0,9",
         "--bounds", "0", "6",

@@ -84,18 +84,18 @@ def test_json_is_one_object_and_nothing_else(capsys, table):
         (["--value", "score", "--epsilon", "1", "--method", "magic"], "method='magic'"),
         (["--value", "score", "--epsilon", "1", "--estimand", "records"], "cap"),
         (["--value", "score", "--epsilon", "0.01"], "persons"),
-        (["--value", "score", "--epsilon", "1", "--sd", "1", "--bounds", "1", "5"], "bounded"),
-        (["--value", "score", "--epsilon", "1", "--beta", "0.1"], "not used by method 'default'"),
-        (["--value", "score", "--epsilon", "1", "--scale-range", "1", "5"], "scale_range"),
-        (["--value", "score", "--epsilon", "1", "--sampled-degrees", "9"], "sampled_degrees"),
+        (["--value", "score", "--epsilon", "1", "--sd", "1", "--bounds", "1", "5"], "given beside"),
+        (["--value", "score", "--epsilon", "1", "--beta", "0.1"], "--method"),
+        (["--value", "score", "--epsilon", "1", "--method", "default bta=1"], "no setting"),
+        (["--value", "score", "--epsilon", "1", "--assume", "sub-gausian sd=1"], "sub-gaussian"),
+        (["--value", "score", "--epsilon", "1", "--target", "mean"], "default target=mean"),
+        (["--value", "score", "--epsilon", "1", "--covariance", "1"], "covariance 1,4,9"),
+        (["--value", "score", "--epsilon", "1", "--assume", "covariance x,1"], "--assume"),
+        (["--value", "score", "--epsilon", "1", "--assume", "covariance 1"], "delta"),
         (
-            ["--value", "score", "--epsilon", "1", "--bounds", "1", "5", "--target", "mean"],
-            "not used by method 'bounded'",
+            ["--value", "score", "--epsilon", "1", "--delta", "1e-6", "--assume", "covariance 1,2"],
+            "fit",
         ),
-        (["--value", "score", "--epsilon", "1", "--records", "3"], "--records"),
-        (["--value", "score", "--epsilon", "1", "--covariance", "x,1"], "--covariance"),
-        (["--value", "score", "--epsilon", "1", "--covariance", "1"], "delta"),
-        (["--value", "score", "--epsilon", "1", "--covariance", "1,2", "--delta", "1e-6"], "fit"),
     ],
 )
 def test_wrong_arguments_name_the_argument_and_exit_with_2(capsys, table, arguments, words):
@@ -150,18 +150,18 @@ def test_covariance_is_a_number_numbers_or_a_file(capsys, table, tmp_path):
     (tmp_path / "matrix.txt").write_text("1, 0\n0 0.3\n")
     (tmp_path / "line.txt").write_text("1,0.3\n")
     common = ["mean", table, "--person", "student", "--value", "score", "--value", "word_a"]
-    common += ["--epsilon", "2", "--delta", "1e-6", "--beta", "0.1", "--json"]
+    common += ["--epsilon", "2", "--delta", "1e-6", "--json", "--method", "anisotropic beta=0.1"]
     plans = []
     files = [str(tmp_path / item) for item in ("matrix.npy", "matrix.txt", "line.txt")]
     for given in ["1,0.3", *files]:
-        status, out, err = call(capsys, *common, "--covariance", given)
+        status, out, err = call(capsys, *common, "--assume", f"covariance {given}")
         assert (status, err) == (0, "")
         plans.append(json.loads(out)["plan"])
     assert all(item == plans[0] for item in plans)
     (tmp_path / "words.txt").write_text("a b\n")
-    status, out, err = call(capsys, *common, "--covariance", str(tmp_path / "words.txt"))
+    status, out, err = call(capsys, *common, "--assume", f"covariance {tmp_path / 'words.txt'}")
     assert (status, out) == (2, "")
-    assert "--covariance" in err
+    assert "--assume" in err
     assert "a b" not in err
 
 

@@ -33,8 +33,8 @@ REGRESS = ["y ~ x", "--person", "who", "--epsilon", "5"]
 
 @pytest.mark.parametrize(
     "more",
-    [[], ["--fixed-effects"], ["--icc", "0.2"], ["--phi", "0.3", "--time", "t"],
-     ["--scale", "x=2", "--coefficient-range", "-3", "3"]],
+    [[], ["--fixed-effects"], ["--working", "exchangeable icc=0.2"],
+     ["--working", "ar1 phi=0.3", "--time", "t"], ["--scales", "x=2", "--assume", "-3,3"]],
 )  # fmt: skip
 def test_regress_prints_one_json_object(table, capsys, more):
     assert run(["regress", table, *REGRESS, "--json", *more]) == 0
@@ -55,7 +55,7 @@ def test_regress_prints_a_table(table, capsys):
 
 
 def test_variance(table, capsys):
-    arguments = ["--person", "who", "--value", "x", "--smallest", "0.01", "--largest", "100"]
+    arguments = ["--person", "who", "--value", "x", "--within", "0.01", "100"]
     assert run(["variance", table, *arguments, "--epsilon", "3", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert 0.05 < found["estimate"][0] < 1.0  # 1/5, within two octaves
@@ -83,12 +83,12 @@ def test_curve_and_its_picture(table, capsys, tmp_path):
     "job",
     [
         ["regress", *REGRESS],
-        ["variance", "--person", "who", "--value", "x", "--smallest", "0.01", "--largest", "100",
+        ["variance", "--person", "who", "--value", "x", "--within", "0.01", "100",
          "--epsilon", "3"],
         ["curve", "--person", "who", "--value", "y", "--time", "t", "--bins", "0,2,5",
          "--epsilon", "4", "--bounds", "0", "4"],
         ["mean", "--person", "who", "--value", "y", "--epsilon", "4", "--delta", "1e-6",
-         "--group", "t", "--group-sd", "1", "--within-sd", "1", "--records", "5"],
+         "--related", "random-effects group=t group_sd=1 within_sd=1 records=5"],
     ],
 )  # fmt: skip
 def test_what_reading_takes_may_be_limited(table, tmp_path, capsys, monkeypatch, job):
@@ -105,8 +105,8 @@ def test_what_reading_takes_may_be_limited(table, tmp_path, capsys, monkeypatch,
     pm.Ledger(ledger, epsilon=20, delta=1e-5)
     name, *rest = job
     status = run([name, table, *rest, *limits])
-    assert status == (2 if "--group" in job else 0)  # persons here are in several groups
-    assert len(made) == 1 + ("--group" in job)
+    assert status == (2 if "--related" in job else 0)  # persons here are in several groups
+    assert len(made) == 1 + ("--related" in job)
     for machine, spill in made:
         assert (machine["memory_limit"], machine["threads"]) == ("300MB", 1)
         assert spill == tmp_path
@@ -121,13 +121,20 @@ def test_what_reading_takes_may_be_limited(table, tmp_path, capsys, monkeypatch,
     [
         ["regress", "no.csv", "y ~ x", "--person", "who"],
         ["regress", "no.csv", "y ~ log(x)", "--person", "who", "--epsilon", "1"],
-        ["regress", "no.csv", *REGRESS, "--icc", "0.1", "--phi", "0.1"],
-        ["regress", "no.csv", *REGRESS, "--scale", "x"],
+        ["regress", "no.csv", *REGRESS, "--icc", "0.1"],
+        ["regress", "no.csv", *REGRESS, "--working", "ar1 phi=0.1"],
+        ["regress", "no.csv", *REGRESS, "--method", "magnitudes target=median"],
+        ["mean", "no.csv", "--person", "a", "--value", "y", "--epsilon", "1", "--method", "foo"],
+        ["mean", "no.csv", "--person", "a", "--value", "y", "--epsilon", "1", "--level", "7"],
+        ["mean", "no.csv", "--person", "a", "--value", "y", "--epsilon", "1", "--neighbors", "bad"],
+        ["mean", "no.csv", "--person", "a", "--value", "y", "--epsilon", "1", "--n-design", "7"],
+        ["mean", "no.csv", "--person", "a", "--value", "y", "--epsilon", "1", "--ledger", "no"],
+        ["regress", "no.csv", *REGRESS, "--scales", "x"],
         ["curve", "no.csv", "--person", "a", "--value", "y", "--time", "t", "--bins", "0,b"],
         ["curve", "no.csv", "--person", "a", "--value", "y", "--time", "t", "--bins", "0,1",
          "--epsilon", "1", "--plot", "x.txt"],
-        ["variance", "no.csv", "--person", "a", "--value", "y", "--smallest", "2", "--largest",
-         "1", "--epsilon", "1"],
+        ["variance", "no.csv", "--person", "a", "--value", "y", "--within", "2", "1",
+         "--epsilon", "1"],
     ],
 )  # fmt: skip
 def test_what_cannot_work_is_refused_before_the_table_is_read(arguments, capsys):
@@ -151,7 +158,8 @@ def schools(tmp_path_factory):
 
 
 MEAN = ["--person", "who", "--value", "y", "--epsilon", "1", "--delta", "1e-6"]
-GROUP = ["--group", "school", "--group-sd", "0.5", "--within-sd", "1", "--records", "4"]
+EFFECTS = "random-effects group=school group_sd=0.5 within_sd=1 records=4"
+GROUP = ["--related", EFFECTS]
 
 
 def test_mean_of_persons_in_groups(schools, capsys):
@@ -162,12 +170,12 @@ def test_mean_of_persons_in_groups(schools, capsys):
     assert found["diagnostics"]["effective_groups"] == 40
     assert found["interval"]["lower"][0] < 10 < found["interval"]["upper"][0]
     assert run(["mean", schools, *MEAN, *GROUP]) == 0
-    assert "design effect 25.5: 40 groups" in capsys.readouterr().out
+    assert "40 groups (effectively 40)" in capsys.readouterr().out
     for more, word in (
-        (["--group", "school"], "--group-sd"),
-        ([*GROUP, "--bounds", "0", "20"], "--bounds"),
-        ([*GROUP, "--method", "default"], "--method"),
-        (["--group", "school", "--group-sd", "0.5"], "--within-sd"),
+        (["--group", "school"], "--related"),
+        ([*GROUP, "--bounds", "0", "20"], "related"),
+        ([*GROUP, "--method", "default"], "related"),
+        (["--related", "random-effects group=school group_sd=0.5"], "within_sd"),
     ):
         assert run(["mean", "no.csv", *MEAN, *more]) == 2
         assert word in capsys.readouterr().err
@@ -192,7 +200,7 @@ def test_add_remove_on_the_command_line(table, capsys):
     assert found["guarantee"]["relation"] == "add-remove"
     assert found["interval"]["target"] == "clipped mean"
     assert abs(found["persons"] - 600) < 150
-    assert run(["regress", table, *REGRESS, *design, "--target", "mean"]) == 2
+    assert run(["regress", table, *REGRESS, *design, "--method", "magnitudes target=mean"]) == 2
     assert "target" in capsys.readouterr().err
     arguments = ["--person", "who", "--value", "y", "--time", "t", "--bins", "0,2,5"]
     assert run(["curve", table, *arguments, "--epsilon", "4", "--bounds", "0", "4", *design]) == 0

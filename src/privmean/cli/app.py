@@ -55,6 +55,7 @@ def run(argv: Sequence[str] | None = None) -> int:
     """Run one command; returns the exit status."""
     arguments = list(sys.argv[1:] if argv is None else argv)
     try:
+        asking.refuse_moved(arguments)
         app(args=arguments, prog_name="privmean")
     except SystemExit as stop:
         return stop.code if isinstance(stop.code, int) else int(stop.code is not None)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import typer
@@ -11,13 +12,36 @@ from privmean.cli.derive import Asked, command
 from privmean.errors import ArgumentError
 
 PRIVATE_FAILURE = 3
+ASSUME = "say it in --assume 'KIND name=value ...'"
+METHOD = "say it in --method 'KIND name=value ...'"
+RELATED = "say --related 'random-effects group=COLUMN group_sd=... within_sd=... records=...'"
+MOVED = {
+    "--between-sd": f"{ASSUME}, such as 'between-within between_sd=1 within_sd=2 records=5'",
+    "--within-sd": f"{ASSUME}, such as 'between-within between_sd=1 within_sd=2 records=5'",
+    "--moment-order": f"{ASSUME}, such as 'bounded-moment order=3 bound=60 records=20'",
+    "--moment-bound": f"{ASSUME}, such as 'bounded-moment order=3 bound=60 records=20'",
+    "--covariance": f"{ASSUME}, such as 'covariance 1,4,9' or 'covariance FILE'",
+    "--target": f"{METHOD}, such as 'default target=mean'",
+    "--excess": f"{METHOD}, such as 'default excess=0.5'",
+    "--beta": f"{METHOD}, such as 'anisotropic beta=0.01'",
+    "--scale-range": f"{METHOD}, such as 'anisotropic scale_range=0.1,10'",
+    "--sampled-degrees": f"{METHOD}, such as 'anisotropic sampled_degrees=50'",
+    "--group": RELATED,
+    "--group-sd": RELATED,
+    "--icc": "say --working 'exchangeable icc=0.3'",
+    "--phi": "say --working 'ar1 phi=0.5' with --time",
+    "--scale": "say --scales TERM=NUMBER",
+    "--residual-sd": f"{ASSUME}, such as 'errors residual_sd=0.3 between_sd=0.05'",
+    "--coefficient-range": "say --assume LOWER,UPPER",
+    "--smallest": "say --within SMALLEST LARGEST",
+    "--largest": "say --within SMALLEST LARGEST",
+}
 COMMANDS = {"mean": "mean", "regression": "regress", "curve": "curve", "variance": "variance"}
 
 
 def release_and_show(said: Asked) -> None:
     """Ask, print, and end with 3 where the private outcome is a failure."""
     import privmean as pm
-    from privmean.asking.functions import MOVED
     from privmean.asking.road import asked
     from privmean.asking.terms import settled
 
@@ -25,7 +49,7 @@ def release_and_show(said: Asked) -> None:
     if said.plot is not None:
         _ready(said.plot)  # before anything is spent
     ledger = said.terms.pop("ledger")
-    terms = settled({**said.terms, "ledger": ledger and pm.Ledger.open(ledger)}, "this", MOVED)
+    terms = settled({**said.terms, "ledger": ledger and pm.Ledger.open(ledger)}, "a command", {})
     machine = pm.Machine(**said.machine, progress=opt.on_terminal())
     table = pm.Table(said.source, person=said.person, machine=machine, **said.table)
     release = asked(table, said.question, terms)
@@ -50,6 +74,16 @@ def _ready(plot: str) -> None:
         raise ArgumentError("--plot", plot, "is no picture", "end it in .png, .svg or .pdf")
     if not path.parent.is_dir():
         raise ArgumentError("--plot", plot, "is in no folder", "make the folder first")
+
+
+def refuse_moved(arguments: Sequence[str]) -> None:
+    """Refuse an option that is said in another way now, with that way."""
+    if not arguments or arguments[0] not in (*COMMANDS.values(), "plan"):
+        return
+    for item in arguments:
+        option = item.partition("=")[0]
+        if option in MOVED:
+            raise ArgumentError(option, None, "is no option any more", MOVED[option])
 
 
 def add(app: typer.Typer) -> None:
