@@ -56,6 +56,7 @@ TABLE = {
     "y": np.tile([0.0, 1.0, 2.0, 2.5], 150),
 }
 TIMES = np.arange(1, 201) / 200
+UNIT = pm.Mean(assume=(0, 1))
 
 
 def mean(**settings):
@@ -69,14 +70,17 @@ def rows(**settings):
 
 def variance(smallest, largest, **settings):
     noise = pm.SimulatedNoise(1)
-    return pm.variance(
-        VALUES, smallest=smallest, largest=largest, epsilon=1.0, noise=noise, **settings
-    )
+    return pm.variance(VALUES, within=(smallest, largest), epsilon=1.0, noise=noise, **settings)
 
 
 def curve(**settings):
     given = {"bins": [0, 0.5, 1], "epsilon": 4.0, "delta": 1e-6, "noise": pm.SimulatedNoise(1)}
     return pm.curve(TABLE, "y", time="t", person="p", **{**given, **settings})
+
+
+def asked(**settings):
+    terms = {"epsilon": 6.0, "delta": 1e-6, "noise": pm.SimulatedNoise(1)}
+    return pm.ask(TABLE, pm.Regression("y ~ x", **settings), person="p", **terms)
 
 
 def regress(**settings):
@@ -93,7 +97,7 @@ def groups(**settings):
     given = {"group_sd": 0.1, "within_sd": 1.0, "records": 3, "group_sizes": (20,) * 10}
     effects = pm.RandomEffects(**{**given, **settings})
     noise = pm.SimulatedNoise(1)
-    return pm.random_effects_mean(VALUES, effects, epsilon=1.0, delta=1e-6, noise=noise)
+    return pm.mean(VALUES, related=effects, epsilon=1.0, delta=1e-6, noise=noise)
 
 
 def fixed(bounds=(0.0, 1.0), **settings):
@@ -135,8 +139,10 @@ OF_ONE = {
     "covariance": lambda x: rows(covariance=x),
     "covariances": lambda x: rows(covariance=[1.0, x]),
     "covariance matrix": lambda x: rows(covariance=[[1.0, 0.1], [0.1, x]]),
-    "excess": lambda x: mean(excess=x),
-    "beta": lambda x: mean(moment=pm.BoundedMoment(order=3, bound=1.0, range=(-5, 5)), beta=x),
+    "excess": lambda x: mean(method=pm.DefaultMean(excess=x)),
+    "beta": lambda x: mean(
+        method=pm.HeavyTailed(pm.BoundedMoment(order=3, bound=1.0, range=(-5, 5)), beta=x)
+    ),
     "level": lambda x: mean(bounds=(0, 1), level=x),
     "epsilon": lambda x: mean(epsilon=x, bounds=(0, 1)),
     "delta": lambda x: mean(delta=x, bounds=(0, 1)),
@@ -150,20 +156,20 @@ OF_ONE = {
     "design effect": lambda x: winsorized(design_effect=x),
     "design effect of the default": lambda x: mean(method=pm.DefaultMean(design_effect=x)),
     "center of a variance": lambda x: variance(0.1, 1.0, method="coinpress", center=x),
-    "wanted error": lambda x: pm.persons_needed(x, guess_sd=1.0, epsilon=1.0, bounds=(0, 1)),
-    "guessed sd": lambda x: pm.persons_needed(0.1, guess_sd=x, epsilon=1.0, bounds=(0, 1)),
-    "planned persons": lambda x: pm.plan_mean(persons=x, epsilon=1.0, bounds=(0, 1)).describe(),
+    "wanted error": lambda x: pm.persons_needed(UNIT, error=x, guess_sd=1.0, epsilon=1.0),
+    "guessed sd": lambda x: pm.persons_needed(UNIT, error=0.1, guess_sd=x, epsilon=1.0),
+    "planned persons": lambda x: pm.plan(UNIT, persons=x, epsilon=1.0).describe(),
     "resolution": lambda x: pm.read(np.zeros(6), person=np.arange(6), resolution=x),
     "cap": lambda x: pm.read(np.zeros(6), person=np.arange(6), estimand="records", cap=x),
     "last edge": lambda x: curve(bins=[0, 0.5, x]),
     "sd of a curve": lambda x: curve(concentration=pm.SubGaussian(sd=x)),
-    "design effect of a curve": lambda x: curve(bounds=(0, 1), design_effect=x),
-    "threshold": lambda x: regress(threshold=x),
-    "residual sd": lambda x: regress(residual_sd=x),
-    "between sd": lambda x: regress(residual_sd=1.0, between_sd=x),
-    "design effect of a regression": lambda x: regress(design_effect=x),
-    "excess of a regression": lambda x: regress(excess=x),
-    "scale of a term": lambda x: regress(scales={"x": x}),
+    "design effect of a curve": lambda x: curve(bounds=(0, 1), related=x),
+    "threshold": lambda x: asked(threshold=x),
+    "residual sd": lambda x: regress(assume=pm.Errors(x)),
+    "between sd": lambda x: regress(assume=pm.Errors(1.0, x)),
+    "design effect of a regression": lambda x: regress(related=x),
+    "excess of a regression": lambda x: regress(method=Magnitudes(target="mean", excess=x)),
+    "scale of a term": lambda x: asked(scales={"x": x}),
     "correlation": lambda x: regress(working=pm.Exchangeable(x)),
     "phi": lambda x: regress(working=pm.AR1(x), time="t"),
     "group sd": lambda x: groups(group_sd=x),
@@ -198,10 +204,12 @@ OF_TWO = {
     "variance, coinpress": lambda a, b: variance(a, b, method="coinpress", center=0.5),
     "variance, bisection": lambda a, b: variance(a, b, method="bisection", center=0.5),
     "magnitudes": lambda a, b: planned(Magnitudes(a, b), Budget(epsilon=2.0), persons=200),
-    "scales of columns": lambda a, b: rows(method="anisotropic", scale_range=(a, b)),
-    "coefficients": lambda a, b: regress(coefficient_range=(a, b)),
+    "scales of columns": lambda a, b: rows(method=pm.Anisotropic(scale_range=(a, b))),
+    "coefficients": lambda a, b: regress(assume=(a, b)),
     "bounds of a curve": lambda a, b: curve(bounds=(a, b)),
-    "range of a curve": lambda a, b: curve(concentration=pm.SubGaussian(sd=1.0), range=(a, b)),
+    "range of a curve": lambda a, b: curve(
+        method=pm.Winsorized(pm.SubGaussian(sd=1.0), range=(a, b))
+    ),
     "fixed design": lambda a, b: fixed((a, b)),
     "bounds of a stream": lambda a, b: stream(bounds=(a, b)),
     "bounds of a round": lambda a, b: builders.mean_round(a, b, epsilon=1.0, persons=100),

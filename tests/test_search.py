@@ -78,19 +78,20 @@ def test_too_few_persons_for_a_moment_are_refused_with_a_number_that_would_do(ep
 
 def test_every_way_of_asking_for_persons_ends():
     moment = pm.BoundedMoment(4, 1.5, records=10, range=(-10, 10))
+    question, narrow = pm.Mean(assume=moment), pm.Mean(assume=pm.SubGaussian(sd=1.0))
     with limit(60):
         for persons in (1, 2, 4, 8, 9, 11):
             with pytest.raises(pm.Infeasible, match="would do"):
-                pm.plan_mean(persons=persons, epsilon=1.0, moment=moment)
-        few = pm.persons_needed(0.3, guess_sd=1.0, epsilon=1.0, moment=moment)
+                pm.plan(question, persons=persons, epsilon=1.0)
+        few = pm.persons_needed(question, error=0.3, guess_sd=1.0, epsilon=1.0)
         assert persons_for_error(pm.HeavyTailed(moment), 10.0, pm.Budget(epsilon=1.0)) <= few
         with pytest.raises(pm.ArgumentError, match="not reached"):
-            pm.persons_needed(1e-9, guess_sd=1.0, epsilon=1.0)
+            pm.persons_needed(pm.Mean(), error=1e-9, guess_sd=1.0, epsilon=1.0)
         plan = planned(DefaultMean(), pm.Budget(epsilon=1.0), persons=3000)
         with pytest.raises(pm.ArgumentError, match="not reached"):
             plan.persons_needed(1e-200, 1.0)
         with pytest.raises(pm.Infeasible, match="would do"):
-            pm.plan_mean(persons=3, epsilon=1.0, delta=1e-6, concentration=pm.SubGaussian(sd=1.0))
+            pm.plan(narrow, persons=3, epsilon=1.0, delta=1e-6)
 
 
 def test_two_persons_and_a_moment_from_the_command_line(tmp_path, capsys):
@@ -98,6 +99,6 @@ def test_two_persons_and_a_moment_from_the_command_line(tmp_path, capsys):
     table.write_text("id,v\na,1.0\nb,2.0\n")
     asked = ["mean", str(table), "--person", "id", "--value", "v", "--epsilon", "10"]
     with limit(60):
-        status = run([*asked, "--delta", "1e-6", "--moment-order", "3", "--moment-bound", "1"])
+        status = run([*asked, "--delta", "1e-6", "--assume", "bounded-moment order=3 bound=1"])
     assert status == 2
     assert "persons would do" in capsys.readouterr().err

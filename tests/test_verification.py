@@ -64,7 +64,7 @@ def _grouped():
     effects = pm.RandomEffects(
         group_sd=0.1, within_sd=1.0, records=RECORDS, group_sizes=(N // 20,) * 20, person_sd=1.0
     )
-    return pm.random_effects_mean(people("y"), effects, epsilon=1.0, delta=1e-6)
+    return pm.mean(people("y"), related=effects, epsilon=1.0, delta=1e-6)
 
 
 def _curve():
@@ -90,7 +90,7 @@ KINDS = {
     "charged": _charged,
     "heavy tails": lambda: _mean(moment=pm.BoundedMoment(order=4, bound=3.0, range=(-50, 50))),
     "filter": _wide,
-    "variance": lambda: pm.variance(people("y"), epsilon=1.0, smallest=0.1, largest=10.0),
+    "variance": lambda: pm.variance(people("y"), epsilon=1.0, within=(0.1, 10.0)),
     "groups": _grouped,
     "curve": _curve,
     "regression": _regression,
@@ -232,7 +232,7 @@ def test_engines_and_charges_are_stated(tmp_path):
     ledger = Ledger(path, epsilon=9.0)
     for number, made in enumerate((
         pm.mean(people("y"), epsilon=1.0, ledger=ledger),
-        pm.variance(people("y"), epsilon=1.0, smallest=0.1, largest=10.0, ledger=ledger),
+        pm.variance(people("y"), epsilon=1.0, within=(0.1, 10.0), ledger=ledger),
         pm.regress(table(), "y ~ x", person="person", epsilon=3.0, ledger=ledger),
         pm.curve(table(), "y", time="t", bins=[0, 1, 3], person="person", epsilon=2.0,
                  ledger=ledger),
@@ -450,14 +450,14 @@ def test_the_command_line_from_keys_to_verification(tmp_path, capsys):
     base = ["--person", "person", "--epsilon", "2", "--json"]
     book = tmp_path / "ledger.jsonl"
     Ledger(book, epsilon=100.0, delta=1e-3)
-    moments = ["--group-sd", ".1", "--within-sd", "1", "--between-sd", "1", "--records", "3"]
+    effects = "random-effects group=group group_sd=.1 within_sd=1 person_sd=1 records=3"
     commands = (
         ["mean", str(file), "--value", "y"],
-        ["mean", str(file), "--value", "y", "--group", "group", *moments, "--delta", "1e-6"],
+        ["mean", str(file), "--value", "y", "--related", effects, "--delta", "1e-6"],
         ["mean", str(file), "--value", "y", "--value", "x", "--delta", "1e-6"],
         ["regress", str(file), "y ~ x"],
         ["curve", str(file), "--value", "y", "--time", "t", "--bins", "0,1,3"],
-        ["variance", str(file), "--value", "y", "--smallest", ".1", "--largest", "10"],
+        ["variance", str(file), "--value", "y", "--within", ".1", "10"],
     )
     capsys.readouterr()
     for number, command in enumerate(commands):
@@ -501,7 +501,7 @@ def test_wrong_arguments_are_refused_before_anything_is_read(tmp_path, capsys):
                 ["mean", missing, "--value", "v"],
                 ["regress", missing, "y ~ x"],
                 ["curve", missing, "--value", "v", "--time", "t", "--bins", "0,1"],
-                ["variance", missing, "--value", "v", "--smallest", "1", "--largest", "2"],
+                ["variance", missing, "--value", "v", "--within", "1", "2"],
             )
         ),
     ):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ from privmean.central.cheapest import ALONE, TOGETHER, WINSORIZED, Cheapest
 from privmean.central.default_mean import DefaultMean
 from privmean.errors import Infeasible
 from privmean.people.matrix import MatrixPeople
+from privmean.people.shape import Shape
 from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE, Budget
 from privmean.privacy.guarantee import Guarantee
 
@@ -39,10 +41,11 @@ def test_choice_from_public_numbers(budget, persons, dimension, name):
 
 
 def test_candidates_that_the_numbers_rule_out_are_left_out():
-    assert TOGETHER not in Cheapest().candidates(PURE, 4000, 5, REPLACE_ONE)  # needs delta
-    assert TOGETHER not in Cheapest().candidates(MIXED, 4000, 5, ADD_REMOVE)
-    assert ALONE not in Cheapest().candidates(MIXED, 1000, 5, REPLACE_ONE)
-    first = Cheapest(DefaultMean(target="mean")).candidates(MIXED, 4000, 2, REPLACE_ONE)
+    five, hidden = Shape.of(5, 4000), Shape.of(5, None, 4000)
+    assert TOGETHER not in Cheapest().candidates(PURE, five)  # needs delta
+    assert TOGETHER not in Cheapest().candidates(replace(MIXED, neighbors=ADD_REMOVE), hidden)
+    assert ALONE not in Cheapest().candidates(MIXED, Shape.of(5, 1000))
+    first = Cheapest(DefaultMean(target="mean")).candidates(MIXED, Shape.of(2, 4000))
     assert WINSORIZED not in first  # it has no interval for the mean
     with pytest.raises(Infeasible):
         planned(Cheapest(), PURE, persons=500, dimension=5)

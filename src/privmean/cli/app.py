@@ -42,7 +42,6 @@ def _options(
     pass
 
 
-asking.add(app)
 app.command()(plan)
 app.add_typer(stream.app, name="stream")
 app.add_typer(collect.app, name="collect")
@@ -56,6 +55,7 @@ def run(argv: Sequence[str] | None = None) -> int:
     arguments = list(sys.argv[1:] if argv is None else argv)
     try:
         asking.refuse_moved(arguments)
+        asking.add(app, arguments)
         app(args=arguments, prog_name="privmean")
     except SystemExit as stop:
         return stop.code if isinstance(stop.code, int) else int(stop.code is not None)

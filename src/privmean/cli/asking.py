@@ -86,7 +86,11 @@ def refuse_moved(arguments: Sequence[str]) -> None:
             raise ArgumentError(option, None, "is no option any more", MOVED[option])
 
 
-def add(app: typer.Typer) -> None:
-    """Add a command for every kind of question."""
+def add(app: typer.Typer, arguments: Sequence[str]) -> None:
+    """Add the commands of questions, where one is called or all are listed: to make them imports
+    what answers them, which verifying a release need not wait for."""
+    known = {item.name for item in app.registered_commands}
+    listed = not arguments or arguments[0].startswith("-")
     for kind, name in COMMANDS.items():
-        app.command(name)(command(kind, release_and_show))
+        if name not in known and (listed or arguments[0] == name):
+            app.command(name)(command(kind, release_and_show))

@@ -57,7 +57,7 @@ def test_noise_does_not_grow_with_the_dimension(d):
     plan = planned(
         Anisotropic(spike(d) ** 2, method="average"),
         BUDGET,
-        persons=2000,
+        n_design=2000,
         dimension=d,
         relation=ADD_REMOVE,
     )
@@ -206,7 +206,7 @@ def test_nothing_reads_n_under_add_remove():
         assert release.failed == (n < 200)
         assert "persons" not in release.guarantee.public
     with pytest.raises(ArgumentError, match="n_design"):
-        planned(estimator, BUDGET, persons=None, dimension=20, relation=ADD_REMOVE)
+        planned(estimator, BUDGET, n_design=None, dimension=20, relation=ADD_REMOVE)
 
 
 def test_refusals_come_from_public_numbers():
@@ -221,7 +221,7 @@ def test_refusals_come_from_public_numbers():
         planned(
             Anisotropic(1.0, sampled_degrees=100),
             BUDGET,
-            persons=3000,
+            n_design=3000,
             dimension=2,
             relation=ADD_REMOVE,
         )
@@ -393,14 +393,14 @@ def test_published_constants_run_and_cost_more():
     published = planned(
         Anisotropic(sigma**2, method="published"),
         Budget(4.0, 1e-6),
-        persons=4000,
+        n_design=4000,
         dimension=40,
         relation=ADD_REMOVE,
     )
     tight = planned(
         Anisotropic(sigma**2, method="average"),
         Budget(4.0, 1e-6),
-        persons=4000,
+        n_design=4000,
         dimension=40,
         relation=ADD_REMOVE,
     )
@@ -413,7 +413,7 @@ def test_published_constants_run_and_cost_more():
 def test_published_constants_fail_half_the_time_at_their_limit():
     """t = 500.1 at epsilon = 1: about 500 persons come through half of the time."""
     plan = planned(
-        Anisotropic(1.0, method="published"), BUDGET, persons=600, dimension=1, relation=ADD_REMOVE
+        Anisotropic(1.0, method="published"), BUDGET, n_design=600, dimension=1, relation=ADD_REMOVE
     )
     x = np.zeros((500, 1))
     failed = sum(plan.release(people(x), SimulatedNoise(k)).failed for k in range(200))

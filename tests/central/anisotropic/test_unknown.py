@@ -191,7 +191,7 @@ def test_worst_bill_is_within_the_budget(epsilon, persons, dimension):
 
 def test_unknown_covariance_needs_a_public_roster():
     with pytest.raises(Infeasible, match="replace-one"):
-        planned(Anisotropic(), BUDGET, persons=9000, dimension=5, relation=ADD_REMOVE)
+        planned(Anisotropic(), BUDGET, n_design=9000, dimension=5, relation=ADD_REMOVE)
     with pytest.raises(Infeasible, match="persons"):
         planned(Anisotropic(), BUDGET, persons=300, dimension=5)
 
