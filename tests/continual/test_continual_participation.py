@@ -87,13 +87,13 @@ def test_a_restored_queue_goes_on_alike(people, cut, separation):
     step = len(taken)
     other = ParticipationQueue(Participation(3, separation))
     for name, person in queue.people.items():
-        other.restore(name, person.used, person.last, person.allowed)
+        other.restore(name, person.used, person.last)
     waiting = sorted(
         (arrival, name) for name, person in queue.people.items() for arrival, _ in person.waiting
     )
     for arrival, name in waiting:
         other.restore_waiting(name, arrival, None)
-    other.announce_all()
+    other.announce_all(step)
     for arrival, person in enumerate(people[cut:], start=cut + 1):
         other.arrive(str(person), None, arrival, step)
         while items := other.take(step, 1):

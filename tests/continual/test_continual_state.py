@@ -68,6 +68,22 @@ def test_stopping_anywhere_changes_no_bit(tmp_path, strategy, extra):
         assert lines(last.releases(after=whole.steps - 2)) == expected[-2:]
 
 
+@pytest.mark.parametrize("seed", range(4))
+def test_waiting_rows_keep_their_order_over_restarts(tmp_path, seed):
+    """More rows may pass than one step takes; those that could pass first still do."""
+    settings = {**SETTINGS, "strategy": STRATEGIES[0], "release_every": 3, "min_separation": 2}
+    settings["max_participations"] = 30
+    rng = np.random.default_rng(seed)
+    ids = np.minimum(rng.geometric(0.4, 150), 6).tolist()
+    values = rng.normal(5, 3, 150)
+    expected = lines(MeanStream(noise=Scripted(1), **settings).extend(ids, values))
+    noise, got = Scripted(1), []
+    for cut in range(0, 150, 5):
+        with MeanStream(noise=noise, state=tmp_path / "s", **settings) as part:
+            got += lines(part.extend(ids[cut : cut + 5], values[cut : cut + 5]))
+    assert got == expected
+
+
 def test_rows_of_many_columns_come_back_bit_for_bit(tmp_path):
     settings = {**SETTINGS, "bounds": None, "clip_radius": 2.0, "dimension": 33}
     settings["strategy"] = STRATEGIES[0]

@@ -16,17 +16,13 @@ Row = TypeVar("Row")
 
 
 class Person(Generic[Row]):
-    """Steps used, the last of them, and the (arrival number, row) pairs that wait.
+    """Steps used, the last of them, and the (arrival number, row) pairs that wait."""
 
-    allowed: the step from which the first of them may pass.
-    """
+    __slots__ = ("last", "used", "waiting")
 
-    __slots__ = ("allowed", "last", "used", "waiting")
-
-    def __init__(self, used: int = 0, last: int | None = None, allowed: int = 0) -> None:
+    def __init__(self, used: int = 0, last: int | None = None) -> None:
         self.used = used
         self.last = last
-        self.allowed = allowed
         self.waiting: deque[tuple[int, Row]] = deque()
 
 
@@ -61,7 +57,6 @@ class ParticipationQueue(Generic[Row]):
             earliest = state.last + self.participation.separation
             if earliest > step:
                 allowed = earliest
-        state.allowed = allowed
         heapq.heappush(self._heap, (allowed, state.waiting[0][0], person))
 
     def take(self, step: int, most: int) -> list[tuple[str, int, Row]]:
@@ -79,20 +74,22 @@ class ParticipationQueue(Generic[Row]):
                 self._announce(person, state, step)
         return taken
 
-    def restore(self, person: str, used: int, last: int | None, allowed: int) -> None:
+    def restore(self, person: str, used: int, last: int | None) -> None:
         """Put back what a stored state says about a person."""
-        self.people[person] = Person(used, last, allowed)
+        self.people[person] = Person(used, last)
 
     def restore_waiting(self, person: str, arrival: int, row: Row) -> None:
         """Put back a waiting row; rows must come in the order of their arrival."""
-        self.people[person].waiting.append((arrival, row))
+        self.people.setdefault(person, Person()).waiting.append((arrival, row))
         self.waiting += 1
 
-    def announce_all(self) -> None:
-        """Rebuild the order of waiting persons after `restore`."""
-        self._heap = [
-            (state.allowed, state.waiting[0][0], person)
-            for person, state in self.people.items()
-            if state.waiting
-        ]
-        heapq.heapify(self._heap)
+    def announce_all(self, step: int) -> None:
+        """Rebuild the order of waiting persons after `restore`.
+
+        The same order as before: steps are taken until no row may pass, so that every waiting row
+        became the first of its person at this very step or may pass later only.
+        """
+        self._heap.clear()
+        for person, state in self.people.items():
+            if state.waiting:
+                self._announce(person, state, step)

@@ -42,11 +42,10 @@ class StoredRelease(NamedTuple):
 
 
 class StoredPerson(NamedTuple):
-    """Steps used, the last of them, and since when the first waiting row may pass."""
+    """Steps used, and the last of them."""
 
     used: int
     last: int | None
-    allowed: int
 
 
 class Stored:

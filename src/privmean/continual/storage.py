@@ -110,7 +110,7 @@ def _all(schedule: Schedule, sums: NoisyPrefixSums, file: StateFile) -> Iterator
 
 
 def _person(name: str, person: Person[Floats]) -> list[Any]:
-    return [name, person.used, person.last, person.allowed]
+    return [name, person.used, person.last]
 
 
 def _waiting(held: dict[int, tuple[str, Floats]]) -> list[Any]:
@@ -135,4 +135,4 @@ def load(stored: Stored, schedule: Schedule, sums: NoisyPrefixSums) -> None:
         queue.restore(name, *person)
     for arrival, (name, row) in sorted(stored.waiting.items()):
         queue.restore_waiting(name, arrival, row)
-    queue.announce_all()
+    queue.announce_all(schedule.steps)

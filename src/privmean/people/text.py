@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import codecs
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import IO, Any
 
@@ -44,7 +44,7 @@ codecs.register_error(_MARK, _marked)
 class TextFormat:
     """How a text file is written. All of it is public: nothing is guessed from the lines.
 
-    delimiter, quote: one character each (quote None: quotes mean nothing). decimal: "." or ",".
+    delimiter, quote: one character each (quote "": quotes mean nothing). decimal: "." or ",".
     encoding: UTF-8, or any encoding of one byte a character that contains ASCII ("latin-1",
     "cp1252", ...). header: whether the first line names the columns; None is yes, but then no
     message shows the names, since the line could be a record. null_words: texts that mean missing,
@@ -52,7 +52,7 @@ class TextFormat:
     """
 
     delimiter: str = ","
-    quote: str | None = '"'
+    quote: str = '"'
     decimal: str = "."
     encoding: str = "utf-8"
     header: bool | None = None
@@ -60,8 +60,8 @@ class TextFormat:
 
     def __post_init__(self) -> None:
         _sign("delimiter", self.delimiter, "give ',' or ';' or a tab")
-        if self.quote is not None:
-            _sign("quote", self.quote, "give '\"' or None")
+        if self.quote != "":
+            _sign("quote", self.quote, "give '\"', or '' for none")
         if self.delimiter == self.quote:
             raise ArgumentError("quote", self.quote, "is the delimiter too", "give two characters")
         if self.decimal not in (".", ","):
@@ -70,9 +70,38 @@ class TextFormat:
         if self.header not in (None, True, False):
             raise ArgumentError("header", self.header, "is no yes or no", "give True or False")
         words: Any = self.null_words
-        if isinstance(words, str) or not all(isinstance(word, str) for word in words):
+        listed = isinstance(words, list | tuple) and all(isinstance(word, str) for word in words)
+        if not listed:
             raise ArgumentError("null_words", words, "is no list of words", "give ['NA', '-9']")
         object.__setattr__(self, "null_words", tuple(dict.fromkeys(w.strip(BLANKS) for w in words)))
+
+
+def options(
+    *,
+    delimiter: str | None = None,
+    quote: str | None = None,
+    decimal: str | None = None,
+    encoding: str | None = None,
+    header: bool | None = None,
+    null_words: Sequence[str] = (),
+) -> dict[str, Any]:
+    """What the caller says of text files (None: nothing), as fields of `TextFormat`; checked."""
+    asked: dict[str, Any] = {
+        "delimiter": delimiter, "quote": quote, "decimal": decimal, "encoding": encoding,
+        "header": header, "null_words": null_words,
+    }  # fmt: skip
+    given = {name: value for name, value in asked.items() if value is not None}
+    TextFormat(**given)
+    if not null_words:
+        del given["null_words"]
+    return given
+
+
+def refuse(given: Mapping[str, Any], what: str, but: Sequence[str] = ()) -> None:
+    """Refuse options of text files that would be ignored."""
+    for name, value in given.items():
+        if name not in but:
+            raise ArgumentError(name, value, f"says nothing about {what}", "leave it out")
 
 
 def _sign(name: str, value: Any, remedy: str) -> None:
@@ -106,11 +135,11 @@ def lines(stream: IO[bytes]) -> Iterator[tuple[bytes, bool]]:
 
     Of a line longer than LONGEST, the first LONGEST bytes.
     """
-    while piece := stream.readline(LONGEST):
-        line, ended = piece, piece.endswith(b"\n")
-        while not ended and len(piece) == LONGEST and (piece := stream.readline(LONGEST)):
-            ended = piece.endswith(b"\n")
-        yield ended_line(line), ended
+    while line := stream.readline(LONGEST):
+        rest, cut = line, False
+        while not rest.endswith(b"\n") and (rest := stream.readline(LONGEST)):
+            cut = True
+        yield line if cut else ended_line(line), rest.endswith(b"\n")
 
 
 def ended_line(line: bytes) -> bytes:
@@ -140,7 +169,7 @@ def number(text: str | None, form: TextFormat) -> float | None:
         bare = bare.replace(",", ".")
     if bare.startswith("+-"):
         bare = bare[1:]  # as DuckDB reads it
-    if not bare.isascii() or bare != bare.strip():
+    if not bare.isascii() or bare != bare.strip() or "_" in bare:
         return None
     try:
         found = float(bare)
@@ -160,17 +189,21 @@ def csv_fields(
     """
     last = None if places is None else max(places, default=-1)
     cut = len(line) >= LONGEST
-    cells: list[bytes | None] = list(_cells(line, form, last if last is None else last + cut))
+    cells: list[Cell | None] = list(_cells(line, form, last if last is None else last + cut))
     if cut and (last is None or len(cells) <= last + 1):
         cells[-1] = None
     asked = range(len(cells)) if places is None else places
     return [_text(cells[k], form) if k < len(cells) else None for k in asked]
 
 
-def _cells(line: bytes, form: TextFormat, last: int | None) -> Iterator[bytes]:
-    comma, quote = form.delimiter.encode(), (form.quote or "").encode()
+Cell = tuple[bytes, bytes]  # what stands between quotes, and what follows
+
+
+def _cells(line: bytes, form: TextFormat, last: int | None) -> Iterator[Cell]:
+    comma, quote = form.delimiter.encode(), form.quote.encode()
     if not quote or quote not in line:
-        yield from line.split(comma) if last is None else line.split(comma, last + 1)[: last + 1]
+        cells = line.split(comma) if last is None else line.split(comma, last + 1)[: last + 1]
+        yield from ((b"", cell) for cell in cells)
         return
     closing = re.compile(b"[^%b]*+(?:%b%b[^%b]*+)*+%b" % ((re.escape(quote),) * 5))
     at, place = 0, 0
@@ -182,19 +215,16 @@ def _cells(line: bytes, form: TextFormat, last: int | None) -> Iterator[bytes]:
                 inside = line[start : found.end() - 1].replace(quote * 2, quote)
                 start = found.end()
         end = line.find(comma, start)
-        yield inside + line[start : end if end >= 0 else len(line)]
+        yield inside, line[start : end if end >= 0 else len(line)]
         if end < 0:
             return
         at, place = end + 1, place + 1
 
 
-def _text(cell: bytes | None, form: TextFormat) -> str | None:
-    if cell is None or len(cell) > WIDEST:
+def _text(cell: Cell | None, form: TextFormat) -> str | None:
+    if cell is None or sum(map(len, cell)) > WIDEST:
         return None
-    text = decoded(cell, form.encoding)
-    if missing(text, form) or len(text.encode()) > WIDEST:
-        return None
-    return text
+    return _kept("".join(decoded(part, form.encoding) for part in cell), form)
 
 
 _BLANK = re.compile(rb"[ \t\r\n\v\f]*+")
@@ -277,6 +307,8 @@ def _value(line: bytes, at: int, form: TextFormat, wanted: bool) -> tuple[str | 
             text = _kept(decoded(word, form.encoding), form)
             if text is not None and text.lower().strip("+-") in ("null", "nan"):
                 text = None
+            elif text == "-0":
+                text = "0"  # the whole number that JSON means
     after = _end(_BLANK, line, end)
     if line[after : after + 1] in (b",", b"}"):
         return text, after, True
