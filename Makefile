@@ -1,11 +1,13 @@
 # Two commands do everything on a fresh machine with Python 3.11+ and make:
-#   make demo   sets up and runs the main job on real data
-#   make test   sets up and runs format check, lint, types and tests
+#   make demo   installs what privmean itself needs and runs the main job on real data
+#   make test   installs what tests need too, and runs format check, lint, types and tests
 PYTHON ?= $(shell for p in python3.13 python3.12 python3.11 python3 python; do \
   $$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
 VENV := .venv
 BIN := $(VENV)/bin
+RUNS := $(VENV)/.runs
 READY := $(VENV)/.ready
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 PACKAGES = src:$(shell $(BIN)/python -c "import sysconfig; print(sysconfig.get_path('purelib'))")
 
 # Tests of the collector need a browser and a PostgreSQL server of the system. Where they are
@@ -16,15 +18,26 @@ ifeq ($(SYSTEM)$(CI),)
 SELECT := -m "not system"
 endif
 
-.PHONY: demo test lint types unit test-spark reproduce bench peers clean
+.PHONY: demo test lint types unit fuzz test-spark reproduce bench peers clean
 
-$(READY): requirements-dev.lock pyproject.toml
-	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements-dev.lock
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps -e .
+# requirements.lock: what privmean and the demo import; requirements-dev.lock: all of that at the
+# same versions, and what tests and benchmarks need
+$(RUNS): requirements.lock pyproject.toml
+	@test -n "$(PYTHON)" || { echo "no Python 3.11 or newer is found: make demo PYTHON=..."; exit 1; }
+	@echo "making $(VENV) with $(PYTHON), and installing $(words $(shell cat $<)) packages that \
+	privmean and its demo need: about 760 MB, once"
+	@$(PYTHON) -m venv $(VENV)
+	@$(PIP) -r requirements.lock
+	@$(PIP) --no-deps -e .
+	@touch $(RUNS)
+
+$(READY): requirements-dev.lock $(RUNS)
+	@echo "installing what format check, lint, types, tests and benchmarks need besides: about \
+	650 MB more, once"
+	@$(PIP) -r requirements-dev.lock
 	@touch $(READY)
 
-demo: $(READY)
+demo: $(RUNS)
 	$(BIN)/python examples/demo.py
 
 test: lint types unit
@@ -40,7 +53,14 @@ unit: $(READY)
 ifdef SELECT
 	@echo "chromium, chromium-driver or postgresql is missing: tests that need them are left out"
 endif
-	$(BIN)/python -m pytest -n 2 $(SELECT)
+	$(BIN)/python -m pytest -n 2 --dist worksteal $(SELECT)
+
+# Fresh cases, for as long as it is given: make fuzz MINUTES=60. Runs every Hypothesis test with new
+# seeds, then every benchmarks/fuzz_*.py as `--cases N --seed S` (exit 0: all held), round after round.
+# `make test` draws the same cases each run; what is found here is written down there as an example.
+MINUTES ?= 10
+fuzz: $(READY)
+	$(BIN)/python benchmarks/fuzz.py --minutes $(MINUTES)
 
 # needs a Java 17 runtime (Debian: openjdk-17-jre-headless); PySpark goes into an environment of its
 # own, over the packages of the first

@@ -73,8 +73,9 @@ def main() -> None:
 
     header = ["file", "MB", "before, CPU s", "now, CPU s", "ratio", "ratio of wall time"]
     text = (
-        f"{records:.0e} records of {records // 10:.0e} persons; least of {options.repeats} runs in "
-        f"turn, load {os.getloadavg()[0]:.1f}\n\n" + report.table(header, rows)
+        f"{records:.0e} records of {records // 10:.0e} persons; the least of "
+        f"{options.repeats} runs in turn, load {os.getloadavg()[0]:.1f}\n\n"
+        + report.table(header, rows)
     )
     if options.publish:
         command = "python benchmarks/text_speed.py --before BEFORE --publish"

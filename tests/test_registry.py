@@ -5,6 +5,7 @@ import inspect
 import json
 import math
 import warnings
+from functools import cache
 
 import numpy as np
 import pytest
@@ -47,7 +48,13 @@ def people_of(values):
     return MatrixPeople(values, tuple(f"c{j}" for j in range(values.shape[1])))
 
 
+@cache
 def plan_of(case, unit=1.0, persons=PERSONS):
+    """Made once: a plan is frozen, and the tests release from it again and again."""
+    return fresh_plan_of(case, unit, persons)
+
+
+def fresh_plan_of(case, unit=1.0, persons=PERSONS):
     entry, budget, relation, dimension = case
     known = {"persons": persons} if relation == REPLACE_ONE else {"persons": None}
     if relation == ADD_REMOVE:
@@ -59,6 +66,12 @@ def released(case, values, seed=1, unit=1.0):
     return plan_of(case, unit, len(values)).release(people_of(values), SimulatedNoise(seed))
 
 
+@cache
+def usual(case):
+    """The release of `rows`, to compare with."""
+    return released(case, rows(case[3]))
+
+
 # --- before any data -----------------------------------------------------------------------------
 
 
@@ -67,7 +80,7 @@ def test_a_plan_is_made_of_public_numbers_alone(case):
     entry = case[0]
     names = set(inspect.signature(entry.make(1.0).plan).parameters)
     assert names <= {"budget", "persons", "n_design", "dimension", "relation"}
-    first, second = plan_of(case), plan_of(case)
+    first, second = plan_of(case), fresh_plan_of(case)
     assert first == second
     assert dataclasses.is_dataclass(first)
     with pytest.raises(dataclasses.FrozenInstanceError):
@@ -168,7 +181,7 @@ def test_predicted_errors_are_numbers(case):
 def test_the_estimate_is_near_the_mean(case):
     """A loose check that the suite tries an estimator that works: within half a deviation."""
     values = rows(case[3])
-    release = released(case, values)
+    release = usual(case)
     assert release.status != FAILED
     assert np.all(np.abs(release.estimate - values.mean(axis=0)) < 0.5)
     assert release.estimate.shape == (case[3],)
@@ -177,7 +190,7 @@ def test_the_estimate_is_near_the_mean(case):
 @every_case
 def test_the_promise_can_be_checked_from_the_release_alone(case):
     _, budget, relation, _ = case
-    release = released(case, rows(case[3]))
+    release = usual(case)
     stored = json.loads(json.dumps(release.to_dict(), allow_nan=False))
     again = Guarantee.from_dict(stored["guarantee"])
     assert again == release.guarantee
@@ -199,7 +212,7 @@ ADDED_OR_REMOVED = [case for case in CASES if case[2] == ADD_REMOVE]
 def test_the_order_of_persons_does_not_matter(case):
     values = rows(case[3])
     shuffled = values[np.random.default_rng(5).permutation(PERSONS)]
-    first, second = released(case, values), released(case, shuffled)
+    first, second = usual(case), released(case, shuffled)
     assert np.array_equal(first.estimate, second.estimate)
     assert first.interval().to_dict() == second.interval().to_dict()
 
@@ -210,7 +223,7 @@ def test_scaling_by_a_power_of_two_scales_the_answer(case, power):
     """Exactly, for the same noise; nearly, where the values meet other draws of the noise."""
     unit = 2.0**power
     values = rows(case[3])
-    first, second = released(case, values), released(case, values * unit, unit=unit)
+    first, second = usual(case), released(case, values * unit, unit=unit)
     difference = second.estimate / unit - first.estimate
     assert np.all(np.abs(difference) <= (0.5 if case[0].octaves else 0.0))
     assert first.status == second.status
@@ -247,7 +260,7 @@ def test_one_strange_person_changes_little_and_raises_nothing(case, kind):
     other[17] = STRANGE[kind]
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        first, second = released(case, values), released(case, other)
+        first, second = usual(case), released(case, other)
     assert second.status != FAILED
     assert np.all(np.abs(first.estimate - second.estimate) < 1.0)
     if case[2] == REPLACE_ONE:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -80,7 +79,7 @@ def mean(
     """
     budget = Budget(epsilon=epsilon, delta=delta, rho=rho)
     relation = relation_of(neighbors)
-    confidence = validate.fraction("level", level)
+    confidence = validate.level("level", level)
     data = as_people(people)
     dimension = len(data.columns)
     estimator = choose(
@@ -124,7 +123,8 @@ def mean(
             "give a concentration or bounds, release fewer columns, or read estimand='persons'",
         )
     within_budget(plan, budget, relation)
+    entry = None
     if ledger is not None:
-        ledger.charge(Guarantee.of(budget, relation, plan.losses), label=plan.estimator)
+        entry = ledger.charge(Guarantee.of(budget, relation, plan.losses), label=plan.estimator)
     release: Release = plan.release(data, noise)
-    return replace(release, level=confidence, guarantee=release.guarantee.require())
+    return release.concluded(data, entry, level=confidence)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any, Protocol
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -13,6 +13,10 @@ import numpy.typing as npt
 from privmean import validate
 from privmean.errors import PrivateFailure
 from privmean.privacy.guarantee import Guarantee
+from privmean.provenance import SCHEMA, Provenance, sealed
+
+if TYPE_CHECKING:
+    from privmean.privacy.charges import Entry
 
 Floats = npt.NDArray[np.float64]
 
@@ -31,7 +35,8 @@ class Interval:
     target: what is covered ("mean", "mean within bounds", "clipped mean", ...). assumption: what
     coverage rests on. region: the clipping limits a column. parts: half lengths by cause (they add
     up to more than the length). status: "ok", "failed", "tail unchecked", "tail too thick", ...;
-    advice: what to do about a status that is not "ok", in one line.
+    advice: what to do about a status that is not "ok", in one line. secure: whether the noise was
+    drawn as the promise asks (False: simulated; None: not stated, as by an interval maker alone).
     """
 
     lower: tuple[float, ...]
@@ -44,6 +49,7 @@ class Interval:
     parts: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
     status: str = OK
     advice: str = ""
+    secure: bool | None = None
 
     def to_dict(self) -> dict[str, Any]:
         return {
@@ -57,6 +63,7 @@ class Interval:
             "parts": {name: [_plain(x) for x in half] for name, half in self.parts.items()},
             "status": self.status,
             "advice": self.advice,
+            "secure": self.secure,
         }
 
 
@@ -92,7 +99,8 @@ class Release:
 
     estimate: shape (d,), NaN where the private outcome was a failure. persons: n if it is public,
     a noisy count if one was bought, else None. status: "ok" or what the private outcome was.
-    diagnostics: further numbers that were paid for. secure: False for simulated noise.
+    diagnostics: further numbers that were paid for. secure: False for simulated noise. provenance:
+    when and by what it was made, and the ledger entry; the one place for what changes between runs.
     """
 
     estimate: Floats
@@ -110,17 +118,19 @@ class Release:
     diagnostics: Mapping[str, Any] = field(default_factory=dict)
     secure: bool = True
     level: float = 0.95
+    provenance: Provenance = field(default_factory=Provenance, repr=False)
 
     def interval(self, level: float | None = None, target: str | None = None) -> Interval:
         """Interval for the population: covers sampling, privacy noise and clipping as stated."""
-        return self.intervals.interval(self._level(level), target)
+        found = self.intervals.interval(self._level(level), target)
+        return replace(found, secure=self.secure)
 
     def noise_interval(self, level: float | None = None) -> Interval:
         """Interval for the same quantity of this very sample: privacy noise alone."""
-        return self.intervals.noise_interval(self._level(level))
+        return replace(self.intervals.noise_interval(self._level(level)), secure=self.secure)
 
     def _level(self, level: float | None) -> float:
-        return validate.fraction("level", self.level if level is None else level)
+        return validate.level("level", self.level if level is None else level)
 
     @property
     def failed(self) -> bool:
@@ -134,11 +144,28 @@ class Release:
             raise PrivateFailure(f"the release failed privately: {self.advice}")
         return float(self.estimate[0])
 
-    def to_dict(self) -> dict[str, Any]:
-        """Plain data, ready for JSON (numbers that are not finite become null)."""
-        from privmean import __version__
+    def concluded(self, people: Any, entry: Entry | None, *, level: float) -> Release:
+        """The release that a plan of a public function gave, with what the function knows: the
+        people's engine, the charge and the level; its bill is checked once more."""
+        engine = getattr(people, "engine", None)
+        return replace(
+            self,
+            level=level,
+            guarantee=self.guarantee.require(),
+            provenance=self.provenance.made_by(engine, entry),
+        )
 
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data, ready for JSON (numbers that are not finite become null).
+
+        The digest in `provenance` binds all of it: `privmean.verify` notices what was changed.
+        """
+        return sealed(_plain_tree(self.facts()), self.provenance.to_dict())
+
+    def facts(self) -> dict[str, Any]:
+        """What `to_dict` holds besides the provenance."""
         result: dict[str, Any] = {
+            "schema": SCHEMA,
             "estimate": [_plain(item) for item in self.estimate],
             "interval": self.interval().to_dict(),
             "noise_interval": self.noise_interval().to_dict(),
@@ -155,7 +182,6 @@ class Release:
             "status": self.status,
             "advice": self.advice,
             "secure": self.secure,
-            "version": __version__,
         }
         if not self.secure:
             result["warning"] = UNSAFE
@@ -172,7 +198,7 @@ class Release:
 
 
 def _plain(value: Any) -> Any:
-    if isinstance(value, bool | str) or value is None:
+    if isinstance(value, bool | str | int) or value is None:
         return value
     number = float(value)
     if not math.isfinite(number):

@@ -10,10 +10,15 @@ from privmean.errors import ArgumentError
 
 T = TypeVar("T")
 
+# Values are read up to 2^180: public numbers beyond these mean nothing, and squares, products and
+# widths of numbers within them are doubles.
+LARGEST, SMALLEST = 1e100, 1e-100
+LARGEST_COUNT = 2**53
+
 
 def number(name: str, value: Any, remedy: str = "give a finite number") -> float:
     """A finite real number."""
-    if isinstance(value, bool):
+    if isinstance(value, bool | str | bytes):
         raise ArgumentError(name, value, "is not a number", remedy)
     try:
         result = float(value)
@@ -21,6 +26,10 @@ def number(name: str, value: Any, remedy: str = "give a finite number") -> float
         raise ArgumentError(name, value, "is not a number", remedy) from None
     if not math.isfinite(result):
         raise ArgumentError(name, value, "is not finite", remedy)
+    if abs(result) > LARGEST:
+        raise ArgumentError(
+            name, value, f"is beyond {LARGEST:g}", "give a smaller number, in another unit perhaps"
+        )
     return result
 
 
@@ -29,7 +38,7 @@ def positive(name: str, value: Any, remedy: str = "give a number greater than 0"
     result = number(name, value, remedy)
     if result <= 0:
         raise ArgumentError(name, value, "must be greater than 0", remedy)
-    return result
+    return _not_tiny(name, value, result)
 
 
 def nonnegative(name: str, value: Any, remedy: str = "give 0 or a greater number") -> float:
@@ -45,6 +54,22 @@ def fraction(name: str, value: Any, remedy: str = "give a number between 0 and 1
     result = number(name, value, remedy)
     if not 0 < result < 1:
         raise ArgumentError(name, value, "must lie strictly between 0 and 1", remedy)
+    return _not_tiny(name, value, result)
+
+
+def level(name: str, value: Any) -> float:
+    """The level of an interval: strictly between zero and one, and neither all nor nothing."""
+    result = fraction(name, value)
+    if not 1e-6 <= result <= 1 - 1e-15:
+        raise ArgumentError(name, value, "is no level that means anything", "give 0.95, say")
+    return result
+
+
+def _not_tiny(name: str, value: Any, result: float) -> float:
+    if result < SMALLEST:
+        raise ArgumentError(
+            name, value, f"is below {SMALLEST:g}", "give a larger number, in another unit perhaps"
+        )
     return result
 
 
@@ -59,6 +84,8 @@ def whole(name: str, value: Any, *, least: int = 0, remedy: str | None = None) -
     result = int(value)
     if result < least:
         raise ArgumentError(name, value, f"must be at least {least}", advice)
+    if result > LARGEST_COUNT:
+        raise ArgumentError(name, value, "is larger than any count", advice)
     return result
 
 

@@ -7,8 +7,10 @@ from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
+import polars as pl
 import pytest
 
+import privmean as pm
 from privmean.central.default_mean import DefaultMean
 from privmean.central.locate import Schedule, locate
 from privmean.central.log_segments import FOUND, LAPLACE, Histogram, best_segment, read_reach
@@ -293,39 +295,21 @@ def test_best_segment_agrees_with_all_segments():
             assert scores[found.first, found.last] == pytest.approx(found.score)
 
 
-def test_rounds_of_very_many_persons_ask_a_public_part():
-    few, many = 2**20 - 1, 2**20
-    plans = {
-        (n, relation, epsilon): Schedule.of(n, Fraction(epsilon), relation)
-        for n in (few, many)
-        for relation in (REPLACE_ONE, ADD_REMOVE)
-        for epsilon in (1, Fraction(1, 10))
-    }
-    # only under replace-one, where positions are public, and where 1/64 of the persons is plenty
-    assert {key for key, item in plans.items() if item.one_in > 1} == {(many, REPLACE_ONE, 1)}
-    schedule = plans[many, REPLACE_ONE, 1]
-    assert many // 64 * float(schedule.price) >= 80
+def test_very_many_persons_are_all_asked_in_every_home():
+    """One path for any number of persons: the transcripts of memory and an engine are the same."""
+    many = 2**20
     x = np.random.default_rng(15).normal(1000.0, 1.0, many)
-    x[1::64] = np.nan  # nobody of the part is among them
-    table = people(x)
-    part = table.few(64)
-    assert np.array_equal(part.matrix(), table.matrix()[::64])
+    x[1::64] = np.nan
     plan = DefaultMean().plan(Budget(epsilon=1.0), persons=many)
-    recorder = Recorder(16)
-    release = plan.release(table, recorder)
-    assert release.diagnostics["rounds"] >= 2
-    assert release.diagnostics["limits"][1] - release.diagnostics["limits"][0] < 100
-    sampling = 1 / math.sqrt(many)
-    assert abs(float(release) - 1000) < 6 * (sampling + 2 * 100 / many)
-    assert pure_epsilon(release.guarantee.mechanisms) == 1
-    # a replaced person of the part moves two cells of a round by one, and the price is for that
-    rounds = [Fraction(scale) for size, scale in recorder.calls if size == LOG_CELLS]
-    assert rounds[0] == Fraction(2) / schedule.price
-    for position in (0, 64, 65):
-        y = x.copy()
-        y[position] = 1e9
-        moved = np.abs(people(y).few(64).log_counts(0, 0.0) - part.log_counts(0, 0.0)).sum()
-        assert moved == (0 if position % 64 else 2)
+    table = pl.DataFrame({"p": np.arange(many), "x": x})
+    engine = pm.read(table, person="p", values="x")
+    found = [
+        plan.release(home, SimulatedNoise(16)).to_dict() for home in (engine, engine.collect())
+    ]
+    assert found[0] == found[1]
+    assert found[0]["diagnostics"]["rounds"] >= 2
+    lower, upper = found[0]["diagnostics"]["limits"]
+    assert upper - lower < 100
 
 
 def test_a_width_lost_in_rounding_is_an_atom_and_never_an_error():
@@ -351,7 +335,7 @@ def test_a_width_lost_in_rounding_is_an_atom_and_never_an_error():
     place = locate(
         Collapsed(),
         0,
-        Schedule.of(4000, Fraction(1), REPLACE_ONE),
+        Schedule.of(4000, Fraction(1)),
         1.2,
         wallet,
         SimulatedNoise(1),
@@ -435,14 +419,14 @@ def test_plans_read_public_numbers_only_and_refuse_by_them():
 
 
 def test_schedule_constants():
-    schedule = Schedule.of(4000, Fraction(1), REPLACE_ONE)
+    schedule = Schedule.of(4000, Fraction(1))
     assert schedule.rounds == 8
     assert schedule.share == pytest.approx(0.3)
     assert float(schedule.price) == pytest.approx(80 / 4000)
     assert schedule.price.denominator <= 2**40
-    assert Schedule.of(500, Fraction(1), REPLACE_ONE).rounds == 0
-    assert Schedule.of(600, Fraction(1), REPLACE_ONE).rounds == 3
-    assert Schedule.of(10**6, Fraction(1), REPLACE_ONE).share == pytest.approx(0.1)
+    assert Schedule.of(500, Fraction(1)).rounds == 0
+    assert Schedule.of(600, Fraction(1)).rounds == 3
+    assert Schedule.of(10**6, Fraction(1)).share == pytest.approx(0.1)
     assert floor_tick(Fraction(1, 3)) <= Fraction(1, 3)
     with pytest.raises(AssertionError):
         Wallet(Fraction(1)).pay("more than is left", Fraction(2), 1)

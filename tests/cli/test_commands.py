@@ -64,7 +64,8 @@ def test_json_is_one_object_and_nothing_else(capsys, table):
     assert result["persons"] == 2000
     assert result["columns"] == ["score"]
     assert result["secure"] is True
-    assert {"estimator", "assumptions", "version"} <= set(result)
+    assert {"estimator", "assumptions", "provenance"} <= set(result)
+    assert result["provenance"]["engine"]["name"] == "duckdb"
 
 
 @pytest.mark.parametrize(

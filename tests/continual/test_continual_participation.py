@@ -54,7 +54,7 @@ def reference(people, most, separation):
     return taken
 
 
-@settings(max_examples=150, deadline=None, derandomize=True)
+@settings(max_examples=150)
 @given(STREAMS, st.integers(1, 4), st.integers(1, 6))
 def test_gaps_counts_and_order(people, most, separation):
     taken, queue = run(people, most, separation)
@@ -71,7 +71,7 @@ def test_gaps_counts_and_order(people, most, separation):
     assert len(taken) + queue.waiting == accepted
 
 
-@settings(max_examples=40, deadline=None, derandomize=True)
+@settings(max_examples=40)
 @given(STREAMS, st.lists(st.floats(), min_size=80, max_size=80))
 def test_values_never_decide(people, values):
     plain, _ = run(people, 2, 3)
@@ -79,7 +79,7 @@ def test_values_never_decide(people, values):
     assert plain == other
 
 
-@settings(max_examples=60, deadline=None, derandomize=True)
+@settings(max_examples=60)
 @given(STREAMS, st.integers(0, 60), st.integers(1, 5))
 def test_a_restored_queue_goes_on_alike(people, cut, separation):
     whole, _ = run(people, 3, separation)

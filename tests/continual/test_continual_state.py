@@ -1,21 +1,21 @@
 """Restarts: whatever happens between two steps, nothing changes and nothing is forgotten."""
 
+import contextlib
 import json
 import os
 import random
-import signal
-import sys
-import time
-import warnings
-from collections import Counter
+import resource
 
 import numpy as np
 import pytest
 from continual_reference import Scripted, Silent
 
+import killing
+from forking import forked
+from killing import Count, Running, Withholding
 from privmean.continual import MeanStream, WithholdRelease
+from privmean.continual import events as continual_events
 from privmean.continual.buffered import Buffered
-from privmean.continual.events import Reader, run
 from privmean.continual.state import StateFile
 from privmean.continual.strategies import Banded, BandedInverse, MeanToeplitz
 from privmean.errors import ArgumentError, PrivmeanError
@@ -68,6 +68,22 @@ def test_stopping_anywhere_changes_no_bit(tmp_path, strategy, extra):
         assert lines(last.releases(after=whole.steps - 2)) == expected[-2:]
 
 
+@pytest.mark.parametrize("seed", range(4))
+def test_waiting_rows_keep_their_order_over_restarts(tmp_path, seed):
+    """More rows may pass than one step takes; those that could pass first still do."""
+    settings = {**SETTINGS, "strategy": STRATEGIES[0], "release_every": 3, "min_separation": 2}
+    settings["max_participations"] = 30
+    rng = np.random.default_rng(seed)
+    ids = np.minimum(rng.geometric(0.4, 150), 6).tolist()
+    values = rng.normal(5, 3, 150)
+    expected = lines(MeanStream(noise=Scripted(1), **settings).extend(ids, values))
+    noise, got = Scripted(1), []
+    for cut in range(0, 150, 5):
+        with MeanStream(noise=noise, state=tmp_path / "s", **settings) as part:
+            got += lines(part.extend(ids[cut : cut + 5], values[cut : cut + 5]))
+    assert got == expected
+
+
 def test_rows_of_many_columns_come_back_bit_for_bit(tmp_path):
     settings = {**SETTINGS, "bounds": None, "clip_radius": 2.0, "dimension": 33}
     settings["strategy"] = STRATEGIES[0]
@@ -102,52 +118,61 @@ class Crash(BaseException):
 
 
 class Dying:
-    """A database connection that dies before or after its call number `at`."""
+    """The operating system, until the process dies at its call number `at` that changes a file."""
 
-    def __init__(self, database, at, kind):
-        self.database, self.left, self.kind = database, at, kind
+    CHANGES = ("write", "pwrite", "fsync", "ftruncate", "rename")
+
+    def __init__(self, at, kind):
+        self.left, self.kind, self.dead = at, kind, False
 
     def __getattr__(self, name):
-        method = getattr(self.database, name)
+        call = getattr(os, name)
+        return (lambda *a: self._change(name, call, a)) if name in self.CHANGES else call
 
-        def call(*arguments):
-            self.left -= 1
-            if self.left == -1 and self.kind == "before":
-                raise Crash
-            result = method(*arguments)
-            if self.left == -1 and self.kind == "after":
-                raise Crash
-            return result
+    def _change(self, name, call, arguments):
+        if self.dead:
+            raise Crash
+        self.left -= 1
+        self.dead = self.left == -1
+        if self.dead and self.kind == "before":
+            raise Crash
+        if self.dead and self.kind == "within" and name == "write":
+            arguments = (arguments[0], bytes(arguments[1])[: len(arguments[1]) // 2])
+        result = call(*arguments)
+        if self.dead:
+            raise Crash
+        return result
 
-        return call
 
-
-@pytest.mark.parametrize("kind", ["before", "after"])
-def test_a_crash_at_any_write(tmp_path, monkeypatch, kind):
-    """Die before or after every single statement of a batch: all or nothing is on disk."""
+@pytest.mark.parametrize("kind", ["before", "within", "after"])
+@pytest.mark.parametrize("slack", [10**9, -(10**9)], ids=["appended", "written anew"])
+def test_a_crash_at_any_change_of_the_file(tmp_path, monkeypatch, kind, slack):
+    """Die before, within or after every single call of a batch: all or nothing is on disk."""
+    monkeypatch.setattr("privmean.continual.state.SLACK", slack)
     settings = {**SETTINGS, "strategy": STRATEGIES[0]}
     ids, values = events(30)
-    at = 0
+    at, found = 0, set()
     crashed = True
     while crashed:
         path = tmp_path / f"s{at}"
         with MeanStream(noise=Silent(), state=path, **settings) as running:
             first = lines(running.extend(ids[:15], values[:15]))
         running = MeanStream(noise=Silent(), state=path, **settings)
-        file = running._file
-        inner = file._db
-        file._db = Dying(inner, at, kind)
         crashed = False
-        try:
-            second = lines(running.extend(ids[15:], values[15:]))
-        except Crash:
-            crashed = True
+        with monkeypatch.context() as patched:
+            patched.setattr("privmean.durable.os", Dying(at, kind))
+            try:
+                second = lines(running.extend(ids[15:], values[15:]))
+            except Crash:
+                crashed = True
+        if crashed:
             with pytest.raises(PrivmeanError, match="open its state file again"):
                 running.update("x", 1.0)
-        inner.close()
+        running.close()
         with MeanStream(noise=Silent(), state=path, **settings) as again:
             stored = lines(again.releases())
             assert stored[: len(first)] == first
+            found.add(again.arrivals)
             if again.arrivals == 30:
                 assert len(stored) == again.steps > len(first)
             else:
@@ -163,7 +188,8 @@ def test_a_crash_at_any_write(tmp_path, monkeypatch, kind):
         assert final == reference_final
         assert used == reference_used
         at += 1
-    assert at > 8
+    assert found == ({30} if kind == "after" else {15, 30})
+    assert at > (3 if slack > 0 else 12)
 
 
 def test_wrong_arguments_leave_no_file(tmp_path):
@@ -174,7 +200,7 @@ def test_wrong_arguments_leave_no_file(tmp_path):
 
 def test_one_process_at_a_time(tmp_path):
     first = MeanStream(noise=Silent(), state=tmp_path / "s", **SETTINGS)
-    with pytest.raises(ArgumentError, match="another process"):
+    with pytest.raises(ArgumentError, match="is in use"):
         MeanStream(noise=Silent(), state=tmp_path / "s", **SETTINGS)
     first.close()
     MeanStream(noise=Silent(), state=tmp_path / "s", **SETTINGS).close()
@@ -187,12 +213,12 @@ def test_other_settings_and_other_files_are_refused(tmp_path):
     with pytest.raises(ArgumentError, match="same kind"):
         MeanStream(noise=ExactNoise(), state=tmp_path / "s", **SETTINGS)
     (tmp_path / "text").write_text("not a state file, only text that is long enough to be seen")
-    with pytest.raises(ArgumentError, match="state file"):
+    with pytest.raises(ArgumentError, match="not a stream file"):
         MeanStream(noise=Silent(), state=tmp_path / "text", **SETTINGS)
     kwargs = {"max_records": 4, "bounds": (0.0, 1.0), "epsilon": 1.0, "delta": 1e-6}
     WithholdRelease(noise=Silent(), state=tmp_path / "w", **kwargs).close()
-    with pytest.raises(ArgumentError, match="this kind"):
-        StateFile(tmp_path / "w")
+    with pytest.raises(ArgumentError, match="not a stream file"):
+        StateFile.open(tmp_path / "w")
 
 
 def test_a_plan_can_be_resumed_and_must_be_the_same(tmp_path):
@@ -205,8 +231,8 @@ def test_a_plan_can_be_resumed_and_must_be_the_same(tmp_path):
     with pytest.raises(ArgumentError, match="does not exist"):
         MeanStream.resume(tmp_path / "none")
     assert not (tmp_path / "none").exists()
-    StateFile(tmp_path / "empty").close()
-    with pytest.raises(ArgumentError, match="holds no stream"):
+    (tmp_path / "empty").touch()
+    with pytest.raises(ArgumentError, match="is empty"):
         MeanStream.resume(tmp_path / "empty")
     b = plan(**{**SETTINGS, "epsilon": 0.5}, strategy=STRATEGIES[0])
     with pytest.raises(ArgumentError, match="another plan"):
@@ -238,66 +264,68 @@ def test_state_does_not_grow_with_the_stream_unless_history_is_kept(tmp_path):
     assert sizes[False] < 60_000 < sizes[True]
 
 
-# --- killed from outside --------------------------------------------------------------------------
+# --- forces from outside ------------------------------------------------------------------------
 
 
-def start(path, source):
-    """The command's loop in a forked process: (process id, its standard output)."""
-    ends = os.pipe()
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)
-        child = os.fork()
-    if child:
-        os.close(ends[1])
-        return child, os.fdopen(ends[0], "rb")
-    status = 1
+def until_full(stream, person, value):
     try:
-        sys.stdin = open(source, "rb")  # noqa: SIM115 (this process ends with os._exit)
-        sys.stdout = os.fdopen(ends[1], "w")
-        settings = {**SETTINGS, "steps": None, "max_participations": 16, "min_separation": 64}
-        with MeanStream(state=path, strategy=STRATEGIES[0], **settings) as running:
-            run(running, Reader("p", ("v",)), append=False, replay=True)
-        sys.stdout.flush()
-        status = 0
-    finally:
-        os._exit(status)
+        return stream.update(person, value)
+    except PrivmeanError as problem:
+        if "the disk is full; nothing of this batch" not in str(problem):
+            raise
+        raise StopIteration from None
 
 
-KILLS = 12
+def test_a_full_disk_is_named_and_the_state_stays_good(tmp_path):
+    settings = {**SETTINGS, "strategy": STRATEGIES[0]}
+    ids, values = events()
+    with MeanStream(state=tmp_path / "s", **settings) as stream:
+        first = lines(stream.extend(ids[:20], values[:20]))
+
+    def child():
+        limit = (tmp_path / "s").stat().st_size + 2000
+        resource.setrlimit(resource.RLIMIT_FSIZE, (limit, resource.RLIM_INFINITY))
+        with MeanStream(state=tmp_path / "s", **settings) as stream:
+            with contextlib.suppress(StopIteration):
+                for person, value in zip(ids[20:], values[20:], strict=True):
+                    shown.extend(lines(until_full(stream, person, value)))
+            with pytest.raises(PrivmeanError, match="open its state file again"):
+                stream.update("x", 1.0)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+        (tmp_path / "shown").write_text("\n".join(shown))
+
+    shown = first
+    with forked(child):
+        pass
+    shown = (tmp_path / "shown").read_text().split("\n")
+    assert len(shown) > len(first)
+    with MeanStream(state=tmp_path / "s", **settings) as stream:
+        assert lines(stream.releases()) == shown
+        at = stream.arrivals
+        assert 20 < at < 120
+        shown += lines(stream.extend(ids[at:], values[at:]))
+        assert [json.loads(line)["step"] for line in shown] == list(range(1, stream.steps + 1))
 
 
-def test_killed_again_and_again(tmp_path, monkeypatch):
-    """kill -9 at random moments: published values never change, no participation is lost."""
-    rng = random.Random(5)
-    monkeypatch.setattr("privmean.continual.events.CHUNK", 400)  # many small batches
-    source = tmp_path / "events.jsonl"
-    rows = [{"p": f"u{rng.randrange(300)}", "v": rng.gauss(5, 2)} for _ in range(4000)]
-    source.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    seen: dict[int, bytes] = {}
-    killed = 0
-    while True:
-        child, output = start(tmp_path / "state", source)
-        # killed by progress, not by the clock: a fast machine must not finish between two kills
-        stop = len(seen) + rng.randrange(1, 60) if killed < KILLS else None
-        written = []
-        with output:
-            for line in output:
-                written.append(line)
-                if len(written) == stop:
-                    time.sleep(rng.uniform(0, 0.004))
-                    os.kill(child, signal.SIGKILL)
-        _, status = os.waitpid(child, 0)
-        for line in written:
-            if line.endswith(b"\n"):
-                assert seen.setdefault(json.loads(line)["step"], line) == line
-        if not os.WIFSIGNALED(status):
-            assert os.waitstatus_to_exitcode(status) == 0
-            break
-        killed += 1
-    assert killed == KILLS
-    final = [json.loads(line) for line in written]
-    assert [item["step"] for item in final] == list(range(1, len(final) + 1)) == sorted(seen)
-    assert final[-1]["arrivals"] == 4000
-    counts = Counter(row["p"] for row in rows)
-    accepted = sum(min(16, count) for count in counts.values())
-    assert final[-1]["records"] + final[-1]["waiting"] == accepted
+KILLS = 8
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda folder, rng: Running(folder, rng, 40 * KILLS, 1),
+        lambda folder, rng: Running(folder, rng, 60 * KILLS, 5),
+        lambda folder, rng: Withholding(folder, rng, 40 * KILLS),
+    ],
+    ids=["each", "every fifth", "withhold"],
+)
+def test_killed_again_and_again(tmp_path, monkeypatch, make):
+    """kill -9 at random moments: the state and its copies keep what was published, unchanged."""
+    monkeypatch.setattr(continual_events, "CHUNK", continual_events.CHUNK)  # as it was, afterwards
+    rng, count = random.Random(5), Count()
+    killing.run(make(tmp_path, rng), tmp_path, rng, KILLS, count)
+    assert count.kills > 3
+    assert count.steps > 20
+    assert sum(count.copies.values()) > 2 * count.kills
+    assert count.refused["the file"] == count.refused["all files"] == 0
+    assert (count.two, count.lost) == (0, 0)

@@ -246,7 +246,7 @@ def test_location_with_exact_noise():
     assert search.find([], noise) is None
 
 
-@settings(max_examples=80, deadline=None, derandomize=True)
+@settings(max_examples=80)
 @given(st.lists(st.integers(0, 12), max_size=30), st.integers(1, 8))
 def test_bins_cover(counts, capacity):
     people = {str(i): count for i, count in enumerate(counts)}
@@ -298,8 +298,8 @@ def test_stopping_anywhere_changes_no_bit(tmp_path, sd):
 
 def test_a_state_with_other_draws_is_refused(tmp_path):
     part = stream(Silent(), state=tmp_path / "s")
+    part._recorder.take_drawn = list  # nothing of what was drawn is written down
     part.extend(["a", "b"], [1.0, 2.0])
-    part._journal._db.execute("DELETE FROM draws")
     part.close()
     with pytest.raises(PrivmeanError, match="draws differently"):
         stream(Silent(), state=tmp_path / "s")

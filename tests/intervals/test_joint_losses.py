@@ -229,5 +229,5 @@ def test_group_spread_pays_its_share():
     sizes = [3] * 20
     spread = group_spread([2] * 20, sizes, steps=5, epsilon=EPSILON, noise=noise)
     assert spread.loss.pure == EPSILON
-    assert noise.scales == [spread.loss.sensitivity / EPSILON]
+    assert noise.scales == [(spread.loss.sensitivity * 2**20) / EPSILON]  # on a lattice of 2^-20
     assert spread.total * 25 == pytest.approx(20 * (4 // 3))

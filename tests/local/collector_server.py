@@ -22,7 +22,8 @@ SERVE = "from privmean.cli.collect import app; app()"
 class Server:
     """A collector process that can be killed and started again on the same port."""
 
-    def __init__(self, folder: Path, rounds, database: str) -> None:
+    def __init__(self, folder: Path, rounds, database: str, *options) -> None:
+        self.options = [str(item) for item in options]
         self.files = []
         for k, round_ in enumerate(rounds):
             path = folder / f"round{k}.json"
@@ -37,7 +38,7 @@ class Server:
     def start(self) -> None:
         self.process = subprocess.Popen(
             [sys.executable, "-W", "error", "-c", SERVE, "serve", *self.files,
-             "--database", self.database, "--port", str(self.port)],
+             "--database", self.database, "--port", str(self.port), *self.options],
             stdout=subprocess.PIPE, text=True,
         )  # fmt: skip
         assert self.process.stdout is not None
@@ -57,22 +58,35 @@ class Server:
         self.process.stdout.close()
         return code
 
-    def get(self, path: str):
-        with closing(http.client.HTTPConnection("127.0.0.1", self.port, timeout=30)) as link:
-            link.request("GET", path)
+    def link(self, source: str = "127.0.0.1"):
+        """A connection from an address of its own: all of 127.0.0.0/8 is this machine."""
+        return http.client.HTTPConnection(
+            "127.0.0.1", self.port, timeout=30, source_address=(source, 0)
+        )
+
+    def get(self, path: str, source: str = "127.0.0.1", headers=()):
+        with closing(self.link(source)) as link:
+            link.request("GET", path, headers=dict(headers))
             answer = link.getresponse()
             return answer.status, answer.read()
 
-    def post(self, path: str, body: bytes, kind: str = "application/octet-stream"):
-        with closing(http.client.HTTPConnection("127.0.0.1", self.port, timeout=30)) as link:
-            link.request("POST", path, body, {"Content-Type": kind})
+    def post(
+        self,
+        path: str,
+        body: bytes,
+        kind: str = "application/octet-stream",
+        source: str = "127.0.0.1",
+        headers=(),
+    ):
+        with closing(self.link(source)) as link:
+            link.request("POST", path, body, {"Content-Type": kind, **dict(headers)})
             answer = link.getresponse()
             return answer.status, answer.read()
 
 
 @contextmanager
-def serving(folder, rounds, database):
-    server = Server(folder, rounds, database)
+def serving(folder, rounds, database, *options):
+    server = Server(folder, rounds, database, *options)
     server.start()
     try:
         yield server

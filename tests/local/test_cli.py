@@ -5,14 +5,17 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from typer.testing import CliRunner
 
+from privmean.cli import secrets
 from privmean.cli.collect import app
 from privmean.local.aggregators.batch import tally
 from privmean.local.aggregators.tally import Tally
+from privmean.local.clients import client
 from privmean.local.descriptor import Round
 from privmean.local.many import randomize_many
 
@@ -116,3 +119,70 @@ def test_the_report_command_stays_light():
     )
     shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert shown.stdout.strip() == "[]"
+
+
+def sent(folder, name, *words, stdin=None, env=None, code=0, out="reports"):
+    result = CliRunner(env=env or {}).invoke(
+        app,
+        ["report", "--epsilon", "1", "--ledger", str(folder / f"{name}.ledger"), "--limit", "1",
+         "--round", str(folder / "round.json"), "--out", str(folder / out), *map(str, words)],
+        input=stdin,
+    )  # fmt: skip
+    assert result.exit_code == code, result.output
+    return result.output
+
+
+def test_the_value_comes_from_a_file_the_environment_or_standard_input(tmp_path):
+    """Five homes of one value, and one of them is the command line."""
+    run("round", tmp_path / "round.json", "--epsilon", 1, "--persons", 99, "--lower", 0,
+        "--upper", 10, "--mechanism", "laplace")  # fmt: skip
+    round_ = Round.from_json((tmp_path / "round.json").read_text())
+    values = []
+
+    def spy(round_, level, value, nonce, source):
+        values.append(value)
+        return bytes(4)
+
+    held = tmp_path / "value"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(client.RANDOMIZERS, round_.mechanism, spy)
+        held.write_text("7.5\n")
+        sent(tmp_path, "a", "--value-file", held)
+        sent(tmp_path, "b", "--value-file", "-", stdin="7.5")
+        sent(tmp_path, "d", env={"PRIVMEAN_VALUE": "7.5"})
+        sent(tmp_path, "e", "7.5")
+        patch.setattr(sys, "stdin", SimpleNamespace(isatty=lambda: True))
+        patch.setattr("getpass.getpass", lambda _: "7.5")
+        assert secrets.private_value(None, None) == [7.5]  # a terminal asks
+        assert values == [7.5] * 4
+        values.clear()
+        for k, odd in enumerate((b"", b"  \n", b"nan", b"\xff\xfe", b"seven", b"1e999999")):
+            held.write_bytes(odd)  # what stands there decides nothing but the report
+            sent(tmp_path, f"odd{k}", "--value-file", held)
+        assert [str(value) for value in values] == ["nan"] * 5 + ["inf"]
+        values.clear()
+        held.write_text("1, 2\n3")
+        sent(tmp_path, "v", "--value-file", held)
+        assert values == [[1.0, 2.0, 3.0]]
+    twice = sent(tmp_path, "x", "--value-file", held, env={"PRIVMEAN_VALUE": "1"}, code=2)
+    assert "twice" in twice
+    assert "twice" in sent(tmp_path, "x", "5", "--value-file", held, code=2)
+    assert "--value-file" in sent(tmp_path, "x", stdin="7", code=2)  # said, not guessed
+    assert "No such file" in sent(tmp_path, "x", "--value-file", tmp_path / "none", code=2)
+    assert not (tmp_path / "x.ledger").exists()
+
+
+def test_the_ticket_comes_from_a_file_or_the_environment(tmp_path):
+    run("round", tmp_path / "round.json", "--epsilon", 1, "--persons", 9, "--items", 5, "--issued")
+    key = tmp_path / "key"
+    issue = ("tickets", "--round", tmp_path / "round.json", "--secret-file", key)
+    first, second = run(*issue, "--count", 2).split()
+    (tmp_path / "ticket").write_text(first + "\n")
+    sent(tmp_path, "a", "--ticket-file", tmp_path / "ticket", "--value-file", "-", stdin="3")
+    sent(tmp_path, "b", env={"PRIVMEAN_TICKET": second, "PRIVMEAN_VALUE": "3"})
+    both = sent(tmp_path, "c", "3", "--ticket-file", tmp_path / "ticket",
+                env={"PRIVMEAN_TICKET": second}, code=2)  # fmt: skip
+    assert "second ticket" in both
+    options = ("aggregate", tmp_path / "reports", "--round", tmp_path / "round.json", "--json")
+    found = json.loads(run(*options, "--secret-file", key))
+    assert (found["reports"], found["rejected"]) == (2, {})

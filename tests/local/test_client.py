@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import subprocess
 import sys
 from collections import Counter
@@ -265,3 +266,21 @@ def test_slopes_against_least_squares():
         x = rng.normal(size=(9, 3))
         y = rng.normal(size=9)
         assert slope(x.tolist(), y.tolist()) == pytest.approx(np.linalg.lstsq(x, y)[0].tolist())
+
+
+@pytest.mark.skipif(os.name != "posix", reason="the mode of a file is a thing of POSIX")
+def test_only_its_owner_may_read_a_ledger(tmp_path):
+    """Also with an open umask, also what lies beside it, also a file that was let go."""
+    old = os.umask(0)
+    try:
+        ledger = Ledger(tmp_path / "ledger", limit=2)
+        Client(epsilon=1, ledger=ledger).report(mean_round(0, 1, epsilon=1, persons=9), 0.5)
+        beside = list(tmp_path.iterdir())
+        assert tmp_path / "ledger" in beside
+        assert {path.stat().st_mode & 0o777 for path in beside} == {0o600}
+        ledger.close()
+        (tmp_path / "ledger").chmod(0o644)
+        assert Ledger(tmp_path / "ledger", limit=2).spent() == 1
+        assert (tmp_path / "ledger").stat().st_mode & 0o777 == 0o600
+    finally:
+        os.umask(old)

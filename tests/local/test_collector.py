@@ -122,24 +122,31 @@ def test_the_service_from_outside(tmp_path, database):
         status, answer = server.post(path + "/reports", line, "application/x-ndjson")
         assert (status, json.loads(answer)["accepted"]) == (200, 1)
         assert server.post(path + "/reports", b"", "text/plain")[0] == 415
-        assert server.post(path + "/reports", bytes(1 << 25))[0] == 413
+        with pytest.raises(PrivmeanError, match="send fewer"):
+            send.send(server.url, round_, bytes((1 << 22) + 1))
+        odd = server.post(path + "/reports", bytes(3 << 20))  # one piece, however long
+        assert json.loads(odd[1])["rejected"] == {"not a report": 1}
         assert server.post("/rounds/00/reports", b"")[0] == 404
         assert server.get("/rounds/xyz/estimate")[0] == 404
         found = json.loads(server.get(path + "/estimate")[1])
-        assert (found["reports"], found["rejected"]) == (501, {"truncated": 1})
+        assert (found["reports"], found["rejected"]) == (501, {"truncated": 1, "not a report": 1})
         assert found["raw"][0] == pytest.approx(7, abs=5 * found["spread"][0])
         state = Tally.from_bytes(round_, server.get(path + "/tally")[1])
         offline = Aggregator(round_)
         offline.add(reports)
         offline.add(line, json_lines=True)
         offline.add(b"rubbish")
+        offline.add(bytes(100))
         assert state.to_bytes() == offline.tally.to_bytes()
         items = make_reports(other, 100).to_bytes()
         assert send.send(server.url, other, items)["accepted"] == 100
         shares = json.loads(server.get(f"/rounds/{other.identifier.hex()}/estimate")[1])
         assert sum(shares["value"]) == pytest.approx(1)
         # a wrong round's reports go nowhere
-        assert send.send(server.url, other, reports)["rejected"] == {"wrong round": 500}
+        some = reports[: 43 * 100]
+        assert send.send(server.url, other, some)["rejected"] == {"wrong round": 100}
+        with pytest.raises(PrivmeanError, match="refuses the request"):
+            send.send(server.url, other, reports)
     with pytest.raises(PrivmeanError):
         send.send(server.url, round_, reports, attempts=1)
     with pytest.raises(PrivmeanError):
@@ -257,11 +264,24 @@ def test_the_page_in_a_real_browser(tmp_path):
             assert "Hours of sleep" in text("title")
             assert browser.find_element(By.ID, "line").get_attribute("points").count(",") >= 2
             assert len(browser.find_elements(By.CSS_SELECTOR, "#body tr")) == 2
+            assert text("relation") == ""  # one level alone reported
+            own = np.where(np.arange(3000) < 2500, 0.5, 1.0)
+            values = np.where(own == 1.0, 1.0, 9.0)
+            send.send(server.url, round_, randomize_many(round_, values, epsilon=own).to_bytes())
+            wait.until(lambda _: "disagree" in text("relation"))
+            assert "every report counts the same" in text("relation")
+            Select(browser.find_element(By.ID, "weights")).select_by_value("minimax")
+            wait.until(lambda _: "may be off" in text("relation"))
             send.send(server.url, other, make_reports(other, 900).to_bytes())
             Select(browser.find_element(By.ID, "rounds")).select_by_value(other.identifier.hex())
             wait.until(lambda _: text("estimate") == "10 numbers")
             wait.until(lambda _: text("reports") == "900")
             assert len(browser.find_elements(By.CSS_SELECTOR, "#body tr")) == 10
+            asked = "return performance.getEntriesByType('resource').map(e => e.name)"
+            browser.get("about:blank")
+            browser.get(f"{server.url}/#../openapi.json?")  # a round is a name, never a path
+            wait.until(lambda _: text("reports") != "0")
+            assert all("/rounds" in name for name in browser.execute_script(asked))
             problems = [
                 entry for entry in browser.get_log("browser") if "favicon" not in entry["message"]
             ]

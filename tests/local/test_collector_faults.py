@@ -13,7 +13,6 @@ import sys
 import threading
 import time
 from contextlib import contextmanager
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -24,9 +23,12 @@ from fastapi import HTTPException
 from privmean.errors import PrivmeanError
 from privmean.local.aggregators.aggregator import Aggregator
 from privmean.local.aggregators.batch import tally
+from privmean.local.aggregators.gate import Gate
 from privmean.local.builders import items_round, mean_round
 from privmean.local.clients import send
-from privmean.local.collector import app, writer
+from privmean.local.collector import writer
+from privmean.local.collector.intake import Intake
+from privmean.local.collector.limits import Addresses, Limits
 from privmean.local.collector.store import Offer, Store
 from privmean.local.collector.writer import Writer
 from privmean.local.many import randomize_many
@@ -34,6 +36,11 @@ from privmean.local.many import randomize_many
 
 def make_reports(round_, n):
     return randomize_many(round_, np.full(n, 7.0), epsilon=1)
+
+
+def submit(thread, round_, batch, **options):
+    data = batch.to_bytes()
+    return thread.submit(round_.identifier, Gate(round_).parse(data), len(data), **options)
 
 
 class LostAnswer:
@@ -80,12 +87,10 @@ def test_clients_that_go_away_do_not_stop_the_writer(tmp_path):
     round_ = mean_round(0, 10, epsilon=1, persons=1000)
     store = Store(f"sqlite:///{tmp_path}/r.db")
     store.register([round_])
-    thread = Writer(store, {round_.identifier: round_}, None)
-    data = make_reports(round_, 5).to_bytes()
-    gone = thread.submit(round_.identifier, data, json_lines=False)
-    assert gone.cancel()
-    later = make_reports(round_, 7).to_bytes()
-    waiting = thread.submit(round_.identifier, later, json_lines=False)
+    thread = Writer(store, {round_.identifier: round_})
+    gone = [submit(thread, round_, make_reports(round_, 5), light=light) for light in (True, False)]
+    assert [future.cancel() for future in gone] == [True, True]
+    waiting = submit(thread, round_, make_reports(round_, 7))
     thread.start()
     assert waiting.result(timeout=30).accepted == 7
     thread.stop()
@@ -98,14 +103,14 @@ def test_what_waits_is_bounded(tmp_path, monkeypatch):
     round_ = mean_round(0, 10, epsilon=1, persons=1000)
     store = Store(f"sqlite:///{tmp_path}/r.db")
     store.register([round_])
-    thread = Writer(store, {round_.identifier: round_}, None)
-    data = make_reports(round_, 10).to_bytes()
-    futures = [thread.submit(round_.identifier, data, json_lines=False) for _ in range(2)]
+    thread = Writer(store, {round_.identifier: round_})
+    batch = make_reports(round_, 10)
+    futures = [submit(thread, round_, batch) for _ in range(2)]
     with pytest.raises(queue.Full):
-        thread.submit(round_.identifier, data, json_lines=False)
+        submit(thread, round_, batch)
     thread.start()
     assert [future.result(timeout=30).accepted for future in futures] == [10, 0]
-    again = thread.submit(round_.identifier, data, json_lines=False)  # there is room again
+    again = submit(thread, round_, batch)  # there is room again
     assert again.result(timeout=30).duplicate == 10
     thread.stop()
     store.close()
@@ -158,9 +163,10 @@ def test_slow_oversized_and_broken_clients(tmp_path):
         assert (found["reports"], found["rejected"]) == (43, {})
 
 
-def test_a_body_that_is_slow_long_or_one_of_too_many_ends(monkeypatch):
-    monkeypatch.setattr(app, "PATIENCE", 0.05)
-    monkeypatch.setattr(app, "LARGEST_BODY", 100)
+def test_a_body_that_is_slow_long_or_one_of_too_many_ends():
+    limits = Limits(
+        patience=0.2, pace=500, body=100, receiving=1000, heavy=500, flight=200, light=10
+    )
 
     class Pieces:
         def __init__(self, pieces, pause=0.0, headers=()):
@@ -172,21 +178,32 @@ def test_a_body_that_is_slow_long_or_one_of_too_many_ends(monkeypatch):
                 await asyncio.sleep(self.pause)
             yield b""
 
-    def status(request, receiving=0):
-        state = SimpleNamespace(receiving=receiving)
+    def status(request, others=0, mine=0):
+        addresses = Addresses(limits)
+        addresses.take("other", others)
+        addresses.take("me", mine)
+        taker, body = Intake({}, None, limits, addresses, None), bytearray()
         try:
-            result = asyncio.run(app.Collector.body(state, request))
+            asyncio.run(taker._receive(request, "me", body))
+            result = bytes(body)
         except HTTPException as error:
             result = error.status_code
-        assert state.receiving == receiving
+        addresses.give_back("me", len(body) + mine)
+        assert addresses.receiving == others
+        taker.close()
         return result
 
     assert status(Pieces([b"ab", b"c"])) == b"abc"
-    assert status(Pieces([b"ab", b"c"], pause=0.2)) == 408
+    assert status(Pieces([b"ab", b"c"], pause=0.3)) == 408
+    assert status(Pieces([b"x" * 20] * 5, pause=0.045)) == b"x" * 100  # it keeps the pace
+    assert status(Pieces([b"x"] * 90, pause=0.02)) == 408
     assert status(Pieces([b"ab"] * 60)) == 413
     assert status(Pieces([], headers={"content-length": "101"})) == 413
     assert status(Pieces([b"ab"], headers={"content-length": "-1"})) == b"ab"
-    assert status(Pieces([b"ab"]), receiving=app.LARGEST_RECEIVING) == 503
+    assert status(Pieces([b"ab"]), others=1000) == 503
+    assert status(Pieces([b"ab"]), others=900) == b"ab"  # room is kept for who brings little
+    assert status(Pieces([b"ab" * 10]), others=900) == 503
+    assert status(Pieces([b"ab" * 10]), mine=190) == 503
 
 
 @pytest.mark.system

@@ -138,7 +138,6 @@ def test_the_oracle_answers_single_items(mechanism):
     oracle = item_oracle(counted)
     everything = estimate(counted).raw
     assert [oracle(v) for v in (0, 17, 99)] == pytest.approx(everything[[0, 17, 99]])
-    assert oracle.all() == pytest.approx(everything)
     with pytest.raises(ArgumentError):
         item_oracle(
             tally_many(items_round(4, epsilon=1, persons=5, mechanism="unary"), [1], epsilon=1)
@@ -269,7 +268,7 @@ def test_single_items_from_the_reports_themselves(mechanism):
     round_ = items_round(40, epsilon=[0.5, 2], persons=600, mechanism=mechanism)
     own = np.repeat([0.5, 2.0], 300)
     batch = randomize_many(round_, np.arange(600) % 40, epsilon=own, noise=SimulatedNoise(3))
-    for weights in ("minimax", "uniform"):
+    for weights in ("minimax", "uniform", "tested"):
         kept = item_oracle(batch_tally(batch), weights=weights)
         direct = item_oracle(batch, weights=weights)
         assert [direct(v) for v in range(40)] == pytest.approx([kept(v) for v in range(40)])

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
+import random
 import struct
 import zlib
 from collections import Counter
 from contextlib import suppress
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -170,7 +171,8 @@ def test_payload_checks_by_mechanism():
     assert reason(subset, bytes([0b1111, 0])) == ""
     assert reason(subset, bytes([0b11111, 0])) == "out of range"
     hybrid = ROUNDS[3]
-    bits = [nonce for nonce in (os.urandom(16) for _ in range(60))]
+    dice = random.Random(1)
+    bits = [dice.randbytes(16) for _ in range(60)]
     from privmean.local.clients.scalar import takes_piecewise
 
     for nonce in bits:
@@ -348,3 +350,17 @@ def test_tickets_bind_nonce_and_level():
         a_report(other, ticket=tickets[0])
     with pytest.raises(PrivmeanError):
         a_report(FUZZ, ticket=tickets[0])
+
+
+@pytest.mark.parametrize("mechanism", ["ball", "priv-unit"])
+def test_signalling_nans_are_refused_without_a_warning(mechanism):
+    """Conversions of such bytes raise a flag of the processor; whoever sends them is not heard."""
+    round_ = ball_round(1, 3, epsilon=2, persons=9, mechanism=mechanism)
+    good = randomize(round_, [1, 0, 0], epsilon=2)
+    parts = decode(good)
+    odd = b"\x01\x00\xa0\x7f" + parts.payload[4:]  # a signalling NaN
+    bad = replace(parts, payload=odd).to_bytes()
+    with np.errstate(all="raise"):
+        parsed = Gate(round_).parse(good + bad)
+    assert (len(parsed.batch), parsed.reasons()) == (1, {"out of range": 1})
+    assert Gate(round_).reason(bad) == "out of range"

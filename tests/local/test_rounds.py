@@ -9,14 +9,19 @@ import pytest
 
 from kit import assert_mean, assert_rate_at_most
 from privmean.errors import ArgumentError
+from privmean.local.aggregators.aggregator import Aggregator
+from privmean.local.aggregators.batch import tally
+from privmean.local.aggregators.estimates import estimate
 from privmean.local.aggregators.gate import Gate
-from privmean.local.builders import mean_round
-from privmean.local.clients.client import Client
+from privmean.local.builders import ball_round, items_round, mean_round, vote_round
+from privmean.local.clients.client import Client, randomize
 from privmean.local.clients.ledger import Ledger
 from privmean.local.clients.summaries import person_mean, slope
+from privmean.local.descriptor import Round
 from privmean.local.kernel import bandwidth, curve
-from privmean.local.many import randomize_many
+from privmean.local.many import randomize_many, tally_many
 from privmean.local.radii import tau_bounded_records, tau_random_effects, tau_sub_gaussian
+from privmean.local.reports import decode
 from privmean.local.rounds import WinsorizedRounds
 from privmean.noise.simulated import SimulatedNoise
 
@@ -110,9 +115,6 @@ def test_user_level_localisation():
         theta = rng.uniform(-0.8, 0.8)
         means = theta + rng.normal(0, 0.5 / math.sqrt(1000), n)
         simple = mean_round(-1, 1, epsilon=1, persons=n)
-        from privmean.local.aggregators.estimates import estimate
-        from privmean.local.many import tally_many
-
         single = estimate(tally_many(simple, means, epsilon=1, noise=SimulatedNoise(k)))
         one.append(float(single) - theta)
         protocol = WinsorizedRounds.of(
@@ -141,8 +143,6 @@ def test_real_clients_and_a_hostile_second_round():
         sent[k] = (client, mine, client.report(vote, mine))
     votes = [item[2] for item in sent.values() if item[2]]
     assert 80 < len(votes) < 160
-    from privmean.local.aggregators.batch import tally
-
     location = protocol.locate(tally(gate.parse(b"".join(votes)).batch))
     assert abs(float(location.centre[0]) - 7.1) <= 2
     mean = protocol.mean(location)
@@ -227,3 +227,58 @@ def test_a_curve_from_one_round():
     assert bandwidth(round_, 8 * n, sigma=0.3) == pytest.approx(bandwidth(round_, n, sigma=0.3) / 2)
     with pytest.raises(ArgumentError):
         curve(reports, x[:5], np.array([0.5]), bandwidth=b)
+
+
+@pytest.mark.parametrize("shares", [None, (1, 1)])
+@pytest.mark.parametrize("wanted", [1, 1.7, 2])
+def test_clients_spend_what_they_allow_in_both_rounds_together(tmp_path, shares, wanted):
+    """Over the wire: published text, reports as bytes, one ledger a client, both rounds."""
+    protocol = WinsorizedRounds.of(0, 10, tau=1, epsilon=[1, 2], persons=40, shares=shares)
+    clients = [
+        Client(epsilon=wanted, ledger=Ledger(tmp_path / name, limit=wanted), identity=name)
+        for name in ("ann", "bob")
+    ]
+    votes = Round.from_json(protocol.vote().to_json())
+    sent = [client.report(votes, 7.0) for client in clients]
+    heard = Aggregator(protocol.vote())
+    heard.add(b"".join(item for item in sent if item))
+    location = protocol.locate(heard.tally)
+    means = Round.from_json(protocol.mean(location).to_json())
+    assert means.messages == (2 if shares is None else 1)
+    answers = [
+        client.report(means, 7.0) for client in clients
+    ]  # within the limit: nobody drops out
+    server = Aggregator(protocol.mean(location))
+    server.add(b"".join(item for item in answers if item))
+    level = 2 if wanted == 2 else 1
+    for client, first, second in zip(clients, sent, answers, strict=True):
+        spent = [decode(item).level for item in (first, second) if item]
+        assert len(spent) == (2 if shares is None else 1)
+        assert set(spent) == {level - 1}
+        assert client.ledger.spent() == level
+    said = protocol.answer(location, server.tally).guarantee()["epsilon"]
+    assert said == {"1": 2 * (level == 1), "2": 2 * (level == 2)}
+
+
+def test_every_builder_can_ask_a_client_more_than_once():
+    """The share of a message is in the round itself, whichever mechanism it has."""
+    options = {"epsilon": [0.25, 0.5, 1], "persons": 9, "messages": 3}
+    for round_ in (
+        mean_round(0, 1, **options),
+        ball_round(1, 4, **options),
+        items_round(5, **options),
+        vote_round(0, 1, 4, **options),
+    ):
+        again = Round.from_json(round_.to_json())
+        assert again == round_
+        assert decode(randomize(again, None, epsilon=1.5)).level == 1
+        batch = randomize_many(again, [None] * 2, epsilon=[0.75, 3], noise=SimulatedNoise(1))
+        assert batch.levels.tolist() == [0, 2]
+        with pytest.raises(ArgumentError, match="in each of 3 messages"):
+            Client(epsilon=0.74, ledger=Ledger(":memory:", limit=9)).report(again, 0)
+        assert "one of 3 reports" in estimate(tally(batch)).guarantee()["unit"]
+    once = mean_round(0, 1, epsilon=1, persons=9)
+    assert "messages" not in once.to_dict()
+    for wrong in (0, 65, 1.5, True):
+        with pytest.raises(ArgumentError):
+            mean_round(0, 1, epsilon=1, persons=9, messages=wrong)

@@ -258,7 +258,8 @@ def test_poisoning_by_claimed_levels_and_the_cap():
     tally_ = Tally.empty(round_)
     tally_.counts[:] = [10_000, 100]
     tally_.sums[:, 0] = [0, 100]
-    assert float(estimate(tally_).raw[0]) == pytest.approx(shift[4.0], rel=1e-9)
+    weighted = estimate(tally_, weights="minimax")
+    assert float(weighted.raw[0]) == pytest.approx(shift[4.0], rel=1e-9)
     assert float(estimate(tally_, weights="uniform").raw[0]) == pytest.approx(0.0103, abs=5e-5)
     assert float(estimate(tally_, epsilon_cap=0.5).raw[0]) == pytest.approx(0.0103, abs=5e-5)
 
@@ -285,10 +286,10 @@ def test_related_epsilon_is_found_and_uniform_weights_are_unbiased():
     for _ in range(60):
         x = np.where(rng.uniform(size=n) < (1 + mean) / 2, 1.0, -1.0)
         counted = tally_many(round_, x, epsilon=own, noise=noise)
-        weighted.append(float(estimate(counted).raw[0]))
+        weighted.append(float(estimate(counted, weights="minimax").raw[0]))
         uniform.append(float(estimate(counted, weights="uniform").raw[0]))
         p_values.append(estimate(counted).heterogeneity.p_value)
-        notes += estimate(counted, weights="tested").notes != ()
+        notes += "disagree" in estimate(counted).relation
     assert_mean(weighted, 0.4419, slack=0.001)
     assert_mean(uniform, -0.04)
     assert np.median(p_values) < 0.01
@@ -361,7 +362,7 @@ def test_approximate_intervals_cover_their_targets(mechanism):
         inner = answer.noise_interval(0.9)
         w = np.where(own == 1.0, answer.levels[0].weight, answer.levels[1].weight)
         missed_noise += not inner.lower[0] <= w @ x <= inner.upper[0]
-        assert high - low < 2 * answer.raw_radius
+        assert high - low <= 2.000001 * answer.raw_radius
     assert_rate_at_most(missed, 120, 0.1)
     assert_rate_at_most(missed_noise, 120, 0.1)
     with pytest.raises(ValueError, match="level"):

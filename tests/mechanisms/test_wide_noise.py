@@ -7,12 +7,14 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import privmean as pm
 from kit import assert_mean
+from privmean.errors import Infeasible
 from privmean.mechanisms.gaussian import COARSE, GaussianSums
+from privmean.mechanisms.limits import SMALLEST_LOSS
 from privmean.noise.simulated import SimulatedNoise
 
 
@@ -25,7 +27,9 @@ def lattice_changes(mechanism: GaussianSums, a: list[int], b: list[int]) -> floa
     return float(total) ** 0.5
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
+@example([(8.12905634619854e26, 0, 1.2301550849350902e-27)])  # one own step is all of mu
+@example([(2.0**99, 0, 2.0**-60)])
 @given(
     st.lists(
         st.tuples(st.floats(1.0, 2.0**100), st.integers(-(2**110), 2**110), st.floats(-1, 1)),
@@ -34,7 +38,8 @@ def lattice_changes(mechanism: GaussianSums, a: list[int], b: list[int]) -> floa
     )
 )
 def test_no_change_exceeds_mu(answers):
-    """Neighbours that use all of mu in the answers' own steps do not exceed it where noise is."""
+    """Neighbours that use all of mu in the answers' own steps do not exceed it where noise is, and
+    hardly more noise is drawn than asked; a mu for which that cannot be is refused when planned."""
     sds = [sd for sd, _, _ in answers]
     a = [start for _, start, _ in answers]
     b = [start + int(part * sd) for sd, start, part in answers]
@@ -43,20 +48,27 @@ def test_no_change_exceeds_mu(answers):
     )
     if exact == 0:
         return
+    if exact < SMALLEST_LOSS:
+        with pytest.raises(Infeasible, match="larger epsilon"):
+            GaussianSums("x", tuple(sds), exact)
+        return
     mechanism = GaussianSums("x", tuple(sds), exact)
     assert all(2**19 <= sd <= COARSE * 2 for _, sd in mechanism.drawn)
+    for asked, bits, (coarse, sd) in zip(sds, mechanism.bits, mechanism.drawn, strict=True):
+        assert math.ldexp(sd, coarse - bits) <= asked * (1 + 2.0**-11)
     assert lattice_changes(mechanism, a, b) <= exact * (1 + 1e-12)
 
 
 def test_a_twin_that_does_not_pay_for_the_rounding_exceeds_mu():
-    """One step of the coarse lattice is all that mu allows: without payment the change doubles."""
-    sd = 2.0**60
-    mechanism = GaussianSums("x", (sd,), 2.0**-60)
-    (coarse, drawn) = mechanism.drawn[0]
-    assert coarse > 0
-    a, b = (1 << coarse), (1 << coarse) - 1  # one step of the answer's own
-    assert lattice_changes(mechanism, [a], [b]) <= 2.0**-60 * (1 + 1e-12)
-    assert 1 / math.ldexp(sd, -coarse) > 2 * 2.0**-60
+    """All that the least mu allows is 2^13 coarse steps and a quarter; rounding makes one more."""
+    sd, mu = 2.0**100 + 2.0**85, SMALLEST_LOSS
+    mechanism = GaussianSums("x", (sd,), mu)
+    ((coarse, drawn),) = mechanism.drawn
+    change = int(mu * sd)
+    a = (1 << 80) + change % (1 << coarse) - 1
+    assert lattice_changes(mechanism, [a], [a - change]) <= mu * (1 + 1e-12)
+    moved = (a >> coarse) - ((a - change) >> coarse)
+    assert moved / math.ldexp(sd, -coarse) > mu * (1 + 2.0**-14)
     assert drawn > math.ldexp(sd, -coarse)
 
 

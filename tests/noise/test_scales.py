@@ -8,7 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from privmean.noise.exact import LARGEST_SCALE, ExactNoise, double_above
+from privmean.noise.base import LARGEST_SCALE
+from privmean.noise.exact import ExactNoise, double_above
+from privmean.noise.simulated import SimulatedNoise
 
 
 @given(
@@ -30,9 +32,13 @@ def test_rounding_goes_up_at_any_size(scale):
     "scale", [0.0, -1.0, math.inf, math.nan, LARGEST_SCALE * 1.0001, Fraction(10) ** 400, 0]
 )
 def test_scales_that_cannot_be_drawn_are_refused(scale):
-    for draw in (ExactNoise().laplace, ExactNoise().gaussian):
+    """By the seeded source too: what a test draws, a release can draw."""
+    for noise in (ExactNoise(), SimulatedNoise(1)):
+        for draw in (noise.laplace, noise.gaussian):
+            with pytest.raises(ValueError, match=r"scale|NaN"):
+                draw(1, scale)
         with pytest.raises(ValueError, match=r"scale|NaN"):
-            draw(1, scale)
+            noise.argmax(np.array([1, 2]), scale)
 
 
 def test_tiny_scales_give_zero_and_huge_ones_stay_inside_64_bits():

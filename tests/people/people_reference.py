@@ -16,6 +16,12 @@ from privmean.people.reductions import (
 )
 
 
+def quotient(x, step):
+    if step < 2.0**-400:
+        x, step = x * 2.0**600, step * 2.0**600
+    return x * (1 / step)
+
+
 def person_value(records, resolution=2.0**-40):
     """The mean of one person's records (None and NaN are none) and how many there are."""
     limit = resolution * 2.0**80
@@ -70,7 +76,7 @@ def uniform_counts(values, half, origin):
     counts = defaultdict(int)
     for v in values:
         if v is not None:
-            k = (v - origin - half) / (2 * half)
+            k = quotient(v - origin - half, half) / 2
             counts[math.ceil(max(-UNIFORM_LIMIT, min(UNIFORM_LIMIT, k)))] += 1
     return dict(counts)
 
@@ -124,7 +130,7 @@ def on_ball(row, ball):
     top = max(abs(item) for item in v)
     near = top <= ball.radius
     scale = 2.0**600 if top < 2.0**-400 else 2.0**-600 if top > 2.0**500 else 1.0
-    w = [item / ball.step if near else item * scale for item in v]
+    w = [quotient(item, ball.step) if near else item * scale for item in v]
     square = 0.0
     for item in w:
         square = square + item * item
@@ -151,7 +157,7 @@ def ball_sums(rows, ball, besides=None):
 def in_units(v, unit):
     if v is None:
         return 0.0
-    return (min(max(v, unit.lower), unit.upper) - unit.center) / unit.scale
+    return quotient(min(max(v, unit.lower), unit.upper) - unit.center, unit.scale)
 
 
 def shell_counts(rows, edges):

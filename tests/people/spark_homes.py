@@ -1,11 +1,12 @@
 """PySpark against the other homes, as a program: it needs pyspark and a Java runtime.
 
-1. Every question on tables with dirty values: the integers of the plain-Python reference.
+1. Every question on tables with dirty values, and random questions on random tables: the integers
+   of the plain-Python reference. Durations are refused.
 2. Whole release plans on NumPy, DuckDB, Polars and Spark: all integers that a plan asked for before
    noise, and the release that the same simulated noise makes of them, byte by byte.
 3. What reaches the driver: results of actions are counted while those releases are made.
 
-    python tests/people/spark_homes.py [--data FOLDER]
+    python tests/people/spark_homes.py [--data FOLDER] [--tables N]
 """
 
 from __future__ import annotations
@@ -22,6 +23,8 @@ from pathlib import Path
 import numpy as np
 import people_tables as tables
 import polars as pl
+import pyarrow as pa
+import random_tables
 
 import privmean as pm
 
@@ -120,6 +123,45 @@ def dirty(session) -> int:
     return wrong
 
 
+def random_ones(session, tables: int) -> int:
+    """Random tables and questions (random_tables.py) of the types that Spark has."""
+    wrong = tried = answers = 0
+    seed = 0
+    while tried < tables:
+        seed += 1
+        generator = random.Random(seed)
+        made = random_tables.table(generator)
+        asked = generator.sample(random_tables.questions(made, generator), 5)
+        unsigned = any(str(kind).startswith("uint") for kind in made.arrow.schema.types)
+        if unsigned or made.rows_of_persons or not made.rows:
+            continue
+        tried += 1
+        frame = session.createDataFrame(made.arrow)
+        named = {"person": "who", "values": [f"x{j}" for j in range(made.width)]}
+        people = pm.read(frame, **named, **made.options)
+        for one in asked:
+            found, right = one.ask(people), one.answer()
+            answers += 1
+            if found != right:
+                print(f"seed {seed}, {one.name}: {found!s:.200} instead of {right!s:.200}")
+                wrong += 1
+    print(f"random tables: {tried}, {answers} answers, {wrong} differ")
+    return wrong
+
+
+def types(session) -> int:
+    """Durations are refused, as everywhere."""
+    lengths = pa.array([1, 2], pa.duration("us"))
+    frame = session.createDataFrame(pa.table({"who": [1, 2], "x": lengths}))
+    try:
+        pm.read(frame, person="who", values="x")
+    except pm.SchemaError as refusal:
+        print(f"durations: {refusal}")
+        return 0
+    print("durations: read")
+    return 1
+
+
 def plans():
     """Plans that need reductions only: name -> how a release is made of people."""
     budget = {"epsilon": 1.0, "delta": 1e-6}
@@ -198,7 +240,9 @@ def agree(session, name: str, path: Path, columns: list[str], cap: int | None = 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--data", type=Path, default=SHARED, help="folder of development tables")
-    data = parser.parse_args().data
+    parser.add_argument("--tables", type=int, default=20, help="random tables to try")
+    given = parser.parse_args()
+    data = given.data
     from pyspark.sql import SparkSession
 
     session = (
@@ -211,7 +255,7 @@ def main() -> int:
     )
     session.sparkContext.setLogLevel("ERROR")
     start = time.monotonic()
-    wrong = dirty(session)
+    wrong = dirty(session) + types(session) + random_ones(session, given.tables)
     with tempfile.TemporaryDirectory() as folder:
         path = generated(Path(folder))
         wrong += agree(session, "generated", path, ["value"])

@@ -100,8 +100,9 @@ BY_NAME = {case.name: case for case in CASES}
 
 @pytest.mark.parametrize("name", BY_NAME)
 def test_nothing_above_the_claim_can_be_proved(name):
+    """Of neighbours told apart for sure, 1000 runs would prove an epsilon of 3.5."""
     case = BY_NAME[name]
-    assert case.found(1500) <= case.budget.epsilon
+    assert case.found(1000) <= case.budget.epsilon
 
 
 class Halved(FromBits):

@@ -1,5 +1,6 @@
 """A ledger never lets more be spent than its total, whatever happens to the process."""
 
+import hashlib
 import json
 import math
 import os
@@ -18,9 +19,10 @@ from privmean.errors import ArgumentError, BudgetExceeded, Infeasible
 from privmean.privacy.budget import Budget
 from privmean.privacy.compose import pure_epsilon
 from privmean.privacy.guarantee import Guarantee
-from privmean.privacy.journal import JournalDamaged
+from privmean.privacy.journal import Journal, JournalDamaged
 from privmean.privacy.ledger import Ledger
 from privmean.privacy.loss import Gaussian, Laplace, Pure, Threshold
+from privmean.privacy.relations import stated
 
 TENTH = Budget(epsilon=0.1)
 LATTICE = 2.0**20
@@ -115,7 +117,7 @@ def test_losses_are_charged_by_their_sums():
 
 
 def test_a_guarantee_is_charged_at_its_promise_with_its_bill(ledger):
-    bill = (Laplace("sum", 1, 5),)
+    bill = (Laplace("sum", 1, 5, relation="add-remove"),)
     guarantee = Guarantee.of(Budget(epsilon=0.25, delta=1e-7), "add-remove", bill)
     entry = ledger.charge(guarantee, label="mean of x")
     assert entry.amount.epsilon == Fraction(1, 4)  # not 1/5: a plan's rest is not given back
@@ -125,7 +127,7 @@ def test_a_guarantee_is_charged_at_its_promise_with_its_bill(ledger):
 
 
 def test_a_guarantee_whose_bill_breaks_it_is_not_charged(ledger):
-    over = Guarantee("replace-one", (Laplace("sum", 1, 1),), epsilon=0.5)
+    over = Guarantee("replace-one", (Laplace("sum", 1, 1, relation="replace-one"),), epsilon=0.5)
     with pytest.raises(Exception, match="internal"):
         ledger.charge(over)
     assert not ledger.entries
@@ -150,7 +152,7 @@ def test_charges_chosen_along_the_way_use_only_sums():
     small = Budget(epsilon=0.02, delta=1e-9)
     mu = small.gaussian_mu()
     one = Gaussian("sum", mu * LATTICE, LATTICE, 1)
-    guarantee = Guarantee.of(small, "replace-one", (one,))
+    guarantee = Guarantee.of(small, "replace-one", stated((one,), "replace-one"))
     from privmean.privacy.calibrate import within
 
     assert within([one] * 60, Budget(epsilon=1.0, delta=1e-6))
@@ -198,7 +200,8 @@ def test_what_is_refused_at_planning_is_not_charged(ledger):
 def test_a_restart_remembers(tmp_path):
     path = tmp_path / "ledger.jsonl"
     first = Ledger(path, epsilon=1.0, delta=1e-6)
-    first.charge(Guarantee("replace-one", (Laplace("s", 1, 4),), epsilon=0.25), label="größe")
+    bill = (Laplace("s", 1, 4, relation="replace-one"),)
+    first.charge(Guarantee("replace-one", bill, epsilon=0.25), label="größe")
     for again in (Ledger(path), Ledger(path, epsilon=1.0, delta=1e-6)):
         assert again.entries == first.entries
         assert again.left().epsilon == Fraction(3, 4)
@@ -207,7 +210,8 @@ def test_a_restart_remembers(tmp_path):
         charge(first)  # the older object sees what the newer one spent
     lines = path.read_text().splitlines()
     assert [json.loads(line)["number"] for line in lines] == [0, 1, 2]
-    assert json.loads(lines[0])["schema"] == "privmean-ledger-1"
+    assert json.loads(lines[0])["schema"] == "privmean-ledger-2"
+    assert [json.loads(line)["bytes"] for line in lines] == [len(line) for line in lines]
 
 
 def test_the_total_cannot_be_changed_on_the_way(tmp_path):
@@ -232,8 +236,13 @@ def test_only_a_file_that_exists_is_opened(tmp_path):
     assert Ledger.open(path).total == Budget(rho=0.5)
     empty = tmp_path / "empty.jsonl"
     empty.touch()
-    with pytest.raises(ArgumentError, match="epsilon"):
-        Ledger.open(empty)
+    for arguments in ({}, {"epsilon": 1.0, "delta": 1e-6}, {"rho": 0.5}):
+        with pytest.raises(JournalDamaged, match="no complete first line"):
+            Ledger(empty, **arguments)
+    assert empty.read_bytes() == b""
+    for nowhere in (tmp_path / "no folder" / "ledger.jsonl", tmp_path):
+        with pytest.raises(ArgumentError, match="ledger"):
+            Ledger(nowhere, epsilon=1.0)
 
 
 def test_a_torn_last_line_is_dropped_wherever_it_was_cut(tmp_path):
@@ -249,10 +258,128 @@ def test_a_torn_last_line_is_dropped_wherever_it_was_cut(tmp_path):
         assert [entry.label for entry in again.entries] == ["kept"]
         assert path.read_bytes() == whole
     # all of the line but its end: it may have counted, so it counts
+    assert [json.loads(line)["label"] for line in torn.splitlines()[1:]] == ["kept", "torn"]
     path.write_bytes(torn[:-1])
     assert [entry.label for entry in Ledger(path).entries] == ["kept", "torn"]
     charge(Ledger(path), label="next")
     assert [entry.label for entry in Ledger(path).entries] == ["kept", "torn", "next"]
+
+
+def labels(path):
+    """What a ledger remembers, or None if it is refused."""
+    try:
+        return [entry.label for entry in Ledger(path, epsilon=1.0).entries]
+    except (JournalDamaged, ArgumentError):
+        return None
+
+
+def three_charges(path):
+    ledger = Ledger(path, epsilon=1.0)
+    for label in ("one", "two", "größer"):
+        charge(ledger, label=label)
+    return path.read_bytes()
+
+
+def test_no_single_bit_can_make_a_charge_vanish(tmp_path):
+    """Every bit of a file of three charges, the last line end included: refused, or not changed."""
+    path = tmp_path / "ledger.jsonl"
+    whole = three_charges(path)
+
+    def kept():
+        try:
+            with Journal(path).locked() as session:  # what a ledger reads, without its sums
+                return [entry["label"] for entry in session.entries[1:]]
+        except JournalDamaged:
+            return None
+
+    for place in range(len(whole)):
+        for bit in range(8):
+            damaged = bytearray(whole)
+            damaged[place] ^= 1 << bit
+            path.write_bytes(damaged)
+            assert kept() in (None, ["one", "two", "größer"]), (place, bit)
+            assert path.read_bytes() == damaged, "a damaged file must stay as evidence"
+    last = len(whole) - 1
+    for byte in set(range(256)) - {ord("\n")}:
+        path.write_bytes(whole[:last] + bytes([byte]))
+        assert labels(path) is None
+
+
+def test_a_file_cut_anywhere_is_an_older_one_or_is_refused(tmp_path):
+    """Cut inside the first line nothing is left of the total, and it is no new ledger either."""
+    path = tmp_path / "ledger.jsonl"
+    whole = three_charges(path)
+    ends = [place for place, byte in enumerate(whole) if byte == ord("\n")]
+    for cut in range(len(whole)):
+        path.write_bytes(whole[:cut])
+        kept = sum(end <= cut for end in ends) - 1  # complete lines, without their end too
+        found = labels(path)
+        assert found == (None if kept < 0 else ["one", "two", "größer"][:kept]), cut
+        if found is not None:
+            assert path.read_bytes() == whole[: ends[kept] + 1]
+
+
+def test_a_ledger_of_an_older_privmean_is_read_and_continued(tmp_path):
+    """Its lines state no length; a whole one with a damaged line end is refused all the same."""
+
+    def line(before, entry):
+        text = json.dumps(entry, sort_keys=True)
+        digest = hashlib.sha256(f"{before}\n{text}".encode()).hexdigest()
+        return json.dumps({**entry, "digest": digest}).encode(), digest
+
+    path = tmp_path / "ledger.jsonl"
+    total = {"epsilon": 1.0, "delta": 0.0}
+    first, digest = line("privmean", {"number": 0, "schema": "privmean-ledger-1", "total": total})
+    bill = {"name": "sum", "sensitivity": "1", "scale": "10", "spread": 1, "joint": False,
+            "mechanism": "discrete Laplace", "loss": {"epsilon": 0.1}}  # fmt: skip
+    charged = {
+        "number": 1, "label": "old", "spent": {"epsilon": "1/10", "delta": "0"},
+        "relation": "replace-one", "unit": "person", "when": "", "mechanisms": [bill],
+    }  # fmt: skip
+    second, digest = line(digest, charged)
+    whole = first + b"\n" + second + b"\n"
+    for cut in range(len(first) + 2, len(whole) - 1):
+        path.write_bytes(whole[:cut])
+        assert labels(path) == []
+    for byte in set(range(256)) - {ord("\n")}:
+        path.write_bytes(whole[:-1] + bytes([byte]))
+        assert labels(path) in (None, ["old"])  # a space there is no harm
+    path.write_bytes(whole[:-1])
+    assert labels(path) == ["old"]
+    charge(Ledger(path), label="new")
+    assert labels(path) == ["old", "new"]
+    assert path.read_bytes().startswith(whole)
+    assert Ledger(path).left().epsilon == Fraction(8, 10)
+
+
+def test_processes_that_make_one_ledger_at_once_make_one(tmp_path):
+    path = tmp_path / "ledger.jsonl"
+    made = []
+
+    def create():
+        made.append(Ledger(path, epsilon=1.0).charge(TENTH, "replace-one").number)
+
+    threads = [threading.Thread(target=create) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(made) == list(range(1, 9))
+    assert [item.name for item in tmp_path.iterdir()] == ["ledger.jsonl"]
+
+
+def test_a_charge_knows_its_place(tmp_path):
+    path = tmp_path / "ledger.jsonl"
+    ledger = Ledger(path, epsilon=1.0)
+    made = [charge(ledger, label=label) for label in ("a", "b")]
+    lines = [json.loads(line) for line in path.read_text().splitlines()]
+    assert [(entry.number, entry.digest) for entry in made] == [
+        (line["number"], line["digest"]) for line in lines[1:]
+    ]
+    assert Ledger(path).entries == tuple(made)
+    memory = Ledger(epsilon=1.0)
+    assert [charge(memory).number for _ in range(2)] == [1, 2]
+    assert len({entry.digest for entry in memory.entries}) == 2
 
 
 @pytest.mark.parametrize("line", [0, 1, 2])

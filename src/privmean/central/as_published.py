@@ -186,7 +186,13 @@ class PublishedPlan(WinsorizedPlan):
         final, location = self.stages.final, self.stages.location
         assert isinstance(location, StableHistogram)
         assert final.epsilon is not None
-        one = Approximate("location or mean, disjoint halves", final.epsilon, location.delta)
+        one = Approximate(
+            "location or mean, disjoint halves",
+            final.epsilon,
+            location.delta,
+            relation=REPLACE_ONE,
+            moved="the counts of one half, or the sums of the other",
+        )
         return (one,) * self.facts.columns
 
     def _target(self) -> str:

@@ -25,6 +25,7 @@ from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE, Budget, Relation
 from privmean.privacy.guarantee import Guarantee
 from privmean.privacy.loss import Laplace, Loss
 from privmean.release import FAILED, OK, Release
+from privmean.search import least_number
 
 if TYPE_CHECKING:
     from privmean.central.default_mean import DefaultMean
@@ -66,13 +67,13 @@ class DefaultMeanPlan:
 
     def schedule(self, persons: int) -> Schedule:
         """The prices for a number of persons: n, or a paid noisy count of them."""
-        return Schedule.of(persons, self._purse(), self.relation)
+        return Schedule.of(persons, self._purse())
 
     def _purse(self) -> Fraction:
         """Epsilon of one column after the count under add-remove."""
         if self.relation == REPLACE_ONE:
             return self.epsilon
-        return self.epsilon - Wallet(self.epsilon).share(COUNT_SHARE)
+        return self.epsilon - Wallet(self.epsilon, self.relation).share(COUNT_SHARE)
 
     def _column_settings(self, persons: int) -> Settings:
         s = self.settings
@@ -82,7 +83,7 @@ class DefaultMeanPlan:
     @property
     def losses(self) -> tuple[Loss, ...]:
         """A bill of one path; every path composes to at most epsilon, exactly."""
-        purse = Wallet(self._purse())
+        purse = Wallet(self._purse(), self.relation)
         moved = 2 if self.relation == REPLACE_ONE else 1
         if self.persons is not None:
             schedule = self.schedule(self.persons)
@@ -94,10 +95,15 @@ class DefaultMeanPlan:
                 purse.pay("beyond the limits", purse.share(settings.check), 1)
         else:
             purse.pay("location", purse.share(0.5), moved, spread=moved)
-        bill = [*purse.bill, Laplace("value and square", Fraction(1), 1 / purse.left)]
+        bill = [
+            *purse.bill,
+            Laplace(
+                "value and square", Fraction(1), 1 / purse.left, joint=True, relation=self.relation
+            ),
+        ]
         if self.relation == ADD_REMOVE:
             price = self.epsilon - self._purse()
-            bill.append(Laplace("persons", Fraction(1), 1 / price))
+            bill.append(Laplace("persons", Fraction(1), 1 / price, relation=self.relation))
         return tuple(bill) * self.dimension
 
     def final_epsilon(self, persons: int) -> float:
@@ -144,18 +150,14 @@ class DefaultMeanPlan:
 
     def persons_needed(self, error: float, sd: float) -> int:
         """The smallest number of persons with predicted(sd) at most `error`."""
-        error = validate.positive("error", error)
-        low = math.ceil((FEWEST if self.dimension == 1 else MOST_SPLIT) / self.epsilon)
-        high = low
-        while self.predicted(sd, high) > error:
-            low, high = high, 2 * high
-        while high - low > 1:
-            middle = (low + high) // 2
-            if self.predicted(sd, middle) <= error:
-                high = middle
-            else:
-                low = middle
-        return high if self.predicted(sd, low) > error else low
+        wanted = validate.positive("error", error)
+        first = math.ceil((FEWEST if self.dimension == 1 else MOST_SPLIT) / self.epsilon)
+        found = least_number(lambda n: self.predicted(sd, n) <= wanted, first)
+        if found is None:
+            raise ArgumentError(
+                "error", error, "is not reached with any number of persons", "ask for a larger one"
+            )
+        return found
 
     def describe(self) -> dict[str, Any]:
         facts: dict[str, Any] = {
@@ -170,7 +172,6 @@ class DefaultMeanPlan:
             facts["persons*epsilon"] = float(self.persons * self.epsilon)
             facts["rounds at most"] = schedule.rounds
             facts["epsilon a round"] = float(schedule.price)
-            facts["a round asks in memory"] = f"one person in {schedule.one_in}"
             facts["share of the tail histogram"] = schedule.share
             settings = self._column_settings(self.persons)
             facts["share of the count beyond"] = settings.check
@@ -197,7 +198,7 @@ class DefaultMeanPlan:
                 "people", people.size(), f"the plan is for {self.persons} persons", "plan again"
             )
         for column in range(self.dimension):
-            wallet = Wallet(self.epsilon)
+            wallet = Wallet(self.epsilon, self.relation)
             if self.relation == ADD_REMOVE:
                 scale = wallet.pay("persons", self.epsilon - self._purse(), 1)
                 count = max(people.size() + one_laplace(source, scale), 1)

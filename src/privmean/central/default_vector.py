@@ -246,7 +246,7 @@ def bill(dimension: int, mu: float) -> tuple[Loss, ...]:
 
 
 def _sums(name: str, dimension: int, mu: float) -> tuple[Gaussian, ...]:
-    return (Gaussian(name, mu * FINEST, FINEST, 2 * dimension),)
+    return (Gaussian(name, mu * FINEST, FINEST, 2 * dimension, relation=REPLACE_ONE),)
 
 
 def vector_plan(

@@ -37,7 +37,6 @@ WINDOW, PART = 4, 0.7  # a round moves the origin if 4 neighbouring bins hold 70
 FAR_WINDOW = 2  # a new start after the tails if 2 bins away from the origin hold nearly all
 NEAR_COST, NEAR_PART = 40.0, 0.75  # n*epsilon of a round from there, and what 2 bins must hold
 NEAR_ROUNDS, NEAR_LEFT = 3, 4  # at most so many, and only with more than 4 prices left
-MANY, ONE_IN = 2**20, 64  # from so many persons on, rounds ask one in 64 of them
 LEAN = 1500  # n*epsilon below which more is spent on looking
 AGAIN = 0.5  # part of what is left for a second look
 
@@ -47,28 +46,23 @@ class Schedule:
     """Prices of the looking stages, from n*epsilon alone (public, or from a paid noisy count).
 
     near: price of a round after a new start, where no other rounds are run (0 where they are).
-    one_in: rounds may ask only one in this many persons (`People.few`). More than 1 only under
-    replace-one, where roster positions are public, and where those persons are plenty.
     """
 
     persons: int
     rounds: int
     price: Fraction
     share: float
-    one_in: int = 1
     near: Fraction = Fraction(0)
 
     @classmethod
-    def of(cls, persons: int, epsilon: Fraction, relation: Relation) -> Schedule:
+    def of(cls, persons: int, epsilon: Fraction) -> Schedule:
         signal = float(persons * epsilon)
         cost = max(80.0, signal / 50)
         rounds = min(MOST_ROUNDS, int(0.4 * signal / cost)) if signal >= ROUNDS_FROM else 0
         share = 0.4 if signal < LEAN else min(0.4, max(0.1, 0.3 * (4000 / signal) ** 0.25))
-        plenty = persons >= MANY and cost >= 80.0 * ONE_IN
-        one_in = ONE_IN if relation == REPLACE_ONE and plenty else 1
         price = floor_tick(Fraction(cost) / max(persons, 1))
         near = Fraction(0) if rounds else floor_tick(Fraction(NEAR_COST) / max(persons, 1))
-        return cls(persons, rounds, price, share, one_in, near)
+        return cls(persons, rounds, price, share, near)
 
 
 @dataclass(frozen=True)
@@ -119,7 +113,7 @@ def locate(
 ) -> Location:
     """Limits that hold the values of `column`; pays for every histogram from `wallet`."""
 
-    def look(people: People, price: Fraction, name: str) -> Histogram:
+    def look(price: Fraction, name: str) -> Histogram:
         return _histogram(people, column, origin, price, name, wallet, noise, relation)
 
     origin, rounds, looks, restarts = 0.0, 0, 0, 0
@@ -127,19 +121,15 @@ def locate(
     fallback: tuple[Reach, float, Histogram] | None = None
     top: int | None = None  # after a new start, no value is known in bins beyond the next one
     part = schedule.share
-    some, asked = people, schedule.persons
-    if schedule.one_in > 1:
-        some = people.few(schedule.one_in)
-        asked = some.size()
     while True:
         while earlier is None and rounds < schedule.rounds and wallet.left > schedule.price:
             rounds += 1
-            window = concentrated(look(some, schedule.price, "origin"), WINDOW)
-            if window.held < PART * asked:
+            window = concentrated(look(schedule.price, "origin"), WINDOW)
+            if window.held < PART * schedule.persons:
                 break
             origin += window.middle
         looks += 1
-        seen = look(people, wallet.share(part), "tails")
+        seen = look(wallet.share(part), "tails")
         if earlier is not None:
             seen = seen.pooled(earlier)
         if top is not None:
@@ -166,7 +156,7 @@ def locate(
             if not (schedule.near and single and wallet.left > NEAR_LEFT * schedule.near):
                 break
             rounds += 1
-            seen = look(people, schedule.near, "origin")
+            seen = look(schedule.near, "origin")
             window = concentrated(seen, FAR_WINDOW, top)
             if window.held < NEAR_PART * schedule.persons:
                 break

@@ -16,6 +16,7 @@ from privmean.central.octaves import CELLS, Counts, Seen, octave_counts, read_oc
 from privmean.central.parts import Parts
 from privmean.noise.base import Noise
 from privmean.people.reductions import Box, People
+from privmean.privacy.budget import REPLACE_ONE
 from privmean.privacy.loss import Gaussian
 
 COUNT_LATTICE = 2**20  # counts are scaled up: their own unit is too coarse for Gaussian noise
@@ -33,7 +34,13 @@ def look_sd(columns: int, mu: float) -> float:
 def look_loss(columns: int, mu: float) -> Gaussian:
     root = math.nextafter(math.sqrt(2 * columns), math.inf)
     sd = look_sd(columns, mu) * (1 + 1e-12)
-    return Gaussian("columns by octave", root * COUNT_LATTICE, sd * COUNT_LATTICE, 2 * columns)
+    return Gaussian(
+        "columns by octave",
+        root * COUNT_LATTICE,
+        sd * COUNT_LATTICE,
+        2 * columns,
+        relation=REPLACE_ONE,
+    )
 
 
 @dataclass(frozen=True)

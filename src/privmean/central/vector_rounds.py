@@ -21,6 +21,7 @@ from privmean.central.parts import Parts
 from privmean.mechanisms.row_sums import NoisyRows, RowSums
 from privmean.noise.base import Noise
 from privmean.people.reductions import People, Standard
+from privmean.privacy.budget import REPLACE_ONE
 from privmean.privacy.loss import Gaussian
 
 Floats = npt.NDArray[np.float64]
@@ -81,7 +82,9 @@ class LastSums:
 def norm_loss(mu: float) -> Gaussian:
     root = math.nextafter(math.sqrt(2), math.inf)
     sd = math.sqrt(2) / mu * (1 + 1e-12)
-    return Gaussian("norms of rows", root * COUNT_LATTICE, sd * COUNT_LATTICE, 2)
+    return Gaussian(
+        "norms of rows", root * COUNT_LATTICE, sd * COUNT_LATTICE, 2, relation=REPLACE_ONE
+    )
 
 
 class Norms:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from fractions import Fraction
 
+from privmean.privacy.budget import Relation
 from privmean.privacy.loss import Laplace, Loss
 
 TICK = 2**40
@@ -21,10 +22,11 @@ def floor_tick(value: Fraction | float) -> Fraction:
 
 
 class Wallet:
-    """What is left of `total`, and the bill of what was taken."""
+    """What is left of `total`, and the bill of what was taken, for neighbours of `relation`."""
 
-    def __init__(self, total: Fraction) -> None:
+    def __init__(self, total: Fraction, relation: Relation) -> None:
         self.total = total
+        self.relation = relation
         self.left = total
         self.bill: list[Loss] = []
 
@@ -40,5 +42,7 @@ class Wallet:
             raise AssertionError("a step must cost something and no more than is left")
         self.left -= epsilon
         scale = Fraction(sensitivity) / epsilon
-        self.bill.append(Laplace(name, Fraction(sensitivity), scale, spread))
+        self.bill.append(
+            Laplace(name, Fraction(sensitivity), scale, spread, relation=self.relation)
+        )
         return scale

@@ -100,7 +100,7 @@ class Run:
         """[centre - R, centre + R] with R = tau + slack, a column."""
         tau = self.plan.facts.radii.tau
         return [
-            None if c is None else Box(c - (t + s) * u, c + (t + s) * u)
+            None if c is None else _around(c, (t + s) * u)
             for c, t, s, u in zip(centers, tau, slack, units, strict=True)
         ]
 
@@ -123,3 +123,10 @@ class Run:
             None if box is None else self.plan.mean_of(people, box, sums)
             for box, sums in zip(boxes, noisy, strict=True)
         ]
+
+
+def _around(center: float, radius: float) -> Box:
+    """The box around a released centre; wider where doubles cannot tell its ends apart, so that no
+    centre, however far, can make a release fail that was charged."""
+    reach = max(radius, abs(center) * 2.0**-40)
+    return Box(center - reach, center + reach)

@@ -16,6 +16,7 @@ from privmean.cli.mean import mean
 from privmean.cli.plan import plan
 from privmean.cli.regress import regress
 from privmean.cli.variance import variance
+from privmean.cli.verify import keygen, sign, verify
 from privmean.errors import PrivmeanError
 
 UNEXPECTED, WRONG_ARGUMENTS = 1, 2
@@ -52,6 +53,9 @@ app.add_typer(collect.app, name="collect")
 app.command()(regress)
 app.command()(variance)
 app.command()(curve)
+app.command()(verify)
+app.command()(sign)
+app.command()(keygen)
 
 
 def run(argv: Sequence[str] | None = None) -> int:

@@ -11,6 +11,8 @@ from typing import Annotated, Any, NoReturn
 
 import typer
 
+TICKET = "PRIVMEAN_TICKET"
+
 app = typer.Typer(
     pretty_exceptions_enable=False,
     no_args_is_help=True,
@@ -134,17 +136,39 @@ def tickets(
 def serve(
     rounds: Annotated[list[Path], typer.Option("--round", help="A round to offer; repeatable.")],
     database: Annotated[
-        str, typer.Option(help="sqlite:///file or postgresql://user@host/name.")
+        str,
+        typer.Option(
+            envvar="PRIVMEAN_DATABASE",
+            help="sqlite:///file or postgresql://user@host/name; with a password, better in the "
+            "environment.",
+            show_envvar=True,
+        ),
     ] = "sqlite:///privmean-reports.db",
     host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(help="Port; 0 takes a free one.")] = 8000,
     secret_file: SecretFile = None,
+    proxy: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Address of a reverse proxy whose X-Forwarded-For is believed; repeatable."
+        ),
+    ] = None,
+    per_address: Annotated[
+        int, typer.Option(help="Connections that one address may have open.")
+    ] = 100,
+    patience: Annotated[
+        float, typer.Option(help="Seconds for the header of a request, and for its body.")
+    ] = 10.0,
+    penalty: Annotated[
+        float, typer.Option(help="Seconds that the answer to a refused request takes.")
+    ] = 5.0,
 ) -> None:
     """Run the collector: publish rounds, take reports, show the estimate in the browser."""
     from privmean.errors import PrivmeanError
 
     try:
         from privmean.local.collector.app import serve as run
+        from privmean.local.collector.limits import Limits
     except ImportError:
         _fail(PrivmeanError("the collector is not installed; pip install 'privmean[collector]'"))
     try:
@@ -154,6 +178,12 @@ def serve(
             host=host,
             port=port,
             secret=_secret(secret_file),
+            limits=Limits(
+                proxies=tuple(proxy or ()),
+                per_address=per_address,
+                patience=patience,
+                penalty=penalty,
+            ),
             on_ready=lambda url: print(f"collecting on {url}", flush=True),
         )
     except (PrivmeanError, OSError) as error:
@@ -162,12 +192,20 @@ def serve(
 
 @app.command()
 def report(
-    value: Annotated[
-        list[str], typer.Argument(help="The value: a number, an item's number, or a vector's.")
-    ],
     epsilon: Annotated[float, typer.Option(help="The most this report may spend.")],
     ledger: Annotated[Path, typer.Option(help="What this person has sent; keep this file.")],
     limit: Annotated[float, typer.Option(help="The most all reports together may spend.")],
+    value: Annotated[
+        list[str] | None,
+        typer.Argument(
+            help="The value: a number, an item's number, or a vector's numbers. Other users of "
+            "this machine can see it here: better give --value-file or set PRIVMEAN_VALUE, "
+            "or leave it out, and a terminal asks for it."
+        ),
+    ] = None,
+    value_file: Annotated[
+        Path | None, typer.Option(help="A file with the value; - is standard input.")
+    ] = None,
     server: Annotated[str | None, typer.Option(help="The collector's address.")] = None,
     round_id: Annotated[str | None, typer.Option(help="Which of its rounds.")] = None,
     round_file: Annotated[
@@ -176,21 +214,36 @@ def report(
     digest: Annotated[
         str | None, typer.Option(help="The published digest the round must have.")
     ] = None,
-    ticket: Annotated[str | None, typer.Option(help="The ticket, if the round asks one.")] = None,
+    ticket: Annotated[
+        str | None,
+        typer.Option(
+            envvar=TICKET,
+            help="The ticket, if the round asks one. Better in --ticket-file or the environment.",
+            show_envvar=True,
+        ),
+    ] = None,
+    ticket_file: Annotated[Path | None, typer.Option(help="A file with the ticket.")] = None,
     identity: Annotated[
         str | None, typer.Option(help="Public name, if the round asks a part of the clients.")
     ] = None,
     out: Annotated[Path | None, typer.Option(help="Append the report to a file.")] = None,
     json_lines: Annotated[bool, typer.Option("--json", help="As a JSON line.")] = False,
+    ledger_moved: Annotated[
+        bool,
+        typer.Option(
+            "--ledger-moved",
+            help="The ledger is a copy: the newest, and its original is never used again.",
+        ),
+    ] = False,
 ) -> None:
     """Randomize one value here and send only the private report.
 
-    Missing values are reported as well: write "nan".
+    Missing values are reported as well: write "nan", or nothing at all.
     """
+    from privmean.cli.secrets import private_ticket, private_value
     from privmean.errors import PrivmeanError
     from privmean.local.clients import send
     from privmean.local.clients.client import Client
-    from privmean.local.clients.domain import real
     from privmean.local.clients.ledger import Ledger
     from privmean.local.reports import Ticket, decode
 
@@ -208,15 +261,16 @@ def report(
             raise PrivmeanError("which round? give --round, or --server")
         if digest is not None and round_.digest.hex() != digest:
             raise PrivmeanError("the round is not the published one; do not answer it")
+        numbers = private_value(value, value_file)
+        held = private_ticket(ticket, ticket_file)
         if out is not None:
             out.open("ab").close()  # before anything is spent
-        # a whole path: SQLite would keep a file called :memory: nowhere
-        kept = Ledger(ledger.absolute(), limit=limit)
+        # a whole path: :memory: is no file
+        kept = Ledger(ledger.absolute(), limit=limit, moved=ledger_moved)
         client = Client(epsilon=epsilon, ledger=kept, identity=identity)
-        numbers = [real(item) for item in value]
-        given: Any = numbers if len(numbers) > 1 or round_.dimension is not None else numbers[0]
+        given: Any = numbers[0] if len(numbers) == 1 and round_.dimension is None else numbers
         private = client.report(
-            round_, given, ticket=None if ticket is None else Ticket.from_text(ticket)
+            round_, given, ticket=None if held is None else Ticket.from_text(held)
         )
         if private is None:
             typer.echo("this round asks other clients; nothing was sent")
@@ -235,7 +289,13 @@ def aggregate(
     files: Annotated[list[Path], typer.Argument(help="Reports (binary or JSON lines), tallies.")],
     round_file: RoundFile,
     beta: Annotated[float | None, typer.Option(help="Another failure probability.")] = None,
-    weights: Annotated[str, typer.Option(help="minimax, uniform or tested.")] = "minimax",
+    weights: Annotated[
+        str,
+        typer.Option(
+            help="tested (by epsilon unless the levels disagree, then equal), uniform (equal: "
+            "whatever relates epsilon and value), or minimax (by epsilon, untested)."
+        ),
+    ] = "tested",
     epsilon_cap: Annotated[
         float | None, typer.Option(help="Weigh no report as if its epsilon were larger.")
     ] = None,

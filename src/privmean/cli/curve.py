@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Annotated
 
@@ -46,12 +45,14 @@ def curve(
     memory: opt.Memory = None,
     threads: opt.Threads = None,
     spill: opt.Spill = None,
+    sign: opt.Sign = None,
     as_json: opt.Json = False,
 ) -> None:
     """Release the mean of people over time, with intervals for each bin and for the curve."""
     import privmean as pm
     from privmean.errors import ArgumentError
 
+    key = opt.signing_key(sign, as_json)
     try:
         edges = [float(item) for item in bins.split(",")]
     except ValueError:
@@ -80,7 +81,7 @@ def curve(
         **opt.machine(memory, threads, spill),
     )
     if as_json:
-        typer.echo(json.dumps(release.to_dict(), allow_nan=False))
+        typer.echo(opt.stored(release, key))
     else:
         typer.echo(release.summary())
     if release.failed:

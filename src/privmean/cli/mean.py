@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import Annotated, Any
 
 import typer
@@ -69,6 +68,7 @@ def mean(
     memory: opt.Memory = None,
     threads: opt.Threads = None,
     spill: opt.Spill = None,
+    sign: opt.Sign = None,
     as_json: opt.Json = False,
 ) -> None:
     """Release a differentially private mean of people, with an interval and the promise.
@@ -79,6 +79,7 @@ def mean(
     import privmean as pm
     from privmean.errors import ArgumentError
 
+    key = opt.signing_key(sign, as_json)
     columns = [*(value or []), *(values_from or [])]
     if not columns:
         raise ArgumentError(
@@ -147,7 +148,7 @@ def mean(
             people, effects, epsilon=epsilon, delta=delta, rho=rho, level=level,
             ledger=None if ledger is None else pm.Ledger.open(ledger),
         )  # fmt: skip
-        _shown(release, as_json, effects)
+        _shown(release, as_json, key, effects)
         return
     release = pm.mean(
         people,
@@ -167,13 +168,13 @@ def mean(
         ledger=None if ledger is None else pm.Ledger.open(ledger),
         **arguments,
     )
-    _shown(release, as_json)
+    _shown(release, as_json, key)
 
 
-def _shown(release: Any, as_json: bool, effects: Any = None) -> None:
-    """Print a release; effects: the random effects that it was made with."""
+def _shown(release: Any, as_json: bool, key: Any, effects: Any = None) -> None:
+    """Print a release; key: signs it; effects: the random effects that it was made with."""
     if as_json:
-        typer.echo(json.dumps(release.to_dict(), allow_nan=False))
+        typer.echo(opt.stored(release, key))
     else:
         typer.echo(release.summary())
         if effects is not None:

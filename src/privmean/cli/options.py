@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from typing import Annotated, Any
 
@@ -120,11 +121,37 @@ RosterColumn = Annotated[
     str | None, typer.Option(help="Column of a CSV --roster (that of --person if not given).")
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
+Sign = Annotated[
+    str | None,
+    typer.Option("--sign", help="Private key (PEM, Ed25519) that signs what --json prints."),
+]
 
 
 def machine(memory: str | None, threads: int | None, spill: str | None) -> dict[str, Any]:
     """The arguments of everything that reads tables for its use of the machine."""
     return {"memory_limit": memory, "threads": threads, "temp_directory": spill}
+
+
+def signing_key(path: str | None, as_json: bool) -> Any:
+    """The key of --sign, refused before anything is read or spent."""
+    from privmean.errors import ArgumentError
+
+    if path is None:
+        return None
+    if not as_json:
+        raise ArgumentError("--sign", path, "goes with --json", "text is not signed: add --json")
+    from privmean.signing import private_key
+
+    return private_key(path)
+
+
+def stored(release: Any, key: Any = None) -> str:
+    """A release as one line of JSON, signed if there is a key."""
+    if key is None:
+        return json.dumps(release.to_dict(), allow_nan=False)
+    from privmean.signing import sign
+
+    return json.dumps(sign(release, key), allow_nan=False)
 
 
 def text(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import Annotated, Any
 
 import typer
@@ -74,12 +73,14 @@ def regress(
     memory: opt.Memory = None,
     threads: opt.Threads = None,
     spill: opt.Spill = None,
+    sign: opt.Sign = None,
     as_json: opt.Json = False,
 ) -> None:
     """Release private regression coefficients: the mean of persons' own, with intervals."""
     import privmean as pm
     from privmean.errors import ArgumentError
 
+    key = opt.signing_key(sign, as_json)
     if icc is not None and phi is not None:
         raise ArgumentError("--phi", phi, "is given beside --icc", "give one of them")
     working: Any = "independence"
@@ -116,7 +117,7 @@ def regress(
         **opt.machine(memory, threads, spill),
     )
     if as_json:
-        typer.echo(json.dumps(release.to_dict(), allow_nan=False))
+        typer.echo(opt.stored(release, key))
     else:
         typer.echo(release.summary())
     if release.failed:

@@ -83,7 +83,29 @@ def stream(
         bool,
         typer.Option(help="After a restart, write all releases again, from the first."),
     ] = True,
+    moved: Annotated[
+        bool,
+        typer.Option(
+            "--moved",
+            help="The state file is a copy: the newest, and its original is never used again.",
+        ),
+    ] = False,
+    output: Annotated[
+        Path | None,
+        typer.Option(help="Write releases to this file, each once, instead of standard output."),
+    ] = None,
+    complete: Annotated[
+        bool,
+        typer.Option("--complete", help="With --state: a last line without a line feed counts."),
+    ] = False,
     input_format: Annotated[str, typer.Option("--format", help="auto, jsonl or csv.")] = "auto",
+    delimiter: Annotated[str, typer.Option(help="Of CSV.")] = ",",
+    quote: Annotated[str, typer.Option(help="Of CSV; '' if quotes mean nothing.")] = '"',
+    decimal: Annotated[str, typer.Option(help="The decimal sign, '.' or ','.")] = ".",
+    encoding: Annotated[str, typer.Option(help="utf-8, latin-1, cp1252, ...")] = "utf-8",
+    null_word: Annotated[
+        list[str] | None, typer.Option(help="A text that means missing; repeat for more.")
+    ] = None,
     plot: Annotated[Path | None, typer.Option(help="Draw the released path as PNG.")] = None,
     html: Annotated[Path | None, typer.Option(help="Draw it as a self-contained page.")] = None,
     quiet: Annotated[bool, typer.Option("--quiet", help="No summary on standard error.")] = False,
@@ -95,13 +117,21 @@ def stream(
 
     With --state, run the same command on the same input after a stop: what was read is skipped,
     what was released is written again, unchanged, and the stream goes on. Ids, order and number of
-    events are public; the values of one person are protected. The state file holds raw data.
+    events are public; the values of one person are protected, and their text never decides whether
+    an event counts. A last line without a line feed is left for the next run.
+
+    The state file holds raw data. Copied at any moment, it is whole; a copy is refused without
+    --moved, an old one put back is refused where FILE.seen or --output tells. What cannot be
+    noticed is an old snapshot of all files together: never go on from one.
     """
     if context.invoked_subcommand is not None:
         return
     from privmean.continual import events
+    from privmean.continual.eventlines import Reader
+    from privmean.continual.releasefile import ReleaseFile, silence
     from privmean.continual.stream import MeanStream
     from privmean.errors import ArgumentError, PrivmeanError
+    from privmean.people.text import TextFormat
 
     try:
         if person is None or not value:
@@ -131,8 +161,13 @@ def stream(
             "release_every": release_every,
             "filler": filler,
         }
+        form = TextFormat(delimiter, quote, decimal, encoding, None, tuple(null_word or ()))
+        reader = Reader(person, tuple(value), input_format, form)
+        if not quiet and steps is not None and not (state is not None and state.exists()):
+            typer.echo("planning: comparing strategies (once; the state file keeps it)", err=True)
         running = MeanStream(
             state=state,
+            moved=moved,
             noise=_simulated(seed),
             clamp=clamp,
             first_release=first_release,
@@ -140,23 +175,25 @@ def stream(
             **settings,
         )
         with running:
-            stopped = events.run(
+            done = events.run(
                 running,
-                events.Reader(person, tuple(value), input_format),
+                reader,
                 append=append,
                 replay=replay,
+                complete=complete or state is None,
+                output=None if output is None else ReleaseFile(output),
             )
             _draw(running, plot, html, value)
             if not quiet:
-                typer.echo(events.summary(running, stopped), err=True)
+                typer.echo(events.summary(running, done), err=True)
     except PrivmeanError as problem:
         typer.echo(f"privmean stream: {problem}", err=True)
         raise typer.Exit(2) from None
     except BrokenPipeError:
         # nobody reads on: what was not written yet is written by the next run
-        events.silence()
+        silence()
         raise typer.Exit(1) from None
-    if stopped:
+    if done.stopped:
         raise typer.Exit(130)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import Annotated
 
 import typer
@@ -46,11 +45,13 @@ def variance(
     memory: opt.Memory = None,
     threads: opt.Threads = None,
     spill: opt.Spill = None,
+    sign: opt.Sign = None,
     as_json: opt.Json = False,
 ) -> None:
     """Release the variance of persons' own means, within public limits of the deviation."""
     import privmean as pm
 
+    key = opt.signing_key(sign, as_json)
     pm.Budget(epsilon=epsilon, delta=delta, rho=rho)
     pm.Variance(smallest, largest, method, center)
     written = opt.text(delimiter, quote, decimal, encoding, header, null_word)
@@ -77,7 +78,7 @@ def variance(
         ledger=None if ledger is None else pm.Ledger.open(ledger),
     )
     if as_json:
-        typer.echo(json.dumps(release.to_dict(), allow_nan=False))
+        typer.echo(opt.stored(release, key))
     else:
         typer.echo(release.summary())
     if release.failed:

@@ -11,6 +11,7 @@ import numpy as np
 
 from privmean.continual.series import Floats
 from privmean.noise.base import Noise
+from privmean.privacy.budget import REPLACE_ONE
 from privmean.privacy.loss import Laplace, Loss, Threshold
 
 
@@ -60,12 +61,19 @@ class LocationSearch:
     @property
     def losses(self) -> tuple[Loss, Loss]:
         return (
-            Laplace(self.name, sensitivity=Fraction(2), scale=2 / self.epsilon, spread=2),
+            Laplace(
+                self.name,
+                sensitivity=Fraction(2),
+                scale=2 / self.epsilon,
+                spread=2,
+                relation=REPLACE_ONE,
+            ),
             Threshold(
                 self.name,
                 delta=self.delta,
                 threshold=float(self.threshold),
                 scale=2 / self.epsilon,
+                relation=REPLACE_ONE,
             ),
         )
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import csv
 import hashlib
-import json
 import os
 import select
 import signal
@@ -13,96 +11,50 @@ from collections.abc import Iterator
 from types import FrameType
 from typing import Any
 
-from privmean import validate
-from privmean.continual.release import StreamRelease
-from privmean.continual.rows import person_name
+from privmean.continual.eventlines import Lines, Reader
+from privmean.continual.releasefile import Output, ReleaseFile, StandardOutput
 from privmean.continual.stream import MeanStream
-from privmean.errors import ArgumentError, SchemaError
+from privmean.errors import ArgumentError
 
 CHUNK = 1 << 16
-Event = tuple[str | None, list[Any]]
+NOTHING = {"read": 0, "ids": "", "shown": 0, "nameless": 0}
 
 
-class Reader:
-    """Lines to (person, values). A line whose person cannot be read has person None.
+class Run:
+    """What a run of `run` came to: public facts for the summary."""
 
-    What is not a number becomes a missing value; the text of a value never raises and never
-    decides whether its event counts.
+    def __init__(self) -> None:
+        self.stopped = False
+        self.unfinished = False  # whether the last line was left for the next run
+        self.nameless = 0
+
+
+def run(
+    stream: MeanStream,
+    reader: Reader,
+    *,
+    append: bool,
+    replay: bool,
+    complete: bool = True,
+    output: ReleaseFile | None = None,
+) -> Run:
+    """Feed standard input to the stream until its end or a signal.
+
+    Every chunk of input is one durable batch; its releases are written after that. complete: a last
+    line without a line feed counts; if not, it is left, and read when it is whole.
     """
-
-    def __init__(self, person: str, values: tuple[str, ...], kind: str = "auto") -> None:
-        self.person = person
-        self.values = values
-        self.kind = validate.choice("format", kind, ["auto", "jsonl", "csv"])
-        self._columns: list[int] | None = None
-        self._first = True
-
-    def read(self, lines: list[str]) -> list[Event]:
-        """The events of some lines (blank ones and the CSV header are none)."""
-        events: list[Event] = []
-        for line in lines:
-            if not line.strip():
-                continue
-            if self.kind == "auto":
-                self.kind = "jsonl" if line.lstrip().startswith("{") else "csv"
-            event = self._json(line) if self.kind == "jsonl" else self._csv(line)
-            if event is not None:
-                events.append(event)
-            self._first = False
-        return events
-
-    def _json(self, line: str) -> Event:
-        try:
-            record = json.loads(line, parse_int=_whole)
-        except (ValueError, RecursionError):
-            record = None
-        if not isinstance(record, dict):
-            record = {}
-        missing = [key for key in (self.person, *self.values) if key not in record]
-        if self._first and missing:
-            raise SchemaError(
-                f"the first event has no {missing[0]!r}; name the keys with --person and --value"
-            )
-        name = record.get(self.person)
-        known = isinstance(name, str | int | float) and not isinstance(name, bool)
-        person = person_name(name) if known else None
-        return person, [record.get(key) for key in self.values]
-
-    def _csv(self, line: str) -> Event | None:
-        try:
-            cells = next(csv.reader([line]), [])
-        except csv.Error:
-            cells = line.split(",")
-        if self._columns is None:
-            names = [cell.strip().lstrip("\ufeff") for cell in cells]
-            missing = [key for key in (self.person, *self.values) if key not in names]
-            if missing:
-                raise SchemaError(
-                    f"the header has no column {missing[0]!r}; it has {', '.join(names)}"
-                )
-            self._columns = [names.index(key) for key in (self.person, *self.values)]
-            return None
-        found = [cells[i] if i < len(cells) else None for i in self._columns]
-        return found[0] or None, found[1:]
-
-
-def _whole(text: str) -> int | float:
-    # very long integers must not raise: they are (infinitely) large values
-    return int(text) if len(text) < 400 else float(text)
-
-
-def run(stream: MeanStream, reader: Reader, *, append: bool, replay: bool) -> bool:
-    """Feed standard input to the stream; True if it was stopped by a signal.
-
-    Every chunk of input is one durable batch; its releases are written after that.
-    """
-    mark = stream.mark or {"read": 0, "ids": "", "shown": 0}
-    output = Output(stream, mark)
-    output.write(stream.releases(after=0 if replay and not append else mark["shown"]))
+    mark = {**NOTHING, **(stream.mark or {})}
+    target: Output = StandardOutput() if output is None else output
+    if output is None:
+        after = 0 if replay and not append else mark["shown"]
+        mark["shown"] = max(mark["shown"], target.write(stream.releases(after=after)))
+    else:
+        output.follow(stream.releases())
     skip = 0 if append else mark["read"]
     seen = ""
+    result = Run()
     with Interrupts() as interrupts:
-        for lines in chunks(interrupts):
+        for lines in chunks(interrupts, result, complete=complete):
             events = reader.read(lines)
             if skip:
                 past, events = events[:skip], events[skip:]
@@ -119,9 +71,11 @@ def run(stream: MeanStream, reader: Reader, *, append: bool, replay: bool) -> bo
             if events and not stream.finished:
                 for person, _ in events:
                     mark["ids"] = _chain(mark["ids"], person)
+                    mark["nameless"] += person is None
                 mark["read"] += len(events)
                 cells = [values if len(values) > 1 else values[0] for _, values in events]
-                output.write(stream.extend([person for person, _ in events], cells, mark))
+                released = stream.extend([person for person, _ in events], cells, mark)
+                mark["shown"] = max(mark["shown"], target.write(released))
             if interrupts.stop or stream.finished:
                 break
     if skip and not interrupts.stop:
@@ -132,34 +86,13 @@ def run(stream: MeanStream, reader: Reader, *, append: bool, replay: bool) -> bo
             "give the same input again, or only new events with --append",
         )
     stream.mark = mark
-    return interrupts.stop
+    result.stopped, result.nameless = interrupts.stop, mark["nameless"]
+    return result
 
 
-class Output:
-    """Releases to standard output, flushed; remembers what was shown."""
-
-    def __init__(self, stream: MeanStream, mark: dict[str, Any]) -> None:
-        self.stream = stream
-        self.mark = mark
-
-    def write(self, releases: Any) -> None:
-        shown = 0
-        for release in releases:
-            sys.stdout.write(line_of(release))
-            shown = release.step
-        if shown:
-            sys.stdout.flush()
-            self.mark["shown"] = max(self.mark["shown"], shown)
-
-
-def line_of(release: StreamRelease) -> str:
-    """One line of JSON."""
-    return json.dumps(release.to_dict()) + "\n"
-
-
-def chunks(interrupts: Interrupts) -> Iterator[list[str]]:
+def chunks(interrupts: Interrupts, result: Run, *, complete: bool) -> Iterator[list[bytes]]:
     """Whole lines of standard input as they become available, until its end or a signal."""
-    rest = b""
+    lines = Lines()
     source = stdin()
     while True:
         if not interrupts.wait_for(source):
@@ -167,21 +100,17 @@ def chunks(interrupts: Interrupts) -> Iterator[list[str]]:
         data = os.read(source, CHUNK)
         if not data:
             break
-        *whole, rest = (rest + data).split(b"\n")
-        if whole:
-            yield [line.decode("utf-8", "replace") for line in whole]
-    if rest:
-        yield [rest.decode("utf-8", "replace")]
+        if whole := lines.take(data):
+            yield whole
+    if rest := lines.rest():
+        result.unfinished = not complete
+        if complete:
+            yield [rest]
 
 
 def stdin() -> int:
     """The descriptor that events are read from."""
     return sys.stdin.fileno()
-
-
-def silence() -> None:
-    """Send what is still buffered for a closed pipe to nowhere."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 class Interrupts:
@@ -226,16 +155,24 @@ def _chain(before: str, person: str | None) -> str:
     return hashlib.sha256(f"{before}\n{person!r}".encode()).hexdigest()
 
 
-def summary(stream: MeanStream, stopped: bool) -> str:
+def summary(stream: MeanStream, run: Run) -> str:
     """What happened, in public facts."""
     guarantee = stream.guarantee
     lines = [
-        f"{'stopped' if stopped else 'done'}: {stream.arrivals} events, {stream.steps} steps, "
+        f"{'stopped' if run.stopped else 'done'}: {stream.arrivals} events, {stream.steps} steps, "
         f"{stream.records} records in the mean, {stream.waiting} waiting",
         f"promise: {guarantee.describe()} for one {guarantee.unit}, {guarantee.relation}; "
         f"{guarantee.note}",
         f"method: {stream.plan.why}",
     ]
+    if run.nameless:
+        some = "no line had a" if not stream.arrivals else f"{run.nameless} lines had no"
+        lines.append(f"{some} readable id: not events, and counted nowhere; check --person")
+    if run.unfinished:
+        lines.append(
+            "the last line has no line feed and was left for the next run; if the input is "
+            "complete, say --complete"
+        )
     if not stream.secure:
         lines.insert(0, "*** SIMULATED NOISE: not private, for tests and studies only ***")
     if stream.region is None and stream.plan.search is not None:

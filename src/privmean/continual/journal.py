@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import json
 import os
-import sqlite3
-import weakref
 from fractions import Fraction
 from typing import Any
 
@@ -18,15 +16,12 @@ import numpy.typing as npt
 
 from privmean.continual.rows import plain
 from privmean.continual.series import Floats
-from privmean.continual.sqlite import open_exclusively
+from privmean.continual.state import packed, unpacked
+from privmean.durable import DurableLog
 from privmean.errors import ArgumentError, PrivmeanError
 from privmean.noise.base import FromBits, Integers, Noise
 
-SCHEMA = """
-CREATE TABLE facts (name TEXT PRIMARY KEY, value TEXT) WITHOUT ROWID;
-CREATE TABLE events (number INTEGER PRIMARY KEY, batch INTEGER, person TEXT, data BLOB);
-CREATE TABLE draws (number INTEGER PRIMARY KEY, data BLOB)
-"""
+KIND = "withhold-release"
 
 Event = tuple[str, Floats]
 
@@ -34,19 +29,21 @@ Event = tuple[str, Floats]
 class Journal:
     """An open journal, locked until `close`."""
 
-    def __init__(self, path: str | os.PathLike[str], settings: Any, secure: bool) -> None:
-        self._db: sqlite3.Connection
-        self._db, new = open_exclusively(path, SCHEMA)
-        weakref.finalize(self, self._db.close)
-        facts = {"kind": "withhold-release", "settings": plain(settings), "secure": secure}
-        if new:
-            rows = [(name, json.dumps(value)) for name, value in facts.items()]
-            self._db.execute("BEGIN IMMEDIATE")
-            self._db.executemany("INSERT INTO facts VALUES (?, ?)", rows)
-            self._db.execute("COMMIT")
-        stored = dict(self._db.execute("SELECT name, value FROM facts").fetchall())
-        if {name: json.loads(value) for name, value in stored.items()} != facts:
-            self._db.close()
+    def __init__(
+        self, path: str | os.PathLike[str], settings: Any, *, secure: bool, moved: bool
+    ) -> None:
+        facts = {"settings": plain(settings), "secure": secure}
+        entries: list[Any] = []
+        if os.path.exists(path):
+            self._log = DurableLog.open(
+                path, KIND, lambda data: entries.append(json.loads(data)), moved=moved
+            )
+        else:
+            entries.append(facts)
+            self._log = DurableLog.create(path, KIND, [json.dumps(facts).encode()])
+        stored, *self._batches = entries
+        if stored != facts:
+            self.close()
             raise ArgumentError(
                 "state",
                 str(path),
@@ -56,32 +53,23 @@ class Journal:
 
     def append(self, events: list[Event], draws: list[Integers]) -> None:
         """Make a batch durable."""
-        self._db.execute("BEGIN IMMEDIATE")
-        last = self._db.execute("SELECT coalesce(max(batch), 0) FROM events").fetchone()[0]
-        self._db.executemany(
-            "INSERT INTO events (batch, person, data) VALUES (?, ?, ?)",
-            ((last + 1, person, row.tobytes()) for person, row in events),
-        )
-        self._db.executemany(
-            "INSERT INTO draws (data) VALUES (?)", ((item.tobytes(),) for item in draws)
-        )
-        self._db.execute("COMMIT")
+        entry = {
+            "persons": [person for person, _ in events],
+            "rows": packed(np.array([row for _, row in events])),
+            "draws": [packed(item) for item in draws],
+        }
+        self._log.append(json.dumps(entry).encode())
 
-    def read(self, dimension: int) -> tuple[list[list[Event]], list[Integers]]:
-        """The batches of events, and the draws, so far."""
-        batches: dict[int, list[Event]] = {}
-        rows = self._db.execute("SELECT batch, person, data FROM events ORDER BY number")
-        for batch, person, data in rows:
-            row = np.frombuffer(data, dtype=np.float64).reshape(dimension)
-            batches.setdefault(batch, []).append((person, row))
-        draws = [
-            np.frombuffer(data, dtype=np.int64)
-            for (data,) in self._db.execute("SELECT data FROM draws ORDER BY number")
+    def take(self) -> tuple[list[list[Event]], list[Integers]]:
+        """The batches of events, and the draws, that were found on opening. Gives them away."""
+        batches, self._batches = self._batches, []
+        events = [
+            list(zip(batch["persons"], unpacked(batch["rows"]), strict=True)) for batch in batches
         ]
-        return list(batches.values()), draws
+        return events, [unpacked(draw) for batch in batches for draw in batch["draws"]]
 
     def close(self) -> None:
-        self._db.close()
+        self._log.close()
 
 
 class RecordedNoise(FromBits):

@@ -24,6 +24,7 @@ from privmean.errors import ArgumentError
 from privmean.privacy.budget import REPLACE_ONE, Budget
 from privmean.privacy.guarantee import Guarantee
 from privmean.privacy.loss import Gaussian, Loss
+from privmean.privacy.relations import stated
 
 ONCE = Participation(1, 1)
 DESIGN_PERSONS = 1000
@@ -192,7 +193,7 @@ def plan_levels(
         Level(index, width, searches[index], needed[index], radii[index], mechanisms[index])
         for index, width in enumerate(widths)
     )
-    losses = (*fixed, *(item.loss for item in mechanisms))
+    losses = stated((*fixed, *(item.loss for item in mechanisms)), REPLACE_ONE)
     return WithholdPlan(levels, d, lower, upper, persons, budget, losses)
 
 
@@ -272,7 +273,10 @@ def _mechanisms(
 
     def noisy(mu: float) -> list[Loss]:
         return [
-            Gaussian("noise", sensitivity, sensitivity / (mu * share), answers) for share in shares
+            Gaussian(
+                "noise", sensitivity, sensitivity / (mu * share), answers, relation=REPLACE_ONE
+            )
+            for share in shares
         ]
 
     mu = largest_mu(noisy, fixed, budget)

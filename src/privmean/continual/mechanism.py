@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -60,7 +61,8 @@ AHEAD = 256
 class DrawAhead:
     """Exact draws of one scale, taken from the sampler in blocks: a call costs more than a draw.
 
-    Draws that were not used when the process ends are forgotten; nothing was made of them.
+    Draws that were not used when the process ends are forgotten; nothing was made of them. A fork
+    forgets them too: two processes that add the same noise would tell their difference exactly.
     """
 
     def __init__(self, noise: Noise, scale: float) -> None:
@@ -68,11 +70,13 @@ class DrawAhead:
         # only the exact sampler: a simulation must consume its seed in the order of the steps
         self._ahead = AHEAD if isinstance(noise, ExactNoise) else 0
         self._ready = np.zeros(0, dtype=np.int64)
+        self._process = os.getpid()
 
     def draw(self, size: int) -> Integers:
         if size >= self._ahead:
             return self._noise.gaussian(size, self._scale)
-        if len(self._ready) < size:
+        if len(self._ready) < size or self._process != os.getpid():
+            self._process = os.getpid()
             self._ready = self._noise.gaussian(self._ahead, self._scale)
         drawn, self._ready = self._ready[:size], self._ready[size:]
         return drawn

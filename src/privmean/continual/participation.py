@@ -84,7 +84,11 @@ class ParticipationQueue(Generic[Row]):
         self.waiting += 1
 
     def announce_all(self, step: int) -> None:
-        """Rebuild the order of waiting persons after `restore`."""
+        """Rebuild the order of waiting persons after `restore`.
+
+        The same order as before: steps are taken until no row may pass, so that every waiting row
+        became the first of its person at this very step or may pass later only.
+        """
         self._heap.clear()
         for person, state in self.people.items():
             if state.waiting:

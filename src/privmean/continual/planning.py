@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from fractions import Fraction
 
 from privmean import validate
@@ -157,7 +157,7 @@ def plan(
         middle,
         radius,
         search,
-        bill_of(mechanism, search),
+        bill_of(mechanism, search, relation),
         every,
         bool(filler),
         why,
@@ -227,7 +227,7 @@ def _region(
         low, high = validate.bounds("bounds", bounds)
         middle = low + (high - low) / 2
         return (middle,), max(high - middle, middle - low)
-    values = [center] * dimension if isinstance(center, int | float) else list(center)
+    values = list(center) if isinstance(center, Iterable) else [center] * dimension
     if len(values) != dimension:
         raise ArgumentError("center", center, f"has not {dimension} numbers", "give one a column")
     middle_row = tuple(validate.number("center", item) for item in values)

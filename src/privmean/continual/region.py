@@ -40,7 +40,11 @@ class RadiusSearch:
 
     @property
     def loss(self) -> Selection:
-        return Selection("clipping radius", self.epsilon)
+        return Selection(
+            "clipping radius",
+            self.epsilon,
+            moved="each count of first records, by one (above a noisy limit, one answer)",
+        )
 
     @property
     def limit(self) -> int:

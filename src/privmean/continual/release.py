@@ -75,7 +75,7 @@ class View:
 
     def __post_init__(self) -> None:
         validate.whole("first_release", self.first_release, least=1)
-        validate.fraction("level", self.level)
+        validate.level("level", self.level)
 
     def shows(self, item: StoredRelease) -> bool:
         """Whether there is a mean to show: before the first record there is none."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 from typing import Any
 
 import numpy as np
@@ -13,14 +12,22 @@ from privmean.errors import ArgumentError
 
 
 def person_name(person: Any) -> str | None:
-    """The id as text; None for a missing one. 5 and 5.0 are one person."""
-    if person is None:
+    """The id as text; None for a missing one (None, NaN, NaT, NA). 5 and 5.0 are one person."""
+    if person is None or _missing(person):
         return None
-    if isinstance(person, float):
-        if math.isnan(person):
-            return None
+    if isinstance(person, float | np.floating):
         return str(int(person)) if person.is_integer() else repr(float(person))
     return str(person)
+
+
+def _missing(person: Any) -> bool:
+    """NaN of any kind and NaT differ from themselves; NA does not say whether it does."""
+    try:
+        return bool(person != person)  # noqa: PLR0124
+    except TypeError:
+        return True
+    except (ValueError, ArithmeticError):  # an array, a signalling NaN
+        return False
 
 
 def as_rows(values: Any, dimension: int) -> Floats:

@@ -1,40 +1,33 @@
-"""The durable state of a stream: one SQLite file, one transaction a batch of records.
+"""The durable state of a stream: one append-only file, one entry a batch of records.
 
-A batch is committed (and synced to disk) before any of its releases is shown. So a crash at any
-moment leaves the state either before the batch, of which nothing was shown, or after it, with the
-very releases that are then shown: no step ever has two noises, no participation is forgotten.
+A batch is on the disk before any of its releases is shown. So a crash at any moment leaves the
+state either before the batch, of which nothing was shown, or after it, with the very releases that
+are then shown: no step ever has two noises, no participation is forgotten. The same holds of a copy
+made at any moment; which copies are noticed as such or as old, says `privmean.durable`.
 
 The file holds raw clipped records and is as secret as the data. One process at a time may open it.
-Never restore an old copy of it: noise drawn again for a released step would reveal the records.
+Never use an old copy of it: noise drawn again for a released step would reveal the records.
 """
 
 from __future__ import annotations
 
+import base64
 import json
 import os
-import sqlite3
-import weakref
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from privmean.continual.sqlite import open_exclusively
-from privmean.errors import ArgumentError
+from privmean.durable import DurableLog
 
-FORMAT = 1
-
-SCHEMA = """
-CREATE TABLE facts (name TEXT PRIMARY KEY, value TEXT) WITHOUT ROWID;
-CREATE TABLE arrays (name TEXT PRIMARY KEY, kind TEXT, shape TEXT, data BLOB) WITHOUT ROWID;
-CREATE TABLE people (person TEXT PRIMARY KEY, used INTEGER, last INTEGER) WITHOUT ROWID;
-CREATE TABLE waiting (arrival INTEGER PRIMARY KEY, person TEXT, data BLOB);
-CREATE TABLE releases (step INTEGER PRIMARY KEY, arrivals INTEGER, records INTEGER,
-                       waiting INTEGER, square REAL, sums BLOB)
-"""
+KIND = "stream"
+SLACK = 1 << 20  # bytes beyond twice the least size, before the file is written anew
+CHUNK = 1000  # releases, persons or rows in one entry of a file written anew
 
 Array = npt.NDArray[Any]
+Entry = dict[str, Any]
 
 
 class StoredRelease(NamedTuple):
@@ -48,85 +41,149 @@ class StoredRelease(NamedTuple):
     sums: npt.NDArray[np.float64]
 
 
+class StoredPerson(NamedTuple):
+    """Steps used, and the last of them."""
+
+    used: int
+    last: int | None
+
+
+class Stored:
+    """What the entries of a state file come to."""
+
+    def __init__(self) -> None:
+        self.facts: dict[str, Any] = {}
+        self.people: dict[str, StoredPerson] = {}
+        self.waiting: dict[int, tuple[str, npt.NDArray[np.float64]]] = {}
+        self._arrays: dict[str, Any] = {}
+        self._last: Entry | None = None
+        self.entries = 0
+        self.forgotten = 0  # releases of so many entries are not kept
+
+    def take(self, data: bytes) -> None:
+        entry = json.loads(data)
+        self.facts.update(entry.get("facts", {}))
+        self._arrays = entry.get("arrays", self._arrays)
+        for name, *facts in entry.get("people", ()):
+            self.people[name] = StoredPerson(*facts)
+        for arrival in entry.get("passed", ()):
+            self.waiting.pop(arrival, None)
+        if "waiting" in entry:
+            arrivals, names, rows = entry["waiting"]
+            self.waiting.update(zip(arrivals, zip(names, unpacked(rows), strict=True), strict=True))
+        self._last = entry.get("releases", self._last)
+        if entry.get("only"):
+            self.forgotten = self.entries
+        self.entries += 1
+
+    @property
+    def arrays(self) -> dict[str, Array]:
+        return {name: unpacked(item) for name, item in self._arrays.items()}
+
+    @property
+    def latest(self) -> StoredRelease | None:
+        return None if self._last is None else list(_releases(self._last))[-1]
+
+
 class StateFile:
     """An open state file, locked until `close`."""
 
-    def __init__(self, path: str | os.PathLike[str]) -> None:
-        self._db, self.new = open_exclusively(path, SCHEMA)
-        weakref.finalize(self, self._db.close)
-        try:
-            if self.new:
-                self.write_fact("format", FORMAT)
-            known = self.fact("format") == FORMAT
-        except sqlite3.DatabaseError:
-            known = False
-        if not known:
-            self._db.close()
-            raise ArgumentError(
-                "state", str(path), "is not a state of this kind", "name a new file or an old state"
-            )
+    def __init__(self, log: DurableLog, stored: Stored) -> None:
+        self._log = log
+        self.facts = stored.facts
+        self._forgotten = stored.forgotten
+        self._entries = stored.entries
+        self._least = log.size
 
-    def begin(self) -> None:
-        self._db.execute("BEGIN IMMEDIATE")
+    @classmethod
+    def create(cls, path: str | os.PathLike[str], facts: dict[str, Any]) -> StateFile:
+        """A new file with these facts; refused if there is a file."""
+        stored = Stored()
+        entry = _bytes({"facts": facts})
+        stored.take(entry)
+        return cls(DurableLog.create(path, KIND, [entry]), stored)
 
-    def commit(self) -> None:
-        """Make everything since `begin` durable."""
-        self._db.execute("COMMIT")
+    @classmethod
+    def open(cls, path: str | os.PathLike[str], *, moved: bool = False) -> tuple[StateFile, Stored]:
+        """A file that exists, and what it holds."""
+        stored = Stored()
+        log = DurableLog.open(path, KIND, stored.take, moved=moved)
+        return cls(log, stored), stored
 
-    def close(self) -> None:
-        self._db.close()
+    def add(self, entry: Entry) -> None:
+        """Make a batch durable. In "only" the releases of the entry replace all before."""
+        self._log.append(_bytes(entry))
+        self.facts.update(entry.get("facts", {}))
+        if entry.get("only"):
+            self._forgotten = self._entries
+        self._entries += 1
 
-    def fact(self, name: str) -> Any:
-        row = self._db.execute("SELECT value FROM facts WHERE name = ?", (name,)).fetchone()
-        return None if row is None else json.loads(row[0])
+    @property
+    def grown(self) -> bool:
+        """Whether most of the file may be about what is over."""
+        return self._log.size > 2 * self._least + SLACK
 
-    def write_fact(self, name: str, value: Any) -> None:
-        self._db.execute("INSERT OR REPLACE INTO facts VALUES (?, ?)", (name, json.dumps(value)))
+    def rewrite(self, entries: Iterable[Entry]) -> None:
+        """Put these entries, with the releases kept so far, in place of all."""
+        packed = [_bytes(entry) for entry in entries]
+        count = len(packed)
 
-    def array(self, name: str) -> Array | None:
-        row = self._db.execute(
-            "SELECT kind, shape, data FROM arrays WHERE name = ?", (name,)
-        ).fetchone()
-        if row is None:
-            return None
-        return np.frombuffer(row[2], dtype=row[0]).reshape(json.loads(row[1])).copy()
+        def everything() -> Iterator[bytes]:
+            nonlocal count
+            yield from packed
+            for entry in self._kept(after=0):
+                count += 1
+                yield _bytes({"releases": entry})
 
-    def write_array(self, name: str, value: Array) -> None:
-        row = (name, value.dtype.str, json.dumps(value.shape), value.tobytes())
-        self._db.execute("INSERT OR REPLACE INTO arrays VALUES (?, ?, ?, ?)", row)
-
-    def people(self) -> Iterator[tuple[str, int, int | None]]:
-        yield from self._db.execute("SELECT person, used, last FROM people")
-
-    def write_people(self, rows: Iterable[tuple[str, int, int | None]]) -> None:
-        self._db.executemany("INSERT OR REPLACE INTO people VALUES (?, ?, ?)", rows)
-
-    def waiting(self) -> Iterator[tuple[int, str, bytes]]:
-        yield from self._db.execute("SELECT arrival, person, data FROM waiting ORDER BY arrival")
-
-    def add_waiting(self, rows: Iterable[tuple[int, str, bytes]]) -> None:
-        self._db.executemany("INSERT OR REPLACE INTO waiting VALUES (?, ?, ?)", rows)
-
-    def drop_waiting(self, arrivals: Iterable[int]) -> None:
-        self._db.executemany("DELETE FROM waiting WHERE arrival = ?", ((i,) for i in arrivals))
-
-    def add_releases(self, releases: Iterable[StoredRelease]) -> None:
-        self._db.executemany(
-            "INSERT INTO releases VALUES (?, ?, ?, ?, ?, ?)",
-            ((*item[:5], item.sums.tobytes()) for item in releases),
-        )
-
-    def replace_release(self, release: StoredRelease) -> None:
-        """Keep this release only."""
-        self._db.execute("DELETE FROM releases")
-        self.add_releases([release])
+        if self._log.replace(everything()):
+            self._forgotten, self._entries = 0, count
+        self._least = self._log.size  # also if it could not be: try again at twice the size
 
     def releases(self, after: int = 0) -> Iterator[StoredRelease]:
-        rows = self._db.execute(
-            "SELECT step, arrivals, records, waiting, square, sums FROM releases "
-            "WHERE step > ? ORDER BY step",
-            (after,),
-        )
-        for step, arrivals, records, waiting, square, data in rows:
-            sums = np.frombuffer(data, dtype=np.float64)
-            yield StoredRelease(step, arrivals, records, waiting, square, sums)
+        """The releases that are kept, in order, of steps > `after`."""
+        for entry in self._kept(after):
+            for release in _releases(entry):
+                if release.step > after:
+                    yield release
+
+    def _kept(self, after: int) -> Iterator[Entry]:
+        for index, data in enumerate(self._log.entries()):
+            if index >= self._forgotten and b'"releases"' in data:
+                entry = json.loads(data).get("releases")
+                if entry is not None and entry["first"] + len(entry["squares"]) > after:
+                    yield entry
+
+    def close(self) -> None:
+        self._log.close()
+
+
+def packed_releases(releases: list[StoredRelease]) -> Entry:
+    """Releases of consecutive steps as part of an entry."""
+    return {
+        "first": releases[0].step,
+        "counts": [item[1:4] for item in releases],
+        "squares": [item.square for item in releases],
+        "sums": packed(np.array([item.sums for item in releases])),
+    }
+
+
+def _releases(entry: Entry) -> Iterator[StoredRelease]:
+    columns = zip(entry["counts"], entry["squares"], unpacked(entry["sums"]), strict=True)
+    for step, (counts, square, sums) in enumerate(columns, start=entry["first"]):
+        arrivals, records, waiting = counts
+        yield StoredRelease(step, arrivals, records, waiting, square, sums)
+
+
+def packed(array: Array) -> Any:
+    """An array as plain data, bit for bit."""
+    data = base64.b64encode(np.ascontiguousarray(array).tobytes()).decode()
+    return [array.dtype.str, list(array.shape), data]
+
+
+def unpacked(item: Any) -> Array:
+    kind, shape, data = item
+    return np.frombuffer(base64.b64decode(data), dtype=kind).reshape(shape).copy()
+
+
+def _bytes(entry: Entry) -> bytes:
+    return json.dumps(entry, separators=(",", ":")).encode()

@@ -3,47 +3,55 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
 from privmean.continual.mechanism import NoisyPrefixSums
+from privmean.continual.participation import Person
 from privmean.continual.rows import plain
 from privmean.continual.scheduling import Batch, Schedule
-from privmean.continual.state import StateFile, StoredRelease
+from privmean.continual.series import Floats
+from privmean.continual.state import (
+    CHUNK,
+    Entry,
+    StateFile,
+    Stored,
+    StoredRelease,
+    packed,
+    packed_releases,
+)
 from privmean.continual.streamplan import StreamPlan
 from privmean.errors import ArgumentError
 
-ARRAYS = ("forward", "backward", "tracker", "sums")
-
 
 def open_file(
-    path: str | os.PathLike[str] | None, *, settings: Any = None, plan: StreamPlan | None = None
-) -> StateFile | None:
-    """The state file (None for no path); refused if it belongs to another stream."""
-    if path is None:
-        return None
-    file = StateFile(path)
-    stored = file.fact("plan")
+    path: str | os.PathLike[str],
+    *,
+    moved: bool,
+    settings: Any = None,
+    plan: StreamPlan | None = None,
+) -> tuple[StateFile, Stored]:
+    """A state file that exists; refused if it belongs to another stream."""
+    file, stored = StateFile.open(path, moved=moved)
     problem = ""
-    if stored is not None and settings is not None and file.fact("settings") != plain(settings):
+    if settings is not None and stored.facts["settings"] != plain(settings):
         problem = "belongs to a stream with other settings"
-    if stored is not None and plan is not None and stored != plain(plan.to_dict()):
+    if plan is not None and stored.facts["plan"] != plain(plan.to_dict()):
         problem = "belongs to another plan"
     if problem:
         file.close()
         raise ArgumentError("state", str(path), problem, "use the same, or a new state file")
-    return file
+    return file, stored
 
 
-def begin(file: StateFile, plan: StreamPlan, settings: Any, secure: bool) -> None:
+def new_file(
+    path: str | os.PathLike[str], plan: StreamPlan, settings: Any, *, secure: bool
+) -> StateFile:
     """Write down what the stream is, before its first record."""
-    file.begin()
-    file.write_fact("plan", plan.to_dict())
-    file.write_fact("settings", plain(settings))
-    file.write_fact("secure", secure)
-    file.write_fact("progress", [0, 0, 0])
-    file.commit()
+    facts = {"plan": plan.to_dict(), "settings": plain(settings), "secure": secure}
+    return StateFile.create(path, {**facts, "progress": [0, 0, 0]})
 
 
 def save(
@@ -56,44 +64,75 @@ def save(
     mark: Any,
     history: bool,
 ) -> None:
-    """One durable transaction with everything a batch changed."""
-    file.begin()
-    file.drop_waiting(batch.passed)
-    file.add_waiting(
-        (arrival, name, row.tobytes())
-        for arrival, (name, row) in batch.accepted.items()
-        if arrival not in batch.passed
-    )
-    people = schedule.queue.people
-    file.write_people((name, people[name].used, people[name].last) for name in batch.people)
-    if history:
-        file.add_releases(released)
-    elif released:
-        file.replace_release(released[-1])
+    """One durable entry with everything a batch changed."""
+    facts: Entry = {"progress": [schedule.arrivals, schedule.records, schedule.steps]}
     if batch.radius is not None:
-        file.write_fact("radius", batch.radius)
+        facts["radius"] = batch.radius
     if mark is not None:
-        file.write_fact("mark", mark)
+        facts["mark"] = mark
+    people = schedule.queue.people
+    entry: Entry = {
+        "facts": facts,
+        "people": [_person(name, people[name]) for name in batch.people],
+    }
+    waiting = {
+        arrival: held for arrival, held in batch.accepted.items() if arrival not in batch.passed
+    }
+    if waiting:
+        entry["waiting"] = _waiting(waiting)
+    before = file.facts["progress"][0]
+    if passed := [arrival for arrival in batch.passed if arrival <= before]:
+        entry["passed"] = passed
     if released:
-        for name, value in sums.arrays().items():
-            file.write_array(name, value)
-    file.write_fact("progress", [schedule.arrivals, schedule.records, schedule.steps])
-    file.commit()
+        entry["releases"] = packed_releases(released if history else released[-1:])
+        entry["only"] = not history
+        entry["arrays"] = _arrays(sums)
+    file.add(entry)
+    if file.grown:
+        file.rewrite(_all(schedule, sums, file))
 
 
-def load(file: StateFile, schedule: Schedule, sums: NoisyPrefixSums) -> None:
+def save_fact(file: StateFile, name: str, value: Any) -> None:
+    """One more fact, durable."""
+    file.add({"facts": {name: value}})
+
+
+def _all(schedule: Schedule, sums: NoisyPrefixSums, file: StateFile) -> Iterator[Entry]:
+    """The state without its releases, in parts."""
+    yield {"facts": file.facts, "arrays": _arrays(sums)}
+    people = schedule.queue.people
+    names = list(people)
+    for start in range(0, len(names), CHUNK):
+        part = names[start : start + CHUNK]
+        held = {arrival: (name, row) for name in part for arrival, row in people[name].waiting}
+        entry = {"people": [_person(name, people[name]) for name in part]}
+        yield {**entry, "waiting": _waiting(held)} if held else entry
+
+
+def _person(name: str, person: Person[Floats]) -> list[Any]:
+    return [name, person.used, person.last]
+
+
+def _waiting(held: dict[int, tuple[str, Floats]]) -> list[Any]:
+    rows = packed(np.array([row for _, row in held.values()]))
+    return [list(held), [name for name, _ in held.values()], rows]
+
+
+def _arrays(sums: NoisyPrefixSums) -> Entry:
+    return {name: packed(value) for name, value in sums.arrays().items()}
+
+
+def load(stored: Stored, schedule: Schedule, sums: NoisyPrefixSums) -> None:
     """Bring a fresh schedule and fresh sums to where the file stands."""
-    schedule.arrivals, schedule.records, schedule.steps = file.fact("progress")
-    radius = file.fact("radius")
+    schedule.arrivals, schedule.records, schedule.steps = stored.facts["progress"]
+    radius = stored.facts.get("radius")
     if radius is not None:
         schedule.ball = schedule.plan.ball(radius)
-    arrays = {name: file.array(name) for name in ARRAYS}
-    held = {name: value for name, value in arrays.items() if value is not None}
-    if held:
+    if held := stored.arrays:
         sums.restore(held)
     queue = schedule.queue
-    for person, used, last in file.people():
-        queue.restore(person, used, last)
-    for arrival, person, data in file.waiting():
-        queue.restore_waiting(person, arrival, np.frombuffer(data, dtype=np.float64))
+    for name, person in stored.people.items():
+        queue.restore(name, *person)
+    for arrival, (name, row) in sorted(stored.waiting.items()):
+        queue.restore_waiting(name, arrival, row)
     queue.announce_all(schedule.steps)

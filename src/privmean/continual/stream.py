@@ -14,10 +14,11 @@ from privmean.continual import bands, storage
 from privmean.continual.mechanism import NoisyPrefixSums
 from privmean.continual.planning import plan as make_plan
 from privmean.continual.release import StreamRelease, View
-from privmean.continual.rows import as_rows
+from privmean.continual.rows import as_rows, plain
 from privmean.continual.scheduling import Batch, Schedule
-from privmean.continual.state import StateFile, StoredRelease
+from privmean.continual.state import StateFile, Stored, StoredRelease
 from privmean.continual.streamplan import StreamPlan
+from privmean.durable import require_process
 from privmean.errors import ArgumentError, Infeasible, PrivmeanError
 from privmean.noise.base import Noise
 from privmean.noise.exact import ExactNoise
@@ -36,7 +37,11 @@ class MeanStream:
     state
         Path of a state file. Without it the stream lives in memory only and must not be restarted.
         With it every batch is on disk before its releases are returned; opening the same path again
-        continues exactly, and `releases()` gives back all releases so far, bit for bit.
+        continues exactly, and `releases()` gives back all releases so far, bit for bit. A copy of
+        the file made at any moment is a true state of that moment.
+    moved
+        Your word that the state file, which is a copy or comes from another disk, is the newest one
+        and that the original is never used again. Without it such a file is refused.
     clamp
         Project estimates on the clipping region (free; never worsens an estimate of a mean in it).
     first_release
@@ -53,7 +58,9 @@ class MeanStream:
     See `StreamPlan`. The promise is about values at fixed public times: ids, order and number of
     arrivals are public, and so is everything that decides who waits. The limit of participations,
     the separation, the horizon and clipping are enforced here, nothing is owed by the caller but
-    that an old copy of a state file is never used again.
+    that an old copy of a state file is never used again: copies are noticed by their place, and old
+    ones by the number of entries noted beside the file, but not when both were put back alike.
+    A stream belongs to the process that made it; in a fork of that process it raises.
 
     Source: Kalinin, Najar, Roth and Lampert (2026), Algorithm 1, on integers.
     """
@@ -67,16 +74,16 @@ class MeanStream:
         first_release: int = 1,
         level: float = 0.95,
         history: bool = True,
+        moved: bool = False,
         **settings: Any,
     ) -> None:
         view = View(clamp, first_release, level)
-        exists = state is not None and os.path.exists(state)
-        # a new stream is planned first, so that wrong arguments leave no file behind
-        plan = None if exists else make_plan(**settings)
-        file = storage.open_file(state, settings=settings)
-        if plan is None and file is not None and file.fact("plan") is None:
-            plan = make_plan(**settings)
-        self._open(plan, file, noise, view, history=history, settings=settings)
+        if state is not None and os.path.exists(state):
+            held = storage.open_file(state, moved=moved, settings=settings)
+            self._resume(held, noise, view, history=history)
+        else:
+            # planned first, so that wrong arguments leave no file behind
+            self._start(make_plan(**settings), state, noise, view, settings, history=history)
 
     @classmethod
     def from_plan(
@@ -89,12 +96,16 @@ class MeanStream:
         first_release: int = 1,
         level: float = 0.95,
         history: bool = True,
+        moved: bool = False,
     ) -> MeanStream:
         """A stream that runs a finished plan."""
         stream = cls.__new__(cls)
         view = View(clamp, first_release, level)
-        file = storage.open_file(state, plan=plan)
-        stream._open(plan, file, noise, view, history=history)
+        if state is not None and os.path.exists(state):
+            held = storage.open_file(state, moved=moved, plan=plan)
+            stream._resume(held, noise, view, history=history)
+        else:
+            stream._start(plan, state, noise, view, None, history=history)
         return stream
 
     @classmethod
@@ -107,56 +118,76 @@ class MeanStream:
         first_release: int = 1,
         level: float = 0.95,
         history: bool = True,
+        moved: bool = False,
     ) -> MeanStream:
         """Go on with the stream of a state file, whatever its settings were."""
         if not os.path.exists(state):
             raise ArgumentError("state", str(state), "does not exist", "start a new stream")
         stream = cls.__new__(cls)
         view = View(clamp, first_release, level)
-        file = StateFile(state)
-        if file.fact("plan") is None:
-            file.close()
-            raise ArgumentError("state", str(state), "holds no stream", "start a new stream")
-        stream._open(None, file, noise, view, history=history)
+        held = storage.open_file(state, moved=moved)
+        stream._resume(held, noise, view, history=history)
         return stream
 
-    def _open(
+    def _begin(
         self,
-        plan: StreamPlan | None,
+        plan: StreamPlan,
         file: StateFile | None,
-        noise: Noise | None,
+        source: Noise,
         view: View,
         *,
         history: bool,
-        settings: Any = None,
     ) -> None:
-        source: Noise = ExactNoise() if noise is None else noise
-        stored = None if file is None else file.fact("plan")
-        if file is not None and stored is not None:
-            if file.fact("secure") != source.secure:
-                file.close()
-                raise ArgumentError(
-                    "noise", noise, "differs from that of the state", "use the same kind"
-                )
-            plan = StreamPlan.from_dict(stored)
-        assert plan is not None
         self.plan = plan
         self.secure = source.secure
         self.latest: StreamRelease | None = None
         self._view = view
         self._file = file
+        self._process = os.getpid()
         self._history = bool(history)
         self._broken = False
         self._kept: list[StoredRelease] = []
         self._schedule = Schedule(plan, source)
         self._sums = NoisyPrefixSums(plan.mechanism, source)
         self._mark: Any = None
-        if file is not None and stored is None:
-            storage.begin(file, plan, settings, source.secure)
-        elif file is not None:
-            storage.load(file, self._schedule, self._sums)
-            self._mark = file.fact("mark")
-            for item in self.releases(after=self.steps - 1):
+
+    def _start(
+        self,
+        plan: StreamPlan,
+        state: str | os.PathLike[str] | None,
+        noise: Noise | None,
+        view: View,
+        settings: Any,
+        *,
+        history: bool,
+    ) -> None:
+        source: Noise = ExactNoise() if noise is None else noise
+        file = None
+        if state is not None:
+            file = storage.new_file(state, plan, settings, secure=source.secure)
+        self._begin(plan, file, source, view, history=history)
+
+    def _resume(
+        self,
+        held: tuple[StateFile, Stored],
+        noise: Noise | None,
+        view: View,
+        *,
+        history: bool,
+    ) -> None:
+        source: Noise = ExactNoise() if noise is None else noise
+        file, stored = held
+        if stored.facts["secure"] != source.secure:
+            file.close()
+            raise ArgumentError(
+                "noise", noise, "differs from that of the state", "use the same kind"
+            )
+        plan = StreamPlan.from_dict(stored.facts["plan"])
+        self._begin(plan, file, source, view, history=history)
+        storage.load(stored, self._schedule, self._sums)
+        self._mark = stored.facts.get("mark")
+        if stored.latest is not None:
+            for item in self._show([stored.latest]):
                 self.latest = item
 
     @property
@@ -210,6 +241,7 @@ class MeanStream:
         as the position in the input; see `mark`. Raises `Infeasible` when the horizon was reached
         before; arrivals after the step that reaches it are ignored.
         """
+        require_process(self._process)
         if self._broken:
             raise PrivmeanError(
                 "this stream was closed or stopped within a batch; open its state file again"
@@ -233,7 +265,7 @@ class MeanStream:
                 self._schedule,
                 self._sums,
                 stored,
-                mark=mark,
+                mark=None if mark is None else plain(mark),
                 history=self._history,
             )
         elif self._history:
@@ -281,18 +313,17 @@ class MeanStream:
 
     @mark.setter
     def mark(self, note: Any) -> None:
+        require_process(self._process)
         self._mark = note
-        if self._file is not None:
-            self._file.begin()
-            self._file.write_fact("mark", note)
-            self._file.commit()
+        if self._file is not None and self._file.facts.get("mark") != plain(note):
+            storage.save_fact(self._file, "mark", plain(note))
 
     def band(self, release: StreamRelease, level: float | None = None) -> float:
         """l2 radius that holds at all steps together with probability `level`.
 
         With a horizon by Sidak's inequality, without one by a union over all steps to come.
         """
-        chosen = self._view.level if level is None else validate.fraction("level", level)
+        chosen = self._view.level if level is None else validate.level("level", level)
         most = self.plan.lattice.steps
         if most is not None:
             return release.noise_sd * bands.simultaneous(chosen, most, self.plan.dimension)

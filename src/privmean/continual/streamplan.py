@@ -18,6 +18,7 @@ from privmean.people.reductions import Ball
 from privmean.privacy.budget import Budget, Relation
 from privmean.privacy.guarantee import Guarantee
 from privmean.privacy.loss import Loss
+from privmean.privacy.relations import stated
 
 PUBLIC = (
     "who arrives when: person ids, their order and number",
@@ -151,7 +152,7 @@ class StreamPlan:
             tuple(values["center"]),
             values["clip_radius"],
             found,
-            bill_of(mechanism, found),
+            bill_of(mechanism, found, values["relation"]),
             values["every"],
             values["filler"],
             values["why"],
@@ -166,6 +167,9 @@ def ball_step(radius: float, row_bits: int) -> float:
     return math.ldexp(radius, -row_bits)
 
 
-def bill_of(mechanism: PrefixMechanism, search: RadiusSearch | None) -> tuple[Loss, ...]:
+def bill_of(
+    mechanism: PrefixMechanism, search: RadiusSearch | None, relation: Relation
+) -> tuple[Loss, ...]:
     """The mechanism calls of a stream, in their order."""
-    return (mechanism.loss,) if search is None else (search.loss, mechanism.loss)
+    calls = (mechanism.loss,) if search is None else (search.loss, mechanism.loss)
+    return stated(calls, relation)

@@ -18,6 +18,7 @@ from privmean.continual.mechanism import NoisyPrefixSums
 from privmean.continual.release import StreamRelease
 from privmean.continual.rows import as_rows, person_name
 from privmean.continual.series import Floats
+from privmean.durable import require_process
 from privmean.errors import ArgumentError
 from privmean.noise.base import Noise
 from privmean.noise.exact import ExactNoise
@@ -80,9 +81,9 @@ class WithholdRelease:
     in the released mean. No separation between records of one person is needed, noise of early
     steps grows with the root of the number of levels only; `MeanStream` is better at late steps.
 
-    Arguments: those of `levels.plan_levels` (or a finished plan, for studies), and state, noise,
-    level and history as for `MeanStream`. The state file keeps every record and every draw, and a
-    restart replays them.
+    Arguments: those of `levels.plan_levels` (or a finished plan, for studies), and state, moved,
+    noise, level and history as for `MeanStream`. The state file keeps every record and every draw,
+    and a restart replays them.
 
     Guarantees
     ----------
@@ -98,15 +99,19 @@ class WithholdRelease:
         level: float = 0.95,
         history: bool = True,
         plan: WithholdPlan | None = None,
+        moved: bool = False,
         **settings: Any,
     ) -> None:
         self._history = bool(history)
-        self.level = validate.fraction("level", level)
+        self.level = validate.level("level", level)
         if plan is not None and (settings or state is not None):
             raise ArgumentError("plan", plan.why, "goes alone", "give the settings instead")
         self.plan = plan_levels(**settings) if plan is None else plan
         source: Noise = ExactNoise() if noise is None else noise
-        self._journal = None if state is None else Journal(state, settings, source.secure)
+        self._process = os.getpid()
+        self._journal = None
+        if state is not None:
+            self._journal = Journal(state, settings, secure=source.secure, moved=moved)
         self._recorder = RecordedNoise(source)
         self._noise: Noise = source if self._journal is None else self._recorder
         self._levels = [_OpenLevel(item, self.plan, self._noise) for item in self.plan.levels]
@@ -141,6 +146,7 @@ class WithholdRelease:
 
         persons: ids (None is dropped before it counts). values: shape (m,) or (m, d).
         """
+        require_process(self._process)
         if self._broken:
             raise ArgumentError("state", None, "is closed", "open the state file again")
         rows = as_rows(values, self.plan.dimension)
@@ -150,7 +156,7 @@ class WithholdRelease:
         names = [person_name(item) for item in persons]
         events = [(name, row) for name, row in zip(names, rows, strict=True) if name is not None]
         released = self._run(events)
-        if self._journal is not None:
+        if self._journal is not None and events:
             self._journal.append(events, self._recorder.take_drawn())
         self._broken = False
         return released
@@ -166,7 +172,7 @@ class WithholdRelease:
             self._broken = True
 
     def _replay(self, journal: Journal) -> None:
-        batches, draws = journal.read(self.plan.dimension)
+        batches, draws = journal.take()
         self._recorder.replay(draws)
         for events in batches:
             self._run(events)

@@ -19,7 +19,9 @@ from privmean import validate
 from privmean.errors import ArgumentError
 from privmean.intervals.laplace_normal import margin, quantile
 from privmean.intervals.mean_interval import NoisySums, assumption_words
+from privmean.mechanisms.laplace import JointLaplace
 from privmean.noise.base import Noise
+from privmean.privacy.budget import REPLACE_ONE
 from privmean.privacy.loss import Laplace
 from privmean.release import Interval
 
@@ -111,14 +113,16 @@ def group_spread(
     sensitivity = group_sensitivity(steps, max(sizes))
     scale = sensitivity / epsilon
     exact = sum(s * s // n for s, n in zip(group_sums, sizes, strict=True))
-    total = exact + int(noise.laplace(1, scale)[0])
+    (total,) = JointLaplace((1,), (sensitivity,), epsilon).release([exact], noise)
     return GroupSpread(
         total / steps**2,
         float(scale) / steps**2,
         sum(sizes),
         len(sizes),
         max(sizes),
-        Laplace("spread between groups", Fraction(sensitivity), scale),
+        Laplace(
+            "spread between groups", Fraction(sensitivity), scale, joint=True, relation=REPLACE_ONE
+        ),
     )
 
 

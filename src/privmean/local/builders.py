@@ -120,9 +120,11 @@ def items_round(
     """
     validate.choice("mechanism", mechanism, list(ITEMS))
     menu = levels_of(epsilon)
+    items = validate.whole("items", items, least=1)
     if mechanism == HADAMARD:
         options.setdefault("rows", power_of_two_above(items))
     if mechanism == SKETCH and "rows" not in options:
+        validate.positive("oversize", oversize)
         planned = persons * math.tanh(float(menu[-1]) / 2) ** 2
         options["rows"] = power_of_two_above(oversize * planned)
     return Round(

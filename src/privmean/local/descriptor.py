@@ -29,6 +29,7 @@ from privmean.local.mechanisms import (
     LARGEST_DIMENSION,
     LARGEST_ITEMS,
     LARGEST_MENU,
+    LARGEST_MESSAGES,
     LARGEST_ROWS,
     LARGEST_SKETCHED,
     LARGEST_TALLY,
@@ -57,7 +58,9 @@ class Round:
     by the nonce or `chosen` by the client.
 
     issued: nonces are tickets of the server and reports carry a 32-byte authentication code.
-    closes: deadline in seconds since 1970. part: which clients answer.
+    closes: deadline in seconds since 1970. part: which clients answer. messages: how many rounds
+    of one protocol the same client answers, this one included; each may spend that part of what
+    the client allows, so that all of them together spend no more.
     """
 
     mechanism: str
@@ -80,6 +83,7 @@ class Round:
     issued: bool = False
     closes: int | None = None
     part: Part | None = None
+    messages: int = 1
 
     def __post_init__(self) -> None:
         validate.choice("mechanism", self.mechanism, list(CODES))
@@ -128,6 +132,10 @@ class Round:
                 raise ArgumentError(name, value, f"is no {kind.__name__}", "correct the round")
         if self.closes is not None:
             self._whole("closes")
+        if self._whole("messages", least=1) > LARGEST_MESSAGES:
+            raise ArgumentError(
+                "messages", self.messages, f"is above {LARGEST_MESSAGES}", "use fewer rounds"
+            )
         if not 4 <= self._whole("grid_bits") <= 20:
             raise ArgumentError("grid_bits", self.grid_bits, "is outside 4 to 20", "try 12")
         validate.choice("row_choice", self.row_choice, [ASSIGNED, CHOSEN])
@@ -227,14 +235,19 @@ class Round:
         return (self.selector(nonce) & 0xFFFFFFFF) % self.coordinates
 
     def level(self, epsilon: object) -> int:
-        """The largest level of the menu that a client allowing `epsilon` can answer at."""
-        allowed = exact_epsilon("epsilon", epsilon)
+        """The largest level of the menu that a client allowing `epsilon` can answer at.
+
+        epsilon: for everything that the client sends in the protocol of this round. With more
+        than one message each may spend its share of it: a level is at most epsilon/messages.
+        """
+        allowed = exact_epsilon("epsilon", epsilon) / self.messages
         fitting = [k for k, item in enumerate(self.menu) if item <= allowed]
         if not fitting:
             raise ArgumentError(
                 "epsilon",
-                float(allowed),
-                f"is below the smallest level of this round, {float(self.menu[0]):g}",
+                float(allowed * self.messages),
+                f"is below the smallest level of this round, {float(self.menu[0]):g}"
+                + (f", in each of {self.messages} messages" if self.messages > 1 else ""),
                 "do not answer this round",
             )
         return fitting[-1]

@@ -29,6 +29,7 @@ LARGEST_ROWS = 2**31
 LARGEST_ITEMS = 2**24
 LARGEST_SKETCHED = 2**53  # items are read as floats
 LARGEST_MENU = 1024
+LARGEST_MESSAGES = 64
 LARGEST_TALLY = 2**28  # integers that a server keeps: two gigabytes
 LARGEST_DIMENSION = 2**16
 LARGEST_BOUND = 1e150

@@ -45,6 +45,7 @@ class Location:
     centre: middle of the winning bin. share, radius: its estimated share of the voters and how far
     that may be off. clear: whether the share is above twice the radius, so that the bin truly
     holds a share of at least `radius`. voters: how many voted; levels: how many at each level.
+    relation: what the vote says of epsilon and the values, in words.
     """
 
     centre: Floats
@@ -54,6 +55,7 @@ class Location:
     voters: int
     secure: bool = True
     levels: tuple[int, ...] = ()
+    relation: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,7 +66,8 @@ class WinsorizedRounds:
     small clips, too large adds noise, neither costs privacy. half_width: half the width of a bin
     (tau by default). reach: half the width of the window (tau + 2 half_width by default, which
     holds every value if the bin is right). shares: parts of the clients that vote and that
-    measure, or None: everybody does both at half of its epsilon. unclear: without a clear winner,
+    measure, or None: everybody does both, and the published rounds say that each may spend half
+    of what a client allows. unclear: without a clear winner,
     measure on the whole "range" (default) or around the "winner" all the same.
     """
 
@@ -134,8 +137,12 @@ class WinsorizedRounds:
         )
         return max(3, 2 * max(0, math.ceil((widest - 1) / 2)) + 1)
 
+    def _messages(self) -> int:
+        """How many rounds each client answers."""
+        return 2 if self.shares is None else 1
+
     def _menu(self) -> list[Fraction]:
-        return [item / 2 if self.shares is None else item for item in self.epsilon]
+        return [item / self._messages() for item in self.epsilon]
 
     def _part(self, index: int) -> Part | None:
         return None if self.shares is None else Part(self.seed, self.shares, index)
@@ -158,6 +165,7 @@ class WinsorizedRounds:
             mechanism=self.vote_mechanism,
             beta=self.beta / 3,
             part=self._part(0),
+            messages=self._messages(),
             seed=self.seed,
         )
 
@@ -180,6 +188,7 @@ class WinsorizedRounds:
             votes.reports,
             votes.secure,
             tuple(votes.by_level().tolist()),
+            found.relation,
         )
 
     def mean(self, location: Location) -> Round:
@@ -203,6 +212,7 @@ class WinsorizedRounds:
             mechanism=self.mean_mechanism,
             beta=self.beta / 3,
             part=self._part(1),
+            messages=self._messages(),
             seed=self.seed,
         )
 
@@ -221,6 +231,8 @@ class WinsorizedRounds:
         if not location.clear.all():
             what = "the whole range was used" if self.unclear == RANGE else "the winner was used"
             notes.append(f"the vote was not clear: {what}")
+        if location.relation:
+            notes.append(f"in the vote, {location.relation}")
         return replace(
             found,
             target="mean of the values clipped to the window around the winning bin",
@@ -267,8 +279,6 @@ class WinsorizedRounds:
             raise ArgumentError(
                 "identities", len(identities), "are not one different name a row", "merge persons"
             )
-        if self.shares is None:
-            own = own / 2  # each answers both rounds
         votes, first = self.vote(), self._part(0)
         voting = np.ones(len(table), dtype=bool)
         if first is not None:

@@ -13,8 +13,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
-from privmean.mechanisms.gaussian import FINEST, GaussianSums
+from privmean.mechanisms.gaussian import COARSE, FINEST, GaussianSums
 from privmean.mechanisms.laplace import JointLaplace
+from privmean.mechanisms.limits import require_loss
 from privmean.mechanisms.ratio import Answers, Three
 from privmean.noise.base import Noise
 from privmean.people.reductions import GRID_BITS, Box, BoxSums
@@ -99,6 +100,11 @@ class ClippedSums:
     apart: bool = False
     cross: bool = False
 
+    def __post_init__(self) -> None:
+        loss = self.mu if self.epsilon is None else self.epsilon
+        assert loss is not None
+        require_loss(self.name, loss)
+
     @property
     def losses(self) -> tuple[Loss, ...]:
         if self.epsilon is not None:
@@ -108,8 +114,16 @@ class ClippedSums:
         sds = [
             unit * scale for unit, scale in zip(kind.units(FEWEST_STEPS), self.noise(), strict=True)
         ]
-        coarsest = min(max(FINEST, sd) for sd in sds)
-        return (Gaussian(self.name, self.mu * coarsest, coarsest, len(sds) * self.columns),)
+        coarsest = min(min(max(FINEST, sd), COARSE / 2) for sd in sds)
+        return (
+            Gaussian(
+                self.name,
+                self.mu * coarsest,
+                coarsest,
+                len(sds) * self.columns,
+                relation=self.relation,
+            ),
+        )
 
     @property
     def loss_of_one(self) -> Laplace:
@@ -121,7 +135,7 @@ class ClippedSums:
         assert self.epsilon is not None
         answers = Answers(self.relation, None, self.jumps, self.apart, self.cross)
         moved = answers.multiples_at(steps)[0] * answers.units(steps)[0]
-        return Laplace(self.name, moved, moved / self.epsilon, joint=True)
+        return Laplace(self.name, moved, moved / self.epsilon, joint=True, relation=self.relation)
 
     def noise(self, cap: int | None = None) -> Three:
         """Laplace scales, or deviations, of the three answers of a column in units."""
@@ -182,7 +196,7 @@ class ClippedSums:
             for k in steps
             for unit, scale in zip(kind.units(k), self.noise(kind.cap), strict=True)
         )
-        return GaussianSums(self.name, sds, self.mu)
+        return GaussianSums(self.name, sds, self.mu, relation=self.relation)
 
     def _read(self, numbers: Sequence[float], scales: Sequence[float]) -> ColumnSums:
         first, second, third = numbers[:3]

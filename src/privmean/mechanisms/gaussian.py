@@ -5,10 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from scipy.special import log_ndtr
 
+from privmean.mechanisms.limits import require_loss
 from privmean.noise.base import Noise
+from privmean.privacy.budget import Relation
 from privmean.privacy.loss import Gaussian
 
 FINEST = 2.0**20  # lattice steps a standard deviation, at least
@@ -17,10 +20,7 @@ COARSE = 2.0**54  # and at most: wider noise is drawn on a coarser lattice
 
 def lattice_bits(sd: float) -> int:
     """The smallest k >= 0 for which noise of deviation `sd` has 2^20 steps after scaling by 2^k."""
-    bits = 0
-    while math.ldexp(sd, bits) < FINEST:
-        bits += 1
-    return bits
+    return max(0, math.frexp(FINEST)[1] - math.frexp(sd)[1])
 
 
 def tail_above(steps: int, sd: float) -> float:
@@ -39,28 +39,34 @@ class GaussianSums:
     square root of the sum over answers of (change/sd)^2. Answer i is multiplied by 2^bits[i] so
     that its noise has at least 2^20 lattice steps a deviation; releases are integers there. Where a
     deviation would pass 2^54 steps the answer is first rounded down to a coarser lattice; the extra
-    step is paid for by all deviations.
+    step is paid for by all deviations: at most 2^-13 sqrt(m) of them for m answers, since a mu
+    below 2^-40 is refused (Infeasible).
 
     Guarantees: mu-GDP with the lattice correction of docs/proofs/gaussian.md, billed as one loss
-    with `affected` answers (those that one person can change; all of them unless given).
+    with `affected` answers (those that one person can change; all of them unless given). The bill
+    names `relation`, the neighbours for which the caller counted the changes.
     """
 
     name: str
     sds: tuple[float, ...]
     mu: float
     affected: int | None = None
+    relation: Relation | None = None
 
-    @property
+    def __post_init__(self) -> None:
+        require_loss(self.name, self.mu)
+
+    @cached_property
     def bits(self) -> tuple[int, ...]:
         return tuple(lattice_bits(sd) for sd in self.sds)
 
     @property
     def losses(self) -> tuple[Gaussian, ...]:
-        coarsest = min(math.ldexp(sd, bits) for sd, bits in zip(self.sds, self.bits, strict=True))
+        coarsest = min(sd for _, sd in self.drawn)
         count = len(self.sds) if self.affected is None else self.affected
-        return (Gaussian(self.name, self.mu * coarsest, coarsest, count),)
+        return (Gaussian(self.name, self.mu * coarsest, coarsest, count, relation=self.relation),)
 
-    @property
+    @cached_property
     def drawn(self) -> tuple[tuple[int, float], ...]:
         """How each answer (made finer by bits[i]) is drawn: bits of rounding, deviation in steps.
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 
+from privmean.mechanisms.limits import require_loss
 from privmean.noise.base import Noise
 
 FINE_BITS = (
@@ -24,14 +26,18 @@ class JointLaplace:
 
     Guarantees: epsilon-DP, and never more revealing than one Laplace answer of loss epsilon. Where
     a noise scale would pass 2^54 steps the answer is first rounded down to a coarser lattice; the
-    extra step is paid for by all scales.
+    extra step is paid for by all scales: at most 2^-13 m of them for m answers, since an epsilon
+    below 2^-40 is refused (Infeasible).
     """
 
     units: tuple[int, ...]
     multiples: tuple[int | Fraction, ...]
     epsilon: Fraction
 
-    @property
+    def __post_init__(self) -> None:
+        require_loss("joint sums", self.epsilon)
+
+    @cached_property
     def lattice(self) -> tuple[int, ...]:
         """Bits by which each answer is made finer (positive) or coarser (negative)."""
         bits = []
@@ -44,7 +50,7 @@ class JointLaplace:
             bits.append(fine)
         return tuple(bits)
 
-    @property
+    @cached_property
     def effective(self) -> Fraction:
         """The epsilon that scales use: `epsilon`, less the cost of rounding coarse answers."""
         extra = Fraction(0)

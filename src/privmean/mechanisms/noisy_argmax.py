@@ -71,7 +71,14 @@ class NoisyArgmax:
 
     @property
     def losses(self) -> tuple[Loss, ...]:
-        return (Selection(self.name, moved_counts(self.relation) / self.scale),)
+        return (
+            Selection(
+                self.name,
+                moved_counts(self.relation) / self.scale,
+                relation=self.relation,
+                moved=f"{moved_counts(self.relation)} of the counts, by one each",
+            ),
+        )
 
     def release(self, counts: Integers, noise: Noise) -> int:
         return noise.argmax(counts, self.scale)
@@ -106,7 +113,15 @@ class GaussianArgmax:
         moved = moved_counts(self.relation) * self.columns
         bits = lattice_bits(self.sd)
         sensitivity = math.ldexp(math.sqrt(moved), bits)
-        return (Gaussian(self.name, sensitivity, math.ldexp(self.sd, bits), moved),)
+        return (
+            Gaussian(
+                self.name,
+                sensitivity,
+                math.ldexp(self.sd, bits),
+                moved,
+                relation=self.relation,
+            ),
+        )
 
     def release(self, counts: Integers, noise: Noise) -> int:
         """The index of one column's largest noisy count (the first among ties)."""

@@ -13,6 +13,7 @@ from privmean.errors import ArgumentError
 from privmean.mechanisms.gaussian import lattice_bits
 from privmean.noise.base import Noise
 from privmean.people.reductions import People
+from privmean.privacy.budget import REPLACE_ONE
 from privmean.privacy.loss import Gaussian, Laplace, Loss
 
 WIDEST = 400  # exponents; radii and bins of them stay far inside the doubles
@@ -84,11 +85,19 @@ class PairScale:
     @property
     def losses(self) -> tuple[Loss, ...]:
         if self.scale is not None:
-            return (Laplace(self.name, Fraction(2), self.scale, spread=2),)
+            return (Laplace(self.name, Fraction(2), self.scale, spread=2, relation=REPLACE_ONE),)
         assert self.sd is not None
         bits = lattice_bits(self.sd)
         sensitivity = math.ldexp(math.sqrt(2 * self.columns), bits)
-        return (Gaussian(self.name, sensitivity, math.ldexp(self.sd, bits), 2 * self.columns),)
+        return (
+            Gaussian(
+                self.name,
+                sensitivity,
+                math.ldexp(self.sd, bits),
+                2 * self.columns,
+                relation=REPLACE_ONE,
+            ),
+        )
 
     def release(self, people: People, column: int, noise: Noise) -> float:
         """The upper edge 2^k of the bin with the largest noisy count (smallest k among ties)."""

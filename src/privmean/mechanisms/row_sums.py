@@ -16,6 +16,7 @@ from functools import cached_property
 from privmean.mechanisms.gaussian import GaussianSums
 from privmean.noise.base import Noise
 from privmean.people.reductions import Ball, BallSums, Besides
+from privmean.privacy.budget import REPLACE_ONE
 
 BITS = 20  # lattice steps from the centre to the edge: 2^19 to 2^20
 
@@ -67,7 +68,7 @@ class RowSums:
         sd = 2 * self.ball.steps / self.mu * (1 + 1e-12)
         factors = (2 * top if self.besides == "squares" else 1 for top in self.tops)
         sds = (sd,) * len(self.reaches) + tuple(sd * factor for factor in factors)
-        return GaussianSums(self.name, sds, self.mu)
+        return GaussianSums(self.name, sds, self.mu, relation=REPLACE_ONE)
 
     def release(self, exact: BallSums, noise: Noise) -> NoisyRows:
         answers: Sequence[int] = (*exact.z, *exact.besides)

@@ -84,9 +84,13 @@ class StableHistogram:
     def losses(self) -> tuple[Loss, ...]:
         moved = moved_counts(self.relation)
         return (
-            Laplace(self.name, Fraction(moved), self.scale, spread=moved),
+            Laplace(self.name, Fraction(moved), self.scale, spread=moved, relation=self.relation),
             Threshold(
-                f"{self.name} threshold", self.delta, float(self.threshold), scale=self.scale
+                f"{self.name} threshold",
+                self.delta,
+                float(self.threshold),
+                scale=self.scale,
+                relation=self.relation,
             ),
         )
 
@@ -140,13 +144,14 @@ class GaussianStableHistogram:
         steps = math.ldexp(self.sd, self.bits)
         sensitivity = math.ldexp(math.sqrt(moved), self.bits)
         return (
-            Gaussian(self.name, sensitivity, steps, moved),
+            Gaussian(self.name, sensitivity, steps, moved, relation=self.relation),
             Threshold(
                 f"{self.name} threshold",
                 self.delta,
                 math.ldexp(self.threshold, -self.bits),
                 sd=self.sd,
                 cells=self.columns,
+                relation=self.relation,
             ),
         )
 

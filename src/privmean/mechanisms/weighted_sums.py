@@ -15,9 +15,11 @@ import numpy as np
 
 from privmean.mechanisms.gaussian import GaussianSums
 from privmean.mechanisms.laplace import JointLaplace
+from privmean.mechanisms.limits import require_loss
 from privmean.noise.base import Noise
 from privmean.people.kernels import big_sum
 from privmean.people.reductions import GRID_BITS, Box, Floats, Integers
+from privmean.privacy.budget import REPLACE_ONE
 from privmean.privacy.loss import Laplace, Loss
 
 WEIGHT_BITS = 20
@@ -47,6 +49,11 @@ class WeightedSums:
     epsilon: Fraction | None = None
     mu: float | None = None
 
+    def __post_init__(self) -> None:
+        loss = self.mu if self.epsilon is None else self.epsilon
+        assert loss is not None
+        require_loss(self.name, loss)
+
     @property
     def reach(self) -> int:
         """What one unit's weights add up to, at most (for Gaussian noise their squares)."""
@@ -57,7 +64,9 @@ class WeightedSums:
     def losses(self) -> tuple[Loss, ...]:
         if self.epsilon is not None:
             moved = Fraction(2 * self.reach << GRID_BITS)
-            return (Laplace(self.name, moved, moved / self.epsilon, joint=True),)
+            return (
+                Laplace(self.name, moved, moved / self.epsilon, joint=True, relation=REPLACE_ONE),
+            )
         return self._gaussian(1 << GRID_BITS).losses
 
     @property
@@ -73,7 +82,7 @@ class WeightedSums:
         assert self.mu is not None
         first, second = self.noise
         sds = (steps * first, steps**2 * second) * self.weights.shape[1]
-        return GaussianSums(self.name, sds, self.mu)
+        return GaussianSums(self.name, sds, self.mu, relation=REPLACE_ONE)
 
     def release(self, values: Floats, box: Box, source: Noise) -> list[PointSum]:
         """values: shape (units,); a missing value counts as the middle of the box."""

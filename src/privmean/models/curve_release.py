@@ -38,7 +38,7 @@ class Curve(Release):
 
     def table(self, level: float | None = None) -> CurveTable:
         """Estimates with pointwise intervals and simultaneous bands."""
-        confidence = validate.fraction("level", self.level if level is None else level)
+        confidence = validate.level("level", self.level if level is None else level)
         band = self.interval(confidence)
         low, high = self._pointwise(confidence)
         return CurveTable(
@@ -55,8 +55,8 @@ class Curve(Release):
         table = np.array(ends)
         return table[:, 0], table[:, 1]
 
-    def to_dict(self) -> dict[str, Any]:
-        result = super().to_dict()
+    def facts(self) -> dict[str, Any]:
+        result = super().facts()
         table = self.table()
         result["curve"] = {
             item.name: [x if math.isfinite(x) else None for x in getattr(table, item.name).tolist()]

@@ -21,6 +21,7 @@ from privmean.errors import ArgumentError
 from privmean.models.curve_release import Curve
 from privmean.people.matrix import MatrixPeople
 from privmean.people.text import options
+from privmean.planning import within_budget
 from privmean.privacy.budget import REPLACE_ONE, Budget, relation_of
 from privmean.privacy.guarantee import Guarantee
 from privmean.release import Release
@@ -82,7 +83,7 @@ def curve(
     from privmean.models.magnitudes import Magnitudes
 
     budget = Budget(epsilon=epsilon, delta=delta, rho=rho)
-    confidence = validate.fraction("level", level)
+    confidence = validate.level("level", level)
     relation = relation_of(neighbors)
     edges = _edges(bins)
     d = len(edges) - 1
@@ -114,9 +115,11 @@ def curve(
     )  # fmt: skip
     known = people.size() if relation == REPLACE_ONE else None
     plan = estimator.plan(budget, persons=known, n_design=n_design, dimension=d, relation=relation)
+    within_budget(plan, budget, relation)
+    entry = None
     if ledger is not None:
-        ledger.charge(Guarantee.of(budget, relation, plan.losses), label="curve")
-    made: Release = replace(plan.release(people, noise), level=confidence)
+        entry = ledger.charge(Guarantee.of(budget, relation, plan.losses), label="curve")
+    made: Release = plan.release(people, noise).concluded(people, entry, level=confidence)
     found = made.intervals
     if isinstance(found, ClippedMeans):
         made = replace(made, intervals=replace(found, design_effect=effect))
@@ -177,4 +180,4 @@ def binned_means(
     with np.errstate(all="ignore"):
         rows = np.where(count > 0, total / count, np.nan)
     names = tuple(f"[{a:g}, {b:g})" for a, b in pairwise(edges))
-    return MatrixPeople(rows, names)
+    return MatrixPeople(rows, names, engine=made.engine)

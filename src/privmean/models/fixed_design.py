@@ -97,7 +97,8 @@ def _weights(points: Floats, middles: Floats, counts: Any, bandwidth: float) -> 
 
 def _kernel(places: Floats, points: Floats, bandwidth: float) -> Floats:
     """Gaussian weights, shape (places, points); the nearest place has weight 1, however far."""
-    square = ((places[:, None] - points[None, :]) / bandwidth) ** 2
+    with np.errstate(over="ignore", invalid="ignore"):
+        square = np.minimum(((places[:, None] - points[None, :]) / bandwidth) ** 2, 1e300)
     result: Floats = np.exp(-0.5 * (square - np.min(square, axis=0, keepdims=True)))
     return result
 

@@ -194,12 +194,21 @@ class MagnitudesPlan:
 
     @property
     def losses(self) -> tuple[Loss, ...]:
-        found: tuple[Loss, ...] = (Selection("magnitude", self.each),) * self.columns
+        found: tuple[Loss, ...] = (
+            Selection(
+                "magnitude",
+                self.each,
+                relation=self.relation,
+                moved=f"every score, by {OF} steps at most",
+            ),
+        ) * self.columns
         if self.final is not None:
             return found + self.final.losses
         assert self.counting is not None
         assert self.tail is not None
-        count = Laplace("persons in the tail", Fraction(1), 1 / self.counting)
+        count = Laplace(
+            "persons in the tail", Fraction(1), 1 / self.counting, relation=self.relation
+        )
         sums = self._tail_sums(self.tail)
         return (*found, *((count,) * self.columns), *(sums.losses * self.columns))
 

@@ -20,6 +20,7 @@ from privmean.central.radii import gaussian_radii, log_term
 from privmean.central.winsorized import Winsorized
 from privmean.errors import ArgumentError
 from privmean.intervals.design_effects import grouped_design_effect
+from privmean.planning import within_budget
 from privmean.privacy.budget import Budget, relation_of
 from privmean.privacy.guarantee import Guarantee
 from privmean.release import Release
@@ -135,7 +136,7 @@ def random_effects_mean(
 
     budget = Budget(epsilon=epsilon, delta=delta, rho=rho)
     relation = relation_of(neighbors)
-    confidence = validate.fraction("level", level)
+    confidence = validate.level("level", level)
     if relation != "replace-one":
         raise ArgumentError(
             "neighbors", neighbors, "is not offered with public group sizes", "use replace-one"
@@ -155,9 +156,13 @@ def random_effects_mean(
     given: Any = range
     estimator = Winsorized(effects, range=given, gamma=gamma, design_effect=effects.interval_factor)
     plan = estimator.plan(budget, persons=data.size(), dimension=len(data.columns))
+    within_budget(plan, budget, relation)
+    entry = None
     if ledger is not None:
-        ledger.charge(Guarantee.of(budget, relation, plan.losses), label="random effects mean")
-    release = replace(plan.release(data, noise), level=confidence)
+        entry = ledger.charge(
+            Guarantee.of(budget, relation, plan.losses), label="random effects mean"
+        )
+    release = plan.release(data, noise).concluded(data, entry, level=confidence)
     shown = {
         "design_effect": effects.design_effect,
         "icc": effects.icc,

@@ -25,6 +25,7 @@ from privmean.models.regression_release import Regression
 from privmean.models.tail_means import TailMeans
 from privmean.people.matrix import MatrixPeople
 from privmean.people.text import options
+from privmean.planning import within_budget
 from privmean.privacy.budget import REPLACE_ONE, Budget, relation_of
 from privmean.privacy.guarantee import Guarantee
 from privmean.release import Release
@@ -108,7 +109,7 @@ def regress(
     which those are may depend on regressors, never on the response beyond missing values.
     """
     budget = Budget(epsilon=epsilon, delta=delta, rho=rho)
-    confidence = validate.fraction("level", level)
+    confidence = validate.level("level", level)
     relation = relation_of(neighbors)
     model = read_formula(formula, intercept=not fixed_effects)
     errors = _working(working, fixed_effects, time)
@@ -165,9 +166,11 @@ def regress(
     )
     known = people.size() if relation == REPLACE_ONE else None
     plan = estimator.plan(budget, persons=known, n_design=n_design, dimension=p, relation=relation)
+    within_budget(plan, budget, relation)
+    entry = None
     if ledger is not None:
-        ledger.charge(Guarantee.of(budget, relation, plan.losses), label="regression")
-    made: Release = replace(plan.release(people, noise), level=confidence)
+        entry = ledger.charge(Guarantee.of(budget, relation, plan.losses), label="regression")
+    made: Release = plan.release(people, noise).concluded(people, entry, level=confidence)
     found = made.intervals
     if isinstance(found, ClippedMeans | TailMeans) and design_effect != found.design_effect:
         made = replace(made, intervals=replace(found, design_effect=design_effect))
@@ -221,7 +224,7 @@ def person_coefficients(
         least=records,
         scales=sizes,
     )
-    return MatrixPeople(rows, model.names)
+    return MatrixPeople(rows, model.names, engine=products.engine)
 
 
 def _working(working: Any, fixed_effects: bool, time: str | None) -> Working:
@@ -283,7 +286,8 @@ def _estimator(
         )
     if residual_sd is not None:
         sd = validate.positive("residual_sd", residual_sd)
-        between = [between_sd] * len(spread) if isinstance(between_sd, int | float) else between_sd
+        several = hasattr(between_sd, "__len__") and not isinstance(between_sd, str)
+        between = between_sd if several else [between_sd] * len(spread)
         if len(between) != len(spread):
             raise ArgumentError(
                 "between_sd", between_sd, "is not one number a term", f"give {len(spread)}"

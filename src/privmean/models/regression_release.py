@@ -40,7 +40,7 @@ class Regression(Release):
 
     def table(self, level: float | None = None) -> list[Coefficient]:
         """Term, estimate, standard error, privacy noise and interval of every coefficient."""
-        confidence = validate.fraction("level", self.level if level is None else level)
+        confidence = validate.level("level", self.level if level is None else level)
         lines = []
         for j, term in enumerate(self.columns):
             low, high = alone(self.intervals, j, confidence)
@@ -51,8 +51,8 @@ class Regression(Release):
             )
         return lines
 
-    def to_dict(self) -> dict[str, Any]:
-        result = super().to_dict()
+    def facts(self) -> dict[str, Any]:
+        result = super().facts()
         result["formula"] = self.formula
         result["method"] = self.method
         result["fixed_effects"] = self.fixed_effects

@@ -10,7 +10,7 @@ Biswas, Dong, Kamath and Ullman (2020) for CoinPress.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
@@ -35,6 +35,7 @@ from privmean.models.variance_rounds import (
 from privmean.noise.base import Noise
 from privmean.noise.exact import ExactNoise
 from privmean.people.reductions import People
+from privmean.planning import within_budget
 from privmean.privacy.budget import (
     ADD_REMOVE,
     RELATIONS,
@@ -205,7 +206,7 @@ class VariancePlan:
         bill: list[Loss] = []
         for epsilon in self.spending:
             bill += ClippedSums("midpoint", self.relation, 1, epsilon=epsilon).losses
-            bill.append(Laplace(second, Fraction(1), 1 / epsilon))
+            bill.append(Laplace(second, Fraction(1), 1 / epsilon, relation=self.relation))
         return tuple(bill)
 
     def _pairs(self) -> PairScale:
@@ -336,7 +337,7 @@ def variance(
 
     budget = Budget(epsilon=epsilon, delta=delta, rho=rho)
     relation = relation_of(neighbors)
-    confidence = validate.fraction("level", level)
+    confidence = validate.level("level", level)
     data = as_people(people)
     estimator = Variance(smallest, largest, method, center)
     plan = estimator.plan(
@@ -346,6 +347,8 @@ def variance(
         dimension=len(data.columns),
         relation=relation,
     )
+    within_budget(plan, budget, relation)
+    entry = None
     if ledger is not None:
-        ledger.charge(Guarantee.of(budget, relation, plan.losses), label=plan.estimator)
-    return replace(plan.release(data, noise), level=confidence)
+        entry = ledger.charge(Guarantee.of(budget, relation, plan.losses), label=plan.estimator)
+    return plan.release(data, noise).concluded(data, entry, level=confidence)

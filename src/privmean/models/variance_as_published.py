@@ -124,7 +124,7 @@ class PublishedVariancePlan:
         second = "second moment" if s.method == "coinpress" else "coverage"
         # the printed noise of the second call is twice what its sensitivity asks for
         one = (*ClippedSums("midpoint", REPLACE_ONE, 1, epsilon=self.each).losses,
-               Laplace(second, Fraction(1), 2 / self.each))  # fmt: skip
+               Laplace(second, Fraction(1), 2 / self.each, relation=REPLACE_ONE))  # fmt: skip
         return one * s.rounds
 
     def describe(self) -> dict[str, Any]:

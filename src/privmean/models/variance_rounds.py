@@ -105,7 +105,7 @@ class Search:
         """Noisy sum of squared deviations clipped at `radius`, in units of radius^2: one person's
         share is at most 1."""
         box = _box(center, radius)
-        self.bill.append(Laplace("second moment", Fraction(1), 1 / epsilon))
+        self.bill.append(Laplace("second moment", Fraction(1), 1 / epsilon, relation=self.relation))
         (exact,) = self.people.box_sums([box])
         assert exact is not None
         (noisy,) = JointLaplace((box.steps**2,), (1,), epsilon).release([exact.zz], self.noise)
@@ -113,7 +113,7 @@ class Search:
 
     def inside(self, center: float, radius: float, epsilon: Fraction) -> float:
         """Noisy number of persons within `radius` of the centre."""
-        self.bill.append(Laplace("coverage", Fraction(1), 1 / epsilon))
+        self.bill.append(Laplace("coverage", Fraction(1), 1 / epsilon, relation=self.relation))
         count = self.people.count_in_box([_box(center, radius)])
         (noisy,) = JointLaplace((1,), (1,), epsilon).release([count], self.noise)
         return noisy

@@ -13,6 +13,9 @@ Integers = npt.NDArray[np.int64]
 Words = npt.NDArray[np.uint64]
 Flags = npt.NDArray[np.bool_]
 
+# Draws are 64-bit: at this scale a tail of 40 scales is still below 2^62.
+LARGEST_SCALE = 2.0**56
+
 
 class Noise(Protocol):
     """A source of integer noise.

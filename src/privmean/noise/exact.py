@@ -13,10 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from privmean.noise.base import FromBits, Integers, Words
-
-# Draws are 64-bit: at this scale a tail of 40 scales is still below 2^62.
-LARGEST_SCALE = 2.0**56
+from privmean.noise.base import LARGEST_SCALE, FromBits, Integers, Words
 
 
 def double_above(scale: Fraction | float) -> float:

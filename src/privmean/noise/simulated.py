@@ -9,9 +9,19 @@ from functools import lru_cache
 import numpy as np
 import numpy.typing as npt
 
-from privmean.noise.base import FromBits, Integers, Words
+from privmean.noise.base import LARGEST_SCALE, FromBits, Integers, Words
+from privmean.noise.exact import double_above
 
 SMALL = 64.0  # below, rounding a continuous normal would show; the discrete law is tabulated
+
+
+def _width(scale: Fraction | float) -> float:
+    """The scale as a double, where the exact samplers would draw it; ValueError otherwise."""
+    try:
+        width = float(scale)
+    except OverflowError:
+        width = math.inf
+    return width if 0 < width <= LARGEST_SCALE else double_above(scale)
 
 
 @lru_cache(maxsize=256)
@@ -28,7 +38,8 @@ class SimulatedNoise(FromBits):
     """Reproducible noise of the same laws, from a seeded NumPy generator. Not private.
 
     The laws agree with the exact ones far below what any test can see: doubles are rounded where
-    the scale is large, probabilities are doubles where it is small.
+    the scale is large, probabilities are doubles where it is small. Scales that the exact samplers
+    refuse are refused here too, so that no test draws what a release could not.
     """
 
     def __init__(self, seed: int | np.random.Generator) -> None:
@@ -39,7 +50,7 @@ class SimulatedNoise(FromBits):
         return False
 
     def laplace(self, size: int, scale: Fraction) -> Integers:
-        width = float(scale)
+        width = _width(scale)
         if width > 2**16:  # the rounding of a continuous draw is then far below any test's power
             return np.rint(self._generator.laplace(0.0, width, size)).astype(np.int64)
         success = -np.expm1(-1.0 / width)
@@ -47,7 +58,7 @@ class SimulatedNoise(FromBits):
         return (first - self._generator.geometric(success, size)).astype(np.int64)
 
     def gaussian(self, size: int, scale: float) -> Integers:
-        width = float(scale)
+        width = _width(scale)
         if width < SMALL:
             least, table = _gaussian_table(width)
             return least + np.searchsorted(table, self._generator.random(size), side="right")
@@ -56,7 +67,7 @@ class SimulatedNoise(FromBits):
     def argmax(self, scores: Integers, scale: Fraction) -> int:
         if not len(scores):
             raise ValueError("argmax needs at least one score")
-        draws = self._generator.exponential(float(scale), len(scores))
+        draws = self._generator.exponential(_width(scale), len(scores))
         gaps = np.asarray(scores) - np.max(scores)  # large scores lose nothing to doubles
         return int(np.argmax(gaps + draws))
 

@@ -9,8 +9,8 @@ from typing import Any
 import narwhals as nw
 
 from privmean.people.engines import fetch
-from privmean.people.records import FLOAT, INTEGER
-from privmean.people.reductions import GROW, HUGE, SHRINK, TINY, Ball, Box, Standard
+from privmean.people.records import FLOAT, INTEGER, divided
+from privmean.people.reductions import GROW, HUGE, SHRINK, TINY, Ball, Box, Standard, quotient
 
 SPLIT = 2.0**21  # products below 2^42 are summed in two halves, so that 2^40 persons fit
 EXACT_BITS = 52  # 1 - 2^-k is a double up to here
@@ -66,7 +66,7 @@ def in_units(x: nw.Expr, unit: Standard) -> nw.Expr:
         .then(nw.lit(unit.upper))
         .otherwise(nw.when(x < unit.lower).then(nw.lit(unit.lower)).otherwise(x))
     )
-    return ((inside - unit.center) / unit.scale).fill_null(0.0)
+    return quotient(inside - unit.center, unit.scale).fill_null(0.0)  # type: ignore[no-any-return]
 
 
 def running(frame: nw.LazyFrame[Any], name: str, terms: Sequence[nw.Expr]) -> nw.LazyFrame[Any]:
@@ -88,7 +88,7 @@ def ball_ways(frame: nw.LazyFrame[Any], names: Sequence[str], ball: Ball) -> nw.
     frame = frame.with_columns(scale=nw.when(top > HUGE).then(nw.lit(SHRINK)).otherwise(scale))
     frame = frame.with_columns(
         nw.when(top <= ball.radius)
-        .then(nw.col(v) / ball.step)
+        .then(quotient(nw.col(v), ball.step))
         .otherwise(nw.col(v) * nw.col("scale"))
         .alias(v)
         for v in names
@@ -107,7 +107,11 @@ def on_ball(
     steps = []
     for j, v in enumerate(names):
         w = nw.col(v)
-        w = nw.when(nw.col("kept") == 1).then(w).otherwise(w / nw.col("norm") * nw.col("length"))
+        w = (
+            nw.when(nw.col("kept") == 1)
+            .then(w)
+            .otherwise(divided(w, nw.col("norm")) * nw.col("length"))
+        )
         z = nw.when(w < 0).then(w.ceil()).otherwise(w.floor())
         steps.append(z.cast(INTEGER).alias(f"z{j}"))
     frame = frame.with_columns(*steps)

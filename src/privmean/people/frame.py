@@ -1,9 +1,10 @@
 """People held by an engine: the reductions run inside it, only aggregates travel.
 
 One code path through Narwhals for DuckDB, Polars and PySpark. The arithmetic is that of
-`reductions.py`, written with additions, multiplications by powers of two, comparisons and floors,
-so that every engine gives the same integers. Nulls stay null until a place is fixed for them: an
-engine's own clip, least or comparison may treat them (and NaN, which is never kept) differently.
+`reductions.py`, written with additions, multiplications, comparisons and floors (a division by a
+column through `divided`), so that every engine gives the same integers. Nulls stay null until a
+place is fixed for them: an engine's own clip, least or comparison may treat them (and NaN, which
+is never kept) differently.
 """
 
 from __future__ import annotations
@@ -47,6 +48,7 @@ from privmean.people.reductions import (
     Integers,
     Standard,
     pair_multiplier,
+    quotient,
     unit_of,
 )
 
@@ -63,6 +65,11 @@ class FramePeople:
     cap: int | None = None
     home: Home = field(default_factory=Home, repr=False)
     _cache: dict[Any, Any] = field(default_factory=dict, repr=False, compare=False)
+
+    @property
+    def engine(self) -> str:
+        """The library that reads the records."""
+        return str(self.frame.implementation.value)
 
     def size(self) -> int:
         if "size" not in self._cache:
@@ -91,12 +98,12 @@ class FramePeople:
         index = nw.when(inside).then(index).otherwise(nw.lit(float(LOG_ZERO)))
         counts = np.zeros(LOG_CELLS, dtype=np.int64)
         for cell, count in counted(frame.select(k=index)):
-            counts[int(cell)] = int(count)
+            counts[int(cell)] += int(count)
         return counts
 
     def uniform_counts(self, column: int, half_width: float, origin: float = 0.0) -> dict[int, int]:
         x = nw.col(f"v{column}")
-        k = (x - origin - half_width) / (2 * half_width)
+        k = quotient(x - origin - half_width, half_width) * 0.5
         k = nw.when(k > UNIFORM_LIMIT).then(UNIFORM_LIMIT).otherwise(k)  # before it is an integer
         k = nw.when(k < -UNIFORM_LIMIT).then(-UNIFORM_LIMIT).otherwise(k)
         frame = self.frame.filter(~x.is_null()).select(k=k.ceil().cast(INTEGER))
@@ -123,7 +130,7 @@ class FramePeople:
         k = nw.col("k") + one_if(nw.col("u") > 1.0)
         k = nw.when(k > span).then(nw.lit(float(span))).otherwise(k)
         for cell, count in counted(frame.select(k=k)):
-            counts[int(cell)] = int(count)
+            counts[int(cell)] += int(count)
         return counts
 
     def box_sums(self, boxes: Sequence[Box | None]) -> list[BoxSums | None]:
@@ -250,9 +257,6 @@ class FramePeople:
         frame = frame.select(*self._names(), i=((i - index) // parts).cast(INTEGER))
         return replace(self, frame=frame, _cache={"ranked": frame})
 
-    def few(self, one_in: int) -> FramePeople:
-        return self  # ranking the persons costs an engine more than asking them all
-
     def _names(self) -> list[str]:
         counts = [] if self.cap is None else count_names(len(self.columns))
         return [PERSON, *value_names(len(self.columns)), *counts]
@@ -274,7 +278,7 @@ class FramePeople:
         table = np.array(rows, dtype=float).reshape(len(rows), len(names))
         values = np.ascontiguousarray(table[:, :width])
         counts = None if self.cap is None else table[:, width:].astype(np.int64)
-        return MatrixPeople(values, self.columns, counts, self.cap)
+        return MatrixPeople(values, self.columns, counts, self.cap, engine=self.engine)
 
     def matrix(self) -> Floats:
         return self.collect().values

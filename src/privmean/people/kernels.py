@@ -110,10 +110,9 @@ def _ends(chunk: Floats) -> tuple[float, float]:
         return chunk.min(), chunk.max()
 
 
-def count_keys(x: Floats, origin: float) -> tuple[Integers, Floats]:
-    """Counts of `log_keys` of x - origin without nulls, and the `extremes` of x, which are on the
-    way."""
-    ends = np.empty((2, -(-len(x) // CHUNK)))
+def count_keys(x: Floats, origin: float, ends: Floats | None = None) -> Integers:
+    """Counts of `log_keys` of x - origin without nulls. ends: where to write the `extremes` of x,
+    which are on the way."""
     room = np.empty((2, min(CHUNK, max(1, len(x)))))
     keys = np.empty(room.shape[1], dtype=np.int64)
     total = np.zeros(4096, dtype=np.int64)
@@ -121,7 +120,8 @@ def count_keys(x: Floats, origin: float) -> tuple[Integers, Floats]:
         for i, start in enumerate(range(0, len(x), CHUNK)):
             v = x[start : start + CHUNK]
             size = len(v)
-            ends[:, i] = _ends(v)
+            if ends is not None:
+                ends[:, i] = _ends(v)
             if origin != 0.0:
                 v = np.subtract(v, origin, out=room[1, :size])
             found = np.bincount(log_keys(v, room[0, :size], keys[:size]), minlength=4096)
@@ -132,7 +132,7 @@ def count_keys(x: Floats, origin: float) -> tuple[Integers, Floats]:
                 found[2047] -= np.count_nonzero(null) - negative
                 found[4095] -= negative
             total += found
-    return total, ends
+    return total
 
 
 def _grid(x: Floats, box: Box, room: Floats, *, inside: bool = False) -> Floats:

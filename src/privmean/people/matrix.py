@@ -38,6 +38,7 @@ from privmean.people.reductions import (
     Integers,
     Standard,
     pair_multiplier,
+    quotient,
     unit_of,
 )
 
@@ -57,7 +58,7 @@ def clip_rows_to_ball(rows: Floats, ball: Ball) -> tuple[Integers, npt.NDArray[n
         top = np.abs(v).max(axis=1, initial=0.0)
         far = v * np.where(top > HUGE, SHRINK, np.where(top < TINY, GROW, 1.0))[:, None]
         near = top <= ball.radius
-        w = np.where(near[:, None], v / ball.step, far)
+        w = np.where(near[:, None], quotient(v, ball.step), far)
         square = np.zeros(len(w))
         for j in range(w.shape[1]):
             square = square + w[:, j] * w[:, j]
@@ -86,7 +87,7 @@ def _clip_row(row: list[float], ball: Ball) -> tuple[Integers, npt.NDArray[np.bo
     top = max(map(abs, v), default=0.0)
     near = top <= ball.radius
     far = SHRINK if top > HUGE else GROW if top < TINY else 1.0
-    w = [item / ball.step for item in v] if near else [item * far for item in v]
+    w = [quotient(item, ball.step) if near else item * far for item in v]
     square = 0.0
     for item in w:
         square = square + item * item
@@ -109,6 +110,7 @@ class MatrixPeople:
     values: shape (n, d), NaN for a person without a usable value; never written to.
     counts: shape (n, d), records behind each value (needed for the estimand "records").
     Exact answers are kept, so that a question asked twice is one pass over the data.
+    engine: the library that read the records.
     """
 
     values: Floats = field(repr=False)
@@ -116,6 +118,7 @@ class MatrixPeople:
     counts: Integers | None = field(default=None, repr=False)
     cap: int | None = None
     _cache: dict[Any, Any] = field(default_factory=dict, repr=False, compare=False)
+    engine: str = field(default="numpy", compare=False)
 
     def size(self) -> int:
         return int(self.values.shape[0])
@@ -124,9 +127,16 @@ class MatrixPeople:
         key = ("log", column, origin)
         if key not in self._cache:
             x = self.values[:, column]
-            parts = in_parallel(lambda start, stop: count_keys(x[start:stop], origin), len(x))
-            self._cache[key] = log_cells(np.sum([keys for keys, _ in parts], axis=0))
-            self._cache["ends", column] = np.concatenate([ends for _, ends in parts], axis=1)
+            known = ("ends", column) in self._cache
+            ends = None if known else np.empty((2, chunks(0, len(x)).stop))
+
+            def task(start: int, stop: int) -> Integers:
+                part = None if ends is None else ends[:, chunks(start, stop)]
+                return count_keys(x[start:stop], origin, part)
+
+            self._cache[key] = log_cells(np.sum(in_parallel(task, len(x)), axis=0))
+            if ends is not None:
+                self._cache["ends", column] = ends
         result: Integers = self._cache[key].copy()
         return result
 
@@ -145,7 +155,7 @@ class MatrixPeople:
         for start in range(0, len(x), CHUNK):
             chunk = x[start : start + CHUNK]
             with np.errstate(all="ignore"):
-                k = np.ceil((chunk - origin - half_width) / (2 * half_width))
+                k = np.ceil(quotient(chunk - origin - half_width, half_width) * 0.5)
             k = np.clip(k[~np.isnan(chunk)], -UNIFORM_LIMIT, UNIFORM_LIMIT).astype(np.int64)
             found.append(np.unique(k, return_counts=True))
         if not found:
@@ -165,7 +175,7 @@ class MatrixPeople:
         ordered = np.empty(n)
         ordered[rank] = x
         pairs = ordered[: n - n % 2].reshape(-1, 2)
-        with np.errstate(invalid="ignore"):
+        with np.errstate(all="ignore"):
             spread = np.abs(pairs[:, 0] - pairs[:, 1]) * HALF_OCTAVE
         spread = np.where(np.isnan(spread), 0.0, spread)
         mantissa, exponent = np.frexp(spread)
@@ -235,9 +245,10 @@ class MatrixPeople:
         rows_at_once = max(1, 16 * CHUNK // max(1, len(self.columns)))
         for start in range(0, self.size(), rows_at_once):
             square = np.zeros(min(rows_at_once, self.size() - start))
-            for x in np.ascontiguousarray(self.values[start : start + rows_at_once].T):
-                v = np.where(np.isnan(x), 0.0, x)
-                square = square + v * v
+            with np.errstate(over="ignore"):
+                for x in np.ascontiguousarray(self.values[start : start + rows_at_once].T):
+                    v = np.where(np.isnan(x), 0.0, x)
+                    square = square + v * v
             where = np.searchsorted(np.asarray(edges), np.sqrt(square), side="left")
             counts += np.bincount(where, minlength=len(counts))
         return counts
@@ -247,7 +258,8 @@ class MatrixPeople:
         values = np.empty((self.size(), len(asked)))
         for k, (j, item) in enumerate(asked):
             x = self.values[:, j]
-            inside = (np.clip(x, item.lower, item.upper) - item.center) / item.scale
+            with np.errstate(all="ignore"):
+                inside = quotient(np.clip(x, item.lower, item.upper) - item.center, item.scale)
             values[:, k] = np.where(np.isnan(x), 0.0, inside)
         return MatrixPeople(values, tuple(self.columns[j] for j, _ in asked))
 
@@ -274,9 +286,6 @@ class MatrixPeople:
         if parts >= SPARSE:  # every question would otherwise walk through all of memory
             values = np.ascontiguousarray(values)
         return MatrixPeople(values, self.columns, counts, self.cap)
-
-    def few(self, one_in: int) -> MatrixPeople:
-        return self.part(0, one_in)
 
     def matrix(self) -> Floats:
         return self.values

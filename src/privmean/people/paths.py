@@ -122,6 +122,8 @@ def _literally(path: str) -> str:
 def _parquet(engine: Engine, path: str, pattern: str, text: Mapping[str, Any]) -> ParquetTable:
     import duckdb
 
+    from privmean.people.kinds import as_written
+
     refuse(text, "Parquet")
     scan = f"read_parquet({quoted(pattern)}, hive_types_autocast = false)"
     missing, columns = False, []
@@ -131,6 +133,7 @@ def _parquet(engine: Engine, path: str, pattern: str, text: Mapping[str, Any]) -
         ).fetchall()
         if not missing:
             columns = engine.connection.execute(f"SELECT * FROM {scan} LIMIT 0").description
+            scan = as_written(engine.connection, pattern, scan, (item[0] for item in columns))
     except duckdb.Error:  # its words may quote what the file holds
         columns = []
     if missing:

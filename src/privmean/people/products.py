@@ -27,7 +27,15 @@ import numpy as np
 from privmean.errors import SchemaError
 from privmean.people import schema
 from privmean.people.engines import fetch
-from privmean.people.records import FLOAT, INTEGER, LIMIT_BITS, PERSON, WIDE, limited
+from privmean.people.records import (
+    FLOAT,
+    INTEGER,
+    LIMIT_BITS,
+    PERSON,
+    WIDE,
+    divided,
+    limited,
+)
 from privmean.people.reductions import Floats
 from privmean.people.roster import roster_frame
 from privmean.people.tables import _typed, open_source
@@ -46,7 +54,7 @@ class Products:
 
     count: usable records, shape (n,). sums: shape (n, q). squares[i, j] for i <= j: sums of
     products, shape (n,). ends, lags: sums over the first and the last record, and over records that
-    follow each other (both orders), if asked for.
+    follow each other (both orders), if asked for. engine: the library that read the records.
     """
 
     count: Floats
@@ -54,6 +62,7 @@ class Products:
     squares: Mapping[Pair, Floats]
     ends: Mapping[Pair, Floats]
     lags: Mapping[Pair, Floats]
+    engine: str = "numpy"
 
 
 def person_products(
@@ -104,7 +113,8 @@ def person_products(
         ends = dict(zip(pairs, totals[q + m :], strict=False))
         lags = dict(zip(pairs, totals[q + 2 * m :], strict=False))
     sums = np.stack(totals[:q], axis=1) if totals else np.zeros((len(rows), q))
-    return Products(found["count"], sums, products_of, ends, lags)
+    engine = kept.implementation.value
+    return Products(found["count"], sums, products_of, ends, lags, engine)
 
 
 def _sums(
@@ -220,7 +230,7 @@ def _value(tree: ast.expr, places: Mapping[str, nw.Expr]) -> nw.Expr:
         if isinstance(tree.op, ast.Mult):
             return left * right
         # a division by zero is an error, a null or an infinity, by engine: here it is missing
-        return left / nw.when(right != 0.0).then(right)
+        return divided(left, nw.when(right != 0.0).then(right))
     assert isinstance(tree, ast.Compare)
     level = tree.comparators[0]
     if isinstance(level, ast.Constant) and isinstance(level.value, str):

@@ -67,8 +67,8 @@ def read(
 
     Missing values, NaN and text where a number should be are no records; infinities are limited
     like any other value; rows without an id are dropped. A person without a usable value stays,
-    with a null. Text columns of typed tables are refused. In text files one physical line is one
-    record, whatever it holds (docs/hostile-records.md).
+    with a null. Columns of typed tables that hold no numbers (text, dates, durations) are refused.
+    In text files one physical line is one record, whatever it holds (docs/hostile-records.md).
 
     Raises ArgumentError or SchemaError. Whether it raises depends on the arguments, the schema and
     the soundness of files alone, never on a record.

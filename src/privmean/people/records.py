@@ -55,6 +55,18 @@ def limited(x: nw.Expr, resolution: float) -> nw.Expr:
     return nw.when(x.is_finite()).then(number).otherwise(infinite)
 
 
+def divided(a: nw.Expr, b: nw.Expr) -> nw.Expr:
+    """a/b for b != 0, row by row, correctly rounded on every engine; null where one of them is.
+
+    Polars multiplies by the inverse where the divisor is one value for all rows that it works on
+    (a literal, or a column that it knows to be constant) and the dividend is not, so that other
+    rows decide about the last bit. Here the divisor gets a zero of the dividend's, and is a column
+    whenever the dividend is one.
+    """
+    zero = nw.when(a.is_finite()).then(a).otherwise(nw.lit(0.0)) * 0.0
+    return a / (b + zero)
+
+
 def person_rows(
     records: nw.LazyFrame[Any], width: int, resolution: float, *, counts: bool
 ) -> nw.LazyFrame[Any]:
@@ -77,6 +89,6 @@ def person_rows(
     values = []
     for j in names:
         count = nw.col(f"c{j}")
-        mean = nw.col(f"d{j}") * resolution / count.cast(FLOAT)
+        mean = divided(nw.col(f"d{j}") * resolution, count.cast(FLOAT))
         values.append(nw.when(count > 0).then(mean).alias(f"v{j}"))
     return found.select(PERSON, *values, *(count_names(width) if counts else []))

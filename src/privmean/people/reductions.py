@@ -5,8 +5,10 @@ number of threads or on the engine. The grids (origins, limits, steps) are publi
 released; a null (no usable record) has a fixed place in every question.
 
 Arithmetic is spelled out (which operations on doubles, in which order) because every home must
-give the same integers: only IEEE additions, multiplications, divisions, comparisons and floors
-are used, never a logarithm or a library's own rounding.
+give the same integers: only IEEE additions, multiplications, divisions, comparisons, square roots
+and floors are used, never a logarithm or a library's own rounding. Nothing is divided by a public
+number: an engine may turn that into a product with its inverse (Polars does), which is another
+double. All homes take the same `quotient`.
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Literal, Protocol
+from typing import Any, Literal, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -30,7 +32,8 @@ LOG_ZERO = 160  # index of the zero bin: |v| < 2^-40, and nulls
 LOG_CELLS = 2 * LOG_BINS + 1  # layout: 160 positive bins, the zero bin, 160 negative bins
 HALF_OCTAVE = 0.7071067811865476  # the double nearest to sqrt(1/2); part of the bins' definition
 
-# --- uniform bins: index k holds (origin + 2hk - h, origin + 2hk + h] -----------------------------
+# --- uniform bins: index k holds (origin + 2hk - h, origin + 2hk + h], up to roundings ------------
+# k = ceil(half the quotient of x - origin - h by h), each operation rounded: one map for all rows
 UNIFORM_LIMIT = 2.0**40  # indices are clamped to +-2^40 before they become integers
 
 # --- clipping grids -------------------------------------------------------------------------------
@@ -105,13 +108,13 @@ class Ball:
     """An l2 clipping ball on an integer lattice: every row lands inside, none is dropped.
 
     For a row x: v = x - center (0 for nulls; an infinity is the largest double), top = max |v_j|.
-    If top <= radius then w_j = v_j/step, else w_j = v_j, times GROW if top < TINY or SHRINK if
-    top > HUGE, so that squares neither overflow nor vanish; norm = sqrt of the sum of w_j^2 added
-    from the first column to the last. With K = steps, z_j = trunc(w_j) if top <= radius and
-    norm <= K, else z_j = trunc(w_j/norm * K): shrunk to the lattice's own radius K, then truncated
-    toward the centre. If doubles still overshot, which the integer sum of z_j^2 tells, K is
-    replaced by K (1 - 2^-30); were it to exceed K^2 even then (not below 2^20 columns), z = 0. So
-    ||z|| <= K for any row, exactly, and z is within sqrt(d) + 1 steps of the real clipped row.
+    If top <= radius then w_j = quotient(v_j, step), else w_j = v_j, times GROW if top < TINY or
+    SHRINK if top > HUGE, so that squares neither overflow nor vanish; norm = sqrt of the sum of
+    w_j^2 added from the first column to the last. With K = steps, z_j = trunc(w_j) if top <= radius
+    and norm <= K, else z_j = trunc(w_j/norm * K): shrunk to the lattice's own radius K, then
+    truncated toward the centre. If doubles still overshot, which the integer sum of z_j^2 tells, K
+    is replaced by K (1 - 2^-30); were it to exceed K^2 even then (not below 2^20 columns), z = 0.
+    So ||z|| <= K for any row, exactly, and z is within sqrt(d) + 1 steps of the real clipped row.
     """
 
     center: tuple[float, ...]
@@ -131,6 +134,18 @@ class Ball:
     def shorter(self) -> float:
         """The length tried where doubles overshot."""
         return self.steps * (1 - 2.0**-30)
+
+
+def quotient(x: Any, step: float) -> Any:
+    """x/step for a public step > 0, as every home has it; x a number, an array or an expression.
+
+    A product with the double nearest to 1/step: within two roundings of x/step, and monotone in x,
+    so that what bounds x bounds the quotient. The inverse of a tiny step would be infinite: then
+    both are made larger first, exactly. The factors are positive and finite: no product is NaN.
+    """
+    if step < TINY:
+        x, step = x * GROW, step * GROW
+    return x * (1 / step)
 
 
 def unit_of(radius: float) -> float:
@@ -155,7 +170,8 @@ Besides = Literal["sizes", "squares"]
 
 @dataclass(frozen=True)
 class Standard:
-    """One column in units of its own: (clip(x, lower, upper) - center) / scale; 0 for a null."""
+    """One column in units of its own: (clip(x, lower, upper) - center) over scale (`quotient`); 0
+    for a null."""
 
     lower: float
     upper: float
@@ -166,7 +182,7 @@ class Standard:
     def reach(self) -> float:
         """The largest value to either side, with the rounding of the column itself."""
         up, down = self.upper - self.center, self.center - self.lower
-        return max(up / self.scale, down / self.scale)
+        return float(quotient(max(up, down), self.scale))
 
 
 class People(Protocol):
@@ -233,11 +249,6 @@ class People(Protocol):
 
     def part(self, index: int, parts: int) -> People:
         """The persons at roster positions congruent to `index` modulo `parts`."""
-        ...
-
-    def few(self, one_in: int) -> People:
-        """About one in `one_in` persons by roster position, where this home has them cheaply, or
-        everybody: for questions that need few. Positions are public under replace-one only."""
         ...
 
     def matrix(self) -> Floats:

@@ -12,7 +12,7 @@ import numpy as np
 from narwhals import dependencies as known
 
 from privmean.errors import ArgumentError, SchemaError
-from privmean.people import objects, schema
+from privmean.people import kinds, objects, schema
 from privmean.people.engines import Home, lazy
 from privmean.people.files import Engine
 from privmean.people.frame import FramePeople
@@ -152,7 +152,7 @@ def open_source(source: Any, text: Mapping[str, Any], machine: Machine) -> Opene
         return chosen
 
     home = Home(source) if engines.is_duckdb() else Home()
-    return Opened(Columns(tuple(whole.collect_schema().names())), records, home)
+    return Opened(Columns(tuple(whole.columns)), records, home)
 
 
 def _registered(names: Sequence[str], column: Callable[[int], Any], machine: Machine) -> Opened:
@@ -168,7 +168,8 @@ def _registered(names: Sequence[str], column: Callable[[int], Any], machine: Mac
         wanted = (person, *values)
         labels = (PERSON, *record_names(len(values)))
         chosen = {
-            label: column(names.index(item)) for label, item in zip(labels, wanted, strict=True)
+            label: kinds.readable(column(names.index(item)))
+            for label, item in zip(labels, wanted, strict=True)
         }
         for label, item in zip(labels, wanted, strict=True):
             if label == PERSON or item in texts:
@@ -226,7 +227,13 @@ def _typed(
 ) -> nw.LazyFrame[Any]:
     """Check types, which are public; every value a double (but in the columns `texts`), ids that
     compare alike everywhere."""
-    types = records.collect_schema()
+    try:
+        types = records.collect_schema()
+    except ValueError:  # a type that Narwhals has no name for
+        raise SchemaError(
+            f"one of the columns {[person, *columns]} has a type that cannot be read; cast it to "
+            "a number or text"
+        ) from None
     duckdb = records.implementation.is_duckdb()
     kind = types[PERSON]
     who = nw.col(PERSON)

@@ -15,6 +15,7 @@ REPLACE_ONE: Relation = "replace-one"
 ADD_REMOVE: Relation = "add-remove"
 ZERO_OUT: Relation = "zero-out"  # streams only: values replaced by the centre of the region
 RELATIONS: tuple[Relation, Relation] = (REPLACE_ONE, ADD_REMOVE)
+NEIGHBORS: tuple[Relation, Relation, Relation] = (REPLACE_ONE, ADD_REMOVE, ZERO_OUT)
 
 LARGEST_EPSILON = 100.0
 SMALLEST_EPSILON = 1e-6

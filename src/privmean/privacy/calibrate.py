@@ -25,10 +25,26 @@ def within(losses: Sequence[Loss], budget: Budget, *, grid: bool = True) -> bool
         return True
     if budget.delta <= 0:
         return False
-    allowed = budget.delta * (1 + DIGITS)
-    if total_delta(losses, budget.epsilon, grid=False) <= allowed:
-        return True
-    return grid and total_delta(losses, budget.epsilon) <= allowed
+    return delta_within(losses, budget.epsilon, budget.delta, grid=grid) is not None
+
+
+def delta_within(
+    losses: Sequence[Loss], epsilon: float, delta: float, *, grid: bool = True
+) -> tuple[float, str] | None:
+    """A bound on the composed delta that is at most `delta`, and its rule; None if there is none.
+
+    The bounds are tried from the fastest to the slowest.
+    """
+    rules = {
+        "basic composition": {"zcdp": False, "grid": False},
+        "sums of rho": {"grid": False},
+        **({"privacy loss distributions": {}} if grid else {}),
+    }
+    for rule, means in rules.items():
+        found = total_delta(losses, epsilon, **means)
+        if found <= delta * (1 + DIGITS):
+            return found, rule
+    return None
 
 
 def calibrate(

@@ -53,7 +53,11 @@ class Amount:
 
 @dataclass(frozen=True)
 class Entry:
-    """One charge: what it was for, what it cost, and the bill it was made for (if given)."""
+    """One charge: what it was for, what it cost, and the bill it was made for (if given).
+
+    number, digest: its line in the ledger, from 1, and the digest that chains the line to all lines
+    before; a release that was charged states them.
+    """
 
     label: str
     amount: Amount
@@ -61,6 +65,8 @@ class Entry:
     unit: str
     when: str
     mechanisms: tuple[Loss, ...] = ()
+    number: int = 0
+    digest: str = ""
 
     def to_dict(self) -> dict[str, Any]:
         return {

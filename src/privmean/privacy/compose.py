@@ -46,12 +46,17 @@ def total_rho(losses: Sequence[Loss]) -> float:
     return math.fsum(loss.rho for loss in losses)
 
 
-def total_delta(losses: Sequence[Loss], epsilon: float, *, grid: bool = True) -> float:
-    """An upper bound on delta at `epsilon`; tight where a closed form or a grid is."""
+def total_delta(
+    losses: Sequence[Loss], epsilon: float, *, grid: bool = True, zcdp: bool = True
+) -> float:
+    """An upper bound on delta at `epsilon`; tight where a closed form or a grid is.
+
+    grid, zcdp: whether these bounds are tried, which take longer than the basic one.
+    """
     added_delta, tail, added_epsilon, factor = _corrections(losses)
     bounds = [1.0]
-    rho = math.fsum(loss.rho for loss in losses)
-    bounds.append(rho_delta(rho, epsilon))
+    if zcdp:
+        bounds.append(rho_delta(math.fsum(loss.rho for loss in losses), epsilon))
     left = Fraction(epsilon) - Fraction(added_epsilon)
     if left > 0:
         pure = sum((loss.pure for loss in losses), Fraction(0))

@@ -11,7 +11,7 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from privmean.privacy.budget import RELATIONS, Relation
+from privmean.privacy.budget import ADD_REMOVE, RELATIONS, Relation
 from privmean.privacy.loss import (
     KINDS,
     LARGEST_EXPONENT,
@@ -74,7 +74,6 @@ class FilteredMean(Curve):
     its sensitivity (rounding inside) over its scale at most `mean_mu`.
     """
 
-    relation: Relation
     count_sensitivity: int
     count_scale: float
     threshold: int
@@ -94,12 +93,22 @@ class FilteredMean(Curve):
     def count_mu(self) -> float:
         return min(self.count_sensitivity, int(LARGEST_LOSS)) / self.count_scale
 
+    def _counted(self) -> str:
+        return (
+            f"who is kept (influence {self.influence:g}), the count by {self.count_sensitivity} "
+            f"steps and the mean by {self.mean_mu!r} deviations, given who is kept"
+        )
+
+    def _law(self) -> Relation:
+        assert self.relation is not None  # refused when made
+        return self.relation
+
     def delta_at(self, epsilon: float) -> float:
         from privmean.privacy.amplification import filtered_mean_delta
 
         return filtered_mean_delta(
             epsilon,
-            self.relation,
+            self._law(),
             count_mu=self.count_mu,
             count_scale=self.count_scale,
             threshold=min(self.threshold, int(LARGEST_LOSS)),
@@ -110,15 +119,17 @@ class FilteredMean(Curve):
             slip=self.slip or 0.0,
         )
 
+    @property
+    def drawn(self) -> float:
+        return self.count_scale
+
     def points(self) -> list[float]:
         from privmean.privacy.amplification import outer_epsilon
 
         mu = math.hypot(self.count_mu, self.mean_mu)
         most = min(mu * (mu / 2 + 8), LARGEST_EXPONENT)
         inner = [most * k / 160 for k in range(1, 161)]
-        outer = [
-            outer_epsilon(x, self.relation, self.influence + (self.slip or 0.0)) for x in inner
-        ]
+        outer = [outer_epsilon(x, self._law(), self.influence + (self.slip or 0.0)) for x in inner]
         return [0.0, *(x for x in outer if x < LARGEST_EXPONENT)]
 
 
@@ -143,6 +154,8 @@ class ParallelCurve(Curve):
             for part in self.parts
         )
         object.__setattr__(self, "parts", read)
+        if self.relation == ADD_REMOVE:
+            raise refused("relation", self.relation, "has no fixed parts of the persons")
 
     def delta_at(self, epsilon: float) -> float:
         from privmean.privacy.compose import total_delta
@@ -153,10 +166,17 @@ class ParallelCurve(Curve):
         most = min(4 * bounded(self.epsilon), LARGEST_EXPONENT)
         return [most * k / 160 for k in range(161)]
 
+    @property
+    def drawn(self) -> float:
+        return max((x.drawn for part in self.parts for x in part), default=0.0)
+
     def to_dict(self) -> dict[str, Any]:
         values = super().to_dict()
         values["parts"] = [[loss.to_dict() for loss in part] for part in self.parts]
         return values
+
+    def _counted(self) -> str:
+        return f"one of {len(self.parts)} parts of the persons"
 
 
 KINDS.update({item.kind: item for item in (FilteredMean, ParallelCurve)})

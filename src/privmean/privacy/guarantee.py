@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from privmean import validate
 from privmean.errors import ArgumentError, PrivmeanError
 from privmean.privacy.budget import Budget, Relation
 from privmean.privacy.calibrate import within
+from privmean.privacy.canonical import digest
 from privmean.privacy.compose import pure_epsilon, total_epsilon, total_rho
-from privmean.privacy.loss import Loss, loss_from_dict
-from privmean.privacy.relations import holds_under
+from privmean.privacy.loss import Loss, loss_from_dict, says_its_loss
+from privmean.privacy.relations import holds_under, unstated
+
+SCHEMA = 2  # of a stored guarantee; 1 had no number, no digest and entries without a relation
+PURPOSE = "privmean guarantee"
+UNITS = ("person", "response")
 
 RELATION_WORDS = {
     "replace-one": (
@@ -29,10 +35,11 @@ RELATION_WORDS = {
 class Guarantee:
     """The promise of one release about one person and all of that person's records.
 
-    `mechanisms` lists every mechanism call that touched data, failed attempts included. The
-    promised (epsilon, delta) or rho is the allowed loss; `verify` recomposes the bill and checks
-    that it is no larger. `public` says what the promise treats as public, `note` what it does not
-    cover.
+    `mechanisms` lists every mechanism call that touched data, failed attempts included, each with
+    the neighbours for which its sensitivity was counted. The promised (epsilon, delta) or rho is
+    the allowed loss; `verify` recomposes the bill and checks that it is no larger, `problems` says
+    in words what is wrong. `public` says what the promise treats as public, `note` what it does not
+    cover. `doubts`: what `from_dict` found wrong with a stored guarantee as a whole.
     """
 
     relation: Relation
@@ -43,12 +50,24 @@ class Guarantee:
     unit: str = "person"
     public: tuple[str, ...] = ()
     note: str = ""
+    doubts: tuple[str, ...] = field(default=(), compare=False, repr=False)
 
     def __post_init__(self) -> None:
         validate.choice("relation", self.relation, list(RELATION_WORDS))
         if not (isinstance(self.unit, str) and self.unit):
             raise ArgumentError("unit", self.unit, "is not a word", "say who is protected")
-        Budget(self.epsilon, self.delta, self.rho)  # refuses a promise of nothing, or of two things
+        for name in ("epsilon", "delta", "rho"):
+            value = getattr(self, name)
+            if isinstance(value, str | bytes):
+                raise ArgumentError(name, value, "is text, not a number", "give a number")
+        # refuses a promise of nothing, or of two things; numbers become doubles
+        promise = Budget(self.epsilon, self.delta, self.rho)
+        object.__setattr__(self, "epsilon", promise.epsilon)
+        object.__setattr__(self, "delta", float(promise.delta))
+        object.__setattr__(self, "rho", promise.rho)
+        words: tuple[object, ...] = (*self.public, self.note)
+        if not all(isinstance(item, str) for item in words):
+            raise ArgumentError("public", words, "is not in words", "give text")
 
     @classmethod
     def of(
@@ -104,22 +123,36 @@ class Guarantee:
         return total_epsilon(self.mechanisms, self.delta)
 
     def verify(self) -> bool:
-        """Whether the bill composes to at most the promise, for the promise's own neighbours."""
-        return holds_under(self.mechanisms, self.relation) and within(
-            self.mechanisms, self.budget()
-        )
+        """Whether the bill composes to at most the promise, for the promise's own neighbours.
+
+        False as well for an empty bill, for an entry that does not say for which neighbours its
+        sensitivity was counted, for a unit that privmean does not protect, and for a stored
+        guarantee that was changed after it was written, as far as its digest shows (one who
+        computes the digest again is found out by a signature alone). `problems` says why.
+        """
+        return not self.problems()
+
+    def problems(self) -> tuple[str, ...]:
+        """Why `verify` is false, in words; empty where it is true."""
+        found = list(self.doubts)
+        if self.unit not in UNITS:
+            found.append(f"the unit {self.unit!r} is none that privmean protects ({_list(UNITS)})")
+        if not self.mechanisms:
+            found.append("the bill is empty: a number was released and no mechanism call is on it")
+        unsaid = unstated(self.mechanisms)
+        if unsaid:
+            found.append(f"no neighbours are named for {_list(dict.fromkeys(unsaid))} on the bill")
+        if not holds_under(self.mechanisms, self.relation):
+            found.append(f"the bill does not hold for {self.relation} neighbours")
+        if self.mechanisms and not within(self.mechanisms, self.budget()):
+            found.append(f"the bill composes to more than {self.describe()}")
+        return tuple(found)
 
     def require(self) -> Guarantee:
         """This guarantee, after checking it; a bill above the promise is a bug, never silent."""
-        if not holds_under(self.mechanisms, self.relation):
-            raise PrivmeanError(
-                f"internal: the bill does not hold for {self.relation} neighbours; nothing was "
-                "released"
-            )
-        if not self.verify():
-            raise PrivmeanError(
-                f"internal: the bill composes to more than {self.describe()}; nothing was released"
-            )
+        problems = self.problems()
+        if problems:
+            raise PrivmeanError(f"internal: {'; '.join(problems)}; nothing was released")
         return self
 
     def describe(self) -> str:
@@ -130,7 +163,12 @@ class Guarantee:
         return f"{self.epsilon:g}-DP (pure)"
 
     def to_dict(self) -> dict[str, Any]:
-        result: dict[str, Any] = {"unit": self.unit, "relation": self.relation}
+        """Plain data with a schema number and a digest over all of it."""
+        result: dict[str, Any] = {
+            "schema": SCHEMA,
+            "unit": self.unit,
+            "relation": self.relation,
+        }
         if self.rho is not None:
             result["rho"] = self.rho
         else:
@@ -140,26 +178,65 @@ class Guarantee:
         result["public"] = list(self.public)
         if self.note:
             result["note"] = self.note
+        # one that was changed on the way gets no new digest: it would hide the change
+        result["digest"] = None if self.doubts else digest(PURPOSE, result)
         return result
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> Guarantee:
         """The guarantee stored by `to_dict`; its losses are recomputed, not read.
 
-        Raises ArgumentError for a relation, a promise or a kind of loss that is not known, and for
-        numbers that no mechanism can have. Whether the bill keeps the promise is for `verify`.
+        Raises ArgumentError for a schema, a relation, a promise or a kind of loss that is not
+        known, and for numbers that no mechanism can have. Whether the bill keeps the promise and
+        the digest fits is for `verify`. A guarantee stored before there was a schema number is read
+        and composed as ever, but not verified: its entries name no neighbours.
         """
         if not isinstance(values, dict) or not isinstance(values.get("mechanisms"), list):
             raise ArgumentError(
                 "guarantee", values, "is not a stored guarantee", "give what `to_dict` returned"
             )
-        return cls(
+        schema = values.get("schema", 1)
+        if type(schema) is not int or schema not in (1, SCHEMA):
+            raise ArgumentError(
+                "schema", schema, "is none that this version knows", "use a newer privmean"
+            )
+        public = values.get("public", [])
+        if not isinstance(public, list | tuple):
+            raise ArgumentError("public", public, "is not a list", "give a list of words")
+        made = cls(
             relation=values.get("relation", ""),
             mechanisms=tuple(loss_from_dict(item) for item in values["mechanisms"]),
             epsilon=values.get("epsilon"),
             delta=values.get("delta", 0.0),
             rho=values.get("rho"),
             unit=values.get("unit", "person"),
-            public=tuple(values.get("public", ())),
+            public=tuple(public),
             note=values.get("note", ""),
         )
+        doubts = made._doubts(values, schema)
+        return replace(made, doubts=doubts) if doubts else made
+
+    def _doubts(self, values: dict[str, Any], schema: int) -> tuple[str, ...]:
+        """What is wrong with `values`, from which this guarantee was read, as a whole."""
+        if schema < SCHEMA:
+            return (
+                "the guarantee has no schema number: an older privmean stored it, or the number "
+                "was removed; such a bill does not say for which neighbours it holds",
+            )
+        rest = {name: value for name, value in values.items() if name != "digest"}
+        try:
+            fits = digest(PURPOSE, rest) == values.get("digest")
+        except ValueError:
+            fits = False
+        if not fits:
+            return (
+                "the guarantee is not what was written: its digest does not fit (something in it "
+                "was changed, added, removed or moved)",
+            )
+        if not all(map(says_its_loss, self.mechanisms, values["mechanisms"])):
+            return ("an entry of the bill states a loss that does not follow from its numbers",)
+        return ()
+
+
+def _list(words: Iterable[str]) -> str:
+    return ", ".join(repr(word) for word in words)

@@ -1,9 +1,13 @@
 """An append-only file of JSON lines that survives crashes and several writers.
 
-Each line is one object with a running number and a digest that chains it to the line before. A
-write is one append, flushed to the disk before it counts. A last line cut off by a crash never
-counted, since nothing that waits for its write has happened; it is removed by the next writer. Any
-other damage is refused: a ledger that forgets is worse than one that stops.
+Each line is one object that begins with its own length in bytes and ends with a digest that chains
+it to the line before. A write is one append, flushed to the disk before it counts. The first line
+is there from the moment the file has its name, so that an empty file is never a new one.
+
+A crash can cut off the last line while it is written: such a line is shorter than it says. It never
+counted, since nothing that waits for its write has happened, and is removed by the next reader. A
+line that is complete is kept, also without its line end. Any other damage is refused: a ledger that
+forgets is worse than one that stops.
 """
 
 from __future__ import annotations
@@ -11,14 +15,17 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
+import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from privmean.errors import PrivmeanError
+from privmean.errors import ArgumentError, PrivmeanError
 
 START = "privmean"
+LENGTH = re.compile(rb'\{"bytes": (\d+), ')
 
 
 class JournalDamaged(PrivmeanError):
@@ -31,76 +38,169 @@ class Journal:
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = Path(path)
 
+    def create(self, entry: dict[str, Any]) -> bool:
+        """A new file with its first entry, all at once; False if there is a file already."""
+        if self.path.exists():
+            return False
+        line, _ = _line(START, 0, entry)
+        draft = self.path.with_name(f".{self.path.name}.{secrets.token_hex(8)}")
+        try:
+            with open(draft, "xb", buffering=0) as file:
+                _write(file, line)
+            try:
+                _name(draft, self.path, line)
+            finally:
+                draft.unlink()
+        except FileExistsError:
+            return False
+        except OSError as error:
+            raise _unusable(self.path, error) from None
+        _sync_folder(self.path.parent)
+        return True
+
     @contextmanager
     def locked(self) -> Iterator[Session]:
-        """The file, created if need be, closed to every other process and thread meanwhile."""
-        new = not self.path.exists()
+        """The file, which must be there, closed to every other process and thread meanwhile."""
         # opened for each session: two threads then hold two locks, as two processes do
-        with open(self.path, "a+b", buffering=0) as file:
+        try:
+            file = open(self.path, "a+b", 0, opener=_existing)  # noqa: SIM115 - closed below
+        except FileNotFoundError:
+            raise JournalDamaged(f"{self.path}: the ledger was replaced: it is gone") from None
+        except OSError as error:
+            raise _unusable(self.path, error) from None
+        with file:
             _lock(file)
-            if new:
-                _sync_folder(self.path.parent)
             yield Session(self.path, file)  # closing the file releases the lock
 
 
 class Session:
-    """A journal under lock."""
+    """A journal under lock. `entries` are as they were written, without what binds them;
+    `digests` are the digests of their lines."""
 
     def __init__(self, path: Path, file: BinaryIO) -> None:
         self._path = path
         self._file = file
-        self._digest = START
         self.entries: list[dict[str, Any]] = []
+        self.digests: list[str] = []
         self._read()
+
+    @property
+    def _digest(self) -> str:
+        return self.digests[-1] if self.digests else START
 
     def _read(self) -> None:
         self._file.seek(0)
         data = self._file.read()
         *lines, rest = data.split(b"\n")
-        for number, line in enumerate(lines):
-            self.entries.append(self._checked(line, number))
-        if not rest:
-            return
-        try:
-            entry = self._checked(rest, len(lines))
-        except JournalDamaged:
-            self._file.truncate(len(data) - len(rest))  # cut off while it was written
-        else:
-            self.entries.append(entry)  # only the line's end is missing: it may have counted
-            self._write(b"\n")
+        for line in lines:
+            self._take(line)
+        if rest and _torn(rest) and self.entries:
+            self._file.truncate(len(data) - len(rest))
+            os.fsync(self._file.fileno())
+        elif rest:
+            self._take(rest)  # complete but for the line's end: it may have counted
+            _write(self._file, b"\n")
+        if not self.entries:
+            raise JournalDamaged(
+                f"{self._path}: the file has no complete first line, which no ledger is without, "
+                "however it is interrupted; if it never was a ledger, remove it or name another"
+            )
 
-    def _checked(self, line: bytes, number: int) -> dict[str, Any]:
-        damaged = JournalDamaged(f"{self._path}: line {number + 1} is damaged or was changed")
+    def _take(self, line: bytes) -> None:
+        number = len(self.entries)
+        damaged = JournalDamaged(
+            f"{self._path}: line {number + 1} is damaged or was changed; put back the newest copy "
+            "of the file that is whole, if no release was charged since"
+        )
         try:
             entry = json.loads(line)
-        except ValueError:
+        except (ValueError, RecursionError):
             raise damaged from None
         if not isinstance(entry, dict) or entry.get("number") != number:
             raise damaged
         digest = entry.pop("digest", None)
         if digest != _digest(self._digest, entry):
             raise damaged
-        self._digest = digest
-        return entry
-
-    def append(self, entry: dict[str, Any]) -> None:
-        """Writes one entry and returns when it is on the disk."""
-        entry = {"number": len(self.entries), **entry}
-        digest = _digest(self._digest, entry)
-        self._write(json.dumps({**entry, "digest": digest}, allow_nan=False).encode() + b"\n")
+        if entry.pop("bytes", len(line)) != len(line):  # lines of older versions state no length
+            raise damaged
         self.entries.append(entry)
-        self._digest = digest
+        self.digests.append(digest)
 
-    def _write(self, data: bytes) -> None:
-        view = memoryview(data)
-        while view:
-            view = view[self._file.write(view) :]
-        os.fsync(self._file.fileno())
+    def append(self, entry: dict[str, Any]) -> str:
+        """Writes one entry and returns, when it is on the disk, its line's digest."""
+        line, digest = _line(self._digest, len(self.entries), entry)
+        _write(self._file, line)
+        self.entries.append({"number": len(self.entries), **entry})
+        self.digests.append(digest)
+        return digest
+
+
+def _torn(rest: bytes) -> bool:
+    """Whether bytes after the last line end are the beginning of a line, cut off by a crash.
+
+    They are shorter than they say. Of a line without a stated length (older versions), or of which
+    not even that is there: they hold no whole object.
+    """
+    stated = LENGTH.match(rest)
+    if stated:
+        return len(rest) < int(stated[1])
+    try:
+        json.JSONDecoder().raw_decode(rest.decode(errors="replace"))
+    except (ValueError, RecursionError):
+        return rest.startswith(b"{")
+    return False
+
+
+def _line(before: str, number: int, entry: dict[str, Any]) -> tuple[bytes, str]:
+    """The bytes of a line, its end included, and its digest."""
+    size, text, digest = 0, "", ""
+    while len(text) != size or not text:
+        size = len(text)
+        stated = {"bytes": size, "number": number, **entry}
+        digest = _digest(before, stated)
+        text = json.dumps({**stated, "digest": digest}, allow_nan=False)
+    return text.encode() + b"\n", digest
+
+
+def chained(before: str | None, number: int, entry: dict[str, Any]) -> str:
+    """The digest that a line would have after a line of digest `before` (None: the first one)."""
+    return _line(START if before is None else before, number, entry)[1]
+
+
+def _write(file: BinaryIO, data: bytes) -> None:
+    view = memoryview(data)
+    while view:
+        view = view[file.write(view) :]
+    os.fsync(file.fileno())
 
 
 def _digest(before: str, entry: dict[str, Any]) -> str:
     text = json.dumps(entry, sort_keys=True, allow_nan=False)
     return hashlib.sha256(f"{before}\n{text}".encode()).hexdigest()
+
+
+def _name(draft: Path, path: Path, line: bytes) -> None:
+    """Give a whole file its name; FileExistsError if the name is taken."""
+    try:
+        os.link(draft, path)
+    except FileExistsError:
+        raise
+    except OSError:  # no second names on this file system: a crash here leaves a part of the line
+        with open(path, "xb", buffering=0) as file:
+            _write(file, line)
+
+
+def _existing(path: str, flags: int) -> int:
+    return os.open(path, flags & ~os.O_CREAT)
+
+
+def _unusable(path: Path, error: OSError) -> ArgumentError:
+    return ArgumentError(
+        "ledger",
+        str(path),
+        f"cannot be opened: {error.strerror or type(error).__name__}",
+        "name a file in a folder where you may write",
+    )
 
 
 def _lock(file: BinaryIO) -> None:

@@ -13,6 +13,7 @@ import os
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import UTC, datetime
 from fractions import Fraction
 from typing import Any
@@ -22,11 +23,12 @@ from privmean.privacy.budget import Budget, as_written, relation_of
 from privmean.privacy.charges import NOTHING, Amount, Entry
 from privmean.privacy.compose import total_rho
 from privmean.privacy.guarantee import Guarantee
-from privmean.privacy.journal import Journal, JournalDamaged
+from privmean.privacy.journal import Journal, JournalDamaged, chained
 from privmean.privacy.loss import Loss
-from privmean.privacy.relations import holds_under
+from privmean.privacy.relations import holds_under, stated
 
-SCHEMA = "privmean-ledger-1"
+SCHEMA = "privmean-ledger-2"
+OLDER = ("privmean-ledger-1",)  # lines without their lengths, entries without neighbours
 
 
 class Ledger:
@@ -35,7 +37,8 @@ class Ledger:
     path: a file of JSON lines, created if it is not there; several processes may use it at once
     (on a file system whose locks work). An older copy put back forgets charges.
     Without a path the ledger lives in memory. epsilon and delta, or rho: the total; for a file that
-    exists they may be left out, and must agree if given. One neighbouring relation and one unit:
+    exists they may be left out, and must agree if given. An existing file that is empty is refused:
+    it was a ledger, or is none. One neighbouring relation and one unit:
     those of the first charge.
 
     Charges are made before any noise is drawn, and are never given back: neither for a release that
@@ -68,13 +71,13 @@ class Ledger:
                 raise ArgumentError("epsilon", None, "no total is given", "give epsilon or rho")
             self._total = given
             return
+        if not self._journal.path.exists():
+            if given is None:
+                raise ArgumentError(
+                    "epsilon", None, "the ledger is new and has no total", "give epsilon or rho"
+                )
+            self._journal.create(_first(given))
         with self._journal.locked() as session:
-            if not session.entries:
-                if given is None:
-                    raise ArgumentError(
-                        "epsilon", None, "the ledger is new and has no total", "give epsilon or rho"
-                    )
-                session.append({"schema": SCHEMA, "total": given.to_dict()})
             self._total = self._opened(session.entries[0])
         if given is not None and given != self._total:
             raise ArgumentError(
@@ -101,7 +104,7 @@ class Ledger:
         """Nothing to do: the file is open only while it is read or written."""
 
     def _opened(self, first: dict[str, Any]) -> Budget:
-        if first.get("schema") != SCHEMA:
+        if first.get("schema") not in (SCHEMA, *OLDER):
             raise JournalDamaged("the file is not a ledger that this version of privmean knows")
         return Budget(**first["total"])
 
@@ -137,7 +140,7 @@ class Ledger:
         cost: the guarantee of a planned release (its promise is charged, its bill is kept), a
         budget, or losses (then `neighbors` says for which relation; parts with Gaussian noise need
         a guarantee or a rho ledger). unit: that of the guarantee, else "person". The entry is on
-        the disk when the call returns.
+        the disk when the call returns; it knows its place in the ledger.
 
         Raises BudgetExceeded if more is asked than is left, ArgumentError if the relation, the unit
         or the kind of budget does not fit this ledger; then nothing is spent.
@@ -150,8 +153,12 @@ class Ledger:
             left = self._limit - self._sum(entries)
             if not left.covers(entry.amount):
                 raise BudgetExceeded(entry.amount.describe(), left.describe())
-            write(entry)
-        return entry
+            made: Entry = write(entry)
+            return made
+
+    def price(self, guarantee: Guarantee) -> Amount:
+        """What this ledger charges for a guarantee; ArgumentError if it holds no such promise."""
+        return self._amount(guarantee, guarantee.mechanisms)
 
     def __repr__(self) -> str:
         where = "in memory" if self._journal is None else str(self._journal.path)
@@ -174,13 +181,31 @@ class Ledger:
         """The entries and a function that writes one more, closed to everyone else meanwhile."""
         if self._journal is None:
             with self._thread:
-                yield self._entries, self._entries.append
+                yield self._entries, self._remember
             return
         with self._journal.locked() as session:
-            if not session.entries or self._opened(session.entries[0]) != self._total:
+            if self._opened(session.entries[0]) != self._total:
                 raise JournalDamaged(f"{self._journal.path}: the ledger was replaced")
-            entries = [Entry.from_dict(item) for item in session.entries[1:]]
-            yield entries, lambda entry: session.append(entry.to_dict())
+            lines = enumerate(zip(session.entries, session.digests, strict=True))
+            entries = [
+                replace(Entry.from_dict(item), number=number, digest=digest)
+                for number, (item, digest) in lines
+                if number
+            ]
+            yield (
+                entries,
+                lambda entry: replace(
+                    entry, number=len(session.entries), digest=session.append(entry.to_dict())
+                ),
+            )
+
+    def _remember(self, entry: Entry) -> Entry:
+        """One more charge in memory, chained as in a file."""
+        before = self._entries[-1].digest if self._entries else chained(None, 0, _first(self.total))
+        number = len(self._entries) + 1
+        made = replace(entry, number=number, digest=chained(before, number, entry.to_dict()))
+        self._entries.append(made)
+        return made
 
     def _entry(
         self,
@@ -209,6 +234,7 @@ class Ledger:
                 raise ArgumentError(
                     "neighbors", neighbors, "is not what the losses hold for", "name theirs"
                 )
+            mechanisms = stated(mechanisms, relation)  # the caller has just said so
             unit = "person" if unit is None else unit
         when = datetime.now(UTC).isoformat(timespec="seconds")
         return Entry(str(label), self._amount(cost, mechanisms), relation, unit, when, mechanisms)
@@ -237,6 +263,10 @@ class Ledger:
             raise _unfit("Gaussian losses need a delta to be charged at", "epsilon and delta")
         epsilon = sum((loss.pure for loss in mechanisms), NOTHING)
         return Amount(epsilon, sum((Fraction(loss.added_delta) for loss in mechanisms), NOTHING))
+
+
+def _first(total: Budget) -> dict[str, Any]:
+    return {"schema": SCHEMA, "total": total.to_dict()}
 
 
 def _unfit(problem: str, remedy: str) -> ArgumentError:

@@ -3,18 +3,20 @@
 Each class states the parameters from which its loss follows (sensitivity, scale, lattice), so that
 a bill can be recomputed from a stored release by anyone. Composition is in `compose`.
 
-A stored loss keeps its meaning: classes and fields are added, never changed or removed.
+A stored loss keeps its meaning: classes and fields are added, never changed or removed. Losses
+stored before there was a schema number name no relation, and no bill of them is verified.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from fractions import Fraction
 from importlib import import_module
 from typing import Any, ClassVar
 
 from privmean.errors import ArgumentError
+from privmean.privacy.budget import ADD_REMOVE, NEIGHBORS, Relation
 from privmean.privacy.numbers import count, positive_float, positive_fraction, refused
 
 LARGEST_EXPONENT = 700.0  # exp of more overflows a double
@@ -25,14 +27,22 @@ LARGEST_LOSS = 1e100  # no promise is near it, and its square is still a double
 class Loss:
     """One mechanism call that touched data. `name` says what it was for.
 
+    `relation` names the neighbours for which the sensitivity was counted, `moved` says in words
+    what one change of such neighbours moves (by default told from the numbers). A loss without a
+    relation can be composed but stands on no bill that is verified.
+
     Every number is checked when the loss is made: a stored bill that was edited to a negative, zero
     or undefined cost is refused, so that no entry is free and none lowers the total.
     """
 
     name: str
+    relation: Relation | None = field(default=None, kw_only=True)
+    moved: str = field(default="", kw_only=True)
     kind: ClassVar[str] = ""
 
     def __post_init__(self) -> None:
+        if self.relation is not None and self.relation not in NEIGHBORS:
+            raise refused("relation", self.relation, "is not a neighbouring relation")
         for item in fields(self):
             value = getattr(self, item.name)
             kind, _, optional = str(item.type).partition(" | ")
@@ -84,14 +94,31 @@ class Loss:
         """delta that adds when the Gaussian curve is used (lattice correction, far tail)."""
         return 0.0
 
+    @property
+    def drawn(self) -> float:
+        """The largest scale, in steps, at which this call draws; 0 where it fits its own lattice.
+
+        No sampler draws beyond `noise.base.LARGEST_SCALE`: see `planning.within_budget`.
+        """
+        return 0.0
+
     def to_dict(self) -> dict[str, Any]:
         values: dict[str, Any] = {}
         for item in fields(self):
             value = getattr(self, item.name)
             values[item.name] = str(value) if isinstance(value, Fraction) else value
         values["mechanism"] = self.kind
+        values["moved"] = self.what_moved()
         values["loss"] = self.summary()
         return values
+
+    def what_moved(self) -> str:
+        """What one change of neighbours moves, in words."""
+        return self.moved or self._counted()
+
+    def _counted(self) -> str:
+        """`moved`, told from the numbers."""
+        return f"all answers together, by at most epsilon {bounded(self.pure):.6g}"
 
     def summary(self) -> dict[str, float]:
         """The loss of this call alone, in the currency that fits it."""
@@ -135,6 +162,16 @@ class Laplace(Loss):
     @property
     def rho(self) -> float:
         return bounded(self.pure) ** 2 / (2 if self.joint else 2 * self.spread)
+
+    def _counted(self) -> str:
+        if self.joint:
+            return f"several answers, together as {self.sensitivity} steps of the first (l1)"
+        each = f", at most {self.sensitivity / self.spread} each" if self.spread > 1 else ""
+        return f"{self.spread} of the answers, {self.sensitivity} steps in all (l1){each}"
+
+    @property
+    def drawn(self) -> float:
+        return 0.0 if self.joint else bounded(self.scale)
 
 
 @dataclass(frozen=True)
@@ -182,6 +219,13 @@ class Gaussian(Loss):
         # below one step a deviation nothing is claimed of the curve
         return self.answers * 5e-32 if self.scale >= 1 else 1.0
 
+    def _counted(self) -> str:
+        return f"{self.answers} of the answers, {self.sensitivity!r} steps in all (l2)"
+
+    @property
+    def drawn(self) -> float:
+        return self.scale
+
 
 @dataclass(frozen=True)
 class Threshold(Loss):
@@ -220,6 +264,9 @@ class Threshold(Loss):
     @property
     def added_delta(self) -> float:
         return self.delta
+
+    def _counted(self) -> str:
+        return f"{self.cells} of the cells, from nobody to one person"
 
 
 @dataclass(frozen=True)
@@ -283,6 +330,8 @@ class Parallel(Loss):
         super().__post_init__()
         if not self.branches or not all(self.branches):
             raise refused("branches", self.branches, "must hold a mechanism call each")
+        if self.relation == ADD_REMOVE:
+            raise refused("relation", self.relation, "has no fixed groups of persons")
 
     @property
     def pure(self) -> Fraction:
@@ -312,16 +361,19 @@ class Parallel(Loss):
     def delta_factor(self) -> float:
         return max(math.prod(x.delta_factor for x in branch) for branch in self.branches)
 
+    @property
+    def drawn(self) -> float:
+        return max(x.drawn for branch in self.branches for x in branch)
+
     def _largest(self, part: str) -> float:
         return max(math.fsum(getattr(x, part) for x in branch) for branch in self.branches)
 
     def to_dict(self) -> dict[str, Any]:
-        return {
-            "name": self.name,
-            "branches": [[item.to_dict() for item in branch] for branch in self.branches],
-            "mechanism": self.kind,
-            "loss": self.summary(),
-        }
+        branches = [[item.to_dict() for item in branch] for branch in self.branches]
+        return {**super().to_dict(), "branches": branches}
+
+    def _counted(self) -> str:
+        return f"one of {len(self.branches)} groups of persons"
 
 
 KINDS: dict[str, type[Loss]] = {
@@ -332,6 +384,13 @@ KINDS: dict[str, type[Loss]] = {
 
 def loss_from_dict(values: dict[str, Any]) -> Loss:
     """The loss stored by `Loss.to_dict`. Derived numbers in the dictionary are not trusted."""
+    loss = _loss_from_dict(values)
+    if loss.moved and loss.moved == loss._counted():
+        object.__setattr__(loss, "moved", "")  # told from the numbers, as when it was stored
+    return loss
+
+
+def _loss_from_dict(values: dict[str, Any]) -> Loss:
     if not isinstance(values, dict):
         raise refused("mechanisms", values, "must hold one object a mechanism")
     kind = values.get("mechanism")
@@ -341,18 +400,40 @@ def loss_from_dict(values: dict[str, Any]) -> Loss:
         raise ArgumentError(
             "mechanism", kind, "is not a kind of loss this version knows", "use a newer privmean"
         )
+    cls = KINDS[kind]
+    arguments = {item.name: values[item.name] for item in fields(cls) if item.name in values}
     if kind == Parallel.kind:
         try:
             parts = [[loss_from_dict(item) for item in part] for part in values["branches"]]
-            return Parallel(values["name"], tuple(tuple(part) for part in parts))
+            arguments["branches"] = tuple(tuple(part) for part in parts)
         except (KeyError, TypeError):
             raise refused("mechanism", kind, "lacks its branches") from None
-    cls = KINDS[kind]
-    arguments = {item.name: values[item.name] for item in fields(cls) if item.name in values}
     try:
         return cls(**arguments)
     except TypeError:
         raise refused("mechanism", kind, "lacks a number that its loss needs") from None
+
+
+def says_its_loss(loss: Loss, values: dict[str, Any]) -> bool:
+    """Whether the loss that is written in `values`, from which `loss` was read, is its loss.
+
+    To six digits: some are sums and integrals that differ between versions of libraries.
+    """
+    said, own = values.get("loss"), loss.summary()
+    if not isinstance(said, dict) or said.keys() != own.keys():
+        return False
+    for name, number in own.items():
+        value = said[name]
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            return False
+        if not math.isclose(value, number, rel_tol=1e-6, abs_tol=1e-300):
+            return False
+    return all(
+        says_its_loss(part, written)
+        for name in ("branches", "parts")
+        for group, texts in zip(getattr(loss, name, ()), values.get(name, ()), strict=True)
+        for part, written in zip(group, texts, strict=True)
+    )
 
 
 def bounded(value: Fraction) -> float:

@@ -22,13 +22,14 @@ from privmean.central.anisotropic.box import GaussianBox
 from privmean.central.anisotropic.calibration import FilterCalibration, calibrate
 from privmean.central.anisotropic.degrees import degrees
 from privmean.central.anisotropic.known import check_people
-from privmean.central.anisotropic.lattice import RADIUS, Metric, to_lattice, usable_rows
+from privmean.central.anisotropic.lattice import RADIUS, lattices
 from privmean.central.anisotropic.progress import Progress, shown
 from privmean.central.anisotropic.published_steps import (
     BINS,
     Histogram,
     group_pairs,
     group_variances,
+    hits_loss,
     kth_largest,
     stage_losses,
     top_columns,
@@ -42,7 +43,7 @@ from privmean.privacy.budget import REPLACE_ONE, Budget, Relation
 from privmean.privacy.calibrate import calibrate as strength_of
 from privmean.privacy.curves import ParallelCurve
 from privmean.privacy.guarantee import Guarantee
-from privmean.privacy.loss import Loss, Selection
+from privmean.privacy.loss import Loss
 from privmean.release import FAILED, OK, Release
 
 
@@ -76,7 +77,14 @@ class PublishedPlan:
     def _bill(self, scales: Sequence[Loss], centre: Sequence[Loss]) -> tuple[Loss, ...]:
         assert self.budget.epsilon is not None
         parts = tuple(part for part in (tuple(scales), tuple(centre)) if part)
-        return (ParallelCurve("two halves of the persons", Fraction(self.budget.epsilon), parts),)
+        return (
+            ParallelCurve(
+                "two halves of the persons",
+                Fraction(self.budget.epsilon),
+                parts,
+                relation=REPLACE_ONE,
+            ),
+        )
 
     def describe(self) -> dict[str, Any]:
         return {
@@ -101,7 +109,7 @@ class PublishedPlan:
         level = kth_largest(v, self.k, self.location, source)
         if level is None:
             return self._failure(people.columns, source.secure, bill)
-        bill.append(Selection("columns", self.hit_epsilon, choices=self.k))
+        bill.append(hits_loss(self.hit_epsilon, self.k))
         top = top_columns(v, level / 16, self.k, self.hit_epsilon, source)
         rest = np.setdiff1d(np.arange(self.dimension), top)
         scales = np.empty(len(top))
@@ -135,11 +143,9 @@ class PublishedPlan:
         blocks = [(top, sigma**-0.5, math.sqrt(factor * float(sigma.sum())))]
         blocks.append((rest, np.ones(len(rest)), math.sqrt(factor * max(others, 4.0**-BINS))))
         blocks = [item for item in blocks if len(item[0])]
-        metrics = [
-            Metric(to_lattice(x[:, columns], weight * (RADIUS / radius)))
-            for columns, weight, radius in blocks
-        ]
-        usable = usable_rows(x)
+        metrics, usable = lattices(
+            x, [(columns, weight * (RADIUS / radius)) for columns, weight, radius in blocks]
+        )
         with shown(progress, float(len(x)) ** 2 * self.dimension) as tell:
             friends = degrees(metrics, usable, progress=tell)
         kept = keep.basic_keep(friends, usable, REPLACE_ONE, source)

@@ -78,10 +78,12 @@ class ClipStep:
     def losses(self, dimension: int, relation: Relation) -> tuple[Loss, ...]:
         """The bill. One person moves the sum by STEPS, or by 2 STEPS if replaced."""
         moved = float(2 * STEPS if relation == REPLACE_ONE else STEPS)
-        bill: list[Loss] = [Gaussian("clipped sum", moved, moved / self.mean_mu, dimension)]
+        bill: list[Loss] = [
+            Gaussian("clipped sum", moved, moved / self.mean_mu, dimension, relation=relation)
+        ]
         if self.count_mu:
             steps = float(self.count_steps)
-            bill.append(Gaussian("persons", steps, steps / self.count_mu, 1))
+            bill.append(Gaussian("persons", steps, steps / self.count_mu, 1, relation=relation))
         return tuple(bill)
 
     def scale(self, relation: Relation) -> float:

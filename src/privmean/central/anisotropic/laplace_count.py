@@ -21,7 +21,7 @@ from privmean.central.anisotropic.calibration import (
     infeasible,
 )
 from privmean.privacy.amplification import delta_ratio, inner_epsilon
-from privmean.privacy.budget import Relation
+from privmean.privacy.budget import ADD_REMOVE, Relation
 from privmean.privacy.loss import Approximate
 
 NODES = np.polynomial.legendre.leggauss(200)
@@ -112,6 +112,14 @@ class PublishedConstants:
             float(steps / self.e),
             math.ceil(self.offset * steps),
             self.multiplier * (1 + SAFETY),
-            (Approximate("published filtered mean", Fraction(self.epsilon), self.delta),),
+            (
+                Approximate(
+                    "published filtered mean",
+                    Fraction(self.epsilon),
+                    self.delta,
+                    relation=ADD_REMOVE,
+                    moved="who is kept, their number and their mean, as published",
+                ),
+            ),
             law="laplace",
         )

@@ -23,6 +23,7 @@ from privmean.central.anisotropic.lattice import Bools
 from privmean.noise.base import Noise
 from privmean.people.reductions import Integers
 from privmean.privacy.amplification import gaussian_tail, tail_threshold
+from privmean.privacy.budget import REPLACE_ONE
 from privmean.privacy.loss import Gaussian, Loss, Threshold
 
 
@@ -64,11 +65,35 @@ def calibrate_noisy_degrees(
     mean_mu = 1 / behind.multiplier
     multiplier = 1 / (mean_mu - math.sqrt(dimension) / MEAN_STEPS)
     losses: tuple[Loss, ...] = (
-        Gaussian("degrees", math.sqrt(persons - 1) * steps, scale, persons - 1),
-        Threshold("degrees below half", persons * gaussian_tail(margin, scale), margin / steps),
-        Gaussian("persons kept", float(count_steps), count_scale, 1),
-        Threshold("count too large", gaussian_tail(offset, count_scale), offset / count_steps),
-        Gaussian("mean of persons kept", mean_mu * MEAN_STEPS, MEAN_STEPS, dimension),
+        Gaussian(
+            "degrees",
+            math.sqrt(persons - 1) * steps,
+            scale,
+            persons - 1,
+            relation=REPLACE_ONE,
+        ),
+        Threshold(
+            "degrees below half",
+            persons * gaussian_tail(margin, scale),
+            margin / steps,
+            relation=REPLACE_ONE,
+            moved="a person below half the degrees, from dropped to kept",
+        ),
+        Gaussian("persons kept", float(count_steps), count_scale, 1, relation=REPLACE_ONE),
+        Threshold(
+            "count too large",
+            gaussian_tail(offset, count_scale),
+            offset / count_steps,
+            relation=REPLACE_ONE,
+            moved="the noisy count, from below the number kept to above it",
+        ),
+        Gaussian(
+            "mean of persons kept",
+            mean_mu * MEAN_STEPS,
+            MEAN_STEPS,
+            dimension,
+            relation=REPLACE_ONE,
+        ),
     )
     return noisy, FilterCalibration(count_steps, count_scale, offset, multiplier, losses)
 

@@ -11,6 +11,7 @@ from scipy.stats import chi2
 
 from privmean.noise.base import Noise
 from privmean.people.reductions import Floats, Integers
+from privmean.privacy.budget import REPLACE_ONE
 from privmean.privacy.loss import Laplace, Loss, Selection, Threshold
 
 BINS = 200  # variances from 4^-200 to 4^200
@@ -53,8 +54,14 @@ class Histogram:
 
     def losses(self, name: str) -> tuple[Loss, ...]:
         return (
-            Laplace(name, Fraction(2), 2 / self.epsilon, spread=2),
-            Threshold(name, self.delta, float(self.threshold), scale=2 / self.epsilon),
+            Laplace(name, Fraction(2), 2 / self.epsilon, spread=2, relation=REPLACE_ONE),
+            Threshold(
+                name,
+                self.delta,
+                float(self.threshold),
+                scale=2 / self.epsilon,
+                relation=REPLACE_ONE,
+            ),
         )
 
     def bin(self, values: Floats, noise: Noise) -> int | None:
@@ -106,11 +113,22 @@ def top_columns(
     return np.array(hits, dtype=np.int64)
 
 
+def hits_loss(epsilon: Fraction, k: int) -> Selection:
+    """k runs above a threshold, each with fresh noise."""
+    return Selection(
+        "columns",
+        epsilon,
+        choices=k,
+        relation=REPLACE_ONE,
+        moved="each count of groups, by one (above a noisy threshold, one answer a run)",
+    )
+
+
 def stage_losses(
     location: Histogram, hit_epsilon: Fraction, single: Histogram, k: int
 ) -> tuple[Loss, ...]:
     """The worst-case bill of the variance stage."""
-    bill = [*location.losses("largest variances"), Selection("columns", hit_epsilon, choices=k)]
+    bill = [*location.losses("largest variances"), hits_loss(hit_epsilon, k)]
     for _ in range(k + 1):
         bill += single.losses("variance of a column")
     return tuple(bill)

@@ -14,10 +14,11 @@ from fractions import Fraction
 import numpy as np
 from scipy.special import digamma
 
-from privmean.central.anisotropic.lattice import slices
+from privmean.central.anisotropic.lattice import of_columns, slices
 from privmean.central.anisotropic.selection import peel
 from privmean.noise.base import Noise
 from privmean.people.reductions import Floats, Integers, pair_multiplier
+from privmean.privacy.budget import REPLACE_ONE
 from privmean.privacy.loss import Gaussian, Loss, Selection
 
 SCORE_STEPS = 2**20  # lattice steps a unit of log2
@@ -104,7 +105,9 @@ class Counting:
 
     def loss(self, name: str) -> Loss:
         steps, rounds = float(self.steps), self.grid.rounds
-        return Gaussian(name, math.sqrt(rounds) * steps, steps * self.deviation, rounds)
+        return Gaussian(
+            name, math.sqrt(rounds) * steps, steps * self.deviation, rounds, relation=REPLACE_ONE
+        )
 
 
 def noisy_quantile(distances: Floats, quantile: float, counting: Counting, noise: Noise) -> float:
@@ -180,10 +183,21 @@ class ScaleNoise:
         if self.unit is not None:
             bill.append(self.unit.loss("unit"))
         if self.chooses:
-            bill.append(Selection("columns", self.epsilon, bounded_range=True, choices=self.top))
+            bill.append(
+                Selection(
+                    "columns",
+                    self.epsilon,
+                    bounded_range=True,
+                    choices=self.top,
+                    relation=REPLACE_ONE,
+                    moved=f"the scores of one pair, by {self.span} steps at most",
+                )
+            )
         if self.top:
             spread = math.sqrt(self.top) * self.span
-            bill.append(Gaussian("column scales", spread, self.value_scale, self.top))
+            bill.append(
+                Gaussian("column scales", spread, self.value_scale, self.top, relation=REPLACE_ONE)
+            )
         for name, counting in (
             ("radius of the filter", self.centre),
             ("radius of the clip", self.clip),
@@ -287,10 +301,10 @@ def run(
         top = top[:0]
     centre = clip = middle = rest = 0.0
     if stage.centre is not None and stage.clip is not None and stage.middle is not None:
-        mine = differences[:, top] / unit
-        near = norms(mine, deviations ** (-exponent / 2))
+        mine = of_columns(differences, top)
+        near = norms(mine, deviations ** (-exponent / 2) / unit)
         centre = noisy_quantile(near, QUANTILE, stage.centre, noise)
-        near = norms(mine, deviations**-0.5)
+        near = norms(mine, deviations**-0.5 / unit)
         clip = noisy_quantile(near, QUANTILE, stage.clip, noise)
         middle = noisy_quantile(near, 0.5, stage.middle, noise)
     if stage.rest is not None:

@@ -291,7 +291,11 @@ class ThreadedPlan:
 
 
 def _parallel(*branches: tuple[Loss, ...]) -> Parallel:
-    return Parallel("disjoint parts of the persons", tuple(item for item in branches if item))
+    return Parallel(
+        "disjoint parts of the persons",
+        tuple(item for item in branches if item),
+        relation=REPLACE_ONE,
+    )
 
 
 @dataclass(frozen=True)

@@ -20,9 +20,10 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from privmean.central.heavy_tailed.knorm import draw
+from privmean.central.heavy_tailed.knorm import draw, proposal_scale
 from privmean.central.heavy_tailed.radius import Law
 from privmean.mechanisms.gaussian import GaussianSums
+from privmean.mechanisms.limits import require_drawn, require_loss
 from privmean.noise.base import Noise
 from privmean.people.reductions import Ball, Floats
 from privmean.privacy.budget import REPLACE_ONE, Relation
@@ -58,6 +59,9 @@ class JointSums:
     radii: tuple[float, ...]
     strength: float | Fraction
     relation: Relation
+
+    def __post_init__(self) -> None:
+        require_loss(self.name, self.strength)
 
     @cached_property
     def step(self) -> float:
@@ -112,7 +116,7 @@ class JointSums:
         change = math.sqrt(max(a * a + (ratio * w) ** 2 for a, w in self.changes))
         deviation = change * (1 + 1e-12) / float(self.strength)
         sds = (deviation,) * self.dimension + (deviation / ratio,)
-        return GaussianSums(self.name, sds, float(self.strength))
+        return GaussianSums(self.name, sds, float(self.strength), relation=self.relation)
 
     # --- pure -------------------------------------------------------------------------------------
     @cached_property
@@ -127,7 +131,24 @@ class JointSums:
     def losses(self) -> tuple[Loss, ...]:
         if self.law == "gaussian":
             return self.gaussian.losses
-        return (Pure(self.name, Fraction(self.strength)),)
+        require_drawn(self.name, self.coordinate_scale)
+        return (
+            Pure(
+                self.name,
+                Fraction(self.strength),
+                relation=self.relation,
+                moved=f"the sum of rows, by {self.widest} steps at most (l2), and the weights",
+            ),
+        )
+
+    @property
+    def coordinate_scale(self) -> Fraction:
+        """Laplace scale of the coordinates that are drawn (for the K-norm law: of proposals)."""
+        main, _ = self.pure_scales
+        if self.law == "k-norm":
+            return proposal_scale(main, self.dimension)
+        # independent Laplace: l1 <= sqrt(d) l2, the root rounded up on 2^-40
+        return Fraction(math.isqrt(self.dimension * 4**40) + 1, 2**40) * main
 
     @property
     def scales(self) -> tuple[float, float]:
@@ -155,9 +176,7 @@ class JointSums:
         if self.law == "k-norm":
             drawn = draw(noise, self.dimension, main)
         else:
-            # independent Laplace: l1 <= sqrt(d) l2, the root rounded up on 2^-40
-            root = Fraction(math.isqrt(self.dimension * 4**40) + 1, 2**40)
-            drawn = noise.laplace(self.dimension, root * main)
+            drawn = noise.laplace(self.dimension, self.coordinate_scale)
         counted = weight + int(noise.laplace(1, side)[0])
         values = np.array([float(a + int(b)) for a, b in zip(total, drawn, strict=True)])
         return self.step * values, counted / UNIT
@@ -172,17 +191,31 @@ class WeightSum:
 
     law: Law
     strength: float | Fraction
+    relation: Relation
+
+    def __post_init__(self) -> None:
+        require_loss("sum of weights", self.strength)
 
     @property
     def gaussian(self) -> GaussianSums:
         mu = float(self.strength)
-        return GaussianSums("sum of weights", (UNIT / mu * (1 + 1e-15),), mu)
+        return GaussianSums(
+            "sum of weights", (UNIT / mu * (1 + 1e-15),), mu, relation=self.relation
+        )
 
     @property
     def losses(self) -> tuple[Loss, ...]:
         if self.law == "gaussian":
             return self.gaussian.losses
-        return (Pure("sum of weights", Fraction(self.strength)),)
+        require_drawn("sum of weights", UNIT / Fraction(self.strength))
+        return (
+            Pure(
+                "sum of weights",
+                Fraction(self.strength),
+                relation=self.relation,
+                moved="the sum of weights, by one person's weight",
+            ),
+        )
 
     @property
     def scale(self) -> float:

@@ -68,7 +68,11 @@ def column_plans(settings: Settings, common: Common) -> Iterator[OneDimensionPla
     """Pure sums for one column, one plan a coarse form."""
     epsilon = common.budget.pure_epsilon()
     share = SEARCH_SHARE * epsilon if settings.private_radius else Fraction(0)
-    count = ClippedCount("laplace", COUNT_SHARE * epsilon) if settings.clipped_count else None
+    count = (
+        ClippedCount("laplace", COUNT_SHARE * epsilon, common.relation)
+        if settings.clipped_count
+        else None
+    )
     for coarse in settings.starts("laplace", common, common.persons):
         if coarse.pure > Fraction(COARSE_SHARE) * epsilon:
             continue

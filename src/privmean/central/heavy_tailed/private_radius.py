@@ -24,6 +24,7 @@ from privmean.central.heavy_tailed.radius import Law
 from privmean.mechanisms.gaussian import GaussianSums
 from privmean.noise.base import Noise
 from privmean.people.reductions import People
+from privmean.privacy.budget import REPLACE_ONE, Relation
 from privmean.privacy.loss import Laplace, Loss, Selection
 
 MISS = 0.05  # chance that noise stops the search too early at some candidate
@@ -43,7 +44,14 @@ class RadiusSearch:
 
     @property
     def losses(self) -> tuple[Loss, ...]:
-        return (Selection("private radius", self.epsilon),)
+        return (
+            Selection(
+                "private radius",
+                self.epsilon,
+                relation=REPLACE_ONE,
+                moved="each count of persons beyond, by one (above a noisy threshold, one answer)",
+            ),
+        )
 
     def release(self, people: People, center: Sequence[float], noise: Noise) -> float | None:
         """The first candidate with a noisy count at most the noisy threshold; None if none has."""
@@ -96,17 +104,25 @@ class ClippedCount:
 
     law: Law
     strength: float | Fraction
+    relation: Relation
 
     @property
     def _gaussian(self) -> GaussianSums:
         mu = float(self.strength)
-        return GaussianSums("clipped persons", (1 / mu * (1 + 1e-15),), mu)
+        return GaussianSums("clipped persons", (1 / mu * (1 + 1e-15),), mu, relation=self.relation)
 
     @property
     def losses(self) -> tuple[Loss, ...]:
         if self.law == "gaussian":
             return self._gaussian.losses
-        return (Laplace("clipped persons", Fraction(1), 1 / Fraction(self.strength)),)
+        return (
+            Laplace(
+                "clipped persons",
+                Fraction(1),
+                1 / Fraction(self.strength),
+                relation=self.relation,
+            ),
+        )
 
     def release(self, clipped: int, noise: Noise) -> float:
         if self.law == "gaussian":

@@ -89,7 +89,15 @@ class CoverPlan:
 
     @property
     def losses(self) -> tuple[Loss, ...]:
-        return (*self.coarse.losses, Selection("point of the cover", self.epsilon))
+        return (
+            *self.coarse.losses,
+            Selection(
+                "point of the cover",
+                self.epsilon,
+                relation=REPLACE_ONE,
+                moved="the score of each point, by one person's part",
+            ),
+        )
 
     @property
     def shares(self) -> dict[str, float]:

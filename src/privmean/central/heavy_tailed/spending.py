@@ -101,8 +101,8 @@ def _purse(settings: Settings, common: Common, law: Law, coarse: Coarse) -> _Pur
         if coarse.mu**2 > COARSE_SHARE * budget.gaussian_mu() ** 2:
             return None
         mu = _calibrated(budget, (*coarse.losses, *(search.losses if search else ())), common)
-        weight = WeightSum(law, mu * math.sqrt(EXTRA) * HAIR) if paid else None
-        counted = ClippedCount(law, mu * math.sqrt(COUNT_SHARE) * HAIR)
+        weight = WeightSum(law, mu * math.sqrt(EXTRA) * HAIR, common.relation) if paid else None
+        counted = ClippedCount(law, mu * math.sqrt(COUNT_SHARE) * HAIR, common.relation)
         share = EXTRA * paid + COUNT_SHARE * settings.clipped_count
         left = mu * math.sqrt(1 - share) * HAIR
         if left <= 0:
@@ -113,8 +113,10 @@ def _purse(settings: Settings, common: Common, law: Law, coarse: Coarse) -> _Pur
     if coarse.pure > Fraction(COARSE_SHARE) * whole:
         return None
     rest = whole - coarse.pure - (search.epsilon if search else 0)
-    weight = WeightSum(law, EXTRA * rest) if paid else None
-    count = ClippedCount(law, COUNT_SHARE * rest) if settings.clipped_count else None
+    weight = WeightSum(law, EXTRA * rest, common.relation) if paid else None
+    count = (
+        ClippedCount(law, COUNT_SHARE * rest, common.relation) if settings.clipped_count else None
+    )
     exact = rest * (1 - EXTRA * paid - COUNT_SHARE * settings.clipped_count)
     return _Purse(float(exact), exact, weight, search, count)
 

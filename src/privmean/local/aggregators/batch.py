@@ -48,7 +48,7 @@ class Batch:
     def __len__(self) -> int:
         return len(self.levels)
 
-    def take(self, keep: npt.NDArray[np.bool_]) -> Batch:
+    def take(self, keep: npt.NDArray[np.bool_] | slice) -> Batch:
         return Batch(
             self.round, self.nonces[keep], self.levels[keep], self.payload[keep], self.secure
         )

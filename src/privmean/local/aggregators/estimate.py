@@ -11,7 +11,8 @@ import numpy as np
 import numpy.typing as npt
 
 from privmean import validate
-from privmean.local.aggregators.weights import Heterogeneity
+from privmean.local.aggregators import relation
+from privmean.local.aggregators.relation import Heterogeneity
 from privmean.release import UNSAFE, Interval
 
 Floats = npt.NDArray[np.float64]
@@ -40,8 +41,13 @@ class Estimate:
     persons who reported; freedom: the degrees of freedom of both. effective: the effective number
     of reports, sum of tanh^2(epsilon/2) or 1/(sum w^2 v). largest_influence: how far one report can
     move the estimate (in the norm). trivial: the radius says no more than
-    the public range, and the value is its centre. heterogeneity: the test that all levels agree.
+    the public range, and the value is its centre. weights: as asked for; used: "minimax" or
+    "uniform", as the reports were weighted. heterogeneity: the test that all levels agree, and
+    `relation` in words. unseen: a relation of epsilon and value that moves the answer by so much
+    is found nine times in ten (0 with equal weights, which none can bias). candidates: how many
+    answers radius and intervals must hold for, because the test chose one of them.
     persons: of a protocol of several rounds, how many persons spent which epsilon in all of them.
+    messages: how many reports the protocol asks of each person.
     """
 
     value: Floats
@@ -68,6 +74,10 @@ class Estimate:
     details: Mapping[str, Any] = field(default_factory=dict)
     persons: Mapping[str, int] | None = None
     freedom: float = 50.0
+    messages: int = 1
+    used: str = ""
+    unseen: float = 0.0
+    candidates: int = 1
 
     def __float__(self) -> float:
         if self.value.size != 1:
@@ -81,17 +91,24 @@ class Estimate:
         """
         return clients * self.largest_influence
 
+    @property
+    def relation(self) -> str:
+        """Whether epsilon and the values go together, and what that means, in words.
+
+        "" if only one level reported.
+        """
+        return relation.words(self.heterogeneity, self.weights, self.used, self.unseen)
+
     def interval(self, level: float = 0.95) -> Interval:
         """Approximate interval a number for the population: sampling and privacy noise.
 
         Rests on the central limit theorem (Student's law with the reports' own spread), so it is
-        mostly shorter than the radius, which is proved for every number of reports. One number at a
-        time; around `raw`.
+        mostly shorter than the radius, which is proved for every number of reports, and never
+        longer where the radius is proved at this level. One number at a time; around `raw`.
         """
-        from scipy import special
-
-        tail = (1 + validate.fraction("level", level)) / 2
-        half = float(special.stdtrit(self.freedom, tail)) * self.spread + self._few(level)
+        half = self._half(self.spread, level)
+        if 1 - level >= self.beta:
+            half = np.minimum(half, self.raw_radius)
         return self._interval(half, level, "interval", "normal approximation over many reports")
 
     def noise_interval(self, level: float = 0.95) -> Interval:
@@ -99,20 +116,25 @@ class Estimate:
 
         Privacy noise alone, and what uneven weights make of the differences between persons.
         """
-        from scipy import special
-
-        tail = (1 + validate.fraction("level", level)) / 2
-        half = float(special.stdtrit(self.freedom, tail)) * self.noise + self._few(level)
+        half = self._half(self.noise, level)
         return self._interval(half, level, "noise_interval", "the known law of the reports")
 
-    def _few(self, level: float) -> float:
+    def _half(self, error: Floats, level: float) -> Floats:
+        """Half the length: where a test chose the weights, each candidate's misses its share."""
+        from scipy import special
+
+        tail = (1 - validate.level("level", level)) / self.candidates
+        result: Floats = special.stdtrit(self.freedom, 1 - tail / 2) * error + self._few(tail)
+        return result
+
+    def _few(self, tail: float) -> float:
         """Bernstein's term: sums in which a few reports weigh much are far from normal.
 
         Vectors have none: one report moves a single coordinate far less than the vector.
         """
         if self.norm == "l2" or not math.isfinite(self.largest_influence):
             return 0.0
-        return self.largest_influence * math.log(2 / (1 - level)) / 3
+        return self.largest_influence * math.log(2 / tail) / 3
 
     def _interval(self, half: Floats, level: float, kind: str, assumption: str) -> Interval:
         low, high = (self.raw - half).reshape(-1), (self.raw + half).reshape(-1)
@@ -147,8 +169,9 @@ class Estimate:
                 for item in self.levels
             ],
             "largest_influence": _number(self.largest_influence),
-            "heterogeneity_p": _number(self.heterogeneity.p_value),
             "weights": self.weights,
+            "weights_used": self.used,
+            "relation": relation.to_dict(self.heterogeneity, self.weights, self.used, self.unseen),
             "trivial": self.trivial,
             "secure": self.secure,
             "notes": list(self.notes),
@@ -163,7 +186,11 @@ class Estimate:
 
         epsilon: how many at each level, of reports or, after several rounds, of persons.
         """
-        unit = "one report" if self.persons is None else "all reports of one person in these rounds"
+        unit = "one report"
+        if self.persons is not None:
+            unit = "all reports of one person in these rounds"
+        elif self.messages > 1:
+            unit = f"one of {self.messages} reports of each person"
         return {
             "model": "local",
             "unit": f"{unit}, whatever the person's records are",
@@ -197,6 +224,8 @@ class Estimate:
             words = ", ".join(f"{word} {count}" for word, count in sorted(self.rejected.items()))
             lines.append(f"  refused: {words}")
         lines.append(f"  one report can move this by at most {self.largest_influence:.3g}")
+        if self.relation:
+            lines.append(f"  epsilon and the values: {self.relation}")
         lines += [f"  note: {note}" for note in self.notes]
         return "\n".join(lines)
 

@@ -15,6 +15,8 @@ from privmean.local.aggregators import ball, items, scalar
 from privmean.local.aggregators.batch import UNIT_STEPS, Batch
 from privmean.local.aggregators.estimate import Estimate, Level
 from privmean.local.aggregators.gate import HONEST_LOSS
+from privmean.local.aggregators.oracles import ItemOracle, ReportOracle
+from privmean.local.aggregators.relation import cochran, worst
 from privmean.local.aggregators.tally import Tally
 from privmean.local.aggregators.weights import (
     CHOICES,
@@ -22,9 +24,8 @@ from privmean.local.aggregators.weights import (
     MINIMAX,
     TESTED,
     UNIFORM,
-    Heterogeneity,
     capped_levels,
-    cochran,
+    distance,
     freedom,
     level_weights,
     unevenness,
@@ -34,36 +35,39 @@ from privmean.local.mechanisms import BALLS, LARGEST_ITEMS, SCALARS
 
 Floats = npt.NDArray[np.float64]
 
-RELATED = "epsilon and the values seem related: every report was given the same weight"
-
 
 def estimate(
     tally: Tally,
     *,
     beta: float | None = None,
-    weights: str = MINIMAX,
+    weights: str = TESTED,
     epsilon_cap: object | None = None,
     project: bool = True,
 ) -> Estimate:
     """The estimate from all reports of a tally.
 
-    beta: the radius fails with at most this probability (the round's by default). weights:
-    "minimax" (by what each level's reports tell), "uniform" (the only unbiased choice if people's
-    epsilon and value are related), or "tested" (uniform if Cochran's test at level beta finds the
-    levels to differ; the radius pays for both). epsilon_cap: weights are computed as if no epsilon
-    were larger, which limits poisoning by claimed levels. project: return distributions projected
-    to the simplex (`raw` keeps the unbiased numbers).
+    beta: the radius fails with at most this probability (the round's by default). weights, where
+    more than one level reported: "tested" (default: by what each level's reports tell, unless
+    Cochran's test at level 0.05 finds that the levels disagree, then equal; radius and intervals
+    pay for both), "uniform" (equal: the only choice that holds however epsilon and value are
+    related), or "minimax" (by what each level's reports tell, untested). epsilon_cap: weights are
+    computed as if no epsilon were larger, which limits poisoning by claimed levels. project:
+    return distributions projected to the simplex (`raw` keeps the unbiased numbers).
 
     Guarantees. Post-processing of private reports: it cannot weaken anybody's privacy. The radius
-    holds with probability 1 - beta if persons are independent, their epsilon is not related to
-    their value (except with uniform weights), and all clients are honest; what dishonest ones can
-    do is `poisoning`.
+    holds with probability 1 - beta if persons are independent, all clients are honest (what others
+    can do is `poisoning`), and epsilon is not related to the value. Equal weights do not need the
+    last; tested ones fail besides with the probability that the test misses a relation, and
+    `unseen` says how large one it may well miss.
     """
     failure = tally.round.beta if beta is None else validate.fraction("beta", beta)
     validate.choice("weights", weights, list(CHOICES))
-    if weights == TESTED:
-        return _tested(tally, failure, epsilon_cap, project)
-    return _estimate(tally, failure, weights, epsilon_cap, project)
+    if weights != TESTED:
+        return _estimate(tally, failure, weights, epsilon_cap, project)
+    if np.count_nonzero(tally.by_level()) < 2:  # then all weights are the same
+        found = _estimate(tally, failure, MINIMAX, epsilon_cap, project)
+        return replace(found, weights=TESTED)
+    return _tested(tally, failure, epsilon_cap, project)
 
 
 def _estimate(
@@ -77,11 +81,12 @@ def _estimate(
 
 
 def _tested(tally: Tally, beta: float, cap: object | None, project: bool) -> Estimate:
-    first = _estimate(tally, beta / 2, MINIMAX, cap, project)
-    if first.heterogeneity.p_value >= beta:
-        return replace(first, beta=beta, weights=TESTED)
-    second = _estimate(tally, beta / 2, UNIFORM, cap, project)
-    return replace(second, beta=beta, weights=TESTED, notes=(*second.notes, RELATED))
+    """One of two candidates, each with a radius for beta/2: so the chosen one's holds for beta."""
+    found = _estimate(tally, beta / 2, MINIMAX, cap, project)
+    if found.heterogeneity.related:
+        test = found.heterogeneity
+        found = replace(_estimate(tally, beta / 2, UNIFORM, cap, project), heterogeneity=test)
+    return replace(found, beta=beta, weights=TESTED, candidates=2)
 
 
 def _common(tally: Tally, beta: float, weights: str) -> dict[str, Any]:
@@ -91,7 +96,9 @@ def _common(tally: Tally, beta: float, weights: str) -> dict[str, Any]:
         "reports": tally.reports,
         "rejected": dict(tally.rejected),
         "weights": weights,
+        "used": weights,
         "secure": tally.secure,
+        "messages": tally.round.messages,
     }
 
 
@@ -114,6 +121,7 @@ def _scalar(tally: Tally, beta: float, weights: str, cap: object | None) -> Esti
     share = beta / size
     theta, radii = np.zeros(size), np.full(size, math.inf)
     spread, noise = np.full(size, math.inf), np.full(size, math.inf)
+    apart = np.zeros(size)
     effective, influence, all_weights = math.inf, 0.0, np.zeros((number, size))
     degrees = math.inf
     with np.errstate(invalid="ignore", divide="ignore"):
@@ -135,16 +143,15 @@ def _scalar(tally: Tally, beta: float, weights: str, cap: object | None) -> Esti
             degrees = min(degrees, freedom(counts[:, j], parts))
             private = float((counts[:, j] * w**2 * known_noise).sum())
             noise[j] = math.sqrt(private + unevenness(counts[:, j], w))
+            apart[j] = distance(counts[:, j], w, variances[:, j])
     trivial = radii >= 1
     lower, upper = np.array(round_.lower), np.array(round_.upper)
     middle, half = lower / 2 + upper / 2, upper / 2 - lower / 2
     cut = np.where(trivial, 0.0, np.clip(theta, -1.0, 1.0))
     final = np.where(trivial, 1.0, radii)
     with np.errstate(invalid="ignore", divide="ignore"):
-        per_level = np.where(counts > 1, variances / counts, np.nan)
-        test = cochran(
-            np.where(counts > 1, alone, np.nan), np.where(per_level > 0, per_level, np.nan)
-        )
+        per_level = variances / counts
+        test = cochran(alone, per_level, each=True)
     limit = (half * final).max()
     return Estimate(
         value=middle + half * cut,
@@ -160,6 +167,7 @@ def _scalar(tally: Tally, beta: float, weights: str, cap: object | None) -> Esti
         levels=_levels(tally, all_weights.mean(axis=1), list(middle + half * alone)),
         largest_influence=float(influence * half.max()),
         heterogeneity=test,
+        unseen=float((half * apart).max()) * test.reach,
         freedom=degrees if degrees < math.inf else FEW,
         trivial=bool(trivial.all()),
         **_common(tally, beta, weights),
@@ -208,6 +216,7 @@ def _ball(tally: Tally, beta: float, weights: str, cap: object | None) -> Estima
         levels=_levels(tally, w, list(round_.radius * alone)),
         largest_influence=round_.radius * float(max(2 * w[used] * scale[used], default=math.inf)),
         heterogeneity=test,
+        unseen=round_.radius * float(distance(n, w, along)) * test.reach if used.any() else 0.0,
         freedom=freedom(n, n * w**2 * along),
         trivial=trivial,
         notes=("PrivUnit is idealised: its caps use floating-point numbers",)
@@ -227,6 +236,7 @@ def _items(tally: Tally, beta: float, weights: str, cap: object | None, project:
     number, size = len(round_.menu), round_.coordinates
     variances = items.weight_variances(round_, capped_levels(round_, cap))
     honest = items.weight_variances(round_, [float(item) for item in round_.menu])
+    apart = 0.0
     share = beta / size - (0.0 if items.is_row(round_) else HONEST_LOSS / size)
     shape = (size, round_.items)
     raw, value = np.zeros(shape), np.full(shape, 1 / round_.items)
@@ -235,7 +245,7 @@ def _items(tally: Tally, beta: float, weights: str, cap: object | None, project:
     laws = [items.item_law(round_, k) for k in range(number)]
     effective, influence, degrees = math.inf, 0.0, math.inf
     levels: list[list[Floats]] = [[] for _ in range(number)]
-    tests: list[Heterogeneity] = []
+    tests = []
     all_weights = np.zeros((number, size))
     for j in range(size):
         counts = tally.counts.reshape(number, size)[:, j]
@@ -253,9 +263,11 @@ def _items(tally: Tally, beta: float, weights: str, cap: object | None, project:
         influence = max(influence, items.influence(round_, n, w))
         raw[j] = ((n * w)[n > 0, None] * alone[n > 0]).sum(axis=0)
         p = np.clip(raw[j], 0.0, 1.0)
-        parts = [n[k] * w[k] ** 2 * laws[k].seen(p, n[k]) for k in range(number)]
-        spread[j] = np.sqrt(sum(parts))
-        degrees = min(degrees, freedom(n, np.array([float(part.max()) for part in parts])))
+        seen = np.array([laws[k].seen(p, n[k]) for k in range(number)])
+        parts = (n * w**2)[:, None] * seen
+        spread[j] = np.sqrt(parts.sum(axis=0))
+        degrees = min(degrees, freedom(n, parts.max(axis=1)))
+        apart = max(apart, float(distance(n, w, seen).max()))
         private = sum(n[k] * w[k] ** 2 * laws[k].noise(p) for k in range(number))
         noise[j] = np.sqrt(private + unevenness(n, w) * p * (1 - p))
         if items.is_row(round_):
@@ -263,13 +275,11 @@ def _items(tally: Tally, beta: float, weights: str, cap: object | None, project:
         else:
             raw_radii[j] = items.bit_radii(round_, n, w, raw[j], share)
         with np.errstate(divide="ignore"):
-            tests.append(cochran(alone, np.repeat((honest / n)[:, None], round_.items, axis=1)))
+            tests.append(cochran(alone, seen / n[:, None], each=True))
         value[j], tau = project_to_simplex(raw[j]) if project else (raw[j], 0.0)
         radii[j] = np.minimum(raw_radii[j] + abs(tau), 1.0 if project else math.inf)
     radius, raw_radius = float(radii.max()), float(raw_radii.max())
-    test = min(tests, key=lambda item: item.p_value, default=Heterogeneity(0.0, 0, 1.0))
-    if tests:
-        test = replace(test, p_value=min(1.0, test.p_value * len(tests)))
+    test = worst(tests)
     flat = slice(None) if round_.bins is not None and size > 1 else 0
     return Estimate(
         value=value[flat],
@@ -285,6 +295,7 @@ def _items(tally: Tally, beta: float, weights: str, cap: object | None, project:
         levels=_levels(tally, all_weights.mean(axis=1), [np.array(item)[flat] for item in levels]),
         largest_influence=influence,
         heterogeneity=test,
+        unseen=apart * test.reach,
         freedom=degrees if degrees < math.inf else FEW,
         trivial=radius >= 1,
         **_common(tally, beta, weights),
@@ -292,26 +303,24 @@ def _items(tally: Tally, beta: float, weights: str, cap: object | None, project:
 
 
 def item_oracle(
-    reports: Tally | Batch, *, weights: str = MINIMAX, coordinate: int = 0
-) -> items.ItemOracle | items.ReportOracle:
+    reports: Tally | Batch, *, weights: str = TESTED, coordinate: int = 0
+) -> ItemOracle | ReportOracle:
     """Single items' shares on demand, from a Hadamard or sketch round of any size.
 
     reports: a tally (an item then costs a pass over the rows), or the reports themselves (a pass
-    over the reports: for more rows than reports, where a sketch has next to no bias).
+    over the reports: for more rows than reports, where a sketch has next to no bias). weights: as
+    in `estimate`; "tested" tests each item that is asked for.
     """
+    validate.choice("weights", weights, list(CHOICES))
     round_ = reports.round
     if not items.is_row(round_):
         raise ArgumentError(
             "reports", round_.mechanism, "keeps every item", "read them from the estimate"
         )
-    variances = items.weight_variances(round_, [float(e) for e in round_.menu])
     if isinstance(reports, Batch):
         if round_.coordinates > 1:
             raise ArgumentError(
                 "reports", round_.coordinates, "coordinates are kept apart", "give their tally"
             )
-        counts = np.bincount(reports.levels, minlength=len(round_.menu))
-        return items.ReportOracle(reports, level_weights(counts, variances, weights=weights)[0])
-    counts = reports.counts.reshape(len(round_.menu), -1)[:, coordinate]
-    w, _ = level_weights(counts, variances, weights=weights)
-    return items.ItemOracle(reports, w, coordinate)
+        return ReportOracle(reports, weights)
+    return ItemOracle(reports, weights, coordinate)

@@ -9,13 +9,17 @@ from __future__ import annotations
 
 import hmac
 import math
+import re
+from array import array
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
 
+from privmean.errors import PrivmeanError
 from privmean.local.aggregators.batch import (
     Batch,
     Bytes,
@@ -59,7 +63,14 @@ from privmean.local.reports import (
 # The chance, over a whole round, that an honest report fails a range check. Added to beta.
 HONEST_LOSS = 2.0**-30
 
+LINE = re.compile(rb"[^ \t\r\n][^\r\n]*")  # what is not empty, from its first character on
+SPELLING = 1024  # characters of a JSON line beside its payload, at most
+
 Mask = npt.NDArray[np.bool_]
+
+
+class TooManyRefused(PrivmeanError):
+    """A stream with more odd pieces than were allowed; nothing of it counts."""
 
 
 @lru_cache(maxsize=1024)
@@ -101,8 +112,8 @@ def in_range(batch: Batch) -> Mask:
             one_bit = ~piecewise_branch(round_, batch.nonces, levels)
             result[one_bit] = y[one_bit] == 1
     elif name in (BALL, PRIV_UNIT):
-        values = np.ascontiguousarray(payload).view("<f4").astype(np.float64)
-        with np.errstate(invalid="ignore", over="ignore"):
+        with np.errstate(invalid="ignore", over="ignore"):  # any bytes may come, NaNs that signal
+            values = np.ascontiguousarray(payload).view("<f4").astype(np.float64)
             result = np.abs(np.sqrt((values * values).sum(axis=1)) - 1.0) <= 1e-5
     elif name in (UNARY, SUBSET, HISTOGRAM):
         assert round_.items is not None
@@ -147,47 +158,67 @@ class Gate:
         self._head = np.frombuffer(head, dtype=np.uint8)
         self._fixed = np.r_[0:12, 30:38]
         self.start = head[:12]  # how every report of this round begins
+        self._sizes = head[30:38]
 
-    def parse(self, stream: bytes, *, now: float | None = None) -> Parsed:
-        """Check a concatenation of binary reports. now: seconds since 1970, for the deadline."""
+    def parse(
+        self, stream: bytes, *, now: float | None = None, most_odd: int | None = None
+    ) -> Parsed:
+        """Check a concatenation of binary reports.
+
+        now: seconds since 1970, for the deadline. most_odd: how many pieces may have to be looked
+        at one by one, because they do not begin like a report of this round or carry a ticket that
+        is none. With more the stream is given up at once (TooManyRefused): each costs as much as
+        hundreds of good reports.
+        """
         size = self._size
         if stream and len(stream) % size == 0:
             rows = np.frombuffer(stream, dtype=np.uint8).reshape(-1, size)
             if (rows[:, self._fixed] == self._head[self._fixed]).all():
-                return self._check(rows, np.arange(len(rows)), [], len(rows), now)
-        pieces = list(split(stream, self.round))
-        fit = [k for k, piece in enumerate(pieces) if self._fits(piece)]
-        rest = set(range(len(pieces))) - set(fit)
-        joined = b"".join(pieces[k] for k in fit)
-        rows = np.frombuffer(joined, dtype=np.uint8).reshape(-1, size)
-        refused = [(k, self.reason(pieces[k], now=now)) for k in sorted(rest)]
-        return self._check(rows, np.array(fit, dtype=np.int64), refused, len(pieces), now)
+                return self._check(rows, np.arange(len(rows)), [], len(rows), now, most_odd)
+        return self._sorted(split(stream, self.round), now, most_odd)
 
-    def parse_json(self, text: bytes, *, now: float | None = None) -> Parsed:
-        """Check reports in JSON lines. Empty lines are skipped."""
-        good: list[bytes] = []
-        places: list[int] = []
+    def parse_json(
+        self, text: bytes, *, now: float | None = None, most_odd: int | None = None
+    ) -> Parsed:
+        """Check reports in JSON lines. Empty lines are skipped. Options as for `parse`."""
+        lines = (match.group() for match in LINE.finditer(text))
+        return self._sorted(map(self._read, lines), now, most_odd)
+
+    def _read(self, line: bytes) -> bytes | ReportError:
+        """The report in a line, in binary, or why there is none."""
+        try:
+            if len(line) > SPELLING + 2 * self._size:
+                raise ReportError("wrong length")  # before anything is made of it
+            return decode_json(line).to_bytes()
+        except ReportError as error:
+            return error
+
+    def _sorted(
+        self,
+        pieces: Iterable[bytes | ReportError],
+        now: float | None,
+        most_odd: int | None,
+    ) -> Parsed:
+        """The pieces that fit this round are checked together, the odd ones each alone."""
+        good, places = bytearray(), array("q")
         refused: list[tuple[int, str]] = []
-        lines = [line for line in text.splitlines() if line.strip()]
-        for k, line in enumerate(lines):
-            try:
-                report = decode_json(line).to_bytes()
-            except ReportError as error:
-                refused.append((k, error.reason))
-                continue
-            if self._fits(report):
-                good.append(report)
-                places.append(k)
+        total = 0
+        for piece in pieces:
+            if isinstance(piece, ReportError):
+                refused.append((total, piece.reason))
+            elif self._fits(piece):
+                good += piece
+                places.append(total)
             else:
-                refused.append((k, self.reason(report, now=now)))
-        rows = np.frombuffer(b"".join(good), dtype=np.uint8).reshape(-1, self._size)
-        return self._check(rows, np.array(places, dtype=np.int64), refused, len(lines), now)
+                refused.append((total, self.reason(piece, now=now)))
+            total += 1
+            _bounded(len(refused), most_odd)
+        rows = np.frombuffer(good, dtype=np.uint8).reshape(-1, self._size)
+        found = np.array(places, dtype=np.int64)
+        return self._check(rows, found, refused, total, now, most_odd)
 
     def _fits(self, piece: bytes) -> bool:
-        if len(piece) != self._size:
-            return False
-        row = np.frombuffer(piece, dtype=np.uint8)
-        return bool((row[self._fixed] == self._head[self._fixed]).all())
+        return len(piece) == self._size and piece[:12] == self.start and piece[30:38] == self._sizes
 
     def _check(
         self,
@@ -196,6 +227,7 @@ class Gate:
         refused: list[tuple[int, str]],
         total: int,
         now: float | None,
+        most_odd: int | None,
     ) -> Parsed:
         """The rest of the checks, on rows whose fixed header fields are right."""
         end = HEADER_SIZE + self._payload
@@ -209,8 +241,14 @@ class Gate:
             keep[:] = False
         rows, places, levels = rows[keep], places[keep], levels[keep]
         if self.round.issued:
-            issued = np.array([self._authentic(row.tobytes()) for row in rows], dtype=bool)
-            keep = self._drop(issued, places, "not issued", refused)
+            issued, forged = np.ones(len(rows), dtype=bool), 0
+            for k, row in enumerate(rows):
+                if not self._authentic(row.tobytes()):
+                    issued[k] = False
+                    refused.append((int(places[k]), "not issued"))
+                    forged += 1
+                    _bounded(forged, most_odd)
+            keep = issued
             rows, places, levels = rows[keep], places[keep], levels[keep]
         nonces = np.ascontiguousarray(rows[:, 12:28]).view("<u8")
         batch = Batch(self.round, nonces, levels, np.ascontiguousarray(rows[:, HEADER_SIZE:end]))
@@ -255,6 +293,11 @@ class Gate:
         if round_.issued and not self._authentic(piece):
             return "not issued"
         return "" if in_range(one(round_, report))[0] else "out of range"
+
+
+def _bounded(odd: int, most: int | None) -> None:
+    if most is not None and odd > most:
+        raise TooManyRefused(f"more than {most} pieces are no reports of this round")
 
 
 def one(round_: Round, report: Report) -> Batch:

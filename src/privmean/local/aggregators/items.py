@@ -11,7 +11,6 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from privmean.local.aggregators.batch import Batch, rows_of
 from privmean.local.aggregators.tally import Tally
 from privmean.local.clients.items import BLOCK, sign_block, subset_size, subset_threshold
 from privmean.local.coins import flip_threshold, signal
@@ -119,59 +118,21 @@ def hadamard_column(column: int, rows: int) -> Floats:
     return 1.0 - 2.0 * odd
 
 
-def row_sums(tally: Tally, weights: Floats, coordinate: int) -> Floats:
-    """sum over levels of w c times the signed counts of each row: the weighted sketch."""
+def row_sums(tally: Tally, level: int, coordinate: int) -> Floats:
+    """Each row's signed count over the number of reports, times c: the sketch of one level."""
     round_ = tally.round
-    sums = tally.sums.reshape(len(round_.menu), round_.coordinates, -1)[:, coordinate]
-    c = np.array([1.0 / signal(item) for item in round_.menu])
-    result: Floats = (weights * c) @ sums.astype(np.float64)
+    sums = tally.sums.reshape(len(round_.menu), round_.coordinates, -1)[level, coordinate]
+    counts = tally.counts.reshape(len(round_.menu), -1)[level, coordinate]
+    result: Floats = sums.astype(np.float64) / (float(counts) * signal(round_.menu[level]))
     return result
 
 
-class ItemOracle:
-    """The estimated share of single items, on demand: one column of the sketch each.
-
-    For domains too large to list. Costs one pass over the rows an item.
-    """
-
-    def __init__(self, tally: Tally, weights: Floats, coordinate: int = 0) -> None:
-        self._round = tally.round
-        self._sums = row_sums(tally, weights, coordinate)
-
-    def __call__(self, item: int) -> float:
-        assert self._round.rows is not None
-        if self._round.mechanism == HADAMARD:
-            return float(hadamard_column(item, self._round.rows) @ self._sums)
-        return float(sketch_column(self._round.seed, item, self._round.rows) @ self._sums)
-
-    def all(self) -> Floats:
-        """Every item of the round."""
-        assert self._round.items is not None
-        if self._round.mechanism == HADAMARD:
-            return walsh(self._sums)[: self._round.items]
-        return np.array([self(item) for item in range(self._round.items)])
-
-
-class ReportOracle:
-    """The estimated share of single items, from the reports themselves: one pass over them an item.
-
-    For domains and numbers of rows too large for a tally: the rows may be so many (2^28 a level)
-    that nearly every report has one of its own, and the sketch adds next to no bias.
-    """
-
-    def __init__(self, batch: Batch, weights: Floats) -> None:
-        self._round = batch.round
-        self._rows = rows_of(batch)
-        c = np.array([1.0 / signal(item) for item in batch.round.menu])
-        signs = 2.0 * batch.payload[:, -1].astype(np.float64) - 1.0
-        self._values: Floats = signs * (weights * c)[batch.levels]
-
-    def __call__(self, item: int) -> float:
-        if self._round.mechanism == HADAMARD:
-            odd = np.bitwise_count(self._rows & item) & 1
-            return float((1.0 - 2.0 * odd) @ self._values)
-        columns = np.full(len(self._rows), item, dtype=np.int64)
-        return float(sketch_signs(self._round.seed, self._rows, columns) @ self._values)
+def column(round_: Round, item: int) -> Floats:
+    """The signs of an item in all rows."""
+    assert round_.rows is not None
+    if round_.mechanism == HADAMARD:
+        return hadamard_column(item, round_.rows)
+    return sketch_column(round_.seed, item, round_.rows)
 
 
 def sketch_signs(seed: bytes, rows: Integers, columns: Integers) -> Integers:
@@ -192,9 +153,10 @@ def level_values(tally: Tally, level: int, coordinate: int) -> Floats:
     if counts == 0:
         return np.full(round_.items, np.nan)
     if is_row(round_):
-        alone = np.zeros(len(round_.menu))
-        alone[level] = 1.0 / float(counts)
-        return ItemOracle(tally, alone, coordinate).all()
+        rows = row_sums(tally, level, coordinate)
+        if round_.mechanism == HADAMARD:
+            return walsh(rows)[: round_.items]
+        return np.array([column(round_, item) @ rows for item in range(round_.items)])
     law = item_law(round_, level)
     sums = tally.sums.reshape(len(round_.menu), round_.coordinates, -1)[level, coordinate]
     result: Floats = (sums / float(counts) - law.rare) / (law.own - law.rare)

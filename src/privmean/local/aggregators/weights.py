@@ -1,12 +1,10 @@
-"""How much each level of the menu counts, and whether the levels agree.
+"""How much each level of the menu counts.
 
-Sources: Aliakbarpour, Fallah, Roy and Stevens (2025), with the weights that are minimax at every
-epsilon (docs/proofs/local-scalar.md); Cochran (1954) for the test.
+Source: Aliakbarpour, Fallah, Roy and Stevens (2025), with the weights that are minimax at every
+epsilon (docs/proofs/local-scalar.md).
 """
 
 from __future__ import annotations
-
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -52,6 +50,16 @@ def freedom(counts: Floats, parts: Floats) -> float:
     return total**2 / float((parts**2 / np.maximum(counts - 1, FEW - 1)).sum())
 
 
+def distance(counts: Floats, weights: Floats, variances: Floats) -> Floats:
+    """The standard deviation of the estimate with these weights minus that with equal ones.
+
+    counts, weights: shape (levels,). variances: of one report, shape (levels,) or (levels, width).
+    """
+    gap = counts * (weights - 1.0 / counts.sum()) ** 2
+    result: Floats = np.sqrt(np.tensordot(gap, variances, axes=1))
+    return result
+
+
 def unevenness(counts: Floats, weights: Floats) -> float:
     """sum (w_i - 1/n)^2: times the variance between persons, what a weighted mean of the persons
     who reported is off their plain mean, if epsilon is not related to the values."""
@@ -68,32 +76,3 @@ def capped_levels(round_: Round, epsilon_cap: object | None) -> list[float]:
         return levels
     cap = float(exact_epsilon("epsilon_cap", epsilon_cap))
     return [min(level, cap) for level in levels]
-
-
-@dataclass(frozen=True)
-class Heterogeneity:
-    """Cochran's test that all levels estimate the same value.
-
-    A small p_value means that epsilon and the value are related: then weights by epsilon estimate
-    something else than the mean of the population.
-    """
-
-    statistic: float
-    degrees: int
-    p_value: float
-
-
-def cochran(estimates: Floats, variances: Floats) -> Heterogeneity:
-    """The test. estimates and variances: shape (levels, width), NaN where a level is empty."""
-    known = ~np.isnan(estimates).any(axis=1)
-    theta, var = estimates[known], variances[known]
-    if len(theta) < 2:
-        return Heterogeneity(0.0, 0, 1.0)
-    w = 1.0 / var
-    center = (w * theta).sum(axis=0) / w.sum(axis=0)
-    statistic = float((w * (theta - center) ** 2).sum())
-    degrees = (len(theta) - 1) * theta.shape[1]
-    from scipy import special
-
-    tail = float(special.gammaincc(degrees / 2, statistic / 2))  # of chi-square
-    return Heterogeneity(statistic, degrees, tail)

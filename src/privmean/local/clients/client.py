@@ -77,9 +77,10 @@ def randomize(
     """One report on `value`, ready to be sent. Each call spends epsilon again: see `Client`.
 
     value: a number, a vector or an item, as the round asks; anything else counts as missing, and
-    a missing value sends a report too. epsilon: what the client allows; the report uses the
-    largest level of the round's menu that is no larger. entropy: the operating system's unless
-    given; anything seeded is for simulation only.
+    a missing value sends a report too. epsilon: what the client allows for its reports of one
+    protocol; this one uses the largest level of the round's menu that is no larger (than its
+    share of it, where the round is one of several that each client answers). entropy: the
+    operating system's unless given; anything seeded is for simulation only.
 
     Guarantees. Unit: this one report, whatever the value was, all records of the person behind
     it. The law of the bytes changes by a factor of at most e^epsilon between any two values
@@ -105,9 +106,10 @@ def randomize(
 class Client:
     """One person's side: an epsilon of its own, and a ledger that never spends it twice.
 
-    epsilon: the most that one report may spend. ledger: remembers what was sent, and the total
-    that this person allows. identity: a public name, needed only for rounds that ask a part of
-    the clients.
+    epsilon: the most that one measurement may spend: one report, or the reports of all rounds of
+    one protocol that asks each client more than once (`Round.messages`). ledger: remembers what
+    was sent, and the total that this person allows. identity: a public name, needed only for
+    rounds that ask a part of the clients.
     """
 
     def __init__(

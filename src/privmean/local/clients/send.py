@@ -14,6 +14,7 @@ from privmean.errors import ArgumentError, PrivmeanError
 from privmean.local.descriptor import Round
 
 LARGEST_ANSWER = 1 << 24
+LARGEST_BODY = 1 << 22  # what a collector takes in one request
 SILENT = "the server does not answer; check its address"
 ODD = "the server's answer cannot be read; check its address"
 
@@ -74,6 +75,10 @@ def send(
 
     Sends the same bytes again after an error, which the server recognises: nothing counts twice.
     """
+    if len(reports) > LARGEST_BODY:
+        raise ArgumentError(
+            "reports", len(reports), f"bytes are more than {LARGEST_BODY}", "send fewer at once"
+        )
     request = urllib.request.Request(
         f"{_address(server)}/rounds/{round_.identifier.hex()}/reports",
         data=reports,

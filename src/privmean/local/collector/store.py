@@ -12,7 +12,8 @@ from __future__ import annotations
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -24,6 +25,7 @@ from privmean.errors import PrivmeanError
 from privmean.local.aggregators.batch import Batch, add
 from privmean.local.aggregators.tally import Tally
 from privmean.local.collector.schema import META, REFUSALS, REPORTS, ROUNDS, TALLIES, WRITERS
+from privmean.local.collector.sqlite import SqliteFile, sealed, unsealed
 from privmean.local.descriptor import Round
 from privmean.local.reports import payload_size
 
@@ -94,13 +96,10 @@ class Store:
             ) from None
         if self.engine.dialect.name not in ("sqlite", "postgresql"):
             raise PrivmeanError("the database must be SQLite or PostgreSQL; give such a URL")
-        if self.engine.dialect.name == "sqlite":
-            sql.event.listen(self.engine, "connect", _durable_sqlite)
+        self._file = SqliteFile(self.engine) if self.engine.dialect.name == "sqlite" else None
         self.writer = _again(self._join)
         self._insert = (
-            sqlite.insert(REPORTS)
-            if self.engine.dialect.name == "sqlite"
-            else postgresql.insert(REPORTS)
+            postgresql.insert(REPORTS) if self._file is None else sqlite.insert(REPORTS)
         ).on_conflict_do_nothing()
         self._numbers: dict[bytes, int] = {}
         self._unsure = False  # whether a transaction failed, maybe after it was committed
@@ -109,11 +108,29 @@ class Store:
 
     def close(self) -> None:
         self.engine.dispose()
+        if self._file is not None:
+            self._file.close()
+
+    @contextmanager
+    def _transaction(self) -> Iterator[sql.Connection]:
+        """All or nothing; after it, everything is on disk."""
+        with self.engine.begin() as link:
+            yield link
+            if self._file is not None:
+                self._file.changed(link)
+        if self._file is not None:
+            self._file.committed()
 
     def _join(self) -> int:
         """Make the tables if they are missing, and become a writer."""
-        META.create_all(self.engine, checkfirst=True)
-        with self.engine.begin() as link:
+        if self._file is None:
+            META.create_all(self.engine, checkfirst=True)
+        else:
+            self._file.open()
+        return self._new_writer()
+
+    def _new_writer(self) -> int:
+        with self._transaction() as link:
             done = link.execute(sql.insert(WRITERS).values(started=time.time()))
             return int(done.inserted_primary_key[0])
 
@@ -123,7 +140,7 @@ class Store:
         _again(lambda: self._register(offered))
 
     def _register(self, rounds: list[Round]) -> None:
-        with self.engine.begin() as link:
+        with self._transaction() as link:
             for round_ in rounds:
                 row = link.execute(
                     sql.select(ROUNDS.c.description).where(ROUNDS.c.id == round_.identifier)
@@ -151,12 +168,12 @@ class Store:
         if self._unsure:
             # what the lost transaction numbered may be stored: go on under another name, so that
             # no number is given twice
-            self.writer, self._numbers = self._join(), {}
+            self.writer, self._numbers = self._new_writer(), {}
             self._unsure = False
         result: list[Outcome] = []
         self._unsure = True
         numbers = dict(self._numbers)
-        with self.engine.begin() as link:
+        with self._transaction() as link:
             for offer in offers:
                 result.append(self._write(link, offer, numbers))
                 self._refuse(link, offer, result[-1])
@@ -205,6 +222,10 @@ class Store:
             known = {bytes(row[0]): bytes(row[1]) for row in found}
             for k in some:
                 conflict[k] = known[rows[k][0]] != rows[k][1]
+        if self._file is not None:
+            added = (np.flatnonzero(fresh) + start + 1).tolist()
+            refused = sum(offer.refused.values()) + int(conflict.sum())
+            self._file.stored(link, mark, self.writer, added, refused)
         return Outcome(fresh, conflict)
 
     def _refuse(self, link: sql.Connection, offer: Offer, outcome: Outcome) -> None:
@@ -267,7 +288,10 @@ class Store:
         ).first()
         if row is None:
             return Progress(Tally.empty(round_))
-        return Progress(Tally.from_bytes(round_, bytes(row[1])), int(row[0]))
+        state = unsealed(int(row[0]), bytes(row[1]))
+        if state is None:
+            raise PrivmeanError("a stored tally is damaged; put an undamaged database back")
+        return Progress(Tally.from_bytes(round_, state), int(row[0]))
 
     def _follow(self, link: sql.Connection, round_: Round, writer: int, known: Progress) -> None:
         """Add the reports that the writer stored since."""
@@ -294,9 +318,9 @@ class Store:
             mine = self._known[round_.identifier].get(self.writer)
             if mine is None or mine.upto == 0:
                 return
-            values = {"upto": mine.upto, "state": mine.tally.to_bytes()}
+            values = {"upto": mine.upto, "state": sealed(mine.upto, mine.tally.to_bytes())}
         place = (TALLIES.c.round == round_.identifier, TALLIES.c.writer == self.writer)
-        with self.engine.begin() as link:
+        with self._transaction() as link:
             if link.execute(sql.update(TALLIES).where(*place).values(**values)).rowcount == 0:
                 link.execute(
                     sql.insert(TALLIES).values(
@@ -311,7 +335,8 @@ def _again(work: Callable[[], T]) -> T:
         try:
             return work()
         except sql.exc.SQLAlchemyError as problem:
-            kind = type(problem).__name__
+            full = "is full" in str(problem)
+            kind = "the disk is full" if full else type(problem).__name__
             time.sleep(0.1 * (attempt + 1))
     raise PrivmeanError(f"the database does not work ({kind}); check its URL and that it runs")
 
@@ -322,12 +347,3 @@ def _driver(url: str) -> str:
         if url.startswith(short):
             return "postgresql+psycopg://" + url[len(short) :]
     return url
-
-
-def _durable_sqlite(link: Any, _: Any) -> None:
-    """Every commit reaches the disk, and readers do not wait for the writer."""
-    cursor = link.cursor()
-    cursor.execute("PRAGMA journal_mode=WAL")
-    cursor.execute("PRAGMA synchronous=FULL")
-    cursor.execute("PRAGMA busy_timeout=60000")
-    cursor.close()

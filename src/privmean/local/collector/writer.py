@@ -1,118 +1,185 @@
-"""One thread that checks and stores what all requests bring, many requests a transaction."""
+"""One thread that stores what all requests bring, many requests a transaction."""
 
 from __future__ import annotations
 
 import queue
 import threading
 import time
+from collections import Counter, deque
 from concurrent.futures import Future
 from dataclasses import dataclass
-from typing import Any
-
-import numpy as np
 
 from privmean.local.aggregators.aggregator import Receipt
-from privmean.local.aggregators.gate import Gate, Parsed
+from privmean.local.aggregators.gate import Parsed
+from privmean.local.collector.pace import Pace
 from privmean.local.collector.store import Offer, Outcome, Store
 from privmean.local.descriptor import Round
 
-# Reports a transaction at most; and how many may be stored before the tally is stored too.
-TRANSACTION = 20_000
+# Reports a transaction at most, and of a request that can wait; and how many may be stored before
+# the tally is stored too.
+TRANSACTION, PART = 20_000, 2_000
 CHECKPOINT = 100_000
 WAITING = 1 << 26  # bytes that may wait
 
 
 @dataclass
 class _Job:
+    """Checked reports on their way, how far they were stored, and what became of them."""
+
     round_id: bytes
-    stream: bytes
-    json_lines: bool
+    parsed: Parsed
+    size: int
     done: Future[Receipt]
+    light: bool
+    stored: int = 0
+    fresh: int = 0
+    conflicts: int = 0
+
+    def rest(self) -> int:
+        return len(self.parsed.batch) - self.stored
 
 
 class Writer(threading.Thread):
-    """Stores streams of reports in order. A receipt is given after the commit, never before."""
+    """Stores checked reports. A receipt is given after the last commit, never before.
 
-    def __init__(self, store: Store, rounds: dict[bytes, Round], secret: bytes | None) -> None:
+    Light requests go first, in order, many in one transaction. Of the others a part is stored at a
+    time, each in turn, and at the pace of `Pace`: whoever brings very much, or the same again and
+    again, does not hold up those who bring little. What was stored of a request that fails stays
+    stored: its sender hears of the failure and sends it again, and nothing counts twice.
+    """
+
+    def __init__(self, store: Store, rounds: dict[bytes, Round]) -> None:
         super().__init__(name="privmean-writer", daemon=True)
         self._store = store
-        self._gates = {key: Gate(round_, secret=secret) for key, round_ in rounds.items()}
-        self._jobs: queue.Queue[_Job | None] = queue.Queue(maxsize=1024)
+        self._rounds = rounds
+        self._light: deque[_Job] = deque()
+        self._heavy: deque[_Job] = deque()
         self._since = dict.fromkeys(rounds, 0)
         self._bytes = 0
-        self._turn = threading.Lock()
+        self._open = True
+        self._changed = threading.Condition()
+        self._pace = Pace()
 
-    def submit(self, round_id: bytes, stream: bytes, *, json_lines: bool) -> Future[Receipt]:
-        """Queue a stream; the future holds the receipt once everything is on disk.
+    def submit(
+        self, round_id: bytes, parsed: Parsed, size: int, *, light: bool = True
+    ) -> Future[Receipt]:
+        """Queue checked reports; the future holds the receipt once everything is on disk.
 
-        Raises queue.Full when too many streams wait.
+        size: the bytes they came in. Raises queue.Full when too many wait.
         """
-        done: Future[Receipt] = Future()
-        with self._turn:
-            if self._bytes + len(stream) > WAITING:
+        job = _Job(round_id, parsed, size, Future(), light)
+        with self._changed:
+            if self._bytes + size > WAITING:
                 raise queue.Full
-            self._jobs.put_nowait(_Job(round_id, stream, json_lines, done))
-            self._bytes += len(stream)
-        return done
+            (self._light if light else self._heavy).append(job)
+            self._bytes += size
+            self._changed.notify()
+        return job.done
 
     def stop(self) -> None:
-        """Finish what is queued, store the tallies, end."""
-        self._jobs.put(None)
+        """Finish what is light, store the tallies, end. The others hear that all is not stored."""
+        with self._changed:
+            self._open = False
+            self._changed.notify()
         self.join()
 
     def run(self) -> None:
-        running = True
-        while running:
-            jobs = [self._jobs.get()]
-            size = 0
-            while jobs[-1] is not None and size < TRANSACTION:
-                size += max(1, len(jobs[-1].stream) // 43)
-                try:
-                    jobs.append(self._jobs.get_nowait())
-                except queue.Empty:
-                    break
-            running = jobs[-1] is not None
-            waited = [job for job in jobs if job is not None]
-            with self._turn:
-                self._bytes -= sum(len(job.stream) for job in waited)
-            # who does not wait any more may have gone; the others cannot cancel from here on
-            self._work([job for job in waited if job.done.set_running_or_notify_cancel()])
+        while parts := self._next():
+            self._work(parts)
+        for job in self._heavy:
+            self._fail(job, InterruptedError("the service stops"))
         for round_id in self._since:
             self._checkpoint(round_id)
 
-    def _work(self, jobs: list[_Job]) -> None:
-        parsed: list[Parsed] = []
+    def _next(self) -> list[tuple[_Job, int]]:
+        """The next transaction: jobs, with how many reports of each. Nothing: all is done."""
+        with self._changed:
+            while True:
+                if self._light:
+                    self._pace.first()
+                rest = self._pace.rest()
+                if self._heavy and self._open and rest <= 0:
+                    job = self._heavy.popleft()
+                    return [(job, min(PART, job.rest()))]
+                if self._light:
+                    return self._many()
+                if not self._open:
+                    return []
+                self._changed.wait(rest if self._heavy else None)
+
+    def _many(self) -> list[tuple[_Job, int]]:
+        jobs: list[tuple[_Job, int]] = []
+        size = 0
+        while self._light and size < TRANSACTION:
+            job = self._light.popleft()
+            size += max(1, job.rest())
+            jobs.append((job, job.rest()))
+        return jobs
+
+    def _work(self, parts: list[tuple[_Job, int]]) -> None:
+        going = [(job, number) for job, number in parts if self._awaited(job, number)]
+        start = time.monotonic()
         try:
-            now = time.time()
-            for job in jobs:
-                gate = self._gates[job.round_id]
-                parse = gate.parse_json if job.json_lines else gate.parse
-                parsed.append(parse(job.stream, now=now))
-            outcomes = self._store.write([Offer(item.batch, item.reasons()) for item in parsed])
-        except Exception as error:  # nothing was stored; every waiting client must hear of it
-            for job in jobs:
-                job.done.set_exception(error)
+            outcomes = self._store.write([_offer(job, number) for job, number in going])
+        except Exception as error:  # every waiting client must hear of it
+            for job, _ in going:
+                self._fail(job, error)
             return
-        for job, item, outcome in zip(jobs, parsed, outcomes, strict=True):
-            job.done.set_result(_receipt(item, outcome))
-            self._since[job.round_id] += len(item.batch)
+        spent = time.monotonic() - start
+        for (job, number), outcome in zip(going, outcomes, strict=True):
+            self._count(job, number, outcome)
+        if not all(job.light for job, _ in going):
+            self._pace.worked(spent)
         for round_id, since in self._since.items():
             if since >= CHECKPOINT:
                 self._checkpoint(round_id)
 
+    def _awaited(self, job: _Job, number: int) -> bool:
+        """Whether somebody still waits for it. Until its last part a sender may go away."""
+        last = number == job.rest()
+        here = job.done.set_running_or_notify_cancel() if last else not job.done.cancelled()
+        if not here:
+            self._end(job)
+        return here
+
+    def _fail(self, job: _Job, error: BaseException) -> None:
+        done = self._end(job)
+        if done.running() or done.set_running_or_notify_cancel():
+            done.set_exception(error)
+
+    def _end(self, job: _Job) -> Future[Receipt]:
+        with self._changed:
+            self._bytes -= job.size
+        return job.done
+
+    def _count(self, job: _Job, number: int, outcome: Outcome) -> None:
+        fresh = int(outcome.fresh.sum())
+        job.stored += number
+        job.fresh += fresh
+        job.conflicts += int(outcome.conflict.sum())
+        self._since[job.round_id] += fresh
+        if job.rest():
+            with self._changed:
+                self._heavy.append(job)
+            return
+        reasons = dict(job.parsed.reasons())
+        if job.conflicts:
+            reasons["conflict"] = job.conflicts
+        again = len(job.parsed.batch) - job.fresh - job.conflicts
+        self._end(job).set_result(Receipt(job.fresh, again, reasons))
+
     def _checkpoint(self, round_id: bytes) -> None:
         """A stored tally only saves time, so a failure here may wait for the next one."""
         try:
-            self._store.checkpoint(self._gates[round_id].round)
+            self._store.checkpoint(self._rounds[round_id])
             self._since[round_id] = 0
         except Exception:
             self._since[round_id] = CHECKPOINT // 2
 
 
-def _receipt(parsed: Parsed, outcome: Outcome) -> Receipt:
-    reasons: dict[str, Any] = dict(parsed.reasons())
-    conflicts = int(outcome.conflict.sum())
-    if conflicts:
-        reasons["conflict"] = conflicts
-    fresh = int(outcome.fresh.sum())
-    return Receipt(fresh, int(np.sum(~outcome.fresh)) - conflicts, reasons)
+def _offer(job: _Job, number: int) -> Offer:
+    """The next reports of a request; its refusals are counted along with the first."""
+    batch = job.parsed.batch
+    if number < len(batch):
+        batch = batch.take(slice(job.stored, job.stored + number))
+    return Offer(batch, Counter() if job.stored else job.parsed.reasons())

@@ -1,0 +1,80 @@
+"""privmean verify, sign, keygen: what a third party can check of a release, and who signed it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from privmean.cli import options as opt
+
+WRONG = 1
+
+ReleaseFile = Annotated[Path, typer.Argument(help="What `privmean ... --json` wrote.")]
+
+
+def verify(
+    release: ReleaseFile,
+    key: Annotated[
+        Path | None, typer.Option(help="Public key (PEM) of the one who is to have signed it.")
+    ] = None,
+    ledger: Annotated[
+        Path | None, typer.Option(help="Ledger file that is to hold its charge.")
+    ] = None,
+    as_json: opt.Json = False,
+) -> None:
+    """Check a stored release without the data: bill, numbers, digest, signature, charge.
+
+    Says what was checked and what cannot be. Exit status 0 if all is right, 1 if something is
+    wrong, 2 if the file, key or ledger cannot be read.
+    """
+    from privmean.verification import verify as check
+
+    found = check(release, key=key, ledger=ledger)
+    typer.echo(json.dumps(found.to_dict()) if as_json else found.describe())
+    if not found:
+        raise typer.Exit(WRONG)
+
+
+def sign(
+    release: ReleaseFile,
+    key: Annotated[Path, typer.Option(help="Private key (PEM, Ed25519).")],
+    out: Annotated[
+        Path | None, typer.Option(help="Write the signed release here, not on standard output.")
+    ] = None,
+) -> None:
+    """Sign a stored release. Its digest changes, since it now names its signer."""
+    from privmean.errors import ArgumentError
+    from privmean.privacy.canonical import parsed
+    from privmean.signing import sign as signed
+
+    try:
+        stored = parsed(release.read_bytes())
+    except (OSError, ValueError):
+        stored = None
+    if not isinstance(stored, dict):
+        raise ArgumentError(
+            "release", str(release), "holds no release", "give what `privmean ... --json` wrote"
+        )
+    text = json.dumps(signed(stored, key), allow_nan=False)
+    if out is None:
+        typer.echo(text)
+        return
+    try:
+        out.write_text(text + "\n")
+    except OSError as error:
+        raise ArgumentError(
+            "--out", str(out), f"cannot be written: {error.strerror}", "name another file"
+        ) from None
+
+
+def keygen(
+    key: Annotated[Path, typer.Argument(help="Where the private key goes; KEY.pub is public.")],
+) -> None:
+    """Make a pair of Ed25519 keys: keep the first file, publish the second."""
+    from privmean.signing import make_keys
+
+    private, public = make_keys(key)
+    typer.echo(f"private key: {private} (keep it)\npublic key: {public} (publish it)")

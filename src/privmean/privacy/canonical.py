@@ -1,0 +1,60 @@
+"""One text for one value, and its digest: what a stored bill or release is bound by.
+
+The text is JSON with sorted keys, no spaces, ASCII only, integers in full and doubles by their
+shortest decimal (`repr`), so that a value read back from its own JSON has the same text, bit for
+bit. 1 and 1.0 are different texts. A digest binds, it does not prove: whoever changes a value can
+compute the digest again (`privmean.signing` proves).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import Any
+
+
+def canonical(value: Any) -> str:
+    """The text of plain data. Raises ValueError for what JSON cannot hold (NaN, infinities)."""
+    try:
+        return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
+    except (TypeError, RecursionError) as error:
+        raise ValueError(str(error)) from None
+
+
+def digest(purpose: str, value: Any) -> str:
+    """SHA-256 over the purpose, a line end and the text: "sha256:" and 64 hexadecimal digits."""
+    return "sha256:" + hashlib.sha256(f"{purpose}\n{canonical(value)}".encode()).hexdigest()
+
+
+def parsed(text: str | bytes) -> Any:
+    """The value of a JSON text; ValueError where readers could disagree about its value.
+
+    That is: a name twice in one object, numbers that are not finite, no UTF-8.
+    """
+    try:
+        return json.loads(
+            text.decode() if isinstance(text, bytes) else text,
+            object_pairs_hook=_once,
+            parse_constant=_refused,
+            parse_float=_finite,
+        )
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    result = dict(pairs)
+    if len(result) != len(pairs):
+        raise ValueError("a name occurs twice in one object")
+    return result
+
+
+def _refused(text: str) -> Any:
+    raise ValueError(f"{text} is no number")
+
+
+def _finite(text: str) -> float:
+    number = float(text)
+    if number - number != 0:
+        raise ValueError(f"{text[:40]} is larger than any double")
+    return number

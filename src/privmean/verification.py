@@ -1,0 +1,391 @@
+"""What anyone can check of a stored release, without the data and without believing its maker."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from privmean.errors import ArgumentError, PrivmeanError
+from privmean.privacy.budget import REPLACE_ONE
+from privmean.privacy.calibrate import delta_within
+from privmean.privacy.canonical import parsed
+from privmean.privacy.compose import pure_epsilon, total_rho
+from privmean.privacy.guarantee import Guarantee
+from privmean.provenance import NAME, SCHEMA, digest_of
+
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+
+    from privmean.privacy.ledger import Ledger
+    from privmean.release import Release
+
+CANNOT = (
+    "that the records were those of the persons named, and that noise was drawn as the bill says: "
+    "that is the releaser's word",
+    "that these persons were in no other release: that is what a ledger adds up",
+)
+UNSIGNED = (
+    "who made the digest: the file is not signed, and who changes a file can compute its digest "
+    "again; compare it with one that was published elsewhere, or ask for a signed release"
+)
+
+
+@dataclass(frozen=True)
+class Verification:
+    """What was checked and found right, what was found wrong, and what cannot be checked so.
+
+    True if nothing was found wrong.
+    """
+
+    checked: tuple[str, ...]
+    problems: tuple[str, ...]
+    cannot: tuple[str, ...]
+    digest: str | None = None
+
+    def __bool__(self) -> bool:
+        return not self.problems
+
+    def describe(self) -> str:
+        """In words, a line each."""
+        lines = ["verified" if self else "NOT VERIFIED"]
+        for title, items in (
+            ("wrong", self.problems),
+            ("checked", self.checked),
+            ("cannot be checked from this file", self.cannot),
+        ):
+            lines += [f"{title}:", *(f"  - {item}" for item in items)] if items else []
+        return "\n".join(lines)
+
+    def __str__(self) -> str:
+        return self.describe()
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "verified": bool(self),
+            "problems": list(self.problems),
+            "checked": list(self.checked),
+            "cannot_be_checked": list(self.cannot),
+            "digest": self.digest,
+        }
+
+
+def verify(
+    release: Release | Mapping[str, Any] | str | os.PathLike[str],
+    *,
+    key: str | os.PathLike[str] | Ed25519PublicKey | None = None,
+    ledger: Ledger | str | os.PathLike[str] | None = None,
+) -> Verification:
+    """Checks a stored release: its bill, its numbers, its digest, its signature. Reads no data.
+
+    release: a release, what its `to_dict` gave, or the path of its JSON. key: the public key of the
+    one who is to have signed it, or its PEM file. ledger: the ledger (file) that it is to have been
+    charged to.
+
+    Raises ArgumentError for a file, key or ledger that cannot be read as such; whatever is wrong
+    with the release itself is said in the result.
+
+    Guarantees: none are spent. A release that verifies states a bill that composes to at most its
+    promise, for its own neighbours, and is as it was written, unless whoever changed it made the
+    digest anew (docs/verification.md); with a key, it is as the owner of the key signed it.
+    """
+    public = key
+    if isinstance(key, str | os.PathLike):
+        from privmean.signing import public_key
+
+        public = public_key(key)
+    book = _ledger(ledger)
+    stored = _stored(release)
+    if isinstance(stored, str):
+        return Verification((), (f"the file is not JSON that is read alike by all: {stored}",), ())
+    look = _Look()
+    try:
+        own = digest_of(stored)
+    except ValueError as error:
+        own = None
+        look.wrong(f"the release holds what JSON cannot: {error}")
+    provenance = stored.get(NAME)
+    if not isinstance(provenance, Mapping) or not provenance:
+        look.wrong(
+            "there is no provenance: this is no release, or an older privmean stored it; such a "
+            "release is not bound to its bill"
+        )
+        provenance = {}
+    elif own is not None:
+        if provenance.get("digest") == own:
+            look.right(
+                f"the digest fits: nothing was changed, added, removed or moved since it was made "
+                f"({own})"
+            )
+        else:
+            look.wrong("the digest does not fit: something was changed, added, removed or moved")
+    guarantee = _promise(stored, look)
+    _numbers(stored, guarantee, look)
+    _made(provenance, look)
+    _signature(provenance, own, public, look)
+    if book is not None:
+        _charge(provenance, guarantee, book, look)
+    return Verification(tuple(look.found), tuple(look.problems), (*look.cannot, *CANNOT), own)
+
+
+class _Look:
+    """What one verification has found so far."""
+
+    def __init__(self) -> None:
+        self.found: list[str] = []
+        self.problems: list[str] = []
+        self.cannot: list[str] = []
+
+    def right(self, words: str) -> None:
+        self.found.append(words)
+
+    def wrong(self, words: str) -> None:
+        self.problems.append(words)
+
+
+def _stored(release: Any) -> dict[str, Any] | str:
+    """The dictionary of a release; or why a file does not hold one."""
+    if isinstance(release, str | os.PathLike):
+        try:
+            data = Path(release).read_bytes()
+        except OSError as error:
+            raise ArgumentError(
+                "release",
+                os.fspath(release),
+                f"cannot be read: {error.strerror}",
+                "give the file that `privmean ... --json` wrote",
+            ) from None
+        try:
+            release = parsed(data)
+        except ValueError as error:
+            return str(error)
+        if not isinstance(release, dict):
+            return "it holds no object"
+    elif hasattr(release, "to_dict"):
+        release = release.to_dict()
+    if not isinstance(release, Mapping):
+        raise ArgumentError(
+            "release", type(release).__name__, "is no release", "give a release or its file"
+        )
+    return dict(release)
+
+
+def _promise(stored: Mapping[str, Any], look: _Look) -> Guarantee | None:
+    """The promise, after its bill was composed again."""
+    try:
+        guarantee = Guarantee.from_dict(stored.get("guarantee", {}))
+    except PrivmeanError as error:
+        look.wrong(f"the guarantee cannot be read: {error}")
+        return None
+    problems = guarantee.problems()
+    for problem in problems:
+        look.wrong(problem)
+    if not problems:
+        calls = len(guarantee.mechanisms)
+        look.right(
+            f"the bill: {calls} mechanism call{'s' * (calls > 1)}, every one counted for "
+            f"{guarantee.relation} neighbours (unit: one {guarantee.unit}); "
+            f"{_composed(guarantee)}"
+        )
+    return guarantee
+
+
+def _composed(guarantee: Guarantee) -> str:
+    """What the bill comes to, and by which rule."""
+    losses = guarantee.mechanisms
+    if guarantee.rho is not None:
+        return f"they compose to rho {total_rho(losses):.6g} of {guarantee.rho:g} (sums of rho)"
+    assert guarantee.epsilon is not None
+    pure = pure_epsilon(losses)
+    if pure is not None and pure <= guarantee.budget().largest_pure_epsilon():
+        return f"they compose to epsilon {float(pure):.6g} of {guarantee.epsilon:g} (exact sums)"
+    found = delta_within(losses, guarantee.epsilon, guarantee.delta)
+    assert found is not None  # verified above
+    delta, rule = found
+    return (
+        f"they compose to delta {delta:.6g} of {guarantee.delta:g} at epsilon "
+        f"{guarantee.epsilon:g} ({rule})"
+    )
+
+
+def _numbers(stored: Mapping[str, Any], guarantee: Guarantee | None, look: _Look) -> None:
+    """Whether the parts of a release speak of the same thing."""
+    before = len(look.problems)
+    schema = stored.get("schema")
+    if type(schema) is not int or schema != SCHEMA:
+        look.wrong(f"the schema number is {schema!r}; this version of privmean knows {SCHEMA}")
+    columns, estimate = _list(stored.get("columns")), _numbers_of(stored.get("estimate"))
+    if not columns or not all(isinstance(item, str) for item in columns):
+        look.wrong("no columns are named")
+    if estimate is None:
+        look.wrong("the estimate is no list of numbers")
+    elif len(columns) != len(estimate):
+        look.wrong(f"{len(estimate)} estimates stand beside {len(columns)} columns")
+    persons = stored.get("persons")
+    if persons is not None and (type(persons) is not int or persons < 0):
+        look.wrong(f"persons={persons!r} is no number of persons")
+    if guarantee is not None and guarantee.relation == REPLACE_ONE and persons is None:
+        look.wrong("the number of persons, which is public under replace-one, is not stated")
+    secure = stored.get("secure")
+    if secure is not True:
+        look.wrong(
+            "the noise was simulated: the release is private for nobody"
+            if secure is False
+            else "whether the noise was real is not stated"
+        )
+    for name in ("interval", "noise_interval"):
+        _interval(name, stored.get(name), len(columns), secure, look)
+    plan = stored.get("plan")
+    allowed = plan.get("budget") if isinstance(plan, Mapping) else None
+    if guarantee is not None and isinstance(allowed, Mapping):
+        promise = guarantee.budget().to_dict()
+        same = {name: allowed.get(name) for name in promise if name != "delta"}
+        if same != {name: value for name, value in promise.items() if name != "delta"}:
+            look.wrong(f"the plan's budget {dict(allowed)} is not the promise {promise}")
+    if len(look.problems) == before:
+        look.right("estimate, columns, persons, intervals, budget and noise are stated and agree")
+
+
+def _interval(name: str, found: Any, columns: int, secure: Any, look: _Look) -> None:
+    if not isinstance(found, Mapping):
+        look.wrong(f"the {name} is missing")
+        return
+    lower, upper = _numbers_of(found.get("lower")), _numbers_of(found.get("upper"))
+    if lower is None or upper is None or not len(lower) == len(upper) == columns:
+        look.wrong(f"the {name} has not one pair of ends a column")
+    elif any(a is not None and b is not None and a > b for a, b in zip(lower, upper, strict=True)):
+        look.wrong(f"the {name} ends before it begins")
+    if found.get("secure") is not secure:
+        look.wrong(f"the {name} does not say of its noise what the release says")
+
+
+def _made(provenance: Mapping[str, Any], look: _Look) -> None:
+    """When, by what and against which charge."""
+    if not provenance:
+        return
+    before = len(look.problems)
+    try:
+        when = datetime.fromisoformat(str(provenance.get("time")))
+        utc = when.utcoffset() == timedelta(0)
+    except ValueError:
+        utc = False
+    if not utc:
+        look.wrong("the time is no time in UTC")
+    versions, engine = provenance.get("versions"), provenance.get("engine")
+    if not isinstance(versions, Mapping) or not all(
+        isinstance(versions.get(name), str) for name in ("privmean", "opendp")
+    ):
+        look.wrong("the versions of privmean and OpenDP are not stated")
+    if not isinstance(engine, Mapping) or not isinstance(engine.get("name"), str):
+        look.wrong("the engine is not stated")
+    charge = provenance.get("ledger", ...)
+    if charge is not None and not _line(charge):
+        look.wrong("the charge is no line of a ledger")
+    if len(look.problems) == before:
+        assert isinstance(versions, Mapping)
+        assert isinstance(engine, Mapping)
+        version = f" {engine['version']}" if engine.get("version") else ""
+        charged = (
+            f"charged as line {charge['number']} of a ledger"
+            if isinstance(charge, Mapping)
+            else "charged to no ledger"
+        )
+        look.right(
+            f"it says of itself: {provenance['time']}, privmean {versions['privmean']}, OpenDP "
+            f"{versions['opendp']}, engine {engine['name']}{version}, {charged}"
+        )
+
+
+def _line(charge: Any) -> bool:
+    return (
+        isinstance(charge, Mapping)
+        and type(charge.get("number")) is int
+        and isinstance(charge.get("digest"), str)
+    )
+
+
+def _signature(provenance: Mapping[str, Any], own: str | None, public: Any, look: _Look) -> None:
+    """The signature: by the owner of `public`, else by whoever it says."""
+    signer, signature = provenance.get("signer"), provenance.get("signature")
+    if signer is None and signature is None:
+        if public is not None:
+            look.wrong("it is not signed, though a key was given")
+        else:
+            look.cannot.append(UNSIGNED)
+        return
+    if not isinstance(signer, str) or not isinstance(signature, str):
+        look.wrong("the signature, or the name of its key, was removed")
+        return
+    try:
+        from privmean.signing import public_of, public_text, signature_fits
+
+        said = public_of(signer)
+    except ModuleNotFoundError:
+        look.cannot.append("the signature: that needs the package cryptography (privmean[sign])")
+        return
+    if said is None or own is None or not signature_fits(signature, own, said):
+        look.wrong("the signature does not fit the release")
+    elif public is None:
+        look.right(f"it is signed with the key {signer}")
+        look.cannot.append(
+            "whose key that is: anyone can make a key; give the public key that you trust (--key)"
+        )
+    elif public_text(public) != signer:
+        look.wrong(f"it is signed with another key than the one given: {signer}")
+    else:
+        look.right(f"it is signed with the key given: {signer}")
+
+
+def _ledger(ledger: Any) -> Ledger | None:
+    if ledger is None or not isinstance(ledger, str | os.PathLike):
+        book: Ledger | None = ledger
+        return book
+    from privmean.privacy.ledger import Ledger
+
+    return Ledger.open(ledger)
+
+
+def _charge(
+    provenance: Mapping[str, Any], guarantee: Guarantee | None, book: Ledger, look: _Look
+) -> None:
+    """Whether the charge that a release names is in the ledger, and covers it."""
+    charge = provenance.get("ledger")
+    if not _line(charge):
+        look.wrong("it names no charge, though a ledger was given")
+        return
+    assert isinstance(charge, Mapping)
+    for entry in book.entries:
+        if entry.number == charge["number"] and entry.digest == charge["digest"]:
+            break
+    else:
+        look.wrong(f"line {charge['number']} of the ledger is not the charge that it names")
+        return
+    if guarantee is None:
+        return
+    if (entry.relation, entry.unit) != (guarantee.relation, guarantee.unit):
+        look.wrong("it was charged for other neighbours or another unit")
+    elif not entry.amount.covers(book.price(guarantee)):
+        look.wrong(f"it was charged at {entry.amount.describe()}, less than its promise")
+    else:
+        look.right(
+            f"line {entry.number} of the ledger is its charge ({entry.amount.describe()}, "
+            f"{entry.label!r}, {entry.when})"
+        )
+
+
+def _list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []
+
+
+def _numbers_of(value: Any) -> list[float | None] | None:
+    """A list of numbers and nulls; None for anything else."""
+    fits = isinstance(value, list) and all(item is None or _finite(item) for item in value)
+    return value if fits else None
+
+
+def _finite(value: Any) -> bool:
+    return not isinstance(value, bool) and isinstance(value, int | float) and math.isfinite(value)

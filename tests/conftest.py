@@ -1,0 +1,26 @@
+"""What holds for every test: one thread of linear algebra, and how examples are drawn.
+
+Two workers with as many threads each as there are cores wait for each other: matrices here are
+small, and a second thread costs as much time as it saves. Commands that tests start inherit it.
+
+Hypothesis draws its examples in two ways.
+
+`make test` draws the same ones each run; `make fuzz` (HYPOTHESIS_PROFILE=fuzz) draws fresh ones,
+and keeps what failed in .hypothesis/ until it is written down as an `@example`. A test's own
+`@settings` name neither `derandomize` nor `database`, or `make fuzz` could not explore it.
+"""
+
+from __future__ import annotations
+
+import os
+
+for name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
+    os.environ.setdefault(name, "1")  # before NumPy is imported
+
+from hypothesis import settings  # noqa: E402
+
+settings.register_profile("test", derandomize=True, deadline=None, database=None)
+settings.register_profile(
+    "fuzz", derandomize=False, deadline=None, max_examples=1000, print_blob=True
+)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "test"))

@@ -1,0 +1,122 @@
+"""Copies of a collector's SQLite file: the whole truth of their moment, or refused."""
+
+from __future__ import annotations
+
+import os
+import random
+import shutil
+import sqlite3
+
+import numpy as np
+import pytest
+
+import killing
+from killing import Collecting, Count, Reporting
+from privmean.errors import PrivmeanError
+from privmean.local.builders import mean_round
+from privmean.local.collector.store import Offer, Store
+from privmean.local.many import randomize_many
+
+
+def make_reports(round_, n):
+    return randomize_many(round_, np.full(n, 7.0), epsilon=1)
+
+
+def opened(path):
+    return Store(f"sqlite:///{path}")
+
+
+def held(path, round_):
+    """The tally of a file, None if it is refused."""
+    try:
+        store = opened(path)
+    except PrivmeanError as problem:
+        if "copied while it was written" not in str(problem):
+            raise
+        return None
+    try:
+        return store.tally(round_)
+    finally:
+        store.close()
+
+
+def test_after_each_commit_the_file_alone_holds_everything(tmp_path):
+    round_ = mean_round(0, 10, epsilon=1, persons=1000)
+    store = opened(tmp_path / "r.db")
+    store.register([round_])
+    for total in (30, 50, 70):
+        store.write([Offer(make_reports(round_, total - store.tally(round_).reports))])
+        store.checkpoint(round_)
+        shutil.copy(tmp_path / "r.db", tmp_path / "copy.db")
+        assert held(tmp_path / "copy.db", round_).reports == total
+        assert held(tmp_path / "r.db", round_).reports == total  # a second process meanwhile
+    store.close()
+
+
+def test_a_mixture_of_two_moments_is_refused(tmp_path):
+    """The first pages of one moment and the others of a later one, wherever the cut is."""
+    round_ = mean_round(0, 10, epsilon=1, persons=10_000)
+    store = opened(tmp_path / "r.db")
+    store.register([round_])
+    versions, tallies = [], set()
+    for n in (400, 30):
+        store.write([Offer(make_reports(round_, n))])
+        store.checkpoint(round_)
+        versions.append((tmp_path / "r.db").read_bytes())
+        tallies.add(store.tally(round_).to_bytes())
+    store.close()
+    page = 4096
+    pages = [[data[at : at + page] for at in range(0, len(data), page)] for data in versions]
+    whole: set[bytes] = set()
+    refused = 0
+    for first, second in (pages, pages[::-1]):
+        for cut in range(1, max(len(first), len(second))):
+            mixed = [*first[:cut], *second[cut:]]
+            (tmp_path / "mixed.db").write_bytes(b"".join(mixed))
+            (tmp_path / "mixed.db.seen").unlink(missing_ok=True)  # nothing but the pages tells
+            found = held(tmp_path / "mixed.db", round_)
+            refused += found is None
+            if found is not None:
+                whole.add(found.to_bytes())
+    assert refused > 20
+    assert whole <= tallies
+
+
+def test_what_is_no_collector_s_file_is_refused(tmp_path):
+    (tmp_path / "empty.db").touch()
+    link = sqlite3.connect(tmp_path / "other.db")
+    link.execute("CREATE TABLE notes (text)")
+    link.close()
+    (tmp_path / "text.db").write_text("no database, only text that is long enough" * 20)
+    for name in ("empty.db", "other.db", "text.db"):
+        before = (tmp_path / name).read_bytes()
+        with pytest.raises(PrivmeanError, match="no database of a collector"):
+            opened(tmp_path / name)
+        assert (tmp_path / name).read_bytes() == before
+
+
+@pytest.mark.parametrize("used", [False, True])
+def test_an_old_copy_put_back_is_refused(tmp_path, used):
+    round_ = mean_round(0, 10, epsilon=1, persons=1000)
+    store = opened(tmp_path / "r.db")
+    store.register([round_])
+    shutil.copy(tmp_path / "r.db", tmp_path / "old.db")
+    store.write([Offer(make_reports(round_, 30))])
+    store.close()
+    if used:
+        assert held(tmp_path / "old.db", round_).reports == 0  # elsewhere nothing tells
+    os.rename(tmp_path / "old.db", tmp_path / "r.db")
+    with pytest.raises(PrivmeanError, match="old copy"):
+        opened(tmp_path / "r.db")
+
+
+@pytest.mark.parametrize("kind", [Collecting, Reporting])
+def test_killed_again_and_again(tmp_path, kind):
+    """Whatever was acknowledged or sent is there after a kill, and in copies made at the kill."""
+    rng, count = random.Random(3), Count()
+    killing.run(kind(tmp_path, rng, 12 * 8), tmp_path, rng, 8, count)
+    assert count.kills > 3
+    assert count.steps == 12 * 8
+    assert sum(count.copies.values()) > 2 * count.kills
+    assert count.refused["all files"] == 0
+    assert (count.two, count.lost) == (0, 0)

@@ -1,0 +1,164 @@
+"""No release fails after its charge: what cannot be drawn is refused when it is planned."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+import privmean as pm
+from privmean.central.heavy_tailed.joint import UNIT, JointSums, WeightSum
+from privmean.central.heavy_tailed.knorm import LARGEST_DIMENSION
+from privmean.errors import Infeasible
+from privmean.intervals.design_effects import group_spread
+from privmean.mechanisms.clipped_sum import ClippedSums
+from privmean.mechanisms.gaussian import COARSE, FINEST, GaussianSums, lattice_bits
+from privmean.mechanisms.laplace import JointLaplace
+from privmean.mechanisms.limits import SMALLEST_LOSS
+from privmean.mechanisms.weighted_sums import WeightedSums
+from privmean.noise.base import LARGEST_SCALE
+from privmean.noise.exact import ExactNoise
+from privmean.people.matrix import MatrixPeople
+from privmean.people.reductions import Box
+from privmean.planning import within_budget
+from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE, Budget
+from privmean.privacy.loss import Gaussian, Laplace, Parallel
+
+BELOW = SMALLEST_LOSS * 0.999
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        lambda loss: GaussianSums("x", (1.0,), loss),
+        lambda loss: JointLaplace((1,), (1,), Fraction(loss)),
+        lambda loss: ClippedSums("x", REPLACE_ONE, 2, mu=loss),
+        lambda loss: ClippedSums("x", ADD_REMOVE, 2, epsilon=Fraction(loss)),
+        lambda loss: WeightedSums("x", np.ones((2, 2), dtype=np.int64), mu=loss),
+        lambda loss: WeightedSums("x", np.ones((2, 2), dtype=np.int64), epsilon=Fraction(loss)),
+        lambda loss: WeightSum("gaussian", loss),
+        lambda loss: JointSums("x", "gaussian", 1, (0, UNIT), (0.0, 1.0), loss, REPLACE_ONE),
+    ],
+)
+def test_the_least_loss_is_where_a_mechanism_is_made(made):
+    made(SMALLEST_LOSS)
+    for loss in (BELOW, 1e-300, 0.0):
+        with pytest.raises(Infeasible, match="larger epsilon or delta"):
+            made(loss)
+
+
+@given(st.floats(1e-300, 1e300))
+@example(2.0**20)
+@example(math.nextafter(2.0**20, 0))
+@example(5e-324)
+def test_the_lattice_is_the_coarsest_of_enough_steps(sd):
+    bits = lattice_bits(sd)
+    assert math.ldexp(sd, bits) >= FINEST
+    assert bits == 0 or math.ldexp(sd, bits - 1) < FINEST
+
+
+STRENGTHS = st.floats(-40, 8).map(lambda power: 2.0**power)
+
+
+@settings(max_examples=60)
+@given(STRENGTHS, st.lists(st.floats(0, 300).map(lambda k: 2.0**k), min_size=1, max_size=5))
+def test_any_gaussian_sums_that_are_made_can_be_drawn_as_billed(mu, sds):
+    mechanism = GaussianSums("x", tuple(sds), mu)
+    (loss,) = mechanism.losses
+    assert loss.drawn <= LARGEST_SCALE
+    assert loss.scale == min(sd for _, sd in mechanism.drawn)
+    for fine, bits, (coarse, sd) in zip(sds, mechanism.bits, mechanism.drawn, strict=True):
+        assert sd <= 2 * COARSE
+        assert math.ldexp(sd, coarse - bits) <= fine * (1 + len(sds) ** 0.5 * 2.0**-13)
+    assert len(mechanism.release([7] * len(sds), ExactNoise())) == len(sds)
+
+
+@settings(max_examples=60)
+@given(
+    STRENGTHS.map(Fraction),
+    st.lists(st.tuples(st.integers(1, 2**90), st.integers(1, 2**90)), min_size=1, max_size=5),
+)
+def test_any_joint_laplace_sums_that_are_made_can_be_drawn(epsilon, answers):
+    units, multiples = zip(*answers, strict=True)
+    mechanism = JointLaplace(units, multiples, epsilon)
+    assert mechanism.effective >= epsilon / (1 + Fraction(len(units), 2**13))
+    assert len(mechanism.release([7] * len(units), ExactNoise())) == len(units)
+
+
+@settings(max_examples=25)
+@given(STRENGTHS, st.sampled_from([REPLACE_ONE, ADD_REMOVE]), st.booleans(), st.integers(-300, 300))
+def test_clipped_sums_of_any_box_can_be_drawn_as_billed(loss, relation, gaussian, power):
+    strength = {"mu": loss} if gaussian else {"epsilon": Fraction(loss)}
+    mechanism = ClippedSums("x", relation, 1, **strength)
+    assert all(item.drawn <= LARGEST_SCALE for item in mechanism.losses)
+    box = Box(-1.0 * 2.0**power, 1.7 * 2.0**power)
+    people = MatrixPeople(np.array([[0.3], [2.0]]), ("a",))
+    (found,) = mechanism.release([box], people.box_sums([box]), ExactNoise())
+    assert math.isfinite(found.value)
+
+
+@pytest.mark.parametrize("law", ["k-norm", "laplace"])
+def test_pure_vector_sums_are_refused_where_they_are_billed(law):
+    def made(epsilon: float, dimension: int) -> JointSums:
+        strength = Fraction(epsilon)
+        return JointSums("rounds", law, dimension, (0, UNIT), (0.0, 1.0), strength, REPLACE_ONE)
+
+    for dimension in (1, 8, LARGEST_DIMENSION):
+        for power in range(-40, 8):
+            sums = made(2.0**power, dimension)
+            try:
+                assert sums.losses
+            except Infeasible:
+                assert power < -24
+                continue
+            assert sums.coordinate_scale <= LARGEST_SCALE
+            if power in (-28, -26, 7) and dimension < 9:
+                sums.release([5] * dimension, 3, ExactNoise())
+
+
+def test_the_spread_between_groups_is_drawn_at_any_epsilon():
+    """Its sensitivity is a square of grid steps: 2^44 of them."""
+    epsilon = Fraction(1, 10**6)
+    spread = group_spread([0] * 20, [3] * 20, steps=2**21, epsilon=epsilon, noise=ExactNoise())
+    assert abs(spread.total) < 50 * spread.scale
+    assert spread.loss.pure == epsilon
+
+
+class Plan:
+    """A plan of one loss, the noise of which is drawn at the scale on its bill."""
+
+    def __init__(self, *losses):
+        self.losses = losses
+
+
+@pytest.mark.parametrize("wide", [LARGEST_SCALE, LARGEST_SCALE * 1.01])
+@pytest.mark.parametrize(
+    "made",
+    [
+        lambda scale: Gaussian("x", 1.0, scale, 1),
+        lambda scale: Laplace("x", Fraction(1), Fraction(scale)),
+        lambda scale: Parallel("x", ((Gaussian("x", 1.0, scale, 1),),)),
+    ],
+)
+def test_a_plan_whose_noise_cannot_be_drawn_is_infeasible(made, wide):
+    arguments = Plan(made(wide)), Budget(rho=1.0), REPLACE_ONE
+    if wide <= LARGEST_SCALE:
+        assert within_budget(*arguments) is arguments[0]
+        return
+    with pytest.raises(Infeasible, match="wider than 2\\^56"):
+        within_budget(*arguments)
+
+
+def test_noise_with_its_own_lattice_is_no_obstacle():
+    joint = Laplace("x", Fraction(1), Fraction(2) ** 80, joint=True)
+    assert within_budget(Plan(joint), Budget(rho=1.0), REPLACE_ONE)
+
+
+def test_many_columns_at_the_smallest_pure_budget_are_refused_before_the_charge():
+    """A millionth of epsilon=1e-6 a column is a loss that no mechanism draws."""
+    with pytest.raises(Infeasible):
+        pm.plan_mean(persons=10**6, dimension=2 * 10**6, epsilon=1e-6, bounds=(0, 1))

@@ -1,0 +1,248 @@
+"""Public numbers of any size: a clear refusal before anything is read, or finite results.
+
+Never an overflow, a division by zero or a loop: those are errors that say nothing to the caller,
+and after a charge they would cost a budget for nothing.
+"""
+
+import json
+import math
+
+import numpy as np
+import pytest
+
+import privmean as pm
+from privmean.errors import ArgumentError, PrivmeanError
+from privmean.local import builders
+from privmean.models.magnitudes import Magnitudes
+from privmean.privacy.budget import Budget
+
+ENDS = (1e-308, 1e-160, 1e-100, 1.0, 1e100, 1e160, 1e308)
+EXTREME = (
+    5e-324, 1e-300, 1e-99, 0.0, -1.0, -1e308, 1e99, 1e300, 1.7976931348623157e308,
+    math.inf, math.nan, 10**400, "1.0", None, True,
+)  # fmt: skip
+PAIRS = (
+    (-1e308, 1e308), (-1e308, 1.0), (-1e100, 1e100), (-1e100, 1e-308), (-1e160, 1e100),
+    (1e-308, 1e-300), (1e-308, 1e308), (1e-160, 1.0), (1e-100, 1e100), (1e-99, 1e99), (1.0, 1e308),
+    (1.0, 1e160), (1.0, 1e99), (1e99, 1e100), (math.nan, 1.0), (0.0, math.inf), (0, 10**400),
+)  # fmt: skip
+WORST = (1e-308, 1e-99, 1e99, 1e308, math.inf, math.nan, 10**400)
+LONG = (
+    "curve",
+    "regression",
+    "stream",
+    "phi",
+    "correlation",
+    "threshold",
+    "residual",
+    "between sd",
+    "term",
+    "clip",
+    "participations",
+    "separation",
+    "covariance",
+    "resolution",
+    "coefficients",
+    "last edge",
+    "cap",
+)  # fmt: skip - these read tables, or plan for long
+VALUES = np.linspace(0, 1, 200)
+ROWS = np.random.default_rng(1).normal(size=(300, 2))
+TABLE = {
+    "p": np.repeat(np.arange(150), 4),
+    "x": np.tile([0.0, 1.0, 2.0, 3.0], 150),
+    "t": np.tile([0.2, 0.4, 0.6, 0.8], 150),
+    "y": np.tile([0.0, 1.0, 2.0, 2.5], 150),
+}
+TIMES = np.arange(1, 201) / 200
+
+
+def mean(**settings):
+    return pm.mean(VALUES, **{"epsilon": 1.0, "noise": pm.SimulatedNoise(1), **settings})
+
+
+def rows(**settings):
+    given = {"epsilon": 6.0, "delta": 1e-4, "noise": pm.SimulatedNoise(1), **settings}
+    return pm.mean(ROWS, **given)
+
+
+def variance(smallest, largest, **settings):
+    noise = pm.SimulatedNoise(1)
+    return pm.variance(
+        VALUES, smallest=smallest, largest=largest, epsilon=1.0, noise=noise, **settings
+    )
+
+
+def curve(**settings):
+    given = {"bins": [0, 0.5, 1], "epsilon": 4.0, "delta": 1e-6, "noise": pm.SimulatedNoise(1)}
+    return pm.curve(TABLE, "y", time="t", person="p", **{**given, **settings})
+
+
+def regress(**settings):
+    noise = pm.SimulatedNoise(1)
+    return pm.regress(TABLE, "y ~ x", person="p", epsilon=6.0, delta=1e-6, noise=noise, **settings)
+
+
+def winsorized(assumption=None, **settings):
+    known = {"range": (-5, 5)} | settings
+    return mean(method=pm.Winsorized(assumption or pm.SubGaussian(sd=1.0), **known))
+
+
+def groups(**settings):
+    given = {"group_sd": 0.1, "within_sd": 1.0, "records": 3, "group_sizes": (20,) * 10}
+    effects = pm.RandomEffects(**{**given, **settings})
+    noise = pm.SimulatedNoise(1)
+    return pm.random_effects_mean(VALUES, effects, epsilon=1.0, delta=1e-6, noise=noise)
+
+
+def fixed(bounds=(0.0, 1.0), **settings):
+    design = pm.FixedDesign(bounds, **(settings or {"cells": 3}))
+    return design.plan(Budget(epsilon=2.0), times=TIMES).release(VALUES, pm.SimulatedNoise(1))
+
+
+def stream(**settings):
+    given = {"epsilon": 1.0, "delta": 1e-6, "max_participations": 2, "min_separation": 3}
+    return pm.MeanStream(**{**given, "steps": 8, **settings})
+
+
+def moment(**settings):
+    given = {"order": 3, "bound": 1.0, "range": (-5, 5)}
+    return mean(moment=pm.BoundedMoment(**{**given, **settings}))
+
+
+OF_ONE = {
+    "sd": lambda x: mean(delta=1e-6, concentration=pm.SubGaussian(sd=x)),
+    "sd in a range": lambda x: winsorized(pm.SubGaussian(sd=x)),
+    "log-Sobolev": lambda x: mean(delta=1e-6, concentration=pm.LogSobolev(x, records=3)),
+    "between": lambda x: mean(
+        delta=1e-6, concentration=pm.BetweenWithin(between_sd=x, within_sd=1.0, records=3)
+    ),
+    "within": lambda x: mean(
+        delta=1e-6, concentration=pm.BetweenWithin(between_sd=1.0, within_sd=x, records=3)
+    ),
+    "records": lambda x: mean(
+        delta=1e-6, concentration=pm.BetweenWithin(between_sd=1.0, within_sd=1.0, records=x)
+    ),
+    "smallest scale": lambda x: mean(delta=1e-6, method=pm.Winsorized(pm.UnknownScale(smallest=x))),
+    "largest scale": lambda x: mean(delta=1e-6, method=pm.Winsorized(pm.UnknownScale(largest=x))),
+    "moment bound": lambda x: moment(bound=x),
+    "moment bound, whole line": lambda x: mean(
+        delta=1e-6, moment=pm.BoundedMoment(order=3, bound=x)
+    ),
+    "moment order": lambda x: moment(order=x),
+    "moment records": lambda x: moment(records=x),
+    "covariance": lambda x: rows(covariance=x),
+    "covariances": lambda x: rows(covariance=[1.0, x]),
+    "covariance matrix": lambda x: rows(covariance=[[1.0, 0.1], [0.1, x]]),
+    "excess": lambda x: mean(excess=x),
+    "beta": lambda x: mean(moment=pm.BoundedMoment(order=3, bound=1.0, range=(-5, 5)), beta=x),
+    "level": lambda x: mean(bounds=(0, 1), level=x),
+    "epsilon": lambda x: mean(epsilon=x, bounds=(0, 1)),
+    "delta": lambda x: mean(delta=x, bounds=(0, 1)),
+    "rho": lambda x: mean(epsilon=None, rho=x, bounds=(0, 1)),
+    "n_design": lambda x: mean(
+        neighbors="add-remove", n_design=x, delta=1e-6, concentration=pm.SubGaussian(sd=1.0)
+    ),
+    "share": lambda x: winsorized(share=x),
+    "recenter": lambda x: winsorized(recenter=x),
+    "gamma": lambda x: winsorized(gamma=x),
+    "design effect": lambda x: winsorized(design_effect=x),
+    "design effect of the default": lambda x: mean(method=pm.DefaultMean(design_effect=x)),
+    "center of a variance": lambda x: variance(0.1, 1.0, method="coinpress", center=x),
+    "wanted error": lambda x: pm.persons_needed(x, guess_sd=1.0, epsilon=1.0, bounds=(0, 1)),
+    "guessed sd": lambda x: pm.persons_needed(0.1, guess_sd=x, epsilon=1.0, bounds=(0, 1)),
+    "planned persons": lambda x: pm.plan_mean(persons=x, epsilon=1.0, bounds=(0, 1)).describe(),
+    "resolution": lambda x: pm.read(np.zeros(6), person=np.arange(6), resolution=x),
+    "cap": lambda x: pm.read(np.zeros(6), person=np.arange(6), estimand="records", cap=x),
+    "last edge": lambda x: curve(bins=[0, 0.5, x]),
+    "sd of a curve": lambda x: curve(concentration=pm.SubGaussian(sd=x)),
+    "design effect of a curve": lambda x: curve(bounds=(0, 1), design_effect=x),
+    "threshold": lambda x: regress(threshold=x),
+    "residual sd": lambda x: regress(residual_sd=x),
+    "between sd": lambda x: regress(residual_sd=1.0, between_sd=x),
+    "design effect of a regression": lambda x: regress(design_effect=x),
+    "excess of a regression": lambda x: regress(excess=x),
+    "scale of a term": lambda x: regress(scales={"x": x}),
+    "correlation": lambda x: regress(working=pm.Exchangeable(x)),
+    "phi": lambda x: regress(working=pm.AR1(x), time="t"),
+    "group sd": lambda x: groups(group_sd=x),
+    "within sd of groups": lambda x: groups(within_sd=x),
+    "person sd of groups": lambda x: groups(person_sd=x),
+    "bandwidth": lambda x: fixed(bandwidth=x, at=(0.3,)),
+    "point": lambda x: fixed(bandwidth=0.05, at=(x,)),
+    "cells": lambda x: fixed(cells=x),
+    "clip radius": lambda x: stream(clip_radius=x),
+    "center of a stream": lambda x: stream(clip_radius=1.0, center=x),
+    "participations": lambda x: stream(clip_radius=1.0, max_participations=x),
+    "separation": lambda x: stream(clip_radius=1.0, min_separation=x),
+    "radius of a round": lambda x: builders.ball_round(x, 3, epsilon=1.0, persons=100),
+    "epsilon of a round": lambda x: builders.mean_round(0, 1, epsilon=x, persons=100),
+    "items": lambda x: builders.items_round(x, epsilon=1.0, persons=100),
+    "oversize": lambda x: builders.items_round(
+        10**6, epsilon=1.0, persons=100, mechanism="sketch", oversize=x
+    ),
+    "total of a ledger": lambda x: pm.Ledger(epsilon=x).left().describe(),
+}
+OF_TWO = {
+    "bounds": lambda a, b: mean(bounds=(a, b)),
+    "bounds, zCDP": lambda a, b: mean(bounds=(a, b), epsilon=None, rho=0.5),
+    "bounds, add-remove": lambda a, b: mean(bounds=(a, b), neighbors="add-remove", n_design=200),
+    "bounded": lambda a, b: mean(concentration=pm.Bounded(a, b)),
+    "bounded within": lambda a, b: mean(
+        delta=1e-6, concentration=pm.BoundedWithin(1.0, lower=a, upper=b, records=3)
+    ),
+    "range": lambda a, b: winsorized(range=(a, b)),
+    "range of a moment": lambda a, b: moment(range=(a, b)),
+    "variance": variance,
+    "variance, coinpress": lambda a, b: variance(a, b, method="coinpress", center=0.5),
+    "variance, bisection": lambda a, b: variance(a, b, method="bisection", center=0.5),
+    "magnitudes": lambda a, b: Magnitudes(a, b).plan(Budget(epsilon=2.0), persons=200),
+    "scales of columns": lambda a, b: rows(method="anisotropic", scale_range=(a, b)),
+    "coefficients": lambda a, b: regress(coefficient_range=(a, b)),
+    "bounds of a curve": lambda a, b: curve(bounds=(a, b)),
+    "range of a curve": lambda a, b: curve(concentration=pm.SubGaussian(sd=1.0), range=(a, b)),
+    "fixed design": lambda a, b: fixed((a, b)),
+    "bounds of a stream": lambda a, b: stream(bounds=(a, b)),
+    "bounds of a round": lambda a, b: builders.mean_round(a, b, epsilon=1.0, persons=100),
+    "bounds of votes": lambda a, b: builders.vote_round(a, b, 8, epsilon=1.0, persons=100),
+}
+
+
+def answered(call, *arguments):
+    """Whether a call gave a result; it is then finite and has a text."""
+    try:
+        result = call(*arguments)
+    except PrivmeanError:
+        return False
+    if isinstance(result, pm.Release):
+        assert result.failed or np.isfinite(result.estimate).all(), arguments
+        json.dumps(result.to_dict(), allow_nan=False)
+        assert str(result)
+    return True
+
+
+@pytest.mark.parametrize("name", OF_ONE)
+def test_any_number_is_refused_clearly_or_answered(name):
+    numbers = WORST if any(word in name for word in LONG) else (*ENDS, *EXTREME)
+    results = [answered(OF_ONE[name], x) for x in numbers]
+    assert not all(results)
+
+
+@pytest.mark.parametrize("name", OF_TWO)
+def test_any_pair_is_refused_clearly_or_answered(name):
+    pairs = PAIRS[::3] if any(word in name for word in LONG) else PAIRS
+    results = [answered(OF_TWO[name], *pair) for pair in pairs]
+    assert not all(results)
+
+
+@pytest.mark.parametrize("pair", [(-1e308, 1e308), (0, 1.7976931348623157e308), (-1e101, 0)])
+def test_a_width_that_overflows_is_an_argument_error_that_names_it(pair):
+    with pytest.raises(ArgumentError, match=r"bounds.*beyond 1e\+100.*another unit"):
+        mean(bounds=pair)
+    assert mean(bounds=(-1e100, 1e100)).status == "ok"
+
+
+def test_text_is_no_number():
+    for arguments in ({"epsilon": "1.0"}, {"delta": b"0"}, {"level": "0.9"}):
+        with pytest.raises(ArgumentError, match="is not a number"):
+            mean(bounds=(0, 1), **arguments)
