@@ -17,7 +17,8 @@ import numpy as np
 
 from privmean.people import text
 from privmean.people.arrowstream import Texts
-from privmean.people.text import TextFormat, csv_fields, decoded, json_fields
+from privmean.people.text import csv_fields, decoded, json_fields
+from privmean.people.textformat import BLANKS, TextFormat
 
 BLOCK = 1 << 20  # bytes read at a time: also what bounds the memory of the engine's JSON parser
 SHORT = 1 << 16  # bytes of a line that goes the common way
@@ -181,11 +182,11 @@ def _first(data: Bytes, start: Places) -> Bytes:
 
 def _present(block: bytes, data: Bytes, start: Places, end: Places) -> Places:
     """The ends of fields, so that those of blanks only or too wide are empty."""
-    for blank in text.BLANKS.encode():
+    for blank in BLANKS.encode():
         if blank in block:
             hits = (_first(data, start) == blank) & (start < end)
             for i in np.flatnonzero(hits):
-                if not block[start[i] : end[i]].strip(text.BLANKS.encode()):
+                if not block[start[i] : end[i]].strip(BLANKS.encode()):
                     end[i] = start[i]
     return np.where(end - start > text.WIDEST, start, end)
 

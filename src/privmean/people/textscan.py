@@ -13,8 +13,9 @@ from privmean.people import textblocks
 from privmean.people.arrowstream import Texts, TextStream
 from privmean.people.files import Engine, quoted
 from privmean.people.schema import Columns
-from privmean.people.text import BLANKS, WIDEST, TextFormat, json_fields, lines
+from privmean.people.text import WIDEST, json_fields, lines
 from privmean.people.textfiles import TextFiles, kind
+from privmean.people.textformat import BLANKS, TextFormat
 
 _numbers = count()
 Split = Callable[[IO[bytes], TextFormat], Iterator[Texts]]
