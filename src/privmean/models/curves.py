@@ -20,7 +20,7 @@ from privmean.central.clipped_mean import ClippedMeans
 from privmean.errors import ArgumentError
 from privmean.models.curve_release import Curve
 from privmean.people.matrix import MatrixPeople
-from privmean.people.text import options
+from privmean.people.textformat import options
 from privmean.planning import within_budget
 from privmean.privacy.budget import REPLACE_ONE, Budget, relation_of
 from privmean.privacy.guarantee import Guarantee

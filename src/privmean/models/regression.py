@@ -24,7 +24,7 @@ from privmean.models.person_fits import AR1, Exchangeable, Independence, Working
 from privmean.models.regression_release import Regression
 from privmean.models.tail_means import TailMeans
 from privmean.people.matrix import MatrixPeople
-from privmean.people.text import options
+from privmean.people.textformat import options
 from privmean.planning import within_budget
 from privmean.privacy.budget import REPLACE_ONE, Budget, relation_of
 from privmean.privacy.guarantee import Guarantee
