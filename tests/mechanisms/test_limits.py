@@ -40,7 +40,7 @@ BELOW = SMALLEST_LOSS * 0.999
         lambda loss: ClippedSums("x", ADD_REMOVE, 2, epsilon=Fraction(loss)),
         lambda loss: WeightedSums("x", np.ones((2, 2), dtype=np.int64), mu=loss),
         lambda loss: WeightedSums("x", np.ones((2, 2), dtype=np.int64), epsilon=Fraction(loss)),
-        lambda loss: WeightSum("gaussian", loss),
+        lambda loss: WeightSum("gaussian", loss, REPLACE_ONE),
         lambda loss: JointSums("x", "gaussian", 1, (0, UNIT), (0.0, 1.0), loss, REPLACE_ONE),
     ],
 )
@@ -139,9 +139,11 @@ class Plan:
 @pytest.mark.parametrize(
     "made",
     [
-        lambda scale: Gaussian("x", 1.0, scale, 1),
-        lambda scale: Laplace("x", Fraction(1), Fraction(scale)),
-        lambda scale: Parallel("x", ((Gaussian("x", 1.0, scale, 1),),)),
+        lambda scale: Gaussian("x", 1.0, scale, 1, relation=REPLACE_ONE),
+        lambda scale: Laplace("x", Fraction(1), Fraction(scale), relation=REPLACE_ONE),
+        lambda scale: Parallel(
+            "x", ((Gaussian("x", 1.0, scale, 1, relation=REPLACE_ONE),),), relation=REPLACE_ONE
+        ),
     ],
 )
 def test_a_plan_whose_noise_cannot_be_drawn_is_infeasible(made, wide):
@@ -154,7 +156,7 @@ def test_a_plan_whose_noise_cannot_be_drawn_is_infeasible(made, wide):
 
 
 def test_noise_with_its_own_lattice_is_no_obstacle():
-    joint = Laplace("x", Fraction(1), Fraction(2) ** 80, joint=True)
+    joint = Laplace("x", Fraction(1), Fraction(2) ** 80, joint=True, relation=REPLACE_ONE)
     assert within_budget(Plan(joint), Budget(rho=1.0), REPLACE_ONE)
 
 
