@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import traceback
 import warnings
 from collections.abc import Callable, Iterator
@@ -32,6 +33,9 @@ def forked(work: Callable[[], None]) -> Iterator[None]:
     child = fork(work)
     try:
         yield
-    finally:
-        _, status = os.waitpid(child, 0)
+    except BaseException:  # the fork may wait for what will not happen any more
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+        raise
+    _, status = os.waitpid(child, 0)
     assert os.waitstatus_to_exitcode(status) == 0

@@ -217,16 +217,18 @@ def test_one_at_a_time_also_among_threads(tmp_path):
 def test_a_fork_neither_writes_nor_holds_the_lock(tmp_path):
     written(tmp_path / "log")
     log = DurableLog.open(tmp_path / "log", "test", lambda _: None)
-    ends = os.pipe()
+    ends, tried = os.pipe(), os.pipe()
 
     def child():
         with pytest.raises(PrivmeanError, match="fork"):
             log.append(b"second")
         os.close(ends[1])
+        os.write(tried[1], b"!")
         os.read(ends[0], 1)  # until the parent is done
 
     with forked(child):
         os.close(ends[0])
+        assert os.read(tried[0], 1) == b"!"
         log.append(b"first")
         log.close()
         assert read(tmp_path / "log") == [*ENTRIES, b"first"]
