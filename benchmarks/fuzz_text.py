@@ -25,7 +25,8 @@ from pathlib import Path
 
 from privmean.cli.app import run
 from privmean.people.read import read
-from privmean.people.text import TextFormat, csv_fields, ended_line, json_fields, number
+from privmean.people.text import csv_fields, ended_line, json_fields, number
+from privmean.people.textformat import TextFormat
 
 BATCH = 500  # hostile persons in a file
 RESOLUTION = 2.0**-40

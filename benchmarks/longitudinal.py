@@ -25,7 +25,6 @@ from privmean.central.as_published import AsPublished
 from privmean.central.concentration import SubGaussian
 from privmean.central.winsorized import Winsorized
 from privmean.intervals.tail_check import TOO_THICK
-from privmean.models.formula import read_formula
 from privmean.models.person_fits import Independence, fit_persons
 from privmean.models.pointwise import alone, status_of
 from privmean.noise.simulated import SimulatedNoise

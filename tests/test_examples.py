@@ -14,7 +14,7 @@ from hypothesis import settings
 TESTS = Path(__file__).parent
 # what makes a run differ from the last one, or a property test deaf to `make fuzz`
 FRESH = re.compile(
-    r"default_rng\(\)|random\.Random\(\)|random\.seed\(\)|urandom\(|secrets\.|uuid4\(\)"
+    r"default_rng\(\)|random\.Random\(\)|random\.seed\(\)|urandom\(|secrets\.(?:token|rand|choice)|uuid4\(\)"
     r"|(?:default_rng|Random|seed|SimulatedNoise)\((?:time|os\.(?!environ))|use_true_random=True"
 )
 DEAF = re.compile(r"derandomize\s*=|database\s*=\s*None")

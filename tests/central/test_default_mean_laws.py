@@ -35,7 +35,7 @@ def histogram_hits(x, event, noise, relation, epsilon, runs):
     data, hits = people(x), 0
     for _ in range(runs):
         moved = 2 if relation == REPLACE_ONE else 1
-        cells = NoisyCounts.at("tails", epsilon, moved, moved)
+        cells = NoisyCounts.at("tails", epsilon, relation, moved, moved)
         seen = _histogram(TrustedCurator(data, noise), 0, 0.0, cells)
         hits += event(seen)
     return hits

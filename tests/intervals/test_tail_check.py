@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import kit
+from kit import planned as plan_for
 from kit import planned
 from privmean.central.default_mean import DefaultMean
 from privmean.central.default_tail import set_apart

@@ -6,8 +6,11 @@
 from __future__ import annotations
 
 import gzip
+import io
 import json
+import random
 from datetime import timedelta
+from itertools import pairwise
 
 import numpy as np
 import pandas as pd
@@ -16,9 +19,12 @@ from backports import zstd
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+import fuzz_text
 import privmean as pm
 from hostile_records import CLEAN, HOSTILE, content, line, rows
 from privmean.cli.app import run
+from privmean.people import text, textblocks
+from privmean.people.textformat import TextFormat
 
 ENDINGS = ("csv", "jsonl")
 SAID = [
@@ -219,3 +225,47 @@ def test_an_id_of_any_object_moves_nobody_else(odd):
         assert people.size() - 2 == (people.size() == 3)
     texts = np.array(["a", "b", "a", "\ud800"])
     assert sorted(pm.read(x, person=texts).matrix().ravel().tolist()) == [2.0, 2.0, 4.0]
+
+
+@pytest.mark.parametrize("kind", ["csv", "json"])
+@pytest.mark.parametrize("index", [0, 1, 5])
+def test_random_bytes_are_read_by_the_rules_and_move_nobody(tmp_path, kind, index):
+    """One file of each of three formats of the fuzzer; the first also by the command."""
+    found = fuzz_text.batch(kind, random.Random(f"{kind} {index}"), tmp_path, index)
+    assert found["clean rows"] == fuzz_text.BATCH
+    assert {name: times for name, times in found.items() if "differ" in name or "show" in name} in (
+        {}, {"single lines that show": 0}
+    )  # fmt: skip
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    data=st.lists(st.sampled_from([*PIECES, b"\n", b"\n", b",", b'"', b'""', b'","']), max_size=60),
+    quote=st.sampled_from(['"', "", "'"]),
+    encoding=st.sampled_from(["utf-8", "latin-1", "ascii"]),
+    places=st.sets(st.integers(0, 4), min_size=1).map(sorted),
+    block=st.sampled_from([1, 3, 7, 1 << 20]),
+    limits=st.sampled_from([(1 << 26, 1 << 16), (90, 5), (1 << 26, 2)]),
+)
+@example([b'x,"\xcb"\xac,y'], '"', "ascii", [1, 2], 1 << 20, (1 << 26, 1 << 16))
+@example([b",'a\r\n", b"b'"], "'", "utf-8", [0, 1], 1, (90, 5))
+def test_blocks_of_lines_are_read_like_the_lines(data, quote, encoding, places, block, limits):
+    """Whatever the sizes of blocks, and at the limits of lines and fields."""
+    raw, form = b"".join(data), TextFormat(quote=quote, encoding=encoding)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(textblocks, "BLOCK", block)
+        patch.setattr(textblocks, "SHORT", 1)
+        patch.setattr(text, "LONGEST", limits[0])
+        patch.setattr(text, "WIDEST", limits[1])
+        found = []
+        for batch in textblocks.csv_texts(io.BytesIO(raw), form, places):
+            whole, bounds = batch.data.tobytes(), batch.bounds.tolist()
+            parts = [whole[i:j].decode() for i, j in pairwise(bounds)]
+            found += [tuple(parts[k + 1 : k + batch.width : 2])
+                      for k in range(0, len(parts), batch.width)]  # fmt: skip
+        wanted = [
+            tuple(field or "" for field in text.csv_fields(line, form, places))
+            for line, _ in text.lines(io.BytesIO(raw))
+        ]
+    if block < 90 or limits[0] > 90:
+        assert sorted(found) == sorted(wanted)

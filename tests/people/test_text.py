@@ -9,7 +9,8 @@ import pytest
 
 from privmean.errors import ArgumentError
 from privmean.people import text
-from privmean.people.text import TextFormat, csv_fields, json_fields, lines, number
+from privmean.people.text import csv_fields, json_fields, lines, number
+from privmean.people.textformat import TextFormat
 
 FORM = TextFormat()
 

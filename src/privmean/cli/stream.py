@@ -131,7 +131,7 @@ def stream(
     from privmean.continual.releasefile import ReleaseFile, silence
     from privmean.continual.stream import MeanStream
     from privmean.errors import ArgumentError, PrivmeanError
-    from privmean.people.text import TextFormat
+    from privmean.people.textformat import TextFormat
 
     try:
         if person is None or not value:

@@ -13,7 +13,8 @@ from dataclasses import replace
 from privmean import validate
 from privmean.continual.rows import person_name
 from privmean.errors import SchemaError
-from privmean.people.text import LONGEST, TextFormat, csv_fields, ended_line, json_fields, number
+from privmean.people.text import LONGEST, csv_fields, ended_line, json_fields, number
+from privmean.people.textformat import TextFormat
 
 Event = tuple[str | None, list[float | None]]
 

@@ -12,7 +12,7 @@ from privmean.people import schema
 from privmean.people.engines import fetch
 from privmean.people.records import PERSON
 from privmean.people.tables import _typed, open_source
-from privmean.people.text import options
+from privmean.people.textformat import options
 
 
 def group_sizes(

@@ -11,8 +11,8 @@ from typing import Any
 from privmean.errors import ArgumentError, SchemaError
 from privmean.people.files import Engine, name, quoted
 from privmean.people.schema import Columns
-from privmean.people.text import refuse
 from privmean.people.textfiles import READERS, ending, kind
+from privmean.people.textformat import refuse
 from privmean.people.textscan import TextTable
 
 CHECK = "check the path"

@@ -11,7 +11,7 @@ import numpy as np
 from privmean import validate
 from privmean.errors import ArgumentError, SchemaError
 from privmean.people.matrix import MatrixPeople
-from privmean.people.text import options, refuse
+from privmean.people.textformat import options, refuse
 
 if TYPE_CHECKING:
     from privmean.people.frame import FramePeople

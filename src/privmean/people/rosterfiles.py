@@ -8,8 +8,9 @@ from typing import Any
 
 from privmean.errors import ArgumentError
 from privmean.people import schema
-from privmean.people.text import TextFormat, csv_fields, lines, options
+from privmean.people.text import csv_fields, lines
 from privmean.people.textfiles import TextFile, csv_files, ending, readable
+from privmean.people.textformat import TextFormat, options
 
 
 def roster_ids(path: str, column: str, written: Mapping[str, Any]) -> list[str]:

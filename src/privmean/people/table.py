@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
-from privmean.people.text import options
+from privmean.people.textformat import options
 
 if TYPE_CHECKING:
     from privmean.people.reductions import People

@@ -21,7 +21,7 @@ from privmean.people.paths import ParquetTable, open_table
 from privmean.people.records import PERSON, person_rows, record_names
 from privmean.people.roster import roster_frame
 from privmean.people.schema import Columns
-from privmean.people.text import refuse
+from privmean.people.textformat import refuse
 from privmean.people.textscan import TextTable
 
 Machine = Mapping[str, Any]

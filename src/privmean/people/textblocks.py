@@ -17,7 +17,8 @@ import numpy as np
 
 from privmean.people import text
 from privmean.people.arrowstream import Texts
-from privmean.people.text import TextFormat, csv_fields, decoded, json_fields
+from privmean.people.text import csv_fields, decoded, json_fields
+from privmean.people.textformat import BLANKS, TextFormat
 
 BLOCK = 1 << 20  # bytes read at a time: also what bounds the memory of the engine's JSON parser
 SHORT = 1 << 16  # bytes of a line that goes the common way
@@ -87,17 +88,23 @@ def csv_texts(stream: IO[bytes], form: TextFormat, places: Sequence[int]) -> Ite
 def json_texts(stream: IO[bytes], form: TextFormat, keys: Sequence[str]) -> Iterator[Texts]:
     """The lines themselves, one text a row; of a long line, an object with `keys` only."""
     for block, is_long in blocks(stream):
-        common, long = (b"", [block]) if is_long else _apart(block)
-        common = _reencoded(common, form.encoding)
-        if common:
-            data = np.frombuffer(common, np.uint8)
-            yield from _batches(_line_bounds(data), data, 1)
+        long = [block]
+        if not is_long:
+            bounds, common, long = _apart(block)
+            written = _reencoded(common, form.encoding)
+            data = np.frombuffer(written, np.uint8)
+            if written is not block:
+                bounds = _line_bounds(data)
+            yield from _batches(bounds, data, 1)
         if long:
             found = (json_fields(bare(line), keys, form) for line in long)
             yield from _written([[json.dumps(row, ensure_ascii=False)] for row in found])
 
 
 def _line_bounds(data: Bytes) -> Places:
+    """Where lines begin, and the end."""
+    if not len(data):
+        return np.zeros(1, np.int32)
     feeds = _separators(data, ord("\n"))
     bounds = np.zeros(len(feeds) + 1, np.int32)
     np.minimum(feeds + 1, len(data), out=bounds[1:])
@@ -121,8 +128,8 @@ def _separators(data: Bytes, *signs: int) -> Places:
     return found if data[-1] == ord("\n") else np.append(found, np.int32(len(data)))
 
 
-def _apart(block: bytes) -> tuple[bytes, list[bytes]]:
-    """The lines of a block that are short, and the long ones."""
+def _apart(block: bytes) -> tuple[Places, bytes, list[bytes]]:
+    """The bounds of all lines of a block, the lines that are short, and the long ones."""
     bounds = _line_bounds(np.frombuffer(block, np.uint8))
     common, long, at = [], [], 0
     for i in np.flatnonzero(np.diff(bounds) > SHORT):
@@ -130,22 +137,23 @@ def _apart(block: bytes) -> tuple[bytes, list[bytes]]:
         common.append(block[at:start])
         long.append(block[start:end])
         at = end
-    return (b"".join([*common, block[at:]]), long) if long else (block, long)
+    return bounds, b"".join([*common, block[at:]]) if long else block, long
 
 
 def _split(block: bytes, form: TextFormat, places: Sequence[int]) -> tuple[Places, list[bytes]]:
     """Bounds of the texts of `csv_texts`, and the lines left out of them."""
     data = np.frombuffer(block, np.uint8)
-    signs = _separators(data, ord("\n"), ord(form.delimiter))
-    is_feed = data[signs[:-1]] == ord("\n")
-    signs = np.concatenate((np.full(1, -1, np.int32), signs))
-    is_feed = np.concatenate(([True], is_feed, [True]))  # so is what comes before, and the end
     odd: list[bytes] = []
     plain = None
-    if form.quote and form.quote.encode() in block:
-        plain, inside = _quoted(data, signs, is_feed, ord(form.quote))
+    quoted = form.quote.encode() in block if form.quote else False
+    found = [ord("\n"), ord(form.delimiter), *([ord(form.quote)] if quoted else [])]
+    signs = np.concatenate((np.full(1, -1, np.int32), _separators(data, *found)))
+    kinds = data[signs[1:-1]]
+    is_feed = np.concatenate(([True], kinds == ord("\n"), [True]))  # so is what comes before
+    if quoted:
+        plain, outside = _quoted(data, signs, is_feed, kinds == ord(form.quote))
         odd = [block[i:j] for i, j in _lines(signs[is_feed], ~plain)]
-        signs, is_feed = signs[~inside], is_feed[~inside]
+        signs, is_feed = signs[outside], is_feed[outside]
     feeds = np.flatnonzero(is_feed)
     before, last = feeds[:-1], feeds[1:]  # signs before and at the end of every line
     bounds = np.zeros(2 * len(places) * len(last) + 1, dtype=np.int32)
@@ -174,11 +182,11 @@ def _first(data: Bytes, start: Places) -> Bytes:
 
 def _present(block: bytes, data: Bytes, start: Places, end: Places) -> Places:
     """The ends of fields, so that those of blanks only or too wide are empty."""
-    for blank in text.BLANKS.encode():
+    for blank in BLANKS.encode():
         if blank in block:
             hits = (_first(data, start) == blank) & (start < end)
             for i in np.flatnonzero(hits):
-                if not block[start[i] : end[i]].strip(text.BLANKS.encode()):
+                if not block[start[i] : end[i]].strip(BLANKS.encode()):
                     end[i] = start[i]
     return np.where(end - start > text.WIDEST, start, end)
 
@@ -188,26 +196,25 @@ def _lines(feeds: Places, which: Flags) -> Iterator[tuple[int, int]]:
         yield int(feeds[i]) + 1, int(feeds[i + 1]) + 1
 
 
-def _quoted(data: Bytes, signs: Places, is_feed: Flags, quote: int) -> tuple[Flags, Flags]:
-    """Which lines have quotes around whole fields only, and which signs lie inside of quotes."""
-    quotes = np.flatnonzero(data == quote)
-    feeds = signs[is_feed]
-    first = np.searchsorted(quotes, feeds)  # quotes before every line, and in all
-    count = np.diff(first)
-    line = np.repeat(np.arange(len(count)), count)
-    opens = (np.arange(len(quotes)) - first[line]) % 2 == 0
-    bounds = np.zeros(len(data) + 2, dtype=bool)
-    bounds[signs + 1] = True  # shifted by one, so that both neighbours have a place
-    # before a line feed there may be a carriage return
-    ends = feeds[1:]
-    returns = ends[(ends > 0) & (data[np.maximum(ends - 1, 0)] == ord("\r"))]
-    last = bounds.copy()
-    last[returns] = True
-    plain = count % 2 == 0
-    plain[line[~np.where(opens, bounds[quotes], last[quotes + 2])]] = False
-    of = np.searchsorted(feeds, signs, side="right") - 1
-    inside = (np.searchsorted(quotes, signs) - first[np.minimum(of, len(first) - 1)]) % 2 == 1
-    return plain, inside & ~is_feed
+def _quoted(data: Bytes, marks: Places, is_feed: Flags, kinds: Flags) -> tuple[Flags, Flags]:
+    """Which lines have quotes around whole fields only, and which marks separate fields there.
+
+    marks: delimiters, line feeds (`is_feed`) and quotes (`kinds`, without both ends), in order."""
+    is_quote = np.concatenate(([False], kinds, [False]))
+    feeds = np.flatnonzero(is_feed)
+    count = np.cumsum(is_quote, dtype=np.int32)
+    start = np.repeat(count[feeds[:-1]], np.diff(feeds))
+    inside = np.append(False, (count[1:] - start) % 2 == 1)  # behind the mark, in its own line
+    gap = np.diff(marks)
+    beside = (gap == 1) & ~is_quote[:-1] & is_quote[1:]  # a quote at the begin of a field
+    ends = (gap == 1) & is_quote[:-1] & ~is_quote[1:]  # at its end, or before a carriage return
+    maybe = np.flatnonzero((gap == 2) & is_quote[:-1] & is_feed[1:])
+    ends[maybe] = data[marks[maybe] + 1] == ord("\r")
+    fits = np.where(inside[1:-1], beside[:-1], ends[1:]) | ~is_quote[1:-1]
+    wrong = np.append(~fits, False)
+    wrong |= is_feed[1:] & inside[1:]  # a quote that is not closed
+    plain = np.add.reduceat(wrong, feeds[:-1], dtype=np.int32) == 0
+    return plain, is_feed | ~(is_quote | inside)
 
 
 def _batches(bounds: Places, data: Bytes, width: int) -> Iterator[Texts]:

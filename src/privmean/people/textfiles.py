@@ -18,7 +18,8 @@ from typing import IO, Any
 
 from privmean.errors import ArgumentError, SchemaError
 from privmean.people.schema import Columns
-from privmean.people.text import TextFormat, csv_fields, lines, refuse
+from privmean.people.text import csv_fields, lines
+from privmean.people.textformat import TextFormat, refuse
 
 PACKED = (".gz", ".zst")
 MARK = b"\xef\xbb\xbf"  # of UTF-8, which some programs write first

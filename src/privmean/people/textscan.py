@@ -13,8 +13,9 @@ from privmean.people import textblocks
 from privmean.people.arrowstream import Texts, TextStream
 from privmean.people.files import Engine, quoted
 from privmean.people.schema import Columns
-from privmean.people.text import BLANKS, WIDEST, TextFormat, json_fields, lines
+from privmean.people.text import WIDEST, json_fields, lines
 from privmean.people.textfiles import TextFiles, kind
+from privmean.people.textformat import BLANKS, TextFormat
 
 _numbers = count()
 Split = Callable[[IO[bytes], TextFormat], Iterator[Texts]]
@@ -45,6 +46,8 @@ class TextTable:
         engine.connection.register(label, stream)
         form, source = self.source.files[0].form, made.query(label)
         fields = [_field(f"t{j}", item in as_text, form) for j, item in enumerate(wanted)]
+        for j in made.numbers:
+            fields[j] = f"CASE WHEN n{j} IS NOT NULL THEN n{j} ELSE {fields[j]} END"
         chosen = [f"{fields[wanted.index(item)]} AS x{j}" for j, item in enumerate(values)]
         return engine.connection.sql(
             f"SELECT {', '.join([f'{fields[0]} AS p', *chosen])} FROM ({source})"
@@ -54,11 +57,13 @@ class TextTable:
 @dataclass(frozen=True)
 class Scan:
     """What a format needs: texts a row, how a stream is split, and the query that makes texts
-    (t0, t1, ...; null or empty: missing) of a registered stream."""
+    (t0, t1, ...; null or empty: missing) of a registered stream. numbers: where it makes a double
+    (n0, n1, ...) too, which counts if it is not null."""
 
     width: int
     split: Split
     query: Callable[[str], str]
+    numbers: Sequence[int] = ()
 
 
 class Meter:
@@ -122,19 +127,26 @@ def _json(source: TextFiles, wanted: Sequence[str], as_text: Set[str], engine: E
         function, tolerant, ["VARCHAR"], "VARCHAR[]", exception_handling="return_null"
     )
     pointers = ", ".join(quoted(_pointer(key)) for key in keys)
-    written = ", ".join(f"e[{k + 1}] AS e{k}" for k in range(len(keys)))
+    numbers = [k for k, key in enumerate(keys) if key not in as_text and not form.null_words]
+    written = ", ".join(
+        [
+            *(f"e[{k + 1}] AS e{k}" for k in range(len(keys))),
+            *(f"TRY_CAST(e[{k + 1}] AS DOUBLE) AS n{k}" for k in numbers),
+        ]
+    )
     hard = " OR ".join(
         [
             "e IS NULL",
-            *(_hard(f"e{k}", key in as_text or form.null_words) for k, key in enumerate(keys)),
+            *(_hard(k, as_text=k not in numbers) for k in range(len(keys))),
         ]
     )
-    names = ", ".join(f"e{k}" for k in range(len(keys)))
-    texts = ", ".join(
+    kept = [f"n{k}" for k in numbers]
+    names = ", ".join([*(f"e{k}" for k in range(len(keys))), *kept])
+    texts = [
         f"CASE WHEN t IS NOT NULL THEN t[{k + 1}] WHEN starts_with(e{k}, '\"') THEN {_inner(k)} "
         f"WHEN e{k} <> 'null' THEN e{k} END AS t{k}"
         for k in range(len(keys))
-    )
+    ]
 
     def query(label: str) -> str:
         parsed = (
@@ -142,15 +154,13 @@ def _json(source: TextFiles, wanted: Sequence[str], as_text: Set[str], engine: E
             f"THEN TRY(json_extract(f, [{pointers}]))::VARCHAR[] END AS e FROM {label}"
         )
         apart = f"SELECT f, e, {written} FROM ({parsed})"
-        return (
-            f"SELECT {texts} FROM (SELECT {names}, CASE WHEN {hard} THEN {function}(f) END AS t "
-            f"FROM ({apart}))"
-        )
+        tried = f"SELECT {names}, CASE WHEN {hard} THEN {function}(f) END AS t FROM ({apart})"
+        return f"SELECT {', '.join([*texts, *kept])} FROM ({tried})"
 
     def split(stream: IO[bytes], own: TextFormat) -> Iterator[Texts]:
         return textblocks.json_texts(stream, own, keys)
 
-    return Scan(1, split, query)
+    return Scan(1, split, query, numbers)
 
 
 def _inner(k: int) -> str:
@@ -159,15 +169,15 @@ def _inner(k: int) -> str:
     return f"CASE WHEN {inner} >= '!' OR trim({inner}, {quoted(BLANKS)}) <> '' THEN {inner} END"
 
 
-def _hard(written: str, as_text: object) -> str:
+def _hard(k: int, *, as_text: bool) -> str:
     """Where what the parser writes may not be what stands in the line: strings with an escape and,
     if the text counts, numbers that are not plainly whole, other words, objects and arrays."""
-    escaped = f"contains({written}, '\\')"
+    escaped = f"contains(e{k}, '\\')"
     if not as_text:
-        return f"coalesce({escaped}, false)"
-    other = f"coalesce(TRY_CAST({written} AS BIGINT)::VARCHAR, '') <> {written}"
-    text = f"CASE WHEN starts_with({written}, '\"') THEN {escaped} ELSE {other} END"
-    return f"coalesce({text} AND {written} <> 'null', false)"
+        return f"n{k} IS NULL AND coalesce({escaped}, false)"
+    other = f"coalesce(TRY_CAST(e{k} AS BIGINT)::VARCHAR, '') <> e{k}"
+    text = f"CASE WHEN starts_with(e{k}, '\"') THEN {escaped} ELSE {other} END"
+    return f"coalesce({text} AND e{k} <> 'null', false)"
 
 
 def _pointer(key: str) -> str:

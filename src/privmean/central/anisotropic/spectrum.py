@@ -73,7 +73,7 @@ def spectrum_of(covariance: object, dimension: int) -> Spectrum:
         raise ArgumentError("covariance", covariance, "has values that are not finite", remedy)
     if np.abs(value).max(initial=0.0) > validate.LARGEST:
         raise ArgumentError(
-            "covariance", covariance, f"has values beyond {validate.LARGEST:g}", "use another unit"
+            "covariance", covariance, f"has values beyond {validate.LARGEST:g}", "use other units"
         )
     axes: Floats | None = None
     if value.ndim == 0:
