@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 import kit
-from kit import planned as plan_for
 from kit import planned
 from privmean.central.default_mean import DefaultMean
 from privmean.central.default_tail import set_apart
@@ -77,15 +76,15 @@ def test_one_count_alone_is_read_with_the_finer_threshold():
 
 
 def test_the_plan_knows_below_what_the_tail_goes_unchecked():
-    def planned(persons, epsilon):
+    def described(persons, epsilon):
         return planned(DefaultMean(), Budget(epsilon=epsilon), persons=persons).describe()
 
-    assert planned(200, 1.0)["tail check"] == TOO_FEW
-    assert planned(1000, 1.0)["tail check"] == UNCHECKED
-    assert planned(10_000, 0.1)["tail check"] == UNCHECKED
-    assert planned(2000, 1.0)["tail check"] == "ok"
-    seen = planned(5000, 1.0)["persons far beyond that may stay unseen"]
-    assert planned(5000, 0.5)["persons far beyond that may stay unseen"] > 1.8 * seen
+    assert described(200, 1.0)["tail check"] == TOO_FEW
+    assert described(1000, 1.0)["tail check"] == UNCHECKED
+    assert described(10_000, 0.1)["tail check"] == UNCHECKED
+    assert described(2000, 1.0)["tail check"] == "ok"
+    seen = described(5000, 1.0)["persons far beyond that may stay unseen"]
+    assert described(5000, 0.5)["persons far beyond that may stay unseen"] > 1.8 * seen
 
 
 @pytest.mark.parametrize("relation", [REPLACE_ONE, ADD_REMOVE])

@@ -173,7 +173,7 @@ def float_release(self, answers, noise):
 
 def test_noise_made_of_floats_is_caught_by_its_low_bits(monkeypatch):
     case = BY_NAME["limits, nothing to one"]
-    monkeypatch.setattr(JointLaplace, "release", float_release)
+    monkeypatch.setattr(JointLaplace, "draw", float_release)
     assert case.found(2500) > case.budget.epsilon
 
 
@@ -226,7 +226,7 @@ def test_from_a_file_to_the_release(tmp_path):
 
 
 def test_from_a_file_the_float_twin_is_caught(tmp_path, monkeypatch):
-    monkeypatch.setattr(JointLaplace, "release", float_release)
+    monkeypatch.setattr(JointLaplace, "draw", float_release)
     assert found_from_files(tmp_path, Pair(64, 0.0, 1.0), 1600, collected=True, **LIMITS) > 2
 
 

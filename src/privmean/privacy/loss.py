@@ -98,7 +98,7 @@ class Loss:
     def drawn(self) -> float:
         """The largest scale, in steps, at which this call draws; 0 where it fits its own lattice.
 
-        No sampler draws beyond `noise.base.LARGEST_SCALE`: see `planning.within_budget`.
+        No sampler draws beyond `noise.base.LARGEST_SCALE`: see `asking.road.within_budget`.
         """
         return 0.0
 

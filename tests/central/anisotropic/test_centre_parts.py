@@ -111,7 +111,7 @@ def test_all_pairs_are_never_compared_where_persons_are_many(
     monkeypatch.setattr(unknown, "degrees", seen)
     n = 12_000
     x = 3 + np.random.default_rng(0).standard_normal((n, 4))
-    plan = planned(Anisotropic(covariance), BUDGET, persons=n, dimension=4, relation=relation)
+    plan = planned(Anisotropic(covariance), BUDGET, count=n, dimension=4, relation=relation)
     release = plan.release(people(x), SimulatedNoise(1))
     assert release.status == "ok"
     assert release.guarantee.verify()

@@ -32,7 +32,7 @@ def people(x):
 def test_the_numbers_named_would_do_and_little_less_would_not(covariance, d, n, relation):
     estimator = Anisotropic(covariance)
     with pytest.raises(Infeasible) as refused:
-        planned(estimator, BUDGET, persons=n, dimension=d, relation=relation)
+        planned(estimator, BUDGET, count=n, dimension=d, relation=relation)
     found = re.search(r"about (\d+) persons would do, or epsilon=([\d.]+)", refused.value.remedy)
     assert "method='default'" in refused.value.remedy
     needed, epsilon = int(found[1]), float(found[2])

@@ -73,7 +73,7 @@ def test_noise_does_not_grow_with_the_dimension(d):
 )
 def test_two_phases_are_flat_in_the_dimension(relation, n):
     small, large = (
-        planned(Anisotropic(spike(d) ** 2), BUDGET, persons=n, dimension=d, relation=relation)
+        planned(Anisotropic(spike(d) ** 2), BUDGET, count=n, dimension=d, relation=relation)
         for d in (100, 10_000)
     )
     assert large.error / small.error < 1.1
@@ -162,7 +162,7 @@ def test_worst_bill_is_within_the_budget_and_uses_it(relation, method, epsilon):
     plan = planned(
         Anisotropic(spike(300) ** 2, method=method),
         budget,
-        persons=6000,
+        count=6000,
         dimension=300,
         relation=relation,
     )
@@ -256,7 +256,7 @@ def test_error_is_the_predicted_one(relation, method):
     plan = planned(
         Anisotropic(sigma**2, method=method),
         Budget(2.0, 1e-6),
-        persons=1000,
+        count=1000,
         dimension=12,
         relation=relation,
     )
