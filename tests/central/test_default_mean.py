@@ -466,7 +466,7 @@ def test_release_is_complete_and_marked():
     assert values["diagnostics"]["outcome"] == FOUND
     assert set(values["budget_shares"]) == {"location", "beyond the limits", "mean and square"}
     assert "clipped" not in values["diagnostics"]
-    assert replace(plan, persons=4000) == plan
+    assert replace(plan, shape=plan.shape) == plan
     exact = plan.release(people(draws(18)))
     assert exact.secure
     assert LAPLACE.price == 2.5

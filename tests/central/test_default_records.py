@@ -12,6 +12,7 @@ import pytest
 import kit
 import privmean as pm
 from kit import drawn_sums
+from privmean.central.default_mean import DefaultMean
 from privmean.mechanisms.clipped_sum import ClippedSums
 from privmean.mechanisms.ratio import Answers
 from privmean.noise.simulated import SimulatedNoise
@@ -144,7 +145,7 @@ def test_what_is_not_offered_over_records_is_refused_before_anything_is_spent():
     x, m = population(np.random.default_rng(4), 4000)
     ledger = pm.Ledger(epsilon=2, delta=1e-6)
     with pytest.raises(pm.ArgumentError, match="mean over records"):
-        pm.mean(people(x, m), epsilon=1, target="mean", ledger=ledger)
+        pm.mean(people(x, m), epsilon=1, method=DefaultMean(target="mean"), ledger=ledger)
     wide = MatrixPeople(np.c_[x, x, x, x, x], tuple("abcde"), np.c_[m, m, m, m, m], CAP)
     with pytest.raises(pm.ArgumentError, match="mean over records"):
         pm.mean(wide, epsilon=1, delta=1e-7, method="default", ledger=ledger)

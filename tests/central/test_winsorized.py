@@ -301,12 +301,12 @@ def test_unknown_scale(sd):
 def test_a_lone_person_is_found_with_probability_delta_at_most(twin, monkeypatch):
     """Two tables of two persons that differ in one: outputs that only one of them can give."""
     if twin:
-        honest = StableHistogram.release
+        honest = StableHistogram.draw
 
         def low(self, counts, noise):
             return honest(self, {k: c + twin for k, c in counts.items()}, noise)
 
-        monkeypatch.setattr(StableHistogram, "release", low)
+        monkeypatch.setattr(StableHistogram, "draw", low)
     delta, draws, noise = 0.04, 1500, SimulatedNoise(15)
     made = plan(Winsorized(SubGaussian(1.0), share=0.6), Budget(epsilon=2.0, delta=delta), 2)
 

@@ -37,9 +37,7 @@ MODELS = {
     "limited regression": lambda **given: pm.regress(
         TABLE, "y ~ x", person="who", coefficient_range=(-5, 5), **given
     ),
-    "random effects": lambda **given: pm.random_effects_mean(
-        VALUES, EFFECTS, range=(-50, 50), **given
-    ),
+    "random effects": lambda **given: pm.mean(VALUES, range=(-50, 50), related=EFFECTS, **given),
     "curve": lambda **given: pm.curve(TABLE, "y", bounds=(-5, 5), **BINS, **given),
     "curve of any size": lambda **given: pm.curve(TABLE, "y", **BINS, **given),
 }

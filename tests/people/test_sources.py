@@ -168,9 +168,9 @@ def test_an_unexpected_error_keeps_its_words_to_itself(tmp_path, capsys, monkeyp
     def broken(*_, **__):
         raise RuntimeError(f"Conversion Error: could not convert string '{SECRET}' to DOUBLE")
 
-    monkeypatch.setattr(pm, "mean", broken)
+    monkeypatch.setattr("privmean.asking.road.asked", broken)
     words = ["mean", str(path), "--person", "p", "--value", "v", "--epsilon", "1"]
     assert run(words) == 1
     shown = capsys.readouterr()
     assert SECRET not in shown.out + shown.err
-    assert "RuntimeError at privmean/cli/mean.py:" in shown.err
+    assert "RuntimeError at privmean/cli/asking.py:" in shown.err

@@ -134,7 +134,7 @@ def test_exact_noise_makes_a_secure_release(name):
 def test_plans_read_no_data():
     for estimator in (HeavyTailed, PureCover):
         parameters = set(inspect.signature(estimator.plan).parameters)
-        assert parameters == {"self", "budget", "persons", "dimension", "relation", "n_design"}
+        assert parameters == {"self", "budget", "shape"}
 
 
 @pytest.mark.parametrize("name", ["one column, pure", "few columns, pure", "columns, Gaussian"])
