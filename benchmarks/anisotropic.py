@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import math
+import os
 import resource
 import time
 from collections.abc import Callable, Iterator
@@ -464,6 +465,47 @@ def compute(quick: bool) -> str:
     )
 
 
+def cpu(run: Callable[[], object]) -> tuple[float, object]:
+    """CPU seconds of all threads, and the result."""
+    start = time.process_time()
+    found = run()
+    return time.process_time() - start, found
+
+
+def many(quick: bool) -> str:
+    """CPU time of whole releases of very many persons, against one X'X of the same run."""
+    n, d = (40_000, 50) if quick else (100_000, 200)
+    x = np.random.default_rng(0).standard_normal((n, d)) + 3
+    rows = []
+    for name, covariance, relation in (
+        ("known, replace-one", 1.0, REPLACE_ONE),
+        ("known, add-remove", 1.0, ADD_REMOVE),
+        ("unknown, replace-one", None, REPLACE_ONE),
+    ):
+        plan = Anisotropic(covariance).plan(BUDGET, persons=n, dimension=d, relation=relation)
+        one = min(cpu(lambda: x.T @ x)[0] for _ in range(5))
+        whole, release = cpu(lambda plan=plan: plan.release(people(x), ExactNoise()))
+        error = float(np.linalg.norm(release.estimate - x.mean(axis=0)))
+        plain = math.sqrt(d / n)
+        rows.append(
+            [
+                name,
+                f"{one:.2f} s",
+                f"{whole:.2f} s",
+                f"{whole / one:.1f}",
+                f"{math.hypot(error / plain, 1):.3f}",
+                f"{plan.predict(1.0)['rmse'] / plain:.3f}",
+            ]
+        )
+    return (
+        f"{n} persons, {d} alike columns; CPU seconds of all threads (waiting ones count: "
+        "set OPENBLAS_NUM_THREADS=1 on a busy machine).\n\n"
+        + table(
+            ["", "one X'X", "release", "ratio", "error over the plain mean's", "predicted"], rows
+        )
+    )
+
+
 def bottom(quick: bool) -> str:
     """How often no centre is found, near the least numbers of persons."""
     rows, runs = [], 60 if quick else 200
@@ -499,6 +541,7 @@ SECTIONS: dict[str, tuple[str, Callable[[bool, Path], str]]] = {
     "unknown": ("Anisotropic means: unknown covariance", lambda q, p: unknown_covariance(q)),
     "spambase": ("Anisotropic means: spambase", spambase),
     "compute": ("Anisotropic means: time and memory", lambda q, p: compute(q)),
+    "many": ("Anisotropic means: very many persons", lambda q, p: many(q)),
     "bottom": ("Anisotropic means: private failures", lambda q, p: bottom(q)),
 }
 
@@ -514,6 +557,8 @@ def main() -> None:
     for name in names:
         title, run = SECTIONS[name]
         command = f"python benchmarks/anisotropic.py --only {name}"
+        if "OPENBLAS_NUM_THREADS" in os.environ:
+            command = f"OPENBLAS_NUM_THREADS={os.environ['OPENBLAS_NUM_THREADS']} {command}"
         if arguments.quick:
             command += " --quick"
         publish(

@@ -11,6 +11,7 @@ from typing import Any
 from privmean import validate
 from privmean.errors import ArgumentError, Infeasible
 from privmean.privacy.budget import ADD_REMOVE, Budget, Relation, relation_of
+from privmean.search import least_number
 
 METHODS = ("auto", "default", "winsorized", "bounded", "heavy-tailed", "anisotropic")
 ASSUMPTIONS = {
@@ -26,7 +27,6 @@ USERS = {  # which methods use a setting
     "scale_range": ("anisotropic",),
     "sampled_degrees": ("anisotropic",),
 }
-LARGEST_SEARCH = 10**12
 
 
 def choose(
@@ -266,18 +266,9 @@ def persons_needed(error: float, *, guess_sd: float, dimension: int = 1, **argum
             return False
         return bool(forecast(chosen, guess)["rmse"] <= wanted)
 
-    high = 2
-    while not enough(high):
-        high *= 2
-        if high > LARGEST_SEARCH:
-            raise ArgumentError(
-                "error",
-                error,
-                "is not reached with any number of persons",
-                "ask for a larger error",
-            )
-    low = high // 2
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if enough(middle) else (middle, high)
-    return high
+    found = least_number(enough, 2)
+    if found is None:
+        raise ArgumentError(
+            "error", error, "is not reached with any number of persons", "ask for a larger error"
+        )
+    return found

@@ -12,7 +12,7 @@ T = TypeVar("T")
 
 # Values are read up to 2^180: public numbers beyond these mean nothing, and squares, products and
 # widths of numbers within them are doubles.
-LARGEST, SMALLEST = 1e100, 1e-100
+LARGEST, SMALLEST = 1e120, 1e-120
 LARGEST_COUNT = 2**53
 
 
@@ -28,7 +28,7 @@ def number(name: str, value: Any, remedy: str = "give a finite number") -> float
         raise ArgumentError(name, value, "is not finite", remedy)
     if abs(result) > LARGEST:
         raise ArgumentError(
-            name, value, f"is beyond {LARGEST:g}", "give a smaller number, in another unit perhaps"
+            name, value, f"is beyond {LARGEST:g}", "give a smaller number, in other units perhaps"
         )
     return result
 
@@ -68,7 +68,7 @@ def level(name: str, value: Any) -> float:
 def _not_tiny(name: str, value: Any, result: float) -> float:
     if result < SMALLEST:
         raise ArgumentError(
-            name, value, f"is below {SMALLEST:g}", "give a larger number, in another unit perhaps"
+            name, value, f"is below {SMALLEST:g}", "give a larger number, in other units perhaps"
         )
     return result
 

@@ -44,7 +44,7 @@ class Silent(SimulatedNoise):
 
 def exact(x):
     """The integer that is counted again, and its price and scale."""
-    wallet, noise = Wallet(Fraction(1)), Silent(0)
+    wallet, noise = Wallet(Fraction(1), "replace-one"), Silent(0)
     count = _count_again(people(x), 0, PLACE, LIMITS, wallet, noise)
     assert count.scale == float(noise.scale) / PARTS
     (line,) = wallet.bill
@@ -72,7 +72,7 @@ def test_the_second_count_stays_below_its_price_and_a_twin_does_not():
         noise = SimulatedNoise(5)
         found = []
         for _ in range(3000):
-            wallet = Wallet(Fraction(5, 2))
+            wallet = Wallet(Fraction(5, 2), "replace-one")
             if twin:  # noise for a person who counts 1 instead of 16
 
                 class Cheap(SimulatedNoise):

@@ -331,7 +331,7 @@ def test_a_width_lost_in_rounding_is_an_atom_and_never_an_error():
                 counts[1] = 4000  # 2^-39 away from it: far below the spacing of doubles
             return counts
 
-    wallet = Wallet(Fraction(1))
+    wallet = Wallet(Fraction(1), "replace-one")
     place = locate(
         Collapsed(),
         0,
@@ -429,7 +429,7 @@ def test_schedule_constants():
     assert Schedule.of(10**6, Fraction(1)).share == pytest.approx(0.1)
     assert floor_tick(Fraction(1, 3)) <= Fraction(1, 3)
     with pytest.raises(AssertionError):
-        Wallet(Fraction(1)).pay("more than is left", Fraction(2), 1)
+        Wallet(Fraction(1), "replace-one").pay("more than is left", Fraction(2), 1)
 
 
 def test_rho_runs_at_the_pure_epsilon_inside_it():

@@ -32,7 +32,9 @@ class Half(SimulatedNoise):
 def histogram_hits(x, event, noise, relation, epsilon, runs):
     data, hits = people(x), 0
     for _ in range(runs):
-        seen = _histogram(data, 0, 0.0, epsilon, "tails", Wallet(epsilon), noise, relation)
+        seen = _histogram(
+            data, 0, 0.0, epsilon, "tails", Wallet(epsilon, relation), noise, relation
+        )
         hits += event(seen)
     return hits
 

@@ -75,7 +75,8 @@ def test_json_is_one_object_and_nothing_else(capsys, table):
         (["--value", "score", "--epsilon", "nan"], "epsilon=nan"),
         (["--value", "score"], "exactly one of epsilon and rho"),
         (["--value", "score", "--epsilon", "1", "--rho", "1"], "exactly one of epsilon and rho"),
-        (["--value", "scroe", "--epsilon", "1"], "score"),
+        (["--value", "scroe", "--epsilon", "1", "--header"], "score"),
+        (["--value", "scroe", "--epsilon", "1"], "not shown"),
         (["--epsilon", "1"], "--value"),
         (["--value", "score", "--epsilon", "1", "--neighbors", "both"], "neighbors='both'"),
         (["--value", "score", "--epsilon", "1", "--bounds", "5", "1"], "bounds=(5.0, 1.0)"),
@@ -137,7 +138,7 @@ def test_a_private_failure_exits_with_3_and_says_what_to_change(capsys, table):
 def test_wildcards_select_columns(capsys, table):
     status, out, _ = call(
         capsys,
-        *["mean", table, "--person", "student", "--values-from", "word_*"],
+        *["mean", table, "--person", "student", "--values-from", "word_*", "--header"],
         *["--epsilon", "2", "--bounds", "0", "5", "--json"],
     )
     assert status == 0

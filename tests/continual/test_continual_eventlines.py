@@ -15,7 +15,8 @@ from privmean.continual.eventlines import Lines, Reader
 from privmean.continual.releasefile import ReleaseFile, StandardOutput
 from privmean.continual.rows import person_name
 from privmean.errors import ArgumentError, PrivmeanError, SchemaError
-from privmean.people.text import LONGEST, TextFormat
+from privmean.people.text import LONGEST
+from privmean.people.textformat import TextFormat
 
 SETTINGS = [
     "--person", "p", "--value", "v", "--epsilon", "1", "--delta", "1e-6",

@@ -109,7 +109,7 @@ def test_two_writers_racing_for_the_same_nonces(database):
 def test_the_service_from_outside(tmp_path, database):
     round_ = mean_round(0, 10, epsilon=[0.5, 1], persons=1000, title="Hours of sleep")
     other = items_round(10, epsilon=1, persons=1000)
-    with serving(tmp_path, [round_, other], database) as server:
+    with serving(tmp_path, [round_, other], database, "--penalty", 0.2) as server:
         path = f"/rounds/{round_.identifier.hex()}"
         listed = {item["round"]: item for item in send.fetch_rounds(server.url)}
         assert listed[round_.identifier.hex()]["digest"] == round_.digest.hex()

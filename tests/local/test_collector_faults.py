@@ -130,7 +130,8 @@ def test_slow_oversized_and_broken_clients(tmp_path):
     """They get an answer or nothing, nobody else waits, and none of it counts."""
     round_ = mean_round(0, 10, epsilon=1, persons=1000)
     path = f"/rounds/{round_.identifier.hex()}/reports"
-    with serving(tmp_path, [round_], f"sqlite:///{tmp_path}/r.db") as server:
+    database = f"sqlite:///{tmp_path}/r.db"
+    with serving(tmp_path, [round_], database, "--penalty", 0.2) as server:
         slow = [_open(server, 43 * 5, path) for _ in range(20)]
         for link in slow:
             link.sendall(make_reports(round_, 2).to_bytes())

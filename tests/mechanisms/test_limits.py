@@ -27,6 +27,7 @@ from privmean.people.reductions import Box
 from privmean.planning import within_budget
 from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE, Budget
 from privmean.privacy.loss import Gaussian, Laplace, Parallel
+from privmean.privacy.relations import stated
 
 BELOW = SMALLEST_LOSS * 0.999
 
@@ -40,7 +41,7 @@ BELOW = SMALLEST_LOSS * 0.999
         lambda loss: ClippedSums("x", ADD_REMOVE, 2, epsilon=Fraction(loss)),
         lambda loss: WeightedSums("x", np.ones((2, 2), dtype=np.int64), mu=loss),
         lambda loss: WeightedSums("x", np.ones((2, 2), dtype=np.int64), epsilon=Fraction(loss)),
-        lambda loss: WeightSum("gaussian", loss),
+        lambda loss: WeightSum("gaussian", loss, ADD_REMOVE),
         lambda loss: JointSums("x", "gaussian", 1, (0, UNIT), (0.0, 1.0), loss, REPLACE_ONE),
     ],
 )
@@ -132,7 +133,7 @@ class Plan:
     """A plan of one loss, the noise of which is drawn at the scale on its bill."""
 
     def __init__(self, *losses):
-        self.losses = losses
+        self.losses = stated(losses, REPLACE_ONE)
 
 
 @pytest.mark.parametrize("wide", [LARGEST_SCALE, LARGEST_SCALE * 1.01])

@@ -11,6 +11,7 @@ import math
 import random
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -152,6 +153,14 @@ def table(rng: random.Random) -> Table:
 # --- homes ----------------------------------------------------------------------------------------
 
 
+@cache
+def _connection() -> Any:
+    """One for all relations: a table of some rows takes less time than a connection."""
+    connection = duckdb.connect()
+    connection.execute("SET threads = 1")
+    return connection
+
+
 def homes(found: Table, folder: Path, which: tuple[str, ...] = HOMES) -> Iterator[tuple[str, Any]]:
     """The people of a table in each home. "numpy" is made of the reference's rows."""
     if found.rows_of_persons:
@@ -175,10 +184,10 @@ def homes(found: Table, folder: Path, which: tuple[str, ...] = HOMES) -> Iterato
         elif home == "arrow":
             yield home, read(found.arrow, **named)
         elif home == "relation":
-            connection = duckdb.connect()
+            connection = _connection()
             connection.register("records", found.arrow)
             yield home, read(connection.table("records"), **named)
-            connection.close()
+            connection.unregister("records")
         elif home == "parquet":
             pq.write_table(found.arrow, folder / "t.parquet")
             yield home, read(folder / "t.parquet", **named)

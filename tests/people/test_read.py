@@ -151,7 +151,7 @@ def test_broken_lines_of_text_files_never_raise(tmp_path):
 
 def test_short_lines_keep_their_person(tmp_path):
     path = tmp_path / "t.csv"
-    path.write_text('who,x\na,1\nb\nc,3,4,5\n"d ""e""\nf",6\n')
+    path.write_text('who,x\na,1\nb\nc,3,4,5\n"d ""e""",6\n')
     assert values(pm.read(path, person="who", values="x")) == [[1.0], [None], [3.0], [6.0]]
 
 
@@ -184,7 +184,7 @@ def test_folders_and_patterns_of_parquet_files(tmp_path):
 
 @pytest.mark.parametrize(
     ("name", "content"),
-    [("t.csv", ""), ("t.jsonl", ""), ("t.jsonl", "[1, 2]"), ("t.json", "{\n"), ("t.parquet", "no")],
+    [("t.csv", ""), ("t.csv", "\n\n"), ("t.csv", ",,\n1,2,3\n"), ("t.parquet", "no")],
 )
 def test_files_without_a_schema_are_refused(tmp_path, name, content):
     path = tmp_path / name

@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from backports import zstd
 
 import privmean as pm
 from privmean.cli.app import run
@@ -40,14 +41,17 @@ def test_a_folder_is_its_parquet_files(tmp_path, name):
     assert both.size() == 100
 
 
-def _folder(path):
-    path.mkdir()
-    return path
+def _files(folder, named):
+    folder.mkdir()
+    for name, content in named.items():
+        (folder / name).write_text(content)
 
 
 SOURCES = {
     "empty folder": lambda d, raw: (d / "x").mkdir(),
-    "folder of other files": lambda d, raw: _folder(d / "x").joinpath("a.csv").write_text(CSV),
+    "folder of other files": lambda d, raw: _files(d / "x", {"a.txt": CSV}),
+    "folder of two formats": lambda d, raw: _files(d / "x", {"a.csv": CSV, "b.jsonl": CSV}),
+    "folder of two tables": lambda d, raw: _files(d / "x", {"a.csv": CSV, "b.csv": f"p,{SECRET}"}),
     "folder of folders": lambda d, raw: (d / "x" / "a.parquet").mkdir(parents=True),
     "no such": lambda d, raw: None,
     "truncated.parquet": lambda d, raw: (d / "x.parquet").write_bytes(raw[: len(raw) // 2]),
@@ -57,7 +61,7 @@ SOURCES = {
         raw[:300] + bytes(400) + raw[700:]
     ),
     "*.parquet": lambda d, raw: None,
-    "*.csv": lambda d, raw: (d / "x.csv").write_text(CSV),
+    "*.csv": lambda d, raw: (d / "x.tsv").write_text(CSV),
     "a.docx": lambda d, raw: (d / "x.docx").write_text(SECRET),
     "nothing.csv": lambda d, raw: (d / "x.csv").write_text(""),
     "a folder.csv": lambda d, raw: (d / "x.csv").mkdir(),
@@ -65,8 +69,10 @@ SOURCES = {
     "cut.csv.gz": lambda d, raw: (d / "x.csv.gz").write_bytes(gzip.compress(CSV.encode())[:9]),
     "half.csv.gz": lambda d, raw: (d / "x.csv.gz").write_bytes(gzip.compress(CSV.encode())[:-20]),
     "long.csv": lambda d, raw: (d / "x.csv").write_text(SECRET * 10**6),
-    "array.json": lambda d, raw: (d / "x.json").write_text(f'["{SECRET}"]'),
-    "deep.json": lambda d, raw: (d / "x.json").write_text("[" * 10**5),
+    "no zst.csv.zst": lambda d, raw: (d / "x.csv.zst").write_text(SECRET),
+    "half.jsonl.zst": lambda d, raw: (d / "x.jsonl.zst").write_bytes(
+        zstd.compress((SECRET * 9 + CSV).encode())[:-20]
+    ),
 }  # fmt: skip
 
 

@@ -249,9 +249,7 @@ def test_objects_that_cannot_be_shown_say_nothing():
             raise RuntimeError("secret 123")
 
     frame = pd.DataFrame({"who": pd.Series([Secret(), 1], dtype=object), "x": [1.0, 2.0]})
-    with pytest.raises(pm.SchemaError) as caught:
-        pm.read(frame, person="who", values="x")
-    assert "secret" not in str(caught.value)
+    assert pm.read(frame, person="who", values="x").matrix().tolist() == [[2.0]]  # no id, no record
 
 
 def test_upper_and_lower_case_name_different_columns(tmp_path):

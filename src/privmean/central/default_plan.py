@@ -25,6 +25,7 @@ from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE, Budget, Relation
 from privmean.privacy.guarantee import Guarantee
 from privmean.privacy.loss import Laplace, Loss
 from privmean.release import FAILED, OK, Release
+from privmean.search import least_number
 
 if TYPE_CHECKING:
     from privmean.central.default_mean import DefaultMean
@@ -149,18 +150,14 @@ class DefaultMeanPlan:
 
     def persons_needed(self, error: float, sd: float) -> int:
         """The smallest number of persons with predicted(sd) at most `error`."""
-        error = validate.positive("error", error)
-        low = math.ceil((FEWEST if self.dimension == 1 else MOST_SPLIT) / self.epsilon)
-        high = low
-        while self.predicted(sd, high) > error:
-            low, high = high, 2 * high
-        while high - low > 1:
-            middle = (low + high) // 2
-            if self.predicted(sd, middle) <= error:
-                high = middle
-            else:
-                low = middle
-        return high if self.predicted(sd, low) > error else low
+        wanted = validate.positive("error", error)
+        first = math.ceil((FEWEST if self.dimension == 1 else MOST_SPLIT) / self.epsilon)
+        found = least_number(lambda n: self.predicted(sd, n) <= wanted, first)
+        if found is None:
+            raise ArgumentError(
+                "error", error, "is not reached with any number of persons", "ask for a larger one"
+            )
+        return found
 
     def describe(self) -> dict[str, Any]:
         facts: dict[str, Any] = {

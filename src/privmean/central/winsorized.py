@@ -7,7 +7,6 @@ several columns the cheaper of Laplace and Gaussian noise (docs/proofs/winsorize
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -18,8 +17,9 @@ from privmean.central.winsorized_stages import Facts
 from privmean.central.winsorized_ways import Range, best_way, ranges_of, ways_to_spend
 from privmean.errors import ArgumentError, Infeasible
 from privmean.privacy.budget import RELATIONS, REPLACE_ONE, Budget, Relation
+from privmean.search import least_number
 
-LARGEST_SEARCH = 10**12
+CLOSE = 0.03  # a number of persons that would do is this close to the smallest
 USUAL_GAMMA = 0.05
 LARGEST_RADIUS = 1e100
 STEP = 1.5  # between tail probabilities that a plan tries
@@ -132,12 +132,14 @@ class Winsorized:
                 f"{budget.describe()}",
                 "give epsilon with a delta such as 1e-6, or range=(lower, upper) for the centre",
             )
-        size, enough = float(n), False
-        while not enough and size < LARGEST_SEARCH:
-            size *= 1.1
-            facts = self._facts(math.ceil(size), columns, relation)
-            enough = any(True for _ in ways_to_spend(self, budget, facts))
-        more = f"about {math.ceil(size)} persons would do" if enough else "no number would do"
+
+        def enough(size: int) -> bool:
+            return any(
+                True for _ in ways_to_spend(self, budget, self._facts(size, columns, relation))
+            )
+
+        size = least_number(enough, n + 1, within=CLOSE)
+        more = f"about {size} persons would do" if size is not None else "no number would do"
         return Infeasible(
             f"{n} persons are too few to find the location with {budget.describe()} and failure "
             f"probability {self.failure:g}",

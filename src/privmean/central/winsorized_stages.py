@@ -185,8 +185,9 @@ def spend(
     recenter: Fraction | None,
     wide: tuple[float, ...],
     bins: int | None = None,
-) -> tuple[Stages, Facts]:
-    """The stages at these shares (of what the scale step left), and the facts with their radii.
+) -> Iterator[tuple[Stages, Facts]]:
+    """The best stages at these shares (of what the scale step left), and the facts with their
+    radii; nothing where the shares leave too little for the mean.
 
     recenter None: the best share of RECENTER_SHARES. wide: how far the centre may be off before
     recentring, a column.
@@ -220,10 +221,9 @@ def spend(
 
     choices = [replace(facts, radii=radii) for radii in facts.options or (facts.radii,)]
     possible = [part for part in shares if 1 - share - part >= LEAST_FINAL]
-    return min(
-        (way for part in possible for way in made(part)),
-        key=lambda way: way[0].score(way[1]),
-    )
+    ways = [way for part in possible for way in made(part)]
+    if ways:
+        yield min(ways, key=lambda way: way[0].score(way[1]))
 
 
 def single(facts: Facts, kind: str, final: ClippedSums) -> Stages:

@@ -202,7 +202,7 @@ def _with_location(
     if ranges is not None and argmax is not None:
         if not isinstance(settings.concentration, UnknownScale):
             reach = tuple((high - low) / 2 for low, high in ranges)
-            yield stages.spend(facts, spending, None, Fraction(0), recenter, reach)
+            yield from stages.spend(facts, spending, None, Fraction(0), recenter, reach)
         options.append((argmax, _bins(settings, facts, ranges)))
     if stable is not None:
         options.append((stable, None))
@@ -210,7 +210,7 @@ def _with_location(
     for make, bins in options:
         share = _exact(settings.share) or stages.smallest_share(make, facts, bins)
         if share is not None:
-            yield stages.spend(facts, spending, make(share), share, recenter, wide, bins)
+            yield from stages.spend(facts, spending, make(share), share, recenter, wide, bins)
 
 
 def _bins(settings: Winsorized, facts: Facts, ranges: Sequence[Range]) -> int:

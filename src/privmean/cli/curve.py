@@ -12,7 +12,10 @@ from privmean.cli.mean import PRIVATE_FAILURE
 
 
 def curve(
-    table: Annotated[str, typer.Argument(help="CSV, Parquet or JSON-lines file, folder or glob.")],
+    table: Annotated[
+        str,
+        typer.Argument(help="CSV, Parquet or JSON-lines file (also .gz, .zst), folder or glob."),
+    ],
     person: Annotated[str, typer.Option(help="Column that names the person.")],
     value: Annotated[str, typer.Option(help="Column to average.")],
     time: Annotated[str, typer.Option(help="Column of times.")],
@@ -31,6 +34,14 @@ def curve(
     ledger: Annotated[
         str | None, typer.Option(help="Ledger file that the release is charged to.")
     ] = None,
+    delimiter: opt.Delimiter = None,
+    quote: opt.Quote = None,
+    decimal: opt.Decimal = None,
+    encoding: opt.Encoding = None,
+    header: opt.Header = None,
+    null_word: opt.NullWord = None,
+    roster: opt.Roster = None,
+    roster_column: opt.RosterColumn = None,
     memory: opt.Memory = None,
     threads: opt.Threads = None,
     spill: opt.Spill = None,
@@ -48,6 +59,7 @@ def curve(
         raise ArgumentError("--bins", bins, "are no numbers", "give --bins 0,1,2") from None
     if plot is not None:
         _ready(plot)  # before anything is spent
+    written = opt.text(delimiter, quote, decimal, encoding, header, null_word)
     release = pm.curve(
         table,
         value,
@@ -63,7 +75,9 @@ def curve(
         concentration=None if sd is None else pm.SubGaussian(sd=sd),
         level=level,
         ledger=None if ledger is None else pm.Ledger.open(ledger),
+        roster=opt.roster(roster, roster_column, person, written),
         progress=opt.on_terminal(),
+        **written,
         **opt.machine(memory, threads, spill),
     )
     if as_json:

@@ -12,7 +12,10 @@ PRIVATE_FAILURE = 3
 
 
 def mean(
-    table: Annotated[str, typer.Argument(help="CSV, Parquet or JSON-lines file, folder or glob.")],
+    table: Annotated[
+        str,
+        typer.Argument(help="CSV, Parquet or JSON-lines file (also .gz, .zst), folder or glob."),
+    ],
     person: Annotated[str, typer.Option(help="Column that names the person.")],
     value: Annotated[
         list[str] | None, typer.Option(help="Column to average; repeat for several.")
@@ -54,6 +57,14 @@ def mean(
     ledger: Annotated[
         str | None, typer.Option(help="Ledger file that the release is charged to.")
     ] = None,
+    delimiter: opt.Delimiter = None,
+    quote: opt.Quote = None,
+    decimal: opt.Decimal = None,
+    encoding: opt.Encoding = None,
+    header: opt.Header = None,
+    null_word: opt.NullWord = None,
+    roster: opt.Roster = None,
+    roster_column: opt.RosterColumn = None,
     memory: opt.Memory = None,
     threads: opt.Threads = None,
     spill: opt.Spill = None,
@@ -84,6 +95,7 @@ def mean(
             "--cap": cap, "--beta": beta, "--scale-range": scale_range,
             "--method": None if method == "auto" else method,
             "--estimand": None if estimand == "persons" else estimand,
+            "--roster": roster,
             "--neighbors": None if neighbors == "replace-one" else neighbors,
         }  # fmt: skip
         for name, given in others.items():
@@ -111,6 +123,7 @@ def mean(
     # everything that can be refused from the arguments alone is refused before the table is read
     pm.Budget(epsilon=epsilon, delta=delta, rho=rho)
     machine = opt.machine(memory, threads, spill)
+    written = opt.text(delimiter, quote, decimal, encoding, header, null_word)
     people = pm.read(
         table,
         person=person,
@@ -118,7 +131,9 @@ def mean(
         estimand=estimand,
         cap=cap,
         resolution=resolution,
+        roster=opt.roster(roster, roster_column, person, written),
         progress=opt.on_terminal(),
+        **written,
         **machine,
     )
     if group is not None:
@@ -126,7 +141,7 @@ def mean(
             group_sd=group_sd,
             within_sd=within_sd,
             records=records,
-            group_sizes=pm.group_sizes(table, person=person, group=group, **machine),
+            group_sizes=pm.group_sizes(table, person=person, group=group, **written, **machine),
             person_sd=between_sd or 0.0,
         )
         release = pm.random_effects_mean(

@@ -94,6 +94,32 @@ Threads = Annotated[int | None, typer.Option(help="Processors to read with.")]
 Spill = Annotated[
     str | None, typer.Option(help="Folder for what does not fit into memory, emptied afterwards.")
 ]
+Delimiter = Annotated[
+    str | None, typer.Option(help="CSV: what separates fields (a comma; a tab for .tsv).")
+]
+Quote = Annotated[str | None, typer.Option(help="CSV: the quote, or '' for none.")]
+Decimal = Annotated[str | None, typer.Option(help="CSV: the decimal sign, a point or a comma.")]
+Encoding = Annotated[
+    str | None, typer.Option(help="Text files: UTF-8, or an encoding such as latin-1 or cp1252.")
+]
+Header = Annotated[
+    bool | None,
+    typer.Option(
+        "--header/--no-header",
+        help="CSV: say that the first line names the columns (then messages may show it and "
+        "wildcards match it), or that it is a record and columns are called 1, 2, ...",
+    ),
+]
+NullWord = Annotated[
+    list[str] | None, typer.Option(help="Text files: a word that means missing; repeat.")
+]
+Roster = Annotated[
+    str | None,
+    typer.Option(help="File with the public ids of all persons: one a line, or a CSV."),
+]
+RosterColumn = Annotated[
+    str | None, typer.Option(help="Column of a CSV --roster (that of --person if not given).")
+]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
 Sign = Annotated[
     str | None,
@@ -126,6 +152,39 @@ def stored(release: Any, key: Any = None) -> str:
     from privmean.signing import sign
 
     return json.dumps(sign(release, key), allow_nan=False)
+
+
+def text(
+    delimiter: str | None,
+    quote: str | None,
+    decimal: str | None,
+    encoding: str | None,
+    header: bool | None,
+    null_word: list[str] | None,
+) -> dict[str, Any]:
+    """The arguments of everything that reads tables for how text files are written."""
+    return {
+        "delimiter": "\t" if delimiter == "\\t" else delimiter,
+        "quote": quote,
+        "decimal": decimal,
+        "encoding": encoding,
+        "header": header,
+        "null_words": null_word or (),
+    }
+
+
+def roster(
+    path: str | None, column: str | None, person: str, written: dict[str, Any]
+) -> list[str] | None:
+    """The ids in a file of them."""
+    from privmean.errors import ArgumentError
+    from privmean.people.rosterfiles import roster_ids
+
+    if path is None:
+        if column is not None:
+            raise ArgumentError("--roster-column", column, "is given alone", "give --roster FILE")
+        return None
+    return roster_ids(path, column or person, written)
 
 
 def on_terminal() -> bool:

@@ -11,7 +11,10 @@ from privmean.cli.mean import PRIVATE_FAILURE
 
 
 def regress(
-    table: Annotated[str, typer.Argument(help="CSV, Parquet or JSON-lines file, folder or glob.")],
+    table: Annotated[
+        str,
+        typer.Argument(help="CSV, Parquet or JSON-lines file (also .gz, .zst), folder or glob."),
+    ],
     formula: Annotated[str, typer.Argument(help="Formula, such as 'y ~ a + b + I(a**2)'.")],
     person: Annotated[str, typer.Option(help="Column that names the person.")],
     epsilon: opt.Epsilon = None,
@@ -59,6 +62,14 @@ def regress(
     ledger: Annotated[
         str | None, typer.Option(help="Ledger file that the release is charged to.")
     ] = None,
+    delimiter: opt.Delimiter = None,
+    quote: opt.Quote = None,
+    decimal: opt.Decimal = None,
+    encoding: opt.Encoding = None,
+    header: opt.Header = None,
+    null_word: opt.NullWord = None,
+    roster: opt.Roster = None,
+    roster_column: opt.RosterColumn = None,
     memory: opt.Memory = None,
     threads: opt.Threads = None,
     spill: opt.Spill = None,
@@ -77,6 +88,7 @@ def regress(
         working = pm.Exchangeable(icc)
     elif phi is not None:
         working = pm.AR1(phi)
+    written = opt.text(delimiter, quote, decimal, encoding, header, null_word)
     release = pm.regress(
         table,
         formula,
@@ -99,7 +111,9 @@ def regress(
         excess=excess,
         level=level,
         ledger=None if ledger is None else pm.Ledger.open(ledger),
+        roster=opt.roster(roster, roster_column, person, written),
         progress=opt.on_terminal(),
+        **written,
         **opt.machine(memory, threads, spill),
     )
     if as_json:

@@ -131,7 +131,7 @@ def stream(
     from privmean.continual.releasefile import ReleaseFile, silence
     from privmean.continual.stream import MeanStream
     from privmean.errors import ArgumentError, PrivmeanError
-    from privmean.people.text import TextFormat
+    from privmean.people.textformat import TextFormat
 
     try:
         if person is None or not value:
@@ -161,7 +161,7 @@ def stream(
             "release_every": release_every,
             "filler": filler,
         }
-        form = TextFormat(delimiter, quote or None, decimal, encoding, None, tuple(null_word or ()))
+        form = TextFormat(delimiter, quote, decimal, encoding, None, tuple(null_word or ()))
         reader = Reader(person, tuple(value), input_format, form)
         if not quiet and steps is not None and not (state is not None and state.exists()):
             typer.echo("planning: comparing strategies (once; the state file keeps it)", err=True)

@@ -11,7 +11,10 @@ from privmean.cli.mean import PRIVATE_FAILURE
 
 
 def variance(
-    table: Annotated[str, typer.Argument(help="CSV, Parquet or JSON-lines file, folder or glob.")],
+    table: Annotated[
+        str,
+        typer.Argument(help="CSV, Parquet or JSON-lines file (also .gz, .zst), folder or glob."),
+    ],
     person: Annotated[str, typer.Option(help="Column that names the person.")],
     value: Annotated[str, typer.Option(help="Column whose persons' means vary.")],
     smallest: Annotated[float, typer.Option(help="Public lower limit of the deviation.")],
@@ -31,6 +34,14 @@ def variance(
     ledger: Annotated[
         str | None, typer.Option(help="Ledger file that the release is charged to.")
     ] = None,
+    delimiter: opt.Delimiter = None,
+    quote: opt.Quote = None,
+    decimal: opt.Decimal = None,
+    encoding: opt.Encoding = None,
+    header: opt.Header = None,
+    null_word: opt.NullWord = None,
+    roster: opt.Roster = None,
+    roster_column: opt.RosterColumn = None,
     memory: opt.Memory = None,
     threads: opt.Threads = None,
     spill: opt.Spill = None,
@@ -43,12 +54,15 @@ def variance(
     key = opt.signing_key(sign, as_json)
     pm.Budget(epsilon=epsilon, delta=delta, rho=rho)
     pm.Variance(smallest, largest, method, center)
+    written = opt.text(delimiter, quote, decimal, encoding, header, null_word)
     release = pm.variance(
         pm.read(
             table,
             person=person,
             values=[value],
+            roster=opt.roster(roster, roster_column, person, written),
             progress=opt.on_terminal(),
+            **written,
             **opt.machine(memory, threads, spill),
         ),
         smallest=smallest,

@@ -13,7 +13,8 @@ from dataclasses import replace
 from privmean import validate
 from privmean.continual.rows import person_name
 from privmean.errors import SchemaError
-from privmean.people.text import LONGEST, TextFormat, csv_fields, ended_line, json_fields, number
+from privmean.people.text import LONGEST, csv_fields, ended_line, json_fields, number
+from privmean.people.textformat import TextFormat
 
 Event = tuple[str | None, list[float | None]]
 
@@ -36,7 +37,7 @@ class Reader:
         self.values = values
         self.kind = validate.choice("format", kind, ["auto", "jsonl", "csv"])
         self._form = form or TextFormat()
-        self._plain = replace(self._form, quote=None)
+        self._plain = replace(self._form, quote="")
         self._columns: list[int] | None = None
         self._width = 0
 
@@ -88,7 +89,7 @@ class Reader:
     def _cells(self, line: bytes) -> list[str | None]:
         """The fields; a quote that would swallow delimiters of its neighbours is a plain sign."""
         cells = csv_fields(line, self._form)
-        if len(cells) != self._width and self._form.quote is not None:
+        if len(cells) != self._width and self._form.quote:
             plain = csv_fields(line, self._plain)
             if len(plain) == self._width:
                 return plain

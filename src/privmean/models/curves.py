@@ -20,6 +20,7 @@ from privmean.central.clipped_mean import ClippedMeans
 from privmean.errors import ArgumentError
 from privmean.models.curve_release import Curve
 from privmean.people.matrix import MatrixPeople
+from privmean.people.textformat import options
 from privmean.planning import within_budget
 from privmean.privacy.budget import REPLACE_ONE, Budget, relation_of
 from privmean.privacy.guarantee import Guarantee
@@ -46,6 +47,11 @@ def curve(
     design_effect: float = 1.0,
     roster: Any = None,
     delimiter: str | None = None,
+    quote: str | None = None,
+    decimal: str | None = None,
+    encoding: str | None = None,
+    header: bool | None = None,
+    null_words: Sequence[str] = (),
     memory_limit: str | None = None,
     threads: int | None = None,
     temp_directory: str | None = None,
@@ -55,9 +61,9 @@ def curve(
 ) -> Curve:
     """A differentially private mean of persons over time, in public bins.
 
-    source, person, roster, memory_limit, threads, temp_directory, progress: as for
-    `privmean.regress`. value, time: columns. bins: public edges,
-    increasing; bin j holds edges[j] <= time < edges[j + 1].
+    source, person, roster, delimiter, quote, decimal, encoding, header, null_words, memory_limit,
+    threads, temp_directory, progress: as for `privmean.regress`. value, time: columns. bins: public
+    edges, increasing; bin j holds edges[j] <= time < edges[j + 1].
     A person counts in a bin with the mean of own records there; persons without one are left out of
     that bin. One person can be in all bins, so that the bins share the budget.
     neighbors: "replace-one" (the roster is public) or "add-remove" (with n_design, a public guess
@@ -95,7 +101,14 @@ def curve(
         raise ArgumentError("value", value, "is no column", "name the column to average")
     people = binned_means(
         source, value, time=time, edges=edges, person=person, resolution=resolution,
-        roster=roster, delimiter=delimiter, machine={
+        roster=roster, text=options(
+        delimiter=delimiter,
+        quote=quote,
+        decimal=decimal,
+        encoding=encoding,
+        header=header,
+        null_words=null_words,
+    ), machine={
             "memory_limit": memory_limit, "threads": threads, "temp_directory": temp_directory,
             "progress": progress,
         },
@@ -134,7 +147,7 @@ def binned_means(
     person: str,
     resolution: float = 2.0**-20,
     roster: Any = None,
-    delimiter: str | None = None,
+    text: Mapping[str, Any] | None = None,
     machine: Mapping[str, Any] | None = None,
 ) -> MatrixPeople:
     """People with the mean of own records in every bin (null without one); private, spends
@@ -159,7 +172,7 @@ def binned_means(
         products=[*indicators, *((*item, x) for item in indicators)],
         steps=[1.0] * d + [step] * d,
         roster=roster,
-        delimiter=delimiter,
+        text=text,
         machine=machine,
         squares=False,
     )

@@ -24,6 +24,7 @@ from privmean.models.person_fits import AR1, Exchangeable, Independence, Working
 from privmean.models.regression_release import Regression
 from privmean.models.tail_means import TailMeans
 from privmean.people.matrix import MatrixPeople
+from privmean.people.textformat import options
 from privmean.planning import within_budget
 from privmean.privacy.budget import REPLACE_ONE, Budget, relation_of
 from privmean.privacy.guarantee import Guarantee
@@ -58,6 +59,11 @@ def regress(
     level: float = 0.95,
     roster: Any = None,
     delimiter: str | None = None,
+    quote: str | None = None,
+    decimal: str | None = None,
+    encoding: str | None = None,
+    header: bool | None = None,
+    null_words: Sequence[str] = (),
     memory_limit: str | None = None,
     threads: int | None = None,
     temp_directory: str | None = None,
@@ -91,7 +97,8 @@ def regress(
     exceed them on average by at most `excess` times the limit, 1 unless given) or "clipped" (the
     default under add-remove; shorter; for the mean of coefficients limited to the printed range).
     design_effect: public factor on the sampling variance if persons are related.
-    memory_limit, threads, temp_directory, progress: as for `privmean.read`.
+    delimiter, quote, decimal, encoding, header, null_words, memory_limit, threads, temp_directory,
+    progress: as for `privmean.read`.
 
     Raises ArgumentError, Infeasible or BudgetExceeded before anything is spent.
 
@@ -142,7 +149,14 @@ def regress(
         sizes=sizes,
         resolution=resolution,
         roster=roster,
-        delimiter=delimiter,
+        text=options(
+            delimiter=delimiter,
+            quote=quote,
+            decimal=decimal,
+            encoding=encoding,
+            header=header,
+            null_words=null_words,
+        ),
         machine={
             "memory_limit": memory_limit,
             "threads": threads,
@@ -183,7 +197,7 @@ def person_coefficients(
     sizes: tuple[float, ...],
     resolution: float = 2.0**-20,
     roster: Any = None,
-    delimiter: str | None = None,
+    text: Mapping[str, Any] | None = None,
     machine: Mapping[str, Any] | None = None,
 ) -> MatrixPeople:
     """People whose values are own regression coefficients; private, spends nothing."""
@@ -199,7 +213,7 @@ def person_coefficients(
         steps=[step * size for size in sizes],
         time=time if isinstance(working, AR1) else None,
         roster=roster,
-        delimiter=delimiter,
+        text=text,
         machine=machine,
     )
     rows = fit_persons(

@@ -67,6 +67,9 @@ class Home:
             raise
         except Exception:
             pass  # raised below, so that the engine's error is not even its context
+        stopped = getattr(getattr(self._owner, "meter", None), "problem", "")
+        if stopped:
+            raise SchemaError(stopped)
         raise SchemaError(
             "the engine could not read the table; its message is withheld because it may quote "
             "records. Run a query of your own on the same columns to see it, or allow more memory"
@@ -85,7 +88,8 @@ class Home:
     def _table(self, relation: Any) -> Any:
         """A temporary table: also in a connection to a file it leaves nothing behind."""
         table = f"privmean_people_{next(_numbers)}"
-        with shown(self._anchor, getattr(self._owner, "progress", False)):
+        meter = getattr(self._owner, "meter", None) or self._anchor
+        with shown(meter, getattr(self._owner, "progress", False)):
             relation.query("privmean_rows", f"CREATE TEMP TABLE {table} AS FROM privmean_rows")
         if self._owner is not None:
             self._owner.rest()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Sequence
 from typing import Any
 
 import narwhals as nw
@@ -11,7 +11,8 @@ from privmean.errors import SchemaError
 from privmean.people import schema
 from privmean.people.engines import fetch
 from privmean.people.records import PERSON
-from privmean.people.tables import _open, _typed, open_arrays
+from privmean.people.tables import _typed, open_source
+from privmean.people.textformat import options
 
 
 def group_sizes(
@@ -20,13 +21,19 @@ def group_sizes(
     person: str,
     group: str,
     delimiter: str | None = None,
+    quote: str | None = None,
+    decimal: str | None = None,
+    encoding: str | None = None,
+    header: bool | None = None,
+    null_words: Sequence[str] = (),
     memory_limit: str | None = None,
     threads: int | None = None,
     temp_directory: str | None = None,
 ) -> tuple[int, ...]:
     """Numbers of persons in each group, largest first.
 
-    source, person, memory_limit, threads, temp_directory: as for `privmean.read`. group: a column
+    source, person, delimiter, quote, decimal, encoding, header, null_words, memory_limit, threads,
+    temp_directory: as for `privmean.read`. group: a column
     that is public and the same in all records of a person (school, firm, village). Reads nothing
     else and spends nothing.
 
@@ -38,11 +45,15 @@ def group_sizes(
         "threads": threads,
         "temp_directory": temp_directory,
     }
-    opened = (
-        open_arrays(source, machine)
-        if isinstance(source, Mapping)
-        else _open(source, delimiter, machine)
+    text = options(
+        delimiter=delimiter,
+        quote=quote,
+        decimal=decimal,
+        encoding=encoding,
+        header=header,
+        null_words=null_words,
     )
+    opened = open_source(source, text, machine)
     who = schema.person_column(opened.names, person)
     schema.value_columns(opened.names, who, [group])
     raw = opened.records(who, [group], [group])

@@ -38,7 +38,7 @@ from privmean.people.records import (
 )
 from privmean.people.reductions import Floats
 from privmean.people.roster import roster_frame
-from privmean.people.tables import _open, _typed, open_arrays
+from privmean.people.tables import _typed, open_source
 from privmean.people.totals import nearest
 
 REACH_BITS = 40  # |z| <= 2^40: products below 2^81
@@ -75,7 +75,7 @@ def person_products(
     texts: Sequence[str] = (),
     time: str | None = None,
     roster: Any = None,
-    delimiter: str | None = None,
+    text: Mapping[str, Any] | None = None,
     machine: Mapping[str, Any] | None = None,
     squares: bool = True,
 ) -> Products:
@@ -84,12 +84,7 @@ def person_products(
     steps: the public grid of each model column. texts: those of the columns that hold text.
     squares: whether products of columns are wanted.
     """
-    settings = dict(machine or {})
-    opened = (
-        open_arrays(source, settings)
-        if isinstance(source, Mapping)
-        else _open(source, delimiter, settings)
-    )
+    opened = open_source(source, text or {}, dict(machine or {}))
     who = schema.person_column(opened.names, person)
     wanted = [*columns, *([] if time is None or time in columns else [time])]
     schema.value_columns(opened.names, who, wanted)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,6 +11,7 @@ import numpy as np
 from privmean import validate
 from privmean.errors import ArgumentError, SchemaError
 from privmean.people.matrix import MatrixPeople
+from privmean.people.textformat import options, refuse
 
 if TYPE_CHECKING:
     from privmean.people.frame import FramePeople
@@ -30,6 +31,11 @@ def read(
     resolution: float = 2.0**-40,
     roster: Any = None,
     delimiter: str | None = None,
+    quote: str | None = None,
+    decimal: str | None = None,
+    encoding: str | None = None,
+    header: bool | None = None,
+    null_words: Sequence[str] = (),
     memory_limit: str | None = None,
     threads: int | None = None,
     temp_directory: str | None = None,
@@ -38,11 +44,12 @@ def read(
     """Reduce records to people: one row a person, the mean of the person's own records.
 
     source: the path of a .parquet, .csv, .tsv, .jsonl, .ndjson or .json (lines) file, text files
-    also gzipped; a folder or a pattern of Parquet files; a pandas or Polars (also lazy) frame, a
-    PyArrow table, a DuckDB relation, a PySpark frame; or a NumPy array.
+    also as .gz or .zst; a folder or a pattern of such files; a pandas or Polars (also lazy) frame,
+    a PyArrow table, a DuckDB relation, a PySpark frame; or a NumPy array.
     person: the column of person ids. For an array of records (shape (N,) or (N, d)): an array of
     N ids; without it, every row of the array is one person already and is taken as it is.
-    values: a column name or a list of them; * and ? are wildcards. For arrays: names to use.
+    values: a column name or a list of them; * and ? are wildcards (not for JSON lines, nor for CSV
+    unless header=True). For arrays: names to use.
     estimand: "persons" (every person counts once) or "records" (a person counts by the number of
     usable records, up to `cap`, which is required then).
     resolution: a power of two. Values are rounded to multiples of it and limited to
@@ -50,16 +57,21 @@ def read(
     person's records. A public choice, never taken from the data.
     roster: ids of all persons, if they are publicly known; others are left out, and a person
     without records stays as a null person. Without it the roster is every id in the table.
-    delimiter: of CSV files (a comma, or a tab for .tsv). memory_limit ("4GB"), threads,
-    temp_directory: for the engine that reads files; it spills to disk what does not fit. progress:
-    show on standard error how far it is.
+    delimiter (a comma, or a tab for .tsv), quote ('"'; "" for none), decimal ("." or ","), encoding
+    ("utf-8", or an encoding of one byte a character), header (False: columns are called "1", "2",
+    ...; True: the first line is public and messages may show it; not said: it names the columns
+    and is not shown), null_words (texts that mean missing): how CSV files are written. Encoding
+    and null words hold for JSON lines too.
+    memory_limit ("4GB"), threads, temp_directory: for the engine that reads files; it spills to
+    disk what does not fit. progress: show on standard error how far it is.
 
     Missing values, NaN and text where a number should be are no records; infinities are limited
     like any other value; rows without an id are dropped. A person without a usable value stays,
     with a null. Columns of typed tables that hold no numbers (text, dates, durations) are refused.
+    In text files one physical line is one record, whatever it holds (docs/hostile-records.md).
 
-    Raises ArgumentError or SchemaError. Whether it raises depends on the arguments and the schema
-    alone, never on a value.
+    Raises ArgumentError or SchemaError. Whether it raises depends on the arguments, the schema and
+    the soundness of files alone, never on a record.
 
     Guarantees: none are spent here. Each row is a function of one person's records; the roster is
     public under replace-one neighbours and private under add-remove.
@@ -77,13 +89,22 @@ def read(
         "temp_directory": temp_directory,
         "progress": progress,
     }
+    text = options(
+        delimiter=delimiter,
+        quote=quote,
+        decimal=decimal,
+        encoding=encoding,
+        header=header,
+        null_words=null_words,
+    )
     if isinstance(source, np.ndarray):
+        refuse(text, "an array")
         return _array(source, person, values, weight, step, roster, machine)
     if person is None:
         raise ArgumentError("person", None, "is missing", "name the column that says who it is")
     from privmean.people.tables import read_table
 
-    return read_table(source, person, values, weight, step, roster, delimiter, machine)
+    return read_table(source, person, values, weight, step, roster, text, machine)
 
 
 def _cap(estimand: str, cap: Any) -> int | None:

@@ -5,11 +5,58 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from difflib import get_close_matches
 
 from privmean.errors import ArgumentError, SchemaError
 
 MOST_COLUMNS = 10_000  # more would make a query no engine can plan; arrays have no such limit
+
+
+@dataclass(frozen=True)
+class Columns:
+    """What is known of a table's columns before a record is read.
+
+    names: of all columns; None where the caller names them: the keys of JSON lines, or with
+    `places` the numbers "1", "2", ... of the columns of a CSV without a header. shown: whether a
+    message may list the names; the first line of a CSV could be a record.
+    """
+
+    names: tuple[str, ...] | None = None
+    shown: bool = True
+    places: bool = False
+
+    def __contains__(self, name: str) -> bool:
+        return self.times(name) > 0
+
+    def times(self, name: str) -> int:
+        """How many columns are called so."""
+        if self.names is not None:
+            return self.names.count(name)
+        return not self.places or bool(PLACE.fullmatch(name))
+
+    def place(self, name: str) -> int:
+        """Which column it is, from 0."""
+        return int(name) - 1 if self.names is None else self.names.index(name)
+
+    def matching(self, pattern: re.Pattern[str]) -> list[str]:
+        """The names that a wildcard means."""
+        return [name for name in self.names or () if pattern.fullmatch(name)]
+
+    def advice(self, name: str) -> str:
+        """What may have been meant by a name that no column has."""
+        if self.names is None:
+            return "without a header columns are called '1', '2', ..." if self.places else "name it"
+        if not self.shown:
+            return (
+                f"its first line has {len(self.names)} names or fields, which are not shown "
+                "because they could be a record (header=True says that they are names); check "
+                "the name, delimiter=, encoding= and header="
+            )
+        return near(name, self.names)
+
+
+PLACE = re.compile("[1-9][0-9]{0,5}")
 
 
 def near(name: str, available: Sequence[str]) -> str:
@@ -23,17 +70,17 @@ def near(name: str, available: Sequence[str]) -> str:
     return f"the columns are {shown}{more}" if available else "the table has no columns"
 
 
-def person_column(available: Sequence[str], person: object) -> str:
+def person_column(available: Columns, person: object) -> str:
     """The name of the column of person ids."""
     if not isinstance(person, str):
         raise ArgumentError(
             "person", person, "is not a column name", "name the column that says who it is"
         )
-    _one_of(available, "person", person)
+    one_of(available, "person", person)
     return person
 
 
-def value_columns(available: Sequence[str], person: str, values: object) -> tuple[str, ...]:
+def value_columns(available: Columns, person: str, values: object) -> tuple[str, ...]:
     """The value columns asked for, wildcards (* and ?) resolved against the names there are.
 
     An exact name wins over a wildcard reading of it; a wildcard skips the person column and the
@@ -53,12 +100,14 @@ def value_columns(available: Sequence[str], person: str, values: object) -> tupl
     twice = [name for name, times in Counter(asked).items() if times > 1]
     if twice:
         raise ArgumentError("values", twice[0], "is asked for twice", "name each column once")
-    known = set(available)
-    explicit = {item for item in asked if item in known}
+    explicit = {item for item in asked if item in available}
     chosen: dict[str, None] = {}
     for item in asked:
-        if item in known or not ("*" in item or "?" in item):
-            _one_of(available, "values", item)
+        wild = "*" in item or "?" in item
+        if wild and (available.names is None or not available.shown):
+            _no_wildcard(item, available)
+        if not wild or item in available:
+            one_of(available, "values", item)
             if item == person:
                 raise ArgumentError(
                     "values", item, "is the column of person ids", "name a column of numbers"
@@ -68,11 +117,11 @@ def value_columns(available: Sequence[str], person: str, values: object) -> tupl
         pattern = re.compile(
             "".join({"*": ".*", "?": "."}.get(sign, re.escape(sign)) for sign in item), re.DOTALL
         )
-        hits = [name for name in available if name != person and pattern.fullmatch(name)]
+        hits = [name for name in available.matching(pattern) if name != person]
         if not hits:
-            raise ArgumentError("values", item, "matches no column", near(item, available))
+            raise ArgumentError("values", item, "matches no column", available.advice(item))
         for name in hits:
-            _one_of(available, "values", name)
+            one_of(available, "values", name)
             if name not in explicit:
                 chosen[name] = None
     if len(chosen) > MOST_COLUMNS:
@@ -80,10 +129,22 @@ def value_columns(available: Sequence[str], person: str, values: object) -> tupl
     return tuple(chosen)
 
 
-def _one_of(available: Sequence[str], argument: str, name: str) -> None:
-    times = available.count(name)
+def _no_wildcard(item: str, available: Columns) -> None:
+    """Where names may be those of a record, a pattern would let the record choose."""
+    if available.names is None:
+        remedy = "name every column"
+    elif item in available:
+        return
+    else:
+        remedy = "name every column, or say header=True: the first line names the columns"
+    raise ArgumentError("values", item, "is a pattern, and no names are known for sure", remedy)
+
+
+def one_of(available: Columns, argument: str, name: str) -> None:
+    """Refuse a name that no column has, or several."""
+    times = available.times(name)
     if times == 0:
-        raise ArgumentError(argument, name, "is not a column of the table", near(name, available))
+        raise ArgumentError(argument, name, "is not a column of the table", available.advice(name))
     if times > 1:
         raise SchemaError(f"{times} columns are named {name!r}; rename them so that one is meant")
 

@@ -12,13 +12,17 @@ import numpy as np
 from narwhals import dependencies as known
 
 from privmean.errors import ArgumentError, SchemaError
-from privmean.people import kinds, schema
+from privmean.people import kinds, objects, schema
 from privmean.people.engines import Home, lazy
-from privmean.people.files import Engine, Table, open_table
+from privmean.people.files import Engine
 from privmean.people.frame import FramePeople
 from privmean.people.matrix import MatrixPeople
+from privmean.people.paths import ParquetTable, open_table
 from privmean.people.records import PERSON, person_rows, record_names
 from privmean.people.roster import roster_frame
+from privmean.people.schema import Columns
+from privmean.people.textformat import refuse
+from privmean.people.textscan import TextTable
 
 Machine = Mapping[str, Any]
 IDS = (nw.String, nw.Boolean, nw.Date, nw.Datetime, nw.Decimal)
@@ -28,7 +32,7 @@ IDS = (nw.String, nw.Boolean, nw.Date, nw.Datetime, nw.Decimal)
 class Opened:
     """A table before anything is read: its names, and how to get the records (p, x0, ...)."""
 
-    names: Sequence[str]
+    names: Columns
     records: Callable[..., nw.LazyFrame[Any]]
     home: Home
 
@@ -40,11 +44,11 @@ def read_table(
     cap: int | None,
     resolution: float,
     roster: Any,
-    delimiter: str | None,
+    text: Mapping[str, Any],
     machine: Machine,
 ) -> FramePeople:
     """People from a path or a frame: DuckDB, unless the frame has an engine of its own."""
-    opened = _open(source, delimiter, machine)
+    opened = open_source(source, text, machine)
     who = schema.person_column(opened.names, person)
     columns = schema.value_columns(opened.names, who, values)
     records = _typed(opened.records(who, columns), who, columns)
@@ -103,11 +107,14 @@ def _grouped(
     return FramePeople(kept, columns, cap, home, known_size)
 
 
-def _open(source: Any, delimiter: str | None, machine: Machine) -> Opened:
+def open_source(source: Any, text: Mapping[str, Any], machine: Machine) -> Opened:
+    """A path, a frame, or arrays by name. text: what the caller says of text files."""
     if isinstance(source, str | os.PathLike):
         engine = Engine(**machine)
-        table = open_table(engine.connection, os.fspath(source), delimiter)
-        return _scanned(engine, table)
+        return _scanned(engine, open_table(engine, os.fspath(source), text))
+    refuse(text, "a table that is no text file")
+    if isinstance(source, Mapping):
+        return open_arrays(source, machine)
     if isinstance(source, nw.DataFrame | nw.LazyFrame):
         source = source.to_native()
     if known.is_pandas_dataframe(source):
@@ -145,7 +152,7 @@ def _open(source: Any, delimiter: str | None, machine: Machine) -> Opened:
         return chosen
 
     home = Home(source) if engines.is_duckdb() else Home()
-    return Opened(whole.columns, records, home)
+    return Opened(Columns(tuple(whole.columns)), records, home)
 
 
 def _registered(names: Sequence[str], column: Callable[[int], Any], machine: Machine) -> Opened:
@@ -164,6 +171,9 @@ def _registered(names: Sequence[str], column: Callable[[int], Any], machine: Mac
             label: kinds.readable(column(names.index(item)))
             for label, item in zip(labels, wanted, strict=True)
         }
+        for label, item in zip(labels, wanted, strict=True):
+            if label == PERSON or item in texts:
+                chosen[label] = objects.texts(chosen[label])
         try:
             return lazy(relation("records", chosen))
         except Exception:  # which column it is, without the engine's own words
@@ -177,7 +187,7 @@ def _registered(names: Sequence[str], column: Callable[[int], Any], machine: Mac
                     ) from None
             raise SchemaError("the columns asked for do not make one table") from None
 
-    return Opened(names, records, Home(engine.connection, engine))
+    return Opened(Columns(tuple(names)), records, Home(engine.connection, engine))
 
 
 def _table(columns: Mapping[str, Any]) -> Any:
@@ -198,10 +208,10 @@ def _type(column: Any) -> str:
     return str(column.type if hasattr(column, "type") else column.dtype)
 
 
-def _scanned(engine: Engine, table: Table) -> Opened:
+def _scanned(engine: Engine, table: ParquetTable | TextTable) -> Opened:
     def records(person: str, values: Sequence[str], texts: Sequence[str] = ()) -> nw.LazyFrame[Any]:
         try:
-            return lazy(engine.connection.sql(table.records(person, values, texts)))
+            return lazy(table.records(engine, person, values, texts))
         except Exception:
             pass  # raised below, without the engine's own words
         raise SchemaError(

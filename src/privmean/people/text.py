@@ -18,14 +18,12 @@ from __future__ import annotations
 import codecs
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import IO, Any
+from typing import IO
 
-from privmean.errors import ArgumentError
+from privmean.people.textformat import BLANKS, TextFormat
 
 LONGEST = 1 << 26  # bytes of a line that are looked at
 WIDEST = 1 << 16  # bytes of a field (in UTF-8) that can be an id or a number
-BLANKS = " \t"
 SPACES = " \t\n\r\v\f"  # around a number
 
 _MARK = "privmean.text"  # how undecodable bytes are written
@@ -40,77 +38,16 @@ def _marked(problem: UnicodeError) -> tuple[str, int]:
 codecs.register_error(_MARK, _marked)
 
 
-@dataclass(frozen=True)
-class TextFormat:
-    """How a text file is written. All of it is public: nothing is guessed from the lines.
-
-    delimiter, quote: one character each (quote None: quotes mean nothing). decimal: "." or ",".
-    encoding: UTF-8, or any encoding of one byte a character that contains ASCII ("latin-1",
-    "cp1252", ...). header: whether the first line names the columns; None is yes, but then no
-    message shows the names, since the line could be a record. null_words: texts that mean missing,
-    beside the empty one.
-    """
-
-    delimiter: str = ","
-    quote: str | None = '"'
-    decimal: str = "."
-    encoding: str = "utf-8"
-    header: bool | None = None
-    null_words: tuple[str, ...] = ()
-
-    def __post_init__(self) -> None:
-        _sign("delimiter", self.delimiter, "give ',' or ';' or a tab")
-        if self.quote is not None:
-            _sign("quote", self.quote, "give '\"' or None")
-        if self.delimiter == self.quote:
-            raise ArgumentError("quote", self.quote, "is the delimiter too", "give two characters")
-        if self.decimal not in (".", ","):
-            raise ArgumentError("decimal", self.decimal, "is no decimal sign", "give '.' or ','")
-        object.__setattr__(self, "encoding", known_encoding(self.encoding))
-        if self.header not in (None, True, False):
-            raise ArgumentError("header", self.header, "is no yes or no", "give True or False")
-        words: Any = self.null_words
-        if isinstance(words, str) or not all(isinstance(word, str) for word in words):
-            raise ArgumentError("null_words", words, "is no list of words", "give ['NA', '-9']")
-        object.__setattr__(self, "null_words", tuple(dict.fromkeys(w.strip(BLANKS) for w in words)))
-
-
-def _sign(name: str, value: Any, remedy: str) -> None:
-    if not (isinstance(value, str) and len(value) == 1 and value.isascii()) or value in "\r\n\0":
-        raise ArgumentError(name, value, "is not one ASCII character", remedy)
-    if value.isalnum() or value in "+-._":
-        raise ArgumentError(name, value, "may be part of an id or a number", remedy)
-
-
-def known_encoding(encoding: Any) -> str:
-    """The codec's own name, where each line can be decoded without its neighbours."""
-    remedy = "give 'utf-8', 'latin-1', 'cp1252' or alike, or convert the file to UTF-8"
-    try:
-        name = codecs.lookup(encoding).name
-        # every byte alone and beside others, and what starts an escape in some encodings
-        every = bytes(range(256)) + b"\\u0041\\x41+AEE-~{AB~}&AEE-"
-        text = every.decode(name, "replace")
-        one_by_one = "".join(bytes([byte]).decode(name, "replace") for byte in every)
-    except (LookupError, TypeError, ValueError):
-        raise ArgumentError("encoding", encoding, "is not known", remedy) from None
-    if name in ("utf-8", "utf-8-sig"):
-        return "utf-8"
-    ascii_alike = text[:128].encode("ascii", "replace") == every[:128]
-    if text != one_by_one or len(text) != len(every) or not ascii_alike:
-        raise ArgumentError("encoding", encoding, "is not one byte a character", remedy)
-    return name
-
-
 def lines(stream: IO[bytes]) -> Iterator[tuple[bytes, bool]]:
     """The lines of a binary stream without their ends, and whether a line feed ended each.
 
     Of a line longer than LONGEST, the first LONGEST bytes.
     """
-    while piece := stream.readline(LONGEST):
-        line, ended = piece, piece.endswith(b"\n")
-        while not ended and len(piece) == LONGEST and (piece := stream.readline(LONGEST)):
-            ended = piece.endswith(b"\n")
-        yield ended_line(line), ended
+    while line := stream.readline(LONGEST):
+        rest, cut = line, False
+        while not rest.endswith(b"\n") and (rest := stream.readline(LONGEST)):
+            cut = True
+        yield line if cut else ended_line(line), rest.endswith(b"\n")
 
 
 def ended_line(line: bytes) -> bytes:
@@ -140,7 +77,7 @@ def number(text: str | None, form: TextFormat) -> float | None:
         bare = bare.replace(",", ".")
     if bare.startswith("+-"):
         bare = bare[1:]  # as DuckDB reads it
-    if not bare.isascii() or bare != bare.strip():
+    if not bare.isascii() or bare != bare.strip() or "_" in bare:
         return None
     try:
         found = float(bare)
@@ -160,17 +97,21 @@ def csv_fields(
     """
     last = None if places is None else max(places, default=-1)
     cut = len(line) >= LONGEST
-    cells: list[bytes | None] = list(_cells(line, form, last if last is None else last + cut))
+    cells: list[Cell | None] = list(_cells(line, form, last if last is None else last + cut))
     if cut and (last is None or len(cells) <= last + 1):
         cells[-1] = None
     asked = range(len(cells)) if places is None else places
     return [_text(cells[k], form) if k < len(cells) else None for k in asked]
 
 
-def _cells(line: bytes, form: TextFormat, last: int | None) -> Iterator[bytes]:
-    comma, quote = form.delimiter.encode(), (form.quote or "").encode()
+Cell = tuple[bytes, bytes]  # what stands between quotes, and what follows
+
+
+def _cells(line: bytes, form: TextFormat, last: int | None) -> Iterator[Cell]:
+    comma, quote = form.delimiter.encode(), form.quote.encode()
     if not quote or quote not in line:
-        yield from line.split(comma) if last is None else line.split(comma, last + 1)[: last + 1]
+        cells = line.split(comma) if last is None else line.split(comma, last + 1)[: last + 1]
+        yield from ((b"", cell) for cell in cells)
         return
     closing = re.compile(b"[^%b]*+(?:%b%b[^%b]*+)*+%b" % ((re.escape(quote),) * 5))
     at, place = 0, 0
@@ -182,19 +123,16 @@ def _cells(line: bytes, form: TextFormat, last: int | None) -> Iterator[bytes]:
                 inside = line[start : found.end() - 1].replace(quote * 2, quote)
                 start = found.end()
         end = line.find(comma, start)
-        yield inside + line[start : end if end >= 0 else len(line)]
+        yield inside, line[start : end if end >= 0 else len(line)]
         if end < 0:
             return
         at, place = end + 1, place + 1
 
 
-def _text(cell: bytes | None, form: TextFormat) -> str | None:
-    if cell is None or len(cell) > WIDEST:
+def _text(cell: Cell | None, form: TextFormat) -> str | None:
+    if cell is None or sum(map(len, cell)) > WIDEST:
         return None
-    text = decoded(cell, form.encoding)
-    if missing(text, form) or len(text.encode()) > WIDEST:
-        return None
-    return text
+    return _kept("".join(decoded(part, form.encoding) for part in cell), form)
 
 
 _BLANK = re.compile(rb"[ \t\r\n\v\f]*+")
@@ -277,6 +215,8 @@ def _value(line: bytes, at: int, form: TextFormat, wanted: bool) -> tuple[str | 
             text = _kept(decoded(word, form.encoding), form)
             if text is not None and text.lower().strip("+-") in ("null", "nan"):
                 text = None
+            elif text == "-0":
+                text = "0"  # the whole number that JSON means
     after = _end(_BLANK, line, end)
     if line[after : after + 1] in (b",", b"}"):
         return text, after, True

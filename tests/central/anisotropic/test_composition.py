@@ -16,6 +16,7 @@ from privmean.privacy.curves import ParallelCurve
 from privmean.privacy.gdp import gaussian_delta, gaussian_mu
 from privmean.privacy.guarantee import Guarantee
 from privmean.privacy.loss import Gaussian, Threshold, loss_from_dict
+from privmean.privacy.relations import stated
 
 STEPS = 2.0**30
 
@@ -71,7 +72,7 @@ def test_much_tighter_than_adding_epsilons_and_still_within(relation):
     assert total_delta(bill, epsilon) <= delta
     assert total_delta((loss, gaussian(1.05 * mu, 50)), epsilon) > delta
     assert total_epsilon(bill, delta) == pytest.approx(epsilon, rel=1e-4)
-    guarantee = Guarantee.of(Budget(epsilon, delta), relation, bill)
+    guarantee = Guarantee.of(Budget(epsilon, delta), relation, stated(bill, relation))
     assert guarantee.verify()
     assert Guarantee.from_dict(guarantee.to_dict()).verify()
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import kit
-from privmean.central.anisotropic.choose import pairs_radius
+from privmean.central.anisotropic.choose import Candidates, pairs_radius
 from privmean.central.anisotropic.clips import Powers, clip_radius
 from privmean.central.anisotropic.estimator import Anisotropic
 from privmean.central.anisotropic.lattice import RADIUS, Metric, pairs_close
@@ -58,9 +58,8 @@ def test_noise_does_not_grow_with_the_dimension(d):
     )
     assert plan.noise_error == pytest.approx(0.3247, abs=0.0012)
     # one radius for all columns: proportional to sqrt(d)
-    sphere = Anisotropic(float((spike(d) ** 2).max()), method="average").plan(
-        BUDGET, persons=2000, dimension=d, relation=ADD_REMOVE
-    )
+    wide = spectrum_of(float((spike(d) ** 2).max()), d)
+    sphere = Candidates(BUDGET, wide, ADD_REMOVE, 2000, 0.05).average()
     assert sphere.noise_error > math.sqrt(d / 30) * plan.noise_error
 
 

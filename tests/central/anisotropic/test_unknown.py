@@ -9,7 +9,12 @@ import pytest
 
 import kit
 from privmean.central.anisotropic.estimator import Anisotropic
-from privmean.central.anisotropic.plan_unknown import choices, largest_rho, scale_noise
+from privmean.central.anisotropic.plan_unknown import (
+    choices,
+    largest_rho,
+    plan_unknown,
+    scale_noise,
+)
 from privmean.central.anisotropic.published_steps import (
     Histogram,
     group_pairs,
@@ -224,8 +229,10 @@ def test_noise_and_intervals_of_an_unknown_covariance():
 
 
 def test_few_persons_and_many_columns_choose_some_columns_or_none():
-    plan = Anisotropic(scale_range=RANGE).plan(BUDGET, persons=8000, dimension=60_000)
+    # worth its while for steep spectra only, hence refused by the estimator
+    plan = plan_unknown(BUDGET, 8000, 60_000, REPLACE_ONE, beta=0.05, scale_range=RANGE)
     assert plan.scale_noise.chooses
+    assert plan.error_share > 1
     assert Guarantee.of(BUDGET, REPLACE_ONE, plan.losses).verify()
     stage = scale_noise(0.02, 300, 9000, RANGE, 0.05)
     assert stage.top == 0

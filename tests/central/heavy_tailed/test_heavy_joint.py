@@ -167,11 +167,13 @@ def test_bills_state_the_strength():
     assert isinstance(loss, Gaussian)
     assert loss.mu == pytest.approx(0.25, rel=1e-12)
     assert loss.scale >= 2**20
-    assert joint("k-norm").losses == (Pure("sum", Fraction(1, 2)),)
-    (first,) = WeightSum("gaussian", 0.01).losses
+    (bill,) = joint("k-norm").losses
+    assert isinstance(bill, Pure)
+    assert (bill.epsilon, bill.relation) == (Fraction(1, 2), "replace-one")
+    (first,) = WeightSum("gaussian", 0.01, "add-remove").losses
     assert first.mu == pytest.approx(0.01, rel=1e-12)
     values = [
-        WeightSum("k-norm", Fraction(1, 10)).release(50 * UNIT, SimulatedNoise(j))
+        WeightSum("k-norm", Fraction(1, 10), "add-remove").release(50 * UNIT, SimulatedNoise(j))
         for j in range(800)
     ]
     assert_mean(values, 50)

@@ -10,6 +10,7 @@ from privmean.privacy.budget import REPLACE_ONE, Budget
 from privmean.privacy.compose import pure_epsilon, total_delta, total_epsilon, total_rho
 from privmean.privacy.guarantee import Guarantee
 from privmean.privacy.loss import Gaussian, Laplace, Parallel, Pure, Threshold, loss_from_dict
+from privmean.privacy.relations import stated
 
 LATTICE = 2.0**20
 A = (Laplace("count", 1, 4), Threshold("t", 1e-7, 80.0))
@@ -40,7 +41,8 @@ def test_a_group_alone_never_costs_more_than_all_in_parallel():
 
 def test_a_stored_bill_reads_back():
     budget = Budget(epsilon=5.0, delta=1e-5)
-    guarantee = Guarantee.of(budget, REPLACE_ONE, (Parallel("groups", (A, B)),)).require()
+    bill = stated((Parallel("groups", (A, B)),), REPLACE_ONE)
+    guarantee = Guarantee.of(budget, REPLACE_ONE, bill).require()
     stored = json.loads(json.dumps(guarantee.to_dict()))
     again = Guarantee.from_dict(stored)
     assert again.mechanisms == guarantee.mechanisms

@@ -94,7 +94,7 @@ def test_searches_are_capped_and_skipped_by_public_rules():
 
 def test_the_certificate_holds_for_a_known_law():
     moment = BoundedMoment(4, 1.316, 10).tails(1)
-    count = ClippedCount("laplace", Fraction(1, 5))
+    count = ClippedCount("laplace", Fraction(1, 5), "replace-one")
     report = count.report(30.0, 5000, moment, 0.1, 0.01)
     assert 30 / 5000 < report["clipped share, at most"] < 0.02
     radius = 0.6  # P(|Y| > radius) for Y normal of deviation 0.316 is .058; bias of one side
@@ -105,7 +105,10 @@ def test_the_certificate_holds_for_a_known_law():
 
 
 def test_counts_are_paid():
-    assert ClippedCount("laplace", Fraction(1, 5)).losses[0].pure == Fraction(1, 5)
-    assert ClippedCount("gaussian", 0.05).losses[0].mu == pytest.approx(0.05)
-    drawn = [ClippedCount("gaussian", 0.05).release(40, SimulatedNoise(j)) for j in range(500)]
+    assert ClippedCount("laplace", Fraction(1, 5), "replace-one").losses[0].pure == Fraction(1, 5)
+    assert ClippedCount("gaussian", 0.05, "replace-one").losses[0].mu == pytest.approx(0.05)
+    drawn = [
+        ClippedCount("gaussian", 0.05, "replace-one").release(40, SimulatedNoise(j))
+        for j in range(500)
+    ]
     assert np.mean(drawn) == pytest.approx(40, abs=5 * 20 / math.sqrt(500))

@@ -22,7 +22,7 @@ from privmean.central.anisotropic.box import GaussianBox
 from privmean.central.anisotropic.calibration import FilterCalibration, calibrate
 from privmean.central.anisotropic.degrees import degrees
 from privmean.central.anisotropic.known import check_people
-from privmean.central.anisotropic.lattice import RADIUS, Metric, to_lattice, usable_rows
+from privmean.central.anisotropic.lattice import RADIUS, lattices
 from privmean.central.anisotropic.progress import Progress, shown
 from privmean.central.anisotropic.published_steps import (
     BINS,
@@ -143,11 +143,9 @@ class PublishedPlan:
         blocks = [(top, sigma**-0.5, math.sqrt(factor * float(sigma.sum())))]
         blocks.append((rest, np.ones(len(rest)), math.sqrt(factor * max(others, 4.0**-BINS))))
         blocks = [item for item in blocks if len(item[0])]
-        metrics = [
-            Metric(to_lattice(x[:, columns], weight * (RADIUS / radius)))
-            for columns, weight, radius in blocks
-        ]
-        usable = usable_rows(x)
+        metrics, usable = lattices(
+            x, [(columns, weight * (RADIUS / radius)) for columns, weight, radius in blocks]
+        )
         with shown(progress, float(len(x)) ** 2 * self.dimension) as tell:
             friends = degrees(metrics, usable, progress=tell)
         kept = keep.basic_keep(friends, usable, REPLACE_ONE, source)

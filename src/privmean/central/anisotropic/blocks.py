@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from privmean.central.anisotropic.calibration import (
     FilterCalibration,
+    TooFew,
     calibrate,
     gaussian_after,
 )
@@ -20,6 +21,8 @@ from privmean.privacy.gdp import gaussian_mu
 from privmean.privacy.loss import Gaussian, Loss
 
 SHARES = (0.05, 0.07, 0.1, 0.14, 0.2, 0.25, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8)
+
+MOST_SUMS = 2  # clipped sums one after the other
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,27 +51,30 @@ class Block:
         slack = 2 * math.sqrt(3 * float((w**2).sum())) + 6 * float(w.max())
         return math.sqrt(self.reach**2 + noise**2 * (self.inflation + slack))
 
+    def next_radius(self, noise: float) -> float:
+        """The same around a clipped sum, whose noise has the clip's own metric."""
+        d = len(self.columns)
+        return math.sqrt(self.reach**2 + noise**2 * (d + 2 * math.sqrt(3 * d) + 6))
+
 
 @dataclass(frozen=True)
 class Stage:
-    """The mean half at one share of epsilon for the centre."""
+    """The mean half at one share of epsilon for the centre. mu: of all clipped sums together."""
 
     share: float
     epsilon: float
     calibration: FilterCalibration
     mu: float
 
-    def clip_losses(self, dimensions: Sequence[int], shares: Sequence[float]) -> tuple[Loss, ...]:
-        return tuple(
-            Gaussian(
-                "clipped sum",
-                2.0 * STEPS,
-                2 * STEPS / (self.mu * math.sqrt(part)),
-                d,
-                relation=REPLACE_ONE,
-            )
-            for d, part in zip(dimensions, shares, strict=True)
+
+def clip_losses(mu: float, dimensions: Sequence[int], shares: Sequence[float]) -> tuple[Loss, ...]:
+    """The bill of one clipped sum, by block. shares: of its mu^2."""
+    return tuple(
+        Gaussian(
+            "clipped sum", 2.0 * STEPS, 2 * STEPS / (mu * math.sqrt(part)), d, relation=REPLACE_ONE
         )
+        for d, part in zip(dimensions, shares, strict=True)
+    )
 
 
 def mean_stages(epsilon: float, delta: float, persons: int, dimension: int) -> tuple[Stage, ...]:
@@ -84,11 +90,11 @@ def mean_stages(epsilon: float, delta: float, persons: int, dimension: int) -> t
             continue
         (curve,) = calibration.losses
         assert isinstance(curve, Curve)
-        mu = gaussian_after(curve, epsilon, delta, dimension)
+        mu = gaussian_after(curve, epsilon, delta, MOST_SUMS * dimension)
         if mu > 0:
             made.append(Stage(1 - (mu / whole) ** 2, share * epsilon, calibration, mu))
     if not made:
-        raise Infeasible(
+        raise TooFew(
             f"{2 * persons} persons are too few for an unknown covariance at epsilon={epsilon:g}",
             "use more persons, a larger epsilon, or give a public bound on the covariance",
         )

@@ -107,8 +107,12 @@ def lattice_room(mu: float, steps: float, answers: int) -> float:
     return answers * (12 + mu) ** 2 / (6 * steps**2)
 
 
-def infeasible(n_design: float, epsilon: float, relation: str) -> Infeasible:
-    return Infeasible(
+class TooFew(Infeasible):
+    """More persons or a larger epsilon would do."""
+
+
+def infeasible(n_design: float, epsilon: float, relation: str) -> TooFew:
+    return TooFew(
         f"a filtered mean at epsilon={epsilon:g} needs more than {n_design:g} persons "
         f"({relation}): its count alone would fail",
         "use more persons, a larger epsilon or delta, or another estimator",

@@ -100,7 +100,7 @@ class Centre:
     def run(self, x: Floats, noise: Noise, progress: Progress | None = None) -> Found | None:
         """The noisy centre of rows along the axes, or None (a paid outcome)."""
         metric = self.metric(x)
-        kept = self.kept(metric, usable_rows(x), noise, progress)
+        kept = self.kept(metric, usable_rows(x, self._steps()), noise, progress)
         result = kept_mean([metric], kept, self.calibration, noise)
         if result is None:
             return None

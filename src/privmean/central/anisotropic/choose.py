@@ -16,6 +16,7 @@ from privmean.central.anisotropic.calibration import (
 )
 from privmean.central.anisotropic.centre import Centre, Sampled
 from privmean.central.anisotropic.clips import ClipStep, Powers, expected_chain
+from privmean.central.anisotropic.degrees import centre_parts
 from privmean.central.anisotropic.filter import sampled_influence, sampled_threshold
 from privmean.central.anisotropic.known import KnownPlan
 from privmean.central.anisotropic.laplace_count import PublishedConstants
@@ -46,8 +47,6 @@ CENTRE_SHARES = (0.03, 0.05, 0.07, 0.1, 0.14, 0.2, 0.25, 0.3, 0.35, 0.4, 0.5, 0.
 FILTER_SHARES = (0.05, 0.1, 0.2, 0.3, 0.5)
 PERSONS_SHARE = 0.02  # of mu^2 of the clipped sum, for the count under add-remove
 LARGEST_PUBLISHED = 10.0  # the published amplification assumes epsilon/21 at most 1/2
-MOST_PAIRED = 30_000  # persons up to which all pairs are compared if n is public
-CENTRE_PERSONS = 10_000  # persons of a centre beyond that
 MOST_OFFSET = 0.45  # of the persons, taken off a centre's count: it stands half of them missing
 SLIP_SHARE = 0.1  # of delta, for a filter that can slip
 
@@ -79,10 +78,12 @@ class Candidates:
 
     @property
     def parts(self) -> int:
-        """A centre of one in so many persons is as good, and pairs of all would take long."""
-        if self.relation == REPLACE_ONE and self.draws is None and self.n_design > MOST_PAIRED:
-            return self.n_design // CENTRE_PERSONS
-        return 1
+        """The centre is that of one in so many persons, unless friends are sampled."""
+        if self.draws is not None:
+            return 1
+        if self.relation == REPLACE_ONE:
+            return centre_parts(self.n_design)
+        return centre_parts(self.n_design, self.epsilon)
 
     def centre(
         self, epsilon: float, delta: float, exponent: float, persons: int, most: float = MOST_OFFSET

@@ -12,6 +12,17 @@ from privmean.noise.base import Noise
 from privmean.people.reductions import Integers
 
 BLOCK = 2048
+MOST_PAIRED = 30_000  # persons up to which all pairs are compared
+CENTRE_PERSONS = 10_000  # persons of a centre beyond that, at epsilon 1 or more
+
+
+def centre_parts(persons: int, epsilon: float = 1.0) -> int:
+    """A centre of one in so many persons is as good; pairs of all would take long.
+
+    epsilon: below 1 the centre has more persons in proportion.
+    """
+    enough = CENTRE_PERSONS / min(epsilon, 1.0)
+    return max(1, int(persons / enough)) if persons > MOST_PAIRED else 1
 
 
 def degrees(

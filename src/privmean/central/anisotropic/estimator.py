@@ -8,9 +8,11 @@ from dataclasses import dataclass, replace
 
 from privmean import validate
 from privmean.central.anisotropic.as_published import PublishedPlan, plan_published_unknown
+from privmean.central.anisotropic.calibration import TooFew
 from privmean.central.anisotropic.choose import Candidates
 from privmean.central.anisotropic.known import KnownPlan
 from privmean.central.anisotropic.plan_unknown import plan_unknown
+from privmean.central.anisotropic.remedies import too_few
 from privmean.central.anisotropic.spectrum import spectrum_of
 from privmean.central.anisotropic.unknown import UnknownPlan
 from privmean.errors import ArgumentError, Infeasible
@@ -107,16 +109,53 @@ class Anisotropic:
                 "sampled degrees are proved for a public number of persons only",
                 "use replace-one neighbours, or leave sampled_degrees out",
             )
-        if self.covariance is None and self.method == PUBLISHED:
-            return plan_published_unknown(budget, design, d, relation, self.beta)
+        if self.method == PUBLISHED:  # for study: run however large its error is
+            return self._published(budget, design, d, relation)
+
+        def attempt(budget: Budget, n: int) -> bool:
+            try:
+                return self._made(budget, n, d, relation).error_share < 1
+            except TooFew:
+                return False
+
+        try:
+            plan = self._made(budget, design, d, relation)
+        except TooFew as error:
+            raise too_few(attempt, budget, design, error.problem, self._others()) from None
+        if plan.error_share >= 1:
+            raise too_few(attempt, budget, design, _hopeless(plan, design), self._others())
+        return plan
+
+    def _made(
+        self, budget: Budget, design: int, dimension: int, relation: Relation
+    ) -> KnownPlan | UnknownPlan:
+        """The plan of the least predicted error, however large that is."""
         if self.covariance is None:
             return plan_unknown(
-                budget, design, d, relation, beta=self.beta, scale_range=self.scale_range
+                budget, design, dimension, relation, beta=self.beta, scale_range=self.scale_range
             )
-        spectrum = spectrum_of(self.covariance, d)
-        candidates = Candidates(budget, spectrum, relation, design, self.beta, self.sampled_degrees)
+        candidates = self._candidates(budget, design, dimension, relation)
         plan = candidates.best(self._plans(candidates))
         return replace(plan, why=self._why(plan))
+
+    def _published(
+        self, budget: Budget, design: int, dimension: int, relation: Relation
+    ) -> KnownPlan | PublishedPlan:
+        if self.covariance is None:
+            return plan_published_unknown(budget, design, dimension, relation, self.beta)
+        plan = self._candidates(budget, design, dimension, relation).published()
+        return replace(plan, why=self._why(plan))
+
+    def _candidates(
+        self, budget: Budget, design: int, dimension: int, relation: Relation
+    ) -> Candidates:
+        spectrum = spectrum_of(self.covariance, dimension)
+        return Candidates(budget, spectrum, relation, design, self.beta, self.sampled_degrees)
+
+    def _others(self) -> str:
+        if self.covariance is None:
+            return "or give a public bound on the covariance, or nothing at all (method='default')"
+        return "or fewer columns, or nothing given (method='default')"
 
     def _design(self, persons: int | None, relation: Relation, n_design: int | None) -> int:
         given = n_design if n_design is not None else self.n_design
@@ -139,8 +178,6 @@ class Anisotropic:
             except Infeasible:
                 if self.method == AVERAGE:
                     raise
-        if self.method == PUBLISHED:
-            yield candidates.published()
         if self.method in (AUTO, TWO_PHASE):
             yield from candidates.two_phase()
         if self.method == NOISY or (self.method == AUTO and few):
@@ -159,3 +196,15 @@ class Anisotropic:
             f"known covariance: {how}, {plan.centre.filter_name} filter; predicted l2 error "
             f"{total:.3g} (sampling {spread:.3g}, privacy noise {noise:.3g})"
         )
+
+
+def _hopeless(plan: KnownPlan | UnknownPlan, persons: int) -> str:
+    """Why a plan is refused whose answer would be worse than one person's own row."""
+    assumed = "by the covariance bound"
+    if not isinstance(plan, KnownPlan):
+        assumed = "if columns are alike, or fall as 1, 1/2, 1/3 where they share a radius"
+    return (
+        f"{persons} persons are too few for {plan.dimension} column(s) with "
+        f"{plan.budget.describe()}: the predicted error is {plan.error_share:.3g} times the "
+        f"distance of a single person's row from the mean ({assumed})"
+    )

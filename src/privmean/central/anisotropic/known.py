@@ -20,7 +20,8 @@ from privmean.central.anisotropic.clips import (
     step_of,
 )
 from privmean.central.anisotropic.ellipsoid import clipped_sums
-from privmean.central.anisotropic.lattice import rotate
+from privmean.central.anisotropic.filter import bernoulli
+from privmean.central.anisotropic.lattice import RADIUS, REACH, rotate
 from privmean.central.anisotropic.progress import Progress, shown
 from privmean.central.anisotropic.spectrum import Spectrum
 from privmean.errors import ArgumentError
@@ -42,7 +43,8 @@ class KnownPlan:
     """A filtered mean (no `clips`), or two phases: a filtered centre, then clipped sums around it.
 
     persons: n, public, under replace-one; n_design: the public number that radii and scales use.
-    centre_parts: the centre is that of one in so many persons, by roster position.
+    centre_parts: the centre is that of one in so many persons, by roster position or, where that is
+    private, by a secret coin of each person.
     """
 
     budget: Budget
@@ -97,6 +99,11 @@ class KnownPlan:
         sampling = self.powers.total(2.0) / self.n_design
         return math.sqrt(sampling + self.noise_error**2)
 
+    @property
+    def error_share(self) -> float:
+        """The same over the distance of one person's own row from the mean, by the bound."""
+        return self.error / math.sqrt(self.powers.total(2.0))
+
     def predict(self, guess_sd: float) -> dict[str, float]:
         """Predicted l2 error by cause; the covariance bound stands in for the guess."""
         validate.positive("guess_sd", guess_sd)
@@ -138,13 +145,21 @@ class KnownPlan:
             x = rotate(x, self.spectrum.axes, self.spectrum.step)
         work = None if self.persons is None else float(self.centre.persons) ** 2 * self.dimension
         with shown(progress, work) as tell:
-            found = self.centre.run(x[:: self.centre_parts], source, tell)
+            found = self.centre.run(self._some(x, source), source, tell)
         if found is None:
             return self._failure(people.columns, source.secure)
         if not self.clips:
             n = self.persons or max(found.count + self.centre.calibration.offset, 1.0)
             return self._success(people.columns, source.secure, found, n)
         return self._clipped(people.columns, x, found, source)
+
+    def _some(self, x: Floats, source: Noise) -> Floats:
+        """The persons of the centre: positions shift where a person comes or goes, coins do not."""
+        if self.relation == REPLACE_ONE:
+            return x[:: self.centre_parts]
+        if self.centre_parts == 1:
+            return x
+        return x[bernoulli(np.ones(len(x), dtype=np.int64), self.centre_parts, source)]
 
     def _clipped(self, columns: tuple[str, ...], x: Floats, found: Found, source: Noise) -> Release:
         """Clipped sums, each around the centre that the one before released."""
@@ -202,7 +217,8 @@ class KnownPlan:
             status=FAILED,
             advice=(
                 "too few persons lie close together for the given covariance; the covariance may "
-                "be too small or in other units, or the persons too few"
+                "be too small or in other units, the persons too few, or the values beyond the "
+                f"range of {REACH / RADIUS:.0e} friend radii from 0: count them from another origin"
             ),
             assumptions=(TAILS,),
             shares=self._shares(),

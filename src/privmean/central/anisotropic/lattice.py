@@ -8,6 +8,7 @@ integers are exact, so the centre used for speed cannot change a decision.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,18 +19,23 @@ from privmean.people.reductions import Floats, Integers
 Bools = npt.NDArray[np.bool_]
 
 RADIUS = 2**22  # the friendship radius lambda, in lattice steps
-REACH = 2.0**60  # coordinates are clamped to +-REACH steps
+REACH = 2.0**60  # coordinates are clamped to +-REACH steps, and a row beyond them is not usable
 EXACT_SQUARE = 2.0**50  # rows with smaller squared norm have exact double products
 LIMB = 20  # bits of a limb in exact rotations
+LIMBS = 4  # of them, so that rotations reach 2^80 steps, more than doubles resolve
 ROWS = 1 << 20  # numbers handled at a time
 CACHED = 1 << 17  # and where every one is looked at several times
 
 
-def usable_rows(x: Floats) -> Bools:
-    """Rows without a null or an infinite value."""
+def usable_rows(x: Floats, factor: Floats) -> Bools:
+    """Rows without a null, an infinite value, or one that would be clamped by `to_lattice`.
+
+    Clamped rows would all be friends at a place where nobody is.
+    """
     result = np.empty(len(x), dtype=bool)
     for where in slices(x):
-        result[where] = np.isfinite(x[where]).all(axis=1)
+        with np.errstate(all="ignore"):
+            result[where] = (np.abs(x[where] * factor) <= REACH).all(axis=1)
     return result
 
 
@@ -37,6 +43,11 @@ def slices(x: Floats | Integers, length: int | None = None, numbers: int = ROWS)
     """Slices of about `numbers` numbers of the rows of x (or of `length` such rows)."""
     rows = max(1, numbers // max(1, x.shape[1]))
     return [slice(a, a + rows) for a in range(0, len(x) if length is None else length, rows)]
+
+
+def of_columns(x: Floats, columns: Integers) -> Floats:
+    """x[:, columns] for sorted columns, without a copy where they are all there are."""
+    return x if len(columns) == x.shape[1] else x[:, columns]
 
 
 def to_lattice(x: Floats, factor: Floats) -> Integers:
@@ -55,21 +66,27 @@ def to_lattice(x: Floats, factor: Floats) -> Integers:
 def rotate(x: Floats, rotation: Floats, step: float) -> Floats:
     """x @ rotation, each row a function of that row alone in whatever order a library adds.
 
-    Rows are read in units of `step` as integers of 60 bits in three limbs, the rotation as 40 bits
-    in two; every product of limbs is a sum of integers below 2^53, hence exact.
+    Rows are read in units of `step`, a power of two, as integers in limbs of 20 bits, the rotation
+    as 40 bits in two; every product of limbs is a sum of integers below 2^53, hence exact, and the
+    few sums are added in one order. Rows with a null or a number too far become nulls.
     """
     half = 2**LIMB
     upper = np.rint(rotation * half)
     lower = np.rint((rotation * half - upper) * half)
     result = np.empty((len(x), rotation.shape[1]))
     for where in slices(x):
-        rest = to_lattice(x[where], np.full(x.shape[1], 1 / step)).astype(np.float64)
+        with np.errstate(all="ignore"):
+            rest = np.rint(x[where] / step)
+            far = ~(np.abs(rest) < 2.0 ** (LIMB * LIMBS)).all(axis=1)
+        rest[far] = 0.0
         total = np.zeros((len(rest), rotation.shape[1]))
-        for power in (2 * LIMB, LIMB, 0):
+        for power in range(LIMB * (LIMBS - 1), -1, -LIMB):
             limb = np.rint(rest * 2.0**-power)
             rest = rest - limb * 2.0**power
-            total = total + (limb @ upper) * 2.0 ** (power - LIMB)
-            total = total + (limb @ lower) * 2.0 ** (power - 2 * LIMB)
+            if limb.any():  # the highest are 0 nearly always, and then add nothing
+                total = total + (limb @ upper) * 2.0 ** (power - LIMB)
+                total = total + (limb @ lower) * 2.0 ** (power - 2 * LIMB)
+        total[far] = np.nan
         result[where] = total * step
     return result
 
@@ -80,6 +97,17 @@ class Metric:
 
     points: Integers
     radius: int = RADIUS
+
+
+def lattices(x: Floats, blocks: Sequence[tuple[Integers, Floats]]) -> tuple[list[Metric], Bools]:
+    """A metric for each (columns, factor), and the rows usable in all of them."""
+    usable = np.ones(len(x), dtype=bool)
+    metrics = []
+    for columns, factor in blocks:
+        some = of_columns(x, columns)
+        usable &= usable_rows(some, factor)
+        metrics.append(Metric(to_lattice(some, factor)))
+    return metrics, usable
 
 
 def pairs_close(metric: Metric, i: Integers, j: Integers) -> Bools:

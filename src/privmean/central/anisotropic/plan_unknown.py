@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from functools import lru_cache
 
-from privmean.central.anisotropic.blocks import Stage, mean_stages
-from privmean.central.anisotropic.calibration import gaussian_after
+from privmean.central.anisotropic.blocks import MOST_SUMS, Stage, mean_stages
+from privmean.central.anisotropic.calibration import TooFew, gaussian_after
+from privmean.central.anisotropic.degrees import centre_parts
 from privmean.central.anisotropic.scales import FINE, WIDE, WINDOW, Counting, ScaleNoise
 from privmean.central.anisotropic.unknown import UnknownPlan
 from privmean.errors import Infeasible
@@ -20,9 +22,11 @@ COUNT_NOISE = 0.03  # of the pairs: the noise wanted in the counts that find the
 MOST_COUNT_NOISE = 0.04  # of the pairs: beyond this a bisection can run away
 UNIT_SHARE = 0.05  # of rho, for the unit if no range of scales is public
 NOMINAL_SPREAD = 8.0  # tr W of the reference spectra, for choosing shares only
+REFINEMENTS = (0.0, 0.05, 0.1, 0.2, 0.3)  # of the sums' mu^2, where the centre has few persons
 ALL_NOISE = 4.0  # octaves of noise a column up to which every column gets a scale of its own
 
 
+@lru_cache(maxsize=256)
 def largest_rho(epsilon: float, delta: float) -> float:
     """The largest rho for which a rho-zCDP stage is (epsilon, delta)-DP."""
     low, high = 0.0, epsilon
@@ -51,34 +55,40 @@ def plan_unknown(
     epsilon, delta = budget.epsilon, budget.delta
     assert epsilon is not None
     half = persons // 2
-    stages = mean_stages(epsilon, delta, half, dimension)
+    parts = centre_parts(half, epsilon)
+    stages = mean_stages(epsilon, delta, -(-half // parts), dimension)
 
-    def made(stages: tuple[Stage, ...], epsilon: float, delta: float, pooled: bool) -> UnknownPlan:
-        rho = largest_rho(epsilon - 1e-9, delta * (1 - 1e-9)) * (1 - 1e-9)
-        noise = scale_noise(rho, (persons - half) // 2, dimension, scale_range, beta)
+    def made(stages: tuple[Stage, ...], epsilon: float, pooled: bool, blind: bool) -> UnknownPlan:
+        half_delta = delta / 2 if pooled else delta
+        rho = largest_rho(epsilon - 1e-9, half_delta * (1 - 1e-9)) * (1 - 1e-9)
+        noise = scale_noise(rho, (persons - half) // 2, dimension, scale_range, beta, blind=blind)
         return UnknownPlan(
-            budget, persons, dimension, noise, stages, scale_range, beta, pooled=pooled
+            budget, persons, dimension, noise, stages, scale_range, beta, pooled, parts
         )
 
-    plans = [made(stages, epsilon, delta, False)]
-    for item in stages:
-        plan = made((item,), item.epsilon, delta / 2, True)
-        if math.isinf(nominal_noise(plan)):
-            continue
-        # the scales' curve may lie above the centre's, so what may follow is found once more
-        (curve, *_) = plan.losses
-        assert isinstance(curve, Curve)
-        mu = gaussian_after(curve, epsilon, delta, dimension)
-        share = 1 - (mu / gaussian_mu(epsilon, delta)) ** 2
-        if mu > 0:
-            plans.append(replace(plan, stages=(replace(item, mu=mu, share=share),)))
-    best = min(plans, key=nominal_noise)
-    if math.isinf(nominal_noise(best)):
-        raise Infeasible(
-            f"{persons} persons are too few to find scales at epsilon={epsilon:g}",
-            "use more persons, a larger epsilon, or give a public bound on the covariance",
-        )
-    return best
+    for blind in (False, True):  # scales of columns need more persons than one radius for all
+        best = made(stages, epsilon, False, blind)
+        pooled = [(made((item,), item.epsilon, True, blind), item) for item in stages]
+        # with what the centre alone would leave, pooled plans look better than they are
+        for plan, item in sorted(pooled, key=lambda found: nominal_noise(found[0])):
+            if nominal_noise(plan) >= nominal_noise(best):
+                break
+            # the scales' curve may lie above the centre's, so what may follow is found once more
+            (curve, *_) = plan.losses
+            assert isinstance(curve, Curve)
+            mu = gaussian_after(curve, epsilon, delta, MOST_SUMS * dimension)
+            share = 1 - (mu / gaussian_mu(epsilon, delta)) ** 2
+            if mu > 0:
+                found = replace(plan, stages=(replace(item, mu=mu, share=share),))
+                best = min(best, found, key=nominal_noise)
+        if math.isfinite(nominal_noise(best)):
+            shares = REFINEMENTS if best.centre_parts > 1 else (0.0,)
+            plans = (replace(best, refinement=share) for share in shares)
+            return min(plans, key=lambda plan: plan.noise_share)
+    raise TooFew(
+        f"{persons} persons are too few to find scales at epsilon={epsilon:g}",
+        "use more persons, a larger epsilon, or give a public bound on the covariance",
+    )
 
 
 def nominal_noise(plan: UnknownPlan) -> float:
@@ -89,7 +99,7 @@ def nominal_noise(plan: UnknownPlan) -> float:
     """
 
     def stage_noise(stage: Stage) -> float:
-        s = stage.calibration.expected_multiplier(plan.half) / plan.half
+        s = stage.calibration.expected_multiplier(plan.centred) / plan.centred
         return math.sqrt(1 + 8 * NOMINAL_SPREAD * s**2) / stage.mu
 
     stage = plan.scale_noise
@@ -109,8 +119,13 @@ def scale_noise(
     dimension: int,
     scale_range: tuple[float, float] | None,
     beta: float,
+    *,
+    blind: bool = False,
 ) -> ScaleNoise:
-    """Shares of rho: what the radii need, then values (and the choice, if columns are chosen)."""
+    """Shares of rho: what the radii need, then values (and the choice, if columns are chosen).
+
+    blind: no column gets a scale of its own, and all of rho goes to one radius.
+    """
     unit = None
     if scale_range is None:
         unit = Counting(UNIT_SHARE * rho, WIDE)
@@ -122,13 +137,13 @@ def scale_noise(
     radius = min(max(need, 0.04), 0.3)
     move = window / pairs if pairs else math.inf
     everybody = move * math.sqrt(dimension / (2 * (1 - 2.25 * radius) * rho))
-    if everybody <= ALL_NOISE:
+    if everybody <= ALL_NOISE and not blind:
         top, values, choice, rest = dimension, (1 - 2.25 * radius) * rho, 0.0, None
     else:
         radius = min(radius, 0.2)
         left = (1 - 3.25 * radius) * rho
         choice, values = 0.7 * left, 0.3 * left
-        top = choices(move, choice, dimension, beta)
+        top = 0 if blind else choices(move, choice, dimension, beta)
         rest = Counting(radius * rho if top else rho)
     own = Counting(radius * rho) if top else None
     middle = Counting(radius / 4 * rho) if top else None  # a median may be twice as noisy

@@ -14,7 +14,7 @@ from fractions import Fraction
 import numpy as np
 from scipy.special import digamma
 
-from privmean.central.anisotropic.lattice import slices
+from privmean.central.anisotropic.lattice import of_columns, slices
 from privmean.central.anisotropic.selection import peel
 from privmean.noise.base import Noise
 from privmean.people.reductions import Floats, Integers, pair_multiplier
@@ -301,10 +301,10 @@ def run(
         top = top[:0]
     centre = clip = middle = rest = 0.0
     if stage.centre is not None and stage.clip is not None and stage.middle is not None:
-        mine = differences[:, top] / unit
-        near = norms(mine, deviations ** (-exponent / 2))
+        mine = of_columns(differences, top)
+        near = norms(mine, deviations ** (-exponent / 2) / unit)
         centre = noisy_quantile(near, QUANTILE, stage.centre, noise)
-        near = norms(mine, deviations**-0.5)
+        near = norms(mine, deviations**-0.5 / unit)
         clip = noisy_quantile(near, QUANTILE, stage.clip, noise)
         middle = noisy_quantile(near, 0.5, stage.middle, noise)
     if stage.rest is not None:

@@ -13,6 +13,8 @@ from privmean.errors import ArgumentError
 from privmean.people.reductions import Floats
 
 FLOOR = 2.0**-20  # least standard deviation, as a fraction of the mean one
+NEGATIVE = 1e-9  # a negative eigenvalue smaller than this share of the largest is rounding
+AXIS_STEPS = 2.0**40  # of axes, so that rows can be rotated exactly
 
 
 @dataclass(frozen=True, eq=False)
@@ -21,7 +23,8 @@ class Spectrum:
 
     deviations: standard deviations along the axes, none below FLOOR times their mean (raising one
     keeps an upper bound an upper bound and costs a millionth of noise; it makes singular bounds
-    usable). axes: (d, d) orthogonal matrix whose columns are the axes, or None for the columns'.
+    usable). axes: (d, d) matrix of whole multiples of 2^-40 whose columns are the axes, orthogonal
+    but for that rounding, or None for the columns'.
     """
 
     deviations: Floats
@@ -45,8 +48,8 @@ class Spectrum:
 
     @property
     def step(self) -> float:
-        """Units in which rows are read before a rotation."""
-        return float(self.deviations.min()) * 2.0**-24
+        """Units in which rows are read before a rotation, a power of two."""
+        return 2.0 ** (math.frexp(float(self.deviations.min()))[1] - 25)
 
     def column_variances(self, variances: Floats) -> Floats:
         """Variances of the columns from independent variances along the axes."""
@@ -55,8 +58,8 @@ class Spectrum:
         return np.asarray((self.axes**2) @ variances)
 
     def columns(self, values: Floats) -> Floats:
-        """A vector along the axes, as columns."""
-        return values if self.axes is None else np.asarray(self.axes @ values)
+        """A vector along the axes, as columns: the rotation of rows undone, rounding and all."""
+        return values if self.axes is None else np.asarray(np.linalg.solve(self.axes.T, values))
 
 
 def spectrum_of(covariance: object, dimension: int) -> Spectrum:
@@ -70,7 +73,7 @@ def spectrum_of(covariance: object, dimension: int) -> Spectrum:
         raise ArgumentError("covariance", covariance, "has values that are not finite", remedy)
     if np.abs(value).max(initial=0.0) > validate.LARGEST:
         raise ArgumentError(
-            "covariance", covariance, f"has values beyond {validate.LARGEST:g}", "use another unit"
+            "covariance", covariance, f"has values beyond {validate.LARGEST:g}", "use other units"
         )
     axes: Floats | None = None
     if value.ndim == 0:
@@ -84,8 +87,13 @@ def spectrum_of(covariance: object, dimension: int) -> Spectrum:
             variances = np.diag(value).copy()
         else:
             variances, axes = np.linalg.eigh((value + value.T) / 2)
-            tiny = 1e-9 * float(np.abs(variances).max())
-            variances = np.where(np.abs(variances) <= tiny, 0.0, variances)
+            axes = np.rint(axes * AXIS_STEPS) / AXIS_STEPS
+            largest = float(np.abs(variances).max())
+            variances = np.where(
+                variances < -NEGATIVE * largest, variances, np.maximum(variances, 0)
+            )
+            # a bound stays a bound where it is raised by what its eigenvalues may be wrong
+            variances += np.where(variances < 0, 0.0, dimension * 2.0**-48 * largest)
     else:
         raise ArgumentError("covariance", value.shape, f"does not fit {dimension} columns", remedy)
     if (variances < 0).any() or not (variances > 0).any():

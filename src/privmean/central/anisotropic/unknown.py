@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -13,12 +14,13 @@ import numpy as np
 from privmean import validate
 from privmean.central.anisotropic import filter as keep
 from privmean.central.anisotropic.average import KeptMean, kept_mean
-from privmean.central.anisotropic.blocks import Block, Stage
+from privmean.central.anisotropic.blocks import Block, Stage, clip_losses
 from privmean.central.anisotropic.box import GaussianBox
 from privmean.central.anisotropic.degrees import degrees
 from privmean.central.anisotropic.ellipsoid import STEPS, clipped_sums
+from privmean.central.anisotropic.forecast import noise_share, stage_noise
 from privmean.central.anisotropic.known import check_people
-from privmean.central.anisotropic.lattice import RADIUS, Metric, to_lattice, usable_rows
+from privmean.central.anisotropic.lattice import RADIUS, Bools, Metric, lattices, of_columns
 from privmean.central.anisotropic.progress import Progress, shown
 from privmean.central.anisotropic.scales import FACTOR, ScaleNoise, Scales, tail_reach
 from privmean.central.anisotropic.scales import run as run_scales
@@ -33,6 +35,7 @@ from privmean.privacy.loss import Loss
 from privmean.release import FAILED, OK, Release
 
 EXPONENT = 1.5  # shape of the centre's noise: Sigma^(3/4) needs the least total
+NOISY = "noisier than one person"
 ASSUMED = "columns near Gaussian, so that pairs of persons show their scales"
 
 
@@ -43,6 +46,9 @@ class UnknownPlan:
     The halves are fixed by position, so what each pays is not added. If `pooled`, the sum is over
     all persons, and scales and centre share what it leaves; else over the second half, the scales
     have the whole budget, and the centre's share is chosen from `stages` by the released scales.
+    centre_parts: the centre is that of one in so many persons of the second half, by position.
+    refinement: share of the sums' mu^2 for a first one, around which the second clips closer (0:
+    there is one sum).
     """
 
     budget: Budget
@@ -53,13 +59,20 @@ class UnknownPlan:
     scale_range: tuple[float, float] | None
     beta: float
     pooled: bool = False
+    centre_parts: int = 1
+    refinement: float = 0.0
     estimator: str = "anisotropic"
     relation: Relation = REPLACE_ONE
 
     @property
     def half(self) -> int:
-        """Persons of the second half, for the centre."""
+        """Persons of the second half."""
         return self.persons // 2
+
+    @property
+    def centred(self) -> int:
+        """Persons of the centre: the second half, or one in so many of them by position."""
+        return -(-self.half // self.centre_parts)
 
     @property
     def summed(self) -> int:
@@ -81,7 +94,13 @@ class UnknownPlan:
         """The worst-case bill."""
         stage = self.stages[0]
         d = self.dimension
-        return self._bill(stage, stage.clip_losses((d,), (1.0,)))
+        sums = (clip_losses(mu, (d,), (1.0,)) for mu in self.sums_mu(stage))
+        return self._bill(stage, tuple(loss for bill in sums for loss in bill))
+
+    def sums_mu(self, stage: Stage) -> tuple[float, ...]:
+        """mu of each clipped sum."""
+        shares = (self.refinement, 1 - self.refinement) if self.refinement else (1.0,)
+        return tuple(stage.mu * math.sqrt(share) for share in shares)
 
     def _bill(self, stage: Stage, clip: tuple[Loss, ...]) -> tuple[Loss, ...]:
         assert self.budget.epsilon is not None
@@ -104,7 +123,10 @@ class UnknownPlan:
             "filter": "basic",
             "dimension": self.dimension,
             "persons": self.persons,
+            "persons of the centre": self.centred,
             "persons in the clipped sum": self.summed,
+            "clipped sums": len(self.sums_mu(self.stages[0])),
+            "predicted error over a person's distance": self.error_share,
             "columns with a scale of their own": stage.top,
             "octaves of scale": stage.window,
             "noise of a scale (octaves)": stage.value_deviation,
@@ -112,23 +134,24 @@ class UnknownPlan:
             "smallest count offset": min(item.calibration.offset for item in self.stages),
         }
 
+    @cached_property
+    def noise_share(self) -> float:
+        """Predicted l2 noise over the distance of one person's own row from the mean."""
+        return noise_share(self, EXPONENT)
+
+    @property
+    def error_share(self) -> float:
+        """The same of the error, sampling included."""
+        return math.hypot(self.noise_share, 1 / math.sqrt(self.summed))
+
     def predict(self, guess_sd: float) -> dict[str, float]:
-        """Predicted l2 error by cause if every column had this deviation: the worst spectrum.
-
-        Distances of alike columns are alike, so persons reach sqrt(d) deviations.
-        """
-        sd = validate.positive("guess_sd", guess_sd)
-        d = self.dimension
-        sampling = sd * math.sqrt(d / self.summed)
-
-        def noise(stage: Stage) -> float:
-            s = stage.calibration.expected_multiplier(self.half)
-            centre = 2 * FACTOR * math.sqrt(2 * d) * s / self.half
-            radius = math.sqrt(d * (1.2 + centre**2))
-            return sd * 2 * radius / (stage.mu * self.summed) * math.sqrt(d)
-
-        least = min(noise(stage) for stage in self.stages)
-        return {"rmse": math.hypot(sampling, least), "sampling": sampling, "privacy_noise": least}
+        """Predicted l2 error by cause if the columns have this deviation (root mean square)."""
+        size = validate.positive("guess_sd", guess_sd) * math.sqrt(self.dimension)
+        return {
+            "rmse": self.error_share * size,
+            "sampling": size / math.sqrt(self.summed),
+            "privacy_noise": self.noise_share * size,
+        }
 
     def blocks(self, scales: Scales) -> list[Block]:
         """The metrics that the released scales give."""
@@ -167,20 +190,7 @@ class UnknownPlan:
 
     def best_stage(self, blocks: Sequence[Block]) -> Stage:
         """The share of epsilon for the centre with the least noise, from released numbers."""
-
-        def noise(stage: Stage) -> float:
-            s = stage.calibration.expected_multiplier(self.half)
-            if math.isinf(s):
-                return math.inf
-            shares = self.centre_shares(blocks)
-            radii = [
-                item.clip_radius(2 * item.radius * s / math.sqrt(part) / self.half)
-                for item, part in zip(blocks, shares, strict=True)
-            ]
-            total = sum(r * math.sqrt(item.spread) for item, r in zip(blocks, radii, strict=True))
-            return total / stage.mu
-
-        return min(self.stages, key=noise)
+        return min(self.stages, key=lambda stage: stage_noise(self, blocks, stage))
 
     def release(
         self, people: People, noise: Noise | None = None, progress: bool | Progress | None = None
@@ -193,16 +203,15 @@ class UnknownPlan:
         blocks = self.blocks(scales)
         stage = self.best_stage(blocks)
         x = rows(people.part(1, 2), size_is_public=True)
-        metrics = [
-            Metric(
-                to_lattice(
-                    x[:, item.columns], item.centre_weight / scales.unit * (RADIUS / item.radius)
-                )
-            )
-            for item in blocks
-        ]
-        with shown(progress, float(self.half) ** 2 * self.dimension) as tell:
-            found = self._centre(metrics, x, blocks, stage, source, tell)
+        metrics, usable = lattices(
+            x[:: self.centre_parts],
+            [
+                (item.columns, item.centre_weight / scales.unit * (RADIUS / item.radius))
+                for item in blocks
+            ],
+        )
+        with shown(progress, float(self.centred) ** 2 * self.dimension) as tell:
+            found = self._centre(metrics, usable, blocks, stage, source, tell)
         if found is None:
             return self._release(people.columns, source.secure, scales, stage, blocks, None)
         del metrics
@@ -213,13 +222,12 @@ class UnknownPlan:
     def _centre(
         self,
         metrics: list[Metric],
-        x: Floats,
+        usable: Bools,
         blocks: list[Block],
         stage: Stage,
         noise: Noise,
         progress: Progress | None,
     ) -> KeptMean | None:
-        usable = usable_rows(x)
         friends = degrees(metrics, usable, progress=progress)
         kept = keep.basic_keep(friends, usable, REPLACE_ONE, noise)
         return kept_mean(metrics, kept, stage.calibration, noise, self.centre_shares(blocks))
@@ -238,17 +246,23 @@ class UnknownPlan:
             item.clip_radius(sd * item.radius / RADIUS)
             for item, sd in zip(blocks, found.deviations, strict=True)
         ]
-        shares = self.clip_shares(blocks, radii)
         estimate, deviation = np.empty(self.dimension), np.empty(self.dimension)
-        for item, radius, part, mean in zip(blocks, radii, shares, found.means, strict=True):
-            centre = mean * (item.radius / RADIUS) / item.centre_weight * scales.unit
-            step = radius / STEPS / item.clip_weight * scales.unit
-            sums = clipped_sums(x[:, item.columns], centre, 1 / step)
-            scale = 2 * STEPS / (stage.mu * math.sqrt(part))
-            drawn = source.gaussian(len(item.columns), scale)
-            estimate[item.columns] = centre + (sums + drawn) * step / self.summed
-            deviation[item.columns] = scale * step / self.summed
-        bill = stage.clip_losses([len(item.columns) for item in blocks], shares)
+        for item, mean in zip(blocks, found.means, strict=True):
+            centre = mean * (item.radius / RADIUS) / item.centre_weight
+            estimate[item.columns] = centre * scales.unit
+        bill: tuple[Loss, ...] = ()
+        for mu in self.sums_mu(stage):
+            shares = self.clip_shares(blocks, radii)
+            for i, (item, part) in enumerate(zip(blocks, shares, strict=True)):
+                step = radii[i] / STEPS / item.clip_weight * scales.unit
+                mine = of_columns(x, item.columns)
+                sums = clipped_sums(mine, estimate[item.columns], 1 / step)
+                scale = 2 * STEPS / (mu * math.sqrt(part))
+                drawn = source.gaussian(len(item.columns), scale)
+                estimate[item.columns] += (sums + drawn) * step / self.summed
+                deviation[item.columns] = scale * step / self.summed
+                radii[i] = item.next_radius(scale * radii[i] / STEPS / self.summed)
+            bill += clip_losses(mu, [len(item.columns) for item in blocks], shares)
         return self._release(
             columns, source.secure, scales, stage, blocks, (estimate, deviation, bill)
         )
@@ -264,6 +278,7 @@ class UnknownPlan:
     ) -> Release:
         nothing = np.full(self.dimension, np.nan)
         estimate, deviation, bill = found if found is not None else (nothing, nothing, ())
+        status, advice = self._outcome(found is None, deviation, scales, blocks)
         assert self.budget.epsilon is not None
         guarantee = Guarantee.of(
             self.budget,
@@ -288,13 +303,8 @@ class UnknownPlan:
             ),
             plan=self,
             persons=self.persons,
-            status=OK if found is not None else FAILED,
-            advice=""
-            if found is not None
-            else (
-                "too few persons of the second half lie close together at the scales found in the "
-                "first half; more persons, a larger epsilon or a known covariance may help"
-            ),
+            status=status,
+            advice=advice,
             assumptions=(ASSUMED, "persons alike in distribution whatever their position"),
             shares={"centre": stage.share, "clipped sum": 1 - stage.share},
             diagnostics={
@@ -303,6 +313,30 @@ class UnknownPlan:
                 "scales": (scales.deviations * scales.unit).tolist(),
             },
             secure=secure,
+        )
+
+    def _outcome(
+        self, failed: bool, deviation: Floats, scales: Scales, blocks: list[Block]
+    ) -> tuple[str, str]:
+        """Status and advice from paid numbers."""
+        if failed:
+            return FAILED, (
+                "too few persons of the second half lie close together at the scales found in the "
+                "first half, or their values are beyond the range of the lattice; more persons, a "
+                "larger epsilon, a known covariance or another origin of the values may help"
+            )
+        square = sum(
+            scales.rest**2 / 2
+            if item.columns is not scales.top
+            else float((scales.deviations**2).sum())
+            for item in blocks
+        )
+        share = math.sqrt(float((deviation**2).sum()) / square) / scales.unit
+        if share < 1:
+            return OK, ""
+        return NOISY, (
+            f"the noise is {share:.2g} times the distance of a single person's row from the mean, "
+            "by the scales found: more persons or a larger epsilon are needed"
         )
 
     def _spread(self, scales: Scales, blocks: list[Block]) -> Floats:

@@ -7,8 +7,6 @@ Person-Level Differential Privacy" (2024); constants, radii and shares are optim
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
@@ -22,8 +20,10 @@ from privmean.central.heavy_tailed.records import RecordWeights
 from privmean.central.heavy_tailed.settings import Settings
 from privmean.errors import ArgumentError, Infeasible
 from privmean.privacy.budget import RELATIONS, REPLACE_ONE, Budget, Relation
+from privmean.search import least_number
 
 LARGEST_SEARCH = 2**36
+CLOSE = 0.03  # a number of persons that would do is this close to the smallest
 
 
 @dataclass(frozen=True)
@@ -168,8 +168,11 @@ class HeavyTailed:
                 f"searching the whole line needs a delta, and the budget is {budget.describe()}",
                 "give BoundedMoment(..., range=(lower, upper)), or epsilon and delta",
             )
-        needed = persons_needed(
-            lambda n: self.attempt(budget, n, dimension, relation) is not None, persons
+        needed = least_number(
+            lambda n: self.attempt(budget, n, dimension, relation) is not None,
+            persons + 1,
+            most=LARGEST_SEARCH,
+            within=CLOSE,
         )
         if needed is None:
             return Infeasible(
@@ -181,19 +184,6 @@ class HeavyTailed:
             "the planned error is no smaller than the spread of a single person's value",
             f"about {needed} persons would do; or more epsilon, or a narrower public range",
         )
-
-
-def persons_needed(enough: Callable[[int], bool], least: int = 1) -> int | None:
-    """About the smallest number from `least` upwards that is `enough` (within 3 %)."""
-    low = high = least
-    while not enough(high):
-        low, high = high, 2 * high
-        if high > LARGEST_SEARCH:
-            return None
-    while high / low > 1.03 and high - low > 1:
-        middle = math.isqrt(low * high)
-        low, high = (low, middle) if enough(middle) else (middle, high)
-    return high
 
 
 def persons_for_error(
@@ -211,4 +201,4 @@ def persons_for_error(
         found = estimator.attempt(budget, n, dimension, relation)
         return found is not None and found.error <= wanted
 
-    return persons_needed(enough)
+    return least_number(enough, most=LARGEST_SEARCH, within=CLOSE)

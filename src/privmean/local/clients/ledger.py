@@ -17,7 +17,6 @@ from privmean.errors import ArgumentError, BudgetExceeded
 
 KIND = "client ledger"
 PATIENCE = 60.0  # seconds to wait for another process
-_CREATING = threading.Lock()
 
 
 class _Sent(NamedTuple):

@@ -191,10 +191,10 @@ def test_no_records_break_a_summary():
 )  # fmt: skip
 def test_a_hostile_round_is_refused_at_once(change):
     good = mean_round(0, 1, epsilon=1, persons=9).to_dict()
-    start = time.perf_counter()
+    start = time.process_time()
     with pytest.raises(ArgumentError):
         Round.from_dict({**good, **change})
-    assert time.perf_counter() - start < 5
+    assert time.process_time() - start < 5
 
 
 def test_texts_that_are_no_rounds():

@@ -1,0 +1,63 @@
+"""Columns of Python objects as texts that any engine reads: no id may make reading fail.
+
+An object is the text that `str` gives; None, NaN, NA and what has no text are missing; half a
+surrogate pair, which no engine can hold, is written out (`\\\\ud800`).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from narwhals import dependencies as known
+
+
+def texts(column: Any) -> Any:
+    """A NumPy array or pandas series as it is, or of texts where it holds Python objects."""
+    if isinstance(column, np.ndarray):
+        if column.dtype.kind in "OS" or (column.dtype.kind == "U" and _halves(column)):
+            return _said(column.tolist())
+        return column
+    if not known.is_pandas_series(column):
+        return column
+    import pandas as pd
+
+    kind = column.dtype
+    if isinstance(kind, pd.CategoricalDtype):
+        if kind.categories.dtype.kind != "O":
+            return column
+        found = np.append(_said(list(kind.categories)), [None])[column.cat.codes.to_numpy()]
+    elif (isinstance(kind, np.dtype) and kind.kind == "O") or (
+        isinstance(kind, pd.StringDtype) and kind.storage == "python"
+    ):
+        found = _said(column.tolist())
+    else:
+        return column
+    return pd.Series(found, index=column.index, dtype=object)
+
+
+def _said(items: list[Any]) -> Any:
+    found = np.empty(len(items), dtype=object)
+    found[:] = [item if type(item) is str and item.isascii() else _text(item) for item in items]
+    return found
+
+
+def _text(item: Any) -> str | None:
+    if isinstance(item, bytes):
+        return item.decode(errors="backslashreplace")
+    try:
+        if item is None or (not isinstance(item, str) and bool(item != item)):  # noqa: PLR0124
+            return None
+    except Exception:  # NA cannot say, nor can arrays
+        if type(item).__name__ == "NAType":
+            return None
+    try:
+        return str(item).encode(errors="backslashreplace").decode()
+    except Exception:
+        return None
+
+
+def _halves(column: Any) -> bool:
+    """Whether an array of strings holds a half of a surrogate pair."""
+    codes = np.ascontiguousarray(column).view(np.uint32)
+    return bool(((codes >= 0xD800) & (codes < 0xE000)).any())

@@ -1,0 +1,145 @@
+"""A path to a table: one file, a folder, or a pattern; Parquet, CSV or JSON lines."""
+
+from __future__ import annotations
+
+import glob
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from privmean.errors import ArgumentError, SchemaError
+from privmean.people.files import Engine, name, quoted
+from privmean.people.schema import Columns
+from privmean.people.textfiles import READERS, ending, kind
+from privmean.people.textformat import refuse
+from privmean.people.textscan import TextTable
+
+CHECK = "check the path"
+FORMS = {
+    ".parquet": "parquet", ".pq": "parquet", ".parq": "parquet",
+    ".csv": "csv", ".tsv": "csv",
+    ".jsonl": "json", ".ndjson": "json", ".json": "json",
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class ParquetTable:
+    """Parquet files: the names of their columns, and how SQL scans them."""
+
+    columns: Columns
+    scan: str
+
+    def records(
+        self, engine: Engine, person: str, values: Sequence[str], texts: Sequence[str] = ()
+    ) -> Any:
+        """The records (p, x0, x1, ...): only these columns."""
+        fields = [f"{name(item)} AS x{j}" for j, item in enumerate(values)]
+        return engine.connection.sql(
+            f"SELECT {', '.join([f'{name(person)} AS p', *fields])} FROM {self.scan}"
+        )
+
+
+def open_table(engine: Engine, path: str, text: Mapping[str, Any]) -> ParquetTable | TextTable:
+    """The table behind a path. text: what the caller says of text files (`text.options`)."""
+    where = Path(path)
+    if not path:
+        raise ArgumentError("source", path, "is empty", CHECK)
+    try:
+        if where.is_dir():
+            return _folder(engine, path, where, text)
+        is_file = where.is_file()
+        if not is_file and not any(sign in path for sign in "*?["):
+            raise ArgumentError("source", path, "there is no such file", CHECK)
+        form = _form(where)
+        if form == "parquet":
+            return _parquet(engine, path, _literally(path) if is_file else path, text)
+        files = [where] if is_file else _matching(path)
+    except (OSError, ValueError) as problem:  # a name too long, a folder that may not be read
+        if isinstance(problem, ArgumentError):
+            raise
+        raise ArgumentError(
+            "source", path, f"cannot be looked at ({kind(problem)})", CHECK
+        ) from None
+    if not files:
+        raise ArgumentError("source", path, "there is no such file", CHECK)
+    return TextTable(READERS[form](files, text))
+
+
+def _folder(
+    engine: Engine, path: str, where: Path, text: Mapping[str, Any]
+) -> ParquetTable | TextTable:
+    """Parquet files where there are any, else the text files; hidden ones are left out."""
+    if any(item.is_file() for item in where.rglob("*.parquet")):
+        return _parquet(engine, path, _literally(str(where)) + "/**/*.parquet", text)
+    files: dict[str, list[Path]] = {}
+    for item in sorted(where.rglob("*")):
+        form = FORMS.get(ending(item))
+        hidden = any(part.startswith((".", "_")) for part in item.relative_to(where).parts)
+        if form in READERS and not hidden and item.is_file():
+            files.setdefault(form, []).append(item)
+    if len(files) > 1:
+        raise ArgumentError(
+            "source",
+            path,
+            "is a folder with CSV files and JSON lines",
+            "give a pattern such as 'folder/*.csv'",
+        )
+    if not files:
+        raise ArgumentError(
+            "source",
+            path,
+            "is a folder without .parquet, .csv or .jsonl files",
+            "name another folder, or one file",
+        )
+    ((form, found),) = files.items()
+    return TextTable(READERS[form](found, text))
+
+
+def _matching(pattern: str) -> list[Path]:
+    found = (Path(item) for item in glob.glob(pattern, recursive=True))
+    return sorted(item for item in found if item.is_file())
+
+
+def _form(path: Path) -> str:
+    form = FORMS.get(ending(path))
+    if form is None:
+        raise ArgumentError(
+            "source",
+            str(path),
+            "has an ending that says nothing about its format",
+            "use .parquet, .csv, .tsv, .jsonl, .ndjson or .json, or pass a frame "
+            "(pandas reads Excel and Stata)",
+        )
+    return form
+
+
+def _literally(path: str) -> str:
+    """A path whose own *, ? and [ are not read as a pattern."""
+    return "".join(f"[{sign}]" if sign in "*?[" else sign for sign in path)
+
+
+def _parquet(engine: Engine, path: str, pattern: str, text: Mapping[str, Any]) -> ParquetTable:
+    import duckdb
+
+    from privmean.people.kinds import as_written
+
+    refuse(text, "Parquet")
+    scan = f"read_parquet({quoted(pattern)}, hive_types_autocast = false)"
+    missing, columns = False, []
+    try:
+        missing = not engine.connection.execute(
+            f"SELECT 1 FROM glob({quoted(pattern)}) LIMIT 1"
+        ).fetchall()
+        if not missing:
+            columns = engine.connection.execute(f"SELECT * FROM {scan} LIMIT 0").description
+            scan = as_written(engine.connection, pattern, scan, (item[0] for item in columns))
+    except duckdb.Error:  # its words may quote what the file holds
+        columns = []
+    if missing:
+        raise ArgumentError("source", path, "there is no such file", CHECK)
+    if not columns:
+        raise SchemaError(
+            f"{path} cannot be read as Parquet: it is damaged, something else, or may not be read"
+        )
+    return ParquetTable(Columns(tuple(item[0] for item in columns)), scan)

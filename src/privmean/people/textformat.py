@@ -1,0 +1,102 @@
+"""How a text file is written: public words of the caller, checked before anything is read."""
+
+from __future__ import annotations
+
+import codecs
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from privmean.errors import ArgumentError
+
+BLANKS = " \t"
+
+
+@dataclass(frozen=True)
+class TextFormat:
+    """How a text file is written. All of it is public: nothing is guessed from the lines.
+
+    delimiter, quote: one character each (quote "": quotes mean nothing). decimal: "." or ",".
+    encoding: UTF-8, or any encoding of one byte a character that contains ASCII ("latin-1",
+    "cp1252", ...). header: whether the first line names the columns; None is yes, but then no
+    message shows the names, since the line could be a record. null_words: texts that mean missing,
+    beside the empty one.
+    """
+
+    delimiter: str = ","
+    quote: str = '"'
+    decimal: str = "."
+    encoding: str = "utf-8"
+    header: bool | None = None
+    null_words: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        _sign("delimiter", self.delimiter, "give ',' or ';' or a tab")
+        if self.quote != "":
+            _sign("quote", self.quote, "give '\"', or '' for none")
+        if self.delimiter == self.quote:
+            raise ArgumentError("quote", self.quote, "is the delimiter too", "give two characters")
+        if self.decimal not in (".", ","):
+            raise ArgumentError("decimal", self.decimal, "is no decimal sign", "give '.' or ','")
+        object.__setattr__(self, "encoding", known_encoding(self.encoding))
+        if self.header not in (None, True, False):
+            raise ArgumentError("header", self.header, "is no yes or no", "give True or False")
+        words: Any = self.null_words
+        listed = isinstance(words, list | tuple) and all(isinstance(word, str) for word in words)
+        if not listed:
+            raise ArgumentError("null_words", words, "is no list of words", "give ['NA', '-9']")
+        object.__setattr__(self, "null_words", tuple(dict.fromkeys(w.strip(BLANKS) for w in words)))
+
+
+def options(
+    *,
+    delimiter: str | None = None,
+    quote: str | None = None,
+    decimal: str | None = None,
+    encoding: str | None = None,
+    header: bool | None = None,
+    null_words: Sequence[str] = (),
+) -> dict[str, Any]:
+    """What the caller says of text files (None: nothing), as fields of `TextFormat`; checked."""
+    asked: dict[str, Any] = {
+        "delimiter": delimiter, "quote": quote, "decimal": decimal, "encoding": encoding,
+        "header": header, "null_words": null_words,
+    }  # fmt: skip
+    given = {name: value for name, value in asked.items() if value is not None}
+    TextFormat(**given)
+    if not null_words:
+        del given["null_words"]
+    return given
+
+
+def refuse(given: Mapping[str, Any], what: str, but: Sequence[str] = ()) -> None:
+    """Refuse options of text files that would be ignored."""
+    for name, value in given.items():
+        if name not in but:
+            raise ArgumentError(name, value, f"says nothing about {what}", "leave it out")
+
+
+def _sign(name: str, value: Any, remedy: str) -> None:
+    if not (isinstance(value, str) and len(value) == 1 and value.isascii()) or value in "\r\n\0":
+        raise ArgumentError(name, value, "is not one ASCII character", remedy)
+    if value.isalnum() or value in "+-._":
+        raise ArgumentError(name, value, "may be part of an id or a number", remedy)
+
+
+def known_encoding(encoding: Any) -> str:
+    """The codec's own name, where each line can be decoded without its neighbours."""
+    remedy = "give 'utf-8', 'latin-1', 'cp1252' or alike, or convert the file to UTF-8"
+    try:
+        name = codecs.lookup(encoding).name
+        # every byte alone and beside others, and what starts an escape in some encodings
+        every = bytes(range(256)) + b"\\u0041\\x41+AEE-~{AB~}&AEE-"
+        text = every.decode(name, "replace")
+        one_by_one = "".join(bytes([byte]).decode(name, "replace") for byte in every)
+    except (LookupError, TypeError, ValueError):
+        raise ArgumentError("encoding", encoding, "is not known", remedy) from None
+    if name in ("utf-8", "utf-8-sig"):
+        return "utf-8"
+    ascii_alike = text[:128].encode("ascii", "replace") == every[:128]
+    if text != one_by_one or len(text) != len(every) or not ascii_alike:
+        raise ArgumentError("encoding", encoding, "is not one byte a character", remedy)
+    return name

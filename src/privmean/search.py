@@ -1,0 +1,44 @@
+"""The least number that is enough: the one search behind every "how many" and "how much"."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+MOST = 10**12  # persons beyond which nobody is asked
+
+
+def least_number(
+    enough: Callable[[int], bool], first: int = 1, *, most: int = MOST, within: float = 0.0
+) -> int | None:
+    """The smallest whole number from `first` up to `most` that is enough; None if none is.
+
+    `enough` is taken to stay true once it is. Doubling, then bisection that always moves; it stops
+    early where the answer is at most a share `within` above the smallest number.
+    """
+    low, high = first - 1, max(first, 1)
+    while not enough(high):
+        if high >= most:
+            return None
+        low, high = high, min(2 * high, most)
+    while high - low > max(1, within * low):
+        middle = low + (high - low) // 2
+        low, high = (low, middle) if enough(middle) else (middle, high)
+    return high
+
+
+def least_amount(
+    enough: Callable[[float], bool], first: float, *, most: float, within: float = 0.02
+) -> float | None:
+    """The same for a positive amount: within a share `within` above the smallest that is enough."""
+    if enough(first):
+        return first
+    low, high = first, first
+    while not enough(high):
+        if high >= most:
+            return None
+        low, high = high, min(2 * high, most)
+    for _ in range(math.ceil(math.log2(math.log(2) / math.log1p(within)))):
+        middle = math.sqrt(low * high)
+        low, high = (low, middle) if enough(middle) else (middle, high)
+    return high
