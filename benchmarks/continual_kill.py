@@ -56,7 +56,8 @@ def main() -> None:
     head = [
         "work", "kills", "amid new results", "copies while running (refused)",
         "copies of the file alone at the kill (refused)", "copies of all files (refused)",
-        "disk full", "second process refused", "results", "in a copy before they counted", "with two values", "lost",
+        "disk full", "second process refused", "results", "in a copy before they counted",
+        "with two values", "lost",
     ]  # fmt: skip
     publish(
         "continual-kill",
