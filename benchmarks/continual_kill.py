@@ -50,13 +50,14 @@ def main() -> None:
         copies = [f"{count.copies[kind]} ({count.refused[kind]})" for kind in PLACES]
         second = f"{count.second}" if work.alone else "shared"
         row = [work.name, count.kills, count.amid, *copies, count.full, second, count.steps]
-        rows.append([*row, count.two, count.lost])
+        rows.append([*row, count.ahead, count.two, count.lost])
         total.kills += count.kills
         print(*rows[-1], f"{time.perf_counter() - start:.0f} s", sep=" | ", flush=True)
     head = [
         "work", "kills", "amid new results", "copies while running (refused)",
         "copies of the file alone at the kill (refused)", "copies of all files (refused)",
-        "disk full", "second process refused", "results", "with two values", "lost",
+        "disk full", "second process refused", "results", "in a copy before they counted",
+        "with two values", "lost",
     ]  # fmt: skip
     publish(
         "continual-kill",
@@ -65,7 +66,8 @@ def main() -> None:
         "run goes on from the file, or from a copy of it that is said to be the newest. Results "
         "are released steps, reports and acknowledged batches. A copy that is not refused holds "
         "every result published before the kill; one made while the work ran, every result of its "
-        "moment, unchanged.\n\n" + table(head, rows),
+        "moment, unchanged (the collector's may hold one more batch, complete but not yet "
+        "acknowledged).\n\n" + table(head, rows),
         command="python benchmarks/continual_kill.py",
     )
 

@@ -328,4 +328,4 @@ def test_killed_again_and_again(tmp_path, monkeypatch, make):
     assert count.steps > 20
     assert sum(count.copies.values()) > 2 * count.kills
     assert count.refused["the file"] == count.refused["all files"] == 0
-    assert (count.two, count.lost) == (0, 0)
+    assert (count.ahead, count.two, count.lost) == (0, 0, 0)
