@@ -16,7 +16,7 @@ from privmean.privacy.guarantee import Guarantee
 from privmean.provenance import SCHEMA, Provenance, sealed
 
 if TYPE_CHECKING:
-    pass
+    from privmean.rows import Row
 
 Floats = npt.NDArray[np.float64]
 
@@ -131,6 +131,22 @@ class Release:
 
     def _level(self, level: float | None) -> float:
         return validate.level("level", self.level if level is None else level)
+
+    def rows(self, level: float | None = None) -> tuple[Row, ...]:
+        """One row an estimate, in the columns that every release has."""
+        from privmean.rows import Row
+
+        ends, noise = self.interval(level), self.noise_interval(level)
+        persons = float("nan") if self.persons is None else float(self.persons)
+        found = zip(
+            self.columns, self.estimate, ends.lower, ends.upper, noise.lower, noise.upper,
+            strict=True,
+        )  # fmt: skip
+        return tuple(
+            Row(column, "", float(value), lower=low, upper=high, noise_lower=below,
+                noise_upper=above, persons=persons, status=self.status)
+            for column, value, low, high, below, above in found
+        )  # fmt: skip
 
     @property
     def failed(self) -> bool:
