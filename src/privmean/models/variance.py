@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
+from typing import Any, Literal, get_args
 
 import numpy as np
 
@@ -45,7 +45,8 @@ from privmean.privacy.loss import Laplace, Loss
 from privmean.release import OK
 from privmean.road import Releasing
 
-METHODS = ("pair scale", "coinpress", "bisection")
+Method = Literal["pair scale", "coinpress", "bisection"]
+METHODS: tuple[Method, ...] = get_args(Method)
 FEWEST = {"pair scale": 100.0, "coinpress": 15.0, "bisection": 15.0}  # persons * epsilon of a call
 
 
@@ -66,7 +67,7 @@ class VarianceSearch:
 
     smallest: float
     largest: float
-    method: str = "pair scale"
+    method: Method = "pair scale"
     center: float | None = None
     rounds: int = 5
     gamma: float = 0.05
