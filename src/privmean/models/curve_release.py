@@ -11,10 +11,11 @@ from scipy.special import ndtri
 
 from privmean import validate
 from privmean.errors import ArgumentError
+from privmean.intervals.interval import Interval
 from privmean.intervals.laplace_normal import quantile
 from privmean.models.pointwise import alone
 from privmean.people.reductions import Floats
-from privmean.release import Interval, Release
+from privmean.release import Release
 
 
 @dataclass(frozen=True)
