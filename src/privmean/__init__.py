@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from privmean.errors import PrivateFailure as PrivateFailure
     from privmean.errors import PrivmeanError as PrivmeanError
     from privmean.errors import SchemaError as SchemaError
+    from privmean.intervals.interval import Interval as Interval
     from privmean.models.curve_release import CurveRelease as CurveRelease
     from privmean.models.fixed_design import FixedDesign as FixedDesign
     from privmean.models.magnitudes import Magnitudes as Magnitudes
@@ -65,7 +66,6 @@ if TYPE_CHECKING:
     from privmean.questions.regression import Errors as Errors
     from privmean.questions.regression import Regression as Regression
     from privmean.questions.variance import Variance as Variance
-    from privmean.release import Interval as Interval
     from privmean.release import Release as Release
     from privmean.signing import sign as sign
     from privmean.verification import Verification as Verification
@@ -125,7 +125,7 @@ else:
         "Budget": "privmean.privacy.budget",
         "Guarantee": "privmean.privacy.guarantee",
         "Release": "privmean.release",
-        "Interval": "privmean.release",
+        "Interval": "privmean.intervals.interval",
         "SimulatedNoise": "privmean.noise.simulated",
         "PrivmeanError": "privmean.errors",
         "ArgumentError": "privmean.errors",
