@@ -54,7 +54,7 @@ from privmean.road import Releasing
 if TYPE_CHECKING:
     from privmean.central.default_mean import DefaultMean
 
-PARTLY = "some columns not seen"
+PARTLY, ATOM = "some columns not seen", "atom"
 PUBLIC = ("number of persons", "roster of persons", "column names")
 TYPICAL_ROUNDS = 2  # before the last one, for planning
 NARROW, WIDE = 1.0, 1.8  # expected radius in scales: sqrt(d) * (NARROW + WIDE/sqrt(d))
@@ -150,7 +150,7 @@ class DefaultVectorPlan(Releasing):
         looked = 1 - parts.left
         estimate = np.array([0.0 if item == ATOM_ONLY else math.nan for item in outcomes])
         makers = [
-            ColumnIntervals(None, default=CLIPPED, status="atom" if o == ATOM_ONLY else FAILED)
+            ColumnIntervals(None, default=CLIPPED, status=ATOM if o == ATOM_ONLY else FAILED)
             for o in outcomes
         ]
         shown = [j for j, item in enumerate(outcomes) if item == FOUND]
@@ -184,6 +184,9 @@ class DefaultVectorPlan(Releasing):
         return Outcome(
             estimate,
             BoxIntervals(makers),
+            statuses=tuple(
+                OK if item == FOUND else ATOM if item == ATOM_ONLY else FAILED for item in outcomes
+            ),
             persons=self._persons,
             status=OK if len(shown) == self.shape.dimension else PARTLY if shown else FAILED,
             advice=self._advice(people, outcomes),

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from privmean.central.clipped_mean import ClippedMean
+from privmean.central.clipped_mean import ClippedMean, seen
 from privmean.mechanisms.clipped_sum import ClippedSums
 from privmean.mechanisms.columns import EachColumn
 from privmean.mechanisms.curator import Curator
@@ -84,7 +84,7 @@ class Run:
         if stages.recenter is not None:
             boxes = self._boxes(centers, self._first_slack(), units)
             rough = self._sums(curator, boxes, stages.recenter)
-            centers = [None if item is None else item.estimate for item in rough]
+            centers = [None if item is None else item.estimate for item in seen(rough)]
         if self.plan.limits is not None:
             boxes = [Box(low, high) for low, high in self.plan.limits]
         else:

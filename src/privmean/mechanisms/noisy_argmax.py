@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
+import numpy.typing as npt
 
 from privmean.mechanisms.gaussian import lattice_bits
 from privmean.mechanisms.stable_histogram import moved_counts
@@ -16,6 +17,7 @@ from privmean.privacy.budget import Relation
 from privmean.privacy.loss import Gaussian, Loss, Selection
 
 MOST_BINS = 2**22
+BLANK = 0.01  # chance that empty bins are taken for occupied ones
 
 
 @dataclass(frozen=True)
@@ -152,8 +154,40 @@ class GaussianArgmax:
             ),
         )
 
-    def draw(self, counts: Integers, noise: Noise) -> int:
-        """The index of one column's largest noisy count (the first among ties)."""
+    def noisy(self, counts: Integers, noise: Noise) -> npt.NDArray[np.object_]:
+        """One column's noisy counts, in steps of 2^-bits."""
         bits = lattice_bits(self.sd)
         draws = noise.gaussian(len(counts), math.ldexp(self.sd, bits))
-        return int(np.argmax((counts.astype(object) * (1 << bits)) + draws.astype(object)))
+        return np.asarray(counts.astype(object) * (1 << bits) + draws.astype(object))
+
+    def draw(self, counts: Integers, noise: Noise) -> int:
+        """The index of one column's largest noisy count (the first among ties)."""
+        return int(np.argmax(self.noisy(counts, noise)))
+
+
+@dataclass(frozen=True)
+class SeenArgmax:
+    """`GaussianArgmax`, or None where the largest noisy count is one that noise alone may have.
+
+    Guarantees: those of `argmax`, whose noisy counts could be published.
+    """
+
+    argmax: GaussianArgmax
+
+    @property
+    def losses(self) -> tuple[Loss, ...]:
+        return self.argmax.losses
+
+    def least(self, cells: int) -> float:
+        """The count that noise on empty cells exceeds in one release of a hundred at most."""
+        return self.argmax.sd * math.sqrt(2 * math.log(cells / BLANK))
+
+    def draw(self, counts: Integers, noise: Noise) -> int | None:
+        noisy = self.argmax.noisy(counts, noise)
+        index = int(np.argmax(noisy))
+        least = math.ldexp(self.least(len(counts)), lattice_bits(self.argmax.sd))
+        return index if float(noisy[index]) >= least else None
+
+    def moved(self, exact: Integers, other: Integers) -> tuple[Fraction, ...]:
+        square = sum((int(a) - int(b)) ** 2 for a, b in zip(exact, other, strict=True))
+        return (Fraction(square, moved_counts(self.argmax.relation) * self.argmax.columns),)

@@ -42,7 +42,7 @@ from privmean.privacy.budget import (
     Relation,
 )
 from privmean.privacy.loss import Laplace, Loss
-from privmean.release import OK
+from privmean.release import FAILED, OK
 from privmean.road import Releasing
 
 METHODS = ("pair scale", "coinpress", "bisection")
@@ -227,11 +227,13 @@ class VariancePlan(Releasing):
         if s.method == "pair scale":
             pairs = self._pairs()
             scale = curator.ask(pairs, pairs.exact(curator.people, 0))
-            found = Found(scale**2, OK, None, scale, persons=self.design)
+            spread = scale > pairs.bins.smallest
+            found = Found(scale**2, OK if spread else FAILED, None, scale, persons=self.design)
         else:
             search = Search(curator, self.persons, self.relation)
             way = coinpress if s.method == "coinpress" else bisection
             found = way(s, search, self.spending)
+        failed = found.status == FAILED
         return Outcome(
             np.array([found.variance]),
             VarianceIntervals(s, self.spending[-1], found),
@@ -240,8 +242,8 @@ class VariancePlan(Releasing):
             advice=ADVICE.get(found.status, ""),
             assumptions=("values close to normal", "unrelated persons"),
             shares=_shares(s),
-            diagnostics={"sd": math.sqrt(found.variance)}
-            | ({} if found.center is None else {"center": found.center}),
+            diagnostics={"sd": math.nan if failed else math.sqrt(found.variance)}
+            | ({} if failed or found.center is None else {"center": found.center}),
             estimand="variance between persons",
         )
 
@@ -262,8 +264,12 @@ def _shares(settings: VarianceSearch) -> dict[str, float]:
 
 
 ADVICE = {
+    FAILED: (
+        "no spread is seen: too few persons have a value, or most have the same one; give more "
+        "persons or more epsilon"
+    ),
     "not covered": (
         "even the largest variance did not cover the asked share around the centre: it is "
         "returned; give a better centre or a larger range"
-    )
+    ),
 }

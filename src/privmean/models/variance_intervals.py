@@ -11,12 +11,14 @@ import numpy as np
 from scipy.special import ndtr
 
 from privmean.intervals.laplace_normal import quantile
+from privmean.intervals.mean_interval import no_interval
 from privmean.models.variance_rounds import Found, clip_multiple, levels
-from privmean.release import Interval
+from privmean.release import FAILED, Interval
 
 if TYPE_CHECKING:
     from privmean.models.variance import VarianceSearch
 
+ANY = (0.0, math.inf)  # a variance of which nothing is known
 NORMAL = "values close to normal; unrelated persons"
 
 
@@ -30,18 +32,23 @@ class VarianceIntervals:
 
     def interval(self, level: float, target: str | None = None) -> Interval:
         """For the variance of the law that values come from, if it is close to normal."""
+        if self.found.status == FAILED:
+            return no_interval(level, bounds=ANY, target="variance")
         low, high = self._ends(level, sampling=True)
         return Interval((low,), (high,), level, target="variance", assumption=NORMAL)
 
     def noise_interval(self, level: float) -> Interval:
         """What privacy noise alone leaves open (pair scale: as `interval`)."""
+        target = "variance as these persons show it"
+        if self.found.status == FAILED:
+            return no_interval(level, bounds=ANY, kind="noise_interval", target=target)
         low, high = self._ends(level, sampling=False)
         return Interval(
             (low,),
             (high,),
             level,
             kind="noise_interval",
-            target="variance as these persons show it",
+            target=target,
             assumption="values close to normal",
         )
 

@@ -20,7 +20,7 @@ from privmean.mechanisms.curator import Curator
 from privmean.mechanisms.laplace import JointLaplace
 from privmean.people.reductions import Box
 from privmean.privacy.budget import Relation
-from privmean.release import OK
+from privmean.release import FAILED, OK
 
 if TYPE_CHECKING:
     from privmean.models.variance import VarianceSearch
@@ -86,12 +86,16 @@ class Search:
     relation: Relation
     always_n: bool = False
 
+    empty: bool = False
+
     def midpoint(self, center: float, radius: float, epsilon: Fraction) -> tuple[float, float]:
-        """The clipped mean around `center`, and what it was divided by (n less visible nulls)."""
+        """The clipped mean around `center`, and what it was divided by (n less visible nulls);
+        `empty` is then whether nobody was seen."""
         box = _box(center, radius)
         step = ClippedSums("midpoint", self.relation, 1, epsilon=epsilon).over([box])
         (sums,) = self.curator.ask(step, step.exact(self.curator.people.box_sums([box])))
         mean = ClippedMean(box, sums, self.n, always_n=self.always_n)
+        self.empty = mean.empty
         return mean.estimate, mean.weight
 
     def second_moment(self, center: float, radius: float, epsilon: Fraction) -> float:
@@ -125,7 +129,7 @@ def coinpress(settings: VarianceSearch, search: Search, spending: Sequence[Fract
         # the terms added keep the next radius above the truth up to the noise, and above 0
         sd = scale * math.sqrt(max(0.0, moment) + 1 / math.sqrt(weight) + 1 / (2 * weight))
         sd = min(max(sd, settings.smallest), settings.largest)
-    return Found(sd**2, OK, center, scale, moment, weight)
+    return Found(sd**2, FAILED if search.empty else OK, center, scale, moment, weight)
 
 
 def bisection(settings: VarianceSearch, search: Search, spending: Sequence[Fraction]) -> Found:
@@ -150,6 +154,8 @@ def bisection(settings: VarianceSearch, search: Search, spending: Sequence[Fract
         total += share - goal
         if total > best:
             best, accepted = total, (at, center)
+    if search.empty:
+        return Found(math.nan, FAILED, center, settings.largest, persons=weight)
     if accepted is None:
         largest = settings.largest
         return Found(largest**2, NOT_COVERED, center, largest, persons=weight)
