@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from privmean.release import FAILED, OK, Floats, IntervalMaker
+from privmean.intervals.interval import FAILED, OK, Floats, IntervalMaker
 
 PERSONS, RECORDS = "mean over persons", "mean over records (capped)"
 PARTLY = "some columns failed"  # of a release in which others stand

@@ -20,6 +20,7 @@ from privmean import validate
 from privmean.central.as_published import MARK
 from privmean.errors import ArgumentError, Infeasible
 from privmean.intervals.divided import TOO_FEW
+from privmean.intervals.interval import FAILED, OK
 from privmean.mechanisms.clipped_sum import ClippedSums
 from privmean.mechanisms.curator import Curator
 from privmean.models.variance_intervals import PublicRange
@@ -29,7 +30,6 @@ from privmean.people.shape import Shape
 from privmean.privacy.budget import REPLACE_ONE, Budget, Relation
 from privmean.privacy.calibrate import within
 from privmean.privacy.loss import Laplace, Loss
-from privmean.release import FAILED, OK
 from privmean.road import Releasing
 
 METHODS = ("coinpress", "bisection")
