@@ -11,16 +11,19 @@ from scipy.special import ndtri
 
 from privmean import validate
 from privmean.errors import ArgumentError
+from privmean.intervals.interval import FAILED, OK, Interval
 from privmean.intervals.laplace_normal import quantile
-from privmean.models.pointwise import alone
+from privmean.models.binned import TOO_FEW, BinnedIntervals
 from privmean.people.reductions import Floats
-from privmean.release import Interval, Release
+from privmean.release import Release
+from privmean.rows import Row
 
 
 @dataclass(frozen=True)
 class CurveTable:
     """A curve as arrays of one length. lower, upper: an interval for each point alone; band_lower,
-    band_upper: for all points together."""
+    band_upper: for all points together. status: "ok"; "too few persons" or "failed" (nothing is
+    shown); "thin" (the interval is longer than half of the bounds)."""
 
     at: Floats
     estimate: Floats
@@ -28,6 +31,7 @@ class CurveTable:
     upper: Floats
     band_lower: Floats
     band_upper: Floats
+    status: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -40,26 +44,43 @@ class CurveRelease(Release):
         """Estimates with pointwise intervals and simultaneous bands."""
         confidence = validate.level("level", self.level if level is None else level)
         band = self.interval(confidence)
-        low, high = self._pointwise(confidence)
+        one = self._pointwise(confidence)
         return CurveTable(
-            np.array(self.at), np.array(self.estimate), low, high,
-            np.array(band.lower), np.array(band.upper),
+            np.array(self.at), np.array(self.estimate), np.array(one.lower), np.array(one.upper),
+            np.array(band.lower), np.array(band.upper), self._statuses(confidence),
         )  # fmt: skip
 
-    def _pointwise(self, level: float) -> tuple[Floats, Floats]:
+    def _pointwise(self, level: float) -> Interval:
         made = self.intervals
-        if isinstance(made, SmoothedIntervals):
-            one = made.pointwise(level)
-            return np.array(one.lower), np.array(one.upper)
-        ends = [alone(made, j, level) for j in range(len(self.columns))]
-        table = np.array(ends)
-        return table[:, 0], table[:, 1]
+        assert isinstance(made, SmoothedIntervals | BinnedIntervals)
+        return made.pointwise(level)
+
+    def _statuses(self, level: float) -> tuple[str, ...]:
+        made = self.intervals
+        return made.statuses(level) if isinstance(made, BinnedIntervals) else (OK,) * len(self.at)
+
+    def rows(self, level: float | None = None) -> tuple[Row, ...]:
+        """One row a point, with the interval of that point alone."""
+        confidence = validate.level("level", self.level if level is None else level)
+        made, noise = self.intervals, self.noise_interval(confidence)
+        one, number = self._pointwise(confidence), len(self.at)
+        persons: tuple[float, ...] = (math.nan,) * number
+        errors = persons
+        if isinstance(made, BinnedIntervals):
+            persons, errors = made.persons, made.std_errors()
+        found = zip(
+            self.columns, self.estimate, errors, one.lower, one.upper, noise.lower, noise.upper,
+            persons, self._statuses(confidence), strict=True,
+        )  # fmt: skip
+        return tuple(Row(term, "", float(value), *rest) for term, value, *rest in found)
 
     def facts(self) -> dict[str, Any]:
         result = super().facts()
         table = self.table()
         result["curve"] = {
-            item.name: [x if math.isfinite(x) else None for x in getattr(table, item.name).tolist()]
+            item.name: list(getattr(table, item.name))
+            if item.name == "status"
+            else [x if math.isfinite(x) else None for x in getattr(table, item.name).tolist()]
             for item in fields(table)
         }
         return result
@@ -69,10 +90,14 @@ class CurveRelease(Release):
         percent = f"{100 * self.level:g} %"
         lines = [f"{'at':>12}{'estimate':>12}   {percent} alone, {percent} of the whole curve"]
         for row in zip(*(getattr(table, item.name) for item in fields(table)), strict=True):
-            at, value, low, high, band_low, band_high = row
+            at, value, low, high, band_low, band_high, status = row
+            if status in (TOO_FEW, FAILED):
+                lines.append(f"{at:>12.5g}{'-':>12}   {status}")
+                continue
+            text = f"{value:>12.5g}" if math.isfinite(value) else f"{'-':>12}"
             lines.append(
-                f"{at:>12.5g}{value:>12.5g}   [{low:.5g}, {high:.5g}]   "
-                f"[{band_low:.5g}, {band_high:.5g}]"
+                f"{at:>12.5g}{text}   [{low:.5g}, {high:.5g}]   "
+                f"[{band_low:.5g}, {band_high:.5g}]" + ("" if status == OK else f"   {status}")
             )
         rest = super().summary().splitlines()
         kept = [
@@ -94,6 +119,7 @@ class CurveRelease(Release):
         if axes is None:
             axes = Figure(layout="constrained").subplots()
         table = self.table()
+        # a point that is NaN leaves a gap in the lines and the bands
         axes.fill_between(
             table.at, table.band_lower, table.band_upper, alpha=0.2, color="C0", linewidth=0,
             label=f"{100 * self.level:g} % for the whole curve",
@@ -102,6 +128,9 @@ class CurveRelease(Release):
             table.at, table.lower, table.upper, alpha=0.35, color="C0", linewidth=0,
             label=f"{100 * self.level:g} % for each point",
         )  # fmt: skip
+        bars = np.isfinite(table.lower) & ~np.isfinite(table.estimate)
+        if bars.any():
+            axes.vlines(table.at[bars], table.lower[bars], table.upper[bars], color="C0")
         axes.plot(table.at, table.estimate, color="C0", marker=".", label="private mean")
         axes.legend()
         return axes
