@@ -40,6 +40,8 @@ _HOMES = {
     "BoundedWithin": "privmean.central.concentration",
     "UnknownScale": "privmean.central.concentration",
     "Ledger": "privmean.privacy.ledger",
+    "audit": "privmean.auditing.audit",
+    "AuditReport": "privmean.auditing.report",
     "verify": "privmean.verification",
     "Verification": "privmean.verification",
     "sign": "privmean.signing",
