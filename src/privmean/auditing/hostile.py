@@ -141,8 +141,8 @@ class Neighbour:
 
 
 def neighbours(rows: Rows, relation: str, tape: Tape, seed: int) -> Iterator[Neighbour]:
-    """Neighbours of a table without end: first every strange value in the place of the first
-    persons, then mixtures drawn from a seed."""
+    """Neighbours of a table without end: every strange value in the place of the first persons, in
+    turn with mixtures drawn from a seed; then these alone."""
     rng = np.random.default_rng(seed)
     n, d = rows.values.shape
     known = np.array([*STRANGE, *edges(tape)])
@@ -157,11 +157,11 @@ def neighbours(rows: Rows, relation: str, tape: Tape, seed: int) -> Iterator[Nei
 
     def row() -> Floats:
         way = rng.random()
-        if way < 0.35:
+        if way < 0.3:
             made = np.full(d, rng.choice(known))
-        elif way < 0.7:
+        elif way < 0.6:
             made = rng.choice(known, d)
-        elif way < 0.85:
+        elif way < 0.75:
             made = rng.choice(octaves, d)
         else:
             made = rows.values[rng.integers(n)].copy() if n else rng.choice(known, d)
@@ -179,23 +179,29 @@ def neighbours(rows: Rows, relation: str, tape: Tape, seed: int) -> Iterator[Nei
         return np.where(records == 0, math.nan, made), records
 
     def place() -> int:
-        return int(rng.integers(min(SPECIAL, n)) if rng.random() < 0.7 else rng.integers(n))
+        return int(rng.integers(min(SPECIAL, n)) if rng.random() < 0.6 else rng.integers(n))
 
-    for value in STRANGE:
-        made, own = fitting(np.full(d, value), records())
-        for where in (0, 1, 2) if n > 2 else ():
-            if relation == REPLACE_ONE:
-                yield Neighbour(rows.put(where, made, own), where, "replaced by a strange value")
-        if relation != REPLACE_ONE:
-            yield Neighbour(rows.joined(n, made, own), n, "a strange person joined")
-    while True:
+    def mixed() -> Neighbour:
         made, own = fitting(row(), records())
         if relation == REPLACE_ONE:
             where = place()
-            yield Neighbour(rows.put(where, made, own), where, "replaced")
-        elif n and rng.random() < 0.5:
+            return Neighbour(rows.put(where, made, own), where, "replaced")
+        if n and rng.random() < 0.5:
             where = place()
-            yield Neighbour(rows.without(where), where, "left")
-        else:
-            where = int(rng.choice([0, n // 2, n]))
-            yield Neighbour(rows.joined(where, made, own), where, "joined")
+            return Neighbour(rows.without(where), where, "left")
+        where = int(rng.choice([0, n // 2, n]))
+        return Neighbour(rows.joined(where, made, own), where, "joined")
+
+    def strange(value: float, where: int) -> Neighbour:
+        made, own = fitting(np.full(d, value), records())
+        if relation == REPLACE_ONE:
+            return Neighbour(rows.put(where, made, own), where, "replaced by a strange value")
+        return Neighbour(rows.joined(n, made, own), n, "a strange person joined")
+
+    places = range(min(3, n)) if relation == REPLACE_ONE else (n,)
+    plain = [(value, where) for value in STRANGE for where in places]
+    for k in rng.permutation(len(plain)).tolist():
+        yield strange(*plain[k])
+        yield mixed()
+    while True:
+        yield mixed()
