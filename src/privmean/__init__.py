@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from privmean.asking.functions import plan as plan
     from privmean.asking.functions import regress as regress
     from privmean.asking.functions import variance as variance
+    from privmean.auditing.audit import audit as audit
+    from privmean.auditing.report import AuditReport as AuditReport
     from privmean.central.anisotropic.estimator import Anisotropic as Anisotropic
     from privmean.central.anisotropic.spectrum import person_covariance as person_covariance
     from privmean.central.as_published import AsPublished as AsPublished
