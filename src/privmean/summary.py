@@ -7,20 +7,57 @@ from __future__ import annotations
 
 import math
 import textwrap
-from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Mapping
+from typing import Protocol
 
-from privmean.privacy.guarantee import RELATION_WORDS
-
-if TYPE_CHECKING:
-    from privmean.release import Release
+from privmean.intervals.interval import OK, Floats, Interval
+from privmean.privacy.guarantee import RELATION_WORDS, Guarantee
 
 WIDTH = 100
 MOST = 3  # columns whose limits and own assumptions are spelled out
-OK = "ok"  # of a release and of an interval
 
 
-def summary(release: Release, warning: str) -> str:
+class Why(Protocol):
+    """The plan of what is told."""
+
+    @property
+    def why(self) -> str: ...
+
+
+class Told(Protocol):
+    """What a text is made of."""
+
+    @property
+    def estimate(self) -> Floats: ...
+    @property
+    def columns(self) -> tuple[str, ...]: ...
+    @property
+    def estimator(self) -> str: ...
+    @property
+    def estimand(self) -> str: ...
+    @property
+    def guarantee(self) -> Guarantee: ...
+    @property
+    def plan(self) -> Why: ...
+    @property
+    def persons(self) -> int | None: ...
+    @property
+    def status(self) -> str: ...
+    @property
+    def advice(self) -> str: ...
+    @property
+    def assumptions(self) -> tuple[str, ...]: ...
+    @property
+    def shares(self) -> Mapping[str, float]: ...
+    @property
+    def secure(self) -> bool: ...
+    @property
+    def failed(self) -> bool: ...
+    def interval(self) -> Interval: ...
+    def noise_interval(self) -> Interval: ...
+
+
+def summary(release: Told, warning: str) -> str:
     """The text of `print(release)`."""
     interval, noise = release.interval(), release.noise_interval()
     lines = [] if release.secure else [f"*** {warning} ***"]

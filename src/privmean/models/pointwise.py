@@ -6,8 +6,8 @@ import math
 from typing import Any
 
 from privmean.central.clipped_mean import ClippedMean, ClippedMeans
+from privmean.intervals.interval import FAILED, OK
 from privmean.models.tail_means import TailMeans
-from privmean.release import FAILED, OK
 
 Pair = tuple[float, float]
 

@@ -7,8 +7,10 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from privmean import validate
+from privmean.intervals.interval import OK
 from privmean.models.pointwise import alone, errors, status_of
-from privmean.release import OK, Release, _plain
+from privmean.plain import plain
+from privmean.release import Release
 
 
 @dataclass(frozen=True)
@@ -57,7 +59,7 @@ class RegressionRelease(Release):
         result["method"] = self.method
         result["fixed_effects"] = self.fixed_effects
         result["coefficients"] = [
-            {item.name: _plain(getattr(line, item.name)) for item in fields(line)}
+            {item.name: plain(getattr(line, item.name)) for item in fields(line)}
             for line in self.table()
         ]
         return result
