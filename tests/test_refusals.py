@@ -55,7 +55,11 @@ WORDS = [
     ("mean", {"assume": "sub-gausian sd=1"}, "assume"),
     ("mean", {"assume": "bounded-moment order=1 bound=1"}, "order"),
     ("mean", {"assume": "covariance 1,x"}, "assume"),
-    ("mean", {"assume": "bounded-moment order=3 bound=1", "estimand": "records", "cap": 3}, "method"),
+    (
+        "mean",
+        {"assume": "bounded-moment order=3 bound=1", "estimand": "records", "cap": 3},
+        "method",
+    ),
     ("mean", {"estimand": "person"}, "estimand"),
     ("mean", {"estimand": "records"}, "cap"),
     ("mean", {"cap": 5}, "cap"),

@@ -52,6 +52,7 @@ SHORT: dict[str, dict[str, tuple[Any, Any]]] = {
         "sd": (opt.Sd, None),
     },
     "curve": {"bounds": (opt.Bounds, None), "sd": (opt.Sd, None), "plot": (opt.Plot, None)},
+    "quantile": {"plot": (opt.Plot, None)},
 }
 
 
