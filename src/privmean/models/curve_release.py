@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, fields
-from typing import Any
+from dataclasses import dataclass, fields, replace
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy.special import ndtri
@@ -12,7 +12,6 @@ from scipy.special import ndtri
 from privmean import validate
 from privmean.errors import ArgumentError
 from privmean.intervals.laplace_normal import quantile
-from privmean.models.pointwise import alone
 from privmean.people.reductions import Floats
 from privmean.release import Interval, Release
 
@@ -30,7 +29,7 @@ class CurveTable:
     band_upper: Floats
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class CurveRelease(Release):
     """A release whose columns are points or bins of time. at: their (middle) times."""
 
@@ -40,20 +39,11 @@ class CurveRelease(Release):
         """Estimates with pointwise intervals and simultaneous bands."""
         confidence = validate.level("level", self.level if level is None else level)
         band = self.interval(confidence)
-        low, high = self._pointwise(confidence)
+        low, high = self.conf_int(confidence).T
         return CurveTable(
             np.array(self.at), np.array(self.estimate), low, high,
             np.array(band.lower), np.array(band.upper),
         )  # fmt: skip
-
-    def _pointwise(self, level: float) -> tuple[Floats, Floats]:
-        made = self.intervals
-        if isinstance(made, SmoothedIntervals):
-            one = made.pointwise(level)
-            return np.array(one.lower), np.array(one.upper)
-        ends = [alone(made, j, level) for j in range(len(self.columns))]
-        table = np.array(ends)
-        return table[:, 0], table[:, 1]
 
     def facts(self) -> dict[str, Any]:
         result = super().facts()
@@ -64,24 +54,11 @@ class CurveRelease(Release):
         }
         return result
 
-    def summary(self) -> str:
-        table = self.table()
-        percent = f"{100 * self.level:g} %"
-        lines = [f"{'at':>12}{'estimate':>12}   {percent} alone, {percent} of the whole curve"]
-        for row in zip(*(getattr(table, item.name) for item in fields(table)), strict=True):
-            at, value, low, high, band_low, band_high = row
-            lines.append(
-                f"{at:>12.5g}{value:>12.5g}   [{low:.5g}, {high:.5g}]   "
-                f"[{band_low:.5g}, {band_high:.5g}]"
-            )
-        rest = super().summary().splitlines()
-        kept = [
-            line for line in rest if not line.startswith(tuple(f"  {c}:" for c in self.columns))
-        ]
-        return "\n".join(lines + kept)
+    tabled: ClassVar[bool] = True
 
-    def __str__(self) -> str:
-        return self.summary()
+    def title(self) -> str:
+        """What is estimated, and that bins are lines."""
+        return f"{self.estimand}; a line a bin or point of time"
 
     def plot(self, axes: Any = None) -> Any:
         """Draw the curve with both bands (needs privmean[plot]); returns the axes."""
@@ -148,6 +125,18 @@ class SmoothedIntervals:
             assumption="unrelated responses" if sampling else "",
             region=(self.bounds,),
         )
+
+    def column(self, index: int) -> SmoothedIntervals:
+        """The intervals of one point for itself."""
+        at = slice(index, index + 1)
+        return replace(self, estimate=self.estimate[at], weights=self.weights[at])
+
+    def errors(self) -> tuple[float, float]:
+        """Of one point: deviations by privacy noise, and by noise and sampling together."""
+        row = self.weights[0]
+        unit = 1.0 if self.gaussian else math.sqrt(2)
+        noise = unit * math.sqrt(float(row**2 @ self.first**2))
+        return noise, math.hypot(noise, math.sqrt(float(row**2 @ self.spread)))
 
     def pointwise(self, level: float) -> Interval:
         """Each point alone."""

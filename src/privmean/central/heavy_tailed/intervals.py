@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy import stats
@@ -97,6 +97,16 @@ class OneColumn:
             parts=parts,
         )
 
+    def errors(self) -> tuple[float, float]:
+        """Deviations by privacy noise, and by noise and sampling together; NaN for the latter where
+        noise hides the sampling variance."""
+        unit = self.radius / self.weight
+        noise = unit * math.sqrt(2) * math.hypot(*self.sums.ratio_noise(self.share))
+        square = self.sums.square / self.weight - self.share**2
+        if square <= 0:
+            return noise, math.nan
+        return noise, math.hypot(noise, self.radius * math.sqrt(square / self.weight))
+
     def _deviation(self, level: float) -> float:
         """Standard deviation of the clipped mean, in the units of the values."""
         square = max(0.0, self.sums.square / self.weight - self.share**2)
@@ -128,13 +138,17 @@ class OneColumn:
         )
 
 
-def noise_quantile(law: Law, level: float, dimension: int, scale: float, sd: float) -> float:
+def noise_quantile(
+    law: Law, level: float, dimension: int, scale: float, sd: float, together: int | None = None
+) -> float:
     """Half length of a box that holds noise plus a normal error together in all coordinates.
 
-    scale: of the noise on the mean (see `ClipAndNoise.scale`); sd: deviation of the normal error of
-    every coordinate, of any correlation (Sidak's inequality, conditionally on mixing scales).
+    dimension: of the noise. together: the number of coordinates held, all if None. scale: of the
+    noise on the mean (see `ClipAndNoise.scale`); sd: deviation of the normal error of every
+    coordinate, of any correlation (Sidak's inequality, conditionally on mixing scales).
     """
-    one = sidak_level(level, dimension)
+    held = dimension if together is None else together
+    one = sidak_level(level, held)
     if law == "gaussian":
         return -float(ndtri((1 - one) / 2)) * math.hypot(scale, sd)
     if law == "laplace":
@@ -144,7 +158,7 @@ def noise_quantile(law: Law, level: float, dimension: int, scale: float, sd: flo
     deviations = np.sqrt(scale**2 * mixing + sd**2)
 
     def excess(t: float) -> float:
-        return float(np.mean((2 * ndtr(t / deviations) - 1) ** dimension)) - level
+        return float(np.mean((2 * ndtr(t / deviations) - 1) ** held)) - level
 
     return float(brentq(excess, 0.0, 40 * float(deviations.max()), rtol=1e-9))
 
@@ -153,9 +167,9 @@ def noise_quantile(law: Law, level: float, dimension: int, scale: float, sd: flo
 class Coordinates:
     """Simultaneous intervals (a box) for the coordinates of a vector mean.
 
-    scale: of the noise on the mean. allowance: bound on the clipping bias of every coordinate at
-    the planned distance of the centre from the mean. deviation: bound on the sampling deviation of
-    every coordinate.
+    dimension: of the noise, where some of its coordinates are told alone. scale: of the noise on
+    the mean. allowance: bound on the clipping bias of every coordinate at the planned distance of
+    the centre from the mean. deviation: bound on the sampling deviation of every coordinate.
     """
 
     estimate: tuple[float, ...]
@@ -167,11 +181,38 @@ class Coordinates:
     center: tuple[float, ...]
     assumption: str
     ranges: tuple[tuple[float, float], ...] | None = None
+    dimension: int | None = None
+
+    def column(self, index: int) -> Coordinates:
+        """The intervals of one coordinate for itself."""
+        at = slice(index, index + 1)
+        return replace(
+            self,
+            estimate=self.estimate[at],
+            center=self.center[at],
+            ranges=None if self.ranges is None else self.ranges[at],
+            dimension=self._dimension,
+        )
+
+    def errors(self) -> tuple[float, float]:
+        """Of one coordinate: the deviation of the noise; that of the sample is bounded, not
+        known."""
+        unit = {"gaussian": 1.0, "laplace": math.sqrt(2)}.get(
+            self.law, math.sqrt(self._dimension + 1)
+        )
+        return unit * self.scale, math.nan
+
+    @property
+    def _dimension(self) -> int:
+        return len(self.estimate) if self.dimension is None else self.dimension
+
+    def _noise(self, level: float, sd: float) -> float:
+        return noise_quantile(self.law, level, self._dimension, self.scale, sd, len(self.estimate))
 
     def interval(self, level: float, target: str | None) -> Interval:
         validate.choice("target", target or MEAN, [MEAN])
         sd, d = self.deviation, len(self.estimate)
-        half = noise_quantile(self.law, level, d, self.scale, sd) + self.allowance
+        half = self._noise(level, sd) + self.allowance
         ends = [limit(x - half, x + half, self._range(j)) for j, x in enumerate(self.estimate)]
         one = sidak_level(level, d)
         return Interval(
@@ -182,7 +223,7 @@ class Coordinates:
             assumption=self.assumption,
             region=tuple((c - self.region_radius, c + self.region_radius) for c in self.center),
             parts={
-                "noise": (noise_quantile(self.law, level, d, self.scale, 0.0),) * d,
+                "noise": (self._noise(level, 0.0),) * d,
                 "sampling": (-float(ndtri((1 - one) / 2)) * sd,) * d,
                 "clipping allowance": (self.allowance,) * d,
             },
@@ -193,7 +234,7 @@ class Coordinates:
 
     def noise_interval(self, level: float) -> Interval:
         d = len(self.estimate)
-        half = noise_quantile(self.law, level, d, self.scale, 0.0)
+        half = self._noise(level, 0.0)
         return Interval(
             tuple(x - half for x in self.estimate),
             tuple(x + half for x in self.estimate),
