@@ -17,7 +17,7 @@ from privmean.noise.simulated import SimulatedNoise
 from privmean.people.matrix import MatrixPeople
 from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE
 from privmean.privacy.calibrate import within
-from privmean.privacy.curves import Curve
+from privmean.privacy.curve import Curve
 from privmean.privacy.guarantee import Guarantee
 from privmean.privacy.loss import Gaussian, Laplace, Threshold
 from privmean.release import FAILED

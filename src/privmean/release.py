@@ -167,7 +167,8 @@ class Release:
         made = []
         for j, column in enumerate(self.columns):
             ends, noise = self.alone(j, level), self.noise_alone(j, level)
-            status = self.status if self.status != OK else ends.status
+            own = isinstance(self.intervals, ByColumn) and not self.failed
+            status = ends.status if own or self.status == OK else self.status
             made.append(
                 Row(
                     column,

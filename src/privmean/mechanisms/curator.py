@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Protocol, TypeVar
 
 from privmean.noise.base import Noise
@@ -29,6 +30,13 @@ class Mechanism(Protocol[X_contra, Y_co]):
     def losses(self) -> tuple[Loss, ...]: ...
 
     def draw(self, exact: X_contra, noise: Noise) -> Y_co: ...
+
+    def moved(self, exact: X_contra, other: X_contra) -> tuple[Fraction, ...]:
+        """What this pair of exact answers costs, over what is declared: one number for each of
+        `losses`, at most 1 for neighbours. Epsilon over epsilon for a pure loss, mu^2 over mu^2 for
+        a Gaussian one, cells over cells for a threshold. Empty where a loss is proved for a
+        procedure as a whole, and no pair of answers can show it."""
+        ...
 
 
 class Curator(Protocol):

@@ -9,7 +9,8 @@ from fractions import Fraction
 
 import numpy as np
 
-from privmean.mechanisms.gaussian import lattice_bits
+from privmean.mechanisms.gaussian import lattice_bits, root_above
+from privmean.mechanisms.moved import choice_share, differences, gaussian_share
 from privmean.mechanisms.stable_histogram import moved_counts
 from privmean.noise.base import Integers, Noise
 from privmean.privacy.budget import Relation
@@ -56,8 +57,8 @@ class Bins:
 class Choice:
     """The index of the largest score plus Exponential noise.
 
-    The caller owes that one person moves every score by at most `moved`/2, in any direction, or all
-    of them by at most `moved` in the same one (docs/proofs/noisy-argmax.md). words: what one
+    The caller owes that one person moves every score by at most `change`/2, in any direction, or
+    all of them by at most `change` in the same one (docs/proofs/noisy-argmax.md). words: what one
     person moves, for the bill.
 
     Guarantees: epsilon-DP. Nothing but the index is released.
@@ -66,16 +67,19 @@ class Choice:
     name: str
     epsilon: Fraction
     relation: Relation
-    moved: int
+    change: int
     words: str
 
     @property
     def scale(self) -> Fraction:
-        return self.moved / self.epsilon
+        return self.change / self.epsilon
 
     @property
     def losses(self) -> tuple[Loss, ...]:
         return (Selection(self.name, self.epsilon, relation=self.relation, moved=self.words),)
+
+    def moved(self, exact: Integers, other: Integers) -> tuple[Fraction, ...]:
+        return (choice_share(differences(exact, other), self.scale, self.losses[0]),)
 
     def draw(self, exact: Integers, noise: Noise) -> int:
         return noise.argmax(exact, self.scale)
@@ -109,8 +113,11 @@ class NoisyArgmax:
             ),
         )
 
-    def draw(self, counts: Integers, noise: Noise) -> int:
-        return noise.argmax(counts, self.scale)
+    def moved(self, exact: Integers, other: Integers) -> tuple[Fraction, ...]:
+        return (choice_share(differences(exact, other), self.scale, self.losses[0]),)
+
+    def draw(self, exact: Integers, noise: Noise) -> int:
+        return noise.argmax(exact, self.scale)
 
 
 @dataclass(frozen=True)
@@ -138,10 +145,10 @@ class GaussianArgmax:
         return cls(name, sd, columns, relation)
 
     @property
-    def losses(self) -> tuple[Loss, ...]:
+    def losses(self) -> tuple[Gaussian, ...]:
         moved = moved_counts(self.relation) * self.columns
         bits = lattice_bits(self.sd)
-        sensitivity = math.ldexp(math.sqrt(moved), bits)
+        sensitivity = math.ldexp(root_above(moved), bits)
         return (
             Gaussian(
                 self.name,
@@ -152,8 +159,14 @@ class GaussianArgmax:
             ),
         )
 
-    def draw(self, counts: Integers, noise: Noise) -> int:
+    def moved(self, exact: Integers, other: Integers) -> tuple[Fraction, ...]:
+        bits = lattice_bits(self.sd)
+        sd = math.ldexp(self.sd, bits)
+        pairs = [(item << bits, sd) for item in differences(exact, other)]
+        return (gaussian_share(pairs, self.losses[0]),)
+
+    def draw(self, exact: Integers, noise: Noise) -> int:
         """The index of one column's largest noisy count (the first among ties)."""
         bits = lattice_bits(self.sd)
-        draws = noise.gaussian(len(counts), math.ldexp(self.sd, bits))
-        return int(np.argmax((counts.astype(object) * (1 << bits)) + draws.astype(object)))
+        draws = noise.gaussian(len(exact), math.ldexp(self.sd, bits))
+        return int(np.argmax((exact.astype(object) * (1 << bits)) + draws.astype(object)))

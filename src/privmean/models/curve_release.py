@@ -12,14 +12,17 @@ from scipy.special import ndtri
 from privmean import validate
 from privmean.errors import ArgumentError
 from privmean.intervals.laplace_normal import quantile
+from privmean.models.binned import BinnedIntervals
 from privmean.people.reductions import Floats
-from privmean.release import Interval, Release
+from privmean.release import OK, Interval, Release
+from privmean.rows import Row
 
 
 @dataclass(frozen=True)
 class CurveTable:
     """A curve as arrays of one length. lower, upper: an interval for each point alone; band_lower,
-    band_upper: for all points together."""
+    band_upper: for all points together. status: "ok"; "too few persons" or "failed" (nothing is
+    shown); "thin" (the interval is longer than half of the bounds)."""
 
     at: Floats
     estimate: Floats
@@ -27,6 +30,7 @@ class CurveTable:
     upper: Floats
     band_lower: Floats
     band_upper: Floats
+    status: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, repr=False)
@@ -34,6 +38,7 @@ class CurveRelease(Release):
     """A release whose columns are points or bins of time. at: their (middle) times."""
 
     at: tuple[float, ...] = ()
+    tabled: ClassVar[bool] = True
 
     def table(self, level: float | None = None) -> CurveTable:
         """Estimates with pointwise intervals and simultaneous bands."""
@@ -42,23 +47,35 @@ class CurveRelease(Release):
         low, high = self.conf_int(confidence).T
         return CurveTable(
             np.array(self.at), np.array(self.estimate), low, high,
-            np.array(band.lower), np.array(band.upper),
+            np.array(band.lower), np.array(band.upper), self._statuses(confidence),
         )  # fmt: skip
+
+    def title(self) -> str:
+        """What is estimated, and that bins are lines."""
+        return f"{self.estimand}; a line a bin or point of time"
+
+    def _statuses(self, level: float) -> tuple[str, ...]:
+        made = self.intervals
+        return made.statuses(level) if isinstance(made, BinnedIntervals) else (OK,) * len(self.at)
+
+    def rows(self, level: float | None = None) -> tuple[Row, ...]:
+        """One row a point, with the interval of that point alone."""
+        rows, made = super().rows(level), self.intervals
+        if not isinstance(made, BinnedIntervals):
+            return rows
+        pairs = zip(rows, made.persons, strict=True)
+        return tuple(replace(row, persons=number) for row, number in pairs)
 
     def facts(self) -> dict[str, Any]:
         result = super().facts()
         table = self.table()
         result["curve"] = {
-            item.name: [x if math.isfinite(x) else None for x in getattr(table, item.name).tolist()]
+            item.name: list(getattr(table, item.name))
+            if item.name == "status"
+            else [x if math.isfinite(x) else None for x in getattr(table, item.name).tolist()]
             for item in fields(table)
         }
         return result
-
-    tabled: ClassVar[bool] = True
-
-    def title(self) -> str:
-        """What is estimated, and that bins are lines."""
-        return f"{self.estimand}; a line a bin or point of time"
 
     def plot(self, axes: Any = None) -> Any:
         """Draw the curve with both bands (needs privmean[plot]); returns the axes."""
@@ -71,6 +88,7 @@ class CurveRelease(Release):
         if axes is None:
             axes = Figure(layout="constrained").subplots()
         table = self.table()
+        # a point that is NaN leaves a gap in the lines and the bands
         axes.fill_between(
             table.at, table.band_lower, table.band_upper, alpha=0.2, color="C0", linewidth=0,
             label=f"{100 * self.level:g} % for the whole curve",
@@ -79,6 +97,9 @@ class CurveRelease(Release):
             table.at, table.lower, table.upper, alpha=0.35, color="C0", linewidth=0,
             label=f"{100 * self.level:g} % for each point",
         )  # fmt: skip
+        bars = np.isfinite(table.lower) & ~np.isfinite(table.estimate)
+        if bars.any():
+            axes.vlines(table.at[bars], table.lower[bars], table.upper[bars], color="C0")
         axes.plot(table.at, table.estimate, color="C0", marker=".", label="private mean")
         axes.legend()
         return axes

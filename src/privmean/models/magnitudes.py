@@ -35,7 +35,7 @@ from privmean.privacy.loss import Loss
 from privmean.release import FAILED, OK
 from privmean.road import Releasing
 
-LEAST, MOST, OF = 2, 3, 4  # the magnitude that between 2/4 and 3/4 of the persons stay below
+LEAST, MOST, OF = 2, 3, 4  # the cell that holds a quantile between 2/4 and 3/4
 BEYOND = 2.5  # clipping radius over that magnitude
 SLOPE = Fraction(1, 4)  # noise scales that a half octave up costs
 SHARES = (Fraction(1, 4), Fraction(3, 10), Fraction(7, 20), Fraction(2, 5))  # for the magnitudes
@@ -52,12 +52,15 @@ def quantile_scores(counts: Integers, slope: float) -> Integers:
     """Scores of the candidate magnitudes: the upper edges of half octaves.
 
     counts: persons in each candidate's half octave, smallest first (persons beyond go to the last).
-    With N_k of N persons up to edge k, score k is -max(2N - 4N_k, 4N_k - 3N, 0) less a public
-    amount that grows with k. One person replaced, added or removed moves every score by at most 4.
+    With N_k of N persons up to edge k, score k is -max(2N - 4N_k, 4N_{k-1} - 3N, 0) less a public
+    amount that grows with k: the cells in which the quantiles from 50 to 75 % lie share the best
+    score, also where one cell holds everybody. One person replaced moves every score by at most 4,
+    one added or removed by at most 3.
     """
-    below = OF * np.cumsum(counts)
-    number = int(below[-1]) // OF
-    gap = np.maximum(np.maximum(LEAST * number - below, below - MOST * number), 0)
+    upto = OF * np.cumsum(counts)
+    number = int(upto[-1]) // OF
+    before = np.concatenate([[0], upto[:-1]])
+    gap = np.maximum(np.maximum(LEAST * number - upto, before - MOST * number), 0)
     public = np.floor(slope * np.arange(len(counts))).astype(np.int64)
     scores: Integers = -gap - public
     return scores

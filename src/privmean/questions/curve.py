@@ -16,15 +16,18 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 import numpy as np
 
 from privmean import validate
+from privmean.central.clipped_mean import ClippedMeans
 from privmean.central.concentration import Bounded
 from privmean.central.winsorized import Winsorized
 from privmean.errors import ArgumentError
+from privmean.models.binned import BinnedIntervals, worst
 from privmean.models.curve_release import CurveRelease
 from privmean.models.magnitudes import Magnitudes
+from privmean.models.tail_means import TailMeans
 from privmean.people.matrix import MatrixPeople
 from privmean.questions.assumptions import BOUNDS, CONCENTRATION, kind_of
 from privmean.questions.base import Estimator
-from privmean.release import Release
+from privmean.release import OK, Release
 
 if TYPE_CHECKING:
     from privmean.people.table import Table
@@ -87,6 +90,9 @@ class Curve:
     "auto", or an estimator itself (`Winsorized(..., range=...)`). related: public factor on the
     sampling variance if persons are related.
 
+    A bin whose noisy number of persons is below 5 deviations of its noise has no estimate: its
+    status is "too few persons". "thin": the interval is longer than half of the bounds.
+
     Guarantees: unit one person with all records, times included; neighbours as the budget names
     them; the composed loss of all bins is at most the budget, for any data. Public: bins, settings
     and, under replace-one, the roster. Source: the binned form of docs/proofs/longitudinal.md,
@@ -125,18 +131,18 @@ class Curve:
 
     def _chosen(self) -> Estimator:
         if self.method != "auto":
-            if isinstance(self.method, str | type) or not callable(
-                getattr(self.method, "plan", None)
-            ):
+            if not isinstance(self.method, Winsorized | Magnitudes):
                 raise ArgumentError(
-                    "method", self.method, "is no estimator", "give Winsorized(...) for example"
+                    "method",
+                    self.method,
+                    "gives no means of bins",
+                    "give Winsorized(...) for example",
                 )
             if self.assume is not None:
                 raise ArgumentError(
                     "assume", self.assume, "is given beside a method", "give one of them"
                 )
-            chosen: Estimator = self.method
-            return chosen
+            return self.method
         if self.assume is None:
             return Magnitudes(design_effect=self.related)
         kind = kind_of(self.assume)
@@ -153,7 +159,24 @@ class Curve:
         kept = {item.name: getattr(release, item.name) for item in fields(Release)}
         middles = tuple((a + b) / 2 for a, b in pairwise(self.bins))
         words = f"mean {self.value} over persons by {self.time}"
-        return CurveRelease(**kept | {"estimand": words}, at=middles)
+        made = release.intervals
+        assert isinstance(made, ClippedMeans | TailMeans)  # of the methods that `_chosen` lets pass
+        limits = made.bounds[0] if isinstance(made, ClippedMeans) and made.bounds else None
+        binned = BinnedIntervals(made, limits)
+        status, advice = worst(binned.statuses(release.level))
+        if status == OK:
+            status, advice = release.status, release.advice
+        return CurveRelease(
+            **kept
+            | {
+                "estimand": words,
+                "intervals": binned,
+                "estimate": binned.shown(release.estimate, release.level),
+                "status": status,
+                "advice": advice,
+            },
+            at=middles,
+        )
 
 
 def _edges(bins: Sequence[float]) -> tuple[float, ...]:

@@ -16,7 +16,7 @@ from privmean.central.anisotropic.ellipsoid import STEPS
 from privmean.errors import Infeasible
 from privmean.people.reductions import Floats, Integers
 from privmean.privacy.budget import REPLACE_ONE
-from privmean.privacy.curves import Curve
+from privmean.privacy.curve import Curve
 from privmean.privacy.gdp import gaussian_mu
 from privmean.privacy.loss import Gaussian, Loss
 

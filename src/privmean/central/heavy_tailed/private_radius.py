@@ -117,6 +117,11 @@ class ClippedCount:
     def _laplace(self) -> NoisyCounts:
         return NoisyCounts.at("clipped persons", Fraction(self.strength), self.relation)
 
+    def moved(self, exact: int, other: int) -> tuple[Fraction, ...]:
+        if self.law == "gaussian":
+            return self._gaussian.moved((exact,), (other,))
+        return self._laplace.moved(counted(exact), counted(other))
+
     def draw(self, exact: int, noise: Noise) -> float:
         if self.law == "gaussian":
             mechanism = self._gaussian
