@@ -85,7 +85,7 @@ def table(rows: Sequence[Row], level: float) -> list[str]:
         cells = (row.estimate, row.std_error, row.lower, row.upper)
         line = f"  {label:<{wide}}" + "".join(f"{_cell(item):>13}" for item in cells)
         if counted:
-            line += f"{'' if math.isnan(row.persons) else format(row.persons, '.0f'):>10}"
+            line += f"{'' if math.isnan(row.persons) else format(max(row.persons, 0.0), '.0f'):>10}"
         lines.append(line + ("" if row.status == OK else f"   {row.status}"))
     return lines
 

@@ -63,8 +63,8 @@ class CurveRelease(Release):
         rows, made = super().rows(level), self.intervals
         if not isinstance(made, BinnedIntervals):
             return rows
-        pairs = zip(rows, made.persons, strict=True)
-        return tuple(replace(row, persons=number) for row, number in pairs)
+        known = zip(rows, made.persons, made.statuses(self._level(level)), strict=True)
+        return tuple(replace(row, persons=number, status=said) for row, number, said in known)
 
     def facts(self) -> dict[str, Any]:
         result = super().facts()
