@@ -6,17 +6,9 @@ The tables of refusals do not exist: an answer that names one would show that it
 
 from __future__ import annotations
 
-import inspect
-
-import numpy as np
 import pytest
 
-import privmean as pm
-from doors import FUNCTIONS, Refused, by_file, by_function, by_question, by_shell
-from privmean.asking.functions import MOVED
-from privmean.cli import asking
-from privmean.cli.app import run
-from privmean.noise.simulated import SimulatedNoise
+from doors import Refused, by_file, by_function, by_question, by_shell
 
 NOWHERE = "there-is-no-such-table.parquet"
 RIGHT = {
@@ -130,13 +122,13 @@ def test_a_table_that_does_not_exist_is_said_to_be_missing_where_all_else_is_rig
 
 @pytest.mark.parametrize("door", DOORS)
 @pytest.mark.parametrize("kind", RIGHT)
-@pytest.mark.parametrize(("terms", "word"), TERMS, ids=lambda item: str(item))
+@pytest.mark.parametrize(("terms", "word"), TERMS, ids=str)
 def test_a_wrong_term_is_refused(doors, door, kind, terms, word):
     assert word in refusal(doors[door], kind, RIGHT[kind], terms)
 
 
 @pytest.mark.parametrize("door", DOORS)
-@pytest.mark.parametrize(("kind", "words", "word"), WORDS, ids=lambda item: str(item))
+@pytest.mark.parametrize(("kind", "words", "word"), WORDS, ids=str)
 def test_a_wrong_word_of_a_question_is_refused(doors, door, kind, words, word):
     assert word in refusal(doors[door], kind, RIGHT[kind] | words, BUDGET)
 

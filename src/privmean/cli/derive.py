@@ -44,7 +44,11 @@ TABLE: dict[str, tuple[Any, Any]] = {
     "threads": (opt.Threads, None),
     "spill": (opt.Spill, None),
 }
-SHOWN: dict[str, tuple[Any, Any]] = {"sign": (opt.Sign, None), "as_json": (opt.Json, False)}
+SHOWN: dict[str, tuple[Any, Any]] = {
+    "details": (opt.Details, False),
+    "sign": (opt.Sign, None),
+    "as_json": (opt.Json, False),
+}
 SHORT: dict[str, dict[str, tuple[Any, Any]]] = {
     "mean": {
         "values_from": (opt.ValuesFrom, None),
@@ -69,6 +73,7 @@ class Asked:
     sign: str | None
     as_json: bool
     plot: str | None = None
+    details: bool = False
 
 
 def command(kind: str, act: Callable[[Asked], None]) -> Callable[..., None]:
@@ -172,4 +177,5 @@ def _asked(kind: str, said: Said) -> Asked:
         said["sign"],
         said["as_json"],
         said.get("plot"),
+        said["details"],
     )
