@@ -105,7 +105,12 @@ class Table:
         from privmean.people.groups import group_sizes
 
         if not isinstance(self.person, str):
-            raise ArgumentError("person", self.person, "is no column", "name the column of persons")
+            raise ArgumentError(
+                "source",
+                type(self.source).__name__,
+                "has no column of groups",
+                "give a table with named columns, or the sizes of groups",
+            )
         known = self.machine.options()
         known.pop("progress")
         return group_sizes(self.source, person=self.person, group=column, **self.text, **known)
