@@ -6,17 +6,9 @@ The tables of refusals do not exist: an answer that names one would show that it
 
 from __future__ import annotations
 
-import inspect
-
-import numpy as np
 import pytest
 
-import privmean as pm
-from doors import FUNCTIONS, Refused, by_file, by_function, by_question, by_shell
-from privmean.asking.functions import MOVED
-from privmean.cli import asking
-from privmean.cli.app import run
-from privmean.noise.simulated import SimulatedNoise
+from doors import Refused, by_file, by_function, by_question, by_shell
 
 NOWHERE = "there-is-no-such-table.parquet"
 RIGHT = {

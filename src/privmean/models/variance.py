@@ -18,7 +18,7 @@ import numpy as np
 
 from privmean import validate
 from privmean.errors import ArgumentError, Infeasible
-from privmean.intervals.interval import OK
+from privmean.intervals.interval import FAILED, OK
 from privmean.mechanisms.clipped_sum import ClippedSums
 from privmean.mechanisms.curator import Curator
 from privmean.mechanisms.pair_scale import DyadicBins, PairScale
@@ -234,11 +234,13 @@ class VariancePlan(Releasing):
         if s.method == "pair scale":
             pairs = self._pairs()
             scale = curator.ask(pairs, pairs.exact(curator.people, 0))
-            found = Found(scale**2, OK, None, scale, persons=self.design)
+            spread = scale > pairs.bins.smallest
+            found = Found(scale**2, OK if spread else FAILED, None, scale, persons=self.design)
         else:
             search = Search(curator, self.persons, self.relation)
             way = coinpress if s.method == "coinpress" else bisection
             found = way(s.scope, search, self.spending)
+        failed = found.status == FAILED
         return Outcome(
             np.array([found.variance]),
             VarianceIntervals(s.method, s.scope, self.spending[-1], found),
@@ -247,8 +249,8 @@ class VariancePlan(Releasing):
             advice=ADVICE.get(found.status, ""),
             assumptions=("values close to normal", "unrelated persons"),
             shares=_shares(s),
-            diagnostics={"sd": math.sqrt(found.variance)}
-            | ({} if found.center is None else {"center": found.center}),
+            diagnostics={"sd": math.nan if failed else math.sqrt(found.variance)}
+            | ({} if failed or found.center is None else {"center": found.center}),
             estimand="variance between persons",
         )
 
@@ -269,8 +271,12 @@ def _shares(settings: VarianceSearch) -> dict[str, float]:
 
 
 ADVICE = {
+    FAILED: (
+        "no spread is seen: too few persons have a value, or most have the same one; give more "
+        "persons or more epsilon"
+    ),
     "not covered": (
         "even the largest variance did not cover the asked share around the centre: it is "
         "returned; give a better centre or a larger range"
-    )
+    ),
 }
