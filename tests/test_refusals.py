@@ -6,9 +6,17 @@ The tables of refusals do not exist: an answer that names one would show that it
 
 from __future__ import annotations
 
+import inspect
+
+import numpy as np
 import pytest
 
-from doors import Refused, by_file, by_function, by_question, by_shell
+import privmean as pm
+from doors import FUNCTIONS, Refused, by_file, by_function, by_question, by_shell
+from privmean.asking.functions import MOVED
+from privmean.cli import asking
+from privmean.cli.app import run
+from privmean.noise.simulated import SimulatedNoise
 
 NOWHERE = "there-is-no-such-table.parquet"
 RIGHT = {
@@ -16,6 +24,7 @@ RIGHT = {
     "regression": {"formula": "y ~ a"},
     "curve": {"value": "y", "time": "t", "bins": [0, 1, 2]},
     "variance": {"value": "x", "within": [0.01, 10.0]},
+    "quantile": {"value": "x", "q": [0.25, 0.5]},
 }
 DOORS = ("question", "function", "file", "shell")
 BUDGET = {"epsilon": 1.0}
@@ -90,6 +99,12 @@ WORDS = [
     ("variance", {"method": "pairs"}, "method"),
     ("variance", {"method": "coinpress"}, "center"),
     ("variance", {"resolution": 0.3}, "resolution"),
+    ("quantile", {"q": [0.5, 0.25]}, "q"),
+    ("quantile", {"q": [0.5, 1.5]}, "q"),
+    ("quantile", {"q": "low"}, "q"),
+    ("quantile", {"bounds": [8.0, 0.0]}, "bounds"),
+    ("quantile", {"related": 0.0}, "related"),
+    ("quantile", {"resolution": 0.3}, "resolution"),
 ]
 
 
@@ -140,7 +155,10 @@ def test_a_question_lacks_no_word_that_it_needs(doors, door, kind):
     for name in ("formula", "value", "time", "bins", "within"):
         if name in RIGHT[kind]:
             left = {word: said for word, said in RIGHT[kind].items() if word != name}
-            if (kind, name) != ("variance", "value"):  # people may have one column
+            if (kind, name) not in [
+                ("variance", "value"),
+                ("quantile", "value"),
+            ]:  # people may have one column
                 assert name in refusal(doors[door], kind, left, BUDGET)
 
 
@@ -226,7 +244,7 @@ def test_former_words_are_among_those_that_moved(kind):
 
 
 @pytest.mark.parametrize("option", asking.MOVED)
-@pytest.mark.parametrize("command", ["mean", "regress", "curve", "variance", "plan"])
+@pytest.mark.parametrize("command", ["mean", "regress", "curve", "variance", "quantile", "plan"])
 def test_an_option_that_moved_is_refused_with_its_new_place(capsys, command, option):
     assert run([command, NOWHERE, "--person", "who", f"{option}=1"]) == 2
     shown = capsys.readouterr()
@@ -255,6 +273,9 @@ SAME = [
     ("curve", {}, {"epsilon": 4.0}),
     ("curve", {"assume": "0,8", "bins": [0.0, 1.5, 4.0]}, {"rho": 0.5, "neighbors": "add-remove",
                                                        "n_design": 500}),
+    ("quantile", {}, {"epsilon": 2.0}),
+    ("quantile", {"bounds": [0.0, 8.0]},
+     {"rho": 0.5, "neighbors": "add-remove", "n_design": 500}),
     ("variance", {}, {"epsilon": 2.0}),
     ("variance", {"method": "coinpress", "center": 3.0}, {"rho": 0.5}),
 ]  # fmt: skip
