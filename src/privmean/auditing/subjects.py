@@ -67,10 +67,10 @@ SUBJECTS: tuple[Subject, ...] = (
     Subject("bounded", lambda: BoundedMean((0.0, 8.0)), dimensions=(1, 3)),
     Subject("limits", lambda: Winsorized(Bounded(0.0, 8.0))),
     Subject("limits, records", lambda: Winsorized(Bounded(0.0, 8.0)), cap=5),
-    Subject("sub-Gaussian", lambda: Winsorized(SubGaussian(sd=1.0)), (MIXED,)),
+    Subject("sub-Gaussian", lambda: Winsorized(SubGaussian(sd=1.0)), (MIXED,), BOTH, (1, 2, 8)),
     Subject("in a range", lambda: Winsorized(SubGaussian(sd=1.0), range=NEAR)),
     Subject("in a range, records", lambda: Winsorized(SubGaussian(sd=1.0), range=NEAR), cap=3),
-    Subject("unknown scale", lambda: Winsorized(UnknownScale()), (MIXED,), REPLACED, (1,)),
+    Subject("unknown scale", lambda: Winsorized(UnknownScale()), (MIXED,), REPLACED, (1, 4)),
     Subject("as published", lambda: AsPublished(SubGaussian(sd=1.0)), (LARGE,), REPLACED),
     Subject(
         "as published, split",
@@ -90,7 +90,7 @@ SUBJECTS: tuple[Subject, ...] = (
         "bounded moment, whole line",
         lambda: HeavyTailed(BoundedMoment(4, 1.4)),
         (MIXED,),
-        dimensions=(1, 3),
+        dimensions=(1, 3, 8),
     ),
     Subject(
         "one moment, certified",
