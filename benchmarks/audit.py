@@ -11,9 +11,8 @@ import argparse
 import resource
 import sys
 
-from report import PAGE, publish
-
 import privmean as pm
+from report import PAGE, publish
 
 
 def main() -> int:
@@ -27,8 +26,8 @@ def main() -> int:
     mechanisms, others = report.tables()
     text = (
         f"{report.runs:,} runs on neighbours of {report.findings.recorded:,} recorded runs of "
-        f"{len(report.findings.subjects)} subjects: {report.violations} violations, control flow or "
-        f"outcome differed in {report.findings.differences}. {seconds:.0f} processor seconds, "
+        f"{len(report.findings.subjects)} subjects: {report.violations} violations, control flow "
+        f"or outcome differed in {report.findings.differences}. {seconds:.0f} processor seconds, "
         f"{report.seconds:.0f} s.\n\n{mechanisms}\n\n{others}"
     )
     command = f"python benchmarks/audit.py --runs {said.runs}"
