@@ -27,6 +27,7 @@ from privmean.mechanisms.columns import EachColumn
 from privmean.mechanisms.curator import Mechanism
 from privmean.mechanisms.first_below import FirstBelow
 from privmean.mechanisms.gaussian import tail_above
+from privmean.mechanisms.moved import differences
 from privmean.mechanisms.procedure import Procedure
 from privmean.mechanisms.stable_histogram import laplace_tail
 from privmean.mechanisms.weighted_rows import JointSums
@@ -165,7 +166,7 @@ def _choice(
     )
     cost = Fraction(0)
     for (a, b), request in zip(pairs, requests, strict=False):
-        changes = [int(x) - int(y) for x, y in zip(a, b, strict=True)]
+        changes = differences(a, b)
         cost += (max(changes) - min(changes)) / request.scale
     return float(cost / sum((loss.pure for loss in mechanism.losses), Fraction(0)))
 

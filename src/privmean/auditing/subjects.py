@@ -25,6 +25,7 @@ from privmean.models.variance_as_published import VarianceAsPublished
 from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE, Budget, Relation
 from privmean.questions.curve import Curve
 from privmean.questions.mean import Mean
+from privmean.questions.quantile import Quantile
 from privmean.questions.regression import Errors, Regression
 from privmean.questions.variance import Variance
 
@@ -150,6 +151,8 @@ SUBJECTS: tuple[Subject, ...] = (
     ),
     Subject("curve", lambda: Curve("y", "t", (0, 1, 2, 3)), relations=REPLACED, dimensions=(3,)),
     Subject("curve, limits", lambda: Curve("y", "t", (0, 1, 2, 3), assume=(0, 8)), dimensions=(3,)),
+    Subject("quantiles", lambda: Quantile(q=(0.25, 0.5, 0.75)), dimensions=(1,), weight=0.3),
+    Subject("quantiles, limits", lambda: Quantile(bounds=(0.0, 8.0)), dimensions=(1,), weight=0.3),
     Subject("variance", lambda: Variance(within=(0.01, 100.0)), ANY, REPLACED, (1,)),
     Subject(
         "variance, coinpress",
