@@ -45,14 +45,12 @@ _HOMES = {
     "sign": "privmean.signing",
     "DefaultMean": "privmean.central.default_mean",
     "Winsorized": "privmean.central.winsorized",
-    "AsPublished": "privmean.central.as_published",
     "BoundedMoment": "privmean.central.heavy_tailed",
     "HeavyTailed": "privmean.central.heavy_tailed",
     "PureCover": "privmean.central.heavy_tailed",
     "RecordWeights": "privmean.central.heavy_tailed",
     "Anisotropic": "privmean.central.anisotropic.estimator",
     "person_covariance": "privmean.central.anisotropic.spectrum",
-    "VarianceAsPublished": "privmean.models.variance_as_published",
     "BoundedMean": "privmean.central.bounded",
     "MeanStream": "privmean.continual",
     "WithholdRelease": "privmean.continual",
@@ -74,6 +72,8 @@ _HOMES = {
 }
 
 _MOVED = {
+    "AsPublished": "say privmean.published.AsPublished",
+    "VarianceAsPublished": "say privmean.published.VarianceAsPublished",
     "plan_mean": "say pm.plan(pm.Mean(...), persons=...)",
     "random_effects_mean": "say pm.mean(people, related=pm.RandomEffects(...))",
 }
