@@ -42,7 +42,8 @@ class Release:
     """One differentially private release.
 
     estimate: shape (d,), NaN where the private outcome was a failure. persons: n if it is public,
-    a noisy count if one was bought, else None. status: "ok" or what the private outcome was.
+    a noisy count if one was bought, else None. status: "ok" or what the private outcome was;
+    statuses: one a column, where columns differ (none: all have that of the release).
     diagnostics: further numbers that were paid for. secure: False for simulated noise. provenance:
     when and by what it was made, and the ledger entry; the one place for what changes between runs.
     """
@@ -63,6 +64,7 @@ class Release:
     secure: bool = True
     level: float = 0.95
     provenance: Provenance = field(default_factory=Provenance, repr=False)
+    statuses: tuple[str, ...] = ()
 
     def interval(self, level: float | None = None, target: str | None = None) -> Interval:
         """Interval for the population: covers sampling, privacy noise and clipping as stated."""
@@ -84,12 +86,12 @@ class Release:
         persons = float("nan") if self.persons is None else float(self.persons)
         found = zip(
             self.columns, self.estimate, ends.lower, ends.upper, noise.lower, noise.upper,
-            strict=True,
+            self.statuses or (self.status,) * len(self.columns), strict=True,
         )  # fmt: skip
         return tuple(
             Row(column, "", float(value), lower=low, upper=high, noise_lower=below,
-                noise_upper=above, persons=persons, status=self.status)
-            for column, value, low, high, below, above in found
+                noise_upper=above, persons=persons, status=status)
+            for column, value, low, high, below, above, status in found
         )  # fmt: skip
 
     @property
@@ -129,6 +131,7 @@ class Release:
             "diagnostics": plain_tree(self.diagnostics),
             "plan": plain_tree(self.plan.describe()),
             "status": self.status,
+            "statuses": list(self.statuses or (self.status,) * len(self.columns)),
             "advice": self.advice,
             "secure": self.secure,
         }

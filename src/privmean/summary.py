@@ -67,6 +67,9 @@ def summary(release: Told, warning: str) -> str:
     else:
         percent = f"{100 * interval.level:g} %"
         for j, column in enumerate(release.columns):
+            if math.isnan(release.estimate[j]):
+                lines.append(f"  {column}: no estimate")
+                continue
             digits = _digits(interval.lower[j], interval.upper[j])
             lines.append(
                 f"  {column}: {release.estimate[j]:.{digits}f}   {percent} interval "

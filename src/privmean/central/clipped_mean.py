@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
+import numpy as np
 from scipy.special import ndtri
 
 from privmean import validate
 from privmean.intervals.boxes import sidak_level
-from privmean.intervals.interval import FAILED, OK, Interval
+from privmean.intervals.divided import unseen
+from privmean.intervals.interval import FAILED, OK, Floats, Interval
 from privmean.intervals.laplace_normal import gaussian_margin, margin, survival
 from privmean.intervals.mean_interval import (
     Law,
@@ -50,7 +52,18 @@ class ClippedMean:
         """Whether the estimate divides by the public number of persons."""
         if self.persons is None or self.by_records:
             return False
-        return self.always_n or self.sums.weight >= self.persons - SURE * self.sums.weight_noise
+        return self.always_n or not self._missing(self.persons)
+
+    def _missing(self, persons: int) -> bool:
+        """Whether the noisy weight shows that some of so many persons have no value."""
+        return self.sums.weight < persons - SURE * self.sums.weight_noise
+
+    @property
+    def empty(self) -> bool:
+        """Whether nobody with a value is seen, so that there is no estimate."""
+        if self.persons is not None and not self.by_records and not self._missing(self.persons):
+            return False
+        return unseen(self.sums)
 
     @property
     def weight(self) -> float:
@@ -154,6 +167,11 @@ class ClippedMean:
         return self.z + sign * outside
 
 
+def seen(columns: Iterable[ClippedMean | None]) -> tuple[ClippedMean | None, ...]:
+    """The columns, None for those in which nobody is seen."""
+    return tuple(None if item is None or item.empty else item for item in columns)
+
+
 @dataclass(frozen=True)
 class ClippedMeans:
     """The intervals of a release: one `ClippedMean` a column, None where there is no estimate.
@@ -170,6 +188,16 @@ class ClippedMeans:
     words: str
     bounds: tuple[tuple[float, float], ...] | None = None
     beyond: tuple[float, ...] = ()
+
+    @property
+    def statuses(self) -> tuple[str, ...]:
+        """Failed where there is no estimate."""
+        return tuple(FAILED if item is None else OK for item in self.columns)
+
+    @property
+    def estimate(self) -> Floats:
+        """NaN where there is none."""
+        return np.array([math.nan if item is None else item.estimate for item in self.columns])
 
     @property
     def persons(self) -> int | None:

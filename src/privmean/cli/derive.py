@@ -130,10 +130,8 @@ def _shell_type(item: Field) -> Any:
         return tuple[float, float]
     if (float,) in [get_args(part) for part in parts]:
         return str  # numbers with commas
-    for kind in (bool, int, float):
-        if kind in parts:
-            return kind
-    return str
+    alone = [part for part in parts if not get_args(part)]
+    return alone[0] if len(alone) == 1 and alone[0] in (bool, int, float) else str
 
 
 def _asked(kind: str, said: Said) -> Asked:

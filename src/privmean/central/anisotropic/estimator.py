@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from privmean import validate
 from privmean.central.anisotropic.calibration import TooFew
@@ -13,6 +13,7 @@ from privmean.central.anisotropic.plan_unknown import plan_unknown
 from privmean.central.anisotropic.remedies import too_few
 from privmean.central.anisotropic.spectrum import spectrum_of
 from privmean.central.anisotropic.unknown import UnknownPlan
+from privmean.central.cheapest import predicted_with_nothing
 from privmean.errors import ArgumentError, Infeasible
 from privmean.people.shape import Shape
 from privmean.privacy.budget import REPLACE_ONE, Budget, Relation
@@ -118,7 +119,8 @@ class Anisotropic:
             raise too_few(attempt, budget, design, error.problem, self._others()) from None
         if plan.error_share >= 1:
             raise too_few(attempt, budget, design, _hopeless(plan, design), self._others())
-        return plan
+        known = shape if shape.count is not None else replace(shape, design=design)
+        return replace(plan, nothing=predicted_with_nothing(budget, known, plan.deviations))
 
     def _made(
         self, budget: Budget, design: int, dimension: int, relation: Relation

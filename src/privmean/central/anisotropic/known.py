@@ -21,6 +21,7 @@ from privmean.central.anisotropic.clips import (
 )
 from privmean.central.anisotropic.ellipsoid import clipped_sums
 from privmean.central.anisotropic.spectrum import Spectrum
+from privmean.central.cheapest import instead
 from privmean.errors import ArgumentError
 from privmean.intervals.interval import FAILED
 from privmean.mechanisms.curator import Curator
@@ -58,7 +59,8 @@ class KnownPlan(Releasing):
     clips: tuple[ClipStep, ...] = ()
     centre_share: float = 1.0
     centre_parts: int = 1
-    why: str = ""
+    how: str = ""
+    nothing: float | None = None
     estimator: str = "anisotropic"
 
     @property
@@ -68,6 +70,16 @@ class KnownPlan(Releasing):
     @property
     def method(self) -> str:
         return "two-phase" if self.clips else "average"
+
+    @property
+    def why(self) -> str:
+        return self.how + instead(self.nothing, self.error)
+
+    @property
+    def deviations(self) -> tuple[float, ...]:
+        """Of the columns, by the bound."""
+        axes = self.spectrum
+        return tuple(np.sqrt(axes.column_variances(axes.deviations**2)).tolist())
 
     @property
     def losses(self) -> tuple[Loss, ...]:
@@ -125,6 +137,7 @@ class KnownPlan(Releasing):
             "centre share of precision": self.centre_share,
             "predicted error": self.error,
             "predicted noise": self.noise_error,
+            "predicted error, giving nothing": self.nothing,
         }
         if self.clips:
             result["expected clip radii"] = self._chain()[0]
@@ -259,4 +272,4 @@ def worded(plan: KnownPlan) -> KnownPlan:
         f"known covariance: {how}, {plan.centre.filter_name} filter; predicted l2 error "
         f"{total:.3g} (sampling {spread:.3g}, privacy noise {noise:.3g})"
     )
-    return replace(plan, why=why)
+    return replace(plan, how=why)

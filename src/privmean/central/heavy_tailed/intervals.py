@@ -20,6 +20,7 @@ from privmean import validate
 from privmean.central.heavy_tailed import bias
 from privmean.central.heavy_tailed.bias import Mode
 from privmean.central.heavy_tailed.moment import Tail
+from privmean.central.heavy_tailed.private_radius import Outside
 from privmean.intervals.boxes import sidak_level
 from privmean.intervals.interval import Interval
 from privmean.intervals.laplace_normal import margin, quantile
@@ -29,6 +30,7 @@ from privmean.mechanisms.weighted_rows import Law
 from privmean.privacy.budget import REPLACE_ONE
 
 MEAN, CLIPPED = "mean", "clipped mean"
+PAID = 0.1  # of what may be wrong, for a bound on the persons beyond a private radius
 
 
 def highest_mean(
@@ -71,6 +73,7 @@ class OneColumn:
     mode: Mode
     assumption: str
     bounds: tuple[float, float] | None = None
+    outside: Outside | None = None
 
     def interval(self, level: float, target: str | None) -> Interval:
         validate.choice("target", target or MEAN, [MEAN, "clipped", CLIPPED])
@@ -85,6 +88,13 @@ class OneColumn:
         if wanted == MEAN:
             upper = highest_mean(self.tails, self.region[1], center + half, self.mode)
             lower = -highest_mean(self.tails, -self.region[0], half - center, self.mode)
+            if self.outside is not None:
+                # a tenth of what may be wrong goes to the bound on those beyond the radius
+                rest = 1 - (1 - PAID) * (1 - level)
+                reach = self._half(rest, self._deviation(rest))
+                reach += self.outside.bias(PAID * (1 - level))
+                if 2 * reach < upper - lower:
+                    lower, upper = center - reach, center + reach
             parts["clipping allowance"] = (max(upper - center, center - lower) - half,)
             lower, upper = limit(lower, upper, self.bounds)
         return Interval(
@@ -155,7 +165,7 @@ class Coordinates:
 
     scale: of the noise on the mean. allowance: bound on the clipping bias of every coordinate at
     the planned distance of the centre from the mean. deviation: bound on the sampling deviation of
-    every coordinate.
+    every coordinate. outside: what a search for the radius says, which may bound the bias better.
     """
 
     estimate: tuple[float, ...]
@@ -167,11 +177,12 @@ class Coordinates:
     center: tuple[float, ...]
     assumption: str
     ranges: tuple[tuple[float, float], ...] | None = None
+    outside: Outside | None = None
 
     def interval(self, level: float, target: str | None) -> Interval:
         validate.choice("target", target or MEAN, [MEAN])
         sd, d = self.deviation, len(self.estimate)
-        half = noise_quantile(self.law, level, d, self.scale, sd) + self.allowance
+        half, allowance = self._half(level)
         ends = [limit(x - half, x + half, self._range(j)) for j, x in enumerate(self.estimate)]
         one = sidak_level(level, d)
         return Interval(
@@ -184,9 +195,20 @@ class Coordinates:
             parts={
                 "noise": (noise_quantile(self.law, level, d, self.scale, 0.0),) * d,
                 "sampling": (-float(ndtri((1 - one) / 2)) * sd,) * d,
-                "clipping allowance": (self.allowance,) * d,
+                "clipping allowance": (allowance,) * d,
             },
         )
+
+    def _half(self, level: float) -> tuple[float, float]:
+        """Half length of the box, and the part of it that allows for clipping."""
+        d = len(self.estimate)
+        half = noise_quantile(self.law, level, d, self.scale, self.deviation) + self.allowance
+        if self.outside is None:
+            return half, self.allowance
+        # a tenth of what may be wrong goes to the bound on those beyond the radius
+        rest, bound = 1 - (1 - PAID) * (1 - level), self.outside.bias(PAID * (1 - level))
+        other = noise_quantile(self.law, rest, d, self.scale, self.deviation) + bound
+        return min((half, self.allowance), (other, bound))
 
     def _range(self, column: int) -> tuple[float, float] | None:
         return None if self.ranges is None else self.ranges[column]
