@@ -8,15 +8,13 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from privmean import validate
 from privmean.errors import PrivateFailure
-from privmean.intervals.interval import FAILED, OK, Floats, Interval, IntervalMaker
+from privmean.intervals.interval import FAILED, OK, UNSAFE, Floats, Interval, IntervalMaker
 from privmean.plain import plain, plain_tree
 from privmean.privacy.guarantee import Guarantee
 from privmean.provenance import SCHEMA, Provenance, sealed
 
 if TYPE_CHECKING:
     from privmean.rows import Row
-
-UNSAFE = "SIMULATED NOISE: not private, for tests and studies only"
 
 
 class Plan(Protocol):
