@@ -25,12 +25,12 @@ from privmean.auditing.drawing import MOST_REQUESTS, Draws, Endless, Fixed, Requ
 from privmean.auditing.same import same
 from privmean.mechanisms.columns import EachColumn
 from privmean.mechanisms.curator import Mechanism
+from privmean.mechanisms.filtered.filtered_mean import FilteredMean
 from privmean.mechanisms.first_below import FirstBelow
 from privmean.mechanisms.gaussian import tail_above
-from privmean.mechanisms.moved import differences
-from privmean.mechanisms.filtered.filtered_mean import FilteredMean
 from privmean.mechanisms.likeliest_bin import LikeliestBin
 from privmean.mechanisms.location_search import LocationSearch
+from privmean.mechanisms.moved import differences
 from privmean.mechanisms.noisy_quantile import NoisyQuantile
 from privmean.mechanisms.stable_histogram import laplace_tail
 from privmean.mechanisms.weighted_rows import JointSums

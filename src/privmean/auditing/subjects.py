@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 from privmean.central.anisotropic.estimator import Anisotropic
 from privmean.central.bounded import BoundedMean
