@@ -49,7 +49,12 @@ def release_and_show(said: Asked) -> None:
     if said.plot is not None:
         _ready(said.plot)  # before anything is spent
     ledger = said.terms.pop("ledger")
-    terms = settled({**said.terms, "ledger": ledger and pm.Ledger.open(ledger)}, "a command", {})
+    terms = settled(
+        {**said.terms, "ledger": ledger and pm.Ledger.open(ledger)},
+        "a command",
+        {},
+        said.question.usual_neighbors,
+    )
     machine = pm.Machine(**said.machine, progress=opt.on_terminal())
     table = pm.Table(said.source, person=said.person, machine=machine, **said.table)
     release = asked(table, said.question, terms)

@@ -22,6 +22,7 @@ from privmean.errors import ArgumentError
 from privmean.models.curve_release import CurveRelease
 from privmean.models.magnitudes import Magnitudes
 from privmean.people.matrix import MatrixPeople
+from privmean.privacy.budget import Neighbors
 from privmean.questions.assumptions import BOUNDS, CONCENTRATION, kind_of
 from privmean.questions.base import Estimator
 from privmean.release import Release
@@ -94,6 +95,7 @@ class Curve:
     """
 
     kind: ClassVar[str] = "curve"
+    usual_neighbors: ClassVar[Neighbors] = "replace-one"
 
     value: Annotated[str, "Column to average."]
     time: Annotated[str, "Column of times."]
