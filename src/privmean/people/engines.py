@@ -124,8 +124,8 @@ class Home:
             parts.append(f"unnest(CAST([{texts}] AS {kind}[])) AS {name}")
         sql = f"SELECT {', '.join(parts)}"
         if self._owner is not None:
-            return lazy(self._table(self._anchor.sql(sql)))
-        return lazy(self._table(self._anchor.query("privmean_rows", sql)))
+            return lazy(self._anchor.sql(sql))
+        return lazy(self._anchor.query("privmean_rows", sql))
 
 
 SQL = {int: "BIGINT", float: "DOUBLE", str: "VARCHAR"}

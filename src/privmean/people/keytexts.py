@@ -39,6 +39,16 @@ def key_text(name: str, key: Any) -> str:
     raise ArgumentError(name, key, "is no key", f"give {ACCEPTED}")
 
 
+def object_text(item: Any) -> Any:
+    """A Python object of a column as the text of a key where its type has one, else itself."""
+    if isinstance(item, bool | np.bool_ | float | np.floating | datetime.date):
+        try:
+            return key_text("key", item)
+        except ArgumentError:
+            return None if isinstance(item, float | np.floating) else item
+    return item
+
+
 def key_texts(name: str, keys: Sequence[Any], columns: int) -> tuple[tuple[str, ...], ...]:
     """Public keys as tuples of canonical texts, one text a column, all different."""
     found = []

@@ -102,7 +102,8 @@ class FramePairs(PairPeople):
             "factor": list(units.factors),
         }
         v = (nw.col("v") - nw.col("center")) * nw.col("factor")
-        return _masses(self._beside(known).select(nw.col("m"), v=v))
+        # kept: engines would write the product out again in every step of the bins
+        return _masses(self.home.keep(self._beside(known).select(nw.col("m"), v=v)))
 
     def _beside(self, columns: dict[str, list[Any]]) -> nw.LazyFrame[Any]:
         """The pairs of some groups with public numbers of their group."""

@@ -10,9 +10,10 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import narwhals as nw
+from narwhals import dependencies as known
 
 from privmean.errors import ArgumentError, SchemaError
-from privmean.people import schema
+from privmean.people import objects, schema
 from privmean.people.engines import Home
 from privmean.people.keys import key_expression
 from privmean.people.pairframe import GROUP, FramePairs, persons_of
@@ -32,11 +33,15 @@ def read_pairs(asked: Pairs, table: Table) -> FramePairs:
     the schema and the soundness of files alone, never from a record."""
     if table.person is None:
         raise ArgumentError("person", None, "is missing", "name the column that says who it is")
-    opened = open_source(table.source, table.text, table.machine.options())
+    machine = table.machine.options()
+    opened = open_source(table.source, table.text, machine)
     who = schema.person_column(opened.names, table.person)
     columns = schema.value_columns(opened.names, who, [asked.value, *asked.by])
     if len(columns) != 1 + len(asked.by):
         raise ArgumentError("values", asked.value, "means several columns", "name one column")
+    if known.is_pandas_dataframe(table.source):
+        chosen = objects.of_keys(table.source, (who, *columns), asked.by)
+        opened = open_source(chosen, table.text, machine)
     records = opened.records(who, columns, asked.by)
     records = _typed(_with_keys(records, asked.by), who, columns, asked.by)
     found = _placed(records, asked, opened.home)
