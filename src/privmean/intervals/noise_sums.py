@@ -17,12 +17,13 @@ from collections.abc import Sequence
 import numpy as np
 from scipy.special import ndtri
 
-from privmean.intervals.laplace_normal import quantile
+from privmean.intervals.laplace_normal import find_root, quantile
 
 CLOSED = 3  # scales up to here have a stable closed form
 STEP, POINTS = 0.1, 4000
 SMALL = 1e-4  # of the deviation: scales below this are normal
 TOLERANCE = 1e-9
+NOTHING = 37.0  # minus the logarithm of what is left out: below the last bit of a double
 _T = STEP * np.arange(1, POINTS + 1)
 
 
@@ -39,18 +40,17 @@ def sum_quantile(tail: float, scales: Sequence[float], sd: float) -> float:
     b, s = used / whole, sd / whole
     # one logarithm a scale and t keeps the product of thousands of factors a double
     log_cf = -0.5 * (s * _T) ** 2
-    for item in b:
-        log_cf = log_cf - np.log1p((item * _T) ** 2)
-    curve = np.exp(log_cf) / _T
+    values, times = np.unique(b, return_counts=True)
+    for item, number in zip(values, times, strict=True):
+        log_cf = log_cf - number * np.log1p((item * _T) ** 2)
+    kept = max(int(np.searchsorted(-log_cf, NOTHING)), 1)  # it falls in t
+    t, curve = _T[:kept], np.exp(log_cf[:kept]) / _T[:kept]
 
     def above(x: float) -> float:
         # the integrand is x at t = 0
-        return 0.5 - STEP / math.pi * (0.5 * x + float(np.sin(x * _T) @ curve)) - tail
+        return 0.5 - STEP / math.pi * (0.5 * x + float(np.sin(x * t) @ curve)) - tail
 
     low, high = 0.0, 1.5 * float(-ndtri(tail)) + 1.0
     while above(high) > 0:
         low, high = high, 2 * high
-    while high - low > TOLERANCE * high:
-        middle = (low + high) / 2
-        low, high = (middle, high) if above(middle) > 0 else (low, middle)
-    return high * whole
+    return find_root(above, low, high, TOLERANCE) * whole

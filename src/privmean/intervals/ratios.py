@@ -17,7 +17,7 @@ from privmean.intervals.contrasts import Contrast
 from privmean.intervals.group_table import FEW, GroupTable, Line
 
 GRID = 180  # directions looked at first
-ROUNDS = 40
+ROUNDS = 30
 UNBOUNDED, RAYS = "unbounded", "two rays"
 
 

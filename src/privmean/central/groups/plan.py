@@ -7,6 +7,8 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from privmean import validate
 from privmean.central.groups.run import FINAL, Found, price, run_groups
 from privmean.central.groups.settings import (
@@ -147,6 +149,10 @@ class GroupPlan(Releasing):
 
     def run(self, curator: Curator) -> Outcome:
         """Statuses of the whole: ok, atom (nearly all persons have one value), failed."""
+        with np.errstate(all="ignore"):  # a warning of NumPy could tell of values
+            return self._run(curator)
+
+    def _run(self, curator: Curator) -> Outcome:
         found = run_groups(curator, self.settings, self.epsilon)
         labels = self.asked.labels
         status, shrunk = OK, None

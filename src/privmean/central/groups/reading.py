@@ -11,7 +11,7 @@ import numpy.typing as npt
 from privmean.people.reductions import Box, Floats
 
 Flags = npt.NDArray[np.bool_]
-TINY = 1e-300
+TINY, EVEN = 1e-300, 1e-12
 ROUNDS = 200
 
 
@@ -99,10 +99,11 @@ def between_groups(
 
     pooled: the variance of all values together, where no group is seen.
     """
+    least = EVEN * float(np.median(reading.radius)) ** 2  # where values are all alike
     if not seen.any():
-        return Between(max(pooled, TINY), 0.0, _average(mean, np.maximum(weight, 0.0)))
+        return Between(max(pooled, least, TINY), 0.0, _average(mean, np.maximum(weight, 0.0)))
     size = np.where(seen, np.maximum(weight, 0.0), 0.0)
-    within = max(_average(reading.within, size), TINY)
+    within = max(_average(reading.within, size), least, TINY)
     variance = reading.noise**2 + within / np.maximum(weight, 1.0)
     y, v = mean[seen], np.maximum(variance[seen], TINY)
     between = paule_mandel(y, v)

@@ -112,6 +112,7 @@ def run_groups(curator: Curator, settings: GroupSettings, epsilon: Fraction) -> 
     path["rounds about groups"] = rounds
     path["spread within over all"] = between.ratio
     limits = _limits(settings, epsilon, wallet.left, weight, tail, wide, heavy)
+    limits = _opened(limits, rough, mean, between, weight)
     if units is not None:
         limits = units.over(limits, settings, epsilon, wallet.left, weight)
     final, _ = asking.cells(FINAL, wallet.left, limits)
@@ -122,6 +123,16 @@ def run_groups(curator: Curator, settings: GroupSettings, epsilon: Fraction) -> 
         persons, place, final, limits, between, tail, wide, heavy, units, beyond, weight, weight_sd,
         shares, path,
     )  # fmt: skip
+
+
+def _opened(
+    limits: Limits, rough: Reading, mean: Floats, between: Between, weight: Floats
+) -> Limits:
+    """Limits moved out on the side where a group seems to lie, as far as its place is known: those
+    of all persons would cut the group that differs most."""
+    place = between.shrunk(mean, between.variance(rough.noise, weight)) - between.grand
+    shift = np.where(rough.seen(SEEN), place, 0.0)
+    return Limits(limits.lower + np.minimum(shift, 0.0), limits.upper + np.maximum(shift, 0.0))
 
 
 def price(part: float, epsilon: Fraction) -> Fraction:
