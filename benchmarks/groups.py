@@ -122,10 +122,12 @@ def _study(name: str, frame: pl.DataFrame, value: str, by: str, weights: Weights
 
 
 # --- error ----------------------------------------------------------------------------------------
-def errors(study: Study, epsilon: float, runs: int, seed: int, way: str) -> tuple[np.ndarray, float]:
+def errors(
+    study: Study, epsilon: float, runs: int, seed: int, way: str
+) -> tuple[np.ndarray, float]:
     """Errors over standard errors, shape (runs, groups), NaN where nothing is said; the share of
     tables that were not found."""
-    size, mean, se = study.truth
+    _, mean, se = study.truth
     ways: dict[str, Callable[[Study, float, int], np.ndarray]] = {
         "groups": _table, "one size": _one_size, "own default": _own, "wide bounds": _wide,
     }  # fmt: skip
@@ -142,9 +144,7 @@ def _planned(study: Study, epsilon: float) -> Any:
 
 
 def _table(study: Study, epsilon: float, seed: int) -> np.ndarray:
-    return np.array(
-        _planned(study, epsilon).release(study.pairs, SimulatedNoise(seed)).estimate
-    )
+    return np.array(_planned(study, epsilon).release(study.pairs, SimulatedNoise(seed)).estimate)
 
 
 def _one_size(study: Study, epsilon: float, seed: int) -> np.ndarray:
@@ -287,8 +287,8 @@ def main() -> None:
         head = ["table", "epsilon", "300 and more", "60 to 300", "20 to 60", "not found"]
         head += ["one size, 60 to 300", "own default, 60 to 300", "bounds 10x too wide, 60 to 300"]
         words = (
-            f"Root mean square of error over standard error, {said.runs} releases a cell, by weight "
-            "times epsilon over `max_groups`; in brackets what a float prototype gave."
+            f"Root mean square of error over standard error, {said.runs} releases a cell, by "
+            "weight times epsilon over `max_groups`; in brackets what a float prototype gave."
         )
         text += [words, table(head, rows)]
     if said.only != "errors":

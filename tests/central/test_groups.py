@@ -130,7 +130,8 @@ def test_rows_come_in_the_order_that_was_asked():
 @pytest.mark.parametrize(
     "said",
     [
-        {"keys": None}, {"keys": "a"}, {"keys": []}, {"keys": ["a", "a"]}, {"keys": [1, "1"]},
+        {"keys": None, "other": True},
+        {"keys": "a"}, {"keys": []}, {"keys": ["a", "a"]}, {"keys": [1, "1"]},
         {"max_groups": 0}, {"rule": "first"}, {"rule": "mode", "max_groups": 2},
         {"contrasts": ["a - q"]}, {"by": []}, {"by": ["key", "key"]}, {"estimand": "records"},
         {"bounds": (0, 1)}, {"method": "winsorized"}, {"related": 2.0}, {"membership": "secret"},

@@ -13,7 +13,7 @@ import numpy as np
 
 from privmean import validate
 from privmean.errors import ArgumentError
-from privmean.intervals.group_table import FEW, GroupTable, Line
+from privmean.intervals.group_table import FEW, HIDDEN, GroupTable, Line
 from privmean.release import OK, Floats
 
 REST, OVERALL, EACH, ALL_PAIRS = "rest", "overall", "each", "all pairs"
@@ -70,6 +70,41 @@ def _one(said: object, keys: Sequence[str]) -> list[Contrast]:
     return [Contrast(said, ((a, 1.0), (b, -1.0)), ratio=sign == OVER)]
 
 
+def later_contrasts(said: Sequence[object]) -> tuple[object, ...]:
+    """Comparisons of keys that are not known yet, as they were said; ArgumentError for a text that
+    could not name two of them."""
+    for item in said:
+        if isinstance(item, Mapping) or item == ALL_PAIRS:
+            continue
+        signs = [sign for sign in (MINUS, OVER) for _ in _places(str(item), sign)]
+        if not isinstance(item, str) or len(signs) != 1:
+            raise _wrong(item, "does not part into two keys in one way")
+    return tuple(said)
+
+
+def shown_contrasts(said: Sequence[object], keys: Sequence[str]) -> tuple[Contrast, ...]:
+    """The same, once some keys are shown; one that names another key stays, without numbers."""
+    found: dict[str, Contrast] = {}
+    for item in said:
+        try:
+            made = _one(item, keys)
+        except ArgumentError:
+            made = [_unseen(item)]
+        for one in made:
+            found.setdefault(one.text, one)
+    return tuple(found.values())
+
+
+def _unseen(said: object) -> Contrast:
+    if isinstance(said, Mapping):
+        named = [(str(key), float(factor)) for key, factor in said.items()]
+        return Contrast(" ".join(f"{f:+g} {key}" for key, f in named), tuple(named))
+    text = str(said)
+    sign = OVER if OVER in text else MINUS
+    first, _, second = text.partition(sign)
+    return Contrast(text, ((first, 1.0), (second, -1.0)), ratio=sign == OVER)
+
+
 def _sum(said: Mapping[object, object], keys: Sequence[str]) -> Contrast:
     from privmean.people.keytexts import key_text
 
@@ -114,6 +149,8 @@ def contrast_line(
     """
     weights = np.zeros(len(table.keys))
     extra = 0.0
+    if any(key not in (*table.keys, REST, OVERALL) for key, _ in contrast.terms):
+        return Line(float("nan"), status=HIDDEN)
     for key, factor in contrast.terms:
         if key in table.keys:
             if not table.shown[table.place(key)]:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from privmean.intervals.contrasts import Contrast
-from privmean.intervals.group_table import FEW, GroupTable, Line
+from privmean.intervals.group_table import FEW, HIDDEN, GroupTable, Line
 
 GRID = 180  # directions looked at first
 ROUNDS = 30
@@ -39,6 +39,8 @@ def ratio_line(
 ) -> Ratio:
     """The ratio of two groups' means with its set."""
     (first, _), (second, _) = contrast.terms
+    if first not in table.keys or second not in table.keys:
+        return Ratio(*(math.nan,) * 5, HIDDEN)
     a, b = table.place(first), table.place(second)
     if not (table.shown[a] and table.shown[b]):
         return Ratio(*(math.nan,) * 5, FEW)

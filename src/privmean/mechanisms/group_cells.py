@@ -89,6 +89,11 @@ class GroupCells:
 
     def exact(self, boxes: Sequence[Box], sums: Sequence[PairSums]) -> list[tuple[int, int, int]]:
         """The cells of every group, in steps."""
+        return self.cells_of(boxes, sums)
+
+    @staticmethod
+    def cells_of(boxes: Sequence[Box], sums: Sequence[PairSums]) -> list[tuple[int, int, int]]:
+        """The cells of groups, each in steps of its own box."""
         cells = []
         for box, item in zip(boxes, sums, strict=True):
             k = box.steps
@@ -115,12 +120,24 @@ class GroupCells:
         other: Sequence[tuple[int, int, int]],
     ) -> tuple[Fraction, ...]:
         """What a pair of exact answers costs, over what is billed."""
-        cost = Fraction(0)
-        for steps, one, two in zip(self.steps, exact, other, strict=True):
-            bits, unit = self.lattice(steps), self.unit(steps)
-            change = sum(abs(_at(a, bits) - _at(b, bits)) for a, b in zip(one, two, strict=True))
-            cost += change / self._scale_at(bits, unit)
-        return (cost / self.epsilon,)
+        parts = zip(self.steps, exact, other, strict=True)
+        return (sum((self.cost(*item) for item in parts), Fraction(0)) / self.epsilon,)
+
+    def cost(self, steps: int, one: tuple[int, int, int], two: tuple[int, int, int]) -> Fraction:
+        """The loss between two answers of one group, on the lattice on which they are drawn."""
+        bits, unit = self.lattice(steps), self.unit(steps)
+        change = sum(abs(_at(a, bits) - _at(b, bits)) for a, b in zip(one, two, strict=True))
+        return change / self._scale_at(bits, unit)
+
+    def drawn(
+        self, steps: int, answer: tuple[int, int, int], noise: Noise
+    ) -> tuple[list[int], Fraction]:
+        """The noisy cells of one group on a box of so many steps, as whole numbers on their
+        lattice, and a person there."""
+        bits, unit = self.lattice(steps), self.unit(steps)
+        draws = noise.laplace(3, self._scale_at(bits, unit)).tolist()
+        noisy = [_at(cell, bits) + draw for cell, draw in zip(answer, draws, strict=True)]
+        return noisy, unit * Fraction(2) ** bits
 
     def _scale_at(self, bits: int, unit: int) -> Fraction:
         return self.scale * unit * Fraction(2) ** bits

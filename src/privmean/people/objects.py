@@ -40,9 +40,9 @@ def texts(column: Any) -> Any:
 def of_keys(frame: Any, columns: Sequence[str], keys: Sequence[str]) -> Any:
     """These columns of a pandas frame, those of `keys` that hold Python objects as texts of keys:
     truth values and whole numbers as in a column of their own type."""
-    from privmean.people.keytexts import object_text
-
     import pandas as pd
+
+    from privmean.people.keytexts import object_text
 
     chosen = {}
     for name in columns:

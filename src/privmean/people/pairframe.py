@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import narwhals as nw
@@ -108,11 +108,17 @@ class FramePairs(PairPeople):
     def _beside(self, columns: dict[str, list[Any]]) -> nw.LazyFrame[Any]:
         """The pairs of some groups with public numbers of their group."""
         if not columns[GROUP]:
-            columns = {name: [0 if name == GROUP else 1.0] for name in columns}
+            columns = {name: [0 if name in (GROUP, "new") else 1.0] for name in columns}
             return self.frame.filter(nw.col(GROUP) < 0).join(
                 self.home.small(columns, self.frame), on=GROUP, how="inner"
             )
         return self.frame.join(self.home.small(columns, self.frame), on=GROUP, how="inner")
+
+    def among(self, places: Sequence[int]) -> FramePairs:
+        known: dict[str, list[Any]] = {GROUP: list(places), "new": list(range(len(places)))}
+        frame = self._beside(known).select(PERSON, "v", "w", "m", "f", nw.col("new").alias(GROUP))
+        keys = tuple(self.keys[place] for place in places)
+        return replace(self, frame=self.home.keep(frame), keys=keys, _cache={})
 
     def collect(self) -> MatrixPairs:
         """The same pairs in memory: all of them leave the engine."""

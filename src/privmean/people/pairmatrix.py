@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -103,6 +103,20 @@ class MatrixPairs(PairPeople):
         wz = self.weight * z
         found = zip(self.group_weights(), self._added(wz), self._added(wz * z), strict=True)
         return [PairSums(*item) for item in found]
+
+    def among(self, places: Sequence[int]) -> MatrixPairs:
+        new = np.full(len(self.keys), -1)
+        new[list(places)] = np.arange(len(places))
+        kept = new[self.group] >= 0
+        return replace(
+            self,
+            keys=tuple(self.keys[place] for place in places),
+            group=new[self.group[kept]],
+            value=self.value[kept],
+            weight=self.weight[kept],
+            mass=self.mass[kept],
+            _cache={},
+        )
 
     def centred_counts(self, units: Centred) -> Integers:
         width = len(self.keys)

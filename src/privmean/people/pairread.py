@@ -14,8 +14,9 @@ from narwhals import dependencies as known
 
 from privmean.errors import ArgumentError, SchemaError
 from privmean.people import objects, schema
-from privmean.people.engines import Home
+from privmean.people.engines import Home, fetch
 from privmean.people.keys import key_expression
+from privmean.people.keytexts import by_text
 from privmean.people.pairframe import GROUP, FramePairs, persons_of
 from privmean.people.pairs import Pairs, Weights
 from privmean.people.records import INTEGER, PERSON, person_rows
@@ -44,18 +45,51 @@ def read_pairs(asked: Pairs, table: Table) -> FramePairs:
         opened = open_source(chosen, table.text, machine)
     records = opened.records(who, columns, asked.by)
     records = _typed(_with_keys(records, asked.by), who, columns, asked.by)
+    if asked.keys is None:
+        return _private(records, asked, columns[0], table.roster, opened.home)
     found = _placed(records, asked, opened.home)
     rows = person_rows(found, 1, asked.resolution, counts=True, by=(PERSON, GROUP))
-    if table.roster is not None:
-        wanted = roster_frame(table.roster, records, opened.home)
-        persons = persons_of(wanted)
-        kept = opened.home.keep(rows.join(wanted, on=PERSON, how="inner"))
-    else:
-        kept = opened.home.keep(rows)
-        persons = persons_of(kept)
+    kept, persons = _in_roster(rows, records, table.roster, opened.home)
     usable = kept.filter((nw.col(GROUP) >= 0) & (nw.col("c0") > 0))
     pairs = opened.home.keep(_weighed(usable, asked.weights, len(asked.groups)))
     return FramePairs(pairs, columns[:1], asked.groups, asked.weights, opened.home, persons)
+
+
+def _in_roster(
+    rows: nw.LazyFrame[Any], records: nw.LazyFrame[Any], roster: Any, home: Home
+) -> tuple[nw.LazyFrame[Any], int]:
+    """The rows of persons in the roster, and the number of these."""
+    if roster is None:
+        kept = home.keep(rows)
+        return kept, persons_of(kept)
+    wanted = roster_frame(roster, records, home)
+    return home.keep(rows.join(wanted, on=PERSON, how="inner")), persons_of(wanted)
+
+
+def _private(
+    records: nw.LazyFrame[Any], asked: Pairs, column: str, roster: Any, home: Home
+) -> FramePairs:
+    """Pairs of all keys there are. A person keeps so many of its own as the weights say: which ones
+    depends on the person alone."""
+    texts = [f"x{j}" for j in range(1, len(asked.by) + 1)]
+    rows = person_rows(records, 1, asked.resolution, counts=True, by=(PERSON, *texts))
+    kept, persons = _in_roster(rows, records, roster, home)
+    usable = kept.filter(nw.col("c0") > 0)
+    for text in texts:
+        usable = usable.filter(~nw.col(text).is_null())
+    if asked.weights.split:
+        rank = nw.col("c0").cum_count().over(PERSON, order_by=texts)
+        ranked = usable.with_columns(rank.alias("rank"))
+        usable = ranked.filter(nw.col("rank") <= asked.weights.kept)
+    found = home.keep(usable.select(PERSON, *texts, "v0", "c0"))
+    keys = by_text([tuple(row) for row in fetch(found.select(*texts).unique())])
+    public: dict[str, list[Any]] = {
+        name: [key[j] for key in keys] or [""] for j, name in enumerate(texts)
+    }
+    public[GROUP] = list(range(max(len(keys), 1)))
+    placed = found.join(home.small(public, found), on=texts, how="inner")
+    pairs = home.keep(_weighed(placed, asked.weights, max(len(keys), 1)))
+    return FramePairs(pairs, (column,), keys, asked.weights, home, persons)
 
 
 def _with_keys(records: nw.LazyFrame[Any], by: Sequence[str]) -> nw.LazyFrame[Any]:
@@ -75,6 +109,7 @@ def _with_keys(records: nw.LazyFrame[Any], by: Sequence[str]) -> nw.LazyFrame[An
 def _placed(records: nw.LazyFrame[Any], asked: Pairs, home: Home) -> nw.LazyFrame[Any]:
     """Records (p, x0, g): g is the place of the key in the order of texts."""
     texts = [f"x{j}" for j in range(1, len(asked.by) + 1)]
+    assert asked.keys is not None
     public: dict[str, list[Any]] = {
         name: [key[j] for key in asked.keys] for j, name in enumerate(texts)
     }

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 PARTS, FEWER_PARTS, MANY = 256, 64, 32  # parts of a person; fewer of them for many groups each
 MASS = 1024
 MOST_GROUPS = 1000
+KEPT = 8  # times `most`: pairs of a person that count where keys are private
 OTHER = "other"
 
 
@@ -44,6 +45,12 @@ class Weights:
         if not self.split:
             return 1
         return PARTS if self.most <= MANY else FEWER_PARTS
+
+    @property
+    def kept(self) -> int:
+        """Pairs of a person that count where keys are private: the first ones in the order of
+        texts (of one group, where weights are not split)."""
+        return KEPT * self.most if self.split else 1
 
     @property
     def mass(self) -> int:
@@ -118,6 +125,10 @@ class PairPeople(ABC):
         """The sums of every group, each on its own box."""
 
     @abstractmethod
+    def among(self, places: Sequence[int]) -> PairPeople:
+        """The pairs of some groups alone, with the weights that they have."""
+
+    @abstractmethod
     def centred_counts(self, units: Centred) -> Integers:
         """Masses per signed logarithmic bin of centred values, over the pairs of some groups."""
 
@@ -125,13 +136,14 @@ class PairPeople(ABC):
 @dataclass(frozen=True)
 class Pairs:
     """Pairs of persons and groups as one summary of a table. value: one column of numbers; by:
-    columns of keys; keys: public ones, as texts (kept in the order of texts). other: one more
+    columns of keys; keys: public ones, as texts (kept in the order of texts), or None for every
+    key that a person has, which people then hold as private. other: one more
     group for all records without a key or with another one. resolution: as for `privmean.read`.
     """
 
     value: str
     by: tuple[str, ...]
-    keys: tuple[tuple[str, ...], ...]
+    keys: tuple[tuple[str, ...], ...] | None
     weights: Weights = Weights()
     resolution: float = 2.0**-40
     other: bool = False
@@ -141,12 +153,15 @@ class Pairs:
         from privmean.people.read import checked
 
         checked("persons", None, self.resolution)
-        object.__setattr__(self, "keys", by_text(self.keys))
+        if self.keys is not None:
+            object.__setattr__(self, "keys", by_text(self.keys))
         object.__setattr__(self, "names", (self.value,))
 
     @property
     def groups(self) -> tuple[tuple[str, ...], ...]:
-        """The keys of all groups, in the order in which people hold them."""
+        """The public keys of all groups, in the order in which people hold them."""
+        if self.keys is None:
+            return ()
         return (*self.keys, (OTHER,)) if self.other else self.keys
 
     def reduce(self, table: Table) -> People:

@@ -395,7 +395,8 @@ def _loss_from_dict(values: dict[str, Any]) -> Loss:
         raise refused("mechanisms", values, "must hold one object a mechanism")
     kind = values.get("mechanism")
     if isinstance(kind, str) and kind not in KINDS:
-        import_module("privmean.privacy.curves")  # the kinds that live there add themselves
+        for place in ("curves", "threshold_of_sum"):  # the kinds that live there add themselves
+            import_module(f"privmean.privacy.{place}")
     if not isinstance(kind, str) or kind not in KINDS:
         raise ArgumentError(
             "mechanism", kind, "is not a kind of loss this version knows", "use a newer privmean"

@@ -8,7 +8,7 @@ from typing import Any
 
 from privmean import validate
 from privmean.errors import ArgumentError
-from privmean.intervals.contrasts import Contrast, contrasts_of
+from privmean.intervals.contrasts import Contrast, contrasts_of, later_contrasts
 from privmean.people.keytexts import key_texts, label
 from privmean.people.pairs import OTHER, Weights, weights_of
 
@@ -18,21 +18,23 @@ MOST_COLUMNS = 4
 
 @dataclass(frozen=True)
 class Grouping:
-    """by: columns of keys; keys: public ones as texts, in the order in which they were given;
-    contrasts: comparisons of their labels."""
+    """by: columns of keys; keys: public ones as texts, in the order in which they were given (None:
+    private). contrasts: comparisons of their labels; later: those of keys that are not known yet.
+    """
 
     by: tuple[str, ...]
-    keys: tuple[tuple[str, ...], ...]
+    keys: tuple[tuple[str, ...], ...] | None
     weights: Weights
     contrasts: tuple[Contrast, ...]
     other: bool
     shrink: bool
     simultaneous: bool
+    later: tuple[object, ...] = ()
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """All rows of the release, in order."""
-        return tuple(label(key) for key in self.keys) + ((OTHER,) if self.other else ())
+        """All rows of a release with public keys, in order."""
+        return tuple(label(key) for key in self.keys or ()) + ((OTHER,) if self.other else ())
 
 
 def grouping_of(
@@ -50,6 +52,19 @@ def grouping_of(
     """The words of a question as one value; ArgumentError for what cannot be meant."""
     columns = _columns(by)
     validate.choice("membership", membership, [PRIVATE])
+    for name, flag in (("other", other), ("shrink", shrink), ("simultaneous", simultaneous)):
+        if flag is not True and flag is not False:
+            raise ArgumentError(name, flag, "is neither true nor false", "say True or False")
+    said: Any = () if contrasts is None else contrasts
+    asked = (said,) if isinstance(said, str | Mapping) else tuple(said)
+    weights = weights_of(max_groups, rule)
+    if keys is None:
+        if other:
+            raise ArgumentError(
+                "other", other, "needs public keys", "name the keys, or leave other out"
+            )
+        later = later_contrasts(asked)
+        return Grouping(columns, None, weights, (), other, shrink, simultaneous, later)
     listed = keys.tolist() if hasattr(keys, "tolist") else keys
     listed = listed.to_list() if hasattr(listed, "to_list") else listed
     if isinstance(listed, str | bytes | Mapping) or not isinstance(listed, Sequence):
@@ -68,18 +83,13 @@ def grouping_of(
         raise ArgumentError(
             "keys", twice[0], "is shown for two keys", "leave commas out of keys of several columns"
         )
-    for name, flag in (("other", other), ("shrink", shrink), ("simultaneous", simultaneous)):
-        if flag is not True and flag is not False:
-            raise ArgumentError(name, flag, "is neither true nor false", "say True or False")
     if other and OTHER in labels:
         raise ArgumentError("other", other, f"{OTHER!r} is a key already", "rename the key")
     shown = [*labels, OTHER] if other else labels
-    said: Any = () if contrasts is None else contrasts
-    asked = (said,) if isinstance(said, str | Mapping) else tuple(said)
     return Grouping(
         columns,
         texts,
-        weights_of(max_groups, rule),
+        weights,
         contrasts_of(asked, shown),
         other,
         shrink,

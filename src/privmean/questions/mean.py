@@ -51,7 +51,8 @@ class Mean:
     variance of the mean over that of unrelated persons, or `RandomEffects` of public groups.
 
     by: a column of groups (or several): one mean a group under one budget, for one value. keys: the
-    groups, which are public. max_groups: groups a person counts fully in; with 1 a person belongs
+    groups, which are public; without them keys are private, and only groups of enough persons are
+    shown (needs delta). max_groups: groups a person counts fully in; with 1 a person belongs
     to the group of most own records, with more a person in m > max_groups groups counts
     max_groups/m in each (rule "mode" or "split"). contrasts: comparisons such as "north - south",
     "each - rest", "all pairs". membership: "private". other: one more group for everything that is
@@ -166,9 +167,14 @@ class Mean:
             said = self.grouping
             (term,) = self.values or ("",)
             return group_release(
-                release, term=term, by=said.by, keys=said.labels, contrasts=said.contrasts,
+                release,
+                term=term,
+                by=said.by,
+                keys=None if said.keys is None else said.labels,
+                contrasts=said.contrasts,
+                later=said.later,
                 shrink=said.shrink,
-            )  # fmt: skip
+            )
         if isinstance(self.related, RandomEffects):
             shown = {**release.diagnostics, **self.related.shown()}
             return replace(release, diagnostics=shown)
@@ -207,7 +213,8 @@ class Mean:
         pairs = self.summary
         assert isinstance(pairs, Pairs)
         said = self.grouping
-        return GroupMeans(pairs.groups, said.weights, target, said.simultaneous)
+        public = None if pairs.keys is None else pairs.groups
+        return GroupMeans(public, said.weights, target, said.simultaneous)
 
     # --- the choice -------------------------------------------------------------------------------
     def _chosen(self, by_records: bool) -> Any:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from privmean import validate
+from privmean.central.groups.private_keys import HIDDEN, run_private
 from privmean.central.groups.run import FINAL, Found, price, run_groups
 from privmean.central.groups.settings import (
     BEYOND,
@@ -30,7 +31,9 @@ from privmean.central.wallet import Wallet
 from privmean.errors import ArgumentError
 from privmean.intervals.group_table import FEW, GroupTable
 from privmean.mechanisms.curator import Curator
+from privmean.mechanisms.key_cells import KeyCells
 from privmean.outcome import Outcome
+from privmean.people.keytexts import label
 from privmean.people.pairs import pairs_of
 from privmean.people.reductions import LOG_CELLS, Floats, People
 from privmean.people.shape import Shape
@@ -42,6 +45,7 @@ from privmean.road import Releasing
 if TYPE_CHECKING:
     from privmean.central.groups.estimator import GroupMeans
 
+USUAL_STEPS = 2**19 + 1
 WIDTH = 7.0  # width of limits in deviations that a prediction assumes
 
 
@@ -82,7 +86,8 @@ class GroupPlan(Releasing):
     def accepts(self, people: People) -> None:
         """Refuse people that are no pairs of these groups."""
         found = pairs_of(people)
-        if found.keys != self.settings.keys or found.weights != self.settings.weights:
+        public = self.settings.public_keys
+        if (public and found.keys != self.settings.keys) or found.weights != self.settings.weights:
             raise ArgumentError(
                 "people", len(found.keys), "were read for other groups", "plan for their keys"
             )
@@ -93,25 +98,40 @@ class GroupPlan(Releasing):
         s, relation = self.settings, self.relation
         purse = Wallet(self.epsilon, relation, s.weights.mass)
         moved = Fraction(s.most * s.weights.parts * s.moves)
-        counts = purse.take(price(COUNTS, self.epsilon))
-        bill: list[Loss] = [Laplace("persons by group", moved, moved / counts, relation=relation)]
-        if s.total:
+        bill: list[Loss] = []
+        if s.public_keys:
+            counts = purse.take(price(COUNTS, self.epsilon))
+            bill.append(Laplace("persons by group", moved, moved / counts, relation=relation))
+        if s.total or not s.public_keys:
             total = purse.take(price(TOTAL, self.epsilon))
             bill.append(Laplace("persons", Fraction(1), 1 / total, relation=relation))
         # the usual share; what is spent more on looking is spent less on the end
         bill.append(purse.counts("location", purse.share(LOOK_LEAST), s.moves, spread=s.moves).loss)
         if s.counted:
             bill.append(purse.counts("beyond the limits", purse.share(BEYOND), 1).loss)
-        for name in ("rough cells", FINAL):
+        for name, delta in zip(("rough cells", FINAL), self.deltas, strict=True):
             part = price(ROUGH, self.epsilon) if name != FINAL else purse.left
-            cost = 1 / purse.take(part)
-            bill.append(Laplace(name, Fraction(1), cost, joint=True, relation=relation))
+            if s.public_keys:
+                cost = 1 / purse.take(part)
+                bill.append(Laplace(name, Fraction(1), cost, joint=True, relation=relation))
+                continue
+            steps = KeyCells(
+                name, relation, purse.take(part), delta, (), USUAL_STEPS, s.weights.parts, s.most,
+                s.weights.kept,
+            )  # fmt: skip
+            bill += steps.losses
         return tuple(bill)
+
+    @property
+    def deltas(self) -> tuple[float, float]:
+        """What the thresholds of private keys may cost, in the rough and in the last cells."""
+        part = 0.0 if self.settings.public_keys else self.budget.delta / 2
+        return part, part
 
     def final_epsilon(self, persons: int) -> float:
         """What the last stage gets where groups keep pooled limits and none is heavy."""
         s, whole = self.settings, float(self.epsilon)
-        left = whole * (1 - COUNTS - TOTAL * s.total)
+        left = whole * (1 - COUNTS * s.public_keys - TOTAL * (s.total or not s.public_keys))
         signal = max(persons, 1) * s.strength(self.epsilon)
         left *= 1 - min(LOOK_MOST, max(LOOK_LEAST, LOOK / signal))
         return left * (1 - BEYOND * s.counted) - ROUGH * whole
@@ -119,7 +139,7 @@ class GroupPlan(Releasing):
     def predict(self, guess_sd: float, persons: int | None = None) -> dict[str, float]:
         """Predicted root mean square error of a group of usual size, by cause."""
         count = persons if persons is not None else self.shape.counted()
-        return self.predicted(guess_sd, max(count / self.settings.groups, 1.0), count)
+        return self.predicted(guess_sd, max(count / max(self.settings.groups, 1), 1.0), count)
 
     def predicted(self, guess_sd: float, weight: float, persons: int) -> dict[str, float]:
         """Predicted error of a group of this weight among so many persons, for a guess of the
@@ -153,8 +173,14 @@ class GroupPlan(Releasing):
             return self._run(curator)
 
     def _run(self, curator: Curator) -> Outcome:
-        found = run_groups(curator, self.settings, self.epsilon)
-        labels = self.asked.labels
+        labels, hidden, settings = self.asked.labels, "", self.settings
+        if settings.public_keys:
+            found = run_groups(curator, settings, self.epsilon)
+        else:
+            shown = run_private(curator, settings, self.epsilon, self.deltas)
+            found, labels = shown.found, tuple(label(key) for key in shown.keys)
+            hidden = HIDDEN.format(shown.threshold) if found.reading is not None else ""
+            settings = replace(settings, keys=shown.keys)
         status, shrunk = OK, None
         if found.reading is None:
             atom = found.place is not None and found.place.outcome == ATOM_ONLY
@@ -162,7 +188,7 @@ class GroupPlan(Releasing):
             word = FEW if found.place is None else status
             table = empty_table(labels, word, found.weight, found.weight_sd)
         else:
-            table, shrunk = table_of(found, self.settings, self.epsilon, labels)
+            table, shrunk = table_of(found, settings, self.epsilon, labels)
         table = self._worded(table, found)
         return Outcome(
             table.estimate,
@@ -170,7 +196,7 @@ class GroupPlan(Releasing):
             persons=max(int(found.persons), 0),
             status=status,
             advice=advice_of(found, self.settings, self.epsilon),
-            assumptions=notes_of(self.settings),
+            assumptions=(*notes_of(self.settings), *([hidden] if hidden else [])),
             shares=found.shares,
             diagnostics=_facts(found, shrunk),
             estimand=self._estimand(),

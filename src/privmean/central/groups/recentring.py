@@ -6,6 +6,7 @@ place is not known well keep the pooled limits.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -31,6 +32,7 @@ from privmean.people.pairs import Centred
 from privmean.people.reductions import Floats
 
 SAFETY = 2**0.25
+Key = tuple[str, ...]
 LARGEST = 1e100  # factors between its inverse and it make no double overflow
 KNOWN = 0.25  # part of the spread between groups that the error of a known place may have
 
@@ -43,6 +45,18 @@ class Units:
     center: Floats
     size: Floats
     tail: PooledTail
+
+    def spread_over(self, old: Sequence[Key], new: Sequence[Key]) -> Units:
+        """The same for the groups of another list; those not in the old one are unknown."""
+        places = {key: place for place, key in enumerate(old)}
+        which = np.array([places.get(key, -1) for key in new], dtype=int)
+        known = np.where(which >= 0, self.known[which], False)
+        return Units(
+            known,
+            np.where(known, self.center[which], 0.0),
+            np.where(known, self.size[which], 1.0),
+            self.tail,
+        )
 
     def over(
         self,

@@ -10,7 +10,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from privmean.errors import ArgumentError
-from privmean.intervals.contrasts import ALL_PAIRS, Contrast, contrast_line, contrasts_of
+from privmean.intervals.contrasts import (
+    ALL_PAIRS,
+    Contrast,
+    contrast_line,
+    contrasts_of,
+    shown_contrasts,
+)
 from privmean.intervals.group_table import GroupTable, Line
 from privmean.intervals.ratios import Ratio, ratio_line
 from privmean.release import OK, Floats, Release
@@ -173,13 +179,19 @@ def group_release(
     *,
     term: str,
     by: Sequence[str],
-    keys: Sequence[str],
+    keys: Sequence[str] | None,
     contrasts: Sequence[Contrast],
     shrink: bool,
+    later: Sequence[object] = (),
 ) -> GroupRelease:
-    """The release of a plan by group in the words of its question, rows in the order of `keys`."""
+    """The release of a plan by group in the words of its question, rows in the order of `keys`.
+
+    keys: None where they are private: then those shown, and `later` are the comparisons of them.
+    """
     table = release.intervals
     assert isinstance(table, GroupTable)
+    if keys is None:
+        keys, contrasts = table.keys, shown_contrasts(later, table.keys)
     order = [table.place(key) for key in keys]
     diagnostics = dict(release.diagnostics)
     shrunk = diagnostics.pop("shrunk means", None)

@@ -112,7 +112,7 @@ def run_groups(curator: Curator, settings: GroupSettings, epsilon: Fraction) -> 
     path["rounds about groups"] = rounds
     path["spread within over all"] = between.ratio
     limits = _limits(settings, epsilon, wallet.left, weight, tail, wide, heavy)
-    limits = _opened(limits, rough, mean, between, weight)
+    limits = opened(limits, rough, mean, between, weight)
     if units is not None:
         limits = units.over(limits, settings, epsilon, wallet.left, weight)
     final, _ = asking.cells(FINAL, wallet.left, limits)
@@ -125,7 +125,7 @@ def run_groups(curator: Curator, settings: GroupSettings, epsilon: Fraction) -> 
     )  # fmt: skip
 
 
-def _opened(
+def opened(
     limits: Limits, rough: Reading, mean: Floats, between: Between, weight: Floats
 ) -> Limits:
     """Limits moved out on the side where a group seems to lie, as far as its place is known: those

@@ -32,14 +32,16 @@ PRECISE = 60.0  # weight times epsilon below which a row is called imprecise
 
 @dataclass(frozen=True)
 class GroupSettings:
-    """keys: public, in the order in which people hold them. counted: whether persons beyond the
-    limits are counted, which an interval for the mean needs (else it is for the clipped mean).
+    """keys: public, in the order in which people hold them; none where they are private. counted:
+    whether persons beyond the limits are counted, which an interval for the mean needs (else it is
+    for the clipped mean).
     """
 
     keys: tuple[tuple[str, ...], ...]
     weights: Weights
     relation: Relation
     counted: bool = True
+    public_keys: bool = True
 
     @property
     def groups(self) -> int:
@@ -48,7 +50,7 @@ class GroupSettings:
     @property
     def most(self) -> int:
         """The largest weight of one person over the groups asked, in persons."""
-        return min(self.weights.most, self.groups)
+        return min(self.weights.most, self.groups) if self.public_keys else self.weights.most
 
     @property
     def moves(self) -> int:

@@ -26,7 +26,7 @@ from privmean.central.wallet import Wallet
 from privmean.mechanisms.counts import NoisyCounts, counted
 from privmean.mechanisms.curator import Curator
 from privmean.mechanisms.group_cells import GroupCells
-from privmean.people.pairs import Centred, pairs_of
+from privmean.people.pairs import Centred, PairPeople, pairs_of
 from privmean.people.reductions import Box, Floats
 from privmean.privacy.budget import REPLACE_ONE
 
@@ -35,11 +35,18 @@ SNUG = 2**0.25  # factor on the outer edge of the last occupied bin
 
 @dataclass(frozen=True)
 class Asking:
-    """One run: who is asked, what is public, and what is left to spend."""
+    """One run: who is asked, what is public, and what is left to spend. among: pairs of groups that
+    were shown, where the others must not be asked for."""
 
     curator: Curator
     settings: GroupSettings
     wallet: Wallet
+    among: PairPeople | None = None
+
+    @property
+    def people(self) -> PairPeople:
+        """All pairs, or those of some groups alone."""
+        return pairs_of(self.curator.people) if self.among is None else self.among
 
     def group_weights(self, epsilon: Fraction) -> tuple[Floats, float]:
         """Noisy weight of every group, in persons, and the deviation of its noise."""
@@ -48,7 +55,7 @@ class Asking:
         step = NoisyCounts.at(
             "persons by group", self.wallet.take(epsilon), self.wallet.relation, moved
         )
-        exact = counted(*pairs_of(self.curator.people).group_weights())
+        exact = counted(*self.people.group_weights())
         parts = s.weights.parts
         found = self.curator.ask(step, exact).astype(float) / parts
         return found, float(step.scale) / parts * 2**0.5
@@ -56,7 +63,7 @@ class Asking:
     def members(self, epsilon: Fraction) -> tuple[float, float]:
         """Noisy number of persons with a pair, and the deviation of its noise."""
         step = NoisyCounts.at("persons", self.wallet.take(epsilon), self.wallet.relation)
-        (found,) = self.curator.ask(step, counted(pairs_of(self.curator.people).members()))
+        (found,) = self.curator.ask(step, counted(self.people.members()))
         return float(found), float(step.scale) * 2**0.5
 
     def location(self, persons: float, largest: float) -> Location:
@@ -74,7 +81,7 @@ class Asking:
     def beyond(self, epsilon: Fraction, lower: float, upper: float) -> tuple[float, float]:
         """Noisy mass beyond limits, in parts of a person, and its Laplace scale."""
         step = self.wallet.counts("beyond the limits", epsilon, 1)
-        exact = counted(sum(pairs_of(self.curator.people).beyond(0, lower, upper)))
+        exact = counted(sum(self.people.beyond(0, lower, upper)))
         (found,) = self.curator.ask(step, exact)
         return float(found), float(step.scale)
 
@@ -91,7 +98,7 @@ class Asking:
             s.most,
             s.affected,
         )
-        sums = pairs_of(self.curator.people).group_sums(boxes)
+        sums = self.people.group_sums(boxes)
         noisy = self.curator.ask(step, step.exact(boxes, sums))
         return Reading.of(noisy, boxes, float(step.scale)), boxes
 
@@ -99,7 +106,7 @@ class Asking:
         """The noisy histogram of values in units of their own groups."""
         moved = 2 if self.wallet.relation == REPLACE_ONE else 1
         step = self.wallet.counts("values about their groups", epsilon, moved, spread=moved)
-        exact = pairs_of(self.curator.people).centred_counts(units)
+        exact = self.people.centred_counts(units)
         return Histogram.of(self.curator.ask(step, exact), float(step.scale))
 
 
