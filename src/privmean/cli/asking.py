@@ -56,7 +56,12 @@ def release_and_show(said: Asked) -> None:
     if said.plot is not None:
         _ready(said.plot)  # before anything is spent
     ledger = said.terms.pop("ledger")
-    terms = settled({**said.terms, "ledger": ledger and Ledger.open(ledger)}, "a command", {})
+    terms = settled(
+        {**said.terms, "ledger": ledger and Ledger.open(ledger)},
+        "a command",
+        {},
+        said.question.usual_neighbors,
+    )
     machine = Machine(**said.machine, progress=opt.on_terminal())
     table = Table(said.source, person=said.person, machine=machine, **said.table)
     release = asked(table, said.question, terms)
