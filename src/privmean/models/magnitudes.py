@@ -91,7 +91,13 @@ class Magnitudes:
     def __post_init__(self) -> None:
         validate.positive("design_effect", self.design_effect)
         validate.choice("target", self.target, (MEAN, CLIPPED))
-        validate.positive("excess", self.excess)
+        if validate.positive("excess", self.excess) != 1.0 and self.target == CLIPPED:
+            raise ArgumentError(
+                "excess",
+                self.excess,
+                "is an assumption about the mean, and the target is the clipped mean",
+                'give target="mean", or leave it out',
+            )
         small = validate.positive("smallest", self.smallest)
         large = validate.positive("largest", self.largest)
         if not 2.0**-39 <= small <= large <= 2.0**39:

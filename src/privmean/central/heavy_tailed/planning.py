@@ -23,7 +23,7 @@ from privmean.central.heavy_tailed.settings import (
     Settings,
 )
 from privmean.central.heavy_tailed.spending import disjoint_plans, threaded_plans
-from privmean.privacy.budget import REPLACE_ONE
+from privmean.privacy.budget import REPLACE_ONE, Budget
 
 Plan = OneDimensionPlan | ThreadedPlan
 FILLED = (1.0, 0.5)  # of the bound on the spread, by usual values
@@ -35,7 +35,7 @@ def plan(settings: Settings, common: Common) -> Plan | None:
     found: list[Plan] = []
     if settings.split == "disjoint":
         found += disjoint_plans(settings, common)
-    elif _one_column(settings, common):
+    elif one_sum(settings, common.budget, common.dimension):
         found += column_plans(settings, common)
     else:
         found += threaded_plans(settings, common)
@@ -73,9 +73,11 @@ def compared(found: Plan, nothing: float | None) -> Plan:
     return replace(found, nothing=nothing, why=found.why + words)
 
 
-def _one_column(settings: Settings, common: Common) -> bool:
-    laplace = not common.budget.is_zcdp and settings.law in ("auto", "laplace")
-    return common.dimension == 1 and laplace and settings.weights is None
+def one_sum(settings: Settings, budget: Budget, dimension: int) -> bool:
+    """Whether one column is released as one clipped sum with Laplace noise."""
+    laplace = not budget.is_zcdp and settings.law in ("auto", "laplace")
+    alone = settings.split == "together" and settings.weights is None
+    return dimension == 1 and laplace and alone
 
 
 def _why(plan: Plan) -> str:
