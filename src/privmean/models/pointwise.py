@@ -17,7 +17,7 @@ def alone(intervals: Any, column: int, level: float) -> Pair:
     if isinstance(intervals, TailMeans):
         return intervals.alone(column, level)
     assert isinstance(intervals, ClippedMeans)
-    mean = intervals.columns[column]
+    mean = intervals.seen[column]
     if mean is None:
         return -math.inf, math.inf
     low, high = mean.limits(1 - level, intervals.design_effect)
@@ -34,7 +34,7 @@ def status_of(intervals: Any, column: int) -> str:
     """What the release says of one column's interval: "ok", "tail seen", "tail too thick"."""
     if isinstance(intervals, TailMeans):
         return intervals.columns[column].status
-    return OK if intervals.columns[column] is not None else FAILED
+    return OK if intervals.seen[column] is not None else FAILED
 
 
 def errors(intervals: Any, column: int) -> Pair:
@@ -42,7 +42,7 @@ def errors(intervals: Any, column: int) -> Pair:
     if isinstance(intervals, TailMeans):
         return intervals.columns[column].errors(intervals.design_effect)
     assert isinstance(intervals, ClippedMeans)
-    mean = intervals.columns[column]
+    mean = intervals.seen[column]
     return (math.nan, math.nan) if mean is None else _errors(mean, intervals.design_effect)
 
 
