@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
+from typing import Any, Literal, get_args
 
 import numpy as np
 
@@ -46,7 +46,8 @@ from privmean.privacy.budget import (
 from privmean.privacy.loss import Laplace, Loss
 from privmean.road import Releasing
 
-METHODS = ("pair scale", "coinpress", "bisection")
+Method = Literal["pair scale", "coinpress", "bisection"]
+METHODS: tuple[Method, ...] = get_args(Method)
 FEWEST = {"pair scale": 100.0, "coinpress": 15.0, "bisection": 15.0}  # persons * epsilon of a call
 
 
@@ -67,7 +68,7 @@ class VarianceSearch:
 
     smallest: float
     largest: float
-    method: str = "pair scale"
+    method: Method = "pair scale"
     center: float | None = None
     rounds: int = 5
     gamma: float = 0.05
