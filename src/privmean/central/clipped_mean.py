@@ -235,10 +235,10 @@ class ClippedMeans:
 
     @property
     def persons(self) -> int | None:
-        """n if it is public, else the noisy number of persons of the first column."""
+        """n if it is public, else the noisy number of persons of the first column that stands."""
         if self.public_persons is not None:
             return self.public_persons
-        first = self.seen[0]
+        first = next((item for item in self.seen if item is not None), None)
         if first is None or first.by_records:
             return None
         return max(0, round(first.sums.weight))
