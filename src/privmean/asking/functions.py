@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from privmean.questions.base import Estimator, Question
     from privmean.questions.curve import Curve
     from privmean.questions.mean import Named
+    from privmean.questions.quantile import Quantile
     from privmean.questions.regression import Errors, Regression
     from privmean.release import Release
     from privmean.road import Plan
@@ -83,6 +84,14 @@ def ask(
     person: Person | None = None,
     **terms: Unpack[Terms],
 ) -> CurveRelease: ...
+@overload
+def ask(
+    source: Source,
+    question: Quantile,
+    *,
+    person: Person | None = None,
+    **terms: Unpack[Terms],
+) -> QuantileRelease: ...
 @overload
 def ask(
     source: Source,

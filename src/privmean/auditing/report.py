@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any
 
 from privmean.auditing.findings import Findings
@@ -74,7 +76,7 @@ class AuditReport:
                 (
                     name,
                     f"{item.runs:,}",
-                    f"{_loss(float(item.largest))}" if measured else "not measured",
+                    _loss(item.largest) if measured else "not measured",
                     f"{item.shifted:,}",
                     str(item.violations),
                 )
@@ -105,11 +107,11 @@ class AuditReport:
         return "\n".join(lines)
 
 
-def _loss(share: float) -> str:
-    """Four digits; what is below 1 is not rounded up to it."""
-    if 0.99995 <= share < 1:
-        return "0.9999"
-    return f"{share:.4f}" if share <= 1 else f"{share:.6g}"
+def _loss(share: Fraction) -> str:
+    """1 where the declared loss is reached exactly; what is below is rounded down."""
+    if share == 1:
+        return "1"
+    return f"{math.floor(share * 10**6) / 10**6:.6f}" if share < 1 else f"{float(share):.6g}"
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

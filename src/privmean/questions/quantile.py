@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Annotated, ClassVar
 
+from privmean import validate
 from privmean.errors import ArgumentError
 from privmean.models.quantile_release import QuantileRelease
 from privmean.models.quantiles import Quantiles
@@ -42,6 +43,7 @@ class Quantile:
     resolution: Annotated[float, "Public resolution of values, a power of two."] = 2.0**-40
 
     def __post_init__(self) -> None:
+        validate.positive("related", self.related)
         given = self.q
         points = (given,) if isinstance(given, int | float) else given
         if isinstance(points, str) or not hasattr(points, "__iter__"):
