@@ -27,6 +27,7 @@ from privmean.privacy.budget import REPLACE_ONE, Budget
 
 Plan = OneDimensionPlan | ThreadedPlan
 FILLED = (1.0, 0.5)  # of the bound on the spread, by usual values
+MOST = 1.08  # what a private radius may make of the error of values that fill the bound
 
 
 @lru_cache(maxsize=256)
@@ -56,14 +57,14 @@ def with_search(settings: Settings, found: Plan) -> Plan:
     if not isinstance(other, ThreadedPlan) or other.search is None:
         return found
     before, after = ([item.usual_at(filled) for filled in FILLED] for item in (found, other))
-    if math.prod(after) >= WORTH ** len(FILLED) * math.prod(before):
+    if math.prod(after) >= WORTH ** len(FILLED) * math.prod(before) or after[0] > MOST * before[0]:
         return found
     return replace(
         other,
         why=f"{other.why}; the radius is found privately (15 % of epsilon): that is predicted to "
         "change the error for values without large outliers from "
         f"{before[0]:.3g} to {after[0]:.3g}, and from {before[1]:.3g} to {after[1]:.3g} if they "
-        "fill half of the bound",
+        "fill half of the bound (the interval is longer: the moment alone bounds what is beyond)",
     )
 
 
