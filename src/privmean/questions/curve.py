@@ -167,7 +167,8 @@ class Curve:
         assert isinstance(made, ClippedMeans | TailMeans)  # of the methods that `_chosen` lets pass
         limits = made.bounds[0] if isinstance(made, ClippedMeans) and made.bounds else None
         binned = BinnedIntervals(made, limits)
-        status, advice = worst(binned.statuses(release.level))
+        statuses = binned.statuses(release.level)
+        status, advice = worst(statuses)
         if status == OK:
             status, advice = release.status, release.advice
         return CurveRelease(
@@ -177,6 +178,7 @@ class Curve:
                 "intervals": binned,
                 "estimate": binned.shown(release.estimate, release.level),
                 "status": status,
+                "statuses": statuses,
                 "advice": advice,
             },
             at=middles,
