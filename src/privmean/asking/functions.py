@@ -13,6 +13,7 @@ from privmean.privacy.budget import ADD_REMOVE
 from privmean.questions.assumptions import one_of
 
 if TYPE_CHECKING:
+    from privmean.asking.road import Source
     from privmean.central.radii import Concentration
     from privmean.models.curve_release import CurveRelease
     from privmean.models.person_fits import Working
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from privmean.models.regression_release import RegressionRelease
     from privmean.models.variance import Method
     from privmean.people.read import Estimand
-    from privmean.people.sources import Person, Source
+    from privmean.people.sources import Person
     from privmean.questions.assumptions import (
         Assumption,
         Auto,

@@ -47,17 +47,18 @@ def commands() -> dict[str, str]:
 
 def release_and_show(said: Asked) -> None:
     """Ask, print, and end with 3 where the private outcome is a failure."""
-    import privmean as pm
     from privmean.asking.road import asked
     from privmean.asking.terms import settled
+    from privmean.people.table import Machine, Table
+    from privmean.privacy.ledger import Ledger
 
     key = opt.signing_key(said.sign, said.as_json)
     if said.plot is not None:
         _ready(said.plot)  # before anything is spent
     ledger = said.terms.pop("ledger")
-    terms = settled({**said.terms, "ledger": ledger and pm.Ledger.open(ledger)}, "a command", {})
-    machine = pm.Machine(**said.machine, progress=opt.on_terminal())
-    table = pm.Table(said.source, person=said.person, machine=machine, **said.table)
+    terms = settled({**said.terms, "ledger": ledger and Ledger.open(ledger)}, "a command", {})
+    machine = Machine(**said.machine, progress=opt.on_terminal())
+    table = Table(said.source, person=said.person, machine=machine, **said.table)
     release = asked(table, said.question, terms)
     if said.as_json:
         typer.echo(opt.stored(release, key))

@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 
 from kit import assert_mean, planned
-from privmean.central.as_published import AsPublished, PublishedHistogram
 from privmean.central.concentration import Bounded, SubGaussian, UnknownScale
 from privmean.errors import ArgumentError, Infeasible
 from privmean.noise.simulated import SimulatedNoise
 from privmean.people.matrix import MatrixPeople
 from privmean.privacy.budget import ADD_REMOVE, Budget
 from privmean.privacy.compose import total_epsilon
+from privmean.published.winsorized import AsPublished, PublishedHistogram
 
 NORMAL = SubGaussian(1.0)
 

@@ -9,10 +9,39 @@ from fractions import Fraction
 
 import numpy as np
 
-from privmean.central.anisotropic.calibration import MEAN_STEPS, FilterCalibration
-from privmean.central.anisotropic.lattice import Bools, Metric
+from privmean.mechanisms.filtered.lattice import Bools, Metric
 from privmean.noise.base import Noise
 from privmean.people.reductions import Floats, Integers
+from privmean.privacy.loss import Loss
+
+MEAN_STEPS = 2.0**30  # least lattice steps a standard deviation of the mean's noise
+
+
+@dataclass(frozen=True)
+class FilterCalibration:
+    """Noise of one filtered mean.
+
+    count_steps: lattice steps a person; count_scale: noise of the count in steps; threshold: steps
+    taken off; multiplier: s; losses: the bill of the whole filtered mean (filter included).
+    law: "gaussian" or "laplace" (the published form) for the count.
+    """
+
+    count_steps: int
+    count_scale: float
+    threshold: int
+    multiplier: float
+    losses: tuple[Loss, ...]
+    law: str = "gaussian"
+
+    @property
+    def offset(self) -> float:
+        """t: persons taken off the count."""
+        return self.threshold / self.count_steps
+
+    def expected_multiplier(self, persons: float) -> float:
+        """s persons/(persons - t): the noise in units of 2 lambda/persons; infinite if t is."""
+        left = persons - self.offset
+        return self.multiplier * persons / left if left >= 1 else math.inf
 
 
 @dataclass(frozen=True)

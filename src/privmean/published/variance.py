@@ -17,7 +17,6 @@ from typing import Any
 import numpy as np
 
 from privmean import validate
-from privmean.central.as_published import MARK
 from privmean.errors import ArgumentError, Infeasible
 from privmean.intervals.divided import TOO_FEW
 from privmean.intervals.interval import FAILED, OK
@@ -30,6 +29,7 @@ from privmean.people.shape import Shape
 from privmean.privacy.budget import REPLACE_ONE, Budget, Relation
 from privmean.privacy.calibrate import within
 from privmean.privacy.loss import Laplace, Loss
+from privmean.published.winsorized import MARK
 from privmean.road import Releasing
 
 METHODS = ("coinpress", "bisection")

@@ -98,6 +98,10 @@ class Metric:
     points: Integers
     radius: int = RADIUS
 
+    def of(self, chosen: Bools) -> Metric:
+        """The same for some of the persons."""
+        return Metric(self.points[chosen], self.radius)
+
 
 def lattices(x: Floats, blocks: Sequence[tuple[Integers, Floats]]) -> tuple[list[Metric], Bools]:
     """A metric for each (columns, factor), and the rows usable in all of them."""

@@ -6,23 +6,12 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from privmean.central.anisotropic.lattice import Bools, Metric, Prepared, half_norms, pairs_close
-from privmean.central.anisotropic.progress import Progress
+from privmean.mechanisms.filtered.lattice import Bools, Metric, Prepared, half_norms, pairs_close
+from privmean.mechanisms.filtered.progress import Progress
 from privmean.noise.base import Noise
 from privmean.people.reductions import Integers
 
 BLOCK = 2048
-MOST_PAIRED = 30_000  # persons up to which all pairs are compared
-CENTRE_PERSONS = 10_000  # persons of a centre beyond that, at epsilon 1 or more
-
-
-def centre_parts(persons: int, epsilon: float = 1.0) -> int:
-    """A centre of one in so many persons is as good; pairs of all would take long.
-
-    epsilon: below 1 the centre has more persons in proportion.
-    """
-    enough = CENTRE_PERSONS / min(epsilon, 1.0)
-    return max(1, int(persons / enough)) if persons > MOST_PAIRED else 1
 
 
 def degrees(

@@ -13,11 +13,12 @@ from fractions import Fraction
 
 import numpy as np
 
-from privmean.continual.series import Floats
 from privmean.noise.base import Noise
+from privmean.people.reductions import Floats, Integers
 from privmean.privacy.loss import Selection
 
 LOWEST, HIGHEST = -160, 160  # exponents of the grid, in quarters of an octave
+GRID = 2.0 ** (np.arange(LOWEST, HIGHEST + 1) / 4)
 
 
 @dataclass(frozen=True)
@@ -51,18 +52,35 @@ class RadiusSearch:
         """How many first records may lie beyond the radius."""
         return self.persons // 20
 
+    @property
+    def losses(self) -> tuple[Selection, ...]:
+        return (self.loss,)
+
+    def moved(self, exact: Floats, other: Floats) -> tuple[Fraction, ...]:
+        """Counts that move in both directions would need twice the noise."""
+        changes = [int(a) - int(b) for a, b in zip(*map(_beyond, (exact, other)), strict=True)]
+        return (Fraction(max([*changes, 0]) - min([*changes, 0])),)
+
     def choose(self, first_records: Floats, noise: Noise) -> float:
+        """What a stream asks, which keeps its own bill."""
+        return self.draw(first_records, noise)
+
+    def draw(self, exact: Floats, noise: Noise) -> float:
         """The radius, from one record a person, shape (persons, d); nulls count as 0."""
-        rows = np.where(np.isnan(first_records), 0.0, first_records)
-        square = np.zeros(len(rows))
-        with np.errstate(over="ignore"):
-            for column in rows.T:  # in a fixed order: a size depends on its own row alone
-                square = square + column * column
-        size = np.sqrt(square)
-        grid = 2.0 ** (np.arange(LOWEST, HIGHEST + 1) / 4)
-        beyond = len(size) - np.searchsorted(np.sort(size), grid, side="right")
-        limit, *drawn = noise.laplace(1 + len(grid), 2 / self.epsilon).tolist()
-        for radius, count, error in zip(grid.tolist(), beyond.tolist(), drawn, strict=True):
+        beyond = _beyond(exact)
+        limit, *drawn = noise.laplace(1 + len(GRID), 2 / self.epsilon).tolist()
+        for radius, count, error in zip(GRID.tolist(), beyond.tolist(), drawn, strict=True):
             if count + error <= self.limit + limit:
                 return float(radius)
-        return float(grid[-1])
+        return float(GRID[-1])
+
+
+def _beyond(first_records: Floats) -> Integers:
+    """How many first records lie beyond each radius of the grid."""
+    rows = np.where(np.isnan(first_records), 0.0, first_records)
+    square = np.zeros(len(rows))
+    with np.errstate(over="ignore"):
+        for column in rows.T:  # in a fixed order: a size depends on its own row alone
+            square = square + column * column
+    size = np.sqrt(square)
+    return np.asarray(len(size) - np.searchsorted(np.sort(size), GRID, side="right"))

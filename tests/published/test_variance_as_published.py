@@ -9,11 +9,11 @@ import pytest
 
 from kit import assert_rate_at_least, planned
 from privmean.errors import ArgumentError, Infeasible
-from privmean.models.variance_as_published import VarianceAsPublished
 from privmean.noise.simulated import SimulatedNoise
 from privmean.people.matrix import MatrixPeople
 from privmean.privacy.budget import ADD_REMOVE, Budget
 from privmean.privacy.compose import total_epsilon
+from privmean.published.variance import VarianceAsPublished
 
 SMALL, LARGE = math.sqrt(0.1), 100.0
 

@@ -9,12 +9,16 @@ from __future__ import annotations
 
 import decimal
 import math
+from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
 
+from privmean.mechanisms.moved import differences
 from privmean.noise.base import Noise
 from privmean.people.reductions import Integers
+from privmean.privacy.budget import REPLACE_ONE
+from privmean.privacy.loss import Loss, Selection
 
 DOUBT = 1e-9  # relative room around the double of an exponential
 
@@ -77,3 +81,42 @@ def peel(scores: Integers, choices: int, unit: Fraction, noise: Noise) -> list[i
         chosen.append(int(left[position]))
         left = np.delete(left, position)
     return chosen
+
+
+@dataclass(frozen=True)
+class TopChoices:
+    """`choices` different items of large score, one after the other, each at `epsilon`.
+
+    The caller owes that one change of neighbours moves every score by at most `span`. words: what
+    it moves, for the bill.
+
+    Guarantees: `choices` exponential mechanisms of pure loss epsilon each, for replace-one
+    neighbours.
+    """
+
+    name: str
+    epsilon: Fraction
+    choices: int
+    span: int
+    words: str
+
+    @property
+    def losses(self) -> tuple[Loss, ...]:
+        return (
+            Selection(
+                self.name,
+                self.epsilon,
+                bounded_range=True,
+                choices=self.choices,
+                relation=REPLACE_ONE,
+                moved=self.words,
+            ),
+        )
+
+    def moved(self, exact: Integers, other: Integers) -> tuple[Fraction, ...]:
+        """What all scores have in common moves no choice: the range of the changes does."""
+        changes = differences(exact, other)
+        return (Fraction(max(changes) - min(changes), 2 * self.span),)
+
+    def draw(self, exact: Integers, noise: Noise) -> list[int]:
+        return peel(exact, self.choices, self.epsilon / (2 * self.span), noise)

@@ -3,43 +3,30 @@
 With the corrections without which they are not private or do not find the large columns' scale:
 noise of the sparse vector technique for counts out of m groups, a fresh threshold after each hit,
 returned variances 2*4^b, halves and groups by position, one filter for both blocks. They need
-hundreds of thousands of persons; `method="auto"` needs a few thousand.
+hundreds of thousands of persons; `Anisotropic()` needs a few thousand.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
 import numpy as np
 
-from privmean.central.anisotropic import filter as keep
-from privmean.central.anisotropic.average import KeptMean, kept_mean
 from privmean.central.anisotropic.box import GaussianBox
-from privmean.central.anisotropic.calibration import FilterCalibration, calibrate
-from privmean.central.anisotropic.degrees import degrees
+from privmean.central.anisotropic.calibration import calibrate
 from privmean.central.anisotropic.known import weighed_alike
-from privmean.central.anisotropic.lattice import RADIUS, Metric, lattices
-from privmean.central.anisotropic.progress import shown
-from privmean.central.anisotropic.published_steps import (
-    BINS,
-    Histogram,
-    group_pairs,
-    group_variances,
-    hits_loss,
-    kth_largest,
-    stage_losses,
-    top_columns,
-)
 from privmean.central.anisotropic.unknown import HALVES
 from privmean.errors import ArgumentError, Infeasible
 from privmean.intervals.interval import FAILED, OK
 from privmean.mechanisms.curator import Curator
-from privmean.mechanisms.procedure import Procedure
-from privmean.noise.base import Noise
+from privmean.mechanisms.filtered.filtered_mean import FilteredMean, Rows
+from privmean.mechanisms.filtered.lattice import RADIUS, lattices
+from privmean.mechanisms.filtered.mean import FilterCalibration
+from privmean.mechanisms.likeliest_bin import LikeliestBin
 from privmean.outcome import Outcome
 from privmean.people.collecting import rows
 from privmean.people.reductions import Floats, Integers, People
@@ -48,11 +35,22 @@ from privmean.privacy.budget import REPLACE_ONE, Budget, Relation
 from privmean.privacy.calibrate import calibrate as strength_of
 from privmean.privacy.curves import ParallelCurve
 from privmean.privacy.loss import Loss
+from privmean.published.variance_stage import (
+    BINS,
+    group_pairs,
+    group_variances,
+    groups_above,
+    kth_largest,
+    stage_losses,
+    top_columns,
+    variance_bins,
+    variance_of,
+)
 from privmean.road import Releasing
 
 
 @dataclass(frozen=True)
-class PublishedPlan(Releasing):
+class UnknownCovariancePlan(Releasing):
     """Algorithms 2 to 7 with corrections, decided before data."""
 
     budget: Budget
@@ -61,9 +59,9 @@ class PublishedPlan(Releasing):
     beta: float
     pairs: int
     k: int
-    location: Histogram
+    location: LikeliestBin
     hit_epsilon: Fraction
-    single: Histogram
+    single: LikeliestBin
     calibration: FilterCalibration
     estimator: str = "anisotropic, as published"
     relation: Relation = REPLACE_ONE
@@ -123,30 +121,28 @@ class PublishedPlan(Releasing):
         halves = (people.part(0, 2), people.part(1, 2))
         one, two = curator.apart(HALVES, halves, join=self._joined)
         v = group_variances(rows(one.people, size_is_public=True), self.pairs)
-        location = self.location.losses("largest variances")
-        level = one.ask(
-            Procedure(location, lambda x, noise: kth_largest(x, self.k, self.location, noise)), v
-        )
+        level = self._variance(one, self.location, "largest variances", kth_largest(v, self.k))
         if level is None:
             return self._failure()
-        hits: Procedure[Floats, Integers] = Procedure(
-            (hits_loss(self.hit_epsilon, self.k),),
-            lambda x, noise: top_columns(x, level / 16, self.k, self.hit_epsilon, noise),
-        )
-        top = one.ask(hits, v)
+        hits = top_columns(self.k, self.hit_epsilon, len(v))
+        top = one.ask(hits, groups_above(v, level / 16))
         rest = np.setdiff1d(np.arange(self.dimension), top)
         scales = np.empty(len(top))
         for position, column in enumerate(top):
-            single = Procedure(self.single.losses("variance of a column"), self.single.variance)
-            found = one.ask(single, v[:, column])
+            found = self._variance(one, self.single, "variance of a column", v[:, column])
             if found is None:
                 return self._failure()
             scales[position] = max(found, 4.0**-BINS)
-        both = Procedure(self.single.losses("variance of the rest"), self.single.variance)
-        others = one.ask(both, v[:, rest].sum(axis=1))
+        both = v[:, rest].sum(axis=1)
+        others = self._variance(one, self.single, "variance of the rest", both)
         if others is None:
             return self._failure()
         return self._mean(two, top, np.sqrt(scales), rest, others)
+
+    def _variance(
+        self, curator: Curator, histogram: LikeliestBin, name: str, values: Floats
+    ) -> float | None:
+        return variance_of(curator.ask(replace(histogram, name=name), variance_bins(values)))
 
     def _joined(self, bills: tuple[tuple[Loss, ...], ...]) -> Loss:
         return self._bill(*(*bills, ())[:2])[0]
@@ -172,13 +168,13 @@ class PublishedPlan(Releasing):
         cost = [radius * math.sqrt(float((weight**-2).sum())) for _, weight, radius in blocks]
         shares = [item / sum(cost) for item in cost]
 
-        def centred(exact: list[Metric], noise: Noise) -> KeptMean | None:
-            with shown(None, float(len(x)) ** 2 * self.dimension) as tell:
-                friends = degrees(exact, usable, progress=tell)
-            kept = keep.basic_keep(friends, usable, REPLACE_ONE, noise)
-            return kept_mean(exact, kept, self.calibration, noise, shares)
-
-        found = curator.ask(Procedure(self.calibration.losses, centred), metrics)
+        mechanism = FilteredMean(
+            self.calibration,
+            REPLACE_ONE,
+            tuple(shares),
+            work=float(len(x)) ** 2 * self.dimension,
+        )
+        found = curator.ask(mechanism, Rows(metrics, usable))
         if found is None:
             return self._failure()
         estimate, noise = np.empty(self.dimension), np.empty(self.dimension)
@@ -216,7 +212,7 @@ class PublishedPlan(Releasing):
 
 def plan_published_unknown(
     budget: Budget, persons: int, dimension: int, relation: Relation, beta: float
-) -> PublishedPlan:
+) -> UnknownCovariancePlan:
     """The plan of Algorithms 2 to 7. Infeasible where the groups are too few for the histograms."""
     if relation != REPLACE_ONE:
         raise Infeasible(
@@ -234,12 +230,12 @@ def plan_published_unknown(
     k = min(max(1, math.floor(wanted)), max(1, dimension - 1))
     each = delta / (2 * (k + 2))
 
-    def made(t: float) -> tuple[Histogram, Fraction, Histogram]:
+    def made(t: float) -> tuple[LikeliestBin, Fraction, LikeliestBin]:
         part = Fraction(t)
         return (
-            Histogram(part / 3, each),
+            LikeliestBin(part / 3, each),
             Fraction(t / (3 * k)).limit_denominator(2**40),
-            Histogram(Fraction(t / (3 * math.sqrt(k))).limit_denominator(2**40), each),
+            LikeliestBin(Fraction(t / (3 * math.sqrt(k))).limit_denominator(2**40), each),
         )
 
     t = strength_of(lambda t: stage_losses(*made(t), k), budget, largest=100 * epsilon, grid=False)
@@ -248,7 +244,9 @@ def plan_published_unknown(
         need = 2 * max(location.threshold, single.threshold)
         raise Infeasible(
             f"the published variance stage has {m} groups and needs about {need}",
-            f"use about {4 * pairs * need} persons, or method='auto', which needs far fewer",
+            f"use about {4 * pairs * need} persons, or Anisotropic(), which needs far fewer",
         )
     mean = calibrate(epsilon, delta, persons // 2, REPLACE_ONE, dimension=dimension)
-    return PublishedPlan(budget, persons, dimension, beta, pairs, k, location, hit, single, mean)
+    return UnknownCovariancePlan(
+        budget, persons, dimension, beta, pairs, k, location, hit, single, mean
+    )

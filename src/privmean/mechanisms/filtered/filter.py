@@ -8,13 +8,35 @@ degree, so that one person cannot switch others on or off. Proofs: docs/proofs/a
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 
 import numpy as np
 
-from privmean.central.anisotropic.lattice import Bools
+from privmean.mechanisms.filtered.lattice import Bools
 from privmean.noise.base import Noise
 from privmean.people.reductions import Integers
 from privmean.privacy.budget import REPLACE_ONE, Relation
+
+
+@dataclass(frozen=True)
+class NoisyDegrees:
+    """Gaussian noise on every degree and one hard threshold: a filter for large public n.
+
+    steps, scale: lattice steps a degree and noise in steps; threshold: the least noisy degree kept,
+    in steps.
+    """
+
+    steps: int
+    scale: float
+    threshold: int
+
+
+@dataclass(frozen=True)
+class Sampled:
+    """The sampled-degree filter: friends among `draws` persons a person, above `threshold`."""
+
+    draws: int
+    threshold: int
 
 
 def keep_odds(deg: Integers, relation: Relation) -> tuple[Integers, int]:
@@ -66,3 +88,9 @@ def bernoulli(numerators: Integers, denominator: int, noise: Noise) -> Bools:
     """Independent coins, each true with probability numerator/denominator exactly."""
     drawn = noise.below(len(numerators), denominator)
     return np.asarray(drawn < numerators)
+
+
+def noisy_degree_keep(deg: Integers, noisy: NoisyDegrees, noise: Noise) -> Bools:
+    """Whether each degree plus Gaussian noise reaches the threshold."""
+    drawn = noise.gaussian(len(deg), noisy.scale)
+    return np.asarray(deg * noisy.steps + drawn >= noisy.threshold)
