@@ -18,6 +18,7 @@ import time
 from pathlib import Path
 
 import numpy as np
+from privmean.models.pointwise import alone, status_of
 
 import privmean as pm
 from kit import planned
@@ -25,7 +26,6 @@ from privmean.central.concentration import SubGaussian
 from privmean.central.winsorized import Winsorized
 from privmean.intervals.tail_check import TOO_THICK
 from privmean.models.person_fits import Independence, fit_persons
-from privmean.models.pointwise import alone, status_of
 from privmean.noise.simulated import SimulatedNoise
 from privmean.people.matrix import MatrixPeople
 from privmean.people.products import Products

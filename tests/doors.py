@@ -19,6 +19,7 @@ from privmean.cli.asking import COMMANDS
 Said = Mapping[str, Any]
 FUNCTIONS = {
     "mean": pm.mean, "regression": pm.regress, "curve": pm.curve, "variance": pm.variance,
+    "quantile": pm.quantile,
 }  # fmt: skip
 FLAGS = {"values": "--value"}
 PAIRS = ("within", "bounds")

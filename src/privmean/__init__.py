@@ -16,8 +16,11 @@ if TYPE_CHECKING:
     from privmean.asking.functions import mean as mean
     from privmean.asking.functions import persons_needed as persons_needed
     from privmean.asking.functions import plan as plan
+    from privmean.asking.functions import quantile as quantile
     from privmean.asking.functions import regress as regress
     from privmean.asking.functions import variance as variance
+    from privmean.auditing.audit import audit as audit
+    from privmean.auditing.report import AuditReport as AuditReport
     from privmean.central.anisotropic.estimator import Anisotropic as Anisotropic
     from privmean.central.anisotropic.spectrum import person_covariance as person_covariance
     from privmean.central.bounded import BoundedMean as BoundedMean
@@ -47,6 +50,7 @@ if TYPE_CHECKING:
     from privmean.models.magnitudes import Magnitudes as Magnitudes
     from privmean.models.person_fits import AR1 as AR1
     from privmean.models.person_fits import Exchangeable as Exchangeable
+    from privmean.models.quantile_release import QuantileRelease as QuantileRelease
     from privmean.models.random_effects import RandomEffects as RandomEffects
     from privmean.models.regression_release import RegressionRelease as RegressionRelease
     from privmean.models.variance import VarianceSearch as VarianceSearch
@@ -61,6 +65,7 @@ if TYPE_CHECKING:
     from privmean.questions.assumptions import Covariance as Covariance
     from privmean.questions.curve import Curve as Curve
     from privmean.questions.mean import Mean as Mean
+    from privmean.questions.quantile import Quantile as Quantile
     from privmean.questions.regression import Errors as Errors
     from privmean.questions.regression import Regression as Regression
     from privmean.questions.variance import Variance as Variance
@@ -129,6 +134,11 @@ else:
         "Infeasible": "privmean.errors",
         "BudgetExceeded": "privmean.errors",
         "PrivateFailure": "privmean.errors",
+        "audit": "privmean.auditing.audit",
+        "AuditReport": "privmean.auditing.report",
+        "quantile": "privmean.asking.functions",
+        "Quantile": "privmean.questions.quantile",
+        "QuantileRelease": "privmean.models.quantile_release",
     }
     _MOVED = {
         "AsPublished": "say privmean.published.AsPublished",

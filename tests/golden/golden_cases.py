@@ -114,6 +114,8 @@ def questions() -> dict[str, tuple[Any, tuple[Budget, ...]]]:
         "curve": (pm.Curve("y", "time", edges), ANY),
         "curve, bounds": (pm.Curve("y", "time", edges, assume=(0, 8)), ANY),
         "curve, sub-Gaussian": (pm.Curve("y", "time", edges, assume=pm.SubGaussian(2.0)), (MIXED,)),
+        "quantile": (pm.Quantile("x", (0.1, 0.5, 0.9)), ANY),
+        "quantile, bounds": (pm.Quantile("x", (0.25, 0.75), bounds=(0, 8)), ANY),
         "variance": (pm.Variance("x", (0.01, 100.0)), ANY),
         "variance, CoinPress": (pm.Variance("x", (0.1, 10.0), "coinpress", 3.0), ANY),
         "variance, bisection": (pm.Variance("x", (0.1, 10.0), "bisection", 3.0), (*ANY, LARGE)),

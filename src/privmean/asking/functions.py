@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from privmean.central.radii import Concentration
     from privmean.models.curve_release import CurveRelease
     from privmean.models.person_fits import Working
+    from privmean.models.quantile_release import QuantileRelease
     from privmean.models.random_effects import RandomEffects
     from privmean.models.regression_release import RegressionRelease
     from privmean.models.variance import Method
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from privmean.questions.base import Estimator, Question
     from privmean.questions.curve import Curve
     from privmean.questions.mean import Named
+    from privmean.questions.quantile import Quantile
     from privmean.questions.regression import Errors, Regression
     from privmean.release import Release
     from privmean.road import Plan
@@ -83,6 +85,14 @@ def ask(
     person: Person | None = None,
     **terms: Unpack[Terms],
 ) -> CurveRelease: ...
+@overload
+def ask(
+    source: Source,
+    question: Quantile,
+    *,
+    person: Person | None = None,
+    **terms: Unpack[Terms],
+) -> QuantileRelease: ...
 @overload
 def ask(
     source: Source,
@@ -275,6 +285,36 @@ def variance(
     said = settled(terms, "variance", MOVED)
     question = Variance(value, within, method, center)
     return asked(source_of(source, person, {}), question, said)
+
+
+@spelled_out
+def quantile(
+    source: Source,
+    value: str | None = None,
+    q: float | Sequence[float] = (0.25, 0.5, 0.75),
+    *,
+    person: Person | None = None,
+    bounds: tuple[float, float] | None = None,
+    related: float = 1.0,
+    **terms: Unpack[Terms],
+) -> QuantileRelease:
+    """Differentially private quantiles of persons' values in one column.
+
+    source: as for `mean`. value, q, bounds, related: see `Quantile`. terms: see `Terms`.
+
+    Raises ArgumentError, Infeasible or BudgetExceeded before anything is spent.
+
+    Example:
+        pm.quantile(table, "ln_wage", [0.25, 0.5, 0.75], epsilon=1.0)
+
+    Guarantees: those of `Quantile`, for the budget given.
+    """
+    from privmean.questions.quantile import Quantile
+
+    said = settled(terms, "quantile", MOVED)
+    points = (q,) if isinstance(q, int | float) else q
+    question = Quantile(value, points, bounds, related)
+    return cast("QuantileRelease", asked(source_of(source, person, {}), question, said))
 
 
 @spelled_out

@@ -96,10 +96,14 @@ def settled(terms: Mapping[str, Any], function: str, moved: Mapping[str, str]) -
                 "n_design", guess, "goes with neighbors='add-remove'", "leave it out: n is public"
             )
         guess = validate.whole("n_design", guess, least=1)
-    return Settled(
-        budget,
-        guess,
-        validate.level("level", terms["level"]),
-        terms.get("ledger"),
-        terms.get("noise"),
-    )
+    ledger, noise = terms.get("ledger"), terms.get("noise")
+    if not _does(ledger, "charge"):
+        raise ArgumentError("ledger", ledger, "is no ledger", "give pm.Ledger.open(path), say")
+    if not _does(noise, "laplace"):
+        raise ArgumentError("noise", noise, "is no noise", "leave it out, outside of tests")
+    return Settled(budget, guess, validate.level("level", terms["level"]), ledger, noise)
+
+
+def _does(given: object, verb: str) -> bool:
+    """Whether it is nothing, or an object that does this."""
+    return given is None or (callable(getattr(given, verb, None)) and not isinstance(given, type))

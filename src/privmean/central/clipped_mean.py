@@ -90,6 +90,19 @@ class ClippedMean:
     def region(self) -> tuple[float, float]:
         return self.box.lower, self.box.upper
 
+    def errors(self, design_effect: float) -> tuple[float, float]:
+        """Deviations by privacy noise, and by noise and sampling together; NaN for the latter where
+        noise hides the sampling variance."""
+        sums, z = self.sums, self.z
+        scales = sums.ratio_noise(0.0 if self.public_weight else z)
+        noise = math.hypot(*scales) * (1.0 if sums.gaussian else math.sqrt(2))
+        unit = self.box.radius / self.weight
+        known = sums.spread(z)
+        spread = sums.square - z * z * self.weight if known is None else known[0]
+        if spread <= 0 or (self.by_records and known is None):
+            return unit * noise, math.nan
+        return unit * noise, unit * math.sqrt(noise**2 + design_effect * spread)
+
     # --- intervals in units of z ------------------------------------------------------------------
     def limits(
         self, alpha: float, design_effect: float | None, tail: tuple[float, float] = (0.0, 0.0)
@@ -188,6 +201,21 @@ class ClippedMeans:
     words: str
     bounds: tuple[tuple[float, float], ...] | None = None
     beyond: tuple[float, ...] = ()
+
+    def column(self, index: int) -> ClippedMeans:
+        """The intervals of one column for itself."""
+        at = slice(index, index + 1)
+        return replace(
+            self,
+            columns=self.columns[at],
+            bounds=None if self.bounds is None else self.bounds[at],
+            beyond=self.beyond[at] if self.beyond else (),
+        )
+
+    def errors(self) -> tuple[float, float]:
+        """Of one column: deviations by privacy noise, and by noise and sampling together."""
+        first = self.columns[0]
+        return (math.nan, math.nan) if first is None else first.errors(self.design_effect)
 
     @property
     def statuses(self) -> tuple[str, ...]:

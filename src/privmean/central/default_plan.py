@@ -64,7 +64,9 @@ class DefaultMeanPlan(Releasing):
             MEAN: "interval for the mean first, the value corrected at the limits",
             "clipped": "all on the clipped mean, nothing on the tails",
         }[self.target]
-        return f"nothing is assumed: limits are found privately, then one Laplace release ({words})"
+        return (
+            f"no bounds are needed: limits are found privately, then one Laplace release ({words})"
+        )
 
     def schedule(self, persons: int) -> Schedule:
         """The prices for a number of persons: n, or a paid noisy count of them."""

@@ -83,8 +83,8 @@ class DefaultVectorPlan(Releasing):
     @property
     def why(self) -> str:
         return (
-            "nothing is assumed: noisy counts per octave show where every column lies, and rows in "
-            "units of their columns' scales are summed in one ball"
+            "no bounds are needed: noisy counts per octave show where every column lies, and rows "
+            "in units of their columns' scales are summed in one ball"
         )
 
     @property

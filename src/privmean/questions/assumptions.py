@@ -59,7 +59,7 @@ def kind_of(assume: object) -> str:
         return MOMENT
     if isinstance(assume, list | tuple | np.ndarray):
         return BOUNDS
-    if callable(getattr(assume, "radius", None)):
+    if callable(getattr(assume, "radius", None)) and not isinstance(assume, type):
         return CONCENTRATION
     raise ArgumentError(
         "assume",

@@ -141,7 +141,7 @@ class Mean:
                 f"choose one of {', '.join(METHODS)}, or give an estimator such as Winsorized(...)",
             )
         for name, value in (("assume", self.assume), ("related", self.related)):
-            if value not in (None, 1.0):
+            if value is not None and not (name == "related" and value == 1.0):
                 raise ArgumentError(
                     name,
                     value,

@@ -95,7 +95,7 @@ def test_bill_error_and_release(name, relation):
     assert not release.secure
     assert np.linalg.norm(release.estimate - 4.2) < 6 * plan.error
     assert sum(release.shares.values()) == pytest.approx(1.0, abs=1e-9)
-    text = release.summary()
+    text = release.details()
     assert "bound on a moment" in text or "lines" in text
     json.dumps(release.to_dict())
     if relation == ADD_REMOVE:
