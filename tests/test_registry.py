@@ -12,6 +12,7 @@ import pytest
 
 from kit import planned
 from privmean.errors import ArgumentError
+from privmean.intervals.interval import FAILED
 from privmean.noise.base import FromBits
 from privmean.noise.simulated import SimulatedNoise
 from privmean.people.matrix import MatrixPeople
@@ -20,7 +21,6 @@ from privmean.privacy.calibrate import within
 from privmean.privacy.curve import Curve
 from privmean.privacy.guarantee import Guarantee
 from privmean.privacy.loss import Gaussian, Laplace, Threshold
-from privmean.release import FAILED
 from registry import REGISTRY, Entry
 
 PERSONS = 600

@@ -63,7 +63,7 @@ _HOMES = {
     "Budget": "privmean.privacy.budget",
     "Guarantee": "privmean.privacy.guarantee",
     "Release": "privmean.release",
-    "Interval": "privmean.release",
+    "Interval": "privmean.intervals.interval",
     "SimulatedNoise": "privmean.noise.simulated",
     "PrivmeanError": "privmean.errors",
     "ArgumentError": "privmean.errors",

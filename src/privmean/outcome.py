@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from privmean.release import OK, Floats, IntervalMaker
+from privmean.intervals.interval import OK, Floats, IntervalMaker
 
 PERSONS, RECORDS = "mean over persons", "mean over records (capped)"
 

@@ -5,96 +5,29 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 import numpy as np
-import numpy.typing as npt
 
 from privmean import validate
 from privmean.errors import PrivateFailure
+from privmean.intervals.interval import (
+    FAILED,
+    OK,
+    ByColumn,
+    Deviating,
+    Floats,
+    Interval,
+    IntervalMaker,
+)
+from privmean.plain import plain, plain_tree
 from privmean.privacy.guarantee import Guarantee
-from privmean.provenance import SCHEMA, Provenance, sealed
+from privmean.provenance import NAME, SCHEMA, Provenance, sealed
 
 if TYPE_CHECKING:
     from privmean.rows import Row
 
-Floats = npt.NDArray[np.float64]
-
-OK = "ok"
-FAILED = "failed"
-
 UNSAFE = "SIMULATED NOISE: not private, for tests and studies only"
-
-
-@dataclass(frozen=True)
-class Interval:
-    """An interval with everything needed to read it honestly.
-
-    lower, upper: one number a column. kind: "interval" (for the population: sampling and privacy
-    noise) or "noise_interval" (privacy noise alone: says nothing about the population).
-    target: what is covered ("mean", "mean within bounds", "clipped mean", ...). assumption: what
-    coverage rests on. region: the clipping limits a column. parts: half lengths by cause (they add
-    up to more than the length). status: "ok", "failed", "tail unchecked", "tail too thick", ...;
-    advice: what to do about a status that is not "ok", in one line. brief: the assumption in a few
-    words, "" where it is short itself. secure: whether the noise was drawn as the promise asks
-    (False: simulated; None: not stated, as by an interval maker alone).
-    """
-
-    lower: tuple[float, ...]
-    upper: tuple[float, ...]
-    level: float
-    kind: str = "interval"
-    target: str = "mean"
-    assumption: str = ""
-    region: tuple[tuple[float, float], ...] = ()
-    parts: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
-    status: str = OK
-    advice: str = ""
-    secure: bool | None = None
-    brief: str = ""
-
-    def to_dict(self) -> dict[str, Any]:
-        return {
-            "level": self.level,
-            "lower": [_plain(item) for item in self.lower],
-            "upper": [_plain(item) for item in self.upper],
-            "kind": self.kind,
-            "target": self.target,
-            "assumption": self.assumption,
-            "brief": self.brief,
-            "region": [[_plain(a), _plain(b)] for a, b in self.region],
-            "parts": {name: [_plain(x) for x in half] for name, half in self.parts.items()},
-            "status": self.status,
-            "advice": self.advice,
-            "secure": self.secure,
-        }
-
-
-class IntervalMaker(Protocol):
-    """Post-processing of released numbers into intervals; reads no data."""
-
-    def interval(self, level: float, target: str | None) -> Interval: ...
-
-    def noise_interval(self, level: float) -> Interval: ...
-
-
-@runtime_checkable
-class ByColumn(Protocol):
-    """Intervals of several columns that can be told one by one."""
-
-    def column(self, index: int) -> IntervalMaker:
-        """The intervals of one column for itself, as if the others were not looked at."""
-        ...
-
-
-@runtime_checkable
-class Deviating(Protocol):
-    """Intervals of one column that know the deviations behind them."""
-
-    def errors(self) -> tuple[float, float]:
-        """Standard deviations of the estimate by privacy noise, and by noise and sampling together;
-        NaN where the released numbers do not tell."""
-        ...
 
 
 class Plan(Protocol):
@@ -272,7 +205,7 @@ class Release:
 
         The digest in `provenance` binds all of it: `privmean.verify` notices what was changed.
         """
-        return sealed(_plain_tree(self.facts()), self.provenance.to_dict())
+        return sealed(plain_tree(self.facts()), self.provenance.to_dict())
 
     def facts(self) -> dict[str, Any]:
         """What `to_dict` holds besides the provenance."""
@@ -280,7 +213,7 @@ class Release:
             "schema": SCHEMA,
             "kind": "release",
             "rows": [row.to_dict() for row in self.rows()],
-            "estimate": [_plain(item) for item in self.estimate],
+            "estimate": [plain(item) for item in self.estimate],
             "interval": self.interval().to_dict(),
             "noise_interval": self.noise_interval().to_dict(),
             "guarantee": self.guarantee.to_dict(),
@@ -290,9 +223,9 @@ class Release:
             "estimand": self.estimand,
             "why": self.plan.why,
             "assumptions": list(self.assumptions),
-            "budget_shares": {name: _plain(value) for name, value in self.shares.items()},
-            "diagnostics": _plain_tree(self.diagnostics),
-            "plan": _plain_tree(self.plan.describe()),
+            "budget_shares": {name: plain(value) for name, value in self.shares.items()},
+            "diagnostics": plain_tree(self.diagnostics),
+            "plan": plain_tree(self.plan.describe()),
             "status": self.status,
             "advice": self.advice,
             "secure": self.secure,
@@ -311,9 +244,9 @@ class Release:
         Example:
             pm.Release.from_dict(json.loads(path.read_text())).to_frame()
         """
-        from privmean.stored import stored_release
+        from privmean.stored import parts_of
 
-        return stored_release(values)
+        return StoredRelease(**parts_of(values))
 
     def title(self) -> str:
         """What is estimated, in a line."""
@@ -360,20 +293,24 @@ def _part(found: Interval, column: int) -> Interval:
     )
 
 
-def _plain(value: Any) -> Any:
-    if isinstance(value, bool | str | int) or value is None:
-        return value
-    number = float(value)
-    if not math.isfinite(number):
-        return None
-    return int(value) if isinstance(value, int | np.integer) else number
+@dataclass(frozen=True, repr=False)
+class StoredRelease(Release):
+    """A release as it was stored; `to_dict` gives the same again, digest and signature included."""
 
+    stored: Mapping[str, Any] = field(default_factory=dict)
+    found: tuple[Row, ...] = ()
 
-def _plain_tree(value: Any) -> Any:
-    if isinstance(value, Mapping):
-        return {str(key): _plain_tree(item) for key, item in value.items()}
-    if isinstance(value, list | tuple | np.ndarray):
-        return [_plain_tree(item) for item in value]
-    if isinstance(value, bool | str | int | float | np.floating | np.integer) or value is None:
-        return _plain(value)
-    return str(value)
+    def rows(self, level: float | None = None) -> tuple[Row, ...]:
+        """The rows that were stored, at the level that was stored."""
+        self.interval(level)
+        return self.found
+
+    @property
+    def std_error(self) -> Floats:
+        return np.array([row.std_error for row in self.found])
+
+    def facts(self) -> dict[str, Any]:
+        return {name: value for name, value in self.stored.items() if name != NAME}
+
+    def to_dict(self) -> dict[str, Any]:
+        return dict(self.stored)

@@ -4,24 +4,64 @@ from __future__ import annotations
 
 import math
 import textwrap
-from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Mapping, Sequence
+from typing import ClassVar, Protocol
 
-from privmean.privacy.guarantee import RELATION_WORDS
+from privmean.intervals.interval import OK, Interval
+from privmean.privacy.guarantee import RELATION_WORDS, Guarantee
 from privmean.privacy.words import in_words
-
-if TYPE_CHECKING:
-    from privmean.release import Release
-    from privmean.rows import Row
+from privmean.rows import Row
 
 WIDTH = 100
 MOST = 3  # columns whose limits and own assumptions are spelled out
 PLACE = 12  # where the words of a line begin
-OK = "ok"  # of a release and of an interval
 MORE = "all of it: release.details()"
 
 
-def summary(release: Release, warning: str) -> str:
+class Why(Protocol):
+    """The plan of what is told."""
+
+    @property
+    def why(self) -> str: ...
+
+
+class Told(Protocol):
+    """What a text or a picture is made of: a release."""
+
+    tabled: ClassVar[bool]
+
+    @property
+    def columns(self) -> tuple[str, ...]: ...
+    @property
+    def estimator(self) -> str: ...
+    @property
+    def guarantee(self) -> Guarantee: ...
+    @property
+    def plan(self) -> Why: ...
+    @property
+    def persons(self) -> int | None: ...
+    @property
+    def status(self) -> str: ...
+    @property
+    def advice(self) -> str: ...
+    @property
+    def assumptions(self) -> tuple[str, ...]: ...
+    @property
+    def shares(self) -> Mapping[str, float]: ...
+    @property
+    def secure(self) -> bool: ...
+    @property
+    def level(self) -> float: ...
+    @property
+    def failed(self) -> bool: ...
+    def interval(self) -> Interval: ...
+    def alone(self, column: int) -> Interval: ...
+    def rows(self) -> tuple[Row, ...]: ...
+    def title(self) -> str: ...
+    def footer(self) -> tuple[str, ...]: ...
+
+
+def summary(release: Told, warning: str) -> str:
     """The text of `print(release)`."""
     rows = release.rows()
     lines = [] if release.secure else [f"*** {warning} ***"]
@@ -45,7 +85,7 @@ def summary(release: Release, warning: str) -> str:
     return "\n".join([*lines, *_status(release)])
 
 
-def _one_number(release: Release, row: Row) -> list[str]:
+def _one_number(release: Told, row: Row) -> list[str]:
     head = f"{row.term}: {release.title()}{_persons(release)}"
     if release.failed:
         return [head, *_line("estimate", "none: FAILED privately (the budget is spent)")]
@@ -94,21 +134,21 @@ def _cell(value: float) -> str:
     return "–" if math.isnan(value) else f"{value:.5g}"
 
 
-def _persons(release: Release) -> str:
+def _persons(release: Told) -> str:
     if release.persons is None:
         return ""
     public = "public" if release.guarantee.relation == "replace-one" else "noisy"
     return f"   ({release.persons} {release.guarantee.unit}s, {public})"
 
 
-def rests_on(release: Release) -> str:
+def rests_on(release: Told) -> str:
     """What accuracy rests on (never privacy), in a few words."""
     interval = release.interval()
     words = interval.brief or assumptions((interval.assumption, *release.assumptions))
     return words or "nothing but the noise"
 
 
-def statuses(release: Release) -> tuple[str, str]:
+def statuses(release: Told) -> tuple[str, str]:
     """The status of a release, or of its interval, with the advice on it."""
     if release.status != OK:
         return release.status, release.advice
@@ -116,7 +156,7 @@ def statuses(release: Release) -> tuple[str, str]:
     return interval.status, interval.advice
 
 
-def _status(release: Release) -> list[str]:
+def _status(release: Told) -> list[str]:
     status, advice = statuses(release)
     if release.failed:
         return _line("status", f"FAILED: {advice}")
@@ -125,7 +165,7 @@ def _status(release: Release) -> list[str]:
     return [_short("status", f"{status}: {advice}" if advice else status)]
 
 
-def details(release: Release, warning: str) -> str:
+def details(release: Told, warning: str) -> str:
     """The release in full, in the order of reading."""
     interval, promise = release.interval(), release.guarantee
     lines = [summary(release, warning), ""]
@@ -159,7 +199,7 @@ def details(release: Release, warning: str) -> str:
     return "\n".join(lines)
 
 
-def one_line(release: Release) -> str:
+def one_line(release: Told) -> str:
     """The text of `repr(release)`."""
     shown = []
     for row in release.rows()[:MOST]:

@@ -20,6 +20,7 @@ from kit import (
 from privmean.central.concentration import Bounded, SubGaussian, UnknownScale
 from privmean.central.winsorized import Winsorized
 from privmean.errors import ArgumentError, PrivateFailure
+from privmean.intervals.interval import FAILED, OK
 from privmean.mechanisms import stable_histogram
 from privmean.mechanisms.stable_histogram import StableHistogram
 from privmean.noise.exact import ExactNoise
@@ -27,7 +28,6 @@ from privmean.noise.simulated import SimulatedNoise
 from privmean.people.matrix import MatrixPeople
 from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE, Budget
 from privmean.privacy.guarantee import Guarantee
-from privmean.release import FAILED, OK
 
 APPROXIMATE = Budget(epsilon=1.0, delta=1e-6)
 NORMAL = Winsorized(SubGaussian(1.0))

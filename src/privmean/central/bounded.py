@@ -18,6 +18,7 @@ from privmean import validate
 from privmean.errors import ArgumentError
 from privmean.intervals.default_intervals import BOUNDED, BoxIntervals, ColumnIntervals
 from privmean.intervals.divided import Divided
+from privmean.intervals.interval import FAILED, OK
 from privmean.mechanisms.clipped_sum import ClippedSums
 from privmean.mechanisms.curator import Curator
 from privmean.outcome import Outcome
@@ -26,7 +27,6 @@ from privmean.people.shape import Shape
 from privmean.privacy.budget import Budget
 from privmean.privacy.calibrate import calibrate
 from privmean.privacy.loss import Loss
-from privmean.release import FAILED, OK
 from privmean.road import Releasing
 
 

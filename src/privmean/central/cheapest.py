@@ -132,7 +132,7 @@ class Cheapest:
         """The plans of these names that the public numbers allow."""
         makers: dict[str, Callable[[], Candidate]] = {
             ALONE: lambda: self._alone(budget, shape),
-            TOGETHER: lambda: vector_plan(self.settings, budget, shape),
+            TOGETHER: lambda: vector_plan(budget, shape, self.settings.design_effect),
         }
         if self.settings == DefaultMean():
             makers[WINSORIZED] = lambda: Winsorized(UnknownScale()).plan(budget, shape)
@@ -149,4 +149,4 @@ class Cheapest:
     def _alone(self, budget: Budget, shape: Shape) -> DefaultMeanPlan:
         epsilon = budget.pure_epsilon() / shape.dimension
         self.settings.check_alone(epsilon, replace(shape, persons=shape.count))
-        return DefaultMeanPlan(self.settings, budget, shape, Fraction(epsilon))
+        return self.settings.alone(budget, shape, Fraction(epsilon))

@@ -10,6 +10,7 @@ from scipy.special import ndtri
 
 from privmean import validate
 from privmean.intervals.boxes import sidak_level
+from privmean.intervals.interval import FAILED, OK, Interval
 from privmean.intervals.laplace_normal import gaussian_margin, margin, survival
 from privmean.intervals.mean_interval import (
     Law,
@@ -22,7 +23,6 @@ from privmean.intervals.mean_interval import (
 )
 from privmean.mechanisms.clipped_sum import ColumnSums
 from privmean.people.reductions import Box
-from privmean.release import FAILED, OK, Interval
 
 TARGETS = ("mean", "clipped")
 EVERYWHERE = (-math.inf, math.inf)

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -17,6 +17,7 @@ from privmean.central.locate import FEW, FEWEST, LEAN, Schedule
 from privmean.central.wallet import Wallet
 from privmean.errors import ArgumentError
 from privmean.intervals.default_intervals import MEAN, BoxIntervals
+from privmean.intervals.interval import FAILED, OK
 from privmean.intervals.tail_check import TailCheck
 from privmean.mechanisms.counts import NoisyCounts, counted
 from privmean.mechanisms.curator import Curator
@@ -25,12 +26,8 @@ from privmean.people.reductions import LOG_CELLS
 from privmean.people.shape import Shape
 from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE, Budget, Relation
 from privmean.privacy.loss import Laplace, Loss
-from privmean.release import FAILED, OK
 from privmean.road import Releasing
 from privmean.search import least_number
-
-if TYPE_CHECKING:
-    from privmean.central.default_mean import DefaultMean
 
 COUNT_SHARE = 0.02  # of epsilon for the number of persons, under add-remove
 TYPICAL_WIDTH = 7.0  # width of the limits in standard deviations that a prediction assumes
@@ -46,10 +43,12 @@ PUBLIC = {
 class DefaultMeanPlan(Releasing):
     """The stages and their prices; see `DefaultMean`. epsilon is that of one column."""
 
-    settings: DefaultMean
     budget: Budget
     shape: Shape
     epsilon: Fraction
+    target: str | None = None
+    excess: float = 1.0
+    design_effect: float = 1.0
 
     @property
     def relation(self) -> Relation:
@@ -65,7 +64,7 @@ class DefaultMeanPlan(Releasing):
             None: "estimate first, with a count of persons beyond the limits for its interval",
             MEAN: "interval for the mean first, the value corrected at the limits",
             "clipped": "all on the clipped mean, nothing on the tails",
-        }[self.settings.target]
+        }[self.target]
         return (
             f"no bounds are needed: limits are found privately, then one Laplace release ({words})"
         )
@@ -81,9 +80,8 @@ class DefaultMeanPlan(Releasing):
         return self.epsilon - Wallet(self.epsilon, self.relation).share(COUNT_SHARE)
 
     def _column_settings(self, persons: int) -> Settings:
-        s = self.settings
         lean = float(persons * self.epsilon) < LEAN
-        return Settings.of(s.target, s.excess, s.design_effect, self.relation, lean)
+        return Settings.of(self.target, self.excess, self.design_effect, self.relation, lean)
 
     @property
     def losses(self) -> tuple[Loss, ...]:
@@ -142,10 +140,10 @@ class DefaultMeanPlan(Releasing):
         sd = validate.positive("guess_sd", guess_sd)
         count = persons if persons is not None else self.shape.counted()
         bound = 2.0
-        if self.settings.target == MEAN:
-            bound += 0.5 * self.settings.excess * (1 + 1 / 0.7)
+        if self.target == MEAN:
+            bound += 0.5 * self.excess * (1 + 1 / 0.7)
         scale = TYPICAL_WIDTH * sd / 2 * bound / (count * self.final_epsilon(count))
-        sampling = math.sqrt(self.settings.design_effect / count) * sd
+        sampling = math.sqrt(self.design_effect / count) * sd
         noise = math.sqrt(2) * scale
         rmse = math.hypot(sampling, noise)
         return {"rmse": rmse, "sampling": sampling, "privacy_noise": noise}
@@ -163,9 +161,9 @@ class DefaultMeanPlan(Releasing):
 
     def describe(self) -> dict[str, Any]:
         facts: dict[str, Any] = {
-            "target": self.settings.target or "mean, estimate first",
-            "excess": self.settings.excess,
-            "design effect": self.settings.design_effect,
+            "target": self.target or "mean, estimate first",
+            "excess": self.excess,
+            "design effect": self.design_effect,
             "epsilon a column": float(self.epsilon),
             "histogram cells": LOG_CELLS,
         }

@@ -15,11 +15,11 @@ from fractions import Fraction
 from privmean import validate
 from privmean.central.clipped_mean import ClippedMean
 from privmean.intervals.default_intervals import reach_words
+from privmean.intervals.interval import FAILED, OK, Interval
 from privmean.intervals.mean_interval import assumption_words, limit, no_interval
 from privmean.intervals.tail_check import TOO_THICK, TailCheck
 from privmean.mechanisms.clipped_sum import ClippedSums
 from privmean.privacy.budget import Relation
-from privmean.release import FAILED, OK, Interval
 
 MEAN, CLIPPED = "mean", "clipped mean"
 SEEN = 3.0  # noise scales that the sum of weights must exceed

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -39,6 +39,7 @@ from privmean.central.vector_rounds import (
 from privmean.errors import ArgumentError, Infeasible
 from privmean.intervals.default_intervals import CLIPPED, BoxIntervals, ColumnIntervals
 from privmean.intervals.divided import Divided
+from privmean.intervals.interval import FAILED, OK
 from privmean.mechanisms.clipped_sum import ColumnSums
 from privmean.mechanisms.curator import Curator
 from privmean.mechanisms.gaussian import FINEST
@@ -48,11 +49,7 @@ from privmean.people.shape import Shape
 from privmean.privacy.budget import REPLACE_ONE, Budget, Relation
 from privmean.privacy.calibrate import calibrate
 from privmean.privacy.loss import Gaussian, Loss
-from privmean.release import FAILED, OK
 from privmean.road import Releasing
-
-if TYPE_CHECKING:
-    from privmean.central.default_mean import DefaultMean
 
 PARTLY = "some columns not seen"
 PUBLIC = ("number of persons", "roster of persons", "column names")
@@ -66,10 +63,10 @@ class DefaultVectorPlan(Releasing):
 
     persons_only: ClassVar[bool] = True
 
-    settings: DefaultMean
     budget: Budget
     shape: Shape
     mu: float
+    design_effect: float = 1.0
 
     @property
     def _persons(self) -> int:
@@ -115,9 +112,7 @@ class DefaultVectorPlan(Releasing):
     def predict(self, guess_sd: float) -> dict[str, float]:
         """Predicted error by cause, if every column is seen and has this deviation."""
         sd = validate.positive("guess_sd", guess_sd)
-        sampling = sd * math.sqrt(
-            self.settings.design_effect * self.shape.dimension / self._persons
-        )
+        sampling = sd * math.sqrt(self.design_effect * self.shape.dimension / self._persons)
         radius = NARROW * math.sqrt(self.shape.dimension) + WIDE
         strength = self.mu * math.sqrt(self.last_part)
         noise = 2 * radius * sd * math.sqrt(self.shape.dimension) / (self._persons * strength)
@@ -172,7 +167,7 @@ class DefaultVectorPlan(Releasing):
                     radius=scale,
                     region=(unit.lower, unit.upper),
                     default=CLIPPED,
-                    design_effect=self.settings.design_effect,
+                    design_effect=self.design_effect,
                 )
             names = [people.columns[j] for j in shown]
             diagnostics |= {
@@ -248,7 +243,7 @@ def _sums(name: str, dimension: int, mu: float) -> tuple[Gaussian, ...]:
     return (Gaussian(name, mu * FINEST, FINEST, 2 * dimension, relation=REPLACE_ONE),)
 
 
-def vector_plan(settings: DefaultMean, budget: Budget, shape: Shape) -> DefaultVectorPlan:
+def vector_plan(budget: Budget, shape: Shape, design_effect: float = 1.0) -> DefaultVectorPlan:
     """The plan for many columns; needs delta > 0 or rho, and replace-one."""
     dimension, persons = shape.dimension, shape.persons or 0
     if budget.neighbors != REPLACE_ONE:
@@ -264,7 +259,7 @@ def vector_plan(settings: DefaultMean, budget: Budget, shape: Shape) -> DefaultV
             f"{dimension} columns at pure {budget.describe()} leave too little for each",
             "give delta > 0 (or rho), more persons, or bounds",
         )
-    plan = DefaultVectorPlan(settings, budget, shape, mu)
+    plan = DefaultVectorPlan(budget, shape, mu, design_effect)
     if persons < plan.seen_from:
         raise Infeasible(
             f"{persons} persons are fewer than the {math.ceil(plan.seen_from)} that a column must "

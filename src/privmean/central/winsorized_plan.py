@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from privmean import validate
 from privmean.central.clipped_mean import ClippedMean, ClippedMeans
-from privmean.central.concentration import Bounded, UnknownScale
+from privmean.central.concentration import Bounded, Concentration, UnknownScale
 from privmean.central.winsorized_run import Run
 from privmean.central.winsorized_stages import Facts, Stages
+from privmean.intervals.interval import FAILED, OK
 from privmean.mechanisms.clipped_sum import ColumnSums
 from privmean.mechanisms.curator import Curator
 from privmean.mechanisms.noisy_argmax import GaussianArgmax, NoisyArgmax
@@ -21,11 +22,7 @@ from privmean.people.reductions import Box, People
 from privmean.people.shape import Shape
 from privmean.privacy.budget import REPLACE_ONE, Budget, Relation
 from privmean.privacy.loss import Loss
-from privmean.release import FAILED, OK
 from privmean.road import Releasing
-
-if TYPE_CHECKING:
-    from privmean.central.winsorized import Winsorized
 
 FALLBACK = "fallback centre"
 
@@ -38,11 +35,12 @@ class WinsorizedPlan(Releasing):
     (in units of the scale that is found, for `UnknownScale`).
     """
 
-    settings: Winsorized
     budget: Budget
     facts: Facts
     stages: Stages
     ranges: tuple[tuple[float, float], ...] | None
+    concentration: Concentration
+    fallback: float | tuple[float, ...] | None
 
     @property
     def relation(self) -> Relation:
@@ -69,7 +67,7 @@ class WinsorizedPlan(Releasing):
     def why(self) -> str:
         stages, d = self.stages, self.facts.columns
         law = "Laplace" if stages.kind == "laplace" else "Gaussian"
-        if isinstance(self.settings.concentration, Bounded):
+        if isinstance(self.concentration, Bounded):
             return f"known limits need no location step: one {law} release of the clipped sum"
         steps = []
         if stages.scale is not None:
@@ -89,7 +87,7 @@ class WinsorizedPlan(Releasing):
         """Predicted errors at a guessed standard deviation between persons, for planning."""
         guess = validate.positive("guess_sd", guess_sd)
         # the pair scale finds 0.93 to 1.86 standard deviations, 1.3 on geometric average
-        unit = 1.3 * guess if isinstance(self.settings.concentration, UnknownScale) else 1.0
+        unit = 1.3 * guess if isinstance(self.concentration, UnknownScale) else 1.0
         noise = unit * math.sqrt(sum(s * s for s in self.noise) / len(self.noise))
         sampling = guess * math.sqrt(self.facts.design_effect / self.facts.persons)
         bias = unit * math.sqrt(sum(b * b for b in self.facts.radii.beyond) / len(self.noise))
@@ -129,7 +127,7 @@ class WinsorizedPlan(Releasing):
 
     def run(self, curator: Curator) -> Outcome:
         people, (first, second) = curator.people, self._parts(curator)
-        run = Run(self)
+        run = Run(self.facts, self.stages, self.ranges, self.limits, self.fallback, self.mean_of)
         units = run.units(first)
         centers, found = run.locate(first, units)
         last = run.clip(second, centers, units)
@@ -139,9 +137,9 @@ class WinsorizedPlan(Releasing):
         means = ClippedMeans(
             tuple(last),
             None if relation != REPLACE_ONE else self.facts.persons,
-            self.settings.design_effect,
+            self.facts.design_effect,
             self._target(),
-            self.settings.concentration.words,
+            self.concentration.words,
             self.limits,
             tuple(b * u for b, u in zip(self.facts.radii.beyond, units, strict=False)),
         )
@@ -157,9 +155,9 @@ class WinsorizedPlan(Releasing):
             persons=means.persons,
             status=status,
             advice="" if status == OK else self._advice(status),
-            assumptions=(self.settings.concentration.words, "unrelated persons")
-            if self.settings.design_effect == 1
-            else (self.settings.concentration.words,),
+            assumptions=(self.concentration.words, "unrelated persons")
+            if self.facts.design_effect == 1
+            else (self.concentration.words,),
             shares=dict(self.stages.shares),
             diagnostics=diagnostics,
             estimand=estimand_of(people.cap),
@@ -178,7 +176,7 @@ class WinsorizedPlan(Releasing):
     @property
     def limits(self) -> tuple[tuple[float, float], ...] | None:
         """The known limits of each column's values, under `Bounded`."""
-        concentration = self.settings.concentration
+        concentration = self.concentration
         if isinstance(concentration, Bounded):
             return concentration.limits(self.facts.columns)
         return None

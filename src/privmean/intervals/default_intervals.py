@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from privmean import validate
 from privmean.errors import ArgumentError
 from privmean.intervals.boxes import sidak_level
+from privmean.intervals.interval import OK, Interval, IntervalMaker
 from privmean.intervals.mean_interval import (
     Allowance,
     NoisySums,
@@ -22,7 +23,6 @@ from privmean.intervals.mean_interval import (
     parts_of,
 )
 from privmean.intervals.tail_check import TAIL_SEEN, TOO_THICK, TailCheck
-from privmean.release import OK, Interval, IntervalMaker
 
 MEAN, CLIPPED, BOUNDED = "mean", "clipped mean", "mean within bounds"
 WORDS = {"clipped": CLIPPED}  # the short word for it

@@ -13,13 +13,13 @@ from typing import Literal
 
 from scipy.special import ndtri
 
+from privmean.intervals.interval import Interval
 from privmean.intervals.laplace_normal import (
     allowance_half_length,
     gaussian_margin,
     margin,
     quantile,
 )
-from privmean.release import Interval
 
 Law = Literal["laplace", "gaussian"]
 UNRELATED = "unrelated persons"

@@ -14,10 +14,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from privmean.central.clipped_mean import ClippedMean, ClippedMeans
+from privmean.intervals.interval import FAILED, OK, Interval
 from privmean.models.tail_means import TailMean, TailMeans
 from privmean.people.reductions import Floats
 from privmean.privacy.budget import REPLACE_ONE
-from privmean.release import FAILED, OK, Interval
 from privmean.rows import NAN
 
 TOO_FEW, THIN = "too few persons", "thin"

@@ -11,10 +11,11 @@ from scipy.special import ndtri
 
 from privmean import validate
 from privmean.errors import ArgumentError
+from privmean.intervals.interval import OK, Interval
 from privmean.intervals.laplace_normal import quantile
 from privmean.models.binned import BinnedIntervals
 from privmean.people.reductions import Floats
-from privmean.release import OK, Interval, Release
+from privmean.release import Release
 from privmean.rows import Row
 
 

@@ -18,9 +18,10 @@ import numpy as np
 
 from privmean import validate
 from privmean.central.clipped_mean import ClippedMean, ClippedMeans
-from privmean.central.winsorized_ways import _gaussian_mu
+from privmean.central.winsorized_ways import stages_mu
 from privmean.errors import ArgumentError, Infeasible
 from privmean.intervals.divided import Divided
+from privmean.intervals.interval import FAILED, OK
 from privmean.mechanisms.clipped_sum import ClippedSums
 from privmean.mechanisms.counts import NoisyCounts, counted
 from privmean.mechanisms.curator import Curator
@@ -32,7 +33,6 @@ from privmean.people.reductions import LOG_BINS, LOG_LOW, LOG_ZERO, Box
 from privmean.people.shape import Shape
 from privmean.privacy.budget import REPLACE_ONE, Budget, Relation
 from privmean.privacy.loss import Loss
-from privmean.release import FAILED, OK
 from privmean.road import Releasing
 
 LEAST, MOST, OF = 2, 3, 4  # the cell that holds a quantile between 2/4 and 3/4
@@ -131,11 +131,11 @@ class Magnitudes:
             final = ClippedSums("clipped sum", relation, d, epsilon=left / d)
             if budget.delta > 0 and d > 1:
                 rest = Budget(epsilon=float(left) * (1 - 1e-12), delta=budget.delta)
-                other = ClippedSums("clipped sum", relation, d, mu=_gaussian_mu(rest, 0.0, d))
+                other = ClippedSums("clipped sum", relation, d, mu=stages_mu(rest, 0.0, d))
                 final = min(final, other, key=lambda item: item.value_sd)
         else:
             rest = Budget(rho=budget.rho * (1 - float(share)) * (1 - 1e-12))
-            final = ClippedSums("clipped sum", relation, d, mu=_gaussian_mu(rest, 0.0, d))
+            final = ClippedSums("clipped sum", relation, d, mu=stages_mu(rest, 0.0, d))
         return MagnitudesPlan(self, budget, relation, n, d, share, each, final)
 
 

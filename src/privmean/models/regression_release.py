@@ -6,7 +6,8 @@ import math
 from dataclasses import dataclass, fields
 from typing import Any, ClassVar
 
-from privmean.release import Release, _plain
+from privmean.plain import plain
+from privmean.release import Release
 
 
 @dataclass(frozen=True)
@@ -52,7 +53,7 @@ class RegressionRelease(Release):
         result["method"] = self.method
         result["fixed_effects"] = self.fixed_effects
         result["coefficients"] = [
-            {item.name: _plain(getattr(line, item.name)) for item in fields(line)}
+            {item.name: plain(getattr(line, item.name)) for item in fields(line)}
             for line in self.table()
         ]
         return result

@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from privmean import validate
 from privmean.intervals.boxes import sidak_level
 from privmean.intervals.divided import Divided
+from privmean.intervals.interval import FAILED, OK, Interval
 from privmean.intervals.mean_interval import (
     Allowance,
     assumption_words,
@@ -22,7 +23,6 @@ from privmean.intervals.mean_interval import (
 )
 from privmean.intervals.tail_check import SEEN, TAIL_SEEN, TOO_THICK
 from privmean.people.reductions import Box
-from privmean.release import FAILED, OK, Interval
 
 TARGETS = ("mean", "clipped")
 FEWEST = 3.0  # noise scales that the number of persons with a value must reach

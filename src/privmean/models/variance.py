@@ -18,6 +18,7 @@ import numpy as np
 
 from privmean import validate
 from privmean.errors import ArgumentError, Infeasible
+from privmean.intervals.interval import OK
 from privmean.mechanisms.clipped_sum import ClippedSums
 from privmean.mechanisms.curator import Curator
 from privmean.mechanisms.pair_scale import DyadicBins, PairScale
@@ -26,6 +27,7 @@ from privmean.models.variance_rounds import (
     FINE,
     GROWTH,
     Found,
+    Scope,
     Search,
     bisection,
     bisection_error,
@@ -42,7 +44,6 @@ from privmean.privacy.budget import (
     Relation,
 )
 from privmean.privacy.loss import Laplace, Loss
-from privmean.release import OK
 from privmean.road import Releasing
 
 METHODS = ("pair scale", "coinpress", "bisection")
@@ -89,6 +90,11 @@ class VarianceSearch:
             )
         else:
             validate.number("center", self.center)
+
+    @property
+    def scope(self) -> Scope:
+        """Where the search looks."""
+        return Scope(self.smallest, self.largest, self.center or 0.0, self.gamma)
 
     @property
     def calls(self) -> int:
@@ -231,10 +237,10 @@ class VariancePlan(Releasing):
         else:
             search = Search(curator, self.persons, self.relation)
             way = coinpress if s.method == "coinpress" else bisection
-            found = way(s, search, self.spending)
+            found = way(s.scope, search, self.spending)
         return Outcome(
             np.array([found.variance]),
-            VarianceIntervals(s, self.spending[-1], found),
+            VarianceIntervals(s.method, s.scope, self.spending[-1], found),
             persons=self.persons if self.persons is not None else max(0, round(found.persons)),
             status=found.status,
             advice=ADVICE.get(found.status, ""),

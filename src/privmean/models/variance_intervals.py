@@ -5,17 +5,13 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy.special import ndtr
 
+from privmean.intervals.interval import Interval
 from privmean.intervals.laplace_normal import quantile
-from privmean.models.variance_rounds import Found, clip_multiple, levels
-from privmean.release import Interval
-
-if TYPE_CHECKING:
-    from privmean.models.variance import VarianceSearch
+from privmean.models.variance_rounds import Found, Scope, clip_multiple, levels
 
 NORMAL = "values close to normal; unrelated persons"
 
@@ -24,7 +20,8 @@ NORMAL = "values close to normal; unrelated persons"
 class VarianceIntervals:
     """One search's intervals. each: epsilon of a call of the last round."""
 
-    settings: VarianceSearch
+    method: str
+    scope: Scope
     each: Fraction
     found: Found
 
@@ -46,9 +43,9 @@ class VarianceIntervals:
         )
 
     def _ends(self, level: float, *, sampling: bool) -> tuple[float, float]:
-        if self.settings.method == "pair scale":
+        if self.method == "pair scale":
             return self._of_pairs(level)
-        if self.settings.method == "coinpress":
+        if self.method == "coinpress":
             return self._of_moment(level, sampling)
         return self._of_coverage(level, sampling)
 
@@ -77,7 +74,7 @@ class VarianceIntervals:
 
     def _of_moment(self, level: float, sampling: bool) -> tuple[float, float]:
         """The last clipped second moment with its noise; |w| <= beta bounds its sampling error."""
-        beta, n = clip_multiple(self.settings.gamma), self.found.persons
+        beta, n = clip_multiple(self.scope.gamma), self.found.persons
         noise = beta**2 / (n * float(self.each))
         sd = 0.0
         if sampling:
@@ -91,8 +88,8 @@ class VarianceIntervals:
     def _of_coverage(self, level: float, sampling: bool) -> tuple[float, float]:
         """All deviations whose normal law covers what every test from the accepted one on saw, up
         to its noise and sampling error (Bonferroni over all tests); else the public range."""
-        settings, n = self.settings, self.found.persons
-        low, high = settings.smallest, settings.largest
+        n = self.found.persons
+        low, high = self.scope.smallest, self.scope.largest
         grid = np.geomspace(low, high, 2001)
         tests = len(levels(low, high)) + len(self.found.seen)
         sd = 0.5 / math.sqrt(n) if sampling else 0.0

@@ -11,7 +11,7 @@ from privmean.errors import SchemaError
 from privmean.people import schema
 from privmean.people.engines import fetch
 from privmean.people.records import PERSON
-from privmean.people.tables import _typed, open_source
+from privmean.people.tables import open_source, typed
 from privmean.people.textformat import options
 
 
@@ -59,7 +59,7 @@ def group_sizes(
     raw = opened.records(who, [group], [group])
     # ids in the form in which people are counted elsewhere; the group as text
     named = raw.with_columns(nw.col("x0").cast(nw.String()).alias("x0"))
-    records = _typed(named, who, [group], [group]).filter(~nw.col(PERSON).is_null())
+    records = typed(named, who, [group], [group]).filter(~nw.col(PERSON).is_null())
     people = records.group_by(PERSON).agg(
         nw.col("x0").min().alias("first"), nw.col("x0").max().alias("last")
     )

@@ -20,6 +20,7 @@ from privmean.central.clipped_mean import ClippedMeans
 from privmean.central.concentration import Bounded
 from privmean.central.winsorized import Winsorized
 from privmean.errors import ArgumentError
+from privmean.intervals.interval import OK
 from privmean.models.binned import BinnedIntervals, worst
 from privmean.models.curve_release import CurveRelease
 from privmean.models.magnitudes import Magnitudes
@@ -27,7 +28,7 @@ from privmean.models.tail_means import TailMeans
 from privmean.people.matrix import MatrixPeople
 from privmean.questions.assumptions import BOUNDS, CONCENTRATION, kind_of
 from privmean.questions.base import Estimator
-from privmean.release import OK, Release
+from privmean.release import Release
 
 if TYPE_CHECKING:
     from privmean.people.table import Table

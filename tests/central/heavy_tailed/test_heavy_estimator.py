@@ -19,6 +19,7 @@ from privmean.central.heavy_tailed import (
 )
 from privmean.central.heavy_tailed.intervals import highest_mean, noise_quantile
 from privmean.errors import ArgumentError, Infeasible
+from privmean.intervals.interval import FAILED
 from privmean.noise.exact import ExactNoise
 from privmean.noise.simulated import SimulatedNoise
 from privmean.people.matrix import MatrixPeople
@@ -26,7 +27,6 @@ from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE, Budget
 from privmean.privacy.calibrate import within
 from privmean.privacy.gdp import gaussian_mu
 from privmean.privacy.loss import Gaussian, Parallel
-from privmean.release import FAILED
 
 PURE, WITH_DELTA, ZCDP = Budget(epsilon=1.0), Budget(epsilon=1.0, delta=1e-6), Budget(rho=0.05)
 RANGED = BoundedMoment(4, 1.316, 10, range=(-100, 100))

@@ -10,8 +10,8 @@ from scipy.special import ndtri
 
 from privmean import validate
 from privmean.intervals.boxes import sidak_level
+from privmean.intervals.interval import FAILED, OK, Interval
 from privmean.people.reductions import Floats
-from privmean.release import FAILED, OK, Interval
 
 MEAN = "mean"
 

@@ -26,6 +26,7 @@ from privmean.central.anisotropic.lattice import RADIUS, REACH, rotate
 from privmean.central.anisotropic.progress import shown
 from privmean.central.anisotropic.spectrum import Spectrum
 from privmean.errors import ArgumentError
+from privmean.intervals.interval import FAILED
 from privmean.mechanisms.curator import Curator
 from privmean.mechanisms.procedure import Procedure
 from privmean.noise.base import Noise
@@ -35,7 +36,6 @@ from privmean.people.reductions import Floats, Integers, People
 from privmean.people.shape import Shape
 from privmean.privacy.budget import REPLACE_ONE, Budget, Relation
 from privmean.privacy.loss import Loss
-from privmean.release import FAILED
 from privmean.road import Releasing
 
 BOUND = "the covariance bound holds, so that nearly nobody is filtered out or clipped"

@@ -21,12 +21,12 @@ from privmean.central.heavy_tailed import bias
 from privmean.central.heavy_tailed.bias import Mode
 from privmean.central.heavy_tailed.moment import Tail
 from privmean.intervals.boxes import sidak_level
+from privmean.intervals.interval import Interval
 from privmean.intervals.laplace_normal import margin, quantile
 from privmean.intervals.mean_interval import limit, no_interval
 from privmean.mechanisms.clipped_sum import ColumnSums
 from privmean.mechanisms.weighted_rows import Law
 from privmean.privacy.budget import REPLACE_ONE
-from privmean.release import Interval
 
 MEAN, CLIPPED = "mean", "clipped mean"
 

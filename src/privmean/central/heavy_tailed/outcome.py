@@ -13,10 +13,10 @@ from privmean import validate
 from privmean.central.heavy_tailed.bias import Mode
 from privmean.central.heavy_tailed.intervals import NoInterval
 from privmean.central.heavy_tailed.moment import BoundedMoment, Tail
+from privmean.intervals.interval import FAILED
 from privmean.outcome import Outcome
 from privmean.people.shape import Shape
 from privmean.privacy.budget import REPLACE_ONE, Budget, Relation
-from privmean.release import FAILED
 from privmean.road import Releasing
 
 
