@@ -70,11 +70,20 @@ class Curator(Protocol):
         ...
 
 
-class TrustedCurator:
-    """A curator who draws. Made once a release, by the road."""
+class Draws(Protocol):
+    """Where noisy answers are kept before anyone sees them, so that a run that was stopped goes on
+    with the answers that were drawn."""
 
-    def __init__(self, people: People, noise: Noise) -> None:
-        self._people, self._noise = people, noise
+    def answer(self, mechanism: Mechanism[Exact, Noisy], draw: Callable[[], Noisy]) -> Noisy:
+        """The answer kept for this place, or the one that `draw` gives, kept first."""
+        ...
+
+
+class TrustedCurator:
+    """A curator who draws. Made once a release, by the road. draws: where answers are kept."""
+
+    def __init__(self, people: People, noise: Noise, draws: Draws | None = None) -> None:
+        self._people, self._noise, self._draws = people, noise, draws
         self._asked: list[Loss | _Apart] = []
 
     @property
@@ -92,6 +101,8 @@ class TrustedCurator:
 
     def ask(self, mechanism: Mechanism[Exact, Noisy], exact: Exact) -> Noisy:
         self._asked += mechanism.losses
+        if self._draws is not None:
+            return self._draws.answer(mechanism, lambda: mechanism.draw(exact, self._noise))
         return mechanism.draw(exact, self._noise)
 
     def apart(
@@ -102,7 +113,7 @@ class TrustedCurator:
         lines: int = 1,
         join: Callable[[tuple[tuple[Loss, ...], ...]], Loss] | None = None,
     ) -> tuple[TrustedCurator, ...]:
-        others = tuple(TrustedCurator(part, self._noise) for part in people)
+        others = tuple(TrustedCurator(part, self._noise, self._draws) for part in people)
         self._asked.append(_Apart(name, others, lines, join))
         return others
 
