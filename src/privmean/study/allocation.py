@@ -72,9 +72,8 @@ def least_epsilon(
 
     def enough(epsilon: float) -> bool:
         try:
-            _Work(
-                tuple(items), shapes, Budget(epsilon, budget.delta, neighbors=budget.neighbors)
-            ).sums()
+            larger = Budget(epsilon, budget.delta, neighbors=budget.neighbors)
+            _Work(tuple(items), shapes, larger, advising=False).sums()
         except (Infeasible, ArgumentError):
             return False
         return True
@@ -94,6 +93,7 @@ class _Work:
     items: tuple[Item, ...]
     shapes: Mapping[str, Shape]
     budget: Budget
+    advising: bool = True  # whether a refusal looks for what would do
 
     # --- plans and what they predict --------------------------------------------------------------
     def plan(self, item: Item, budget: Budget) -> Plan:
@@ -210,6 +210,8 @@ class _Work:
         return {item.name: wanted.get(item.name) or shares[item.name] for item in self.items}
 
     def _remedy(self) -> str:
+        if not self.advising:
+            return "want larger errors"
         needed = least_epsilon(self.items, self.shapes, self.budget)
         said = [] if needed is None else [f"epsilon={needed:.3g} would do"]
         wishes = [item for item in self.items if item.error is not None]
