@@ -19,8 +19,8 @@ from typing import Any
 
 import mpmath
 import numpy as np
-
 from privmean.central.anisotropic.filter import keep_odds
+
 from privmean.continual.sensitivity import Participation, sensitivity
 from privmean.errors import Infeasible
 from privmean.local.coins import flip_threshold, odds_threshold

@@ -7,6 +7,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from privmean.mechanisms.procedure import Procedure
 
 from privmean.auditing.meter import shift, troubles
 from privmean.central.heavy_tailed.private_radius import ClippedCount
@@ -18,7 +19,6 @@ from privmean.mechanisms.gaussian import GaussianSums
 from privmean.mechanisms.laplace import JointLaplace
 from privmean.mechanisms.noisy_argmax import Choice, GaussianArgmax, NoisyArgmax
 from privmean.mechanisms.pair_scale import DyadicBins, PairScale
-from privmean.mechanisms.procedure import Procedure
 from privmean.mechanisms.row_sums import RowSums
 from privmean.mechanisms.stable_histogram import GaussianStableHistogram, StableHistogram
 from privmean.mechanisms.weighted_rows import UNIT, JointSums, WeightSum

@@ -14,6 +14,7 @@ from functools import cache, partial
 from typing import Any
 
 import numpy as np
+from privmean.mechanisms.procedure import Procedure
 
 from privmean.auditing.cases import Case, every_case, plan_of, shape_of
 from privmean.auditing.findings import Findings
@@ -26,7 +27,6 @@ from privmean.auditing.subjects import budget_of
 from privmean.errors import Infeasible
 from privmean.local.clients.client import RANDOMIZERS, Randomizer
 from privmean.mechanisms.columns import EachColumn
-from privmean.mechanisms.procedure import Procedure
 from privmean.noise.base import Noise
 from privmean.noise.simulated import SimulatedNoise
 from privmean.outcome import Outcome

@@ -25,16 +25,21 @@ from privmean.auditing.drawing import MOST_REQUESTS, Draws, Endless, Fixed, Requ
 from privmean.auditing.same import same
 from privmean.mechanisms.columns import EachColumn
 from privmean.mechanisms.curator import Mechanism
+from privmean.mechanisms.filtered.filtered_mean import FilteredMean
 from privmean.mechanisms.first_below import FirstBelow
 from privmean.mechanisms.gaussian import tail_above
+from privmean.mechanisms.likeliest_bin import LikeliestBin
+from privmean.mechanisms.location_search import LocationSearch
 from privmean.mechanisms.moved import differences
-from privmean.mechanisms.procedure import Procedure
+from privmean.mechanisms.noisy_quantile import NoisyQuantile
 from privmean.mechanisms.stable_histogram import laplace_tail
 from privmean.mechanisms.weighted_rows import JointSums
 from privmean.noise.base import Noise
 from privmean.noise.simulated import SimulatedNoise
 from privmean.privacy.loss import Gaussian, Laplace, Selection, Threshold
 
+# several draws whose losses are known together; their answers are no plain numbers
+PROCEDURES = (FilteredMean, LikeliestBin, LocationSearch, NoisyQuantile)
 ADDITIVE = {"laplace", "gaussian"}
 MOST_SHIFTED = 24  # answers of one mechanism that are told apart step by step
 ROUNDING = 1e-6
@@ -51,7 +56,7 @@ def drawn(
 
 def troubles(mechanism: Mechanism[Any, Any], exact: Any) -> Iterator[str]:
     """What is wrong with the draws of one recorded answer, in words."""
-    simple = not isinstance(_step(mechanism), Procedure)
+    simple = not isinstance(_step(mechanism), PROCEDURES)
     try:
         _, requests = drawn(mechanism, exact, SimulatedNoise(1))
         for answers in (exact, flat(exact)) if simple else (exact,):

@@ -16,7 +16,6 @@ from privmean.mechanisms.clipped_sum import SumsOver
 from privmean.mechanisms.columns import EachColumn
 from privmean.mechanisms.curator import Mechanism
 from privmean.mechanisms.pair_scale import PairScale
-from privmean.mechanisms.procedure import Procedure
 from privmean.mechanisms.weighted_rows import JointSums, WeightSum
 from privmean.noise.simulated import SimulatedNoise
 from privmean.privacy.guarantee import Guarantee
@@ -150,11 +149,9 @@ def _few(answers: list[Answered]) -> Iterator[tuple[int, Answered]]:
 
 
 def name_of(mechanism: Mechanism[Any, Any]) -> str:
-    """By class and law; a procedure by what it is for."""
+    """By class and law."""
     if isinstance(mechanism, EachColumn):
         return name_of(mechanism.step)
-    if isinstance(mechanism, Procedure):
-        return f"procedure: {mechanism.losses[0].name if mechanism.losses else 'unbilled'}"
     name, law = type(mechanism).__name__, ""
     if isinstance(mechanism, SumsOver):
         law = "gaussian" if mechanism.sums.epsilon is None else "laplace"

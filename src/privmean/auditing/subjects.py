@@ -9,10 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 from privmean.central.anisotropic.estimator import Anisotropic
-from privmean.central.as_published import AsPublished
 from privmean.central.bounded import BoundedMean
 from privmean.central.concentration import Bounded, SubGaussian, UnknownScale
 from privmean.central.default_mean import DefaultMean
@@ -21,7 +20,6 @@ from privmean.central.winsorized import Winsorized
 from privmean.models.magnitudes import Magnitudes
 from privmean.models.random_effects import RandomEffects
 from privmean.models.variance import VarianceSearch
-from privmean.models.variance_as_published import VarianceAsPublished
 from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE, Budget, Relation
 from privmean.questions.curve import Curve
 from privmean.questions.mean import Mean
@@ -72,13 +70,6 @@ SUBJECTS: tuple[Subject, ...] = (
     Subject("in a range", lambda: Winsorized(SubGaussian(sd=1.0), range=NEAR)),
     Subject("in a range, records", lambda: Winsorized(SubGaussian(sd=1.0), range=NEAR), cap=3),
     Subject("unknown scale", lambda: Winsorized(UnknownScale()), (MIXED,), REPLACED, (1, 4)),
-    Subject("as published", lambda: AsPublished(SubGaussian(sd=1.0)), (LARGE,), REPLACED),
-    Subject(
-        "as published, split",
-        lambda: AsPublished(SubGaussian(sd=1.0), splitting=True),
-        (LARGE,),
-        REPLACED,
-    ),
     Subject(
         "random effects",
         lambda: RandomEffects(0.5, 1.0, 10, (30,) * 20, range=NEAR).estimator(),
@@ -163,13 +154,6 @@ SUBJECTS: tuple[Subject, ...] = (
         "variance, bisection",
         lambda: VarianceSearch(0.01, 100.0, "bisection", 3.0),
         dimensions=(1,),
-    ),
-    Subject(
-        "variance, as published",
-        lambda: cast("Estimator", VarianceAsPublished(0.1, 100.0, 3.0)),  # predicts nothing
-        (LARGE,),
-        REPLACED,
-        (1,),
     ),
 )
 
