@@ -11,17 +11,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from privmean import validate
-from privmean.central.default_column import Settings, release_column
-from privmean.central.default_limits import AGAIN
+from privmean.central.default_column import ATOM, Settings, release_column
+from privmean.central.default_limits import AGAIN, BACK
 from privmean.central.locate import FEW, FEWEST, LEAN, Schedule
+from privmean.central.log_segments import CELLS
 from privmean.central.wallet import Wallet
 from privmean.errors import ArgumentError
 from privmean.intervals.default_intervals import MEAN, BoxIntervals
-from privmean.intervals.tail_check import TailCheck
+from privmean.intervals.tail_check import FAR_SEEN, TOO_THICK, TailCheck
 from privmean.mechanisms.counts import NoisyCounts, counted
 from privmean.mechanisms.curator import Curator
 from privmean.outcome import Outcome, estimand_of
-from privmean.people.reductions import LOG_CELLS
 from privmean.people.shape import Shape
 from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE, Budget, Relation
 from privmean.privacy.loss import Laplace, Loss
@@ -34,7 +34,10 @@ if TYPE_CHECKING:
 
 COUNT_SHARE = 0.02  # of epsilon for the number of persons, under add-remove
 TYPICAL_WIDTH = 7.0  # width of the limits in standard deviations that a prediction assumes
+LEFT_OUT = 60.0  # persons*epsilon of a group apart from the rest that the limits may leave out
 MOST_SPLIT = 400.0  # persons*epsilon of each column that epsilon is split over
+
+GRAVEST = (FAILED, ATOM, TOO_THICK, FAR_SEEN)  # of several columns' statuses, the first counts
 
 PUBLIC = {
     REPLACE_ONE: ("number of persons", "roster of persons", "column names"),
@@ -68,9 +71,9 @@ class DefaultMeanPlan(Releasing):
         }[self.settings.target]
         return f"nothing is assumed: limits are found privately, then one Laplace release ({words})"
 
-    def schedule(self, persons: int) -> Schedule:
-        """The prices for a number of persons: n, or a paid noisy count of them."""
-        return Schedule.of(persons, self._purse())
+    def schedule(self, persons: int, doubt: float = 0.0) -> Schedule:
+        """The prices for a number of persons: n, or a paid noisy count (of noise scale `doubt`)."""
+        return Schedule.of(persons, self._purse(), doubt)
 
     def _purse(self) -> Fraction:
         """Epsilon of one column after the count under add-remove."""
@@ -82,6 +85,11 @@ class DefaultMeanPlan(Releasing):
         s = self.settings
         lean = float(persons * self.epsilon) < LEAN
         return Settings.of(s.target, s.excess, s.design_effect, self.relation, lean)
+
+    @property
+    def left_out(self) -> int:
+        """About how many persons apart from the rest the limits may leave out."""
+        return math.ceil(LEFT_OUT / self.epsilon)
 
     @property
     def losses(self) -> tuple[Loss, ...]:
@@ -165,7 +173,8 @@ class DefaultMeanPlan(Releasing):
             "excess": self.settings.excess,
             "design effect": self.settings.design_effect,
             "epsilon a column": float(self.epsilon),
-            "histogram cells": LOG_CELLS,
+            "histogram cells": CELLS,
+            "persons apart that may be left out": self.left_out,
         }
         if self.shape.persons is not None:
             schedule = self.schedule(self.shape.persons)
@@ -179,6 +188,7 @@ class DefaultMeanPlan(Releasing):
                 facts["epsilon a round from a new start"] = float(schedule.near)
             if settings.check and not settings.lean:
                 facts["share of a second count beyond, if a tail falls off slowly"] = AGAIN
+                facts["share of each of two counts, if a round left a group behind"] = BACK
             check = self.tail_check(self.shape.persons)
             if check is not None:
                 facts["tail check"] = check.planned
@@ -188,23 +198,28 @@ class DefaultMeanPlan(Releasing):
         return facts
 
     def run(self, curator: Curator) -> Outcome:
-        """Statuses: ok, atom (nearly all persons have one value), failed."""
+        """Statuses: ok, tail too thick or far values seen (no interval for the mean), atom (nearly
+        all persons have one value), failed."""
         people, results = curator.people, []
         count: int | None = self.shape.persons
         for column in range(self.shape.dimension):
-            wallet = Wallet(self.epsilon, self.relation)
+            wallet, doubt = Wallet(self.epsilon, self.relation), 0.0
             if self.relation == ADD_REMOVE:
                 step = wallet.counts("persons", self.epsilon - self._purse(), 1)
                 (found,) = curator.ask(step, counted(people.size()))
-                count = max(int(found), 1)
+                count, doubt = max(int(found), 1), float(step.scale)
             assert count is not None
-            schedule, settings = self.schedule(count), self._column_settings(count)
+            schedule, settings = self.schedule(count, doubt), self._column_settings(count)
             results.append(
                 release_column(curator, column, wallet, schedule, settings, self.relation)
             )
-        statuses = list(dict.fromkeys(item.status for item in results))
-        status = OK if statuses == [OK] else FAILED if FAILED in statuses else statuses[-1]
+        statuses = {item.status for item in results}
+        status = next((item for item in GRAVEST if item in statuses), OK)
         notes = [item for result in results for item in result.assumptions]
+        notes.append(
+            f"a group of fewer than about {self.left_out} persons apart from the rest may be "
+            "left out"
+        )
         if self.shape.persons is not None and float(self.shape.persons * self.epsilon) < FEW:
             notes.append("fewer than 400 persons*epsilon: expect a wide interval or a failure")
         one_column = self.shape.dimension == 1

@@ -96,10 +96,22 @@ class FramePeople:
         index = nw.when(v < 0).then(index + (LOG_ZERO + 1.0)).otherwise(index)
         inside = v.abs() >= 2.0 ** (LOG_LOW // 2)
         index = nw.when(inside).then(index).otherwise(nw.lit(float(LOG_ZERO)))
-        counts = np.zeros(LOG_CELLS, dtype=np.int64)
+        index = nw.when(v.is_null()).then(nw.lit(float(LOG_CELLS))).otherwise(index)
+        counts = np.zeros(LOG_CELLS + 1, dtype=np.int64)
         for cell, count in counted(frame.select(k=index)):
             counts[int(cell)] += int(count)
-        return counts
+        self._cache["missing", column] = int(counts[LOG_CELLS])  # comes with any histogram
+        counts[LOG_ZERO] += counts[LOG_CELLS]
+        return counts[:LOG_CELLS]
+
+    def missing(self, column: int) -> int:
+        key = ("missing", column)
+        if key not in self._cache:
+            totals = Totals()
+            totals.add("nulls", number_of(nw.col(f"v{column}").is_null()))
+            self._cache[key] = totals.of(self.frame)["nulls"]
+        found: int = self._cache[key]
+        return found
 
     def uniform_counts(self, column: int, half_width: float, origin: float = 0.0) -> dict[int, int]:
         x = nw.col(f"v{column}")
