@@ -86,7 +86,7 @@ def people(x, cap):
 
 def values_for(outcome, x):
     """Values of one person that matter: none, extreme, inside, at every limit and beside it."""
-    edges = [math.nan, math.inf, -1e300, 0.0, float(np.nanmedian(x)) if (x == x).any() else 1.0]
+    edges = [math.nan, math.inf, -1e300, 0.0, 1.0]
     facts = outcome.diagnostics
     limits = [facts[name] for name in ("limits", "first limits", "far limits") if name in facts]
     for low, high in limits:

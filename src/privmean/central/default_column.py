@@ -138,7 +138,7 @@ def release_column(
     last = ClippedSums(LAST, relation, epsilon=final, jumps=jumps, apart=apart is not None)
     (found,) = _asked(curator, last, box, sums, 0 if apart is None else apart.far)
     divided = Divided.of(found, schedule.persons, place.nulls)
-    nobody = almost_nobody(divided.absent, schedule, wallet.total)
+    nobody = almost_nobody(divided.absent, schedule.persons, wallet.total)
     if nobody or (divided.present < 1 and divided.missing):
         why = UNREADABLE if nobody else (
             "too few persons have a value: more persons or more epsilon are needed"

@@ -33,7 +33,7 @@ LEAVES = 0.6  # at most this part of the first count is believed of the second
 PARTS = 16  # a person beyond the farther limit counts this much, one beyond the nearer one less
 
 # a step back, where rounds have left more than a tail behind
-LEFT_BEHIND = 0.1  # part of the persons beyond the limits, less 2 noise scales
+LEFT_BEHIND = 0.05  # part of the persons beyond the limits, less 2 noise scales
 AWAY = 64.0  # times the longer arm: twelve half octaves, more than the window of a round misses by
 APART, CERTAIN = 0.6, 8.0  # part of those beyond that are away, and noise scales of their number
 BACK = 0.2  # part of what is left for that number, and again for those beyond the new limits

@@ -36,6 +36,7 @@ FEW = 400  # and below which the answer is a gamble worth a warning
 ROUNDS_FROM = 600  # rounds need this n*epsilon
 MOST_ROUNDS = 8
 WINDOW, PART = 4, 0.7  # a round moves the origin if 4 neighbouring bins hold 70 % of the persons
+CLEAR = 18.0  # and that is so many noise scales, where many have no value: pure noise rarely is
 FAR_WINDOW = 2  # a new start after the tails if 2 bins away from the origin hold nearly all
 NEAR_COST, NEAR_PART = 40.0, 0.75  # n*epsilon of a round from there, and what 2 bins must hold
 NEAR_ROUNDS, NEAR_LEFT = 3, 4  # at most so many, and only with more than 4 prices left
@@ -43,6 +44,7 @@ LEAN = 1500  # n*epsilon below which more is spent on looking
 AGAIN = 0.5  # part of what is left for a second look
 SURE = 3.0  # noise scales of the persons with a value, or of their private number, in their favour
 LEAST = 100.0  # persons with a value, times epsilon, that a column with nulls must have
+MOST = 0.75  # part of the persons without a value that explains why nothing else is seen
 
 NOBODY = "nobody has a value"
 
@@ -112,9 +114,9 @@ def _histogram(
     return Histogram.of(curator.ask(cells, exact), float(cells.scale))
 
 
-def almost_nobody(missing: Missing, schedule: Schedule, epsilon: Fraction) -> bool:
-    """Whether hardly any person has a value, by the noisy numbers of those who have none."""
-    there = schedule.persons - missing.number + SURE * (missing.scale + schedule.doubt)
+def almost_nobody(missing: Missing, persons: float, epsilon: Fraction) -> bool:
+    """Whether hardly anybody has a value, by the noisy numbers of those who have none."""
+    there = persons - missing.number + SURE * missing.scale
     return missing.believed > 0 and there * float(epsilon) < LEAST
 
 
@@ -151,7 +153,7 @@ def locate(
             rounds += 1
             around = look(schedule.price, "origin")
             window = concentrated(around, WINDOW)
-            if window.held < PART * there():
+            if window.held < max(PART * there(), CLEAR * around.scale):
                 break
             first = around if rounds == 1 else first
             origin += window.middle
@@ -173,7 +175,8 @@ def locate(
         if reach.outcome != FOUND or restarts:
             break
         window = concentrated(seen, FAR_WINDOW)
-        if not lies_far(seen, window, there(), relation == REPLACE_ONE, LAPLACE):
+        everybody = max(there(), CLEAR * seen.scale)
+        if not lies_far(seen, window, everybody, relation == REPLACE_ONE, LAPLACE):
             break
         fallback, restarts = (reach, origin, seen), 1
         origin, earlier, part = origin + window.middle, None, schedule.share
@@ -185,7 +188,7 @@ def locate(
             rounds += 1
             seen = look(schedule.near, "origin")
             window = concentrated(seen, FAR_WINDOW, top)
-            if window.held < NEAR_PART * there():
+            if window.held < max(NEAR_PART * there(), LAPLACE.main * seen.scale):
                 break
             near, far = (edge - window.middle for edge in window.edges(FAR_WINDOW))
             origin, top, moved = origin + window.middle, window.first, True
@@ -201,7 +204,9 @@ def locate(
             outcome = NOTHING
     if outcome == FOUND and not lower < upper:
         outcome = ATOM_ONLY  # the width was lost in the rounding of the origin
-    if almost_nobody(missing, schedule, wallet.total):
+    unseen = outcome != FOUND and missing.believed > MOST * schedule.persons
+    sure = SURE * schedule.doubt if outcome == FOUND else 0.0
+    if unseen or almost_nobody(missing, schedule.persons + sure, wallet.total):
         outcome = NOBODY
     return Location(
         outcome,

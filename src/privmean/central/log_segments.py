@@ -222,12 +222,13 @@ def read_reach(histogram: Histogram, safety: float, evidence: Evidence = LAPLACE
     distance = other.first - top
     needed = evidence.other if distance <= NEAR else evidence.main + evidence.gap * distance
     both = other.score > needed * scale
-    if top == TOP or (both and other.last == TOP):
+    end = _farther(rest, other.last, scale, evidence) if both else other.last
+    if top == TOP or (both and end == TOP):
         return Reach(BEYOND)
     outer = safety * bin_edge(top + 1)
     inner = 0.0
     if both:
-        inner = -safety * bin_edge(other.last + 1)
+        inner = -safety * bin_edge(end + 1)
     elif histogram.zero <= evidence.atom * scale:
         below = best_segment(near[: max(main.first - 1, 1)], price)
         start = bin_edge(main.first - 1)
@@ -237,7 +238,7 @@ def read_reach(histogram: Histogram, safety: float, evidence: Evidence = LAPLACE
     if not both and inner == 0:
         beyond = near[top + 1 : top + 1 + NEAR]
         hidden = float(rest[max(main.last - LOOK, 0) : main.last + 1].sum() - beyond.sum())
-    before = _before(rest, other.last) if both and other.last > top else _before(near, top)
+    before = _before(rest, end) if both and end > top else _before(near, top)
     if positive:
         return Reach(FOUND, inner, outer, hidden, before)
     return Reach(FOUND, -outer, -inner, hidden, before)
