@@ -1,4 +1,4 @@
-"""The default mean on laws that are hard for it: real answers, coverage, silent misses.
+"""The default mean on hard laws: real answers, coverage, and misses that nobody sees.
 
 Every release answers for a fresh table of its law (columns: persons drawn again from the column),
 so that the truth is known and every division by a noisy number is in the error. Ratio: the error

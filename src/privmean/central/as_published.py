@@ -16,7 +16,6 @@ from typing import ClassVar
 from privmean import validate
 from privmean.central.clipped_mean import ClippedMean
 from privmean.central.concentration import Bounded, Concentration, Radii, UnknownScale
-from privmean.central.winsorized import Winsorized
 from privmean.central.winsorized_plan import WinsorizedPlan
 from privmean.central.winsorized_stages import Facts, Stages, predicted_failure
 from privmean.errors import ArgumentError, Infeasible
@@ -103,8 +102,9 @@ class AsPublished:
         mean_persons = n // 2 if self.splitting else n
         facts = Facts(n, d, relation, self._radii(n, d), 0.01)
         stages = self._stages(facts, epsilon, delta, mean_persons)
-        settings = Winsorized(self.concentration, gamma=self.gamma, share=self.share)
-        plan = PublishedPlan(settings, budget, facts, stages, None, self, mean_persons)
+        plan = PublishedPlan(
+            budget, facts, stages, None, self.concentration, None, self, mean_persons
+        )
         if not within(plan.losses, budget):
             raise ArgumentError(
                 "epsilon",

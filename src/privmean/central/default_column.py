@@ -18,7 +18,8 @@ from privmean.central.locate import NOBODY, Location, Schedule, almost_nobody, l
 from privmean.central.log_segments import ATOM_ONLY, BEYOND, FOUND
 from privmean.central.wallet import Wallet
 from privmean.intervals.default_intervals import CLIPPED, MEAN, ColumnIntervals
-from privmean.intervals.divided import Divided
+from privmean.intervals.divided import TOO_FEW, Divided, unseen
+from privmean.intervals.interval import FAILED, OK, IntervalMaker
 from privmean.intervals.mean_interval import Allowance
 from privmean.intervals.tail_check import TailCheck
 from privmean.mechanisms.clipped_sum import ClippedSums, ColumnSums
@@ -26,7 +27,6 @@ from privmean.mechanisms.counts import counted
 from privmean.mechanisms.curator import Curator
 from privmean.people.reductions import Box, BoxSums, People
 from privmean.privacy.budget import REPLACE_ONE, Relation
-from privmean.release import FAILED, OK, IntervalMaker
 
 WIDE = 2.0  # factor on the outer edge of the last occupied bin where no count follows (else SNUG)
 CHECK = 0.2  # part of what is left for counting persons beyond the limits
@@ -139,11 +139,8 @@ def release_column(
     (found,) = _asked(curator, last, box, sums, 0 if apart is None else apart.far)
     divided = Divided.of(found, schedule.persons, place.nulls)
     nobody = almost_nobody(divided.absent, schedule.persons, wallet.total)
-    if nobody or (divided.present < 1 and divided.missing):
-        why = UNREADABLE if nobody else (
-            "too few persons have a value: more persons or more epsilon are needed"
-        )  # fmt: skip
-        return _failed(why, path, shares, settings)
+    if nobody or (divided.missing and unseen(found)):
+        return _failed(UNREADABLE if nobody else TOO_FEW, path, shares, settings)
     apart_at = apart.limits if apart else None
     return _found(wide, path, shares, settings, box, center, found, divided, jumps, apart_at)
 

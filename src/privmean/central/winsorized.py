@@ -14,7 +14,13 @@ from privmean import validate
 from privmean.central.concentration import Bounded, Concentration, Radii, UnknownScale, clipped_at
 from privmean.central.winsorized_plan import WinsorizedPlan
 from privmean.central.winsorized_stages import Facts
-from privmean.central.winsorized_ways import Range, best_way, ranges_of, ways_to_spend
+from privmean.central.winsorized_ways import (
+    Range,
+    Wishes,
+    best_way,
+    ranges_of,
+    ways_to_spend,
+)
 from privmean.errors import ArgumentError, Infeasible
 from privmean.people.shape import Shape
 from privmean.privacy.budget import REPLACE_ONE, Budget, Relation
@@ -92,10 +98,15 @@ class Winsorized:
                 "pairs persons by a public roster, which add-remove does not have",
                 "give SubGaussian(sd=...) or Bounded(lower, upper)",
             )
-        best = best_way(ways_to_spend(self, budget, self._facts(n, d, relation)))
+        best = best_way(ways_to_spend(self._wishes(), budget, self._facts(n, d, relation)))
         if best is None:
             raise self._infeasible(budget, n, d, relation)
-        return WinsorizedPlan(self, budget, best[1], best[0], ranges_of(self, d))
+        return WinsorizedPlan(
+            budget, best[1], best[0], ranges_of(self.range, d), self.concentration, self.fallback
+        )
+
+    def _wishes(self) -> Wishes:
+        return Wishes(self.concentration, self.range, self.share, self.recenter)
 
     def _facts(self, n: int, columns: int, relation: Relation) -> Facts:
         gamma = USUAL_GAMMA if self.gamma is None else self.gamma
@@ -125,9 +136,8 @@ class Winsorized:
             )
 
         def enough(size: int) -> bool:
-            return any(
-                True for _ in ways_to_spend(self, budget, self._facts(size, columns, relation))
-            )
+            facts = self._facts(size, columns, relation)
+            return any(True for _ in ways_to_spend(self._wishes(), budget, facts))
 
         size = least_number(enough, n + 1, within=CLOSE)
         more = f"about {size} persons would do" if size is not None else "no number would do"

@@ -36,7 +36,13 @@ MOVED = {
     "--smallest": "say --within SMALLEST LARGEST",
     "--largest": "say --within SMALLEST LARGEST",
 }
-COMMANDS = {"mean": "mean", "regression": "regress", "curve": "curve", "variance": "variance"}
+COMMANDS = {
+    "mean": "mean",
+    "regression": "regress",
+    "curve": "curve",
+    "variance": "variance",
+    "quantile": "quantile",
+}
 
 
 def release_and_show(said: Asked) -> None:
@@ -56,11 +62,11 @@ def release_and_show(said: Asked) -> None:
     if said.as_json:
         typer.echo(opt.stored(release, key))
     else:
-        typer.echo(release.summary())
+        typer.echo(release.details() if said.details else release.summary())
     if release.failed:
         raise typer.Exit(PRIVATE_FAILURE)
     if said.plot is not None:
-        release.plot().figure.savefig(said.plot)  # type: ignore[attr-defined]
+        release.plot().figure.savefig(said.plot)
 
 
 def _ready(plot: str) -> None:

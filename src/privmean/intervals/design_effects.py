@@ -17,13 +17,13 @@ from scipy.special import ndtri, stdtrit
 
 from privmean import validate
 from privmean.errors import ArgumentError
+from privmean.intervals.interval import Interval
 from privmean.intervals.laplace_normal import margin, quantile
 from privmean.intervals.mean_interval import NoisySums, assumption_words
 from privmean.mechanisms.laplace import JointLaplace
 from privmean.noise.base import Noise
 from privmean.privacy.budget import REPLACE_ONE
 from privmean.privacy.loss import Laplace
-from privmean.release import Interval
 
 GROUP_SHARE = Fraction(1, 5)  # of epsilon for the spread between groups
 FEWEST_GROUPS = 20

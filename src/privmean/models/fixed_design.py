@@ -74,7 +74,7 @@ class FixedDesign:
         if self.cells is None:
             points = np.array(self.at)
             raw = _kernel(moments, points, self.bandwidth)
-            return PointsPlan(self, budget, whole_weights(raw), points)
+            return PointsPlan(self.bounds, self.bandwidth, budget, whole_weights(raw), points)
         low, high = float(moments.min()), float(moments.max())
         width = (high - low) / self.cells or 1.0
         cell = np.clip(np.floor((moments - low) / width), 0, self.cells - 1).astype(np.int64)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -24,16 +24,14 @@ from privmean.privacy.budget import REPLACE_ONE, Budget
 from privmean.privacy.guarantee import Guarantee
 from privmean.privacy.loss import Loss
 
-if TYPE_CHECKING:
-    from privmean.models.fixed_design import FixedDesign
-
 
 @dataclass(frozen=True, eq=False)
 class PointsPlan:
     """Weights and noise of a curve at a few points. whole: weights of the responses at every
     point, as whole numbers, shape (responses, points)."""
 
-    settings: FixedDesign
+    bounds: tuple[float, float]
+    bandwidth: float
     budget: Budget
     whole: Integers
     points: Floats
@@ -67,7 +65,7 @@ class PointsPlan:
     def noise(self) -> Floats:
         """Standard deviation of the privacy noise at every point."""
         scale = self.sums.noise[0] * (1.0 if self.sums.epsilon is None else np.sqrt(2))
-        radius = Box(*self.settings.bounds).radius
+        radius = Box(*self.bounds).radius
         result: Floats = radius * scale / self.whole.sum(axis=0)
         return result
 
@@ -75,8 +73,8 @@ class PointsPlan:
         return {
             "responses": len(self.whole),
             "points": self.points.tolist(),
-            "bounds": list(self.settings.bounds),
-            "bandwidth": self.settings.bandwidth,
+            "bounds": list(self.bounds),
+            "bandwidth": self.bandwidth,
             "budget": self.budget.to_dict(),
             "predicted_noise_sd": self.noise.tolist(),
             "mechanisms": [loss.to_dict() for loss in self.losses],
@@ -94,7 +92,7 @@ class PointsPlan:
                 f"are not {len(self.whole)} numbers",
                 "give one response a time",
             )
-        box = Box(*self.settings.bounds)
+        box = Box(*self.bounds)
         found = self.sums.release(values, box, source)
         z = np.clip([item.value for item in found], -1.0, 1.0)
         # the square has noise of its own; what it says is kept positive
@@ -115,7 +113,7 @@ class PointsPlan:
             ).require(),
             intervals=SmoothedIntervals(
                 estimate, np.eye(len(found)), first, spread, self.sums.epsilon is None,
-                self.settings.bounds, smoothed=True,
+                self.bounds, smoothed=True,
             ),
             plan=self,
             persons=len(self.whole),

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
-from privmean.privacy.loss import Loss, loss_from_dict
+from privmean.privacy.bill import loss_from_dict
+from privmean.privacy.loss import Loss
 
 NOTHING = Fraction(0)
 

@@ -18,7 +18,7 @@ import math
 from collections.abc import Sequence
 from fractions import Fraction
 
-from privmean.privacy.curves import Curve
+from privmean.privacy.curve import Curve
 from privmean.privacy.distribution import grid_delta, grid_epsilon, grid_helps
 from privmean.privacy.gdp import gaussian_delta, gaussian_epsilon
 from privmean.privacy.loss import Loss

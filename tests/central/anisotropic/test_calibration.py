@@ -24,10 +24,10 @@ from privmean.privacy.amplification import (
     outer_epsilon,
     tail_threshold,
 )
+from privmean.privacy.bill import loss_from_dict
 from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE, Budget
 from privmean.privacy.gdp import gaussian_delta, gaussian_mu
 from privmean.privacy.guarantee import Guarantee
-from privmean.privacy.loss import loss_from_dict
 
 # multiplier s and offset t of the tight Gaussian count at n_design = 1e5, both relations, and the
 # published constants

@@ -36,6 +36,7 @@ from privmean.central.anisotropic.published_steps import (
 )
 from privmean.central.anisotropic.unknown import HALVES
 from privmean.errors import ArgumentError, Infeasible
+from privmean.intervals.interval import FAILED, OK
 from privmean.mechanisms.curator import Curator
 from privmean.mechanisms.procedure import Procedure
 from privmean.noise.base import Noise
@@ -47,7 +48,6 @@ from privmean.privacy.budget import REPLACE_ONE, Budget, Relation
 from privmean.privacy.calibrate import calibrate as strength_of
 from privmean.privacy.curves import ParallelCurve
 from privmean.privacy.loss import Loss
-from privmean.release import FAILED, OK
 from privmean.road import Releasing
 
 

@@ -24,7 +24,8 @@ from privmean.privacy.amplification import (
     tail_threshold,
 )
 from privmean.privacy.budget import Relation
-from privmean.privacy.curves import Curve, FilteredMean
+from privmean.privacy.curve import Curve
+from privmean.privacy.curves import FilteredMean
 from privmean.privacy.gdp import gaussian_mu
 from privmean.privacy.loss import Loss
 

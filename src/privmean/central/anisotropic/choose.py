@@ -28,7 +28,7 @@ from privmean.central.anisotropic.spectrum import (
 )
 from privmean.errors import Infeasible
 from privmean.privacy.budget import REPLACE_ONE, Budget, Relation
-from privmean.privacy.curves import Curve
+from privmean.privacy.curve import Curve
 from privmean.privacy.gdp import gaussian_mu
 
 EXPONENTS = (1.0, 1.25, 1.375, 1.5, 1.625, 1.75, 2.0)

@@ -13,7 +13,7 @@ from privmean.central.anisotropic.scales import FINE, WIDE, WINDOW, Counting, Sc
 from privmean.central.anisotropic.unknown import UnknownPlan
 from privmean.errors import Infeasible
 from privmean.privacy.budget import REPLACE_ONE, Budget, Relation
-from privmean.privacy.curves import Curve
+from privmean.privacy.curve import Curve
 from privmean.privacy.gdp import gaussian_mu
 from privmean.privacy.zcdp import rho_delta
 
