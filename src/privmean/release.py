@@ -23,7 +23,7 @@ from privmean.intervals.interval import (
 )
 from privmean.plain import plain, plain_tree
 from privmean.privacy.guarantee import Guarantee
-from privmean.provenance import SCHEMA, Provenance, sealed
+from privmean.provenance import NAME, SCHEMA, Provenance, sealed
 
 if TYPE_CHECKING:
     from privmean.rows import Row
@@ -248,9 +248,9 @@ class Release:
         Example:
             pm.Release.from_dict(json.loads(path.read_text())).to_frame()
         """
-        from privmean.stored import stored_release
+        from privmean.stored import parts_of
 
-        return stored_release(values)
+        return StoredRelease(**parts_of(values))
 
     def title(self) -> str:
         """What is estimated, in a line."""
@@ -284,6 +284,30 @@ class Release:
         from privmean.pictures import page
 
         return page(self, UNSAFE)
+
+
+@dataclass(frozen=True, repr=False)
+class StoredRelease(Release):
+    """A release as it was stored; `to_dict` gives the same again, digest and signature included."""
+
+    stored: Mapping[str, Any] = field(default_factory=dict)
+
+    def rows(self, level: float | None = None) -> tuple[Row, ...]:
+        """The rows that were stored."""
+        from privmean.stored import at_level, row_of
+
+        at_level(self.interval(), self._level(level))
+        return tuple(row_of(item) for item in self.stored["rows"])
+
+    @property
+    def std_error(self) -> np.ndarray[Any, np.dtype[np.float64]]:
+        return np.array([row.std_error for row in self.rows()])
+
+    def facts(self) -> dict[str, Any]:
+        return {name: value for name, value in self.stored.items() if name != NAME}
+
+    def to_dict(self) -> dict[str, Any]:
+        return dict(self.stored)
 
 
 def _part(found: Interval, column: int) -> Interval:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -13,7 +13,6 @@ from privmean.errors import ArgumentError
 from privmean.intervals.interval import Interval
 from privmean.privacy.guarantee import Guarantee
 from privmean.provenance import NAME, NOT_COVERED, Provenance
-from privmean.release import Release
 from privmean.rows import NAMES, Row
 
 INFINITE = {
@@ -48,13 +47,13 @@ class StoredIntervals:
             raise ArgumentError(
                 "target", target, "is not the one that was stored", "ask the release as it was made"
             )
-        return _at(self.population, level)
+        return at_level(self.population, level)
 
     def noise_interval(self, level: float) -> Interval:
-        return _at(self.noise, level)
+        return at_level(self.noise, level)
 
 
-def _at(found: Interval, level: float) -> Interval:
+def at_level(found: Interval, level: float) -> Interval:
     if level != found.level:
         raise ArgumentError(
             "level", level, f"was not stored, {found.level:g} was", "ask the release as it was made"
@@ -62,30 +61,8 @@ def _at(found: Interval, level: float) -> Interval:
     return found
 
 
-@dataclass(frozen=True, repr=False)
-class StoredRelease(Release):
-    """A release as it was stored; `to_dict` gives the same again, digest and signature included."""
-
-    stored: Mapping[str, Any] = field(default_factory=dict)
-
-    def rows(self, level: float | None = None) -> tuple[Row, ...]:
-        """The rows that were stored."""
-        _at(self.interval(), self._level(level))
-        return tuple(_row(item) for item in self.stored["rows"])
-
-    @property
-    def std_error(self) -> np.ndarray[Any, np.dtype[np.float64]]:
-        return np.array([row.std_error for row in self.rows()])
-
-    def facts(self) -> dict[str, Any]:
-        return {name: value for name, value in self.stored.items() if name != NAME}
-
-    def to_dict(self) -> dict[str, Any]:
-        return dict(self.stored)
-
-
-def stored_release(values: Mapping[str, Any]) -> Release:
-    """See `Release.from_dict`."""
+def parts_of(values: Mapping[str, Any]) -> dict[str, Any]:
+    """What `Release.from_dict` makes a release of."""
     if not isinstance(values, Mapping) or "estimate" not in values:
         raise ArgumentError(
             "values", type(values).__name__, "hold no release", "give what `to_dict` returned"
@@ -100,7 +77,7 @@ def stored_release(values: Mapping[str, Any]) -> Release:
     try:
         population, noise = _interval(values["interval"]), _interval(values["noise_interval"])
         stated = values.get("plan") or {}
-        return StoredRelease(
+        return dict(
             estimate=np.array([_number(item, math.nan) for item in values["estimate"]]),
             columns=tuple(str(item) for item in values["columns"]),
             estimator=str(values["estimator"]),
@@ -157,7 +134,7 @@ def _interval(found: Mapping[str, Any]) -> Interval:
     )
 
 
-def _row(found: Mapping[str, Any]) -> Row:
+def row_of(found: Mapping[str, Any]) -> Row:
     words: dict[str, Any] = {name: str(found[name]) for name in ("term", "group", "status")}
     failed = found["estimate"] is None and found["lower"] is None and found["upper"] is None
     numbers: dict[str, Any] = {
