@@ -489,7 +489,7 @@ def many(quick: bool) -> str:
         ("known, add-remove", 1.0, ADD_REMOVE),
         ("unknown, replace-one", None, REPLACE_ONE),
     ):
-        plan = planned(Anisotropic(covariance), BUDGET, persons=n, dimension=d, relation=relation)
+        plan = planned(Anisotropic(covariance), BUDGET, count=n, dimension=d, relation=relation)
         one = min(cpu(lambda: x.T @ x)[0] for _ in range(5))
         whole, release = cpu(lambda plan=plan: plan.release(people(x), ExactNoise()))
         error = float(np.linalg.norm(release.estimate - x.mean(axis=0)))

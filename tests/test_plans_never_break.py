@@ -77,7 +77,7 @@ def heavy(g, d):
         law=pick(g, "auto", "gaussian", "laplace", "k-norm"),
         rounds=pick(g, None, 1, 3),
         start=pick(g, "auto", "histogram"),
-        private_radius=extra and pick(g, False, True),
+        private_radius=pick(g, None, False, True) if extra else None,
         clipped_count=extra and pick(g, False, True),
         beta=pick(g, 0.01, 0.3),
     )

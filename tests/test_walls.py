@@ -23,11 +23,12 @@ FLOORS = (
     ("outcome", "summary", "stored"),
     ("pictures",),
     ("release",),
-    ("road", "signing"),
+    ("road", "signing", "verified_study"),
     ("central", "verification"),
     ("models",),
     ("questions",),
     ("asking",),
+    ("study",),
     ("cli",),
     ("__main__",),
 )

@@ -286,30 +286,6 @@ class Release:
         return page(self, UNSAFE)
 
 
-@dataclass(frozen=True, repr=False)
-class StoredRelease(Release):
-    """A release as it was stored; `to_dict` gives the same again, digest and signature included."""
-
-    stored: Mapping[str, Any] = field(default_factory=dict)
-
-    def rows(self, level: float | None = None) -> tuple[Row, ...]:
-        """The rows that were stored."""
-        from privmean.stored import at_level, row_of
-
-        at_level(self.interval(), self._level(level))
-        return tuple(row_of(item) for item in self.stored["rows"])
-
-    @property
-    def std_error(self) -> np.ndarray[Any, np.dtype[np.float64]]:
-        return np.array([row.std_error for row in self.rows()])
-
-    def facts(self) -> dict[str, Any]:
-        return {name: value for name, value in self.stored.items() if name != NAME}
-
-    def to_dict(self) -> dict[str, Any]:
-        return dict(self.stored)
-
-
 def _part(found: Interval, column: int) -> Interval:
     """One column of intervals that hold together: valid for it alone, and longer than needed."""
     return replace(
@@ -319,3 +295,26 @@ def _part(found: Interval, column: int) -> Interval:
         region=found.region[column : column + 1] if found.region else (),
         parts={name: half[column : column + 1] for name, half in found.parts.items()},
     )
+
+
+@dataclass(frozen=True, repr=False)
+class StoredRelease(Release):
+    """A release as it was stored; `to_dict` gives the same again, digest and signature included."""
+
+    stored: Mapping[str, Any] = field(default_factory=dict)
+    found: tuple[Row, ...] = ()
+
+    def rows(self, level: float | None = None) -> tuple[Row, ...]:
+        """The rows that were stored, at the level that was stored."""
+        self.interval(level)
+        return self.found
+
+    @property
+    def std_error(self) -> Floats:
+        return np.array([row.std_error for row in self.found])
+
+    def facts(self) -> dict[str, Any]:
+        return {name: value for name, value in self.stored.items() if name != NAME}
+
+    def to_dict(self) -> dict[str, Any]:
+        return dict(self.stored)

@@ -1,4 +1,4 @@
-"""Releases read back from what `to_dict` stored: their numbers, nothing computed anew."""
+"""Parts of releases read back from what `to_dict` stored: their numbers, nothing computed anew."""
 
 from __future__ import annotations
 
@@ -47,13 +47,13 @@ class StoredIntervals:
             raise ArgumentError(
                 "target", target, "is not the one that was stored", "ask the release as it was made"
             )
-        return at_level(self.population, level)
+        return _at(self.population, level)
 
     def noise_interval(self, level: float) -> Interval:
-        return at_level(self.noise, level)
+        return _at(self.noise, level)
 
 
-def at_level(found: Interval, level: float) -> Interval:
+def _at(found: Interval, level: float) -> Interval:
     if level != found.level:
         raise ArgumentError(
             "level", level, f"was not stored, {found.level:g} was", "ask the release as it was made"
@@ -62,7 +62,7 @@ def at_level(found: Interval, level: float) -> Interval:
 
 
 def parts_of(values: Mapping[str, Any]) -> dict[str, Any]:
-    """What `Release.from_dict` makes a release of."""
+    """The fields of a stored release, by their names; see `Release.from_dict`."""
     if not isinstance(values, Mapping) or "estimate" not in values:
         raise ArgumentError(
             "values", type(values).__name__, "hold no release", "give what `to_dict` returned"
@@ -77,25 +77,26 @@ def parts_of(values: Mapping[str, Any]) -> dict[str, Any]:
     try:
         population, noise = _interval(values["interval"]), _interval(values["noise_interval"])
         stated = values.get("plan") or {}
-        return dict(
-            estimate=np.array([_number(item, math.nan) for item in values["estimate"]]),
-            columns=tuple(str(item) for item in values["columns"]),
-            estimator=str(values["estimator"]),
-            guarantee=Guarantee.from_dict(values["guarantee"]),
-            intervals=StoredIntervals(population, noise),
-            plan=StoredPlan(str(values["estimator"]), str(values["why"]), stated),
-            persons=values.get("persons"),
-            estimand=str(values["estimand"]),
-            status=str(values["status"]),
-            advice=str(values["advice"]),
-            assumptions=tuple(values["assumptions"]),
-            shares={name: _number(x, math.nan) for name, x in values["budget_shares"].items()},
-            diagnostics=dict(values["diagnostics"]),
-            secure=values["secure"] is True,
-            level=population.level,
-            provenance=_provenance(values.get(NAME) or {}),
-            stored=dict(values),
-        )
+        return {
+            "estimate": np.array([_number(item, math.nan) for item in values["estimate"]]),
+            "columns": tuple(str(item) for item in values["columns"]),
+            "estimator": str(values["estimator"]),
+            "guarantee": Guarantee.from_dict(values["guarantee"]),
+            "intervals": StoredIntervals(population, noise),
+            "plan": StoredPlan(str(values["estimator"]), str(values["why"]), stated),
+            "persons": values.get("persons"),
+            "estimand": str(values["estimand"]),
+            "status": str(values["status"]),
+            "advice": str(values["advice"]),
+            "assumptions": tuple(values["assumptions"]),
+            "shares": {name: _number(x, math.nan) for name, x in values["budget_shares"].items()},
+            "diagnostics": dict(values["diagnostics"]),
+            "secure": values["secure"] is True,
+            "level": population.level,
+            "provenance": _provenance(values.get(NAME) or {}),
+            "stored": dict(values),
+            "found": tuple(_row(item) for item in values["rows"]),
+        }
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise ArgumentError(
             "values", type(error).__name__, "hold no whole release", "give what `to_dict` returned"
@@ -134,7 +135,7 @@ def _interval(found: Mapping[str, Any]) -> Interval:
     )
 
 
-def row_of(found: Mapping[str, Any]) -> Row:
+def _row(found: Mapping[str, Any]) -> Row:
     words: dict[str, Any] = {name: str(found[name]) for name in ("term", "group", "status")}
     failed = found["estimate"] is None and found["lower"] is None and found["upper"] is None
     numbers: dict[str, Any] = {

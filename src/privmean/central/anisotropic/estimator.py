@@ -68,8 +68,22 @@ class Anisotropic:
         validate.fraction("beta", self.beta)
         if self.n_design is not None:
             validate.whole("n_design", self.n_design, least=2)
+        if self.covariance is None and self.method != AUTO:
+            raise ArgumentError(
+                "method",
+                self.method,
+                "is a method for a known covariance",
+                "give covariance=, or leave it out: the scales are found privately then",
+            )
         if self.sampled_degrees is not None:
             validate.whole("sampled_degrees", self.sampled_degrees, least=1)
+            if self.method == NOISY:
+                raise ArgumentError(
+                    "sampled_degrees",
+                    self.sampled_degrees,
+                    f"is not used by method {self.method!r}, which has a filter of its own",
+                    "leave out one of them",
+                )
             if self.covariance is None:
                 raise ArgumentError(
                     "sampled_degrees",
@@ -147,9 +161,23 @@ class Anisotropic:
 
     def _design(self, shape: Shape) -> int:
         """The public number that radii and noise are made for."""
-        if shape.count is None and self.n_design is not None:
-            return validate.whole("n_design", self.n_design, least=2)
-        return shape.number(least=2)
+        if self.n_design is None:
+            return shape.number(least=2)
+        if shape.persons is not None:
+            raise ArgumentError(
+                "n_design",
+                self.n_design,
+                "goes with neighbors='add-remove': the number of persons is public",
+                "leave it out",
+            )
+        if shape.design not in (None, self.n_design):
+            raise ArgumentError(
+                "n_design",
+                self.n_design,
+                f"is not the guess given beside the budget, {shape.design}",
+                "give one of them",
+            )
+        return self.n_design
 
     def _plans(self, candidates: Candidates) -> Iterator[KnownPlan]:
         few = candidates.parts == 1  # else all pairs would take long
