@@ -26,6 +26,7 @@ from privmean.models.curve_release import CurveRelease
 from privmean.models.magnitudes import Magnitudes
 from privmean.models.tail_means import TailMeans
 from privmean.people.matrix import MatrixPeople
+from privmean.privacy.budget import Neighbors
 from privmean.questions.assumptions import BOUNDS, CONCENTRATION, Auto, Clipping, kind_of
 from privmean.questions.base import Estimator
 from privmean.release import Release
@@ -101,6 +102,7 @@ class Curve:
     """
 
     kind: ClassVar[str] = "curve"
+    usual_neighbors: ClassVar[Neighbors] = "replace-one"
 
     value: Annotated[str, "Column to average."]
     time: Annotated[str, "Column of times."]

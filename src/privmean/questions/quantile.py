@@ -11,6 +11,7 @@ from privmean.errors import ArgumentError
 from privmean.models.quantile_release import QuantileRelease
 from privmean.models.quantiles import Quantiles
 from privmean.people.table import RecordMeans
+from privmean.privacy.budget import Neighbors
 from privmean.release import Release
 
 if TYPE_CHECKING:
@@ -35,6 +36,7 @@ class Quantile:
     """
 
     kind: ClassVar[str] = "quantile"
+    usual_neighbors: ClassVar[Neighbors] = "replace-one"
 
     value: Annotated[str | None, "Column whose quantiles are asked for."] = None
     q: Annotated[Sequence[float], "Parts of the persons, such as 0.25,0.5,0.75."] = (0.5,)

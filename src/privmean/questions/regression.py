@@ -24,7 +24,7 @@ from privmean.models.magnitudes import CLIPPED, MEAN, Magnitudes
 from privmean.models.person_fits import AR1, Exchangeable, Independence, Working, fit_persons
 from privmean.models.regression_release import RegressionRelease
 from privmean.people.matrix import MatrixPeople
-from privmean.privacy.budget import REPLACE_ONE
+from privmean.privacy.budget import REPLACE_ONE, Neighbors
 from privmean.questions.assumptions import BOUNDS, CONCENTRATION, Auto, Bounds, Clipping, kind_of
 from privmean.questions.base import Estimator
 from privmean.release import Release
@@ -144,6 +144,7 @@ class Regression:
     """
 
     kind: ClassVar[str] = "regression"
+    usual_neighbors: ClassVar[Neighbors] = "replace-one"
 
     formula: Annotated[str, "Formula, such as 'y ~ a + b + I(a**2)'."]
     fixed_effects: Annotated[bool, "Use deviations from the person's own means."] = False
