@@ -282,6 +282,39 @@ def persons_needed(
     return least_persons(predicted, error, guess_sd)
 
 
+def least_epsilon(
+    question: Question, *, sizes: Any, error: float, guess_sd: float, **terms: Unpack[Terms]
+) -> float:
+    """The smallest epsilon at which the smallest group of a mean by group has a predicted root mean
+    square error of at most `error`.
+
+    sizes: public guesses of the groups' persons: a mapping, or numbers in the order of the keys.
+    guess_sd: of persons inside a group. terms: without epsilon and rho. Reads no data.
+    """
+    from privmean import validate
+    from privmean.central.groups.plan import GroupPlan
+    from privmean.errors import ArgumentError
+    from privmean.privacy.budget import LARGEST_EPSILON
+
+    wanted = validate.positive("error", error)
+
+    def worst(epsilon: float) -> float:
+        made = plan(question, persons=2, **{**terms, "epsilon": epsilon})  # type: ignore[typeddict-item]
+        if not isinstance(made, GroupPlan):
+            raise ArgumentError("question", question.kind, "is not by group", "say by= and keys=")
+        return max(item.rmse for item in made.forecast(sizes, guess_sd))
+
+    low, high = 2.0**-9, LARGEST_EPSILON
+    if worst(high) > wanted:
+        raise ArgumentError(
+            "error", error, "is not reached with any epsilon", "ask for a larger one"
+        )
+    while high / low > 1.001:
+        middle = (low * high) ** 0.5
+        low, high = (middle, high) if worst(middle) > wanted else (low, middle)
+    return float(f"{high:.3g}") if worst(float(f"{high:.3g}")) <= wanted else high
+
+
 def shape_for(question: Question, persons: int, columns: int | None, relation: str) -> Shape:
     """The shape of a plan that is made without people."""
     from privmean import validate
