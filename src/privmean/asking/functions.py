@@ -243,6 +243,47 @@ def variance(
     return asked(source_of(source, person, {}), question, said)
 
 
+def compare(
+    source: Any,
+    value: str,
+    *,
+    person: Any = None,
+    arms: str | None = None,
+    levels: Sequence[Any] | None = None,
+    before: str | None = None,
+    slope: float = 1.0,
+    by: str | None = None,
+    pair: Sequence[Any] | None = None,
+    **terms: Unpack[Terms],
+) -> Release:
+    """Whether two groups differ: two arms, or the same persons in two groups.
+
+    source: a `Table`, or a path or a frame with `person`. value and the rest: see `Compare`. terms:
+    see `Terms`. With arms the release is a `CompareRelease` (effect, p_value); with a pair that of
+    a mean.
+
+    Raises ArgumentError, Infeasible or BudgetExceeded before anything is spent.
+
+    Example:
+        pm.compare(table, "wage", arms="treated", before="wage_before", epsilon=1.0)
+
+    Guarantees: those of `Compare`, for the budget given.
+    """
+    from privmean.questions.compare import Compare
+
+    question = Compare(
+        value,
+        arms,
+        levels if levels is None or isinstance(levels, str) else tuple(levels),  # type: ignore[arg-type]
+        before,
+        slope,
+        by,
+        pair if pair is None or isinstance(pair, str) else tuple(pair),  # type: ignore[arg-type]
+    )
+    said = settled(terms, "compare", MOVED, question.usual_neighbors)
+    return asked(source_of(source, person, {}), question, said)
+
+
 def plan(
     question: Question, *, persons: int, columns: int | None = None, **terms: Unpack[Terms]
 ) -> Plan:

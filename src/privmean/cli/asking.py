@@ -36,7 +36,13 @@ MOVED = {
     "--smallest": "say --within SMALLEST LARGEST",
     "--largest": "say --within SMALLEST LARGEST",
 }
-COMMANDS = {"mean": "mean", "regression": "regress", "curve": "curve", "variance": "variance"}
+COMMANDS = {
+    "mean": "mean",
+    "regression": "regress",
+    "curve": "curve",
+    "variance": "variance",
+    "compare": "compare",
+}
 
 
 def release_and_show(said: Asked) -> None:

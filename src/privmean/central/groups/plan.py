@@ -8,6 +8,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from scipy.special import ndtr, ndtri
 
 from privmean import validate
 from privmean.central.groups.forecast import GroupForecast, forecast_of, noise_of
@@ -155,6 +156,14 @@ class GroupPlan(Releasing):
         """What to expect of every group, for public guesses of their sizes (a mapping, numbers in
         the order of the keys, or one number to share out)."""
         return forecast_of(self, sizes, guess_sd, persons)
+
+    def power(self, effect: float, sizes: Any, guess_sd: float, level: float = 0.95) -> float:
+        """The chance that an effect between the first two groups is told from 0, without the
+        allowance for tails."""
+        one, two = self.forecast(sizes, guess_sd)[:2]
+        distance = abs(validate.number("effect", effect)) / math.hypot(one.rmse, two.rmse)
+        limit = float(-ndtri((1 - validate.level("level", level)) / 2))
+        return float(ndtr(distance - limit) + ndtr(-distance - limit))
 
     def describe(self) -> dict[str, Any]:
         s = self.settings
