@@ -339,8 +339,10 @@ def least_epsilon(
 
     wanted = validate.positive("error", error)
 
+    said: Any = terms
+
     def worst(epsilon: float) -> float:
-        made = plan(question, persons=2, **{**terms, "epsilon": epsilon})  # type: ignore[typeddict-item]
+        made = plan(question, persons=2, **{**said, "epsilon": epsilon})
         if not isinstance(made, GroupPlan):
             raise ArgumentError("question", question.kind, "is not by group", "say by= and keys=")
         return max(item.rmse for item in made.forecast(sizes, guess_sd))

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Annotated, ClassVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from privmean import validate
 from privmean.central.default_mean import DefaultMean
@@ -84,7 +83,8 @@ class Compare:
         name, said = ("pair", self.pair) if self.by is not None else ("levels", self.levels)
         if said is None and self.arms is not None:
             return TRUE[0], FALSE[0]
-        listed = list(said) if isinstance(said, Sequence) and not isinstance(said, str) else []
+        given: Any = said
+        listed = [] if given is None or isinstance(given, str) else list(given)
         if len(listed) != 2:
             raise ArgumentError(name, said, "are not two keys", "name two groups")
         (one,), (two,) = key_texts(name, listed, 1)
