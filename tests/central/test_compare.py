@@ -8,9 +8,9 @@ import math
 import numpy as np
 import polars as pl
 import pytest
-from kit import assert_rate_at_least, assert_rate_at_most
 
 import privmean as pm
+from kit import assert_rate_at_least, assert_rate_at_most
 from privmean.central.groups.estimator import GroupMeans
 from privmean.cli.app import run
 from privmean.errors import ArgumentError
