@@ -20,6 +20,7 @@ from privmean.release import OK, Floats, Interval
 FEW, NEAR, IMPRECISE, HIDDEN = "too few persons", "at the limits", "imprecise", "not shown"
 MEAN, CLIPPED = "mean", "clipped mean"
 WORDS = {"clipped": CLIPPED}
+COUNTS = 0.1  # of the largest factor: rows below it do not give a sum their status
 Flags = npt.NDArray[np.bool_]
 
 
@@ -117,7 +118,7 @@ class GroupTable:
             math.inf if far_up.any() else estimate + whole + up,
             estimate - noise,
             estimate + noise,
-            self.worst(used),
+            self.worst(used[size >= COUNTS * size.max()]),
         )
 
     def p_value(self, weights: Floats) -> float:
