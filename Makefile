@@ -18,7 +18,7 @@ ifeq ($(SYSTEM)$(CI),)
 SELECT := -m "not system"
 endif
 
-.PHONY: demo test lint types unit fuzz test-spark reproduce bench peers clean
+.PHONY: demo test review lint types unit fuzz test-spark reproduce bench peers clean
 
 # requirements.lock: what privmean and the demo import; requirements-dev.lock: all of that at the
 # same versions, and what tests and benchmarks need
@@ -33,7 +33,7 @@ $(RUNS): requirements.lock pyproject.toml
 
 $(READY): requirements-dev.lock $(RUNS)
 	@echo "installing what format check, lint, types, tests and benchmarks need besides: about \
-	650 MB more, once"
+	930 MB more, once"
 	@$(PIP) -r requirements-dev.lock
 	@touch $(READY)
 
@@ -41,6 +41,10 @@ demo: $(RUNS)
 	$(BIN)/python examples/demo.py
 
 test: lint types unit
+
+# ten claims, ten commands, one table: docs/review.md
+review: $(READY)
+	$(BIN)/python benchmarks/review.py
 
 lint: $(READY)
 	$(BIN)/ruff format --check src tests benchmarks examples

@@ -2,9 +2,9 @@
 
 import json
 
+from privmean.privacy.bill import loss_from_dict
 from privmean.privacy.canonical import digest
 from privmean.privacy.guarantee import PURPOSE
-from privmean.privacy.loss import loss_from_dict
 
 
 def resealed(guarantee):

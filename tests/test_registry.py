@@ -12,15 +12,15 @@ import pytest
 
 from kit import planned
 from privmean.errors import ArgumentError
+from privmean.intervals.interval import FAILED
 from privmean.noise.base import FromBits
 from privmean.noise.simulated import SimulatedNoise
 from privmean.people.matrix import MatrixPeople
 from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE
 from privmean.privacy.calibrate import within
-from privmean.privacy.curves import Curve
+from privmean.privacy.curve import Curve
 from privmean.privacy.guarantee import Guarantee
 from privmean.privacy.loss import Gaussian, Laplace, Threshold
-from privmean.release import FAILED
 from registry import REGISTRY, Entry
 
 PERSONS = 600

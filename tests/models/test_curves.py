@@ -156,7 +156,7 @@ def test_curve_is_within_its_bands(settings):
     assert np.all(table.upper - table.lower < 0.5)
     assert table.at.tolist() == [1.25, 3.75, 7.5]
     assert release.to_dict()["curve"]["at"] == [1.25, 3.75, 7.5]
-    assert "whole curve" in str(release)
+    assert "conf_int(simultaneous=True)" in str(release)
 
 
 def test_plot_draws_both_bands():
@@ -181,3 +181,80 @@ def test_arguments_are_checked_before_data(arguments, name):
     with pytest.raises(ArgumentError) as caught:
         pm.curve("no such file.csv", kept.pop("value"), **kept)
     assert caught.value.argument == name
+
+
+# --- bins that hold nobody ------------------------------------------------------------------------
+WIDE = (-20.0, -10.0, 0.0, 5.0, 10.0, 11.0, 40.0)  # records lie in [0, 10]
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"bounds": (0.0, 4.0), "epsilon": 1.0},
+        {"bounds": (0.0, 4.0), "rho": 0.5},
+        {"bounds": (0.0, 4.0), "epsilon": 1.0, "neighbors": "add-remove", "n_design": 3000},
+        {"epsilon": 4.0},
+        {"epsilon": 4.0, "delta": 1e-6},
+        {"method": pm.Magnitudes(target="mean"), "epsilon": 4.0},
+    ],
+)
+def test_a_bin_that_holds_nobody_has_no_number(settings):
+    table = records(3000)
+    for seed in range(6):
+        release = pm.curve(
+            table, "y", time="t", bins=WIDE, person="who", noise=SimulatedNoise(seed), **settings
+        )
+        found = release.table()
+        empty = [0, 1, 4, 5]
+        assert [found.status[j] for j in empty] == ["too few persons"] * 4
+        for name in ("estimate", "lower", "upper", "band_lower", "band_upper"):
+            assert np.isnan(getattr(found, name)[empty]).all()
+            assert np.isfinite(getattr(found, name)[[2, 3]]).all()
+        noise = release.noise_interval()
+        assert np.isnan(np.array([*noise.lower, *noise.upper])[empty]).all()
+        rows = release.rows()
+        assert [row.status for row in rows][2:4] == ["ok", "ok"]
+        assert all(math.isnan(rows[j].estimate + rows[j].std_error) for j in empty)
+        assert abs(rows[2].persons - 2950) < 400
+        assert release.status == "too few persons"
+        assert "4 of 6 bins" in release.summary()
+        assert not release.failed
+        text = release.summary().splitlines()
+        gaps = [line for line in text if line.endswith("too few persons")]
+        assert [line.count("–") for line in gaps] == [4] * 4
+        assert release.to_dict()["curve"]["estimate"][0] is None
+
+
+def test_a_curve_without_any_person_fails():
+    table = records(3000)
+    release = pm.curve(
+        table, "y", time="t", bins=(100, 200, 300), person="who", epsilon=1.0, bounds=(0, 4),
+        noise=SimulatedNoise(1),
+    )  # fmt: skip
+    assert release.failed
+    assert np.isnan(release.estimate).all()
+    assert "merge" in release.advice
+
+
+def test_a_mean_that_noise_carries_beyond_its_limits_is_not_shown():
+    """30 persons at the upper limit: half of the noisy means lie beyond it."""
+    from privmean.central.clipped_mean import ClippedMean, ClippedMeans
+    from privmean.mechanisms.clipped_sum import ColumnSums
+    from privmean.models.binned import BinnedIntervals
+
+    sums = ColumnSums(34.0, 30.0, 30.0, (3.0, 3.0, 3.0), False, "replace-one")
+    mean = ClippedMean(Box(0.0, 4.0), sums, 1000)
+    assert mean.estimate == 4.0
+    made = BinnedIntervals(ClippedMeans((mean,), 1000, 1.0, "mean", "", ((0.0, 4.0),)), (0.0, 4.0))
+    assert made.statuses(0.95) == ("thin",)
+    assert np.isnan(made.shown(np.array([4.0]), 0.95)).all()
+    assert np.isfinite(made.pointwise(0.95).lower[0])
+
+
+def test_a_gap_is_drawn_as_a_gap():
+    release = pm.curve(
+        records(3000), "y", time="t", bins=WIDE, person="who", epsilon=1.0, bounds=(0, 4),
+        noise=SimulatedNoise(1),
+    )  # fmt: skip
+    (line,) = [x for x in release.plot().lines if x.get_label() == "private mean"]
+    assert np.isnan(line.get_ydata()[[0, 1, 4, 5]].astype(float)).all()

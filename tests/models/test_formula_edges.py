@@ -23,3 +23,10 @@ from privmean.models.formula import read_formula
 def test_what_may_look_at_all_records_is_refused(formula):
     with pytest.raises(ArgumentError, match="formula"):
         read_formula(formula)
+
+
+@pytest.mark.parametrize("formula", ["y ~", "y ~ ", "y ~\t"])
+def test_nothing_on_the_right_is_refused(formula):
+    with pytest.raises(ArgumentError, match="nothing on the right"):
+        read_formula(formula)
+    assert read_formula("y ~ 1").names == ("Intercept",)

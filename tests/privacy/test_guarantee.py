@@ -10,12 +10,12 @@ from hypothesis import strategies as st
 
 from forging import resealed
 from privmean.errors import ArgumentError, PrivmeanError
+from privmean.privacy.bill import KINDS, loss_from_dict
 from privmean.privacy.budget import Budget
 from privmean.privacy.canonical import digest
 from privmean.privacy.curves import FilteredMean, ParallelCurve
 from privmean.privacy.guarantee import PURPOSE, Guarantee
 from privmean.privacy.loss import (
-    KINDS,
     Approximate,
     Gaussian,
     Laplace,
@@ -23,7 +23,6 @@ from privmean.privacy.loss import (
     Pure,
     Selection,
     Threshold,
-    loss_from_dict,
 )
 from privmean.privacy.relations import stated
 

@@ -8,11 +8,12 @@ import pytest
 
 from forging import resealed
 from privmean.errors import ArgumentError, BudgetExceeded, PrivmeanError
+from privmean.privacy.bill import loss_from_dict
 from privmean.privacy.compose import total_epsilon, total_rho
 from privmean.privacy.curves import FilteredMean, ParallelCurve
 from privmean.privacy.guarantee import Guarantee
 from privmean.privacy.ledger import Ledger
-from privmean.privacy.loss import Gaussian, Laplace, Parallel, Pure, Threshold, loss_from_dict
+from privmean.privacy.loss import Gaussian, Laplace, Parallel, Pure, Threshold
 from privmean.privacy.relations import holds_under, stated
 
 LATTICE = 2.0**20

@@ -22,6 +22,7 @@ QUESTIONS = {
     "curve": "privmean.questions.curve:Curve",
     "variance": "privmean.questions.variance:Variance",
     "compare": "privmean.questions.compare:Compare",
+    "quantile": "privmean.questions.quantile:Quantile",
 }
 
 

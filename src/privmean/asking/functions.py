@@ -2,20 +2,41 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Unpack, cast
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Literal, Unpack, cast, overload
 
 from privmean.asking.forecast import forecast, least_persons
 from privmean.asking.road import asked, planned, source_of
-from privmean.asking.terms import Terms, settled
+from privmean.asking.terms import Terms, settled, spelled_out
 from privmean.people.shape import Shape
 from privmean.privacy.budget import ADD_REMOVE, Neighbors
 from privmean.questions.assumptions import one_of
 
 if TYPE_CHECKING:
+    from privmean.asking.road import Source
+    from privmean.central.radii import Concentration
     from privmean.models.curve_release import CurveRelease
+    from privmean.models.person_fits import Working
+    from privmean.models.quantile_release import QuantileRelease
+    from privmean.models.random_effects import RandomEffects
     from privmean.models.regression_release import RegressionRelease
-    from privmean.questions.base import Question
+    from privmean.models.variance import Method
+    from privmean.people.read import Estimand
+    from privmean.people.sources import Person
+    from privmean.questions.assumptions import (
+        Assumption,
+        Auto,
+        Bounds,
+        Clipping,
+        Covariance,
+        CovarianceBound,
+        Moment,
+    )
+    from privmean.questions.base import Estimator, Question
+    from privmean.questions.curve import Curve
+    from privmean.questions.mean import Named
+    from privmean.questions.quantile import Quantile
+    from privmean.questions.regression import Errors, Regression
     from privmean.release import Release
     from privmean.road import Plan
 
@@ -48,7 +69,46 @@ MOVED = {
 }
 
 
-def ask(source: Any, question: Question, *, person: Any = None, **terms: Unpack[Terms]) -> Release:
+@overload
+def ask(
+    source: Source,
+    question: Regression,
+    *,
+    person: Person | None = None,
+    **terms: Unpack[Terms],
+) -> RegressionRelease: ...
+@overload
+def ask(
+    source: Source,
+    question: Curve,
+    *,
+    person: Person | None = None,
+    **terms: Unpack[Terms],
+) -> CurveRelease: ...
+@overload
+def ask(
+    source: Source,
+    question: Quantile,
+    *,
+    person: Person | None = None,
+    **terms: Unpack[Terms],
+) -> QuantileRelease: ...
+@overload
+def ask(
+    source: Source,
+    question: Question,
+    *,
+    person: Person | None = None,
+    **terms: Unpack[Terms],
+) -> Release: ...
+@spelled_out
+def ask(
+    source: Source,
+    question: Question,
+    *,
+    person: Person | None = None,
+    **terms: Unpack[Terms],
+) -> Release:
     """Ask one question of people.
 
     source: a `Table`, a path or a frame with `person`, people from `privmean.read`, or an array
@@ -67,24 +127,25 @@ def ask(source: Any, question: Question, *, person: Any = None, **terms: Unpack[
     return asked(source_of(source, person, {}), question, said)
 
 
+@spelled_out
 def mean(
-    source: Any,
+    source: Source,
     values: str | Sequence[str] | None = None,
     *,
-    person: Any = None,
-    assume: Any = None,
-    method: Any = "auto",
-    related: Any = 1.0,
-    estimand: str = "persons",
+    person: Person | None = None,
+    assume: Assumption | None = None,
+    method: Named | Estimator = "auto",
+    related: float | RandomEffects = 1.0,
+    estimand: Estimand = "persons",
     cap: int | None = None,
-    bounds: Any = None,
-    concentration: Any = None,
-    moment: Any = None,
-    covariance: Any = None,
+    bounds: Bounds | None = None,
+    concentration: Concentration | None = None,
+    moment: Moment | None = None,
+    covariance: CovarianceBound | Covariance | None = None,
     by: str | Sequence[str] | None = None,
-    keys: Any = None,
+    keys: object = None,
     max_groups: int = 1,
-    contrasts: Any = None,
+    contrasts: str | tuple[str, ...] | list[str] | None = None,
     membership: str = "private",
     rule: str | None = None,
     other: bool = False,
@@ -116,6 +177,8 @@ def mean(
         "covariance": covariance,
     }
     chosen = (values,) if isinstance(values, str) else values
+    said_of = (contrasts,) if isinstance(contrasts, str) else contrasts
+    compared = None if said_of is None else tuple(said_of)
     columns = None if by is None else (by,) if isinstance(by, str) else tuple(by)
     usual: Neighbors = "replace-one" if by is None or membership == "public" else "add-remove"
     said = settled(terms, "mean", MOVED, usual)
@@ -129,7 +192,7 @@ def mean(
         by=columns,
         keys=keys,
         max_groups=max_groups,
-        contrasts=contrasts,
+        contrasts=compared,
         membership=membership,
         rule=rule,
         other=other,
@@ -139,18 +202,19 @@ def mean(
     return asked(source_of(source, person, {}), question, said)
 
 
+@spelled_out
 def regress(
-    source: Any,
+    source: Source,
     formula: str,
     *,
-    person: Any = None,
+    person: Person | None = None,
     fixed_effects: bool = False,
-    working: Any = "independence",
+    working: Literal["independence"] | Working = "independence",
     time: str | None = None,
-    assume: Any = None,
-    method: Any = "auto",
+    assume: Clipping | Errors | None = None,
+    method: Auto | Estimator = "auto",
     related: float = 1.0,
-    concentration: Any = None,
+    concentration: Concentration | None = None,
     **terms: Unpack[Terms],
 ) -> RegressionRelease:
     """A differentially private longitudinal regression: the mean over persons of own coefficients.
@@ -181,18 +245,19 @@ def regress(
     return cast("RegressionRelease", asked(source_of(source, person, {}), question, said))
 
 
+@spelled_out
 def curve(
-    source: Any,
+    source: Source,
     value: str,
     *,
     time: str,
     bins: Sequence[float],
-    person: Any = None,
-    assume: Any = None,
-    method: Any = "auto",
+    person: Person | None = None,
+    assume: Clipping | None = None,
+    method: Auto | Estimator = "auto",
     related: float = 1.0,
-    bounds: Any = None,
-    concentration: Any = None,
+    bounds: Bounds | None = None,
+    concentration: Concentration | None = None,
     **terms: Unpack[Terms],
 ) -> CurveRelease:
     """A differentially private mean of persons over time, in public bins.
@@ -215,13 +280,14 @@ def curve(
     return cast("CurveRelease", asked(source_of(source, person, {}), question, said))
 
 
+@spelled_out
 def variance(
-    source: Any,
+    source: Source,
     value: str | None = None,
     *,
     within: tuple[float, float] | None = None,
-    person: Any = None,
-    method: str = "pair scale",
+    person: Person | None = None,
+    method: Method = "pair scale",
     center: float | None = None,
     **terms: Unpack[Terms],
 ) -> Release:
@@ -243,17 +309,18 @@ def variance(
     return asked(source_of(source, person, {}), question, said)
 
 
+@spelled_out
 def compare(
-    source: Any,
+    source: Source,
     value: str,
     *,
-    person: Any = None,
+    person: Person | None = None,
     arms: str | None = None,
-    levels: Sequence[Any] | None = None,
+    levels: Sequence[str | int | bool] | None = None,
     before: str | None = None,
     slope: float = 1.0,
     by: str | None = None,
-    pair: Sequence[Any] | None = None,
+    pair: Sequence[str | int | bool] | None = None,
     **terms: Unpack[Terms],
 ) -> Release:
     """Whether two groups differ: two arms, or the same persons in two groups.
@@ -271,19 +338,48 @@ def compare(
     """
     from privmean.questions.compare import Compare
 
-    question = Compare(
-        value,
-        arms,
-        levels if levels is None or isinstance(levels, str) else tuple(levels),  # type: ignore[arg-type]
-        before,
-        slope,
-        by,
-        pair if pair is None or isinstance(pair, str) else tuple(pair),  # type: ignore[arg-type]
-    )
+    question = Compare(value, arms, _listed(levels), before, slope, by, _listed(pair))
     said = settled(terms, "compare", MOVED, question.usual_neighbors)
     return asked(source_of(source, person, {}), question, said)
 
 
+def _listed(keys: Sequence[str | int | bool] | None) -> tuple[str, ...] | None:
+    """Keys as a question takes them, which makes texts of them; a text is refused there."""
+    listed = keys if keys is None or isinstance(keys, str) else tuple(keys)
+    return cast("tuple[str, ...] | None", listed)
+
+
+@spelled_out
+def quantile(
+    source: Source,
+    value: str | None = None,
+    q: float | Sequence[float] = (0.25, 0.5, 0.75),
+    *,
+    person: Person | None = None,
+    bounds: tuple[float, float] | None = None,
+    related: float = 1.0,
+    **terms: Unpack[Terms],
+) -> QuantileRelease:
+    """Differentially private quantiles of persons' values in one column.
+
+    source: as for `mean`. value, q, bounds, related: see `Quantile`. terms: see `Terms`.
+
+    Raises ArgumentError, Infeasible or BudgetExceeded before anything is spent.
+
+    Example:
+        pm.quantile(table, "ln_wage", [0.25, 0.5, 0.75], epsilon=1.0)
+
+    Guarantees: those of `Quantile`, for the budget given.
+    """
+    from privmean.questions.quantile import Quantile
+
+    said = settled(terms, "quantile", MOVED)
+    points = (q,) if isinstance(q, int | float) else q
+    question = Quantile(value, points, bounds, related)
+    return cast("QuantileRelease", asked(source_of(source, person, {}), question, said))
+
+
+@spelled_out
 def plan(
     question: Question, *, persons: int, columns: int | None = None, **terms: Unpack[Terms]
 ) -> Plan:
@@ -301,6 +397,7 @@ def plan(
     )
 
 
+@spelled_out
 def persons_needed(
     question: Question,
     *,
@@ -323,8 +420,14 @@ def persons_needed(
     return least_persons(predicted, error, guess_sd)
 
 
+@spelled_out
 def least_epsilon(
-    question: Question, *, sizes: Any, error: float, guess_sd: float, **terms: Unpack[Terms]
+    question: Question,
+    *,
+    sizes: Mapping[str, float] | Sequence[float] | float,
+    error: float,
+    guess_sd: float,
+    **terms: Unpack[Terms],
 ) -> float:
     """The smallest epsilon at which the smallest group of a mean by group has a predicted root mean
     square error of at most `error`.
@@ -339,10 +442,10 @@ def least_epsilon(
 
     wanted = validate.positive("error", error)
 
-    said: Any = terms
-
     def worst(epsilon: float) -> float:
-        made = plan(question, persons=2, **{**said, "epsilon": epsilon})
+        known = terms.copy()
+        known["epsilon"] = epsilon
+        made = plan(question, persons=2, **known)
         if not isinstance(made, GroupPlan):
             raise ArgumentError("question", question.kind, "is not by group", "say by= and keys=")
         return max(item.rmse for item in made.forecast(sizes, guess_sd))

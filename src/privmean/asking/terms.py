@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import inspect
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
-from typing import TYPE_CHECKING, Any, TypedDict
+from typing import TYPE_CHECKING, Any, TypedDict, TypeVar
 
 from privmean import validate
 from privmean.errors import ArgumentError
@@ -32,6 +33,28 @@ class Terms(TypedDict, total=False):
     level: float
     ledger: Ledger | None
     noise: Noise | None
+
+
+# what a term is that is not said; a budget has no default
+DEFAULTS: dict[str, Any] = {"delta": 0.0, "neighbors": "replace-one", "level": 0.95}
+F = TypeVar("F", bound=Callable[..., object])
+
+
+def spelled_out(function: F) -> F:
+    """The function with every term in its signature, for help() and completion; not wrapped."""
+    own = inspect.signature(function)
+    kept = [item for item in own.parameters.values() if item.kind is not item.VAR_KEYWORD]
+    terms = [
+        inspect.Parameter(
+            name,
+            inspect.Parameter.KEYWORD_ONLY,
+            default=DEFAULTS.get(name),
+            annotation=hint.__forward_arg__,
+        )
+        for name, hint in Terms.__annotations__.items()
+    ]
+    function.__signature__ = own.replace(parameters=[*kept, *terms])  # type: ignore[attr-defined]
+    return function
 
 
 @dataclass(frozen=True)
@@ -66,9 +89,10 @@ def settled(
         remedy = f"did you mean {near[0]}?" if near else f"it takes {', '.join(known)}"
         raise ArgumentError(name, value, f"is no word of {function}", remedy)
     relation = relation_of(terms.get("neighbors") or usual)
+    terms = {**DEFAULTS, **terms}
     budget = Budget(
         epsilon=terms.get("epsilon"),
-        delta=terms.get("delta", 0.0),
+        delta=terms["delta"],
         rho=terms.get("rho"),
         neighbors=relation,
     )
@@ -79,10 +103,14 @@ def settled(
                 "n_design", guess, "goes with neighbors='add-remove'", "leave it out: n is public"
             )
         guess = validate.whole("n_design", guess, least=1)
-    return Settled(
-        budget,
-        guess,
-        validate.level("level", terms.get("level", 0.95)),
-        terms.get("ledger"),
-        terms.get("noise"),
-    )
+    ledger, noise = terms.get("ledger"), terms.get("noise")
+    if not _does(ledger, "charge"):
+        raise ArgumentError("ledger", ledger, "is no ledger", "give pm.Ledger.open(path), say")
+    if not _does(noise, "laplace"):
+        raise ArgumentError("noise", noise, "is no noise", "leave it out, outside of tests")
+    return Settled(budget, guess, validate.level("level", terms["level"]), ledger, noise)
+
+
+def _does(given: object, verb: str) -> bool:
+    """Whether it is nothing, or an object that does this."""
+    return given is None or (callable(getattr(given, verb, None)) and not isinstance(given, type))

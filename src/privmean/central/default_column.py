@@ -19,13 +19,13 @@ from privmean.central.log_segments import ATOM_ONLY, BEYOND, FOUND
 from privmean.central.wallet import Wallet
 from privmean.intervals.default_intervals import CLIPPED, MEAN, ColumnIntervals
 from privmean.intervals.divided import Divided
+from privmean.intervals.interval import FAILED, OK, IntervalMaker
 from privmean.intervals.mean_interval import Allowance
 from privmean.intervals.tail_check import TailCheck
 from privmean.mechanisms.clipped_sum import ClippedSums, ColumnSums
 from privmean.mechanisms.curator import Curator
 from privmean.people.reductions import Box, BoxSums, People
 from privmean.privacy.budget import REPLACE_ONE, Relation
-from privmean.release import FAILED, OK, IntervalMaker
 
 SNUG = 2**0.25  # factor on the outer edge of the last occupied bin where a check follows
 WIDE = 2.0  # and where none does

@@ -70,9 +70,13 @@ class DefaultMean:
         """
         epsilon = budget.pure_epsilon() / shape.dimension
         if shape.dimension > 1 and self._together(epsilon, shape, budget.neighbors):
-            return vector_plan(self, budget, shape)
+            return vector_plan(budget, shape, self.design_effect)
         self.check_alone(epsilon, shape)
-        return DefaultMeanPlan(self, budget, shape, epsilon)
+        return self.alone(budget, shape, epsilon)
+
+    def alone(self, budget: Budget, shape: Shape, epsilon: Fraction) -> DefaultMeanPlan:
+        """The plan that locates columns one by one, at `epsilon` a column."""
+        return DefaultMeanPlan(budget, shape, epsilon, self.target, self.excess, self.design_effect)
 
     def check_alone(self, epsilon: Fraction, shape: Shape) -> None:
         """Raise Infeasible if columns cannot be located one by one at `epsilon` a column."""

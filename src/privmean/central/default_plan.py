@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -20,17 +20,13 @@ from privmean.intervals.default_intervals import MEAN, BoxIntervals
 from privmean.intervals.tail_check import TailCheck
 from privmean.mechanisms.counts import NoisyCounts, counted
 from privmean.mechanisms.curator import Curator
-from privmean.outcome import Outcome, estimand_of
+from privmean.outcome import Outcome, estimand_of, overall
 from privmean.people.reductions import LOG_CELLS
 from privmean.people.shape import Shape
 from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE, Budget, Relation
 from privmean.privacy.loss import Laplace, Loss
-from privmean.release import FAILED, OK
 from privmean.road import Releasing
 from privmean.search import least_number
-
-if TYPE_CHECKING:
-    from privmean.central.default_mean import DefaultMean
 
 COUNT_SHARE = 0.02  # of epsilon for the number of persons, under add-remove
 TYPICAL_WIDTH = 7.0  # width of the limits in standard deviations that a prediction assumes
@@ -46,10 +42,12 @@ PUBLIC = {
 class DefaultMeanPlan(Releasing):
     """The stages and their prices; see `DefaultMean`. epsilon is that of one column."""
 
-    settings: DefaultMean
     budget: Budget
     shape: Shape
     epsilon: Fraction
+    target: str | None = None
+    excess: float = 1.0
+    design_effect: float = 1.0
 
     @property
     def relation(self) -> Relation:
@@ -65,8 +63,10 @@ class DefaultMeanPlan(Releasing):
             None: "estimate first, with a count of persons beyond the limits for its interval",
             MEAN: "interval for the mean first, the value corrected at the limits",
             "clipped": "all on the clipped mean, nothing on the tails",
-        }[self.settings.target]
-        return f"nothing is assumed: limits are found privately, then one Laplace release ({words})"
+        }[self.target]
+        return (
+            f"no bounds are needed: limits are found privately, then one Laplace release ({words})"
+        )
 
     def schedule(self, persons: int) -> Schedule:
         """The prices for a number of persons: n, or a paid noisy count of them."""
@@ -79,9 +79,8 @@ class DefaultMeanPlan(Releasing):
         return self.epsilon - Wallet(self.epsilon, self.relation).share(COUNT_SHARE)
 
     def _column_settings(self, persons: int) -> Settings:
-        s = self.settings
         lean = float(persons * self.epsilon) < LEAN
-        return Settings.of(s.target, s.excess, s.design_effect, self.relation, lean)
+        return Settings.of(self.target, self.excess, self.design_effect, self.relation, lean)
 
     @property
     def losses(self) -> tuple[Loss, ...]:
@@ -140,10 +139,10 @@ class DefaultMeanPlan(Releasing):
         sd = validate.positive("guess_sd", guess_sd)
         count = persons if persons is not None else self.shape.counted()
         bound = 2.0
-        if self.settings.target == MEAN:
-            bound += 0.5 * self.settings.excess * (1 + 1 / 0.7)
+        if self.target == MEAN:
+            bound += 0.5 * self.excess * (1 + 1 / 0.7)
         scale = TYPICAL_WIDTH * sd / 2 * bound / (count * self.final_epsilon(count))
-        sampling = math.sqrt(self.settings.design_effect / count) * sd
+        sampling = math.sqrt(self.design_effect / count) * sd
         noise = math.sqrt(2) * scale
         rmse = math.hypot(sampling, noise)
         return {"rmse": rmse, "sampling": sampling, "privacy_noise": noise}
@@ -161,9 +160,9 @@ class DefaultMeanPlan(Releasing):
 
     def describe(self) -> dict[str, Any]:
         facts: dict[str, Any] = {
-            "target": self.settings.target or "mean, estimate first",
-            "excess": self.settings.excess,
-            "design effect": self.settings.design_effect,
+            "target": self.target or "mean, estimate first",
+            "excess": self.excess,
+            "design effect": self.design_effect,
             "epsilon a column": float(self.epsilon),
             "histogram cells": LOG_CELLS,
         }
@@ -202,8 +201,7 @@ class DefaultMeanPlan(Releasing):
             results.append(
                 release_column(curator, column, wallet, schedule, settings, self.relation)
             )
-        statuses = list(dict.fromkeys(item.status for item in results))
-        status = OK if statuses == [OK] else FAILED if FAILED in statuses else statuses[-1]
+        statuses = tuple(item.status for item in results)
         notes = [item for result in results for item in result.assumptions]
         if self.shape.persons is not None and float(self.shape.persons * self.epsilon) < FEW:
             notes.append("fewer than 400 persons*epsilon: expect a wide interval or a failure")
@@ -214,7 +212,8 @@ class DefaultMeanPlan(Releasing):
             if one_column
             else BoxIntervals([item.intervals for item in results]),
             persons=count,
-            status=status,
+            status=overall(statuses),
+            statuses=statuses,
             advice="; ".join(dict.fromkeys(item.advice for item in results if item.advice)),
             assumptions=tuple(dict.fromkeys(notes)),
             shares=_added([item.shares for item in results]),

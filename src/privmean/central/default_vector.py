@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -39,6 +39,7 @@ from privmean.central.vector_rounds import (
 from privmean.errors import ArgumentError, Infeasible
 from privmean.intervals.default_intervals import CLIPPED, BoxIntervals, ColumnIntervals
 from privmean.intervals.divided import Divided
+from privmean.intervals.interval import FAILED, OK
 from privmean.mechanisms.clipped_sum import ColumnSums
 from privmean.mechanisms.curator import Curator
 from privmean.mechanisms.gaussian import FINEST
@@ -48,13 +49,9 @@ from privmean.people.shape import Shape
 from privmean.privacy.budget import REPLACE_ONE, Budget, Relation
 from privmean.privacy.calibrate import calibrate
 from privmean.privacy.loss import Gaussian, Loss
-from privmean.release import FAILED, OK
 from privmean.road import Releasing
 
-if TYPE_CHECKING:
-    from privmean.central.default_mean import DefaultMean
-
-PARTLY = "some columns not seen"
+PARTLY, ATOM = "some columns not seen", "atom"
 PUBLIC = ("number of persons", "roster of persons", "column names")
 TYPICAL_ROUNDS = 2  # before the last one, for planning
 NARROW, WIDE = 1.0, 1.8  # expected radius in scales: sqrt(d) * (NARROW + WIDE/sqrt(d))
@@ -66,10 +63,10 @@ class DefaultVectorPlan(Releasing):
 
     persons_only: ClassVar[bool] = True
 
-    settings: DefaultMean
     budget: Budget
     shape: Shape
     mu: float
+    design_effect: float = 1.0
 
     @property
     def _persons(self) -> int:
@@ -86,8 +83,8 @@ class DefaultVectorPlan(Releasing):
     @property
     def why(self) -> str:
         return (
-            "nothing is assumed: noisy counts per octave show where every column lies, and rows in "
-            "units of their columns' scales are summed in one ball"
+            "no bounds are needed: noisy counts per octave show where every column lies, and rows "
+            "in units of their columns' scales are summed in one ball"
         )
 
     @property
@@ -115,9 +112,7 @@ class DefaultVectorPlan(Releasing):
     def predict(self, guess_sd: float) -> dict[str, float]:
         """Predicted error by cause, if every column is seen and has this deviation."""
         sd = validate.positive("guess_sd", guess_sd)
-        sampling = sd * math.sqrt(
-            self.settings.design_effect * self.shape.dimension / self._persons
-        )
+        sampling = sd * math.sqrt(self.design_effect * self.shape.dimension / self._persons)
         radius = NARROW * math.sqrt(self.shape.dimension) + WIDE
         strength = self.mu * math.sqrt(self.last_part)
         noise = 2 * radius * sd * math.sqrt(self.shape.dimension) / (self._persons * strength)
@@ -150,7 +145,7 @@ class DefaultVectorPlan(Releasing):
         looked = 1 - parts.left
         estimate = np.array([0.0 if item == ATOM_ONLY else math.nan for item in outcomes])
         makers = [
-            ColumnIntervals(None, default=CLIPPED, status="atom" if o == ATOM_ONLY else FAILED)
+            ColumnIntervals(None, default=CLIPPED, status=ATOM if o == ATOM_ONLY else FAILED)
             for o in outcomes
         ]
         shown = [j for j, item in enumerate(outcomes) if item == FOUND]
@@ -172,7 +167,7 @@ class DefaultVectorPlan(Releasing):
                     radius=scale,
                     region=(unit.lower, unit.upper),
                     default=CLIPPED,
-                    design_effect=self.settings.design_effect,
+                    design_effect=self.design_effect,
                 )
             names = [people.columns[j] for j in shown]
             diagnostics |= {
@@ -184,6 +179,9 @@ class DefaultVectorPlan(Releasing):
         return Outcome(
             estimate,
             BoxIntervals(makers),
+            statuses=tuple(
+                OK if item == FOUND else ATOM if item == ATOM_ONLY else FAILED for item in outcomes
+            ),
             persons=self._persons,
             status=OK if len(shown) == self.shape.dimension else PARTLY if shown else FAILED,
             advice=self._advice(people, outcomes),
@@ -248,7 +246,7 @@ def _sums(name: str, dimension: int, mu: float) -> tuple[Gaussian, ...]:
     return (Gaussian(name, mu * FINEST, FINEST, 2 * dimension, relation=REPLACE_ONE),)
 
 
-def vector_plan(settings: DefaultMean, budget: Budget, shape: Shape) -> DefaultVectorPlan:
+def vector_plan(budget: Budget, shape: Shape, design_effect: float = 1.0) -> DefaultVectorPlan:
     """The plan for many columns; needs delta > 0 or rho, and replace-one."""
     dimension, persons = shape.dimension, shape.persons or 0
     if budget.neighbors != REPLACE_ONE:
@@ -264,7 +262,7 @@ def vector_plan(settings: DefaultMean, budget: Budget, shape: Shape) -> DefaultV
             f"{dimension} columns at pure {budget.describe()} leave too little for each",
             "give delta > 0 (or rho), more persons, or bounds",
         )
-    plan = DefaultVectorPlan(settings, budget, shape, mu)
+    plan = DefaultVectorPlan(budget, shape, mu, design_effect)
     if persons < plan.seen_from:
         raise Infeasible(
             f"{persons} persons are fewer than the {math.ceil(plan.seen_from)} that a column must "

@@ -14,7 +14,13 @@ from privmean import validate
 from privmean.central.concentration import Bounded, Concentration, Radii, UnknownScale, clipped_at
 from privmean.central.winsorized_plan import WinsorizedPlan
 from privmean.central.winsorized_stages import Facts
-from privmean.central.winsorized_ways import Range, best_way, ranges_of, ways_to_spend
+from privmean.central.winsorized_ways import (
+    Range,
+    Wishes,
+    best_way,
+    ranges_of,
+    ways_to_spend,
+)
 from privmean.errors import ArgumentError, Infeasible
 from privmean.people.shape import Shape
 from privmean.privacy.budget import REPLACE_ONE, Budget, Relation
@@ -73,10 +79,23 @@ class Winsorized:
             validate.fraction("share", self.share)
         if self.recenter is not None:
             validate.nonnegative("recenter", self.recenter)
+        if isinstance(self.concentration, Bounded):
+            self._only_limits()
         if (self.share or 0) + (self.recenter or 0) > 0.95:
             raise ArgumentError(
                 "share", self.share, "leaves too little for the mean", "give smaller shares"
             )
+
+    def _only_limits(self) -> None:
+        """Refuse what known limits make of no use."""
+        for name in ("range", "gamma", "share", "recenter", "fallback"):
+            if getattr(self, name) is not None:
+                raise ArgumentError(
+                    name,
+                    getattr(self, name),
+                    "is not used where limits are given, which need no location",
+                    "leave it out, or give another assumption",
+                )
 
     def plan(self, budget: Budget, shape: Shape) -> WinsorizedPlan:
         """Everything decided before data are read: mechanisms, scales, shares, predicted error.
@@ -92,10 +111,15 @@ class Winsorized:
                 "pairs persons by a public roster, which add-remove does not have",
                 "give SubGaussian(sd=...) or Bounded(lower, upper)",
             )
-        best = best_way(ways_to_spend(self, budget, self._facts(n, d, relation)))
+        best = best_way(ways_to_spend(self._wishes(), budget, self._facts(n, d, relation)))
         if best is None:
             raise self._infeasible(budget, n, d, relation)
-        return WinsorizedPlan(self, budget, best[1], best[0], ranges_of(self, d))
+        return WinsorizedPlan(
+            budget, best[1], best[0], ranges_of(self.range, d), self.concentration, self.fallback
+        )
+
+    def _wishes(self) -> Wishes:
+        return Wishes(self.concentration, self.range, self.share, self.recenter)
 
     def _facts(self, n: int, columns: int, relation: Relation) -> Facts:
         gamma = USUAL_GAMMA if self.gamma is None else self.gamma
@@ -125,9 +149,8 @@ class Winsorized:
             )
 
         def enough(size: int) -> bool:
-            return any(
-                True for _ in ways_to_spend(self, budget, self._facts(size, columns, relation))
-            )
+            facts = self._facts(size, columns, relation)
+            return any(True for _ in ways_to_spend(self._wishes(), budget, facts))
 
         size = least_number(enough, n + 1, within=CLOSE)
         more = f"about {size} persons would do" if size is not None else "no number would do"

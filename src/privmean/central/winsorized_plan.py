@@ -4,28 +4,24 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
-
-import numpy as np
+from typing import Any
 
 from privmean import validate
 from privmean.central.clipped_mean import ClippedMean, ClippedMeans
-from privmean.central.concentration import Bounded, UnknownScale
+from privmean.central.concentration import Bounded, Concentration, UnknownScale
 from privmean.central.winsorized_run import Run
 from privmean.central.winsorized_stages import Facts, Stages
+from privmean.intervals.divided import TOO_FEW
+from privmean.intervals.interval import FAILED, OK
 from privmean.mechanisms.clipped_sum import ColumnSums
 from privmean.mechanisms.curator import Curator
 from privmean.mechanisms.noisy_argmax import GaussianArgmax, NoisyArgmax
-from privmean.outcome import Outcome, estimand_of
+from privmean.outcome import Outcome, estimand_of, overall
 from privmean.people.reductions import Box, People
 from privmean.people.shape import Shape
 from privmean.privacy.budget import REPLACE_ONE, Budget, Relation
 from privmean.privacy.loss import Loss
-from privmean.release import FAILED, OK
 from privmean.road import Releasing
-
-if TYPE_CHECKING:
-    from privmean.central.winsorized import Winsorized
 
 FALLBACK = "fallback centre"
 
@@ -38,11 +34,12 @@ class WinsorizedPlan(Releasing):
     (in units of the scale that is found, for `UnknownScale`).
     """
 
-    settings: Winsorized
     budget: Budget
     facts: Facts
     stages: Stages
     ranges: tuple[tuple[float, float], ...] | None
+    concentration: Concentration
+    fallback: float | tuple[float, ...] | None
 
     @property
     def relation(self) -> Relation:
@@ -58,6 +55,11 @@ class WinsorizedPlan(Releasing):
         return "Winsorized mean"
 
     @property
+    def fixed(self) -> bool:
+        """Whether every run bills these very lines, whatever it finds."""
+        return isinstance(self.concentration, Bounded)
+
+    @property
     def losses(self) -> tuple[Loss, ...]:
         return self.stages.losses
 
@@ -69,7 +71,7 @@ class WinsorizedPlan(Releasing):
     def why(self) -> str:
         stages, d = self.stages, self.facts.columns
         law = "Laplace" if stages.kind == "laplace" else "Gaussian"
-        if isinstance(self.settings.concentration, Bounded):
+        if isinstance(self.concentration, Bounded):
             return f"known limits need no location step: one {law} release of the clipped sum"
         steps = []
         if stages.scale is not None:
@@ -89,7 +91,7 @@ class WinsorizedPlan(Releasing):
         """Predicted errors at a guessed standard deviation between persons, for planning."""
         guess = validate.positive("guess_sd", guess_sd)
         # the pair scale finds 0.93 to 1.86 standard deviations, 1.3 on geometric average
-        unit = 1.3 * guess if isinstance(self.settings.concentration, UnknownScale) else 1.0
+        unit = 1.3 * guess if isinstance(self.concentration, UnknownScale) else 1.0
         noise = unit * math.sqrt(sum(s * s for s in self.noise) / len(self.noise))
         sampling = guess * math.sqrt(self.facts.design_effect / self.facts.persons)
         bias = unit * math.sqrt(sum(b * b for b in self.facts.radii.beyond) / len(self.noise))
@@ -129,22 +131,26 @@ class WinsorizedPlan(Releasing):
 
     def run(self, curator: Curator) -> Outcome:
         people, (first, second) = curator.people, self._parts(curator)
-        run = Run(self)
+        run = Run(self.facts, self.stages, self.ranges, self.limits, self.fallback, self.mean_of)
         units = run.units(first)
         centers, found = run.locate(first, units)
         last = run.clip(second, centers, units)
-        ok = all(item is not None for item in last)
-        status = OK if ok and all(found) else (FALLBACK if ok else FAILED)
         relation = self.facts.relation
         means = ClippedMeans(
             tuple(last),
             None if relation != REPLACE_ONE else self.facts.persons,
-            self.settings.design_effect,
+            self.facts.design_effect,
             self._target(),
-            self.settings.concentration.words,
+            self.concentration.words,
             self.limits,
             tuple(b * u for b, u in zip(self.facts.radii.beyond, units, strict=False)),
         )
+        statuses = tuple(
+            status if status == FAILED or here else FALLBACK
+            for status, here in zip(means.statuses, found, strict=True)
+        )
+        status = overall(statuses)
+        unplaced = any(item is None for item in last)
         diagnostics: dict[str, Any] = {
             "center": [math.nan if c is None else c for c in centers],
             "weight": [math.nan if m is None else m.present for m in last],
@@ -152,14 +158,15 @@ class WinsorizedPlan(Releasing):
         if self.stages.scale is not None:
             diagnostics["scale"] = units
         return Outcome(
-            np.array([math.nan if item is None else item.estimate for item in last]),
+            means.estimate,
             means,
             persons=means.persons,
             status=status,
-            advice="" if status == OK else self._advice(status),
-            assumptions=(self.settings.concentration.words, "unrelated persons")
-            if self.settings.design_effect == 1
-            else (self.settings.concentration.words,),
+            statuses=statuses,
+            advice="" if status == OK else self._advice(status, unplaced),
+            assumptions=(self.concentration.words, "unrelated persons")
+            if self.facts.design_effect == 1
+            else (self.concentration.words,),
             shares=dict(self.stages.shares),
             diagnostics=diagnostics,
             estimand=estimand_of(people.cap),
@@ -178,7 +185,7 @@ class WinsorizedPlan(Releasing):
     @property
     def limits(self) -> tuple[tuple[float, float], ...] | None:
         """The known limits of each column's values, under `Bounded`."""
-        concentration = self.settings.concentration
+        concentration = self.concentration
         if isinstance(concentration, Bounded):
             return concentration.limits(self.facts.columns)
         return None
@@ -192,9 +199,11 @@ class WinsorizedPlan(Releasing):
         return ("columns", shape, "settings and assumption")
 
     @staticmethod
-    def _advice(status: str) -> str:
+    def _advice(status: str, unplaced: bool) -> str:
         if status == FALLBACK:
             return "no location was found for some column; the given fallback centre was used"
+        if not unplaced:
+            return TOO_FEW
         return (
             "no bin of the histogram stood out: give a range, a larger epsilon or more persons; "
             "a second try is a second charge"

@@ -2,38 +2,41 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-from privmean.central.clipped_mean import ClippedMean
-from privmean.mechanisms.clipped_sum import ClippedSums
+from privmean.central.clipped_mean import ClippedMean, seen
+from privmean.central.winsorized_stages import Facts, Stages
+from privmean.mechanisms.clipped_sum import ClippedSums, ColumnSums
 from privmean.mechanisms.columns import EachColumn
 from privmean.mechanisms.curator import Curator
 from privmean.mechanisms.noisy_argmax import MOST_BINS, Bins, GaussianArgmax, NoisyArgmax
 from privmean.mechanisms.stable_histogram import top_bin
-from privmean.people.reductions import Box
-
-if TYPE_CHECKING:
-    from privmean.central.winsorized_plan import WinsorizedPlan
+from privmean.people.reductions import Box, People
 
 Centers = list[float | None]
 
 
 @dataclass(frozen=True)
 class Run:
-    """One release under way."""
+    """One release under way: the public numbers of its plan, and how the sums of one column are
+    read (`mean_of`)."""
 
-    plan: WinsorizedPlan
+    facts: Facts
+    stages: Stages
+    ranges: tuple[tuple[float, float], ...] | None
+    limits: tuple[tuple[float, float], ...] | None
+    fallback: float | tuple[float, ...] | None
+    mean_of: Callable[[People, Box, ColumnSums], ClippedMean]
 
     @property
     def _times(self) -> int:
         """Mechanisms on one column are billed once a column, those on all columns once."""
-        return self.plan.facts.columns if self.plan.stages.kind == "laplace" else 1
+        return self.facts.columns if self.stages.kind == "laplace" else 1
 
     def units(self, curator: Curator) -> list[float]:
         """What radii are multiplied by, a column: the private scale, or 1."""
-        step, d = self.plan.stages.scale, self.plan.facts.columns
+        step, d = self.stages.scale, self.facts.columns
         if step is None:
             return [1.0] * d
         exact = [step.exact(curator.people, j) for j in range(d)]
@@ -41,18 +44,18 @@ class Run:
 
     def locate(self, curator: Curator, units: Sequence[float]) -> tuple[Centers, list[bool]]:
         """The centre of each column (None: not found), and whether it was found."""
-        step, facts, people = self.plan.stages.location, self.plan.facts, curator.people
+        step, facts, people = self.stages.location, self.facts, curator.people
         if step is None:
-            pairs = self.plan.limits or self.plan.ranges
+            pairs = self.limits or self.ranges
             assert pairs is not None
             return [low + (high - low) / 2 for low, high in pairs], [True] * facts.columns
         halves = [half * unit for half, unit in zip(facts.radii.half, units, strict=True)]
         centers: Centers = []
         if isinstance(step, NoisyArgmax | GaussianArgmax):
-            assert self.plan.ranges is not None
+            assert self.ranges is not None
             bins = [
                 Bins.cover(low, high, max(half, (high - low) / (2 * MOST_BINS)))
-                for half, (low, high) in zip(halves, self.plan.ranges, strict=True)
+                for half, (low, high) in zip(halves, self.ranges, strict=True)
             ]
             counts = [
                 item.all_counts(people.uniform_counts(j, item.half, item.origin))
@@ -70,7 +73,7 @@ class Run:
         return self._with_fallback(centers), [center is not None for center in centers]
 
     def _with_fallback(self, centers: Centers) -> Centers:
-        given = self.plan.settings.fallback
+        given = self.fallback
         if given is None:
             return centers
         spare = given if isinstance(given, tuple) else (given,) * len(centers)
@@ -80,29 +83,29 @@ class Run:
         self, curator: Curator, centers: Centers, units: Sequence[float]
     ) -> list[ClippedMean | None]:
         """The recentring stage, if planned, and the last one; None for columns without a centre."""
-        stages = self.plan.stages
+        stages = self.stages
         if stages.recenter is not None:
             boxes = self._boxes(centers, self._first_slack(), units)
             rough = self._sums(curator, boxes, stages.recenter)
-            centers = [None if item is None else item.estimate for item in rough]
-        if self.plan.limits is not None:
-            boxes = [Box(low, high) for low, high in self.plan.limits]
+            centers = [None if item is None else item.estimate for item in seen(rough)]
+        if self.limits is not None:
+            boxes = [Box(low, high) for low, high in self.limits]
         else:
             boxes = self._boxes(centers, stages.slack, units)
         return self._sums(curator, boxes, stages.final)
 
     def _first_slack(self) -> tuple[float, ...]:
         """How far centres may be off before recentring."""
-        if self.plan.stages.location is None:
-            assert self.plan.ranges is not None
-            return tuple((high - low) / 2 for low, high in self.plan.ranges)
-        return tuple(2 * half for half in self.plan.facts.radii.half)
+        if self.stages.location is None:
+            assert self.ranges is not None
+            return tuple((high - low) / 2 for low, high in self.ranges)
+        return tuple(2 * half for half in self.facts.radii.half)
 
     def _boxes(
         self, centers: Centers, slack: Sequence[float], units: Sequence[float]
     ) -> list[Box | None]:
         """[centre - R, centre + R] with R = tau + slack, a column."""
-        tau = self.plan.facts.radii.tau
+        tau = self.facts.radii.tau
         return [
             None if c is None else _around(c, (t + s) * u)
             for c, t, s, u in zip(centers, tau, slack, units, strict=True)
@@ -123,7 +126,7 @@ class Run:
         )
         noisy = curator.ask(over, over.exact(people.box_sums(boxes)))
         return [
-            None if box is None else self.plan.mean_of(people, box, sums)
+            None if box is None else self.mean_of(people, box, sums)
             for box, sums in zip(boxes, noisy, strict=True)
         ]
 

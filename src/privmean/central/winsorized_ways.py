@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache
-from typing import TYPE_CHECKING
 
 from privmean import validate
 from privmean.central import winsorized_stages as stages
-from privmean.central.concentration import Bounded, UnknownScale
+from privmean.central.concentration import Bounded, Concentration, UnknownScale
 from privmean.central.winsorized_stages import Facts, Location, Spending, Stages
 from privmean.errors import ArgumentError
 from privmean.mechanisms.clipped_sum import ClippedSums
@@ -26,9 +25,6 @@ from privmean.privacy.budget import Budget
 from privmean.privacy.calibrate import calibrate, within
 from privmean.privacy.loss import Gaussian, Laplace, Loss, Selection, Threshold
 
-if TYPE_CHECKING:
-    from privmean.central.winsorized import Winsorized
-
 Range = tuple[float, float]
 Make = Callable[[Fraction], Location]
 Way = tuple[Stages, Facts]
@@ -36,12 +32,23 @@ Way = tuple[Stages, Facts]
 GRID_COLUMNS = 24  # beyond this many columns one Gaussian release beats composed Laplace noise
 
 
+@dataclass(frozen=True)
+class Wishes:
+    """What a caller says of the ways: the assumption, a public range of the centre, and shares
+    that are held fixed (None: the plan chooses)."""
+
+    concentration: Concentration
+    range: Range | tuple[Range, ...] | None = None
+    share: float | None = None
+    recenter: float | None = None
+
+
 def best_way(ways: Iterator[Way] | Sequence[Way]) -> Way | None:
     """The way with the least predicted noise and clipping."""
     return min(ways, key=lambda way: way[0].score(way[1]), default=None)
 
 
-def ways_to_spend(settings: Winsorized, budget: Budget, facts: Facts) -> Iterator[Way]:
+def ways_to_spend(settings: Wishes, budget: Budget, facts: Facts) -> Iterator[Way]:
     """Every feasible way: one column by Laplace noise; several by basic composition, by composing
     privacy loss distributions, or by one Gaussian loss; zCDP by Gaussian noise."""
     if budget.rho is None:
@@ -54,9 +61,8 @@ def ways_to_spend(settings: Winsorized, budget: Budget, facts: Facts) -> Iterato
     yield from _gaussian(settings, budget, facts)
 
 
-def ranges_of(settings: Winsorized, columns: int) -> tuple[Range, ...] | None:
-    """The public range of each column's centre."""
-    given = settings.range
+def ranges_of(given: Range | tuple[Range, ...] | None, columns: int) -> tuple[Range, ...] | None:
+    """The public range of each column's centre, from one pair or one a column."""
     if given is None:
         return None
     several = len(given) > 0 and isinstance(given[0], tuple | list)
@@ -69,7 +75,7 @@ def ranges_of(settings: Winsorized, columns: int) -> tuple[Range, ...] | None:
 
 
 # --- Laplace noise --------------------------------------------------------------------------------
-def _laplace(settings: Winsorized, epsilon: Fraction, delta: float, facts: Facts) -> Iterator[Way]:
+def _laplace(settings: Wishes, epsilon: Fraction, delta: float, facts: Facts) -> Iterator[Way]:
     """Laplace noise with (epsilon, delta) a column."""
     relation, d = facts.relation, facts.columns
 
@@ -92,7 +98,7 @@ def _laplace(settings: Winsorized, epsilon: Fraction, delta: float, facts: Facts
     yield from _with_location(settings, facts, spending, stable if delta else None, argmax)
 
 
-def _composed(settings: Winsorized, budget: Budget, facts: Facts) -> Iterator[Way]:
+def _composed(settings: Wishes, budget: Budget, facts: Facts) -> Iterator[Way]:
     """Laplace noise with more than epsilon/columns a column, paid for by half of delta."""
     delta = budget.delta / 2 / facts.columns
     basic = budget.pure_epsilon() / facts.columns
@@ -131,11 +137,11 @@ def _grown(loss: Loss, factor: Fraction) -> Loss:
 
 
 # --- Gaussian noise -------------------------------------------------------------------------------
-def _gaussian(settings: Winsorized, budget: Budget, facts: Facts) -> Iterator[Way]:
+def _gaussian(settings: Wishes, budget: Budget, facts: Facts) -> Iterator[Way]:
     """One Gaussian loss for all columns; half of delta goes to thresholds where they occur."""
     relation, d = facts.relation, facts.columns
     for delta in (0.0,) if budget.rho is not None else (0.0, budget.delta / 2):
-        mu = _gaussian_mu(budget, delta, d)
+        mu = stages_mu(budget, delta, d)
         if isinstance(settings.concentration, Bounded):
             final = ClippedSums("clipped sum", relation, d, mu=mu)
             yield stages.single(facts, "gaussian", final), facts
@@ -145,7 +151,7 @@ def _gaussian(settings: Winsorized, budget: Budget, facts: Facts) -> Iterator[Wa
 
 
 def _gaussian_at(
-    settings: Winsorized,
+    settings: Wishes,
     facts: Facts,
     mu: float,
     scale: PairScale | None,
@@ -173,7 +179,7 @@ def _gaussian_at(
 
 
 @lru_cache(maxsize=256)
-def _gaussian_mu(budget: Budget, threshold_delta: float, columns: int) -> float:
+def stages_mu(budget: Budget, threshold_delta: float, columns: int) -> float:
     """The mu of all Gaussian stages together, with room for their lattice corrections."""
     if budget.rho is not None:
         return budget.gaussian_mu() * (1 - 1e-9)
@@ -189,7 +195,7 @@ def _gaussian_mu(budget: Budget, threshold_delta: float, columns: int) -> float:
 
 # --- the location step ----------------------------------------------------------------------------
 def _with_location(
-    settings: Winsorized,
+    settings: Wishes,
     facts: Facts,
     spending: Spending,
     stable: Make | None,
@@ -197,10 +203,11 @@ def _with_location(
 ) -> Iterator[Way]:
     """No location step if a range is given (clip around all of it), or either kind of step."""
     recenter = _exact(settings.recenter)
-    ranges = ranges_of(settings, facts.columns)
+    ranges = ranges_of(settings.range, facts.columns)
     options: list[tuple[Make, int | None]] = []
     if ranges is not None and argmax is not None:
-        if not isinstance(settings.concentration, UnknownScale):
+        # a share is asked for a location step
+        if settings.share is None and not isinstance(settings.concentration, UnknownScale):
             reach = tuple((high - low) / 2 for low, high in ranges)
             yield from stages.spend(facts, spending, None, Fraction(0), recenter, reach)
         options.append((argmax, _bins(settings, facts, ranges)))
@@ -213,7 +220,7 @@ def _with_location(
             yield from stages.spend(facts, spending, make(share), share, recenter, wide, bins)
 
 
-def _bins(settings: Winsorized, facts: Facts, ranges: Sequence[Range]) -> int:
+def _bins(settings: Wishes, facts: Facts, ranges: Sequence[Range]) -> int:
     """Public bins of the widest column (at the smallest scale that could be found)."""
     unit = 1.0
     if isinstance(settings.concentration, UnknownScale):
@@ -230,7 +237,7 @@ def dyadic(concentration: UnknownScale) -> DyadicBins:
 
 
 def _scale_step(
-    settings: Winsorized, facts: Facts, *, epsilon: Fraction | None = None, mu: float | None = None
+    settings: Wishes, facts: Facts, *, epsilon: Fraction | None = None, mu: float | None = None
 ) -> tuple[PairScale | None, Fraction, Facts]:
     """The private scale, its share, and the facts with the safety factor on the radii."""
     concentration = settings.concentration

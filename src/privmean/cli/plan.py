@@ -41,7 +41,7 @@ def plan(
     as_json: opt.Json = False,
 ) -> None:
     """Predict the error of a mean and the persons needed. Reads no data and spends nothing."""
-    import privmean as pm
+    from privmean.asking.functions import persons_needed, plan
 
     if by:
         said = {"by": by, "keys": opt.keys(keys, keys_file), "max_groups": max_groups}
@@ -53,7 +53,7 @@ def plan(
         "epsilon": epsilon, "delta": delta, "rho": rho, "columns": columns,
         "neighbors": neighbors or "replace-one",
     }  # fmt: skip
-    chosen = pm.plan(question, persons=persons, **terms)
+    chosen = plan(question, persons=persons, **terms)
     predicted = chosen.predict(guess_sd)
     result: dict[str, Any] = {
         "estimator": chosen.estimator,
@@ -66,9 +66,7 @@ def plan(
     }
     if error is not None:
         result["wanted_error"] = error
-        result["persons_needed"] = pm.persons_needed(
-            question, error=error, guess_sd=guess_sd, **terms
-        )
+        result["persons_needed"] = persons_needed(question, error=error, guess_sd=guess_sd, **terms)
     if as_json:
         typer.echo(json.dumps(result, allow_nan=False))
         return
@@ -98,12 +96,12 @@ def _by_group(
     from privmean.errors import ArgumentError
 
     question = question_of("mean", {"values": ["value"], **said}, "--{}")
-    terms: dict[str, Any] = {"delta": delta, "neighbors": neighbors or question.usual_neighbors}
+    terms: Any = {"delta": delta, "neighbors": neighbors or question.usual_neighbors}
     try:
         guessed: Any = persons if sizes is None else [float(item) for item in sizes.split(",")]
     except ValueError:
         raise ArgumentError("--sizes", sizes, "are no numbers", "give 900,400,60") from None
-    budget = {"epsilon": epsilon, "rho": rho} if rho is not None else {"epsilon": epsilon}
+    budget: Any = {"epsilon": epsilon, "rho": rho} if rho is not None else {"epsilon": epsilon}
     chosen: Any = pm.plan(question, persons=persons, **terms, **budget)
     lines = chosen.forecast(guessed, guess_sd, persons)
     result: dict[str, Any] = {

@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import gammaincinv
 
+from privmean.intervals.interval import Interval
 from privmean.intervals.mean_interval import (
     NoisySums,
     assumption_words,
@@ -20,7 +21,6 @@ from privmean.intervals.mean_interval import (
     noise_half,
     parts_of,
 )
-from privmean.release import Interval
 
 Floats = npt.NDArray[np.float64]
 

@@ -14,7 +14,7 @@ import numpy as np
 from privmean import validate
 from privmean.errors import ArgumentError
 from privmean.intervals.group_table import FEW, HIDDEN, GroupTable, Line
-from privmean.release import OK, Floats
+from privmean.intervals.interval import OK, Floats
 
 REST, OVERALL, EACH, ALL_PAIRS = "rest", "overall", "each", "all pairs"
 MINUS, OVER = " - ", " / "

@@ -14,8 +14,8 @@ import numpy.typing as npt
 
 from privmean import validate
 from privmean.errors import ArgumentError
+from privmean.intervals.interval import OK, Floats, Interval
 from privmean.intervals.noise_sums import sum_quantile, sum_tail
-from privmean.release import OK, Floats, Interval
 
 FEW, NEAR, IMPRECISE, HIDDEN = "too few persons", "at the limits", "imprecise", "not shown"
 MEAN, CLIPPED = "mean", "clipped mean"

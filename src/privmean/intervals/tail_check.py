@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from privmean.release import OK
+from privmean.intervals.interval import OK
 
 TOO_THICK, TAIL_SEEN, FAR_SEEN = "tail too thick", "tail seen", "far values seen"
 UNCHECKED, TOO_FEW = "tail unchecked", "too few persons"

@@ -217,6 +217,27 @@ class SumsOver:
         columns = zip(self.boxes, present, away, strict=True)
         return tuple(self._kind.integers(*column) for column in columns)
 
+    def moved(self, exact: Sequence[Whole], other: Sequence[Whole]) -> tuple[Fraction, ...]:
+        sums, steps = self.sums, [box.steps for box in self.boxes]
+        if sums.epsilon is None:
+            first, second = (
+                [answer for column in item for answer in column] for item in (exact, other)
+            )
+            return sums.gaussian(self._kind, steps).moved(first, second)
+        shares = [
+            self._joint(k).moved(a, b)[0] * sums.epsilon / loss.pure
+            for k, a, b, loss in zip(steps, exact, other, self.losses, strict=False)
+        ]
+        return (*shares, *(Fraction(0),) * (len(self.losses) - len(shares)))
+
+    def _joint(self, steps: int) -> JointLaplace:
+        """The joint Laplace release of one column, for a box of these steps."""
+        kind, sums = self._kind, self.sums
+        assert sums.epsilon is not None
+        return JointLaplace(
+            kind.units(steps), kind.multiples_at(steps), sums.epsilon, sums.relation
+        )
+
     def draw(self, exact: Sequence[Whole], noise: Noise) -> list[ColumnSums]:
         """The noisy sums of every column."""
         kind, steps, sums = self._kind, [box.steps for box in self.boxes], self.sums
@@ -234,7 +255,6 @@ class SumsOver:
         found = []
         for k, answers in zip(steps, exact, strict=True):
             multiples = kind.multiples_at(k)
-            joint = JointLaplace(kind.units(k), multiples, sums.epsilon, sums.relation)
             scales = [float(item / sums.epsilon) for item in multiples]
-            found.append(sums.read(joint.draw(answers, noise), scales))
+            found.append(sums.read(self._joint(k).draw(answers, noise), scales))
         return found

@@ -6,10 +6,13 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from itertools import zip_longest
 
 import numpy as np
 import numpy.typing as npt
 
+from privmean.mechanisms.gaussian import root_above
+from privmean.mechanisms.moved import differences, gaussian_share, laplace_share
 from privmean.noise.base import Integers, Noise
 from privmean.privacy.budget import Relation
 from privmean.privacy.loss import Gaussian, Laplace
@@ -45,6 +48,9 @@ class NoisyCounts:
     def scale(self) -> Fraction:
         return self.loss.scale
 
+    def moved(self, exact: Integers, other: Integers) -> tuple[Fraction, ...]:
+        return (laplace_share(differences(exact, other), self.loss),)
+
     def draw(self, exact: Integers, noise: Noise) -> Integers:
         result: Integers = exact + noise.laplace(len(exact), self.loss.scale)
         return result
@@ -71,7 +77,7 @@ class GaussianCounts:
     @classmethod
     def at(cls, name: str, mu: float, relation: Relation, moved: int) -> GaussianCounts:
         """At a strength: `moved` numbers change by one each."""
-        root = math.nextafter(math.sqrt(moved), math.inf)
+        root = root_above(moved)
         # a hair more than needed, so that rounded deviations never exceed the loss
         sd = math.sqrt(moved) / mu * (1 + 1e-12)
         steps = root * COUNT_LATTICE, sd * COUNT_LATTICE
@@ -85,6 +91,11 @@ class GaussianCounts:
     def sd(self) -> float:
         """Deviation of the noise of a number, in persons."""
         return self.loss.scale / COUNT_LATTICE
+
+    def moved(self, exact: Sequence[Integers], other: Sequence[Integers]) -> tuple[Fraction, ...]:
+        pairs = zip_longest(exact, other, fillvalue=counted())
+        changes = [item * COUNT_LATTICE for a, b in pairs for item in differences(a, b)]
+        return (gaussian_share([(item, self.loss.scale) for item in changes], self.loss),)
 
     def draw(self, exact: Sequence[Integers], noise: Noise) -> list[Floats]:
         return [

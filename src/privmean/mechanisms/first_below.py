@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
 
+from privmean.mechanisms.moved import differences
 from privmean.noise.base import Noise
 from privmean.privacy.budget import Relation
 from privmean.privacy.loss import Loss, Selection
@@ -34,6 +35,12 @@ class FirstBelow:
     @property
     def losses(self) -> tuple[Loss, ...]:
         return (Selection(self.name, self.epsilon, relation=self.relation, moved=self.words),)
+
+    def moved(self, exact: Iterable[int], other: Iterable[int]) -> tuple[Fraction, ...]:
+        changes = differences(exact, other)
+        # counts that move in both directions would need twice the noise
+        reach = max([*changes, 0]) - min([*changes, 0])
+        return (Fraction(reach),)
 
     def draw(self, exact: Iterable[int], noise: Noise) -> int | None:
         """The index of the first count found below; None if none is. Later counts are not read."""

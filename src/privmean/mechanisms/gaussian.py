@@ -5,11 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import cached_property
 
 from scipy.special import log_ndtr
 
 from privmean.mechanisms.limits import require_loss
+from privmean.mechanisms.moved import differences, gaussian_share
 from privmean.noise.base import Noise
 from privmean.privacy.budget import Relation
 from privmean.privacy.loss import Gaussian
@@ -21,6 +23,12 @@ COARSE = 2.0**54  # and at most: wider noise is drawn on a coarser lattice
 def lattice_bits(sd: float) -> int:
     """The smallest k >= 0 for which noise of deviation `sd` has 2^20 steps after scaling by 2^k."""
     return max(0, math.frexp(FINEST)[1] - math.frexp(sd)[1])
+
+
+def root_above(square: int) -> float:
+    """A double of at least the square root: a sensitivity that is never understated."""
+    root = math.sqrt(square)
+    return root if Fraction(root) ** 2 >= square else math.nextafter(root, math.inf)
 
 
 def tail_above(steps: int, sd: float) -> float:
@@ -81,11 +89,23 @@ class GaussianSums:
             for bits, sd in zip(coarse, fine, strict=True)
         )
 
-    def draw(self, answers: Sequence[int], noise: Noise) -> tuple[int, ...]:
-        """Answer i times 2^bits[i], plus noise: divide by 2^bits[i] to read it."""
+    def _placed(self, answers: Sequence[int]) -> list[int]:
+        """The answers on the lattices on which noise is drawn."""
         if len(answers) != len(self.sds):
             raise ValueError("one standard deviation an answer")
+        return [
+            (int(answer) << bits) >> coarse
+            for answer, bits, (coarse, _) in zip(answers, self.bits, self.drawn, strict=True)
+        ]
+
+    def moved(self, exact: Sequence[int], other: Sequence[int]) -> tuple[Fraction, ...]:
+        changes = differences(self._placed(exact), self._placed(other))
+        pairs = [(change, sd) for change, (_, sd) in zip(changes, self.drawn, strict=True)]
+        return (gaussian_share(pairs, self.losses[0]),)
+
+    def draw(self, answers: Sequence[int], noise: Noise) -> tuple[int, ...]:
+        """Answer i times 2^bits[i], plus noise: divide by 2^bits[i] to read it."""
         return tuple(
-            (((int(answer) << bits) >> coarse) + int(noise.gaussian(1, sd)[0])) << coarse
-            for answer, bits, (coarse, sd) in zip(answers, self.bits, self.drawn, strict=True)
+            (placed + int(noise.gaussian(1, sd)[0])) << coarse
+            for placed, (coarse, sd) in zip(self._placed(answers), self.drawn, strict=True)
         )

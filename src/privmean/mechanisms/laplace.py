@@ -8,6 +8,7 @@ from fractions import Fraction
 from functools import cached_property
 
 from privmean.mechanisms.limits import require_loss
+from privmean.mechanisms.moved import differences, pure_share
 from privmean.noise.base import Noise
 from privmean.privacy.budget import Relation
 from privmean.privacy.loss import Laplace
@@ -71,15 +72,38 @@ class JointLaplace:
                 extra += Fraction(1 << -bits, unit * multiple)
         return self.epsilon / (1 + extra)
 
+    @cached_property
+    def scales(self) -> tuple[Fraction, ...]:
+        """Scales of the noise that is drawn, in steps of the lattice of each answer."""
+        return tuple(
+            Fraction(multiple * unit) / self.effective / _step(bits)
+            for unit, multiple, bits in zip(self.units, self.multiples, self.lattice, strict=True)
+        )
+
+    def _placed(self, exact: Sequence[int]) -> list[int]:
+        """The answers on their lattices."""
+        return [
+            answer << bits if bits >= 0 else answer >> -bits
+            for answer, bits in zip(exact, self.lattice, strict=True)
+        ]
+
+    def moved(self, exact: Sequence[int], other: Sequence[int]) -> tuple[Fraction, ...]:
+        changes = differences(self._placed(exact), self._placed(other))
+        pairs = zip(changes, self.scales, strict=True)
+        cost = sum((abs(change) / scale for change, scale in pairs), Fraction(0))
+        return (pure_share(cost, self.losses[0]),)
+
     def draw(self, exact: Sequence[int], noise: Noise) -> list[float]:
         """The noisy answers, in units."""
-        epsilon = self.effective
         result = []
-        for answer, unit, multiple, bits in zip(
-            exact, self.units, self.multiples, self.lattice, strict=True
+        for lattice, unit, bits, scale in zip(
+            self._placed(exact), self.units, self.lattice, self.scales, strict=True
         ):
-            step = Fraction(1, 1 << bits) if bits >= 0 else Fraction(1 << -bits)
-            lattice = answer << bits if bits >= 0 else answer >> -bits
-            draw = noise.laplace(1, Fraction(multiple * unit) / epsilon / step)
-            result.append(float((lattice + int(draw[0])) * step / unit))
+            draw = noise.laplace(1, scale)
+            result.append(float((lattice + int(draw[0])) * _step(bits) / unit))
         return result
+
+
+def _step(bits: int) -> Fraction:
+    """One step of a lattice that many bits finer (coarser, if negative) than the answer's own."""
+    return Fraction(1, 1 << bits) if bits >= 0 else Fraction(1 << -bits)

@@ -8,14 +8,17 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
+import numpy.typing as npt
 
-from privmean.mechanisms.gaussian import lattice_bits
+from privmean.mechanisms.gaussian import lattice_bits, root_above
+from privmean.mechanisms.moved import choice_share, differences, gaussian_share
 from privmean.mechanisms.stable_histogram import moved_counts
 from privmean.noise.base import Integers, Noise
 from privmean.privacy.budget import Relation
 from privmean.privacy.loss import Gaussian, Loss, Selection
 
 MOST_BINS = 2**22
+BLANK = 0.01  # chance that empty bins are taken for occupied ones
 
 
 @dataclass(frozen=True)
@@ -56,8 +59,8 @@ class Bins:
 class Choice:
     """The index of the largest score plus Exponential noise.
 
-    The caller owes that one person moves every score by at most `moved`/2, in any direction, or all
-    of them by at most `moved` in the same one (docs/proofs/noisy-argmax.md). words: what one
+    The caller owes that one person moves every score by at most `change`/2, in any direction, or
+    all of them by at most `change` in the same one (docs/proofs/noisy-argmax.md). words: what one
     person moves, for the bill.
 
     Guarantees: epsilon-DP. Nothing but the index is released.
@@ -66,16 +69,19 @@ class Choice:
     name: str
     epsilon: Fraction
     relation: Relation
-    moved: int
+    change: int
     words: str
 
     @property
     def scale(self) -> Fraction:
-        return self.moved / self.epsilon
+        return self.change / self.epsilon
 
     @property
     def losses(self) -> tuple[Loss, ...]:
         return (Selection(self.name, self.epsilon, relation=self.relation, moved=self.words),)
+
+    def moved(self, exact: Integers, other: Integers) -> tuple[Fraction, ...]:
+        return (choice_share(differences(exact, other), self.scale, self.losses[0]),)
 
     def draw(self, exact: Integers, noise: Noise) -> int:
         return noise.argmax(exact, self.scale)
@@ -109,8 +115,11 @@ class NoisyArgmax:
             ),
         )
 
-    def draw(self, counts: Integers, noise: Noise) -> int:
-        return noise.argmax(counts, self.scale)
+    def moved(self, exact: Integers, other: Integers) -> tuple[Fraction, ...]:
+        return (choice_share(differences(exact, other), self.scale, self.losses[0]),)
+
+    def draw(self, exact: Integers, noise: Noise) -> int:
+        return noise.argmax(exact, self.scale)
 
 
 @dataclass(frozen=True)
@@ -138,10 +147,10 @@ class GaussianArgmax:
         return cls(name, sd, columns, relation)
 
     @property
-    def losses(self) -> tuple[Loss, ...]:
+    def losses(self) -> tuple[Gaussian, ...]:
         moved = moved_counts(self.relation) * self.columns
         bits = lattice_bits(self.sd)
-        sensitivity = math.ldexp(math.sqrt(moved), bits)
+        sensitivity = math.ldexp(root_above(moved), bits)
         return (
             Gaussian(
                 self.name,
@@ -152,8 +161,45 @@ class GaussianArgmax:
             ),
         )
 
-    def draw(self, counts: Integers, noise: Noise) -> int:
-        """The index of one column's largest noisy count (the first among ties)."""
+    def moved(self, exact: Integers, other: Integers) -> tuple[Fraction, ...]:
         bits = lattice_bits(self.sd)
-        draws = noise.gaussian(len(counts), math.ldexp(self.sd, bits))
-        return int(np.argmax((counts.astype(object) * (1 << bits)) + draws.astype(object)))
+        sd = math.ldexp(self.sd, bits)
+        pairs = [(item << bits, sd) for item in differences(exact, other)]
+        return (gaussian_share(pairs, self.losses[0]),)
+
+    def noisy(self, exact: Integers, noise: Noise) -> npt.NDArray[np.object_]:
+        """One column's noisy counts, in steps of 2^-bits."""
+        bits = lattice_bits(self.sd)
+        draws = noise.gaussian(len(exact), math.ldexp(self.sd, bits))
+        return np.asarray(exact.astype(object) * (1 << bits) + draws.astype(object))
+
+    def draw(self, exact: Integers, noise: Noise) -> int:
+        """The index of one column's largest noisy count (the first among ties)."""
+        return int(np.argmax(self.noisy(exact, noise)))
+
+
+@dataclass(frozen=True)
+class SeenArgmax:
+    """`GaussianArgmax`, or None where the largest noisy count is one that noise alone may have.
+
+    Guarantees: those of `argmax`, whose noisy counts could be published.
+    """
+
+    argmax: GaussianArgmax
+
+    @property
+    def losses(self) -> tuple[Loss, ...]:
+        return self.argmax.losses
+
+    def moved(self, exact: Integers, other: Integers) -> tuple[Fraction, ...]:
+        return self.argmax.moved(exact, other)
+
+    def least(self, cells: int) -> float:
+        """The count that noise on empty cells exceeds in one release of a hundred at most."""
+        return self.argmax.sd * math.sqrt(2 * math.log(cells / BLANK))
+
+    def draw(self, exact: Integers, noise: Noise) -> int | None:
+        noisy = self.argmax.noisy(exact, noise)
+        index = int(np.argmax(noisy))
+        least = math.ldexp(self.least(len(exact)), lattice_bits(self.argmax.sd))
+        return index if float(noisy[index]) >= least else None

@@ -10,11 +10,12 @@ import numpy as np
 
 from privmean import validate
 from privmean.errors import ArgumentError
-from privmean.mechanisms.gaussian import lattice_bits
+from privmean.mechanisms.gaussian import lattice_bits, root_above
+from privmean.mechanisms.moved import differences, gaussian_share, laplace_share
 from privmean.noise.base import Integers, Noise
 from privmean.people.reductions import People
 from privmean.privacy.budget import REPLACE_ONE
-from privmean.privacy.loss import Gaussian, Laplace, Loss
+from privmean.privacy.loss import Gaussian, Laplace
 
 WIDEST = 400  # exponents; radii and bins of them stay far inside the doubles
 
@@ -83,12 +84,12 @@ class PairScale:
         return cls(name, bins, sd=math.sqrt(2 * columns) / mu * (1 + 1e-15), columns=columns)
 
     @property
-    def losses(self) -> tuple[Loss, ...]:
+    def losses(self) -> tuple[Laplace | Gaussian, ...]:
         if self.scale is not None:
             return (Laplace(self.name, Fraction(2), self.scale, spread=2, relation=REPLACE_ONE),)
         assert self.sd is not None
         bits = lattice_bits(self.sd)
-        sensitivity = math.ldexp(math.sqrt(2 * self.columns), bits)
+        sensitivity = math.ldexp(root_above(2 * self.columns), bits)
         return (
             Gaussian(
                 self.name,
@@ -102,6 +103,15 @@ class PairScale:
     def exact(self, people: People, column: int) -> Integers:
         """Public pairs of persons per bin."""
         return people.pair_counts(column, self.bins.low, self.bins.high)
+
+    def moved(self, exact: Integers, other: Integers) -> tuple[Fraction, ...]:
+        changes, loss = differences(exact, other), self.losses[0]
+        if isinstance(loss, Laplace):
+            return (laplace_share(changes, loss),)
+        assert self.sd is not None
+        bits = lattice_bits(self.sd)
+        sd = math.ldexp(self.sd, bits)
+        return (gaussian_share([(item << bits, sd) for item in changes], loss),)
 
     def draw(self, exact: Integers, noise: Noise) -> float:
         """The upper edge 2^k of the bin with the largest noisy count (smallest k among ties)."""

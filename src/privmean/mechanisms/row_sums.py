@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import cached_property
 
 from privmean.mechanisms.gaussian import GaussianSums
@@ -74,6 +75,9 @@ class RowSums:
     @property
     def losses(self) -> tuple[Gaussian, ...]:
         return self.mechanism.losses
+
+    def moved(self, exact: BallSums, other: BallSums) -> tuple[Fraction, ...]:
+        return self.mechanism.moved((*exact.z, *exact.besides), (*other.z, *other.besides))
 
     def draw(self, exact: BallSums, noise: Noise) -> NoisyRows:
         answers: Sequence[int] = (*exact.z, *exact.besides)

@@ -9,11 +9,12 @@ from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal, localcontext
 from fractions import Fraction
 from functools import lru_cache
 
-from privmean.mechanisms.gaussian import lattice_bits, tail_above
+from privmean.mechanisms.gaussian import lattice_bits, root_above, tail_above
+from privmean.mechanisms.moved import gaussian_share, laplace_share
 from privmean.noise.base import Noise
 from privmean.noise.exact import double_above
 from privmean.privacy.budget import REPLACE_ONE, Relation
-from privmean.privacy.loss import Gaussian, Laplace, Loss, Threshold
+from privmean.privacy.loss import Gaussian, Laplace, Threshold
 
 DIGITS = 60
 
@@ -81,7 +82,7 @@ class StableHistogram:
         return laplace_threshold(self.scale, self.delta)
 
     @property
-    def losses(self) -> tuple[Loss, ...]:
+    def losses(self) -> tuple[Laplace, Threshold]:
         moved = moved_counts(self.relation)
         return (
             Laplace(self.name, Fraction(moved), self.scale, spread=moved, relation=self.relation),
@@ -94,12 +95,16 @@ class StableHistogram:
             ),
         )
 
-    def draw(self, counts: Mapping[int, int], noise: Noise) -> dict[int, int]:
+    def moved(self, exact: Mapping[int, int], other: Mapping[int, int]) -> tuple[Fraction, ...]:
+        count, _ = self.losses
+        return laplace_share(_changes(exact, other), count), _hidden_share(exact, other, 1)
+
+    def draw(self, exact: Mapping[int, int], noise: Noise) -> dict[int, int]:
         """The kept noisy counts by bin index, in the order of the indices."""
-        occupied = sorted(index for index, count in counts.items() if count > 0)
+        occupied = sorted(index for index, count in exact.items() if count > 0)
         draws = noise.laplace(len(occupied), self.scale).tolist() if occupied else []
         noisy = {
-            index: int(counts[index]) + int(draw)
+            index: int(exact[index]) + int(draw)
             for index, draw in zip(occupied, draws, strict=True)
         }
         return {index: count for index, count in noisy.items() if count >= self.threshold}
@@ -139,10 +144,10 @@ class GaussianStableHistogram:
         return _gaussian_threshold(self.sd, self.bits, self.delta / self.columns)
 
     @property
-    def losses(self) -> tuple[Loss, ...]:
+    def losses(self) -> tuple[Gaussian, Threshold]:
         moved = moved_counts(self.relation) * self.columns
         steps = math.ldexp(self.sd, self.bits)
-        sensitivity = math.ldexp(math.sqrt(moved), self.bits)
+        sensitivity = math.ldexp(root_above(moved), self.bits)
         return (
             Gaussian(self.name, sensitivity, steps, moved, relation=self.relation),
             Threshold(
@@ -155,13 +160,19 @@ class GaussianStableHistogram:
             ),
         )
 
-    def draw(self, counts: Mapping[int, int], noise: Noise) -> dict[int, int]:
+    def moved(self, exact: Mapping[int, int], other: Mapping[int, int]) -> tuple[Fraction, ...]:
+        count, _ = self.losses
+        sd = math.ldexp(self.sd, self.bits)
+        pairs = [(item << self.bits, sd) for item in _changes(exact, other)]
+        return gaussian_share(pairs, count), _hidden_share(exact, other, self.columns)
+
+    def draw(self, exact: Mapping[int, int], noise: Noise) -> dict[int, int]:
         """The kept noisy counts of one column in lattice steps, by bin index."""
-        occupied = sorted(index for index, count in counts.items() if count > 0)
+        occupied = sorted(index for index, count in exact.items() if count > 0)
         steps = math.ldexp(self.sd, self.bits)
         draws = noise.gaussian(len(occupied), steps).tolist() if occupied else []
         noisy = {
-            index: (int(counts[index]) << self.bits) + int(draw)
+            index: (int(exact[index]) << self.bits) + int(draw)
             for index, draw in zip(occupied, draws, strict=True)
         }
         return {index: count for index, count in noisy.items() if count >= self.threshold}
@@ -178,6 +189,21 @@ def _gaussian_threshold(sd: float, bits: int, delta: float) -> int:
     while tail_above(excess, steps) > delta:
         excess += 1
     return (1 << bits) + excess
+
+
+def _changes(exact: Mapping[int, int], other: Mapping[int, int]) -> list[int]:
+    """Changes of the counts of all bins that either has."""
+    return [exact.get(index, 0) - other.get(index, 0) for index in {*exact, *other}]
+
+
+def _hidden_share(exact: Mapping[int, int], other: Mapping[int, int], columns: int) -> Fraction:
+    """What delta is for: bins that only one of two neighbours occupies, one person and one bin a
+    column in either of them. A bin of more persons would need a higher threshold."""
+    most = 0
+    for first, second in ((exact, other), (other, exact)):
+        alone = [count for index, count in first.items() if count and not second.get(index, 0)]
+        most = max(most, sum(alone))
+    return Fraction(most, columns)
 
 
 def moved_counts(relation: Relation) -> int:

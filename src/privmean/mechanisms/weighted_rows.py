@@ -23,8 +23,9 @@ import numpy.typing as npt
 
 from privmean.mechanisms.gaussian import GaussianSums
 from privmean.mechanisms.k_norm import draw as k_norm
-from privmean.mechanisms.k_norm import proposal_scale
+from privmean.mechanisms.k_norm import norm_above, proposal_scale
 from privmean.mechanisms.limits import require_drawn, require_loss
+from privmean.mechanisms.moved import differences, pure_share
 from privmean.noise.base import Noise
 from privmean.people.reductions import Ball, Floats
 from privmean.privacy.budget import REPLACE_ONE, Relation
@@ -161,6 +162,19 @@ class JointSums:
         factor = math.sqrt(self.dimension) if self.law == "laplace" else 1.0
         return float(main) * factor * self.step, float(side) / UNIT
 
+    def moved(
+        self, exact: tuple[Sequence[int], int], other: tuple[Sequence[int], int]
+    ) -> tuple[Fraction, ...]:
+        if self.law == "gaussian":
+            return self.gaussian.moved((*exact[0], exact[1]), (*other[0], other[1]))
+        main, side = self.pure_scales
+        changes = differences(exact[0], other[0])
+        if self.law == "k-norm":
+            cost = norm_above(changes) / main
+        else:
+            cost = sum(map(abs, changes)) / self.coordinate_scale
+        return (pure_share(cost + abs(exact[1] - other[1]) / side, self.losses[0]),)
+
     def draw(
         self, exact: tuple[Sequence[int], int], noise: Noise
     ) -> tuple[npt.NDArray[np.float64], float]:
@@ -223,6 +237,12 @@ class WeightSum:
     @property
     def scale(self) -> float:
         return 1 / float(self.strength)
+
+    def moved(self, exact: int, other: int) -> tuple[Fraction, ...]:
+        if self.law == "gaussian":
+            return self.gaussian.moved((exact,), (other,))
+        cost = abs(exact - other) * Fraction(self.strength) / UNIT
+        return (pure_share(cost, self.losses[0]),)
 
     def draw(self, exact: int, noise: Noise) -> float:
         if self.law == "gaussian":

@@ -3,24 +3,27 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, fields
-from typing import Any
+from dataclasses import dataclass, fields, replace
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy.special import ndtri
 
 from privmean import validate
 from privmean.errors import ArgumentError
+from privmean.intervals.interval import OK, Interval
 from privmean.intervals.laplace_normal import quantile
-from privmean.models.pointwise import alone
+from privmean.models.binned import BinnedIntervals
 from privmean.people.reductions import Floats
-from privmean.release import Interval, Release
+from privmean.release import Release
+from privmean.rows import Row
 
 
 @dataclass(frozen=True)
 class CurveTable:
     """A curve as arrays of one length. lower, upper: an interval for each point alone; band_lower,
-    band_upper: for all points together."""
+    band_upper: for all points together. status: "ok"; "too few persons" or "failed" (nothing is
+    shown); "thin" (the interval is longer than half of the bounds)."""
 
     at: Floats
     estimate: Floats
@@ -28,72 +31,58 @@ class CurveTable:
     upper: Floats
     band_lower: Floats
     band_upper: Floats
+    status: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class CurveRelease(Release):
     """A release whose columns are points or bins of time. at: their (middle) times."""
 
     at: tuple[float, ...] = ()
+    tabled: ClassVar[bool] = True
 
     def table(self, level: float | None = None) -> CurveTable:
         """Estimates with pointwise intervals and simultaneous bands."""
         confidence = validate.level("level", self.level if level is None else level)
         band = self.interval(confidence)
-        low, high = self._pointwise(confidence)
+        low, high = self.conf_int(confidence).T
         return CurveTable(
             np.array(self.at), np.array(self.estimate), low, high,
-            np.array(band.lower), np.array(band.upper),
+            np.array(band.lower), np.array(band.upper), self._statuses(confidence),
         )  # fmt: skip
 
-    def _pointwise(self, level: float) -> tuple[Floats, Floats]:
+    def title(self) -> str:
+        """What is estimated, and that bins are lines."""
+        return f"{self.estimand}; a line a bin or point of time"
+
+    def _statuses(self, level: float) -> tuple[str, ...]:
         made = self.intervals
-        if isinstance(made, SmoothedIntervals):
-            one = made.pointwise(level)
-            return np.array(one.lower), np.array(one.upper)
-        ends = [alone(made, j, level) for j in range(len(self.columns))]
-        table = np.array(ends)
-        return table[:, 0], table[:, 1]
+        return made.statuses(level) if isinstance(made, BinnedIntervals) else (OK,) * len(self.at)
+
+    def rows(self, level: float | None = None) -> tuple[Row, ...]:
+        """One row a point, with the interval of that point alone."""
+        rows, made = super().rows(level), self.intervals
+        if not isinstance(made, BinnedIntervals):
+            return rows
+        known = zip(rows, made.persons, made.statuses(self._level(level)), strict=True)
+        return tuple(replace(row, persons=number, status=said) for row, number, said in known)
 
     def facts(self) -> dict[str, Any]:
         result = super().facts()
         table = self.table()
         result["curve"] = {
-            item.name: [x if math.isfinite(x) else None for x in getattr(table, item.name).tolist()]
+            item.name: list(getattr(table, item.name))
+            if item.name == "status"
+            else [x if math.isfinite(x) else None for x in getattr(table, item.name).tolist()]
             for item in fields(table)
         }
         return result
 
-    def summary(self) -> str:
-        table = self.table()
-        percent = f"{100 * self.level:g} %"
-        lines = [f"{'at':>12}{'estimate':>12}   {percent} alone, {percent} of the whole curve"]
-        for row in zip(*(getattr(table, item.name) for item in fields(table)), strict=True):
-            at, value, low, high, band_low, band_high = row
-            lines.append(
-                f"{at:>12.5g}{value:>12.5g}   [{low:.5g}, {high:.5g}]   "
-                f"[{band_low:.5g}, {band_high:.5g}]"
-            )
-        rest = super().summary().splitlines()
-        kept = [
-            line for line in rest if not line.startswith(tuple(f"  {c}:" for c in self.columns))
-        ]
-        return "\n".join(lines + kept)
-
-    def __str__(self) -> str:
-        return self.summary()
-
     def plot(self, axes: Any = None) -> Any:
         """Draw the curve with both bands (needs privmean[plot]); returns the axes."""
-        try:
-            from matplotlib.figure import Figure
-        except ModuleNotFoundError:
-            raise ArgumentError(
-                "plot", None, "needs matplotlib", "install privmean[plot]"
-            ) from None
-        if axes is None:
-            axes = Figure(layout="constrained").subplots()
+        axes = new_axes() if axes is None else axes
         table = self.table()
+        # a point that is NaN leaves a gap in the lines and the bands
         axes.fill_between(
             table.at, table.band_lower, table.band_upper, alpha=0.2, color="C0", linewidth=0,
             label=f"{100 * self.level:g} % for the whole curve",
@@ -102,9 +91,21 @@ class CurveRelease(Release):
             table.at, table.lower, table.upper, alpha=0.35, color="C0", linewidth=0,
             label=f"{100 * self.level:g} % for each point",
         )  # fmt: skip
+        bars = np.isfinite(table.lower) & ~np.isfinite(table.estimate)
+        if bars.any():
+            axes.vlines(table.at[bars], table.lower[bars], table.upper[bars], color="C0")
         axes.plot(table.at, table.estimate, color="C0", marker=".", label="private mean")
         axes.legend()
         return axes
+
+
+def new_axes() -> Any:
+    """Axes of a figure of their own; ArgumentError where there is no matplotlib."""
+    try:
+        from matplotlib.figure import Figure
+    except ModuleNotFoundError:
+        raise ArgumentError("plot", None, "needs matplotlib", "install privmean[plot]") from None
+    return Figure(layout="constrained").subplots()
 
 
 @dataclass(frozen=True, eq=False)
@@ -148,6 +149,18 @@ class SmoothedIntervals:
             assumption="unrelated responses" if sampling else "",
             region=(self.bounds,),
         )
+
+    def column(self, index: int) -> SmoothedIntervals:
+        """The intervals of one point for itself."""
+        at = slice(index, index + 1)
+        return replace(self, estimate=self.estimate[at], weights=self.weights[at])
+
+    def errors(self) -> tuple[float, float]:
+        """Of one point: deviations by privacy noise, and by noise and sampling together."""
+        row = self.weights[0]
+        unit = 1.0 if self.gaussian else math.sqrt(2)
+        noise = unit * math.sqrt(float(row**2 @ self.first**2))
+        return noise, math.hypot(noise, math.sqrt(float(row**2 @ self.spread)))
 
     def pointwise(self, level: float) -> Interval:
         """Each point alone."""

@@ -67,6 +67,10 @@ def read_formula(formula: str, *, intercept: bool = True) -> Model:
             "formula", formula, "is not a formula with two sides", "write 'y ~ a + b'"
         ) from None
     left, right = sides
+    if not formula.rpartition("~")[2].strip():
+        raise ArgumentError(
+            "formula", formula, "has nothing on the right", "write 'y ~ a + b', or 'y ~ 1'"
+        )
     if not all(hasattr(term, "factors") for term in (*left, *right)):
         raise ArgumentError("formula", formula, "has parts", "write terms with + alone")
     if len(left) != 1 or len(left[0].factors) != 1:

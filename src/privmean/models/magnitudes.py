@@ -18,24 +18,24 @@ import numpy as np
 
 from privmean import validate
 from privmean.central.clipped_mean import ClippedMean, ClippedMeans
-from privmean.central.winsorized_ways import _gaussian_mu
+from privmean.central.winsorized_ways import stages_mu
 from privmean.errors import ArgumentError, Infeasible
-from privmean.intervals.divided import Divided
+from privmean.intervals.divided import TOO_FEW, Divided
+from privmean.intervals.interval import FAILED, OK
 from privmean.mechanisms.clipped_sum import ClippedSums
 from privmean.mechanisms.counts import NoisyCounts, counted
 from privmean.mechanisms.curator import Curator
 from privmean.mechanisms.noisy_argmax import Choice
 from privmean.models.tail_means import TailMean, TailMeans
 from privmean.noise.base import Integers
-from privmean.outcome import Outcome
+from privmean.outcome import Outcome, overall
 from privmean.people.reductions import LOG_BINS, LOG_LOW, LOG_ZERO, Box
 from privmean.people.shape import Shape
 from privmean.privacy.budget import REPLACE_ONE, Budget, Relation
 from privmean.privacy.loss import Loss
-from privmean.release import FAILED, OK
 from privmean.road import Releasing
 
-LEAST, MOST, OF = 2, 3, 4  # the magnitude that between 2/4 and 3/4 of the persons stay below
+LEAST, MOST, OF = 2, 3, 4  # the cell that holds a quantile between 2/4 and 3/4
 BEYOND = 2.5  # clipping radius over that magnitude
 SLOPE = Fraction(1, 4)  # noise scales that a half octave up costs
 SHARES = (Fraction(1, 4), Fraction(3, 10), Fraction(7, 20), Fraction(2, 5))  # for the magnitudes
@@ -52,12 +52,15 @@ def quantile_scores(counts: Integers, slope: float) -> Integers:
     """Scores of the candidate magnitudes: the upper edges of half octaves.
 
     counts: persons in each candidate's half octave, smallest first (persons beyond go to the last).
-    With N_k of N persons up to edge k, score k is -max(2N - 4N_k, 4N_k - 3N, 0) less a public
-    amount that grows with k. One person replaced, added or removed moves every score by at most 4.
+    With N_k of N persons up to edge k, score k is -max(2N - 4N_k, 4N_{k-1} - 3N, 0) less a public
+    amount that grows with k: the cells in which the quantiles from 50 to 75 % lie share the best
+    score, also where one cell holds everybody. One person replaced moves every score by at most 4,
+    one added or removed by at most 3.
     """
-    below = OF * np.cumsum(counts)
-    number = int(below[-1]) // OF
-    gap = np.maximum(np.maximum(LEAST * number - below, below - MOST * number), 0)
+    upto = OF * np.cumsum(counts)
+    number = int(upto[-1]) // OF
+    before = np.concatenate([[0], upto[:-1]])
+    gap = np.maximum(np.maximum(LEAST * number - upto, before - MOST * number), 0)
     public = np.floor(slope * np.arange(len(counts))).astype(np.int64)
     scores: Integers = -gap - public
     return scores
@@ -88,7 +91,13 @@ class Magnitudes:
     def __post_init__(self) -> None:
         validate.positive("design_effect", self.design_effect)
         validate.choice("target", self.target, (MEAN, CLIPPED))
-        validate.positive("excess", self.excess)
+        if validate.positive("excess", self.excess) != 1.0 and self.target == CLIPPED:
+            raise ArgumentError(
+                "excess",
+                self.excess,
+                "is an assumption about the mean, and the target is the clipped mean",
+                'give target="mean", or leave it out',
+            )
         small = validate.positive("smallest", self.smallest)
         large = validate.positive("largest", self.largest)
         if not 2.0**-39 <= small <= large <= 2.0**39:
@@ -128,11 +137,11 @@ class Magnitudes:
             final = ClippedSums("clipped sum", relation, d, epsilon=left / d)
             if budget.delta > 0 and d > 1:
                 rest = Budget(epsilon=float(left) * (1 - 1e-12), delta=budget.delta)
-                other = ClippedSums("clipped sum", relation, d, mu=_gaussian_mu(rest, 0.0, d))
+                other = ClippedSums("clipped sum", relation, d, mu=stages_mu(rest, 0.0, d))
                 final = min(final, other, key=lambda item: item.value_sd)
         else:
             rest = Budget(rho=budget.rho * (1 - float(share)) * (1 - 1e-12))
-            final = ClippedSums("clipped sum", relation, d, mu=_gaussian_mu(rest, 0.0, d))
+            final = ClippedSums("clipped sum", relation, d, mu=stages_mu(rest, 0.0, d))
         return MagnitudesPlan(self, budget, relation, n, d, share, each, final)
 
 
@@ -172,6 +181,11 @@ class MagnitudesPlan(Releasing):
             return "a magnitude a column by noisy argmax, then sums with a count of the tail"
         law = "Laplace" if self.final.epsilon is not None else "Gaussian"
         return f"a magnitude a column by noisy argmax, then clipped sums with {law} noise"
+
+    @property
+    def fixed(self) -> bool:
+        """Whether every run bills these very lines, whatever it finds."""
+        return True
 
     @property
     def losses(self) -> tuple[Loss, ...]:
@@ -251,9 +265,12 @@ class MagnitudesPlan(Releasing):
         means = tuple(ClippedMean(box, item, known) for box, item in zip(boxes, sums, strict=True))
         intervals = ClippedMeans(means, known, self.settings.design_effect, "clipped mean", "")
         return Outcome(
-            np.array([item.estimate for item in means]),
+            intervals.estimate,
             intervals,
             persons=intervals.persons,
+            status=overall(intervals.statuses),
+            statuses=intervals.statuses,
+            advice=TOO_FEW if FAILED in intervals.statuses else "",
             assumptions=(WORDS, "unrelated persons"),
             shares={"magnitudes": float(self.share), "mean": 1 - float(self.share)},
             diagnostics={"clip_radius": radii, "weight": [item.present for item in means]},
@@ -285,13 +302,14 @@ class MagnitudesPlan(Releasing):
             over = last.over([box])
             (sums,) = curator.ask(over, over.exact([exact]))
             means.append(TailMean(box, Divided.of(sums, self.persons), self.settings.excess))
-        lost = any(item.empty for item in means)
+        statuses = tuple(FAILED if item.empty else OK for item in means)
         return Outcome(
             np.array([item.estimate for item in means]),
             TailMeans(tuple(means), self.settings.design_effect),
             persons=self.persons,
-            status=FAILED if lost else OK,
-            advice="too few persons have a value: more persons or more epsilon" if lost else "",
+            status=overall(statuses),
+            statuses=statuses,
+            advice=TOO_FEW if FAILED in statuses else "",
             assumptions=("unrelated persons",),
             shares={
                 "magnitudes": float(self.share),

@@ -12,12 +12,13 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
+from typing import Any, Literal, get_args
 
 import numpy as np
 
 from privmean import validate
 from privmean.errors import ArgumentError, Infeasible
+from privmean.intervals.interval import FAILED, OK
 from privmean.mechanisms.clipped_sum import ClippedSums
 from privmean.mechanisms.curator import Curator
 from privmean.mechanisms.pair_scale import DyadicBins, PairScale
@@ -26,6 +27,7 @@ from privmean.models.variance_rounds import (
     FINE,
     GROWTH,
     Found,
+    Scope,
     Search,
     bisection,
     bisection_error,
@@ -42,10 +44,10 @@ from privmean.privacy.budget import (
     Relation,
 )
 from privmean.privacy.loss import Laplace, Loss
-from privmean.release import OK
 from privmean.road import Releasing
 
-METHODS = ("pair scale", "coinpress", "bisection")
+Method = Literal["pair scale", "coinpress", "bisection"]
+METHODS: tuple[Method, ...] = get_args(Method)
 FEWEST = {"pair scale": 100.0, "coinpress": 15.0, "bisection": 15.0}  # persons * epsilon of a call
 
 
@@ -66,7 +68,7 @@ class VarianceSearch:
 
     smallest: float
     largest: float
-    method: str = "pair scale"
+    method: Method = "pair scale"
     center: float | None = None
     rounds: int = 5
     gamma: float = 0.05
@@ -82,6 +84,10 @@ class VarianceSearch:
                 "smallest", small, "must be below the largest deviation", "give a public range"
             )
         if self.method == "pair scale":
+            if self.center is not None:
+                raise ArgumentError(
+                    "center", self.center, "is not used by the pair scale", "leave it out"
+                )
             DyadicBins.around(small, large)
         elif self.center is None:
             raise ArgumentError(
@@ -89,6 +95,11 @@ class VarianceSearch:
             )
         else:
             validate.number("center", self.center)
+
+    @property
+    def scope(self) -> Scope:
+        """Where the search looks."""
+        return Scope(self.smallest, self.largest, self.center or 0.0, self.gamma)
 
     @property
     def calls(self) -> int:
@@ -227,21 +238,23 @@ class VariancePlan(Releasing):
         if s.method == "pair scale":
             pairs = self._pairs()
             scale = curator.ask(pairs, pairs.exact(curator.people, 0))
-            found = Found(scale**2, OK, None, scale, persons=self.design)
+            spread = scale > pairs.bins.smallest
+            found = Found(scale**2, OK if spread else FAILED, None, scale, persons=self.design)
         else:
             search = Search(curator, self.persons, self.relation)
             way = coinpress if s.method == "coinpress" else bisection
-            found = way(s, search, self.spending)
+            found = way(s.scope, search, self.spending)
+        failed = found.status == FAILED
         return Outcome(
             np.array([found.variance]),
-            VarianceIntervals(s, self.spending[-1], found),
+            VarianceIntervals(s.method, s.scope, self.spending[-1], found),
             persons=self.persons if self.persons is not None else max(0, round(found.persons)),
             status=found.status,
             advice=ADVICE.get(found.status, ""),
             assumptions=("values close to normal", "unrelated persons"),
             shares=_shares(s),
-            diagnostics={"sd": math.sqrt(found.variance)}
-            | ({} if found.center is None else {"center": found.center}),
+            diagnostics={"sd": math.nan if failed else math.sqrt(found.variance)}
+            | ({} if failed or found.center is None else {"center": found.center}),
             estimand="variance between persons",
         )
 
@@ -262,8 +275,12 @@ def _shares(settings: VarianceSearch) -> dict[str, float]:
 
 
 ADVICE = {
+    FAILED: (
+        "no spread is seen: too few persons have a value, or most have the same one; give more "
+        "persons or more epsilon"
+    ),
     "not covered": (
         "even the largest variance did not cover the asked share around the centre: it is "
         "returned; give a better centre or a larger range"
-    )
+    ),
 }

@@ -5,18 +5,16 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy.special import ndtr
 
+from privmean.intervals.interval import FAILED, Interval
 from privmean.intervals.laplace_normal import quantile
-from privmean.models.variance_rounds import Found, clip_multiple, levels
-from privmean.release import Interval
+from privmean.intervals.mean_interval import no_interval
+from privmean.models.variance_rounds import Found, Scope, clip_multiple, levels
 
-if TYPE_CHECKING:
-    from privmean.models.variance import VarianceSearch
-
+ANY = (0.0, math.inf)  # a variance of which nothing is known
 NORMAL = "values close to normal; unrelated persons"
 
 
@@ -24,31 +22,37 @@ NORMAL = "values close to normal; unrelated persons"
 class VarianceIntervals:
     """One search's intervals. each: epsilon of a call of the last round."""
 
-    settings: VarianceSearch
+    method: str
+    scope: Scope
     each: Fraction
     found: Found
 
     def interval(self, level: float, target: str | None = None) -> Interval:
         """For the variance of the law that values come from, if it is close to normal."""
+        if self.found.status == FAILED:
+            return no_interval(level, bounds=ANY, target="variance")
         low, high = self._ends(level, sampling=True)
         return Interval((low,), (high,), level, target="variance", assumption=NORMAL)
 
     def noise_interval(self, level: float) -> Interval:
         """What privacy noise alone leaves open (pair scale: as `interval`)."""
+        target = "variance as these persons show it"
+        if self.found.status == FAILED:
+            return no_interval(level, bounds=ANY, kind="noise_interval", target=target)
         low, high = self._ends(level, sampling=False)
         return Interval(
             (low,),
             (high,),
             level,
             kind="noise_interval",
-            target="variance as these persons show it",
+            target=target,
             assumption="values close to normal",
         )
 
     def _ends(self, level: float, *, sampling: bool) -> tuple[float, float]:
-        if self.settings.method == "pair scale":
+        if self.method == "pair scale":
             return self._of_pairs(level)
-        if self.settings.method == "coinpress":
+        if self.method == "coinpress":
             return self._of_moment(level, sampling)
         return self._of_coverage(level, sampling)
 
@@ -77,7 +81,7 @@ class VarianceIntervals:
 
     def _of_moment(self, level: float, sampling: bool) -> tuple[float, float]:
         """The last clipped second moment with its noise; |w| <= beta bounds its sampling error."""
-        beta, n = clip_multiple(self.settings.gamma), self.found.persons
+        beta, n = clip_multiple(self.scope.gamma), self.found.persons
         noise = beta**2 / (n * float(self.each))
         sd = 0.0
         if sampling:
@@ -91,8 +95,8 @@ class VarianceIntervals:
     def _of_coverage(self, level: float, sampling: bool) -> tuple[float, float]:
         """All deviations whose normal law covers what every test from the accepted one on saw, up
         to its noise and sampling error (Bonferroni over all tests); else the public range."""
-        settings, n = self.settings, self.found.persons
-        low, high = settings.smallest, settings.largest
+        n = self.found.persons
+        low, high = self.scope.smallest, self.scope.largest
         grid = np.geomspace(low, high, 2001)
         tests = len(levels(low, high)) + len(self.found.seen)
         sd = 0.5 / math.sqrt(n) if sampling else 0.0

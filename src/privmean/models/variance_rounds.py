@@ -10,24 +10,31 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING
 
 from scipy.special import ndtri
 
 from privmean.central.clipped_mean import ClippedMean
+from privmean.intervals.interval import FAILED, OK
 from privmean.mechanisms.clipped_sum import ClippedSums
 from privmean.mechanisms.curator import Curator
 from privmean.mechanisms.laplace import JointLaplace
 from privmean.people.reductions import Box
 from privmean.privacy.budget import Relation
-from privmean.release import OK
-
-if TYPE_CHECKING:
-    from privmean.models.variance import VarianceSearch
 
 NOT_COVERED = "not covered"
 FINE = 4  # halvings of the octave that bisection ends in
 GROWTH = Fraction(6, 5)  # of the epsilon of a refinement's rounds: the last ones decide
+
+
+@dataclass(frozen=True)
+class Scope:
+    """Where a search looks: the public range of the deviation, a public rough centre (the pair
+    scale needs none), and gamma, the chance per person left outside."""
+
+    smallest: float
+    largest: float
+    center: float
+    gamma: float
 
 
 @dataclass(frozen=True)
@@ -85,13 +92,16 @@ class Search:
     n: int | None
     relation: Relation
     always_n: bool = False
+    empty: bool = False
 
     def midpoint(self, center: float, radius: float, epsilon: Fraction) -> tuple[float, float]:
-        """The clipped mean around `center`, and what it was divided by (n less visible nulls)."""
+        """The clipped mean around `center`, and what it was divided by (n less visible nulls);
+        `empty` is then whether nobody was seen."""
         box = _box(center, radius)
         step = ClippedSums("midpoint", self.relation, 1, epsilon=epsilon).over([box])
         (sums,) = self.curator.ask(step, step.exact(self.curator.people.box_sums([box])))
         mean = ClippedMean(box, sums, self.n, always_n=self.always_n)
+        self.empty = mean.empty
         return mean.estimate, mean.weight
 
     def second_moment(self, center: float, radius: float, epsilon: Fraction) -> float:
@@ -113,10 +123,9 @@ class Search:
         return noisy
 
 
-def coinpress(settings: VarianceSearch, search: Search, spending: Sequence[Fraction]) -> Found:
+def coinpress(scope: Scope, search: Search, spending: Sequence[Fraction]) -> Found:
     """Centre and spread in turn, one round for each epsilon of `spending` (paid twice)."""
-    assert settings.center is not None
-    center, sd, beta = settings.center, settings.largest, clip_multiple(settings.gamma)
+    center, sd, beta = scope.center, scope.largest, clip_multiple(scope.gamma)
     moment, scale, weight = 0.0, sd, 1.0
     for epsilon in spending:
         center, weight = search.midpoint(center, math.sqrt(2) * sd, epsilon)
@@ -124,11 +133,11 @@ def coinpress(settings: VarianceSearch, search: Search, spending: Sequence[Fract
         scale = sd
         # the terms added keep the next radius above the truth up to the noise, and above 0
         sd = scale * math.sqrt(max(0.0, moment) + 1 / math.sqrt(weight) + 1 / (2 * weight))
-        sd = min(max(sd, settings.smallest), settings.largest)
-    return Found(sd**2, OK, center, scale, moment, weight)
+        sd = min(max(sd, scope.smallest), scope.largest)
+    return Found(sd**2, FAILED if search.empty else OK, center, scale, moment, weight)
 
 
-def bisection(settings: VarianceSearch, search: Search, spending: Sequence[Fraction]) -> Found:
+def bisection(scope: Scope, search: Search, spending: Sequence[Fraction]) -> Found:
     """The deviation whose interval of sqrt(2) deviations covers 1 - gamma of the persons.
 
     First all halvings of the largest deviation are tested; accepted is the level down to which the
@@ -136,9 +145,8 @@ def bisection(settings: VarianceSearch, search: Search, spending: Sequence[Fract
     does not end the search. Then the octave below it is halved `FINE` times. The variance is that
     of normal values of which the deviation found covers 1 - gamma.
     """
-    assert settings.center is not None
-    goal, center = 1 - settings.gamma, settings.center
-    tested = levels(settings.smallest, settings.largest)
+    goal, center = 1 - scope.gamma, scope.center
+    tested = levels(scope.smallest, scope.largest)
     seen: list[tuple[float, float]] = []
     total = best = 0.0
     accepted: tuple[int, float] | None = None
@@ -150,8 +158,10 @@ def bisection(settings: VarianceSearch, search: Search, spending: Sequence[Fract
         total += share - goal
         if total > best:
             best, accepted = total, (at, center)
+    if search.empty:
+        return Found(math.nan, FAILED, center, scope.largest, persons=weight)
     if accepted is None:
-        largest = settings.largest
+        largest = scope.largest
         return Found(largest**2, NOT_COVERED, center, largest, persons=weight)
     place, center = accepted
     high, low = tested[place], tested[min(place + 1, len(tested) - 1)]
@@ -162,8 +172,8 @@ def bisection(settings: VarianceSearch, search: Search, spending: Sequence[Fract
         share = search.inside(center, math.sqrt(2) * sd, epsilon) / weight
         seen.append((sd, share))
         low, high = (low, sd) if share >= goal else (sd, high)
-    sd = math.sqrt(low * high) / covered_at(settings.gamma)
-    sd = min(max(sd, settings.smallest), settings.largest)
+    sd = math.sqrt(low * high) / covered_at(scope.gamma)
+    sd = min(max(sd, scope.smallest), scope.largest)
     return Found(sd**2, OK, center, sd, persons=weight, seen=tuple(seen))
 
 

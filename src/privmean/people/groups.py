@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING
 
 import narwhals as nw
 
@@ -11,12 +11,15 @@ from privmean.errors import SchemaError
 from privmean.people import schema
 from privmean.people.engines import fetch
 from privmean.people.records import PERSON
-from privmean.people.tables import _typed, open_source
+from privmean.people.tables import open_source, typed
 from privmean.people.textformat import options
+
+if TYPE_CHECKING:
+    from privmean.people.sources import Records, Rows
 
 
 def group_sizes(
-    source: Any,
+    source: Records | Rows,
     *,
     person: str,
     group: str,
@@ -59,7 +62,7 @@ def group_sizes(
     raw = opened.records(who, [group], [group])
     # ids in the form in which people are counted elsewhere; the group as text
     named = raw.with_columns(nw.col("x0").cast(nw.String()).alias("x0"))
-    records = _typed(named, who, [group], [group]).filter(~nw.col(PERSON).is_null())
+    records = typed(named, who, [group], [group]).filter(~nw.col(PERSON).is_null())
     people = records.group_by(PERSON).agg(
         nw.col("x0").min().alias("first"), nw.col("x0").max().alias("last")
     )

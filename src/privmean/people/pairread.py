@@ -22,7 +22,7 @@ from privmean.people.pairframe import GROUP, FramePairs, persons_of
 from privmean.people.pairs import Difference, Pairs, Weights
 from privmean.people.records import INTEGER, PERSON, person_rows
 from privmean.people.roster import roster_frame
-from privmean.people.tables import _typed, open_source
+from privmean.people.tables import open_source, typed
 
 if TYPE_CHECKING:
     from privmean.people.table import Table
@@ -84,7 +84,7 @@ def _records(
         chosen = objects.of_keys(table.source, (who, *columns), by)
         opened = open_source(chosen, table.text, machine)
     records = opened.records(who, columns, by)
-    return _typed(_with_keys(records, by), who, columns, by), columns, opened.home
+    return typed(_with_keys(records, by), who, columns, by), columns, opened.home
 
 
 def _placed_rows(records: nw.LazyFrame[Any], asked: Pairs, home: Home) -> nw.LazyFrame[Any]:

@@ -38,7 +38,7 @@ from privmean.people.records import (
 )
 from privmean.people.reductions import Floats
 from privmean.people.roster import roster_frame
-from privmean.people.tables import _typed, open_source
+from privmean.people.tables import open_source, typed
 from privmean.people.totals import nearest
 
 REACH_BITS = 40  # |z| <= 2^40: products below 2^81
@@ -91,7 +91,7 @@ def person_products(
     for item in wanted:
         if item not in opened.names:
             raise SchemaError(f"column {item!r} is not in the table")
-    records = _typed(opened.records(who, wanted, texts), who, wanted, texts)
+    records = typed(opened.records(who, wanted, texts), who, wanted, texts)
     places = {item: nw.col(f"x{j}") for j, item in enumerate(wanted)}
     people = _sums(records, places, products, steps, time, squares)
     if roster is not None:

@@ -51,7 +51,7 @@ def read_table(
     opened = open_source(source, text, machine)
     who = schema.person_column(opened.names, person)
     columns = schema.value_columns(opened.names, who, values)
-    records = _typed(opened.records(who, columns), who, columns)
+    records = typed(opened.records(who, columns), who, columns)
     return _grouped(records, columns, cap, resolution, roster, opened.home)
 
 
@@ -69,8 +69,8 @@ def read_arrays(
     named = dict(zip(("person", *record_names(len(columns))), (ids, *data), strict=True))
     opened = open_arrays(named, machine)
     records = opened.records("person", record_names(len(columns)))
-    typed = _typed(records, "person", columns)
-    people = _grouped(typed, columns, cap, resolution, roster, opened.home)
+    records = typed(records, "person", columns)
+    people = _grouped(records, columns, cap, resolution, roster, opened.home)
     return people.collect()
 
 
@@ -222,7 +222,7 @@ def _scanned(engine: Engine, table: ParquetTable | TextTable) -> Opened:
     return Opened(table.columns, records, Home(engine.connection, engine))
 
 
-def _typed(
+def typed(
     records: nw.LazyFrame[Any], person: str, columns: Sequence[str], texts: Sequence[str] = ()
 ) -> nw.LazyFrame[Any]:
     """Check types, which are public; every value a double (but in the columns `texts`), ids that

@@ -130,7 +130,7 @@ class Budget:
         The correction for a lattice of 2^20 steps a deviation or more is inside.
         """
         from privmean.privacy.gdp import gaussian_mu
-        from privmean.privacy.loss import Gaussian
+        from privmean.privacy.lattice import delta_factor, lattice_epsilon, tail_delta
 
         if self.rho is not None:
             return float((2 * self.rho) ** 0.5) * (1 - 1e-13)
@@ -138,9 +138,9 @@ class Budget:
         first = gaussian_mu(self.epsilon, self.delta)
         if first <= 0:
             return 0.0
-        worst = Gaussian("worst case", first * LATTICE, LATTICE, answers)
-        delta = (self.delta * (1 - 1e-11) - worst.tail_delta) / worst.delta_factor
-        return gaussian_mu(self.epsilon - worst.added_epsilon * (1 + 1e-12), delta)
+        kept = self.delta * (1 - 1e-11) - tail_delta(LATTICE, answers)
+        worst = lattice_epsilon(first, LATTICE, answers) * (1 + 1e-12)
+        return gaussian_mu(self.epsilon - worst, kept / delta_factor(LATTICE, answers))
 
     def describe(self) -> str:
         if self.rho is not None:

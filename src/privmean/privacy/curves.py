@@ -1,67 +1,16 @@
-"""Losses known by their whole curve delta(epsilon): amplified filters, and parts in parallel.
-
-Composed with Gaussian parts through the law that dominates the curve (`amplification.dominating`).
-"""
+"""Losses known by their whole curve delta(epsilon): amplified filters, and parts in parallel."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from fractions import Fraction
-from functools import lru_cache
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 from privmean.privacy.budget import ADD_REMOVE, RELATIONS, Relation
-from privmean.privacy.loss import (
-    KINDS,
-    LARGEST_EXPONENT,
-    LARGEST_LOSS,
-    Loss,
-    bounded,
-    loss_from_dict,
-)
-from privmean.privacy.numbers import refused
-
-if TYPE_CHECKING:
-    from privmean.privacy.amplification import Profile
-
-
-@dataclass(frozen=True)
-class Curve(Loss):
-    """A part known by its whole curve delta(epsilon), in both directions of neighbours.
-
-    `epsilon` is one point of the curve, for basic composition. With Gaussian parts the composition
-    uses `profile`, the law of the privacy loss that dominates the curve, and is much tighter.
-    """
-
-    epsilon: Fraction
-
-    @property
-    def pure(self) -> Fraction:
-        return self.epsilon
-
-    @property
-    def added_delta(self) -> float:
-        return self.delta_at(min(bounded(self.epsilon), LARGEST_EXPONENT))
-
-    def delta_at(self, epsilon: float) -> float:
-        """delta at any epsilon."""
-        raise NotImplementedError
-
-    def points(self) -> list[float]:
-        """Increasing epsilons, 0 first, between which the curve is joined by chords."""
-        raise NotImplementedError
-
-    def profile(self) -> Profile:
-        """The dominating law of the privacy loss."""
-        return _profile(self)
-
-
-@lru_cache(maxsize=256)
-def _profile(curve: Curve) -> Profile:
-    from privmean.privacy.amplification import dominating
-
-    return dominating(curve.delta_at, curve.points())
+from privmean.privacy.compose import total_delta
+from privmean.privacy.curve import Curve
+from privmean.privacy.loss import Loss, bounded
+from privmean.privacy.numbers import LARGEST_EXPONENT, LARGEST_LOSS, refused
 
 
 @dataclass(frozen=True)
@@ -93,7 +42,7 @@ class FilteredMean(Curve):
     def count_mu(self) -> float:
         return min(self.count_sensitivity, int(LARGEST_LOSS)) / self.count_scale
 
-    def _counted(self) -> str:
+    def counted(self) -> str:
         return (
             f"who is kept (influence {self.influence:g}), the count by {self.count_sensitivity} "
             f"steps and the mean by {self.mean_mu!r} deviations, given who is kept"
@@ -149,17 +98,10 @@ class ParallelCurve(Curve):
         super().__post_init__()
         if not self.parts:
             raise refused("parts", self.parts, "must hold the mechanisms of each part")
-        read = tuple(
-            tuple(loss_from_dict(item) if isinstance(item, dict) else item for item in part)
-            for part in self.parts
-        )
-        object.__setattr__(self, "parts", read)
         if self.relation == ADD_REMOVE:
             raise refused("relation", self.relation, "has no fixed parts of the persons")
 
     def delta_at(self, epsilon: float) -> float:
-        from privmean.privacy.compose import total_delta
-
         return max(total_delta(part, epsilon, grid=False) for part in self.parts)
 
     def points(self) -> list[float]:
@@ -175,8 +117,5 @@ class ParallelCurve(Curve):
         values["parts"] = [[loss.to_dict() for loss in part] for part in self.parts]
         return values
 
-    def _counted(self) -> str:
+    def counted(self) -> str:
         return f"one of {len(self.parts)} parts of the persons"
-
-
-KINDS.update({item.kind: item for item in (FilteredMean, ParallelCurve)})

@@ -8,11 +8,12 @@ from typing import Any
 
 from privmean import validate
 from privmean.errors import ArgumentError, PrivmeanError
+from privmean.privacy.bill import loss_from_dict, says_its_loss
 from privmean.privacy.budget import Budget, Relation
 from privmean.privacy.calibrate import within
 from privmean.privacy.canonical import digest
 from privmean.privacy.compose import pure_epsilon, total_epsilon, total_rho
-from privmean.privacy.loss import Loss, loss_from_dict, says_its_loss
+from privmean.privacy.loss import Loss
 from privmean.privacy.relations import holds_under, unstated
 
 SCHEMA = 2  # of a stored guarantee; 1 had no number, no digest and entries without a relation

@@ -1,7 +1,8 @@
 """The privacy loss of one mechanism call, as an immutable fact that can be stored and re-read.
 
 Each class states the parameters from which its loss follows (sensitivity, scale, lattice), so that
-a bill can be recomputed from a stored release by anyone. Composition is in `compose`.
+a bill can be recomputed from a stored release by anyone. Composition is in `compose`; stored bills
+are read in `bill`.
 
 A stored loss keeps its meaning: classes and fields are added, never changed or removed. Losses
 stored before there was a schema number name no relation, and no bill of them is verified.
@@ -12,15 +13,17 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field, fields
 from fractions import Fraction
-from importlib import import_module
 from typing import Any, ClassVar
 
-from privmean.errors import ArgumentError
 from privmean.privacy.budget import ADD_REMOVE, NEIGHBORS, Relation
-from privmean.privacy.numbers import count, positive_float, positive_fraction, refused
-
-LARGEST_EXPONENT = 700.0  # exp of more overflows a double
-LARGEST_LOSS = 1e100  # no promise is near it, and its square is still a double
+from privmean.privacy.lattice import delta_factor, lattice_epsilon, tail_delta
+from privmean.privacy.numbers import (
+    LARGEST_LOSS,
+    count,
+    positive_float,
+    positive_fraction,
+    refused,
+)
 
 
 @dataclass(frozen=True)
@@ -114,9 +117,9 @@ class Loss:
 
     def what_moved(self) -> str:
         """What one change of neighbours moves, in words."""
-        return self.moved or self._counted()
+        return self.moved or self.counted()
 
-    def _counted(self) -> str:
+    def counted(self) -> str:
         """`moved`, told from the numbers."""
         return f"all answers together, by at most epsilon {bounded(self.pure):.6g}"
 
@@ -163,7 +166,7 @@ class Laplace(Loss):
     def rho(self) -> float:
         return bounded(self.pure) ** 2 / (2 if self.joint else 2 * self.spread)
 
-    def _counted(self) -> str:
+    def counted(self) -> str:
         if self.joint:
             return f"several answers, together as {self.sensitivity} steps of the first (l1)"
         each = f", at most {self.sensitivity / self.spread} each" if self.spread > 1 else ""
@@ -208,18 +211,17 @@ class Gaussian(Loss):
 
     @property
     def added_epsilon(self) -> float:
-        return self.answers * min((12 + self.mu) / self.scale, LARGEST_LOSS) ** 2 / 12
+        return lattice_epsilon(self.mu, self.scale, self.answers)
 
     @property
     def delta_factor(self) -> float:
-        return math.exp(min(self.answers / 12 / self.scale / self.scale, LARGEST_EXPONENT))
+        return delta_factor(self.scale, self.answers)
 
     @property
     def tail_delta(self) -> float:
-        # below one step a deviation nothing is claimed of the curve
-        return self.answers * 5e-32 if self.scale >= 1 else 1.0
+        return tail_delta(self.scale, self.answers)
 
-    def _counted(self) -> str:
+    def counted(self) -> str:
         return f"{self.answers} of the answers, {self.sensitivity!r} steps in all (l2)"
 
     @property
@@ -265,7 +267,7 @@ class Threshold(Loss):
     def added_delta(self) -> float:
         return self.delta
 
-    def _counted(self) -> str:
+    def counted(self) -> str:
         return f"{self.cells} of the cells, from nobody to one person"
 
 
@@ -312,6 +314,31 @@ class Approximate(Loss):
     @property
     def added_delta(self) -> float:
         return self.delta
+
+
+@dataclass(frozen=True)
+class Concentrated(Loss):
+    """A part known by its zCDP alone: a question whose sums of rho keep `limit` on every path.
+
+    It has no epsilon of its own (`pure` is beyond every budget), so that only sums of rho hold.
+    """
+
+    limit: float
+    kind: ClassVar[str] = "concentrated"
+
+    @property
+    def pure(self) -> Fraction:
+        return Fraction(int(LARGEST_LOSS))
+
+    @property
+    def rho(self) -> float:
+        return self.limit
+
+    def summary(self) -> dict[str, float]:
+        return {"rho": self.limit}
+
+    def counted(self) -> str:
+        return f"all answers together, by at most rho {self.limit:.6g}"
 
 
 @dataclass(frozen=True)
@@ -372,69 +399,8 @@ class Parallel(Loss):
         branches = [[item.to_dict() for item in branch] for branch in self.branches]
         return {**super().to_dict(), "branches": branches}
 
-    def _counted(self) -> str:
+    def counted(self) -> str:
         return f"one of {len(self.branches)} groups of persons"
-
-
-KINDS: dict[str, type[Loss]] = {
-    item.kind: item
-    for item in (Laplace, Gaussian, Threshold, Selection, Pure, Approximate, Parallel)
-}
-
-
-def loss_from_dict(values: dict[str, Any]) -> Loss:
-    """The loss stored by `Loss.to_dict`. Derived numbers in the dictionary are not trusted."""
-    loss = _loss_from_dict(values)
-    if loss.moved and loss.moved == loss._counted():
-        object.__setattr__(loss, "moved", "")  # told from the numbers, as when it was stored
-    return loss
-
-
-def _loss_from_dict(values: dict[str, Any]) -> Loss:
-    if not isinstance(values, dict):
-        raise refused("mechanisms", values, "must hold one object a mechanism")
-    kind = values.get("mechanism")
-    if isinstance(kind, str) and kind not in KINDS:
-        for place in ("curves", "threshold_of_sum"):  # the kinds that live there add themselves
-            import_module(f"privmean.privacy.{place}")
-    if not isinstance(kind, str) or kind not in KINDS:
-        raise ArgumentError(
-            "mechanism", kind, "is not a kind of loss this version knows", "use a newer privmean"
-        )
-    cls = KINDS[kind]
-    arguments = {item.name: values[item.name] for item in fields(cls) if item.name in values}
-    if kind == Parallel.kind:
-        try:
-            parts = [[loss_from_dict(item) for item in part] for part in values["branches"]]
-            arguments["branches"] = tuple(tuple(part) for part in parts)
-        except (KeyError, TypeError):
-            raise refused("mechanism", kind, "lacks its branches") from None
-    try:
-        return cls(**arguments)
-    except TypeError:
-        raise refused("mechanism", kind, "lacks a number that its loss needs") from None
-
-
-def says_its_loss(loss: Loss, values: dict[str, Any]) -> bool:
-    """Whether the loss that is written in `values`, from which `loss` was read, is its loss.
-
-    To six digits: some are sums and integrals that differ between versions of libraries.
-    """
-    said, own = values.get("loss"), loss.summary()
-    if not isinstance(said, dict) or said.keys() != own.keys():
-        return False
-    for name, number in own.items():
-        value = said[name]
-        if isinstance(value, bool) or not isinstance(value, int | float):
-            return False
-        if not math.isclose(value, number, rel_tol=1e-6, abs_tol=1e-300):
-            return False
-    return all(
-        says_its_loss(part, written)
-        for name in ("branches", "parts")
-        for group, texts in zip(getattr(loss, name, ()), values.get(name, ()), strict=True)
-        for part, written in zip(group, texts, strict=True)
-    )
 
 
 def bounded(value: Fraction) -> float:

@@ -8,6 +8,9 @@ from typing import Any
 
 from privmean.errors import ArgumentError
 
+LARGEST_EXPONENT = 700.0  # exp of more overflows a double
+LARGEST_LOSS = 1e100  # no promise is near it, and its square is still a double
+
 
 def refused(name: str, value: Any, problem: str) -> ArgumentError:
     """The error for a bill entry that no mechanism can have."""

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import ClassVar
 
-from privmean.privacy.loss import KINDS, Loss
+from privmean.privacy.loss import Loss
 from privmean.privacy.numbers import refused
 
 LEAST, MOST = 5.0, 700.0  # noise scales between which the form of the tail is used
@@ -62,8 +62,5 @@ class ThresholdOfSum(Loss):
     def added_delta(self) -> float:
         return self.delta
 
-    def _counted(self) -> str:
+    def counted(self) -> str:
         return f"{self.cells} of the keys, from nobody to one person each"
-
-
-KINDS[ThresholdOfSum.kind] = ThresholdOfSum

@@ -16,14 +16,18 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 import numpy as np
 
 from privmean import validate
+from privmean.central.clipped_mean import ClippedMeans
 from privmean.central.concentration import Bounded
 from privmean.central.winsorized import Winsorized
 from privmean.errors import ArgumentError
+from privmean.intervals.interval import OK
+from privmean.models.binned import BinnedIntervals, worst
 from privmean.models.curve_release import CurveRelease
 from privmean.models.magnitudes import Magnitudes
+from privmean.models.tail_means import TailMeans
 from privmean.people.matrix import MatrixPeople
 from privmean.privacy.budget import Neighbors
-from privmean.questions.assumptions import BOUNDS, CONCENTRATION, kind_of
+from privmean.questions.assumptions import BOUNDS, CONCENTRATION, Auto, Clipping, kind_of
 from privmean.questions.base import Estimator
 from privmean.release import Release
 
@@ -88,6 +92,9 @@ class Curve:
     "auto", or an estimator itself (`Winsorized(..., range=...)`). related: public factor on the
     sampling variance if persons are related.
 
+    A bin whose noisy number of persons is below 5 deviations of its noise has no estimate: its
+    status is "too few persons". "thin": the interval is longer than half of the bounds.
+
     Guarantees: unit one person with all records, times included; neighbours as the budget names
     them; the composed loss of all bins is at most the budget, for any data. Public: bins, settings
     and, under replace-one, the roster. Source: the binned form of docs/proofs/longitudinal.md,
@@ -101,8 +108,8 @@ class Curve:
     time: Annotated[str, "Column of times."]
     bins: Annotated[Sequence[float], "Public edges, increasing."]
     resolution: Annotated[float, "Public resolution of values, a power of two."] = 2.0**-20
-    assume: Annotated[Any, "What accuracy may rest on."] = None
-    method: Annotated[Any, "Estimator; auto chooses from public facts."] = "auto"
+    assume: Annotated[Clipping | None, "What accuracy may rest on."] = None
+    method: Annotated[Auto | Estimator, "Estimator; auto chooses from public facts."] = "auto"
     related: Annotated[float, "Design effect: public factor on the sampling variance."] = 1.0
 
     def __post_init__(self) -> None:
@@ -127,35 +134,55 @@ class Curve:
 
     def _chosen(self) -> Estimator:
         if self.method != "auto":
-            if isinstance(self.method, str | type) or not callable(
-                getattr(self.method, "plan", None)
-            ):
+            if not isinstance(self.method, Winsorized | Magnitudes):
                 raise ArgumentError(
-                    "method", self.method, "is no estimator", "give Winsorized(...) for example"
+                    "method",
+                    self.method,
+                    "gives no means of bins",
+                    "give Winsorized(...) for example",
                 )
             if self.assume is not None:
                 raise ArgumentError(
                     "assume", self.assume, "is given beside a method", "give one of them"
                 )
-            chosen: Estimator = self.method
-            return chosen
-        if self.assume is None:
+            return self.method
+        assume: Any = self.assume
+        if assume is None:
             return Magnitudes(design_effect=self.related)
-        kind = kind_of(self.assume)
+        kind = kind_of(assume)
         if kind == BOUNDS:
-            limits = Bounded(*validate.bounds("bounds", self.assume))
+            limits = Bounded(*validate.bounds("bounds", assume))
             return Winsorized(limits, design_effect=self.related)
         if kind != CONCENTRATION:
             raise ArgumentError(
-                "assume", self.assume, "is not used by a curve", "give bounds or a concentration"
+                "assume", assume, "is not used by a curve", "give bounds or a concentration"
             )
-        return Winsorized(self.assume, design_effect=self.related)
+        return Winsorized(assume, design_effect=self.related)
 
     def told(self, release: Release) -> CurveRelease:
         kept = {item.name: getattr(release, item.name) for item in fields(Release)}
         middles = tuple((a + b) / 2 for a, b in pairwise(self.bins))
         words = f"mean {self.value} over persons by {self.time}"
-        return CurveRelease(**kept | {"estimand": words}, at=middles)
+        made = release.intervals
+        assert isinstance(made, ClippedMeans | TailMeans)  # of the methods that `_chosen` lets pass
+        limits = made.bounds[0] if isinstance(made, ClippedMeans) and made.bounds else None
+        binned = BinnedIntervals(made, limits)
+        statuses = binned.statuses(release.level)
+        status, advice = worst(statuses)
+        if status == OK:
+            status, advice = release.status, release.advice
+        return CurveRelease(
+            **kept
+            | {
+                "estimand": words,
+                "intervals": binned,
+                "estimate": binned.shown(release.estimate, release.level),
+                "status": status,
+                "statuses": statuses,
+                "advice": advice,
+            },
+            at=middles,
+        )
 
 
 def _edges(bins: Sequence[float]) -> tuple[float, ...]:

@@ -8,14 +8,15 @@ from scipy import stats
 from scipy.special import log_ndtr
 
 from privmean.central.anisotropic.calibration import calibrate, gaussian_after
-from privmean.central.anisotropic.filter import keep_odds
+from privmean.mechanisms.filtered.filter import keep_odds
 from privmean.privacy.amplification import dominating
+from privmean.privacy.bill import loss_from_dict
 from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE, Budget
 from privmean.privacy.compose import total_delta, total_epsilon
 from privmean.privacy.curves import ParallelCurve
 from privmean.privacy.gdp import gaussian_delta, gaussian_mu
 from privmean.privacy.guarantee import Guarantee
-from privmean.privacy.loss import Gaussian, Threshold, loss_from_dict
+from privmean.privacy.loss import Gaussian, Threshold
 from privmean.privacy.relations import stated
 
 STEPS = 2.0**30

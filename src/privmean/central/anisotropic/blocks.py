@@ -6,22 +6,25 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from privmean.central.anisotropic.calibration import (
-    FilterCalibration,
     TooFew,
     calibrate,
     gaussian_after,
 )
 from privmean.central.anisotropic.ellipsoid import STEPS
+from privmean.central.anisotropic.scales import FACTOR, Scales, tail_reach
 from privmean.errors import Infeasible
+from privmean.mechanisms.filtered.mean import FilterCalibration
 from privmean.people.reductions import Floats, Integers
 from privmean.privacy.budget import REPLACE_ONE
-from privmean.privacy.curves import Curve
+from privmean.privacy.curve import Curve
 from privmean.privacy.gdp import gaussian_mu
-from privmean.privacy.loss import Gaussian, Loss
+from privmean.privacy.loss import Gaussian
 
 SHARES = (0.05, 0.07, 0.1, 0.14, 0.2, 0.25, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8)
-
+EXPONENT = 1.5  # shape of the centre's noise: Sigma^(3/4) needs the least total
 MOST_SUMS = 2  # clipped sums one after the other
 
 
@@ -57,6 +60,44 @@ class Block:
         return math.sqrt(self.reach**2 + noise**2 * (d + 2 * math.sqrt(3 * d) + 6))
 
 
+def blocks_of(scales: Scales, dimension: int) -> list[Block]:
+    """The metrics that the released scales give."""
+    result = []
+    if len(scales.top):
+        sigma = scales.deviations
+        result.append(
+            Block(
+                scales.top,
+                FACTOR * scales.centre,
+                tail_reach(scales.clip, scales.middle) / math.sqrt(2),
+                sigma ** (-EXPONENT / 2),
+                sigma**-0.5,
+            )
+        )
+    if len(scales.top) < dimension:
+        rest = np.setdiff1d(np.arange(dimension), scales.top)
+        one = np.ones(len(rest))
+        result.append(
+            Block(rest, FACTOR * scales.rest, FACTOR * scales.rest / math.sqrt(2), one, one)
+        )
+    return result
+
+
+def centre_shares(blocks: Sequence[Block]) -> list[float]:
+    """How the centre's precision is split: least total radius of the clip that follows."""
+    cost = [
+        item.radius * math.sqrt(item.inflation * math.sqrt(item.spread) / item.reach)
+        for item in blocks
+    ]
+    return [item / sum(cost) for item in cost]
+
+
+def clip_shares(blocks: Sequence[Block], radii: Sequence[float]) -> list[float]:
+    """How the sums' precision is split: least total noise."""
+    cost = [r * math.sqrt(item.spread) for item, r in zip(blocks, radii, strict=True)]
+    return [item / sum(cost) for item in cost]
+
+
 @dataclass(frozen=True)
 class Stage:
     """The mean half at one share of epsilon for the centre. mu: of all clipped sums together."""
@@ -67,7 +108,9 @@ class Stage:
     mu: float
 
 
-def clip_losses(mu: float, dimensions: Sequence[int], shares: Sequence[float]) -> tuple[Loss, ...]:
+def clip_losses(
+    mu: float, dimensions: Sequence[int], shares: Sequence[float]
+) -> tuple[Gaussian, ...]:
     """The bill of one clipped sum, by block. shares: of its mu^2."""
     return tuple(
         Gaussian(

@@ -10,17 +10,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy.special import gammaincinv
 
-from privmean.central.anisotropic.scales import FINE, QUANTILE, Scales
+from privmean.central.anisotropic.blocks import Block, Stage, centre_shares, clip_shares
+from privmean.central.anisotropic.scales import QUANTILE, Scales
+from privmean.mechanisms.noisy_quantile import FINE
 from privmean.people.reductions import Floats
-
-if TYPE_CHECKING:
-    from privmean.central.anisotropic.blocks import Block, Stage
-    from privmean.central.anisotropic.unknown import UnknownPlan
 
 
 def reference(dimension: int, top: int) -> Floats:
@@ -56,31 +53,28 @@ def expected_scales(deviations: Floats, top: int, exponent: float) -> Scales:
     )
 
 
-def stage_noise(plan: UnknownPlan, blocks: Sequence[Block], stage: Stage) -> float:
-    """Predicted l2 norm (rms) of the noise of all blocks' clipped sums."""
-    s = stage.calibration.expected_multiplier(plan.centred)
+def stage_noise(
+    blocks: Sequence[Block], stage: Stage, sums_mu: Sequence[float], centred: int, summed: int
+) -> float:
+    """Predicted l2 norm (rms) of the noise of all blocks' clipped sums.
+
+    sums_mu: of each sum; centred, summed: persons of the centre and of the sums.
+    """
+    s = stage.calibration.expected_multiplier(centred)
     if math.isinf(s):
         return math.inf
-    shares = plan.centre_shares(blocks)
+    shares = centre_shares(blocks)
     radii = [
-        item.clip_radius(2 * item.radius * s / math.sqrt(part) / plan.centred)
+        item.clip_radius(2 * item.radius * s / math.sqrt(part) / centred)
         for item, part in zip(blocks, shares, strict=True)
     ]
     roots = [math.sqrt(item.spread) for item in blocks]
     total = 0.0
-    for mu in plan.sums_mu(stage):
+    for mu in sums_mu:
         total = math.fsum(r * root for r, root in zip(radii, roots, strict=True))
-        parts = plan.clip_shares(blocks, radii)
+        parts = clip_shares(blocks, radii)
         radii = [
-            item.next_radius(2 * radius / (mu * math.sqrt(part) * plan.summed))
+            item.next_radius(2 * radius / (mu * math.sqrt(part) * summed))
             for item, radius, part in zip(blocks, radii, parts, strict=True)
         ]
-    return 2 * total / (mu * plan.summed)
-
-
-def noise_share(plan: UnknownPlan, exponent: float) -> float:
-    """Predicted l2 norm (rms) of the privacy noise over the root of the rows' total variance, which
-    is how far one person's own row is from the mean. exponent: of the centre's metric."""
-    top = plan.scale_noise.top
-    blocks = plan.blocks(expected_scales(reference(plan.dimension, top), top, exponent))
-    return min(stage_noise(plan, blocks, stage) for stage in plan.stages)
+    return 2 * total / (mu * summed)

@@ -6,39 +6,44 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from privmean import validate
-from privmean.central.anisotropic import filter as keep
-from privmean.central.anisotropic.average import KeptMean, kept_mean
-from privmean.central.anisotropic.blocks import Block, Stage, clip_losses
+from privmean.central.anisotropic.blocks import (
+    EXPONENT,
+    Block,
+    Stage,
+    blocks_of,
+    centre_shares,
+    clip_losses,
+    clip_shares,
+)
 from privmean.central.anisotropic.box import GaussianBox
-from privmean.central.anisotropic.degrees import degrees
 from privmean.central.anisotropic.ellipsoid import STEPS, clipped_sums
-from privmean.central.anisotropic.forecast import noise_share, stage_noise
+from privmean.central.anisotropic.forecast import expected_scales, reference, stage_noise
 from privmean.central.anisotropic.known import weighed_alike
-from privmean.central.anisotropic.lattice import RADIUS, Bools, Metric, lattices, of_columns
-from privmean.central.anisotropic.progress import Progress, shown
-from privmean.central.anisotropic.scales import FACTOR, ScaleNoise, Scales, tail_reach
+from privmean.central.anisotropic.scales import ScaleNoise, Scales
 from privmean.central.anisotropic.scales import run as run_scales
+from privmean.central.cheapest import instead
+from privmean.intervals.interval import FAILED, OK
 from privmean.mechanisms.curator import Curator
-from privmean.mechanisms.procedure import Procedure
-from privmean.noise.base import Noise
+from privmean.mechanisms.filtered.filtered_mean import FilteredMean, Rows
+from privmean.mechanisms.filtered.lattice import RADIUS, lattices, of_columns
+from privmean.mechanisms.filtered.mean import KeptMean
+from privmean.mechanisms.lattice_sums import LatticeSums
 from privmean.outcome import Outcome
 from privmean.people.collecting import rows
-from privmean.people.reductions import Floats, Integers, People
+from privmean.people.reductions import Floats, People
 from privmean.people.shape import Shape
 from privmean.privacy.budget import REPLACE_ONE, Budget, Relation
 from privmean.privacy.curves import ParallelCurve
 from privmean.privacy.loss import Loss
-from privmean.release import FAILED, OK
 from privmean.road import Releasing
 
 HALVES = "two halves of the persons"
-EXPONENT = 1.5  # shape of the centre's noise: Sigma^(3/4) needs the least total
 NOISY = "noisier than one person"
 ASSUMED = "columns near Gaussian, so that pairs of persons show their scales"
 
@@ -65,6 +70,7 @@ class UnknownPlan(Releasing):
     pooled: bool = False
     centre_parts: int = 1
     refinement: float = 0.0
+    nothing: float | None = None
     estimator: str = "anisotropic"
     relation: Relation = REPLACE_ONE
 
@@ -88,10 +94,18 @@ class UnknownPlan(Releasing):
         how = "all columns" if not self.scale_noise.chooses else f"{self.scale_noise.top} columns"
         if not self.scale_noise.top:
             how = "no column of its own"
+        like = " of a person's distance from the mean, if columns are alike in spread"
+        words = instead(self.nothing, self.error_share, like)
         return (
             f"unknown covariance: half of the persons show the scales of {how}, the other half "
             f"a filtered centre; then a clipped sum over {'all' if self.pooled else 'the latter'}"
+            f"{words}"
         )
+
+    @property
+    def deviations(self) -> tuple[float, ...]:
+        """Of the columns that errors are promised for; total variance 1."""
+        return tuple(reference(self.dimension, self.scale_noise.top).tolist())
 
     @property
     def losses(self) -> tuple[Loss, ...]:
@@ -129,6 +143,7 @@ class UnknownPlan(Releasing):
             "persons in the clipped sum": self.summed,
             "clipped sums": len(self.sums_mu(self.stages[0])),
             "predicted error over a person's distance": self.error_share,
+            "the same, giving nothing": self.nothing,
             "columns with a scale of their own": stage.top,
             "octaves of scale": stage.window,
             "noise of a scale (octaves)": stage.value_deviation,
@@ -139,7 +154,10 @@ class UnknownPlan(Releasing):
     @cached_property
     def noise_share(self) -> float:
         """Predicted l2 noise over the distance of one person's own row from the mean."""
-        return noise_share(self, EXPONENT)
+        top = self.scale_noise.top
+        scales = expected_scales(reference(self.dimension, top), top, EXPONENT)
+        blocks = blocks_of(scales, self.dimension)
+        return min(self._noise(blocks, stage) for stage in self.stages)
 
     @property
     def error_share(self) -> float:
@@ -155,44 +173,12 @@ class UnknownPlan(Releasing):
             "privacy_noise": self.noise_share * size,
         }
 
-    def blocks(self, scales: Scales) -> list[Block]:
-        """The metrics that the released scales give."""
-        result = []
-        if len(scales.top):
-            sigma = scales.deviations
-            result.append(
-                Block(
-                    scales.top,
-                    FACTOR * scales.centre,
-                    tail_reach(scales.clip, scales.middle) / math.sqrt(2),
-                    sigma ** (-EXPONENT / 2),
-                    sigma**-0.5,
-                )
-            )
-        if len(scales.top) < self.dimension:
-            rest = np.setdiff1d(np.arange(self.dimension), scales.top)
-            one = np.ones(len(rest))
-            result.append(
-                Block(rest, FACTOR * scales.rest, FACTOR * scales.rest / math.sqrt(2), one, one)
-            )
-        return result
-
-    def centre_shares(self, blocks: Sequence[Block]) -> list[float]:
-        """How the centre's precision is split: least total radius of the clip that follows."""
-        cost = [
-            item.radius * math.sqrt(item.inflation * math.sqrt(item.spread) / item.reach)
-            for item in blocks
-        ]
-        return [item / sum(cost) for item in cost]
-
-    def clip_shares(self, blocks: Sequence[Block], radii: Sequence[float]) -> list[float]:
-        """How the sums' precision is split: least total noise."""
-        cost = [r * math.sqrt(item.spread) for item, r in zip(blocks, radii, strict=True)]
-        return [item / sum(cost) for item in cost]
-
     def best_stage(self, blocks: Sequence[Block]) -> Stage:
         """The share of epsilon for the centre with the least noise, from released numbers."""
-        return min(self.stages, key=lambda stage: stage_noise(self, blocks, stage))
+        return min(self.stages, key=lambda stage: self._noise(blocks, stage))
+
+    def _noise(self, blocks: Sequence[Block], stage: Stage) -> float:
+        return stage_noise(blocks, stage, self.sums_mu(stage), self.centred, self.summed)
 
     @property
     def shape(self) -> Shape:
@@ -215,8 +201,8 @@ class UnknownPlan(Releasing):
         halves = (people.part(0, 2), people.part(1, 2))
         one, two = curator.apart(HALVES, halves, join=together)
         first = rows(one.people, size_is_public=True)
-        scales = one.ask(Procedure(self.scale_noise.losses, self._scales), first)
-        blocks = self.blocks(scales)
+        scales = run_scales(self.scale_noise, first, one, self.scale_range, EXPONENT)
+        blocks = blocks_of(scales, self.dimension)
         stage = chosen[0] = self.best_stage(blocks)
         x = rows(two.people, size_is_public=True)
         metrics, usable = lattices(
@@ -226,12 +212,15 @@ class UnknownPlan(Releasing):
                 for item in blocks
             ],
         )
-
-        def centred(exact: list[Metric], noise: Noise) -> KeptMean | None:
-            with shown(None, float(self.centred) ** 2 * self.dimension) as tell:
-                return self._centre(exact, usable, blocks, stage, noise, tell)
-
-        found = two.ask(Procedure(stage.calibration.losses, centred), metrics)
+        found = two.ask(
+            FilteredMean(
+                stage.calibration,
+                REPLACE_ONE,
+                tuple(centre_shares(blocks)),
+                work=float(self.centred) ** 2 * self.dimension,
+            ),
+            Rows(metrics, usable),
+        )
         if found is None:
             return self._told(people.columns, scales, stage, blocks, None)
         del metrics
@@ -240,22 +229,6 @@ class UnknownPlan(Releasing):
             x, summing = rows(people, size_is_public=True), curator
         moved = self._clip(summing, x, found, scales, blocks, stage)
         return self._told(people.columns, scales, stage, blocks, moved)
-
-    def _scales(self, exact: Floats, noise: Noise) -> Scales:
-        return run_scales(self.scale_noise, exact, noise, self.scale_range, EXPONENT)
-
-    def _centre(
-        self,
-        metrics: list[Metric],
-        usable: Bools,
-        blocks: list[Block],
-        stage: Stage,
-        noise: Noise,
-        progress: Progress | None,
-    ) -> KeptMean | None:
-        friends = degrees(metrics, usable, progress=progress)
-        kept = keep.basic_keep(friends, usable, REPLACE_ONE, noise)
-        return kept_mean(metrics, kept, stage.calibration, noise, self.centre_shares(blocks))
 
     def _clip(
         self,
@@ -276,7 +249,7 @@ class UnknownPlan(Releasing):
             centre = mean * (item.radius / RADIUS) / item.centre_weight
             estimate[item.columns] = centre * scales.unit
         for mu in self.sums_mu(stage):
-            shares = self.clip_shares(blocks, radii)
+            shares = clip_shares(blocks, radii)
             noise = [2 * STEPS / (mu * math.sqrt(part)) for part in shares]
             steps = [
                 radius / STEPS / item.clip_weight * scales.unit
@@ -287,7 +260,7 @@ class UnknownPlan(Releasing):
                 for item, step in zip(blocks, steps, strict=True)
             ]
             losses = clip_losses(mu, [len(item.columns) for item in blocks], shares)
-            noisy = curator.ask(Procedure(losses, partial(_blurred, noise)), sums)
+            noisy = curator.ask(LatticeSums(losses), sums)
             for i, (item, step, scale) in enumerate(zip(blocks, steps, noise, strict=True)):
                 estimate[item.columns] += noisy[i] * step / self.summed
                 deviation[item.columns] = scale * step / self.summed
@@ -364,10 +337,3 @@ class UnknownPlan(Releasing):
                 # no column's deviation exceeds the root of their total variance
                 result[item.columns] = item.reach * scales.unit
         return result
-
-
-def _blurred(scales: Sequence[float], sums: Sequence[Integers], noise: Noise) -> list[Integers]:
-    """The sums of every block with Gaussian noise of its own."""
-    return [
-        exact + noise.gaussian(len(exact), scale) for exact, scale in zip(sums, scales, strict=True)
-    ]

@@ -12,8 +12,8 @@ from privmean.central.groups.settings import FEW, LEAST, PRECISE
 from privmean.errors import ArgumentError
 from privmean.intervals.group_table import FEW as TOO_FEW
 from privmean.intervals.group_table import IMPRECISE
+from privmean.intervals.interval import OK
 from privmean.people.keytexts import key_text
-from privmean.release import OK
 
 if TYPE_CHECKING:
     from privmean.central.groups.plan import GroupPlan

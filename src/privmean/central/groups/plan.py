@@ -32,6 +32,7 @@ from privmean.central.log_segments import ATOM_ONLY
 from privmean.central.wallet import Wallet
 from privmean.errors import ArgumentError
 from privmean.intervals.group_table import FEW, GroupTable
+from privmean.intervals.interval import FAILED, OK
 from privmean.mechanisms.curator import Curator
 from privmean.mechanisms.key_cells import KeyCells
 from privmean.outcome import Outcome
@@ -41,7 +42,6 @@ from privmean.people.reductions import LOG_CELLS, Floats, People
 from privmean.people.shape import Shape
 from privmean.privacy.budget import REPLACE_ONE, Budget, Relation
 from privmean.privacy.loss import Laplace, Loss
-from privmean.release import FAILED, OK
 from privmean.road import Releasing
 
 if TYPE_CHECKING:

@@ -18,8 +18,9 @@ from privmean.intervals.contrasts import (
     shown_contrasts,
 )
 from privmean.intervals.group_table import GroupTable, Line
+from privmean.intervals.interval import OK, Floats
 from privmean.intervals.ratios import Ratio, ratio_line
-from privmean.release import OK, Floats, Release
+from privmean.release import Release
 
 if TYPE_CHECKING:
     from privmean.rows import Row
@@ -82,14 +83,14 @@ class GroupRelease(Release):
         that persons who are high in one group are not low in the other. Raises ArgumentError for a
         text that is no comparison of these groups.
         """
-        (found,) = self._one(said)
+        (found,) = self._parsed(said)
         if found.ratio:
             raise ArgumentError("contrast", said, "is a ratio", "ask ratio(...)")
         return self._compared(found, self._level(level), independent=independent)
 
     def ratio(self, said: str, level: float | None = None, *, independent: bool = False) -> Ratio:
         """The ratio of two groups, "a / b": its set of values may be two rays or everything."""
-        (found,) = self._one(said)
+        (found,) = self._parsed(said)
         if not found.ratio:
             raise ArgumentError("ratio", said, "is no ratio", "say 'a / b'")
         return ratio_line(self.groups, found, self._level(level), independent=independent)
@@ -128,7 +129,7 @@ class GroupRelease(Release):
         return self.summary()
 
     # --- lines ------------------------------------------------------------------------------------
-    def _one(self, said: object) -> tuple[Contrast, ...]:
+    def _parsed(self, said: object) -> tuple[Contrast, ...]:
         found = contrasts_of([said], self.columns)
         if len(found) != 1:
             raise ArgumentError(

@@ -13,8 +13,8 @@ from privmean.central.groups.settings import FEW, PRECISE, SEEN, SURE, GroupSett
 from privmean.central.groups.tails import Limits, PooledTail
 from privmean.intervals.group_table import FEW as TOO_FEW
 from privmean.intervals.group_table import IMPRECISE, NEAR, GroupTable
+from privmean.intervals.interval import OK
 from privmean.people.reductions import Floats
-from privmean.release import OK
 
 SPREADS = 0.35  # typical difference of logarithms of groups' deviations
 ALLOWED = 2.0  # how much more than the pooled tail the allowance assumes

@@ -6,8 +6,8 @@ import math
 import textwrap
 from typing import TYPE_CHECKING
 
+from privmean.intervals.interval import OK, UNSAFE
 from privmean.privacy.guarantee import RELATION_WORDS
-from privmean.release import OK, UNSAFE
 
 if TYPE_CHECKING:
     from privmean.central.groups.release import GroupRelease

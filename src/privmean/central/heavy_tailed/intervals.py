@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy import stats
@@ -20,15 +20,22 @@ from privmean import validate
 from privmean.central.heavy_tailed import bias
 from privmean.central.heavy_tailed.bias import Mode
 from privmean.central.heavy_tailed.moment import Tail
+from privmean.central.heavy_tailed.private_radius import Outside
 from privmean.intervals.boxes import sidak_level
+from privmean.intervals.interval import OK, Interval
 from privmean.intervals.laplace_normal import margin, quantile
 from privmean.intervals.mean_interval import limit, no_interval
 from privmean.mechanisms.clipped_sum import ColumnSums
 from privmean.mechanisms.weighted_rows import Law
 from privmean.privacy.budget import REPLACE_ONE
-from privmean.release import Interval
 
 MEAN, CLIPPED = "mean", "clipped mean"
+REFUTED = "assumption refuted"
+ADVICE = (
+    "the released sums leave no mean inside the public range: the range or the bound on the moment "
+    "is wrong; give wider ones"
+)
+PAID = 0.1  # of what may be wrong, for a bound on the persons beyond a private radius
 
 
 def highest_mean(
@@ -52,6 +59,15 @@ def highest_mean(
     return float(grid[min(last + 1, len(grid) - 1)])
 
 
+def _limited(
+    lower: float, upper: float, bounds: tuple[float, float] | None
+) -> tuple[float, float, str]:
+    """The ends inside the public range, and the status; all of the range where they do not meet."""
+    if bounds is not None and (lower > bounds[1] or upper < bounds[0]):
+        return *bounds, REFUTED
+    return *limit(lower, upper, bounds), OK
+
+
 @dataclass(frozen=True)
 class OneColumn:
     """Intervals of one column released as clipped sums with Laplace noise.
@@ -71,22 +87,31 @@ class OneColumn:
     mode: Mode
     assumption: str
     bounds: tuple[float, float] | None = None
+    outside: Outside | None = None
 
     def interval(self, level: float, target: str | None) -> Interval:
         validate.choice("target", target or MEAN, [MEAN, "clipped", CLIPPED])
-        center, deviation = self.middle + self.radius * self.share, self._deviation(level)
-        half = self._half(level, deviation)
-        lower, upper = center - half, center + half
         wanted = MEAN if target in (None, MEAN) else CLIPPED
+        # a tenth of what may be wrong goes to the bound on those beyond a private radius
+        rest = level
+        if wanted == MEAN and self.outside is not None:
+            rest = 1 - (1 - PAID) * (1 - level)
+        center, deviation = self.middle + self.radius * self.share, self._deviation(rest)
+        half = self._half(rest, deviation)
+        lower, upper = center - half, center + half
         parts = {
             "noise": (self._half(level, 0.0),),
             "sampling": (-float(ndtri((1 - level) / 2)) * deviation,),
         }
+        status = OK
         if wanted == MEAN:
             upper = highest_mean(self.tails, self.region[1], center + half, self.mode)
             lower = -highest_mean(self.tails, -self.region[0], half - center, self.mode)
+            if self.outside is not None:  # both hold at once
+                reach = half + self.outside.bias(PAID * (1 - level))
+                lower, upper = max(lower, center - reach), min(upper, center + reach)
             parts["clipping allowance"] = (max(upper - center, center - lower) - half,)
-            lower, upper = limit(lower, upper, self.bounds)
+            lower, upper, status = _limited(lower, upper, self.bounds)
         return Interval(
             (lower,),
             (upper,),
@@ -95,7 +120,19 @@ class OneColumn:
             assumption=self.assumption if wanted == MEAN else "unrelated persons",
             region=(self.region,),
             parts=parts,
+            status=status,
+            advice=ADVICE if status == REFUTED else "",
         )
+
+    def errors(self) -> tuple[float, float]:
+        """Deviations by privacy noise, and by noise and sampling together; NaN for the latter where
+        noise hides the sampling variance."""
+        unit = self.radius / self.weight
+        noise = unit * math.sqrt(2) * math.hypot(*self.sums.ratio_noise(self.share))
+        square = self.sums.square / self.weight - self.share**2
+        if square <= 0:
+            return noise, math.nan
+        return noise, math.hypot(noise, self.radius * math.sqrt(square / self.weight))
 
     def _deviation(self, level: float) -> float:
         """Standard deviation of the clipped mean, in the units of the values."""
@@ -128,13 +165,17 @@ class OneColumn:
         )
 
 
-def noise_quantile(law: Law, level: float, dimension: int, scale: float, sd: float) -> float:
+def noise_quantile(
+    law: Law, level: float, dimension: int, scale: float, sd: float, together: int | None = None
+) -> float:
     """Half length of a box that holds noise plus a normal error together in all coordinates.
 
-    scale: of the noise on the mean (see `ClipAndNoise.scale`); sd: deviation of the normal error of
-    every coordinate, of any correlation (Sidak's inequality, conditionally on mixing scales).
+    dimension: of the noise. together: the number of coordinates held, all if None. scale: of the
+    noise on the mean (see `ClipAndNoise.scale`); sd: deviation of the normal error of every
+    coordinate, of any correlation (Sidak's inequality, conditionally on mixing scales).
     """
-    one = sidak_level(level, dimension)
+    held = dimension if together is None else together
+    one = sidak_level(level, held)
     if law == "gaussian":
         return -float(ndtri((1 - one) / 2)) * math.hypot(scale, sd)
     if law == "laplace":
@@ -144,7 +185,7 @@ def noise_quantile(law: Law, level: float, dimension: int, scale: float, sd: flo
     deviations = np.sqrt(scale**2 * mixing + sd**2)
 
     def excess(t: float) -> float:
-        return float(np.mean((2 * ndtr(t / deviations) - 1) ** dimension)) - level
+        return float(np.mean((2 * ndtr(t / deviations) - 1) ** held)) - level
 
     return float(brentq(excess, 0.0, 40 * float(deviations.max()), rtol=1e-9))
 
@@ -153,9 +194,10 @@ def noise_quantile(law: Law, level: float, dimension: int, scale: float, sd: flo
 class Coordinates:
     """Simultaneous intervals (a box) for the coordinates of a vector mean.
 
-    scale: of the noise on the mean. allowance: bound on the clipping bias of every coordinate at
-    the planned distance of the centre from the mean. deviation: bound on the sampling deviation of
-    every coordinate.
+    dimension: of the noise, where some of its coordinates are told alone. scale: of the noise on
+    the mean. allowance: bound on the clipping bias of every coordinate at the planned distance of
+    the centre from the mean. deviation: bound on the sampling deviation of every coordinate.
+    outside: what a search for the radius says, which may bound the bias better.
     """
 
     estimate: tuple[float, ...]
@@ -167,33 +209,74 @@ class Coordinates:
     center: tuple[float, ...]
     assumption: str
     ranges: tuple[tuple[float, float], ...] | None = None
+    outside: Outside | None = None
+    dimension: int | None = None
+
+    def column(self, index: int) -> Coordinates:
+        """The intervals of one coordinate for itself."""
+        at = slice(index, index + 1)
+        return replace(
+            self,
+            estimate=self.estimate[at],
+            center=self.center[at],
+            ranges=None if self.ranges is None else self.ranges[at],
+            dimension=self._dimension,
+        )
+
+    def errors(self) -> tuple[float, float]:
+        """Of one coordinate: the deviation of the noise; that of the sample is bounded, not
+        known."""
+        unit = {"gaussian": 1.0, "laplace": math.sqrt(2)}.get(
+            self.law, math.sqrt(self._dimension + 1)
+        )
+        return unit * self.scale, math.nan
+
+    @property
+    def _dimension(self) -> int:
+        return len(self.estimate) if self.dimension is None else self.dimension
+
+    def _noise(self, level: float, sd: float) -> float:
+        return noise_quantile(self.law, level, self._dimension, self.scale, sd, len(self.estimate))
 
     def interval(self, level: float, target: str | None) -> Interval:
         validate.choice("target", target or MEAN, [MEAN])
         sd, d = self.deviation, len(self.estimate)
-        half = noise_quantile(self.law, level, d, self.scale, sd) + self.allowance
-        ends = [limit(x - half, x + half, self._range(j)) for j, x in enumerate(self.estimate)]
+        half, allowance = self._half(level)
+        ends = [_limited(x - half, x + half, self._range(j)) for j, x in enumerate(self.estimate)]
+        status = REFUTED if any(item == REFUTED for *_, item in ends) else OK
         one = sidak_level(level, d)
         return Interval(
-            tuple(low for low, _ in ends),
-            tuple(high for _, high in ends),
+            tuple(low for low, *_ in ends),
+            tuple(high for _, high, _ in ends),
             level,
             target=MEAN,
             assumption=self.assumption,
+            status=status,
+            advice=ADVICE if status == REFUTED else "",
             region=tuple((c - self.region_radius, c + self.region_radius) for c in self.center),
             parts={
-                "noise": (noise_quantile(self.law, level, d, self.scale, 0.0),) * d,
+                "noise": (self._noise(level, 0.0),) * d,
                 "sampling": (-float(ndtri((1 - one) / 2)) * sd,) * d,
-                "clipping allowance": (self.allowance,) * d,
+                "clipping allowance": (allowance,) * d,
             },
         )
+
+    def _half(self, level: float) -> tuple[float, float]:
+        """Half length of the box, and the part of it that allows for clipping."""
+        if self.outside is None:
+            return self._noise(level, self.deviation) + self.allowance, self.allowance
+        # a tenth of what may be wrong goes to the bound on those beyond the radius; the rest to the
+        # noise, with either bound, so that the smaller of the two may be taken
+        rest, bound = 1 - (1 - PAID) * (1 - level), self.outside.bias(PAID * (1 - level))
+        allowance = min(bound, self.allowance)
+        return self._noise(rest, self.deviation) + allowance, allowance
 
     def _range(self, column: int) -> tuple[float, float] | None:
         return None if self.ranges is None else self.ranges[column]
 
     def noise_interval(self, level: float) -> Interval:
         d = len(self.estimate)
-        half = noise_quantile(self.law, level, d, self.scale, 0.0)
+        half = self._noise(level, 0.0)
         return Interval(
             tuple(x - half for x in self.estimate),
             tuple(x + half for x in self.estimate),

@@ -1,0 +1,86 @@
+"""The losses that a bill may hold, and how a stored one is read."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import fields
+from typing import Any
+
+from privmean.errors import ArgumentError
+from privmean.privacy.curves import FilteredMean, ParallelCurve
+from privmean.privacy.loss import (
+    Approximate,
+    Concentrated,
+    Gaussian,
+    Laplace,
+    Loss,
+    Parallel,
+    Pure,
+    Selection,
+    Threshold,
+)
+from privmean.privacy.numbers import refused
+from privmean.privacy.threshold_of_sum import ThresholdOfSum
+
+KINDS: dict[str, type[Loss]] = {
+    item.kind: item
+    for item in (
+        Laplace, Gaussian, Threshold, Selection, Pure, Approximate, Parallel, FilteredMean,
+        ParallelCurve, ThresholdOfSum, Concentrated,
+    )
+}  # fmt: skip
+GROUPS = ("branches", "parts")  # fields that hold losses
+
+
+def loss_from_dict(values: dict[str, Any]) -> Loss:
+    """The loss stored by `Loss.to_dict`. Derived numbers in the dictionary are not trusted."""
+    loss = _loss_from_dict(values)
+    if loss.moved and loss.moved == loss.counted():
+        object.__setattr__(loss, "moved", "")  # told from the numbers, as when it was stored
+    return loss
+
+
+def _loss_from_dict(values: dict[str, Any]) -> Loss:
+    if not isinstance(values, dict):
+        raise refused("mechanisms", values, "must hold one object a mechanism")
+    kind = values.get("mechanism")
+    if not isinstance(kind, str) or kind not in KINDS:
+        raise ArgumentError(
+            "mechanism", kind, "is not a kind of loss this version knows", "use a newer privmean"
+        )
+    cls = KINDS[kind]
+    names = [item.name for item in fields(cls)]
+    arguments = {name: values[name] for name in names if name in values}
+    for name in GROUPS:
+        if name in names:
+            try:
+                read = [[loss_from_dict(item) for item in group] for group in values[name]]
+            except (KeyError, TypeError):
+                raise refused("mechanism", kind, f"lacks its {name}") from None
+            arguments[name] = tuple(tuple(group) for group in read)
+    try:
+        return cls(**arguments)
+    except TypeError:
+        raise refused("mechanism", kind, "lacks a number that its loss needs") from None
+
+
+def says_its_loss(loss: Loss, values: dict[str, Any]) -> bool:
+    """Whether the loss that is written in `values`, from which `loss` was read, is its loss.
+
+    To six digits: some are sums and integrals that differ between versions of libraries.
+    """
+    said, own = values.get("loss"), loss.summary()
+    if not isinstance(said, dict) or said.keys() != own.keys():
+        return False
+    for name, number in own.items():
+        value = said[name]
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            return False
+        if not math.isclose(value, number, rel_tol=1e-6, abs_tol=1e-300):
+            return False
+    return all(
+        says_its_loss(part, written)
+        for name in GROUPS
+        for group, texts in zip(getattr(loss, name, ()), values.get(name, ()), strict=True)
+        for part, written in zip(group, texts, strict=True)
+    )

@@ -1,0 +1,55 @@
+"""A loss known by its whole curve delta(epsilon).
+
+Composed with Gaussian parts through the law that dominates the curve (`amplification.dominating`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from privmean.privacy.loss import Loss, bounded
+from privmean.privacy.numbers import LARGEST_EXPONENT
+
+if TYPE_CHECKING:
+    from privmean.privacy.amplification import Profile
+
+
+@dataclass(frozen=True)
+class Curve(Loss):
+    """A part known by its whole curve delta(epsilon), in both directions of neighbours.
+
+    `epsilon` is one point of the curve, for basic composition. With Gaussian parts the composition
+    uses `profile`, the law of the privacy loss that dominates the curve, and is much tighter.
+    """
+
+    epsilon: Fraction
+
+    @property
+    def pure(self) -> Fraction:
+        return self.epsilon
+
+    @property
+    def added_delta(self) -> float:
+        return self.delta_at(min(bounded(self.epsilon), LARGEST_EXPONENT))
+
+    def delta_at(self, epsilon: float) -> float:
+        """delta at any epsilon."""
+        raise NotImplementedError
+
+    def points(self) -> list[float]:
+        """Increasing epsilons, 0 first, between which the curve is joined by chords."""
+        raise NotImplementedError
+
+    def profile(self) -> Profile:
+        """The dominating law of the privacy loss."""
+        return _profile(self)
+
+
+@lru_cache(maxsize=256)
+def _profile(curve: Curve) -> Profile:
+    from privmean.privacy.amplification import dominating
+
+    return dominating(curve.delta_at, curve.points())
