@@ -14,6 +14,7 @@ from privmean.errors import PrivateFailure
 from privmean.intervals.interval import (
     FAILED,
     OK,
+    UNSAFE,
     ByColumn,
     Deviating,
     Floats,
@@ -26,8 +27,6 @@ from privmean.provenance import SCHEMA, Provenance, sealed
 
 if TYPE_CHECKING:
     from privmean.rows import Row
-
-UNSAFE = "SIMULATED NOISE: not private, for tests and studies only"
 
 
 class Plan(Protocol):

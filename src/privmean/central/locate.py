@@ -9,7 +9,7 @@ threshold and no delta are needed.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 
 from privmean.central.log_segments import (
@@ -80,8 +80,8 @@ class Location:
     """The private outcome: limits of the values, and the path that was paid for.
 
     hidden, before: as in `Reach`. count_scale: noise of a count of the histogram behind
-    the limits. nulls: the noisy numbers of persons without a value, and their scales. first: the
-    first round's histogram, around 0, where a round moved the origin.
+    the limits; seen: that histogram. nulls: the noisy numbers of persons without a value, and their
+    scales. first: the first round's histogram, around 0, where a round moved the origin.
     """
 
     outcome: str
@@ -95,7 +95,8 @@ class Location:
     count_scale: float
     before: tuple[float, float] = (0.0, 0.0)
     nulls: tuple[tuple[float, float], ...] = ()
-    first: Histogram | None = None
+    first: Histogram | None = field(default=None, repr=False, compare=False)
+    seen: Histogram | None = field(default=None, repr=False, compare=False)
 
     @property
     def missing(self) -> Missing:
@@ -221,4 +222,5 @@ def locate(
         reach.before,
         tuple(nulls),
         first,
+        seen,
     )

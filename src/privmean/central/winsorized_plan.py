@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from privmean import validate
-from privmean.central.clipped_mean import ClippedMean, ClippedMeans, seen
+from privmean.central.clipped_mean import ClippedMean, ClippedMeans
 from privmean.central.concentration import Bounded, Concentration, UnknownScale
 from privmean.central.winsorized_run import Run
 from privmean.central.winsorized_stages import Facts, Stages
@@ -132,7 +132,7 @@ class WinsorizedPlan(Releasing):
         last = run.clip(second, centers, units)
         relation = self.facts.relation
         means = ClippedMeans(
-            seen(last),
+            tuple(last),
             None if relation != REPLACE_ONE else self.facts.persons,
             self.facts.design_effect,
             self._target(),
