@@ -9,10 +9,11 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+from privmean.asking.study_file import read_questions
+
 import privmean as pm
 from privmean.asking.declared import question_of
 from privmean.asking.road import asked
-from privmean.asking.study_file import read_questions
 from privmean.cli.app import run
 from privmean.cli.asking import commands
 

@@ -71,6 +71,9 @@ if TYPE_CHECKING:
     from privmean.questions.variance import Variance as Variance
     from privmean.release import Release as Release
     from privmean.signing import sign as sign
+    from privmean.study.plan import StudyPlan as StudyPlan
+    from privmean.study.release import StudyRelease as StudyRelease
+    from privmean.study.study import Study as Study
     from privmean.verification import Verification as Verification
     from privmean.verification import verify as verify
 else:
@@ -139,6 +142,9 @@ else:
         "quantile": "privmean.asking.functions",
         "Quantile": "privmean.questions.quantile",
         "QuantileRelease": "privmean.models.quantile_release",
+        "Study": "privmean.study.study",
+        "StudyPlan": "privmean.study.plan",
+        "StudyRelease": "privmean.study.release",
     }
     _MOVED = {
         "AsPublished": "say privmean.published.AsPublished",

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Protocol
 
 from privmean.errors import ArgumentError
-from privmean.mechanisms.curator import Curator, TrustedCurator
+from privmean.mechanisms.curator import Curator, Draws, TrustedCurator
 from privmean.noise.base import Noise
 from privmean.noise.exact import ExactNoise
 from privmean.outcome import Outcome
@@ -104,14 +104,16 @@ def execute(
     ledger: Ledger | None = None,
     label: str | None = None,
     level: float = 0.95,
+    draws: Draws | None = None,
 ) -> Release:
-    """Charge, run and release. noise None means exact noise from the system's entropy."""
+    """Charge, run and release. noise None means exact noise from the system's entropy. draws: where
+    noisy answers are kept before they are seen, if a run that was stopped is to go on."""
     _check(plan, people)
     entry = None
     if ledger is not None:
         worst = Guarantee.of(plan.budget, plan.budget.neighbors, plan.losses, unit=plan.unit)
         entry = ledger.charge(worst, label=label or plan.estimator)
-    curator = TrustedCurator(people, ExactNoise() if noise is None else noise)
+    curator = TrustedCurator(people, ExactNoise() if noise is None else noise, draws)
     outcome = plan.run(curator)
     promise = Guarantee.of(
         plan.budget, plan.budget.neighbors, curator.bill, unit=plan.unit, public=plan.public

@@ -55,6 +55,11 @@ class WinsorizedPlan(Releasing):
         return "Winsorized mean"
 
     @property
+    def fixed(self) -> bool:
+        """Whether every run bills these very lines, whatever it finds."""
+        return isinstance(self.concentration, Bounded)
+
+    @property
     def losses(self) -> tuple[Loss, ...]:
         return self.stages.losses
 

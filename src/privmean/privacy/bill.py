@@ -10,6 +10,7 @@ from privmean.errors import ArgumentError
 from privmean.privacy.curves import FilteredMean, ParallelCurve
 from privmean.privacy.loss import (
     Approximate,
+    Concentrated,
     Gaussian,
     Laplace,
     Loss,
@@ -25,7 +26,7 @@ KINDS: dict[str, type[Loss]] = {
     item.kind: item
     for item in (
         Laplace, Gaussian, Threshold, Selection, Pure, Approximate, Parallel, FilteredMean,
-        ParallelCurve, ThresholdOfSum,
+        ParallelCurve, ThresholdOfSum, Concentrated,
     )
 }  # fmt: skip
 GROUPS = ("branches", "parts")  # fields that hold losses

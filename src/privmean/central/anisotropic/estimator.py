@@ -68,7 +68,7 @@ class Anisotropic:
         validate.fraction("beta", self.beta)
         if self.n_design is not None:
             validate.whole("n_design", self.n_design, least=2)
-        if self.covariance is None and self.method not in (AUTO, PUBLISHED):
+        if self.covariance is None and self.method != AUTO:
             raise ArgumentError(
                 "method",
                 self.method,
@@ -77,7 +77,7 @@ class Anisotropic:
             )
         if self.sampled_degrees is not None:
             validate.whole("sampled_degrees", self.sampled_degrees, least=1)
-            if self.method in (NOISY, PUBLISHED):
+            if self.method == NOISY:
                 raise ArgumentError(
                     "sampled_degrees",
                     self.sampled_degrees,
@@ -97,13 +97,6 @@ class Anisotropic:
                     "scale_range",
                     self.scale_range,
                     "is not used where a covariance is given",
-                    "leave out one of them",
-                )
-            if self.method == PUBLISHED:
-                raise ArgumentError(
-                    "scale_range",
-                    self.scale_range,
-                    "is not used by the published steps, which find scales on the whole line",
                     "leave out one of them",
                 )
             low, _ = validate.bounds("scale_range", self.scale_range)
