@@ -27,6 +27,7 @@ FLOORS = (
     ("models",),
     ("questions",),
     ("asking",),
+    ("auditing",),
     ("cli",),
     ("__main__",),
 )
@@ -39,9 +40,14 @@ APART = {
     "local": {"errors", "validate", "durable", "_version", "noise", "intervals", "late"},
     "published": {name for floor in FLOORS[:11] for name in floor},
 }  # fmt: skip
-OVER_ALL = {"asking", "cli"}  # may use the rooms that stand apart; none of them uses `published`
+OVER_ALL = {
+    "asking",
+    "auditing",
+    "cli",
+}  # may use the rooms that stand apart; none of them uses `published`
 DRAWS = {"laplace", "gaussian", "argmax", "below", "bernoulli", "bits64", "draw"}
-DRAWING = {"mechanisms", "noise", "local"}  # local's clients randomize by integer coins
+# local's clients randomize by integer coins; what an audit draws is simulated and never released
+DRAWING = {"mechanisms", "noise", "local", "auditing"}
 
 
 class House:
