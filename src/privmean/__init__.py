@@ -40,6 +40,7 @@ _HOMES = {
     "BoundedWithin": "privmean.central.concentration",
     "UnknownScale": "privmean.central.concentration",
     "Ledger": "privmean.privacy.ledger",
+    "Policy": "privmean.privacy.policies",
     "verify": "privmean.verification",
     "Verification": "privmean.verification",
     "sign": "privmean.signing",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -20,7 +21,8 @@ class Terms(TypedDict, total=False):
     """epsilon, delta | rho: the budget of the whole call; there is no default. neighbors:
     "replace-one" (the roster, hence n, is public) or "add-remove" (n is private; n_design is a
     public guess of it where a method needs one). level: of the interval that is printed. ledger:
-    charged before any noise is drawn. noise: only for tests and studies; the release is then marked
+    charged before any noise is drawn: a `Ledger`, or the path of one. label, analyst: for its
+    entry. noise: only for tests and studies; the release is then marked
     unsafe."""
 
     epsilon: float
@@ -29,7 +31,9 @@ class Terms(TypedDict, total=False):
     neighbors: Neighbors
     n_design: int
     level: float
-    ledger: Ledger | None
+    ledger: Ledger | str | os.PathLike[str] | None
+    label: str
+    analyst: str
     noise: Noise | None
 
 
@@ -42,6 +46,8 @@ class Settled:
     level: float
     ledger: Ledger | None
     noise: Noise | None
+    label: str | None = None
+    analyst: str = ""
 
 
 def settled(terms: Mapping[str, Any], function: str, moved: Mapping[str, str]) -> Settled:
@@ -76,6 +82,21 @@ def settled(terms: Mapping[str, Any], function: str, moved: Mapping[str, str]) -
         budget,
         guess,
         validate.level("level", terms.get("level", 0.95)),
-        terms.get("ledger"),
+        ledger_of(terms.get("ledger")),
         terms.get("noise"),
+        terms.get("label"),
+        str(terms.get("analyst") or ""),
+    )
+
+
+def ledger_of(given: Ledger | str | os.PathLike[str] | None) -> Ledger | None:
+    """A ledger as it is, or the one at a path, which must be there."""
+    from privmean.privacy.ledger import Ledger
+
+    if given is None or isinstance(given, Ledger):
+        return given
+    if isinstance(given, str | os.PathLike):
+        return Ledger.open(given)
+    raise ArgumentError(
+        "ledger", given, "is no ledger", "give pm.Ledger(...) or the path of its file"
     )

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from privmean.asking.terms import ledger_of
 from privmean.mechanisms.curator import Draws
 from privmean.noise.base import Noise
 from privmean.noise.exact import ExactNoise
@@ -30,7 +31,7 @@ LOST = (
 def run(
     study: Study,
     *,
-    ledger: Ledger | None = None,
+    ledger: Ledger | str | None = None,
     noise: Noise | None = None,
     label: str | None = None,
     analyst: str = "",
@@ -43,7 +44,8 @@ def run(
     the run that is gone on with; claimed, charged: told of the plan before the charge, and of the
     charge before any noise."""
     said = study.said
-    ledger = said.ledger if ledger is None else ledger
+    ledger = said.ledger if ledger is None else ledger_of(ledger)
+    label, analyst = label or said.label, analyst or said.analyst
     noise = said.noise if noise is None else noise
     people = study.people()
     plan = study.planned(people)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Unpack
 
@@ -171,10 +170,7 @@ class Study:
     @property
     def table_name(self) -> str:
         """The table by its file's name and its person column; "" for what has neither."""
-        source = self.source
-        if not isinstance(source, Table) or not isinstance(source.source, str | os.PathLike):
-            return ""
-        return f"{os.path.basename(os.fspath(source.source))} by {source.person}"
+        return self.source.name if isinstance(self.source, Table) else ""
 
     def _asked(self) -> tuple[Item, ...]:
         if not self._items:
