@@ -14,6 +14,7 @@ from privmean.errors import PrivateFailure
 from privmean.intervals.interval import (
     FAILED,
     OK,
+    UNSAFE,
     ByColumn,
     Deviating,
     Floats,
@@ -26,8 +27,6 @@ from privmean.provenance import NAME, SCHEMA, Provenance, sealed
 
 if TYPE_CHECKING:
     from privmean.rows import Row
-
-UNSAFE = "SIMULATED NOISE: not private, for tests and studies only"
 
 
 class Plan(Protocol):
@@ -56,7 +55,8 @@ class Release:
     `to_frame()`; as a picture: `plot()`; for files and `privmean verify`: `to_dict()`.
 
     estimate: shape (d,), NaN where the private outcome was a failure. persons: n if it is public,
-    a noisy count if one was bought, else None. status: "ok" or what the private outcome was.
+    a noisy count if one was bought, else None. status: "ok" or what the private outcome was;
+    statuses: one a column, where columns differ (none: all have that of the release).
     diagnostics: further numbers that were paid for. secure: False for simulated noise. provenance:
     when and by what it was made, and the ledger entry; the one place for what changes between runs.
     """
@@ -77,6 +77,7 @@ class Release:
     secure: bool = True
     level: float = 0.95
     provenance: Provenance = field(default_factory=Provenance, repr=False)
+    statuses: tuple[str, ...] = ()
     tabled: ClassVar[bool] = False  # shown as a table, also where it is one line
 
     def interval(self, level: float | None = None, target: str | None = None) -> Interval:
@@ -102,6 +103,8 @@ class Release:
             ends, noise = self.alone(j, level), self.noise_alone(j, level)
             own = isinstance(self.intervals, ByColumn) and not self.failed
             status = ends.status if own or self.status == OK else self.status
+            if self.statuses and self.statuses[j] != OK:
+                status = self.statuses[j]
             made.append(
                 Row(
                     column,
@@ -227,6 +230,7 @@ class Release:
             "diagnostics": plain_tree(self.diagnostics),
             "plan": plain_tree(self.plan.describe()),
             "status": self.status,
+            "statuses": list(self.statuses or (self.status,) * len(self.columns)),
             "advice": self.advice,
             "secure": self.secure,
         }

@@ -51,6 +51,11 @@ class Plan(Protocol):
         ...
 
     @property
+    def unit(self) -> str:
+        """Whose change the promise is about: "person", with all records."""
+        ...
+
+    @property
     def public(self) -> tuple[str, ...]:
         """What the promise treats as public."""
         ...
@@ -80,6 +85,10 @@ class Plan(Protocol):
 class Releasing:
     """What every plan of an estimator can do by itself."""
 
+    @property
+    def unit(self) -> str:
+        return "person"
+
     def accepts(self, people: People) -> None:
         """Any people of its shape will do."""
 
@@ -104,13 +113,15 @@ def execute(
     _check(plan, people)
     entry = None
     if ledger is not None:
-        worst = Guarantee.of(plan.budget, plan.budget.neighbors, plan.losses)
+        worst = Guarantee.of(plan.budget, plan.budget.neighbors, plan.losses, unit=plan.unit)
         entry = ledger.charge(worst, label=label or plan.estimator, about=about)
     curator = TrustedCurator(people, ExactNoise() if noise is None else noise, draws)
     outcome = plan.run(curator)
-    promise = Guarantee.of(plan.budget, plan.budget.neighbors, curator.bill, public=plan.public)
+    promise = Guarantee.of(
+        plan.budget, plan.budget.neighbors, curator.bill, unit=plan.unit, public=plan.public
+    )
     return Release(
-        estimate=outcome.estimate,
+        estimate=outcome.shown,
         columns=tuple(people.columns),
         estimator=plan.estimator,
         guarantee=promise.require(),
@@ -119,6 +130,7 @@ def execute(
         persons=outcome.persons,
         estimand=outcome.estimand,
         status=outcome.status,
+        statuses=outcome.statuses,
         advice=outcome.advice,
         assumptions=outcome.assumptions,
         shares=outcome.shares,

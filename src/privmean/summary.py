@@ -54,6 +54,7 @@ class Told(Protocol):
     def level(self) -> float: ...
     @property
     def failed(self) -> bool: ...
+
     def interval(self) -> Interval: ...
     def alone(self, column: int) -> Interval: ...
     def rows(self) -> tuple[Row, ...]: ...
@@ -162,7 +163,7 @@ def _status(release: Told) -> list[str]:
         return _line("status", f"FAILED: {advice}")
     if status == OK:
         return [_short("status", f"ok   (method: {release.estimator}; {MORE})")]
-    return [_short("status", f"{status}: {advice}" if advice else status)]
+    return _line("status", f"{status}: {advice}" if advice else status)
 
 
 def details(release: Told, warning: str) -> str:

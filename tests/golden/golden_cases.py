@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 import sys
 from collections.abc import Callable, Iterator
 from functools import cache
@@ -30,12 +31,14 @@ from kit import planned
 from privmean.noise.simulated import SimulatedNoise
 from privmean.people.matrix import MatrixPeople
 from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE, Budget
+from privmean.published import AsPublished
 from registry import ANY, BOTH, MIXED, PURE, REGISTRY
 
 FILE = Path(__file__).with_name("releases.json")
 PERSONS = 600
 SHOWN = ("estimate", "lower", "upper", "persons", "status")
 WORDS = ("schema", "columns", "estimator", "estimand", "why", "assumptions", "advice", "warning")
+LONG = re.compile(r"\d+\.\d{5,}(?:e[+-]?\d+)?")  # a number in a text
 LARGE = Budget(epsilon=8.0, delta=1e-6)
 
 
@@ -72,7 +75,7 @@ def questions() -> dict[str, tuple[Any, tuple[Budget, ...]]]:
     effects = pm.RandomEffects(0.2, 0.6, 3, group="group", person_sd=1.0)
     grouped = pm.RandomEffects(0.2, 0.6, 3, group="group", person_sd=1.0, range=near)
     weighted = pm.HeavyTailed(moment, weights=pm.RecordWeights(cap=6, critical=4.0))
-    published = pm.AsPublished(pm.SubGaussian(sd=1.2))
+    published = AsPublished(pm.SubGaussian(sd=1.2))
     edges = (0.0, 2.0, 4.0, 8.0)
     found: dict[str, tuple[Any, tuple[Budget, ...]]] = {}
     for name, item in assumed.items():
@@ -111,6 +114,8 @@ def questions() -> dict[str, tuple[Any, tuple[Budget, ...]]]:
         "curve": (pm.Curve("y", "time", edges), ANY),
         "curve, bounds": (pm.Curve("y", "time", edges, assume=(0, 8)), ANY),
         "curve, sub-Gaussian": (pm.Curve("y", "time", edges, assume=pm.SubGaussian(2.0)), (MIXED,)),
+        "quantile": (pm.Quantile("x", (0.1, 0.5, 0.9)), ANY),
+        "quantile, bounds": (pm.Quantile("x", (0.25, 0.75), bounds=(0, 8)), ANY),
         "variance": (pm.Variance("x", (0.01, 100.0)), ANY),
         "variance, CoinPress": (pm.Variance("x", (0.1, 10.0), "coinpress", 3.0), ANY),
         "variance, bisection": (pm.Variance("x", (0.1, 10.0), "bisection", 3.0), (*ANY, LARGE)),
@@ -207,10 +212,12 @@ def kept(make: Callable[[], Any]) -> dict[str, Any]:
 
 
 def _rounded(tree: Any) -> Any:
-    if isinstance(tree, dict):
-        return {name: _rounded(item) for name, item in tree.items()}
+    if isinstance(tree, dict):  # a digest is of all digits of what is compared beside it
+        return {name: _rounded(item) for name, item in tree.items() if name != "digest"}
     if isinstance(tree, list):
         return [_rounded(item) for item in tree]
+    if isinstance(tree, str):
+        return LONG.sub(lambda number: f"{float(number[0]):.12g}", tree)
     return float(f"{tree:.12g}") if isinstance(tree, float) else tree
 
 

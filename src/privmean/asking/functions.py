@@ -3,19 +3,40 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Unpack, cast
+from typing import TYPE_CHECKING, Literal, Unpack, cast, overload
 
 from privmean.asking.forecast import forecast, least_persons
 from privmean.asking.road import asked, planned, source_of
-from privmean.asking.terms import Terms, settled
+from privmean.asking.terms import Terms, settled, spelled_out
 from privmean.people.shape import Shape
-from privmean.privacy.budget import ADD_REMOVE
+from privmean.privacy.budget import ADD_REMOVE, Neighbors
 from privmean.questions.assumptions import one_of
 
 if TYPE_CHECKING:
+    from privmean.asking.road import Source
+    from privmean.central.radii import Concentration
     from privmean.models.curve_release import CurveRelease
+    from privmean.models.person_fits import Working
+    from privmean.models.quantile_release import QuantileRelease
+    from privmean.models.random_effects import RandomEffects
     from privmean.models.regression_release import RegressionRelease
-    from privmean.questions.base import Question
+    from privmean.models.variance import Method
+    from privmean.people.read import Estimand
+    from privmean.people.sources import Person
+    from privmean.questions.assumptions import (
+        Assumption,
+        Auto,
+        Bounds,
+        Clipping,
+        Covariance,
+        CovarianceBound,
+        Moment,
+    )
+    from privmean.questions.base import Estimator, Question
+    from privmean.questions.curve import Curve
+    from privmean.questions.mean import Named
+    from privmean.questions.quantile import Quantile
+    from privmean.questions.regression import Errors, Regression
     from privmean.release import Release
     from privmean.road import Plan
 
@@ -48,7 +69,46 @@ MOVED = {
 }
 
 
-def ask(source: Any, question: Question, *, person: Any = None, **terms: Unpack[Terms]) -> Release:
+@overload
+def ask(
+    source: Source,
+    question: Regression,
+    *,
+    person: Person | None = None,
+    **terms: Unpack[Terms],
+) -> RegressionRelease: ...
+@overload
+def ask(
+    source: Source,
+    question: Curve,
+    *,
+    person: Person | None = None,
+    **terms: Unpack[Terms],
+) -> CurveRelease: ...
+@overload
+def ask(
+    source: Source,
+    question: Quantile,
+    *,
+    person: Person | None = None,
+    **terms: Unpack[Terms],
+) -> QuantileRelease: ...
+@overload
+def ask(
+    source: Source,
+    question: Question,
+    *,
+    person: Person | None = None,
+    **terms: Unpack[Terms],
+) -> Release: ...
+@spelled_out
+def ask(
+    source: Source,
+    question: Question,
+    *,
+    person: Person | None = None,
+    **terms: Unpack[Terms],
+) -> Release:
     """Ask one question of people.
 
     source: a `Table`, a path or a frame with `person`, people from `privmean.read`, or an array
@@ -63,32 +123,42 @@ def ask(source: Any, question: Question, *, person: Any = None, **terms: Unpack[
 
     Guarantees: those of the question, for the budget given.
     """
-    said = settled(terms, f"ask({question.kind})", MOVED)
+    said = settled(terms, f"ask({question.kind})", MOVED, question.usual_neighbors)
     return asked(source_of(source, person, {}), question, said)
 
 
+@spelled_out
 def mean(
-    source: Any,
+    source: Source,
     values: str | Sequence[str] | None = None,
     *,
-    person: Any = None,
-    assume: Any = None,
-    method: Any = "auto",
-    related: Any = 1.0,
-    estimand: str = "persons",
+    person: Person | None = None,
+    assume: Assumption | None = None,
+    method: Named | Estimator = "auto",
+    related: float | RandomEffects = 1.0,
+    estimand: Estimand = "persons",
     cap: int | None = None,
-    bounds: Any = None,
-    concentration: Any = None,
-    moment: Any = None,
-    covariance: Any = None,
+    bounds: Bounds | None = None,
+    concentration: Concentration | None = None,
+    moment: Moment | None = None,
+    covariance: CovarianceBound | Covariance | None = None,
+    by: str | Sequence[str] | None = None,
+    keys: object = None,
+    max_groups: int = 1,
+    contrasts: str | tuple[str, ...] | list[str] | None = None,
+    membership: str = "private",
+    rule: str | None = None,
+    other: bool = False,
+    shrink: bool = False,
+    simultaneous: bool = False,
     **terms: Unpack[Terms],
 ) -> Release:
-    """A differentially private mean of people.
+    """A differentially private mean of people, or one for each of their groups.
 
     source: people from `privmean.read`, an array with one row a person, shape (n,) or (n, d), a
     `Table`, or a path or a frame with `person`. values, assume, method, related, estimand, cap: see
     `Mean`. bounds, concentration, moment, covariance: the same as `assume`, by the word for its
-    kind. terms: see `Terms`.
+    kind. by and what follows: see `Mean`; the release is a `GroupRelease` then. terms: see `Terms`.
 
     Raises ArgumentError, Infeasible or BudgetExceeded before anything is spent. A private failure
     is not an error: the release says so in `status`.
@@ -106,8 +176,12 @@ def mean(
         "moment": moment,
         "covariance": covariance,
     }
-    said = settled(terms, "mean", MOVED)
     chosen = (values,) if isinstance(values, str) else values
+    said_of = (contrasts,) if isinstance(contrasts, str) else contrasts
+    compared = None if said_of is None else tuple(said_of)
+    columns = None if by is None else (by,) if isinstance(by, str) else tuple(by)
+    usual: Neighbors = "replace-one" if by is None or membership == "public" else "add-remove"
+    said = settled(terms, "mean", MOVED, usual)
     question = Mean(
         None if chosen is None else tuple(chosen),
         estimand,
@@ -115,22 +189,32 @@ def mean(
         assume=one_of(assume, words),
         method=method,
         related=related,
+        by=columns,
+        keys=keys,
+        max_groups=max_groups,
+        contrasts=compared,
+        membership=membership,
+        rule=rule,
+        other=other,
+        shrink=shrink,
+        simultaneous=simultaneous,
     )
     return asked(source_of(source, person, {}), question, said)
 
 
+@spelled_out
 def regress(
-    source: Any,
+    source: Source,
     formula: str,
     *,
-    person: Any = None,
+    person: Person | None = None,
     fixed_effects: bool = False,
-    working: Any = "independence",
+    working: Literal["independence"] | Working = "independence",
     time: str | None = None,
-    assume: Any = None,
-    method: Any = "auto",
+    assume: Clipping | Errors | None = None,
+    method: Auto | Estimator = "auto",
     related: float = 1.0,
-    concentration: Any = None,
+    concentration: Concentration | None = None,
     **terms: Unpack[Terms],
 ) -> RegressionRelease:
     """A differentially private longitudinal regression: the mean over persons of own coefficients.
@@ -161,18 +245,19 @@ def regress(
     return cast("RegressionRelease", asked(source_of(source, person, {}), question, said))
 
 
+@spelled_out
 def curve(
-    source: Any,
+    source: Source,
     value: str,
     *,
     time: str,
     bins: Sequence[float],
-    person: Any = None,
-    assume: Any = None,
-    method: Any = "auto",
+    person: Person | None = None,
+    assume: Clipping | None = None,
+    method: Auto | Estimator = "auto",
     related: float = 1.0,
-    bounds: Any = None,
-    concentration: Any = None,
+    bounds: Bounds | None = None,
+    concentration: Concentration | None = None,
     **terms: Unpack[Terms],
 ) -> CurveRelease:
     """A differentially private mean of persons over time, in public bins.
@@ -195,13 +280,14 @@ def curve(
     return cast("CurveRelease", asked(source_of(source, person, {}), question, said))
 
 
+@spelled_out
 def variance(
-    source: Any,
+    source: Source,
     value: str | None = None,
     *,
     within: tuple[float, float] | None = None,
-    person: Any = None,
-    method: str = "pair scale",
+    person: Person | None = None,
+    method: Method = "pair scale",
     center: float | None = None,
     **terms: Unpack[Terms],
 ) -> Release:
@@ -223,6 +309,37 @@ def variance(
     return asked(source_of(source, person, {}), question, said)
 
 
+@spelled_out
+def quantile(
+    source: Source,
+    value: str | None = None,
+    q: float | Sequence[float] = (0.25, 0.5, 0.75),
+    *,
+    person: Person | None = None,
+    bounds: tuple[float, float] | None = None,
+    related: float = 1.0,
+    **terms: Unpack[Terms],
+) -> QuantileRelease:
+    """Differentially private quantiles of persons' values in one column.
+
+    source: as for `mean`. value, q, bounds, related: see `Quantile`. terms: see `Terms`.
+
+    Raises ArgumentError, Infeasible or BudgetExceeded before anything is spent.
+
+    Example:
+        pm.quantile(table, "ln_wage", [0.25, 0.5, 0.75], epsilon=1.0)
+
+    Guarantees: those of `Quantile`, for the budget given.
+    """
+    from privmean.questions.quantile import Quantile
+
+    said = settled(terms, "quantile", MOVED)
+    points = (q,) if isinstance(q, int | float) else q
+    question = Quantile(value, points, bounds, related)
+    return cast("QuantileRelease", asked(source_of(source, person, {}), question, said))
+
+
+@spelled_out
 def plan(
     question: Question, *, persons: int, columns: int | None = None, **terms: Unpack[Terms]
 ) -> Plan:
@@ -234,12 +351,13 @@ def plan(
 
     Raises Infeasible when the public numbers cannot work, saying which would have to change.
     """
-    said = settled(terms, "plan", MOVED)
+    said = settled(terms, "plan", MOVED, question.usual_neighbors)
     return planned(
         question, shape_for(question, persons, columns, said.budget.neighbors), said.budget
     )
 
 
+@spelled_out
 def persons_needed(
     question: Question,
     *,
@@ -253,7 +371,7 @@ def persons_needed(
     guess_sd: public guess of the standard deviation between persons, for planning only. Sizes at
     which the plan is infeasible count as too small.
     """
-    said = settled(terms, "persons_needed", MOVED)
+    said = settled(terms, "persons_needed", MOVED, question.usual_neighbors)
 
     def predicted(persons: int) -> float:
         shape = shape_for(question, persons, columns, said.budget.neighbors)

@@ -8,7 +8,7 @@ after it (`privmean.road.execute`).
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 import numpy as np
 
@@ -24,7 +24,11 @@ from privmean.road import Plan, execute
 
 if TYPE_CHECKING:
     from privmean.people.reductions import People
+    from privmean.people.sources import Person, Records, Rows
     from privmean.release import Release
+
+# records, or what a table or people hold already, or one row a person
+Source: TypeAlias = "Records | Rows | Table | People"
 
 
 def asked(source: Table | People, question: Question, said: Settled) -> Release:
@@ -91,7 +95,7 @@ def _about(source: Table | People, question: Question, said: Settled) -> dict[st
     return {name: text for name, text in told.items() if text}
 
 
-def source_of(given: Any, person: Any, text: Mapping[str, Any]) -> Table | People:
+def source_of(given: Source, person: Person | None, text: Mapping[str, Any]) -> Table | People:
     """People as they are, a table, or what a table is made of."""
     if hasattr(given, "log_counts") or isinstance(given, Table):
         for name, value in {"person": person, **text}.items():
@@ -99,8 +103,7 @@ def source_of(given: Any, person: Any, text: Mapping[str, Any]) -> Table | Peopl
                 raise ArgumentError(
                     name, value, "is said already by the table or people given", "leave it out"
                 )
-        known: Table | People = given
-        return known
+        return cast("Table | People", given)
     if person is None and isinstance(given, list | tuple):
         given = np.asarray(given)
     if person is None and not isinstance(given, np.ndarray):
@@ -111,7 +114,7 @@ def source_of(given: Any, person: Any, text: Mapping[str, Any]) -> Table | Peopl
             "name the column that says who it is, or give people from privmean.read(...), or an "
             "array with one row a person",
         )
-    return Table(given, person=person, **text)
+    return Table(cast("Records", given), person=person, **text)
 
 
 def _names(source: Table | People, question: Question) -> tuple[str, ...] | None:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import inspect
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
-from typing import TYPE_CHECKING, Any, TypedDict
+from typing import TYPE_CHECKING, Any, TypedDict, TypeVar
 
 from privmean import validate
 from privmean.errors import ArgumentError
@@ -20,7 +21,8 @@ if TYPE_CHECKING:
 class Terms(TypedDict, total=False):
     """epsilon, delta | rho: the budget of the whole call; there is no default. neighbors:
     "replace-one" (the roster, hence n, is public) or "add-remove" (n is private; n_design is a
-    public guess of it where a method needs one). level: of the interval that is printed. ledger:
+    public guess of it where a method needs one); not said: replace-one, but add-remove for means
+    by group. level: of the interval that is printed. ledger:
     charged before any noise is drawn: a `Ledger`, or the path of one. label, analyst: for its
     entry. noise: only for tests and studies; the release is then marked
     unsafe."""
@@ -37,6 +39,28 @@ class Terms(TypedDict, total=False):
     noise: Noise | None
 
 
+# what a term is that is not said; a budget has no default
+DEFAULTS: dict[str, Any] = {"delta": 0.0, "neighbors": "replace-one", "level": 0.95}
+F = TypeVar("F", bound=Callable[..., object])
+
+
+def spelled_out(function: F) -> F:
+    """The function with every term in its signature, for help() and completion; not wrapped."""
+    own = inspect.signature(function)
+    kept = [item for item in own.parameters.values() if item.kind is not item.VAR_KEYWORD]
+    terms = [
+        inspect.Parameter(
+            name,
+            inspect.Parameter.KEYWORD_ONLY,
+            default=DEFAULTS.get(name),
+            annotation=hint.__forward_arg__,
+        )
+        for name, hint in Terms.__annotations__.items()
+    ]
+    function.__signature__ = own.replace(parameters=[*kept, *terms])  # type: ignore[attr-defined]
+    return function
+
+
 @dataclass(frozen=True)
 class Settled:
     """The terms of one call, checked."""
@@ -50,10 +74,16 @@ class Settled:
     analyst: str = ""
 
 
-def settled(terms: Mapping[str, Any], function: str, moved: Mapping[str, str]) -> Settled:
+def settled(
+    terms: Mapping[str, Any],
+    function: str,
+    moved: Mapping[str, str],
+    usual: Neighbors = "replace-one",
+) -> Settled:
     """The terms that a call gave, checked before anything is read.
 
-    function, moved: its name, and where keywords that it once had are said now.
+    function, moved: its name, and where keywords that it once had are said now. usual: the
+    neighbours where none are named.
     """
     known = Terms.__annotations__
     for name, value in terms.items():
@@ -64,10 +94,11 @@ def settled(terms: Mapping[str, Any], function: str, moved: Mapping[str, str]) -
         near = get_close_matches(name, [*known, *moved], n=1)
         remedy = f"did you mean {near[0]}?" if near else f"it takes {', '.join(known)}"
         raise ArgumentError(name, value, f"is no word of {function}", remedy)
-    relation = relation_of(terms.get("neighbors", "replace-one"))
+    relation = relation_of(terms.get("neighbors") or usual)
+    terms = {**DEFAULTS, **terms}
     budget = Budget(
         epsilon=terms.get("epsilon"),
-        delta=terms.get("delta", 0.0),
+        delta=terms["delta"],
         rho=terms.get("rho"),
         neighbors=relation,
     )
@@ -78,12 +109,15 @@ def settled(terms: Mapping[str, Any], function: str, moved: Mapping[str, str]) -
                 "n_design", guess, "goes with neighbors='add-remove'", "leave it out: n is public"
             )
         guess = validate.whole("n_design", guess, least=1)
+    noise = terms.get("noise")
+    if not _does(noise, "laplace"):
+        raise ArgumentError("noise", noise, "is no noise", "leave it out, outside of tests")
     return Settled(
         budget,
         guess,
-        validate.level("level", terms.get("level", 0.95)),
+        validate.level("level", terms["level"]),
         ledger_of(terms.get("ledger")),
-        terms.get("noise"),
+        noise,
         terms.get("label"),
         str(terms.get("analyst") or ""),
     )
@@ -91,12 +125,17 @@ def settled(terms: Mapping[str, Any], function: str, moved: Mapping[str, str]) -
 
 def ledger_of(given: Ledger | str | os.PathLike[str] | None) -> Ledger | None:
     """A ledger as it is, or the one at a path, which must be there."""
-    from privmean.privacy.ledger import Ledger
-
-    if given is None or isinstance(given, Ledger):
-        return given
     if isinstance(given, str | os.PathLike):
+        from privmean.privacy.ledger import Ledger
+
         return Ledger.open(given)
-    raise ArgumentError(
-        "ledger", given, "is no ledger", "give pm.Ledger(...) or the path of its file"
-    )
+    if not _does(given, "charge"):
+        raise ArgumentError(
+            "ledger", given, "is no ledger", "give pm.Ledger(...) or the path of its file"
+        )
+    return given
+
+
+def _does(given: object, verb: str) -> bool:
+    """Whether it is nothing, or an object that does this."""
+    return given is None or (callable(getattr(given, verb, None)) and not isinstance(given, type))

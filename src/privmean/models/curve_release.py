@@ -80,14 +80,7 @@ class CurveRelease(Release):
 
     def plot(self, axes: Any = None) -> Any:
         """Draw the curve with both bands (needs privmean[plot]); returns the axes."""
-        try:
-            from matplotlib.figure import Figure
-        except ModuleNotFoundError:
-            raise ArgumentError(
-                "plot", None, "needs matplotlib", "install privmean[plot]"
-            ) from None
-        if axes is None:
-            axes = Figure(layout="constrained").subplots()
+        axes = new_axes() if axes is None else axes
         table = self.table()
         # a point that is NaN leaves a gap in the lines and the bands
         axes.fill_between(
@@ -104,6 +97,15 @@ class CurveRelease(Release):
         axes.plot(table.at, table.estimate, color="C0", marker=".", label="private mean")
         axes.legend()
         return axes
+
+
+def new_axes() -> Any:
+    """Axes of a figure of their own; ArgumentError where there is no matplotlib."""
+    try:
+        from matplotlib.figure import Figure
+    except ModuleNotFoundError:
+        raise ArgumentError("plot", None, "needs matplotlib", "install privmean[plot]") from None
+    return Figure(layout="constrained").subplots()
 
 
 @dataclass(frozen=True, eq=False)

@@ -20,7 +20,7 @@ from privmean import validate
 from privmean.central.clipped_mean import ClippedMean, ClippedMeans
 from privmean.central.winsorized_ways import stages_mu
 from privmean.errors import ArgumentError, Infeasible
-from privmean.intervals.divided import Divided
+from privmean.intervals.divided import TOO_FEW, Divided
 from privmean.intervals.interval import FAILED, OK
 from privmean.mechanisms.clipped_sum import ClippedSums
 from privmean.mechanisms.counts import NoisyCounts, counted
@@ -28,7 +28,7 @@ from privmean.mechanisms.curator import Curator
 from privmean.mechanisms.noisy_argmax import Choice
 from privmean.models.tail_means import TailMean, TailMeans
 from privmean.noise.base import Integers
-from privmean.outcome import Outcome
+from privmean.outcome import Outcome, overall
 from privmean.people.reductions import LOG_BINS, LOG_LOW, LOG_ZERO, Box
 from privmean.people.shape import Shape
 from privmean.privacy.budget import REPLACE_ONE, Budget, Relation
@@ -91,7 +91,13 @@ class Magnitudes:
     def __post_init__(self) -> None:
         validate.positive("design_effect", self.design_effect)
         validate.choice("target", self.target, (MEAN, CLIPPED))
-        validate.positive("excess", self.excess)
+        if validate.positive("excess", self.excess) != 1.0 and self.target == CLIPPED:
+            raise ArgumentError(
+                "excess",
+                self.excess,
+                "is an assumption about the mean, and the target is the clipped mean",
+                'give target="mean", or leave it out',
+            )
         small = validate.positive("smallest", self.smallest)
         large = validate.positive("largest", self.largest)
         if not 2.0**-39 <= small <= large <= 2.0**39:
@@ -259,9 +265,12 @@ class MagnitudesPlan(Releasing):
         means = tuple(ClippedMean(box, item, known) for box, item in zip(boxes, sums, strict=True))
         intervals = ClippedMeans(means, known, self.settings.design_effect, "clipped mean", "")
         return Outcome(
-            np.array([item.estimate for item in means]),
+            intervals.estimate,
             intervals,
             persons=intervals.persons,
+            status=overall(intervals.statuses),
+            statuses=intervals.statuses,
+            advice=TOO_FEW if FAILED in intervals.statuses else "",
             assumptions=(WORDS, "unrelated persons"),
             shares={"magnitudes": float(self.share), "mean": 1 - float(self.share)},
             diagnostics={"clip_radius": radii, "weight": [item.present for item in means]},
@@ -293,13 +302,14 @@ class MagnitudesPlan(Releasing):
             over = last.over([box])
             (sums,) = curator.ask(over, over.exact([exact]))
             means.append(TailMean(box, Divided.of(sums, self.persons), self.settings.excess))
-        lost = any(item.empty for item in means)
+        statuses = tuple(FAILED if item.empty else OK for item in means)
         return Outcome(
             np.array([item.estimate for item in means]),
             TailMeans(tuple(means), self.settings.design_effect),
             persons=self.persons,
-            status=FAILED if lost else OK,
-            advice="too few persons have a value: more persons or more epsilon" if lost else "",
+            status=overall(statuses),
+            statuses=statuses,
+            advice=TOO_FEW if FAILED in statuses else "",
             assumptions=("unrelated persons",),
             shares={
                 "magnitudes": float(self.share),

@@ -7,10 +7,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
+import numpy as np
+
+from privmean.errors import ArgumentError
 from privmean.people.textformat import options
 
 if TYPE_CHECKING:
+    from privmean.people.read import Estimand
     from privmean.people.reductions import People
+    from privmean.people.sources import Person, Records, Roster, Rows
 
 
 @dataclass(frozen=True)
@@ -63,10 +68,10 @@ class Table:
 
     def __init__(
         self,
-        source: Any,
+        source: Records | Rows,
         *,
-        person: Any = None,
-        roster: Any = None,
+        person: Person | None = None,
+        roster: Roster | None = None,
         delimiter: str | None = None,
         quote: str | None = None,
         decimal: str | None = None,
@@ -75,6 +80,10 @@ class Table:
         null_words: Sequence[str] = (),
         machine: Machine = Machine(),
     ) -> None:
+        if not isinstance(source, np.ndarray) and (not isinstance(person, str) or not person):
+            raise ArgumentError(
+                "person", person, "is no column", "name the column that says who it is"
+            )
         self.source, self.person, self.roster, self.machine = source, person, roster, machine
         self.text = options(
             delimiter=delimiter,
@@ -103,6 +112,13 @@ class Table:
         """Numbers of persons in each group of a public column, largest first."""
         from privmean.people.groups import group_sizes
 
+        if not isinstance(self.person, str):
+            raise ArgumentError(
+                "source",
+                type(self.source).__name__,
+                "has no column of groups",
+                "give a table with named columns, or the sizes of groups",
+            )
         known = self.machine.options()
         known.pop("progress")
         return group_sizes(self.source, person=self.person, group=column, **self.text, **known)
@@ -113,7 +129,7 @@ class RecordMeans:
     """A person's mean of own records in some columns; see `privmean.read` for every field."""
 
     values: tuple[str, ...] | None = None
-    estimand: str = "persons"
+    estimand: Estimand = "persons"
     cap: int | None = None
     resolution: float = 2.0**-40
 

@@ -7,11 +7,12 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from privmean.errors import ArgumentError
+from privmean.intervals.interval import UNSAFE
 from privmean.plain import plain_tree
 from privmean.privacy.guarantee import Guarantee
 from privmean.privacy.words import in_words
 from privmean.provenance import Provenance, sealed
-from privmean.release import UNSAFE, Release
+from privmean.release import Release
 from privmean.rows import Row, columns_of
 from privmean.summary import percent, statuses, table
 

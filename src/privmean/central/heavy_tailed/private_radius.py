@@ -19,13 +19,10 @@ from scipy.special import ndtri
 
 from privmean.central.heavy_tailed import bias
 from privmean.central.heavy_tailed.moment import Tail
-from privmean.mechanisms.counts import NoisyCounts, counted
 from privmean.mechanisms.curator import Curator
 from privmean.mechanisms.first_below import FirstBelow
-from privmean.mechanisms.gaussian import GaussianSums
-from privmean.mechanisms.weighted_rows import Law
-from privmean.noise.base import Noise
-from privmean.privacy.budget import REPLACE_ONE, Relation
+from privmean.mechanisms.persons_count import PersonsCount
+from privmean.privacy.budget import REPLACE_ONE
 from privmean.privacy.loss import Loss
 
 MISS = 0.05  # chance that noise stops the search too early at some candidate
@@ -51,6 +48,13 @@ class RadiusSearch:
     @property
     def losses(self) -> tuple[Loss, ...]:
         return self.mechanism.losses
+
+    def expected(self, tail: Tail, persons: int, offset: float) -> float:
+        """The radius that values without large outliers are expected to give: the candidate beyond
+        which no more than `outside` persons lie, the centre off by `offset`."""
+        inside = stats.chi2.isf(self.outside / persons, tail.dimension) / tail.dimension
+        least = math.hypot(offset, tail.size * math.sqrt(inside))
+        return next((item for item in self.candidates if item >= least), math.inf)
 
     def find(self, curator: Curator, center: Sequence[float]) -> float | None:
         """The first candidate with a noisy count at most the noisy threshold; None if none has."""
@@ -91,42 +95,44 @@ def _search(
 
 
 @dataclass(frozen=True)
-class ClippedCount:
+class Outside:
+    """What the end of a search says of those beyond the radius found, at no further cost.
+
+    tails, offset: the assumption, and how far the centre may be from the mean.
+    """
+
+    search: RadiusSearch
+    persons: int
+    tails: tuple[Tail, ...]
+    offset: float
+
+    def share(self, alpha: float) -> float:
+        """A bound on the probability of lying beyond, wrong with chance `alpha` at most.
+
+        The count at the end was at most `outside` plus the threshold's noise less its own; the
+        latter, and Clopper and Pearson's bound, are taken for all candidates at once.
+        """
+        scale, tried = 2 / float(self.search.epsilon), len(self.search.candidates)
+        noise = scale * (math.log(3 / alpha) + math.log(3 * tried / alpha))
+        most = self.search.outside + math.ceil(noise) + 1
+        if most >= self.persons:
+            return 1.0
+        return float(stats.beta.ppf(1 - alpha / (3 * tried), most + 1, self.persons - most))
+
+    def bias(self, alpha: float) -> float:
+        """A bound on the bias of clipping in any direction, wrong with chance `alpha` at most."""
+        return bias.of_share(self.tails, self.share(alpha), self.offset)
+
+
+@dataclass(frozen=True)
+class ClippedCount(PersonsCount):
     """A noisy count of the persons that the last round clipped. strength: mu or epsilon.
 
     **Guarantees.** mu-GDP or epsilon-DP; paid for on top of the clipped sum, because a change of
     one person can move both.
     """
 
-    law: Law
-    strength: float | Fraction
-    relation: Relation
-
-    @property
-    def _gaussian(self) -> GaussianSums:
-        mu = float(self.strength)
-        return GaussianSums("clipped persons", (1 / mu * (1 + 1e-15),), mu, relation=self.relation)
-
-    @property
-    def losses(self) -> tuple[Loss, ...]:
-        if self.law == "gaussian":
-            return self._gaussian.losses
-        return self._laplace.losses
-
-    @property
-    def _laplace(self) -> NoisyCounts:
-        return NoisyCounts.at("clipped persons", Fraction(self.strength), self.relation)
-
-    def moved(self, exact: int, other: int) -> tuple[Fraction, ...]:
-        if self.law == "gaussian":
-            return self._gaussian.moved((exact,), (other,))
-        return self._laplace.moved(counted(exact), counted(other))
-
-    def draw(self, exact: int, noise: Noise) -> float:
-        if self.law == "gaussian":
-            mechanism = self._gaussian
-            return mechanism.draw((exact,), noise)[0] / 2.0 ** mechanism.bits[0]
-        return float(self._laplace.draw(counted(exact), noise)[0])
+    name: str = "clipped persons"
 
     def report(
         self, counted: float, persons: int, tails: Sequence[Tail], offset: float, beta: float
@@ -143,10 +149,7 @@ class ClippedCount:
         share = 1.0
         if most < persons:
             share = float(stats.beta.ppf(1 - beta, most + 1, persons - most))
-        bound = min(
-            bias.moment_root(tail, tail.order) * share ** (1 - 1 / tail.order) + offset * share
-            for tail in tails
-        )
+        bound = bias.of_share(tails, share, offset)
         return {
             "clipped persons (noisy count)": counted,
             "clipped share, at most": share,

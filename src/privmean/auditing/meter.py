@@ -1,0 +1,254 @@
+"""Draws tried with fixed noise: what a mechanism does, whatever it says of itself.
+
+Four trials of every recorded answer, none of which uses `moved`:
+
+* the same noise gives the same answer: no randomness but that of the source it was given;
+* noise of any size is asked for equally often: no draw is tried again until it suits;
+* every draw of a simple answer has the billed scale at least;
+* the shift: noise moved by s makes the answer from one exact value that of another. For additive
+  noise s is found from the answers to unit steps of noise, and sum |s|/scale (or its squares) is
+  what the pair costs. This is the loss by definition, with no formula of ours in between.
+* a threshold keeps a cell of one person hidden but for the billed delta.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import fields, is_dataclass, replace
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from privmean.auditing.drawing import MOST_REQUESTS, Draws, Endless, Fixed, Request
+from privmean.auditing.same import same
+from privmean.mechanisms.columns import EachColumn
+from privmean.mechanisms.curator import Mechanism
+from privmean.mechanisms.filtered.filtered_mean import FilteredMean
+from privmean.mechanisms.first_below import FirstBelow
+from privmean.mechanisms.gaussian import tail_above
+from privmean.mechanisms.likeliest_bin import LikeliestBin
+from privmean.mechanisms.location_search import LocationSearch
+from privmean.mechanisms.moved import differences
+from privmean.mechanisms.noisy_quantile import NoisyQuantile
+from privmean.mechanisms.stable_histogram import laplace_tail
+from privmean.mechanisms.weighted_rows import JointSums
+from privmean.noise.base import Noise
+from privmean.noise.simulated import SimulatedNoise
+from privmean.privacy.loss import Gaussian, Laplace, Selection, Threshold
+
+# several draws whose losses are known together; their answers are no plain numbers
+PROCEDURES = (FilteredMean, LikeliestBin, LocationSearch, NoisyQuantile)
+ADDITIVE = {"laplace", "gaussian"}
+MOST_SHIFTED = 24  # answers of one mechanism that are told apart step by step
+ROUNDING = 1e-6
+SIZES = (0.0, 200.0, -200.0)
+SEEDS = 6
+
+
+def drawn(
+    mechanism: Mechanism[Any, Any], exact: Any, noise: Noise, most: int = MOST_REQUESTS
+) -> tuple[Any, list[Request]]:
+    draws = Draws(noise, most=most)
+    return mechanism.draw(exact, draws), draws.requests
+
+
+def troubles(mechanism: Mechanism[Any, Any], exact: Any) -> Iterator[str]:
+    """What is wrong with the draws of one recorded answer, in words."""
+    simple = not isinstance(_step(mechanism), PROCEDURES)
+    try:
+        _, requests = drawn(mechanism, exact, SimulatedNoise(1))
+        for answers in (exact, flat(exact)) if simple else (exact,):
+            made = [drawn(mechanism, answers, SimulatedNoise(1)) for _ in range(2)]
+            if not same(made[0], made[1]):
+                yield "the same noise gives another answer: it draws from elsewhere"
+            if simple and _tries_again(mechanism, answers, made[0][1]):
+                yield "how much noise is drawn depends on the noise"
+    except Endless:
+        yield "a draw is tried again until it suits"
+        return
+    if not requests and any(numbers(exact)):
+        yield "nothing is drawn from the noise that was given"
+    laws = {item.law for item in requests}
+    billed = any(isinstance(loss, Laplace | Gaussian) for loss in mechanism.losses)
+    if billed and laws - ADDITIVE:
+        yield "noise is made of words, where the bill says Laplace or Gaussian"
+    yield from _narrow(mechanism, requests)
+    if any(isinstance(loss, Threshold) for loss in mechanism.losses):
+        yield from _threshold(mechanism, exact)
+
+
+def _tries_again(mechanism: Mechanism[Any, Any], exact: Any, requests: list[Request]) -> bool:
+    """Whether other noise is asked for otherwise. Mechanisms that end early, and those that draw by
+    rejection, may."""
+    laws = {item.law for item in requests}
+    if isinstance(_step(mechanism), FirstBelow) or not (laws <= ADDITIVE or laws <= {"argmax"}):
+        return False
+    tried: list[Noise] = [Fixed(times) for times in SIZES]
+    tried += [SimulatedNoise(seed) for seed in range(2, 2 + SEEDS)]
+    most = len(requests) + 1
+    return any(drawn(mechanism, exact, noise, most)[1] != requests for noise in tried)
+
+
+def _step(mechanism: Mechanism[Any, Any]) -> Mechanism[Any, Any]:
+    return mechanism.step if isinstance(mechanism, EachColumn) else mechanism
+
+
+def _narrow(mechanism: Mechanism[Any, Any], requests: Sequence[Request]) -> Iterator[str]:
+    """Whether noise of one scale for all answers has the scale on the bill."""
+    losses, step = mechanism.losses, _step(mechanism)
+    added = [item for item in requests if item.law in ADDITIVE]
+    least = Fraction(0)
+    if isinstance(step, FirstBelow) and losses:
+        least = 2 / losses[0].pure
+    elif isinstance(step, JointSums) and step.law == "k-norm":
+        added, least = [item for item in added if item.size > 1], step.coordinate_scale
+    else:
+        scales = {
+            Fraction(loss.scale)
+            for loss in losses
+            if isinstance(loss, Gaussian) or (isinstance(loss, Laplace) and not loss.joint)
+        }
+        if len(scales) == 1 and len({item.scale for item in added}) == 1:
+            (least,) = scales
+    if any(item.scale < least for item in added):
+        yield "the noise is narrower than the bill says"
+
+
+def shift(mechanism: Mechanism[Any, Any], exact: Any, other: Any) -> float | None:
+    """What the pair costs over what is declared, from the draws alone; None where the noise is not
+    added to numbers, or there are too many of them. Right to about 1e-9: answers are doubles."""
+    try:
+        start, requests = drawn(mechanism, exact, Fixed())
+    except Endless:
+        return None
+    laws = {item.law for item in requests}
+    total = sum(item.size for item in requests)
+    losses = mechanism.losses
+    if laws == {"argmax"}:
+        return _choice(mechanism, exact, other, requests)
+    if len(laws) != 1 or not laws <= ADDITIVE or not 0 < total <= MOST_SHIFTED or not losses:
+        return None
+    if any(isinstance(loss, Selection | Threshold) for loss in losses):
+        return None
+    first = list(numbers(start))
+    if not first:
+        return None
+    second = list(numbers(mechanism.draw(other, Fixed())))
+    if len(first) != len(second):
+        return float("inf")
+    steps = [list(numbers(mechanism.draw(exact, Fixed(step=k)))) for k in range(total)]
+    # a number that no step of noise moves must not differ at all
+    columns = [[b - a for a, b in zip(first, moved, strict=True)] for moved in steps]
+    gap = [b - a for a, b in zip(first, second, strict=True)]
+    matrix = np.array([[float(x) for x in column] for column in columns]).T
+    alive = np.abs(matrix).max(axis=0) > 0
+    if not alive.all():
+        return None  # a choice or a rounding: single steps do not show
+    scale = np.abs(matrix).max(axis=1)
+    if any(value for value, size in zip(gap, scale, strict=True) if not size):
+        return float("inf")  # an answer without any noise
+    rows = scale > 0
+    weighted = matrix[rows] / scale[rows, None]
+    wanted = np.array([float(x) for x in gap])[rows] / scale[rows]
+    unit = np.abs(weighted).max(axis=0)
+    solved, *_ = np.linalg.lstsq(weighted / unit, wanted, rcond=None)
+    scales = [float(item.scale) for item in requests for _ in range(item.size)]
+    steps_of = np.array([float(max(1, round(Fraction(scale)))) for scale in scales])
+    shares = np.abs(solved / unit) * steps_of / np.array(scales)
+    if laws == {"gaussian"}:
+        return float(shares @ shares / sum(loss.mu**2 for loss in losses))
+    return float(shares.sum() / float(sum((loss.pure for loss in losses), Fraction(0))))
+
+
+def _choice(
+    mechanism: Mechanism[Any, Any], exact: Any, other: Any, requests: Sequence[Request]
+) -> float:
+    """Choices by their noise as it was asked for: the range of the changes of the scores."""
+    pairs = (
+        zip(exact, other, strict=True) if isinstance(mechanism, EachColumn) else [(exact, other)]
+    )
+    cost = Fraction(0)
+    for (a, b), request in zip(pairs, requests, strict=False):
+        changes = differences(a, b)
+        cost += (max(changes) - min(changes)) / request.scale
+    return float(cost / sum((loss.pure for loss in mechanism.losses), Fraction(0)))
+
+
+def numbers(value: Any) -> Iterator[Fraction]:
+    """The finite numbers of an answer, in order."""
+    if isinstance(value, bool | str) or value is None:
+        return
+    if isinstance(value, int | float | np.integer | np.floating):
+        plain = value.item() if isinstance(value, np.generic) else value
+        if math.isfinite(plain):
+            yield Fraction(plain)
+    elif is_dataclass(value):
+        for field in fields(value):
+            yield from numbers(getattr(value, field.name))
+    else:
+        items: Iterable[Any] = ()
+        if isinstance(value, np.ndarray):
+            items = value.ravel().tolist()
+        elif isinstance(value, Mapping):
+            items = value.values()
+        elif isinstance(value, tuple | list):
+            items = value
+        for item in items:
+            yield from numbers(item)
+
+
+def flat(exact: Any) -> Any:
+    """Answers of the same shape that tell nothing, so that the noise alone decides."""
+    if isinstance(exact, np.ndarray):
+        return np.zeros_like(exact)
+    if isinstance(exact, Mapping):
+        return dict.fromkeys(exact, 1)
+    if isinstance(exact, list | tuple):
+        return type(exact)(flat(item) for item in exact)
+    if isinstance(exact, int):
+        return 0
+    if is_dataclass(exact) and not isinstance(exact, type):
+        return replace(
+            exact, **{item.name: flat(getattr(exact, item.name)) for item in fields(exact)}
+        )
+    return exact
+
+
+def _threshold(mechanism: Mechanism[Any, Any], exact: Any) -> Iterator[str]:
+    """Whether one person alone in a cell stays hidden with all but the billed probability."""
+    bill = next(loss for loss in mechanism.losses if isinstance(loss, Threshold))
+    step = _step(mechanism)
+    if not isinstance(exact if step is mechanism else exact[0], Mapping):
+        return
+    _, requests = drawn(step, {0: 1}, Fixed())
+    (request,) = requests
+    low, high = 0, 2**62
+
+    def kept(steps: int) -> bool:
+        return bool(step.draw({0: 1}, _Steps(steps)))
+
+    while low < high:
+        middle = (low + high) // 2
+        low, high = (low, middle) if kept(middle) else (middle + 1, high)
+    if request.law == "laplace":
+        tail = laplace_tail(low, request.scale)
+    else:
+        tail = Fraction(tail_above(low, float(request.scale)))
+    if tail * bill.cells > Fraction(bill.delta):
+        yield "a cell of one person is shown more often than the bill says"
+
+
+class _Steps(Fixed):
+    """Noise of a given number of lattice steps."""
+
+    def __init__(self, steps: int) -> None:
+        super().__init__()
+        self._steps = steps
+
+    def laplace(self, size: int, scale: Fraction) -> Any:
+        return np.full(size, self._steps, dtype=np.int64)
+
+    def gaussian(self, size: int, scale: float) -> Any:
+        return np.full(size, self._steps, dtype=np.int64)

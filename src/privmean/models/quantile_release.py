@@ -1,0 +1,75 @@
+"""What the release of quantiles adds to a release: a row a quantile, and the whole distribution."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+from privmean import validate
+from privmean.intervals.interval import OK
+from privmean.models.quantile_intervals import Band, Distribution
+from privmean.release import Release
+from privmean.rows import Row
+
+
+@dataclass(frozen=True)
+class QuantileRelease(Release):
+    """A release whose columns are quantiles. q: the parts of the persons that lie below."""
+
+    q: tuple[float, ...] = ()
+
+    @property
+    def _law(self) -> Distribution:
+        made = self.intervals
+        assert isinstance(made, Distribution)
+        return made
+
+    def rows(self, level: float | None = None) -> tuple[Row, ...]:
+        """One row a quantile, with the interval of that quantile alone."""
+        confidence = validate.level("level", self.level if level is None else level)
+        one, noise = self._law.alone(confidence), self.noise_interval(confidence)
+        found = []
+        for j, term in enumerate(self.columns):
+            value = float(self.estimate[j])
+            if math.isnan(value):
+                status = self.status
+                found.append(Row(term, persons=self._law.persons, status=status))
+                continue
+            ends = one.lower[j], one.upper[j], noise.lower[j], noise.upper[j]
+            error = self._law.std_errors()[j]
+            found.append(Row(term, "", value, error, *ends, persons=self._law.persons, status=OK))
+        return tuple(found)
+
+    def distribution(self, level: float | None = None) -> Band:
+        """The distribution function of persons' values at some points, with limits that hold at
+        all of them together: free beside the quantiles."""
+        return self._law.band(validate.level("level", self.level if level is None else level))
+
+    def facts(self) -> dict[str, Any]:
+        result = super().facts()
+        band = self.distribution()
+        result["q"] = list(self.q)
+        result["distribution"] = {
+            "at": band.at.tolist(),
+            "estimate": band.estimate.tolist(),
+            "lower": band.lower.tolist(),
+            "upper": band.upper.tolist(),
+        }
+        return result
+
+    def plot(self, axes: Any = None) -> Any:
+        """Draw the distribution function with its band (needs privmean[plot]); returns the axes."""
+        from privmean.models.curve_release import new_axes
+
+        axes = new_axes() if axes is None else axes
+        band = self.distribution()
+        inside = (band.estimate > 0.005) & (band.estimate < 0.995)
+        at = band.at[inside]
+        axes.fill_between(
+            at, band.lower[inside], band.upper[inside], alpha=0.25, color="C0", linewidth=0,
+            label=f"{100 * self.level:g} % for the whole function",
+        )  # fmt: skip
+        axes.plot(at, band.estimate[inside], color="C0", label="persons below")
+        axes.legend()
+        return axes

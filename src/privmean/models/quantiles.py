@@ -1,0 +1,249 @@
+"""Quantiles of persons' values from one noisy histogram around a private median.
+
+The cells are half octaves of the distance from the median, so that a few dozen of them serve
+every quantile and the whole distribution function, whatever the unit. docs/proofs/quantiles.md.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from privmean import validate
+from privmean.errors import ArgumentError, Infeasible
+from privmean.intervals.interval import FAILED, OK
+from privmean.mechanisms.counts import GaussianCounts, NoisyCounts
+from privmean.mechanisms.curator import Curator
+from privmean.models.quantile_intervals import Distribution
+from privmean.models.standard import (
+    Middle,
+    Sizes,
+    edge,
+    grid_around,
+    median_scores,
+    place_above,
+    size_scores,
+)
+from privmean.outcome import Outcome
+from privmean.people.reductions import Box, Integers, People
+from privmean.people.shape import Shape
+from privmean.privacy.budget import REPLACE_ONE, Budget, Relation
+from privmean.privacy.loss import Loss
+from privmean.road import Releasing
+
+# edges of cells to either side of the median, in units of the spread
+NEAR = (1 / 256, *(k / 8 for k in range(1, 9)), 1.25, 1.5, 1.75, 2.0, 2.5, 3.0, 4.0)
+AWAY = (*NEAR, 6.0, 10.0, 32.0, 1024.0)
+FINE = 64.0  # steps of the grid of medians up to which a point mass is a number
+CELLS = 2 * len(AWAY) + 1
+SHARES = (Fraction(3, 20), Fraction(1, 4), Fraction(7, 20), Fraction(9, 20))  # for looking
+ENOUGH, FEWEST = 90.0, 60.0  # persons times epsilon of one choice
+SEEN = 8.0  # deviations of the persons in the histogram
+UNRESOLVED = "not resolved"
+FAR = (
+    "a quantile lies beyond the cells, or in one that holds most of the persons: more persons, "
+    "more epsilon, or bounds"
+)
+NOBODY = "too few persons have a value: more persons or more epsilon"
+
+
+@dataclass(frozen=True)
+class Quantiles:
+    """Quantiles of one column. points: between 0 and 1, increasing. bounds: public limits of the
+    values, or None: they are found. design_effect: public factor on the sampling variance.
+
+    Guarantees: the budget given to `plan`, for one person with all records and any data. Pure
+    epsilon for an epsilon budget (delta is left unspent), Gaussian counts for rho. Public: settings
+    and, under replace-one, the number of persons. Persons without a value are left out.
+    """
+
+    points: tuple[float, ...] = (0.5,)
+    bounds: tuple[float, float] | None = None
+    design_effect: float = 1.0
+
+    def __post_init__(self) -> None:
+        points = tuple(validate.number("q", item) for item in self.points)
+        if not points or any(not 0 < item < 1 for item in points):
+            raise ArgumentError("q", self.points, "are no parts of 1", "give q=(0.25, 0.5, 0.75)")
+        if list(points) != sorted(set(points)):
+            raise ArgumentError("q", self.points, "do not increase", "give each once, in order")
+        object.__setattr__(self, "points", points)
+        if self.bounds is not None:
+            object.__setattr__(self, "bounds", validate.bounds("bounds", self.bounds))
+        validate.positive("design_effect", self.design_effect)
+
+    def plan(self, budget: Budget, shape: Shape) -> QuantilesPlan:
+        """Everything decided before data are read; Infeasible if the choices would be noise."""
+        if shape.dimension != 1:
+            raise ArgumentError("value", shape.dimension, "is not one column", "name one column")
+        relation, n = budget.neighbors, shape.number()
+        epsilon = budget.pure_epsilon()
+        number = 3 if self.bounds is None else 2
+
+        def each(share: Fraction) -> Fraction:
+            if budget.rho is None:
+                return epsilon * share / number
+            spent = 2 * budget.rho * float(share) / number  # epsilon^2/2 zCDP for a choice
+            return Fraction(math.floor(math.sqrt(spent) * 2**40), 2**40)
+
+        share = next((x for x in SHARES if n * each(x) >= ENOUGH), SHARES[-1])
+        if n * each(share) < FEWEST:
+            raise Infeasible(
+                f"{n} persons with {budget.describe()} do not show where the values lie",
+                f"about {math.ceil(FEWEST / float(each(share)))} persons would do, or a larger "
+                "epsilon",
+            )
+        return QuantilesPlan(self, budget, relation, n, share, each(share))
+
+
+@dataclass(frozen=True)
+class QuantilesPlan(Releasing):
+    """Prices of all choices and of the histogram. each: epsilon of a choice."""
+
+    settings: Quantiles
+    budget: Budget
+    relation: Relation
+    persons: int
+    share: Fraction
+    each: Fraction
+
+    @property
+    def estimator(self) -> str:
+        return "quantiles from a histogram around a private median"
+
+    @property
+    def why(self) -> str:
+        found = "limits, " if self.settings.bounds is None else ""
+        law = "Laplace" if self.budget.rho is None else "Gaussian"
+        return f"{found}median and spread by noisy argmax, then {CELLS} cells with {law} noise"
+
+    @property
+    def public(self) -> tuple[str, ...]:
+        shape = ("number of persons",) if self.relation == REPLACE_ONE else ()
+        return ("column", *shape, "settings")
+
+    @property
+    def shape(self) -> Shape:
+        known = self.persons if self.relation == REPLACE_ONE else None
+        return Shape.of(1, known, self.persons)
+
+    @property
+    def _size(self) -> Sizes:
+        return Sizes("size", self.each, self.relation)
+
+    @property
+    def _middle(self) -> Middle:
+        return Middle("median", self.each, self.relation)
+
+    @property
+    def _spread(self) -> Sizes:
+        return Sizes("spread", self.each, self.relation)
+
+    @property
+    def histogram(self) -> NoisyCounts | GaussianCounts:
+        """One person replaced moves two cells by one each, one added or removed one cell."""
+        moved = 2 if self.relation == REPLACE_ONE else 1
+        if self.budget.rho is None:
+            left = self.budget.pure_epsilon() * (1 - self.share)
+            return NoisyCounts.at("histogram", left, self.relation, moved, moved)
+        number = 3 if self.settings.bounds is None else 2
+        rest = self.budget.rho - number * float(self.each) ** 2 / 2
+        return GaussianCounts.at(
+            "histogram", math.sqrt(2 * rest) * (1 - 1e-12), self.relation, moved
+        )
+
+    @property
+    def losses(self) -> tuple[Loss, ...]:
+        first = self._size.choice.losses if self.settings.bounds is None else ()
+        rest = (*self._middle.choice.losses, *self._spread.choice.losses)
+        return (*first, *rest, *self.histogram.losses)
+
+    @property
+    def noise(self) -> float:
+        """Standard deviation of the noise of one cell, in persons."""
+        made = self.histogram
+        return made.sd if isinstance(made, GaussianCounts) else math.sqrt(2) * float(made.scale)
+
+    def predict(self, guess_sd: float) -> dict[str, float]:
+        """Predicted errors of the median of normal values."""
+        guess = validate.positive("guess_sd", guess_sd)
+        density = math.sqrt(2 * math.pi) * guess
+        noise = density * math.sqrt(CELLS / 4) * self.noise / self.persons
+        sampling = density * math.sqrt(self.settings.design_effect / self.persons) / 2
+        return {"rmse": math.hypot(noise, sampling), "noise": noise, "sampling": sampling}
+
+    def describe(self) -> dict[str, Any]:
+        return {
+            "persons": self.persons,
+            "budget": self.budget.to_dict(),
+            "quantiles": list(self.settings.points),
+            "bounds": self.settings.bounds,
+            "cells": CELLS,
+            "noise_sd_of_a_cell": self.noise,
+            "mechanisms": [loss.to_dict() for loss in self.losses],
+        }
+
+    def run(self, curator: Curator) -> Outcome:
+        people = curator.people
+        limits = self.settings.bounds
+        if limits is None:
+            scores = size_scores(people.log_counts(0, 0.0), self._size.slope)
+            size = edge(curator.ask(self._size.choice, scores))
+            limits = -2 * size, 2 * size
+        bins = grid_around(*limits)
+        counts = bins.all_counts(people.uniform_counts(0, bins.half, bins.origin))
+        center = bins.center(curator.ask(self._middle.choice, median_scores(counts)))
+        # who is within two steps of the median counts nowhere: a point mass is not the spread
+        step = 2 * bins.half
+        first = place_above(2 * step) + 1
+        scores = size_scores(people.log_counts(0, center), self._spread.slope, first)
+        spread = edge(first + curator.ask(self._spread.choice, scores))
+        edges = edges_around(center, spread)
+        exact = cells_between(people, edges)
+        made = self.histogram
+        if isinstance(made, GaussianCounts):
+            (noisy,) = curator.ask(made, [exact])
+        else:
+            noisy = curator.ask(made, exact).astype(float)
+        law = Distribution(
+            edges, tuple(noisy.tolist()), self.noise, self.settings.design_effect,
+            self.settings.bounds, self.settings.points, FINE * step,
+        )  # fmt: skip
+        estimates = law.estimates()
+        nobody = law.persons < SEEN * math.sqrt(CELLS) * self.noise
+        missed = np.isnan(estimates)
+        status = FAILED if nobody or missed.all() else UNRESOLVED if missed.any() else OK
+        return Outcome(
+            np.full(len(estimates), math.nan) if status == FAILED else estimates,
+            law,
+            persons=self.persons if self.relation == REPLACE_ONE else max(0, round(law.persons)),
+            status=status,
+            advice=NOBODY if nobody else "" if status == OK else FAR,
+            assumptions=("unrelated persons",) if self.settings.design_effect == 1 else (),
+            shares={"looking": float(self.share), "histogram": 1 - float(self.share)},
+            diagnostics={"center": center, "spread": spread,
+                         "weight": [law.persons]},
+            estimand="quantiles of persons' values",
+        )  # fmt: skip
+
+
+def edges_around(center: float, spread: float) -> tuple[float, ...]:
+    """Increasing edges of the cells around a median; those that doubles cannot tell apart merge
+    into cells that hold nobody."""
+    away = [spread * x for x in AWAY]
+    return (*(center - x for x in reversed(away)), *(center + x for x in away))
+
+
+def cells_between(people: People, edges: tuple[float, ...]) -> Integers:
+    """Persons with a value below the first edge, between edges (lower ends included), and from the
+    last one on: everybody with a value is in one cell."""
+    (box,) = people.box_sums([Box(-1.0, 1.0)])
+    assert box is not None
+    below = [people.beyond(0, x, x)[0] for x in edges]
+    upto = np.array([0, *below, box.present], dtype=np.int64)
+    cells: Integers = upto[1:] - upto[:-1]
+    return cells

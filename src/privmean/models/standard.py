@@ -1,0 +1,99 @@
+"""Where one column lies and how far it spreads, found privately: a magnitude, a median, a spread.
+
+Three choices by noisy argmax whose scores are counts of persons: the half octave of |x|, a point
+next to the median of x on a public grid within that, and the half octave of |x - median|. A person
+without a value is in no cell and counts nowhere. docs/proofs/quantiles.md, section 1.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+
+from privmean.mechanisms.noisy_argmax import Bins, Choice
+from privmean.models.magnitudes import OF, quantile_scores
+from privmean.noise.base import Integers
+from privmean.people.reductions import LOG_BINS, LOG_LOW, LOG_ZERO
+from privmean.privacy.budget import REPLACE_ONE, Relation
+
+POINTS = 2**17 + 1  # of the grid of medians
+LOWEST, HIGHEST = LOG_LOW + 2, LOG_LOW + LOG_BINS  # half octaves: upper edges 2^(k/2)
+SLOPE = Fraction(1, 16)  # noise scales that a half octave up costs; there are 159 of them
+
+
+def size_scores(cells: Integers, slope: float, first: int = 0) -> Integers:
+    """Scores of the half octaves from `People.log_counts`, from place `first` on (who is below
+    counts nowhere); see `quantile_scores`."""
+    return quantile_scores(octaves_of(cells)[first:], slope)
+
+
+def octaves_of(cells: Integers) -> Integers:
+    """Persons by upper edge of the half octave of |x|, LOWEST first; zero is in no cell."""
+    both = cells[:LOG_BINS] + cells[LOG_ZERO + 1 :]
+    inside = np.zeros(HIGHEST - LOWEST + 1, dtype=np.int64)
+    np.add.at(inside, np.maximum(np.arange(LOG_BINS) + LOG_LOW + 1 - LOWEST, 0), both)
+    return inside
+
+
+def median_scores(counts: Integers) -> Integers:
+    """Scores of public bins: 0 for one that holds the median, else minus twice the persons that
+    lie between. One person replaced moves every score by at most 2, one added or removed by 1."""
+    upto = np.cumsum(counts)
+    number = int(upto[-1])
+    before = upto - counts
+    scores: Integers = -np.maximum(np.maximum(2 * before - number, number - 2 * upto), 0)
+    return scores
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """The choice of a half octave at `epsilon`."""
+
+    name: str
+    epsilon: Fraction
+    relation: Relation
+
+    @property
+    def choice(self) -> Choice:
+        change = 2 * OF if self.relation == REPLACE_ONE else 2 * (OF - 1)
+        words = f"every score, by {change // 2} steps at most"
+        return Choice(self.name, self.epsilon, self.relation, change, words)
+
+    @property
+    def slope(self) -> float:
+        """Score that a half octave up costs: public, so that empty cells above do not add up."""
+        return float(self.choice.scale * SLOPE)
+
+
+@dataclass(frozen=True)
+class Middle:
+    """The choice of a point next to the median at `epsilon`."""
+
+    name: str
+    epsilon: Fraction
+    relation: Relation
+
+    @property
+    def choice(self) -> Choice:
+        change = 4 if self.relation == REPLACE_ONE else 2
+        words = f"every score, by {change // 2} steps at most"
+        return Choice(self.name, self.epsilon, self.relation, change, words)
+
+
+def grid_around(lower: float, upper: float) -> Bins:
+    """The public bins in which the median is looked for."""
+    return Bins(lower, (upper - lower) / (2 * POINTS), POINTS)
+
+
+def place_above(size: float) -> int:
+    """The place of the first half octave that begins at `size` or above."""
+    places = range(HIGHEST - LOWEST)
+    return next((k for k in places if edge(k) >= size), HIGHEST - LOWEST)
+
+
+def edge(index: int) -> float:
+    """The upper edge of a half octave, by its place in `octaves_of`."""
+    return math.pow(2.0, (LOWEST + index) / 2)

@@ -1,0 +1,82 @@
+"""Quantiles of persons' own means in one column."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Annotated, ClassVar
+
+from privmean import validate
+from privmean.errors import ArgumentError
+from privmean.models.quantile_release import QuantileRelease
+from privmean.models.quantiles import Quantiles
+from privmean.people.table import RecordMeans
+from privmean.privacy.budget import Neighbors
+from privmean.release import Release
+
+if TYPE_CHECKING:
+    from privmean.people.table import Table
+    from privmean.privacy.budget import Budget
+
+
+@dataclass(frozen=True)
+class Quantile:
+    """Quantiles of persons' own means in one column, and their whole distribution.
+
+    value: the column. q: parts of the persons, between 0 and 1, increasing: (0.25, 0.5, 0.75) are
+    the quartiles. bounds: public limits of the values; left out, they are found privately. related:
+    public factor on the sampling variance if persons are related. resolution: see `privmean.read`.
+
+    One noisy histogram around a private median answers for all quantiles: asking for more of them
+    costs nothing. Where values repeat (whole numbers), a quantile is a place near the value.
+
+    Guarantees: unit one person with all records, neighbours as the budget names them; the composed
+    loss is at most the budget, for any data; delta is left unspent. Source:
+    docs/proofs/quantiles.md.
+    """
+
+    kind: ClassVar[str] = "quantile"
+    usual_neighbors: ClassVar[Neighbors] = "replace-one"
+
+    value: Annotated[str | None, "Column whose quantiles are asked for."] = None
+    q: Annotated[Sequence[float], "Parts of the persons, such as 0.25,0.5,0.75."] = (0.5,)
+    bounds: Annotated[tuple[float, float] | None, "Public limits of the values."] = None
+    related: Annotated[float, "Design effect: public factor on the sampling variance."] = 1.0
+    resolution: Annotated[float, "Public resolution of values, a power of two."] = 2.0**-40
+
+    def __post_init__(self) -> None:
+        validate.positive("related", self.related)
+        given = self.q
+        points = (given,) if isinstance(given, int | float) else given
+        if isinstance(points, str) or not hasattr(points, "__iter__"):
+            raise ArgumentError("q", given, "are no parts of 1", "give q=(0.25, 0.5, 0.75)")
+        object.__setattr__(self, "q", tuple(points))
+        _ = self.summary
+        object.__setattr__(self, "q", self._chosen().points)
+
+    @property
+    def summary(self) -> RecordMeans:
+        value = self.value
+        if value is not None and not isinstance(value, str):
+            raise ArgumentError("value", value, "is no column", "name one column")
+        return RecordMeans(None if value is None else (value,), resolution=self.resolution)
+
+    def prepared(self, table: Table | None) -> Quantile:
+        return self
+
+    def estimator(self, columns: int, cap: int | None, budget: Budget) -> Quantiles:
+        if columns != 1:
+            raise ArgumentError("value", self.value, "is not one column", "name one column")
+        if cap is not None:
+            raise ArgumentError(
+                "estimand", "records", "has no quantiles", "read people with estimand='persons'"
+            )
+        return self._chosen()
+
+    def _chosen(self) -> Quantiles:
+        return Quantiles(tuple(self.q), self.bounds, self.related)
+
+    def told(self, release: Release) -> QuantileRelease:
+        kept = {item.name: getattr(release, item.name) for item in fields(Release)}
+        names = tuple(f"{release.columns[0]} at {point:g}" for point in self.q)
+        return QuantileRelease(**kept | {"columns": names}, q=tuple(self.q))

@@ -1,0 +1,264 @@
+"""Quantiles: one cell a person, scores against brute force, intervals, and odd columns."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from itertools import product
+
+import numpy as np
+import polars as pl
+import pytest
+from scipy import stats
+
+import privmean as pm
+from kit import assert_rate_at_least
+from privmean.errors import ArgumentError, Infeasible
+from privmean.mechanisms.curator import TrustedCurator
+from privmean.models.quantiles import CELLS, Quantiles, cells_between, edges_around
+from privmean.models.standard import Middle, Sizes, grid_around, median_scores, size_scores
+from privmean.noise.simulated import SimulatedNoise
+from privmean.people.matrix import MatrixPeople
+from privmean.people.shape import Shape
+from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE, Budget
+from privmean.privacy.compose import pure_epsilon, total_rho
+
+QUARTILES = (0.25, 0.5, 0.75)
+
+
+def people(values):
+    return MatrixPeople(np.asarray(values, dtype=float)[:, None], ("y",))
+
+
+# --- scores and cells: exact laws -----------------------------------------------------------------
+def test_the_scores_of_medians_move_by_two_and_by_one():
+    largest = {"replaced": 0, "added": 0}
+    for cells in (2, 3, 4):
+        for table in product(range(4), repeat=cells):
+            counts = np.array(table)
+            near = [median_scores(counts)]
+            near += [median_scores(counts + unit) for unit in np.eye(cells, dtype=np.int64)]
+            added = max(int(np.abs(near[0] - x).max()) for x in near)
+            replaced = max(int(np.abs(a - b).max()) for a in near for b in near)
+            largest["added"] = max(largest["added"], added)
+            largest["replaced"] = max(largest["replaced"], replaced)
+    assert largest == {"replaced": 2, "added": 1}
+
+
+def test_the_best_bin_holds_the_median():
+    rng = np.random.default_rng(0)
+    for _ in range(200):
+        values = rng.integers(0, 8, rng.integers(1, 30))
+        scores = median_scores(np.bincount(values, minlength=8))
+        median = float(np.median(values))
+        assert scores[math.floor(median)] == 0 or scores[math.ceil(median)] == 0
+        for k in np.flatnonzero(scores == 0):
+            assert np.sum(values < k) <= len(values) / 2 <= np.sum(values <= k)
+
+
+HOSTILE = [math.nan, math.inf, -math.inf, 1e300, -1e300, 0.0, 5e-324, 2.0**-40, 3.0, -0.0]
+
+
+@pytest.mark.parametrize("relation", [REPLACE_ONE, ADD_REMOVE])
+def test_one_person_moves_every_answer_by_at_most_its_loss(relation):
+    rng = np.random.default_rng(1)
+    others = rng.lognormal(0, 1, 40)
+    tables = [people(np.append(others, x)) for x in HOSTILE]
+    if relation == ADD_REMOVE:
+        pairs = [(people(others), x) for x in tables]
+    else:
+        pairs = list(product(tables, tables))
+    budget = Budget(epsilon=20.0, neighbors=relation)
+    known = 41 if relation == REPLACE_ONE else None
+    plan = Quantiles(QUARTILES).plan(budget, Shape.of(1, known, 41))
+    largest = {"size": 0, "median": 0, "spread": 0, "histogram": 0}
+    bins = grid_around(-4.0, 4.0)
+    edges = edges_around(1.0, 0.5)
+    part = Fraction(1)
+    size, middle = Sizes("size", part, relation), Middle("median", part, relation)
+    for one, two in pairs:
+        found = {
+            "size": size.choice.moved(
+                *(size_scores(x.log_counts(0, 0.0), 1.0) for x in (one, two))
+            ),
+            "spread": size.choice.moved(
+                *(size_scores(x.log_counts(0, 1.0), 1.0) for x in (one, two))
+            ),
+            "median": middle.choice.moved(
+                *(
+                    median_scores(bins.all_counts(x.uniform_counts(0, bins.half, bins.origin)))
+                    for x in (one, two)
+                )
+            ),
+            "histogram": plan.histogram.moved(*(cells_between(x, edges) for x in (one, two))),
+        }
+        largest = {name: max(largest[name], *share) for name, share in found.items()}
+    assert all(share <= 1 for share in largest.values())
+    assert largest["histogram"] == 1
+    assert largest["median"] == 1 or relation == ADD_REMOVE
+
+
+def test_everybody_with_a_value_is_in_one_cell():
+    rng = np.random.default_rng(2)
+    values = np.concatenate([rng.standard_t(2, 500), HOSTILE])
+    edges = edges_around(0.3, 0.7)
+    cells = cells_between(people(values), edges)
+    assert len(cells) == CELLS
+    assert cells.min() >= 0
+    assert cells.sum() == np.sum(~np.isnan(values))
+    kept = values[~np.isnan(values)]
+    below = [int(np.sum(kept < edge)) for edge in edges]
+    assert np.array_equal(np.cumsum(cells)[:-1], below)
+
+
+# --- bills ----------------------------------------------------------------------------------------
+@pytest.mark.parametrize("bounds", [None, (-9.0, 9.0)])
+@pytest.mark.parametrize("relation", [REPLACE_ONE, ADD_REMOVE])
+@pytest.mark.parametrize(
+    "money", [{"epsilon": 1.0}, {"epsilon": 0.1}, {"epsilon": 1.0, "delta": 1e-6}, {"rho": 0.3}]
+)
+def test_the_bill_is_the_budget(money, relation, bounds):
+    budget = Budget(**money, neighbors=relation)
+    known = 20_000 if relation == REPLACE_ONE else None
+    plan = Quantiles(QUARTILES, bounds).plan(budget, Shape.of(1, known, 20_000))
+    if budget.rho is None:
+        assert pure_epsilon(plan.losses) == budget.pure_epsilon()
+    else:
+        assert 0.999 * budget.rho < total_rho(plan.losses) <= budget.rho * (1 + 1e-12)
+    release = plan.release(people(np.random.default_rng(0).normal(size=20_000)), SimulatedNoise(0))
+    assert [x.to_dict() for x in release.guarantee.mechanisms] == [x.to_dict() for x in plan.losses]
+    assert np.allclose(release.estimate, stats.norm.ppf(QUARTILES), atol=0.3)
+
+
+def test_too_few_persons_are_refused_before_anything_is_read():
+    with pytest.raises(Infeasible, match="about"):
+        pm.quantile(people(np.zeros(100)), None, 0.5, epsilon=1.0)
+
+
+# --- answers --------------------------------------------------------------------------------------
+def test_intervals_cover_and_the_band_holds():
+    truth = stats.expon.ppf(QUARTILES)
+    inside, band, runs = np.zeros(3, dtype=int), 0, 150
+    for seed in range(runs):
+        values = np.random.default_rng(seed).exponential(size=3000)
+        release = pm.quantile(
+            people(values), None, QUARTILES, epsilon=1.0, noise=SimulatedNoise(seed)
+        )
+        rows = release.rows()
+        inside += [a.lower <= x <= a.upper for a, x in zip(rows, truth, strict=True)]
+        held = release.distribution()
+        exact = stats.expon.cdf(held.at)
+        band += bool(np.all((held.lower <= exact + 1e-9) & (exact <= held.upper + 1e-9)))
+    for count in (*inside, band):
+        assert_rate_at_least(int(count), runs, 0.93)
+    assert inside.sum() < 3 * runs  # and not by being endless
+
+
+def test_the_error_is_that_of_order_statistics_where_persons_are_many():
+    errors, plain = [], []
+    for seed in range(60):
+        values = np.random.default_rng(seed).lognormal(3, 1, 10_000)
+        release = pm.quantile(
+            people(values), None, QUARTILES, epsilon=1.0, noise=SimulatedNoise(seed)
+        )
+        truth = np.exp(3 + stats.norm.ppf(QUARTILES))
+        errors.append((release.estimate - truth) / truth)
+        plain.append((np.quantile(values, QUARTILES) - truth) / truth)
+    ratio = np.sqrt(np.mean(np.square(errors), 0) / np.mean(np.square(plain), 0))
+    assert np.all(ratio < 1.4), ratio
+
+
+@pytest.mark.parametrize("shift", [0, -17, 20])
+def test_units_do_not_matter(shift):
+    rng = np.random.default_rng(4)
+    values = 50 + 10 * rng.normal(size=5000)
+    unit = 2.0**shift
+    found = []
+    for seed in range(10):
+        release = pm.quantile(
+            people(values * unit), None, QUARTILES, epsilon=2.0, noise=SimulatedNoise(seed)
+        )
+        found.append(release.estimate / unit)
+    assert np.all(np.abs(np.array(found) - np.quantile(values, QUARTILES)) < 1.5)
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        np.zeros(4000), np.full(4000, math.nan), np.full(4000, math.inf), np.full(4000, -7.25),
+        np.tile([0.0, 1.0], 2000), np.tile([1e300, -1e300], 2000), np.full(4000, 5e-324),
+        np.repeat([0.0, math.nan], 2000), np.full(4000, 2.0**39) + np.arange(4000) % 2,
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("settings", [{"epsilon": 1.0}, {"rho": 0.5}])
+def test_no_column_breaks_a_release(values, settings):
+    for seed in range(3):
+        release = pm.quantile(
+            people(values), None, QUARTILES, noise=SimulatedNoise(seed), **settings
+        )
+        assert release.status in ("ok", "failed", "not resolved")
+        assert len(release.rows()) == 3
+        assert release.summary()
+        release.to_dict()
+        if np.isnan(values).all():
+            assert release.failed
+
+
+def test_a_point_mass_is_a_number_or_nothing():
+    found = []
+    for seed in range(30):
+        release = pm.quantile(
+            people(np.full(4000, 12.5)), None, 0.5, epsilon=1.0, noise=SimulatedNoise(seed)
+        )
+        found.append(float(release.estimate[0]))
+        assert math.isnan(found[-1]) == release.failed
+    assert np.nanmax(np.abs(np.array(found) - 12.5)) < 0.05
+    assert np.isfinite(found).sum() > 15
+
+
+def test_many_zeros_do_not_hide_the_others():
+    rng = np.random.default_rng(8)
+    values = np.where(rng.random(20_000) < 0.8, 0.0, rng.lognormal(3, 0.5, 20_000))
+    release = pm.quantile(people(values), None, (0.5, 0.9), epsilon=1.0, noise=SimulatedNoise(2))
+    assert abs(release.estimate[0]) < 0.2
+    assert abs(release.estimate[1] - np.quantile(values, 0.9)) < 2
+
+
+def test_bounds_limit_what_is_shown_and_cost_less():
+    values = np.random.default_rng(3).uniform(0, 1, 2000)
+    release = pm.quantile(
+        people(values), None, (0.02, 0.5), bounds=(0.0, 1.0), epsilon=1.0, noise=SimulatedNoise(0)
+    )
+    assert len(release.guarantee.mechanisms) == 3
+    low = release.rows()[0]
+    assert low.lower >= 0.0
+
+
+def test_an_engine_gives_the_same_answer():
+    rng = np.random.default_rng(5)
+    who = np.repeat(np.arange(3000), 3)
+    frame = pl.DataFrame({"who": who, "y": np.round(rng.normal(size=len(who)), 3)})
+    asked = {"epsilon": 2.0, "person": "who"}
+    one = pm.quantile(frame, "y", QUARTILES, noise=SimulatedNoise(1), **asked)
+    rows = pm.Table(frame, person="who").people(pm.Quantile("y").summary).matrix()
+    two = pm.quantile(people(rows[:, 0]), None, QUARTILES, noise=SimulatedNoise(1), epsilon=2.0)
+    assert np.array_equal(one.estimate, two.estimate)
+    assert one.columns == ("y at 0.25", "y at 0.5", "y at 0.75")
+
+
+@pytest.mark.parametrize(
+    "q", [(), (0.0,), (1.0,), (0.5, 0.25), (0.5, 0.5), "half", (math.nan,), None, (True,)]
+)
+def test_what_is_no_part_of_one_is_refused(q):
+    with pytest.raises(ArgumentError):
+        pm.Quantile("y", q)
+
+
+def test_add_remove_reads_no_number_of_persons():
+    plan = Quantiles((0.5,)).plan(Budget(epsilon=1.0, neighbors=ADD_REMOVE), Shape.of(1, None, 900))
+    for number in (900, 901):
+        values = np.random.default_rng(0).normal(size=number)
+        curator = TrustedCurator(people(values), SimulatedNoise(0))
+        outcome = plan.run(curator)
+        assert [x.to_dict() for x in curator.bill] == [x.to_dict() for x in plan.losses]
+        assert abs(outcome.persons - number) < 200

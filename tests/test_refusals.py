@@ -1,0 +1,314 @@
+"""Wrong arguments are refused before a table is opened, in Python, in a file of questions and in
+the shell alike; and these three doors give the same release.
+
+The tables of refusals do not exist: an answer that names one would show that it was looked for.
+"""
+
+from __future__ import annotations
+
+import inspect
+
+import numpy as np
+import pytest
+
+import privmean as pm
+from doors import FUNCTIONS, Refused, by_file, by_function, by_question, by_shell
+from privmean.asking.functions import MOVED
+from privmean.cli import asking
+from privmean.cli.app import run
+from privmean.noise.simulated import SimulatedNoise
+
+NOWHERE = "there-is-no-such-table.parquet"
+RIGHT = {
+    "mean": {"values": ["x"]},
+    "regression": {"formula": "y ~ a"},
+    "curve": {"value": "y", "time": "t", "bins": [0, 1, 2]},
+    "variance": {"value": "x", "within": [0.01, 10.0]},
+    "quantile": {"value": "x", "q": [0.25, 0.5]},
+}
+DOORS = ("question", "function", "file", "shell")
+BUDGET = {"epsilon": 1.0}
+# a term that is wrong whatever is asked, and the word by which it is refused
+TERMS = [
+    ({"epsilon": -1.0}, "epsilon"),
+    ({"epsilon": "one"}, "epsilon"),
+    ({}, "epsilon"),
+    ({"epsilon": 1.0, "rho": 1.0}, "epsilon"),
+    ({"epsilon": 1.0, "delta": 2.0}, "delta"),
+    ({"rho": 0.0}, "rho"),
+    ({"epsilon": 1.0, "neighbors": "both"}, "neighbors"),
+    ({"epsilon": 1.0, "neighbors": "zero-out"}, "neighbors"),
+    ({"epsilon": 1.0, "level": 95}, "level"),
+    ({"epsilon": 1.0, "n_design": 7}, "n_design"),
+    ({"epsilon": 1.0, "neighbors": "add-remove", "n_design": 0}, "n_design"),
+    ({"epsilon": 1.0, "epsilom": 2.0}, "epsilom"),
+]
+# words that are wrong for one question
+WORDS = [
+    ("mean", {"method": "winsorised"}, "method"),
+    ("mean", {"method": "default target=median"}, "target"),
+    ("mean", {"method": "default excess=-1"}, "excess"),
+    ("mean", {"method": "winsorized gama=0.1"}, "gama"),
+    ("mean", {"method": "bounded"}, "assume"),
+    ("mean", {"method": "default", "assume": "0,8"}, "method"),
+    ("mean", {"assume": "8,0"}, "bounds"),
+    ("mean", {"assume": "sub-gaussian sd=-1"}, "sd"),
+    ("mean", {"assume": "sub-gausian sd=1"}, "assume"),
+    ("mean", {"assume": "bounded-moment order=1 bound=1"}, "order"),
+    ("mean", {"assume": "covariance 1,x"}, "assume"),
+    (
+        "mean",
+        {"assume": "bounded-moment order=3 bound=1", "estimand": "records", "cap": 3},
+        "method",
+    ),
+    ("mean", {"estimand": "person"}, "estimand"),
+    ("mean", {"estimand": "records"}, "cap"),
+    ("mean", {"cap": 5}, "cap"),
+    ("mean", {"resolution": 0.3}, "resolution"),
+    ("mean", {"related": -1.0}, "related"),
+    ("mean", {"related": "random-effects within_sd=1 records=3 group=g"}, "related"),
+    ("mean", {"valuess": "y"}, "valuess"),
+    ("regression", {"formula": "y ~"}, "formula"),
+    ("regression", {"formula": "y + a"}, "formula"),
+    ("regression", {"formula": "y ~ log(a)"}, "formula"),
+    ("regression", {"formula": "y ~ C(a)"}, "formula"),
+    ("regression", {"method": "magnitude"}, "method"),
+    ("regression", {"method": "magnitudes target=median"}, "target"),
+    ("regression", {"working": "ar2 phi=0.5"}, "working"),
+    ("regression", {"working": "ar1 phi=2", "time": "t"}, "phi"),
+    ("regression", {"working": "ar1 phi=0.5"}, "time"),
+    ("regression", {"working": "exchangeable icc=0.1", "fixed_effects": True}, "working"),
+    ("regression", {"threshold": -1.0}, "threshold"),
+    ("regression", {"records": 0}, "records"),
+    ("regression", {"scales": ["b=2"]}, "scales"),
+    ("regression", {"resolution": 0.3}, "resolution"),
+    ("regression", {"assume": "1,-1"}, "assume"),
+    ("regression", {"assume": "errors residual_sd=-1"}, "residual_sd"),
+    ("regression", {"assume": "bounded-moment order=3 bound=1"}, "assume"),
+    ("regression", {"related": 0.0}, "related"),
+    ("curve", {"bins": [0, 2, 1]}, "bins"),
+    ("curve", {"bins": [1]}, "bins"),
+    ("curve", {"bins": "early,late"}, "bins"),
+    ("curve", {"assume": "8,0"}, "bounds"),
+    ("curve", {"assume": "bounded-moment order=3 bound=1"}, "assume"),
+    ("curve", {"method": "magic"}, "method"),
+    ("curve", {"resolution": 3.0}, "resolution"),
+    ("curve", {"related": 0.0}, "related"),
+    ("variance", {"within": [10.0, 0.01]}, "smallest"),
+    ("variance", {"within": [0.0, 10.0]}, "smallest"),
+    ("variance", {"method": "pairs"}, "method"),
+    ("variance", {"method": "coinpress"}, "center"),
+    ("variance", {"resolution": 0.3}, "resolution"),
+    ("quantile", {"q": [0.5, 0.25]}, "q"),
+    ("quantile", {"q": [0.5, 1.5]}, "q"),
+    ("quantile", {"q": "low"}, "q"),
+    ("quantile", {"bounds": [8.0, 0.0]}, "bounds"),
+    ("quantile", {"related": 0.0}, "related"),
+    ("quantile", {"resolution": 0.3}, "resolution"),
+]
+
+
+@pytest.fixture
+def doors(tmp_path, capsys):
+    """Each door as a function of (table, kind, words, terms)."""
+    return {
+        "question": by_question,
+        "function": by_function,
+        "file": lambda *said: by_file(tmp_path / "study.toml", *said),
+        "shell": lambda *said: by_shell(capsys, *said),
+    }
+
+
+def refusal(door, kind, words, terms):
+    with pytest.raises(Refused) as found:
+        door(NOWHERE, kind, words, terms)
+    text = str(found.value)
+    assert NOWHERE not in text
+    assert "Traceback" not in text
+    return text.replace("-", "_")
+
+
+def test_a_table_that_does_not_exist_is_said_to_be_missing_where_all_else_is_right(doors):
+    for kind, words in RIGHT.items():
+        for door in doors.values():
+            with pytest.raises(Refused, match=NOWHERE):
+                door(NOWHERE, kind, words, BUDGET)
+
+
+@pytest.mark.parametrize("door", DOORS)
+@pytest.mark.parametrize("kind", RIGHT)
+@pytest.mark.parametrize(("terms", "word"), TERMS, ids=str)
+def test_a_wrong_term_is_refused(doors, door, kind, terms, word):
+    words = (word,) if terms else (word, "budget")  # a file that says nothing has no [budget]
+    assert any(item in refusal(doors[door], kind, RIGHT[kind], terms) for item in words)
+
+
+@pytest.mark.parametrize("door", DOORS)
+@pytest.mark.parametrize(("kind", "words", "word"), WORDS, ids=str)
+def test_a_wrong_word_of_a_question_is_refused(doors, door, kind, words, word):
+    assert word in refusal(doors[door], kind, RIGHT[kind] | words, BUDGET)
+
+
+@pytest.mark.parametrize("door", ["question", "function", "file"])
+@pytest.mark.parametrize("kind", RIGHT)
+def test_a_question_lacks_no_word_that_it_needs(doors, door, kind):
+    for name in ("formula", "value", "time", "bins", "within"):
+        if name in RIGHT[kind]:
+            left = {word: said for word, said in RIGHT[kind].items() if word != name}
+            if (kind, name) not in [
+                ("variance", "value"),
+                ("quantile", "value"),
+            ]:  # people may have one column
+                assert name in refusal(doors[door], kind, left, BUDGET)
+
+
+@pytest.mark.parametrize("kind", ["mean", "regression", "curve"])
+@pytest.mark.parametrize("wrong", [3, "wide", object(), pm.SubGaussian, (8, 0), [[1, 2, 3]]])
+def test_what_is_no_assumption_is_refused(kind, wrong):
+    with pytest.raises(pm.ArgumentError, match="assume|bounds"):
+        FUNCTIONS[kind](NOWHERE, person="who", **RIGHT[kind], assume=wrong, epsilon=1.0)
+
+
+@pytest.mark.parametrize("kind", ["mean", "regression", "curve"])
+@pytest.mark.parametrize("wrong", ["magic", 3, None, pm.Winsorized, object()])
+def test_what_is_no_method_is_refused(kind, wrong):
+    with pytest.raises(pm.ArgumentError, match="method"):
+        FUNCTIONS[kind](NOWHERE, person="who", **RIGHT[kind], method=wrong, epsilon=1.0)
+
+
+def test_bounds_in_an_array_are_bounds():
+    limits, values = np.array([0.0, 8.0]), np.linspace(1, 5, 600)
+    terms = {"epsilon": 1.0, "noise": SimulatedNoise(1)}
+    assert pm.mean(values, bounds=limits, **terms).estimator == "bounded mean"
+    with pytest.raises(pm.ArgumentError, match="assume"):
+        pm.mean(values, bounds=limits, method=pm.DefaultMean(), **terms)
+    with pytest.raises(pm.ArgumentError, match="assume"):
+        pm.Regression("y ~ a", assume=limits, method=pm.Magnitudes())
+    assert pm.plan(pm.Regression("y ~ a", assume=limits), persons=600, epsilon=1.0).losses
+
+
+@pytest.mark.parametrize("kind", RIGHT)
+def test_a_ledger_that_does_not_exist_is_refused(capsys, tmp_path, kind):
+    path = str(tmp_path / "ledger.json")
+    with pytest.raises(pm.ArgumentError, match="ledger"):
+        pm.Ledger.open(path)
+    with pytest.raises(Refused, match="ledger"):
+        by_shell(capsys, NOWHERE, kind, RIGHT[kind], {**BUDGET, "ledger": path})
+    for wrong in (path, 3, pm.Ledger):
+        with pytest.raises(pm.ArgumentError, match="ledger"):
+            FUNCTIONS[kind](NOWHERE, person="who", **RIGHT[kind], **BUDGET, ledger=wrong)
+    for wrong in (7, "seed", pm.SimulatedNoise):
+        with pytest.raises(pm.ArgumentError, match="noise"):
+            FUNCTIONS[kind](NOWHERE, person="who", **RIGHT[kind], **BUDGET, noise=wrong)
+
+
+@pytest.mark.parametrize("wrong", [None, 3, "", ["who"]])
+@pytest.mark.parametrize("kind", RIGHT)
+def test_a_person_that_is_no_column_is_refused(kind, wrong):
+    with pytest.raises(pm.ArgumentError, match="person"):
+        FUNCTIONS[kind](NOWHERE, person=wrong, **RIGHT[kind], **BUDGET)
+
+
+# --- words that are said elsewhere now ------------------------------------------------------------
+
+
+@pytest.mark.parametrize("function", FUNCTIONS.values(), ids=FUNCTIONS)
+@pytest.mark.parametrize("word", MOVED)
+def test_a_word_that_moved_is_refused_with_its_new_place(function, word):
+    if word in inspect.signature(function).parameters:
+        return
+    kind = next(name for name, item in FUNCTIONS.items() if item is function)
+    with pytest.raises(pm.ArgumentError) as found:
+        function(NOWHERE, person="who", **RIGHT[kind], **BUDGET, **{word: 1})
+    assert found.value.argument == word
+    assert found.value.remedy == MOVED[word]
+
+
+# every keyword of the functions of version 0.1, but those that are words of the same function still
+FORMER = {
+    "mean": "excess beta design_effect target scale_range sampled_degrees",
+    "regression": "threshold records scales resolution range residual_sd between_sd magnitudes "
+    "coefficient_range target delimiter roster memory_limit threads temp_directory progress "
+    "design_effect",
+    "curve": "resolution range target magnitudes roster delimiter memory_limit threads "
+    "temp_directory progress design_effect",
+    "variance": "smallest largest",
+}
+
+
+@pytest.mark.parametrize("kind", FORMER)
+def test_former_words_are_among_those_that_moved(kind):
+    words = set(FORMER[kind].split())
+    assert words <= set(MOVED)
+    assert not words & set(inspect.signature(FUNCTIONS[kind]).parameters)
+
+
+@pytest.mark.parametrize("option", asking.MOVED)
+@pytest.mark.parametrize("command", ["mean", "regress", "curve", "variance", "quantile", "plan"])
+def test_an_option_that_moved_is_refused_with_its_new_place(capsys, command, option):
+    assert run([command, NOWHERE, "--person", "who", f"{option}=1"]) == 2
+    shown = capsys.readouterr()
+    assert shown.out == ""
+    assert NOWHERE not in shown.err
+    assert asking.MOVED[option] in shown.err
+
+
+# --- one release from three doors -----------------------------------------------------------------
+
+SAME = [
+    ("mean", {}, {"epsilon": 2.0}),
+    ("mean", {"values": ["x", "y"]}, {"epsilon": 4.0, "delta": 1e-6}),
+    ("mean", {"assume": "0,8", "estimand": "records", "cap": 3}, {"rho": 0.5, "level": 0.9}),
+    ("mean", {"method": "default target=mean"}, {"epsilon": 2.0, "neighbors": "add-remove"}),
+    ("mean", {"assume": "bounded-moment order=4 bound=2 range=-9,9"}, {"epsilon": 2.0}),
+    ("mean", {"method": "winsorized", "assume": "sub-gaussian sd=1.2", "related": 2.0},
+     {"epsilon": 2.0, "delta": 1e-6}),
+    ("mean", {"related": "random-effects group=g group_sd=0.2 within_sd=0.5 records=2 person_sd=1"},
+     {"epsilon": 2.0, "delta": 1e-6}),
+    ("regression", {}, {"epsilon": 4.0}),
+    ("regression", {"working": "ar1 phi=0.4", "time": "t", "threshold": 0.02}, {"epsilon": 4.0}),
+    ("regression", {"fixed_effects": True, "assume": "-5,5"}, {"epsilon": 4.0}),
+    ("regression", {"scales": ["a=2"], "assume": "errors residual_sd=0.5 between_sd=1"},
+     {"epsilon": 4.0, "delta": 1e-6}),
+    ("curve", {}, {"epsilon": 4.0}),
+    ("curve", {"assume": "0,8", "bins": [0.0, 1.5, 4.0]}, {"rho": 0.5, "neighbors": "add-remove",
+                                                       "n_design": 500}),
+    ("quantile", {}, {"epsilon": 2.0}),
+    ("quantile", {"bounds": [0.0, 8.0]},
+     {"rho": 0.5, "neighbors": "add-remove", "n_design": 500}),
+    ("variance", {}, {"epsilon": 2.0}),
+    ("variance", {"method": "coinpress", "center": 3.0}, {"rho": 0.5}),
+]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def table(tmp_path_factory):
+    rng = np.random.default_rng(4)
+    who = np.repeat(np.arange(500), 4)
+    own, n = np.repeat(rng.normal(3, 1, 500), 4), len(who)
+    a = rng.normal(0, 1, n)
+    columns = {
+        "who": who, "g": who % 30, "t": np.tile(np.arange(4), 500), "a": a,
+        "x": own + rng.normal(0, 0.5, n), "y": own + a + rng.normal(0, 0.5, n),
+    }  # fmt: skip
+    path = tmp_path_factory.mktemp("doors") / "table.csv"
+    rows = zip(*(values.tolist() for values in columns.values()), strict=True)
+    path.write_text("\n".join([",".join(columns), *(",".join(map(str, row)) for row in rows)]))
+    return str(path)
+
+
+@pytest.mark.parametrize(("kind", "words", "terms"), SAME, ids=str)
+def test_three_doors_give_the_same_json(monkeypatch, doors, table, kind, words, terms):
+    """With the same draws in place of exact noise, which all doors take where none is said."""
+    monkeypatch.setattr("privmean.road.ExactNoise", lambda: SimulatedNoise(3))
+    words = RIGHT[kind] | words
+    if set(words) & {"threshold", "scales"}:  # asked by `ask`, not by a function
+        doors.pop("function")
+    found = {name: door(table, kind, words, terms) for name, door in doors.items()}
+    times = {name: release.pop("provenance") for name, release in found.items()}
+    first = found["question"]
+    assert first["status"] == "ok"
+    assert first["secure"] is False  # simulated noise says so, whatever door it came by
+    for name, release in found.items():
+        assert release == first, name
+        assert times[name]["engine"] == times["question"]["engine"]
