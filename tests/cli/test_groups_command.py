@@ -6,10 +6,10 @@ import json
 
 import polars as pl
 import pytest
-from privmean.asking.study_file import read_questions
 
 import privmean as pm
 from privmean.cli.app import run
+from privmean.study.file import read_study
 
 
 @pytest.fixture
@@ -84,7 +84,7 @@ contrasts = ["all pairs"]
 simultaneous = true
 """
     )
-    question = read_questions(str(path)).questions["one"]
+    question = read_study(str(path)).questions["one"].question
     assert question == pm.Mean(
         ("x",), by=("key",), keys=("north, far", "south"), max_groups=2, contrasts=("all pairs",),
         simultaneous=True,

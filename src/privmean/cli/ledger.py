@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from privmean.cli import options as opt
 from privmean.errors import ArgumentError
+
+if TYPE_CHECKING:
+    from privmean.privacy.policies import Policy
 
 TOO_MUCH = 3
 
@@ -36,23 +39,23 @@ def create(
     limit: Limits = None,
 ) -> None:
     """Make a new ledger with its total, and limits by analyst and period."""
-    import privmean as pm
     from privmean.privacy.journal import Journal
+    from privmean.privacy.ledger import Ledger
     from privmean.privacy.sqljournal import SqlJournal, is_database
 
     place = SqlJournal(ledger) if is_database(ledger) else Journal(ledger)
     if place.exists():
         raise ArgumentError("ledger", ledger, "is there already", "name a new one")
     policies = [policy_of(text, rho is not None) for text in limit or ()]
-    made = pm.Ledger(ledger, epsilon=epsilon, delta=delta, rho=rho, policies=policies)
+    made = Ledger(ledger, epsilon=epsilon, delta=delta, rho=rho, policies=policies)
     typer.echo(f"{ledger}: {made.total.describe()} for one group of persons")
     for policy in made.policies:
         typer.echo(f"  {policy.describe()}")
 
 
-def policy_of(text: str, zcdp: bool) -> Any:
+def policy_of(text: str, zcdp: bool) -> Policy:
     """WHO/PERIOD=EPSILON[,DELTA] as a policy."""
-    import privmean as pm
+    from privmean.privacy.policies import Policy
 
     who, _, number = text.partition("=")
     name, _, period = who.partition("/")
@@ -65,16 +68,16 @@ def policy_of(text: str, zcdp: bool) -> Any:
     analyst = None if name in ("", "all") else name
     when = period or "always"
     if zcdp:
-        return pm.Policy(rho=first, analyst=analyst, period=when)
-    return pm.Policy(first, rest[0] if rest else 0.0, analyst=analyst, period=when)
+        return Policy(rho=first, analyst=analyst, period=when)
+    return Policy(first, rest[0] if rest else 0.0, analyst=analyst, period=when)
 
 
 @app.command()
 def show(ledger: Place, as_json: opt.Json = False) -> None:
     """What was charged, by whom and for what, and what is left."""
-    import privmean as pm
+    from privmean.privacy.ledger import Ledger
 
-    book = pm.Ledger.open(ledger)
+    book = Ledger.open(ledger)
     entries, left = book.entries, book.left()
     if as_json:
         found = {
@@ -115,9 +118,9 @@ def _shown(name: str) -> bool:
 @app.command()
 def check(ledger: Place) -> None:
     """Read every line: damaged, changed, removed or reordered lines are noticed."""
-    import privmean as pm
+    from privmean.privacy.ledger import Ledger
 
-    book = pm.Ledger.open(ledger)
+    book = Ledger.open(ledger)
     entries = book.entries
     last = entries[-1].digest if entries else "none"
     typer.echo(
@@ -138,10 +141,11 @@ def plan(
     """Whether a budget would still fit; spends nothing. Exit status 0 if so, 3 if not."""
     from datetime import UTC, datetime
 
-    import privmean as pm
+    from privmean.privacy.budget import Budget
+    from privmean.privacy.ledger import Ledger
 
-    book = pm.Ledger.open(ledger)
-    wanted = book.price_of(pm.Budget(epsilon, delta, rho))
+    book = Ledger.open(ledger)
+    wanted = book.price_of(Budget(epsilon, delta, rho))
     now = datetime.now(UTC).isoformat(timespec="seconds")
     rows = [("total", book.left())]
     rows += [

@@ -5,7 +5,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from privmean.asking.terms import ledger_of
 from privmean.mechanisms.curator import Draws
@@ -17,10 +17,11 @@ from privmean.study.draws import Gone
 from privmean.study.release import NOT_ANSWERED, Answer, StudyRelease
 
 if TYPE_CHECKING:
+    from privmean.asking.terms import Settled
+    from privmean.people.reductions import People
     from privmean.privacy.charges import Entry
     from privmean.privacy.ledger import Ledger
     from privmean.study.plan import StudyPlan
-    from privmean.study.study import Study
 
 LOST = (
     "an error after the charge, in the engine or in privmean; its words are withheld because they "
@@ -28,8 +29,23 @@ LOST = (
 )
 
 
+class Asking(Protocol):
+    """What a run reads of a study."""
+
+    name: str
+    simultaneous: bool
+    card: dict[str, str]
+
+    @property
+    def said(self) -> Settled: ...
+    @property
+    def table_name(self) -> str: ...
+    def people(self) -> dict[str, People]: ...
+    def planned(self, people: dict[str, People]) -> StudyPlan: ...
+
+
 def run(
-    study: Study,
+    study: Asking,
     *,
     ledger: Ledger | str | None = None,
     noise: Noise | None = None,

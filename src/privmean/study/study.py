@@ -71,10 +71,6 @@ class Study:
         **terms: Unpack[Terms],
     ) -> None:
         self._said = settled(terms, "Study", {})
-        if self._said.budget.neighbors == ADD_REMOVE and self._said.n_design is None:
-            raise ArgumentError(
-                "n_design", None, "is needed by a study under add-remove", "guess the persons"
-            )
         self.source = source_of(source, person, {})
         if not isinstance(name, str) or not name:
             raise ArgumentError("name", name, "is no name", "name the study")
@@ -125,6 +121,8 @@ class Study:
         items = self._asked()
         if self._said.budget.neighbors == ADD_REMOVE:
             persons = self._said.n_design
+            if persons is None:
+                return self.planned({})
         elif persons is not None:
             persons = validate.whole("persons", persons, least=1)
         if persons is None or any(item.question.summary.names is None for item in items):
@@ -142,6 +140,10 @@ class Study:
     def planned(self, people: Mapping[str, People]) -> StudyPlan:
         """The plan for people that were reduced: reads what is public of them."""
         items, budget = self._asked(), self._said.budget
+        if budget.neighbors == ADD_REMOVE and self._said.n_design is None:
+            raise ArgumentError(
+                "n_design", None, "is needed by a study under add-remove", "guess the persons"
+            )
         shapes = {
             item.name: shape_of(people[item.name], budget.neighbors, self._said.n_design)
             for item in items
