@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from privmean.errors import PrivateFailure as PrivateFailure
     from privmean.errors import PrivmeanError as PrivmeanError
     from privmean.errors import SchemaError as SchemaError
+    from privmean.examples import example as example
     from privmean.intervals.interval import Interval as Interval
     from privmean.models.curve_release import CurveRelease as CurveRelease
     from privmean.models.fixed_design import FixedDesign as FixedDesign
@@ -109,6 +110,7 @@ else:
         "BoundedWithin": "privmean.central.concentration",
         "UnknownScale": "privmean.central.concentration",
         "Ledger": "privmean.privacy.ledger",
+        "example": "privmean.examples",
         "Policy": "privmean.privacy.policies",
         "verify": "privmean.verification",
         "Verification": "privmean.verification",
