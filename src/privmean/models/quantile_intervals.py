@@ -17,7 +17,7 @@ from scipy.interpolate import PchipInterpolator
 from scipy.special import ndtri
 
 from privmean.people.reductions import Floats
-from privmean.release import Interval
+from privmean.intervals.interval import Interval
 
 UNRELATED = "unrelated persons"
 NEARLY = 0.95

@@ -8,7 +8,8 @@ from typing import Any
 
 from privmean import validate
 from privmean.models.quantile_intervals import Band, Distribution
-from privmean.release import OK, Release
+from privmean.intervals.interval import OK
+from privmean.release import Release
 from privmean.rows import Row
 
 

@@ -32,7 +32,7 @@ from privmean.people.reductions import Box, Integers, People
 from privmean.people.shape import Shape
 from privmean.privacy.budget import REPLACE_ONE, Budget, Relation
 from privmean.privacy.loss import Loss
-from privmean.release import FAILED, OK
+from privmean.intervals.interval import FAILED, OK
 from privmean.road import Releasing
 
 # edges of cells to either side of the median, in units of the spread

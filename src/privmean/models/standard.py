@@ -13,6 +13,7 @@ from fractions import Fraction
 
 import numpy as np
 
+from privmean.mechanisms.exponential import Exponential
 from privmean.mechanisms.noisy_argmax import Bins, Choice
 from privmean.models.magnitudes import OF, quantile_scores
 from privmean.noise.base import Integers
@@ -55,12 +56,12 @@ class Sizes:
     name: str
     epsilon: Fraction
     relation: Relation
+    bounded: bool = False  # by the exponential mechanism, whose loss has bounded range
 
     @property
-    def choice(self) -> Choice:
+    def choice(self) -> Choice | Exponential:
         change = 2 * OF if self.relation == REPLACE_ONE else 2 * (OF - 1)
-        words = f"every score, by {change // 2} steps at most"
-        return Choice(self.name, self.epsilon, self.relation, change, words)
+        return _choice(self, change)
 
     @property
     def slope(self) -> float:
@@ -75,17 +76,22 @@ class Middle:
     name: str
     epsilon: Fraction
     relation: Relation
+    bounded: bool = False
 
     @property
-    def choice(self) -> Choice:
-        change = 4 if self.relation == REPLACE_ONE else 2
-        words = f"every score, by {change // 2} steps at most"
-        return Choice(self.name, self.epsilon, self.relation, change, words)
+    def choice(self) -> Choice | Exponential:
+        return _choice(self, 4 if self.relation == REPLACE_ONE else 2)
 
 
-def grid_around(lower: float, upper: float) -> Bins:
+def _choice(made: Sizes | Middle, change: int) -> Choice | Exponential:
+    words = f"every score, by {change // 2} steps at most"
+    law = Exponential if made.bounded else Choice
+    return law(made.name, made.epsilon, made.relation, change, words)
+
+
+def grid_around(lower: float, upper: float, points: int = POINTS) -> Bins:
     """The public bins in which the median is looked for."""
-    return Bins(lower, (upper - lower) / (2 * POINTS), POINTS)
+    return Bins(lower, (upper - lower) / (2 * points), points)
 
 
 def place_above(size: float) -> int:

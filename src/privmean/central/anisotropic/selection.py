@@ -1,71 +1,18 @@
-"""The exponential mechanism with exact probabilities, and k choices in a row without return.
+"""k choices in a row without return, each by the exponential mechanism.
 
-An item is proposed uniformly and accepted with probability exp(-unit (largest - score)), decided
-from random bits against the exponential computed to as many digits as the decision needs. Its loss
-has bounded range, which permute-and-flip's does not, so k choices cost k epsilon^2/8 zCDP.
+Its loss has bounded range, which permute-and-flip's does not, so k choices cost k epsilon^2/8 zCDP.
 """
 
 from __future__ import annotations
 
-import decimal
-import math
 from fractions import Fraction
 
 import numpy as np
 
-from privmean.noise.base import Noise
-from privmean.people.reductions import Integers
-
-DOUBT = 1e-9  # relative room around the double of an exponential
-
-
-def exponential_digits(gamma: Fraction, bits: int) -> int:
-    """floor(2^bits exp(-gamma)) for rational gamma > 0, exactly.
-
-    exp of a rational other than 0 is irrational, so some precision always settles the floor.
-    """
-    digits = bits // 3 + 30
-    while True:
-        with decimal.localcontext() as context:
-            context.prec = digits
-            context.Emin, context.Emax = -decimal.MAX_EMAX, decimal.MAX_EMAX
-            exponent = decimal.Decimal(-gamma.numerator) / decimal.Decimal(gamma.denominator)
-            value = exponent.exp() * (decimal.Decimal(2) ** bits)
-            room = abs(value) * decimal.Decimal(10) ** (10 - digits) * (1 + abs(exponent))
-            low, high = math.floor(value - room), math.floor(value + room)
-        if low == high:
-            return max(low, 0)
-        digits *= 2
-
-
-def accept(word: int, gamma: Fraction, noise: Noise) -> bool:
-    """Whether a uniform number that begins with the 64 bits `word` is below exp(-gamma)."""
-    if gamma == 0:
-        return True
-    bits, number = 64, word
-    while True:
-        limit = exponential_digits(gamma, bits)
-        if number != limit:
-            return number < limit
-        number = (number << 64) + int(noise.bits64(1)[0])
-        bits += 64
-
-
-def choose(scores: Integers, unit: Fraction, noise: Noise) -> int:
-    """One index, drawn with probability proportional to exp(unit * score), exactly."""
-    gap = int(scores.max()) - scores
-    shown = np.exp(-gap.astype(np.float64) * float(unit)) * 2.0**64
-    batch = max(64, 2 * len(scores))
-    while True:
-        index = noise.below(batch, len(scores))
-        words = noise.bits64(batch)
-        u = words.astype(np.float64)
-        sure = u < shown[index] * (1 - DOUBT) - 2.0**12
-        doubt = ~sure & (u <= shown[index] * (1 + DOUBT) + 2.0**12)
-        for position in np.flatnonzero(sure | doubt):
-            i = int(index[position])
-            if sure[position] or accept(int(words[position]), unit * int(gap[i]), noise):
-                return i
+from privmean.mechanisms.exponential import accept as accept
+from privmean.mechanisms.exponential import choose as choose
+from privmean.mechanisms.exponential import exponential_digits as exponential_digits
+from privmean.noise.base import Integers, Noise
 
 
 def peel(scores: Integers, choices: int, unit: Fraction, noise: Noise) -> list[int]:

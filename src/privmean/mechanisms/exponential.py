@@ -1,0 +1,109 @@
+"""The exponential mechanism with exact probabilities.
+
+An item is proposed uniformly and accepted with probability exp(-unit (largest - score)), decided
+from random bits against the exponential computed to as many digits as the decision needs. Its loss
+has bounded range, which permute-and-flip's does not: epsilon^2/8 zCDP.
+"""
+
+from __future__ import annotations
+
+import decimal
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+
+from privmean.mechanisms.moved import differences, pure_share
+from privmean.noise.base import Integers, Noise
+from privmean.privacy.budget import Relation
+from privmean.privacy.loss import Loss, Selection
+
+DOUBT = 1e-9  # relative room around the double of an exponential
+
+
+def exponential_digits(gamma: Fraction, bits: int) -> int:
+    """floor(2^bits exp(-gamma)) for rational gamma > 0, exactly.
+
+    exp of a rational other than 0 is irrational, so some precision always settles the floor.
+    """
+    digits = bits // 3 + 30
+    while True:
+        with decimal.localcontext() as context:
+            context.prec = digits
+            context.Emin, context.Emax = -decimal.MAX_EMAX, decimal.MAX_EMAX
+            exponent = decimal.Decimal(-gamma.numerator) / decimal.Decimal(gamma.denominator)
+            value = exponent.exp() * (decimal.Decimal(2) ** bits)
+            room = abs(value) * decimal.Decimal(10) ** (10 - digits) * (1 + abs(exponent))
+            low, high = math.floor(value - room), math.floor(value + room)
+        if low == high:
+            return max(low, 0)
+        digits *= 2
+
+
+def accept(word: int, gamma: Fraction, noise: Noise) -> bool:
+    """Whether a uniform number that begins with the 64 bits `word` is below exp(-gamma)."""
+    if gamma == 0:
+        return True
+    bits, number = 64, word
+    while True:
+        limit = exponential_digits(gamma, bits)
+        if number != limit:
+            return number < limit
+        number = (number << 64) + int(noise.bits64(1)[0])
+        bits += 64
+
+
+def choose(scores: Integers, unit: Fraction, noise: Noise) -> int:
+    """One index, drawn with probability proportional to exp(unit * score), exactly."""
+    gap = int(scores.max()) - scores
+    shown = np.exp(-gap.astype(np.float64) * float(unit)) * 2.0**64
+    batch = max(64, 2 * len(scores))
+    while True:
+        index = noise.below(batch, len(scores))
+        words = noise.bits64(batch)
+        u = words.astype(np.float64)
+        sure = u < shown[index] * (1 - DOUBT) - 2.0**12
+        doubt = ~sure & (u <= shown[index] * (1 + DOUBT) + 2.0**12)
+        for position in np.flatnonzero(sure | doubt):
+            i = int(index[position])
+            if sure[position] or accept(int(words[position]), unit * int(gap[i]), noise):
+                return i
+
+
+@dataclass(frozen=True)
+class Exponential:
+    """The index of a score, drawn with probability proportional to exp(epsilon score / change).
+
+    The caller owes that the changes which one person makes lie within an interval of length
+    `change`: half of it in either direction, or all of it in one (docs/proofs/noisy-argmax.md).
+    words: what one person moves, for the bill.
+
+    Guarantees: epsilon-DP of bounded range, hence epsilon^2/8 zCDP. Nothing but the index is
+    released. Source: Cesar and Rogers (2021), Dong et al. (2020).
+    """
+
+    name: str
+    epsilon: Fraction
+    relation: Relation
+    change: int
+    words: str
+
+    @property
+    def scale(self) -> Fraction:
+        return self.change / self.epsilon
+
+    @property
+    def losses(self) -> tuple[Loss, ...]:
+        made = Selection(
+            self.name, self.epsilon, bounded_range=True, relation=self.relation, moved=self.words
+        )
+        return (made,)
+
+    def moved(self, exact: Integers, other: Integers) -> tuple[Fraction, ...]:
+        changes = differences(exact, other)
+        width = max(changes, default=0) - min(changes, default=0)
+        return (pure_share(width / self.scale, self.losses[0]),)
+
+    def draw(self, exact: Integers, noise: Noise) -> int:
+        return choose(exact, 1 / self.scale, noise)
