@@ -33,7 +33,7 @@ $(RUNS): requirements.lock pyproject.toml
 
 $(READY): requirements-dev.lock $(RUNS)
 	@echo "installing what format check, lint, types, tests and benchmarks need besides: about \
-	650 MB more, once"
+	930 MB more, once"
 	@$(PIP) -r requirements-dev.lock
 	@touch $(READY)
 

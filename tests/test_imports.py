@@ -5,9 +5,12 @@ from __future__ import annotations
 import ast
 import subprocess
 import sys
+from importlib import import_module
 from pathlib import Path
 
 import pytest
+
+import privmean
 
 SOURCE = Path(__file__).resolve().parent.parent / "src" / "privmean"
 ENGINES = {"duckdb", "narwhals", "polars", "pandas", "pyarrow", "pyspark"}
@@ -48,6 +51,58 @@ def run(code):
 def test_importing_privmean_loads_no_engine_and_no_noise_library():
     code = f"import sys, privmean; print([n for n in {LATE!r} if n in sys.modules])"
     assert run(code).stdout.strip() == "[]"
+
+
+# what `import privmean` loads of privmean: the names and the table of their homes, nothing else
+LOADED = {"privmean", "privmean._version", "privmean.late"}
+
+
+def loaded(code):
+    """The modules that code loads which a bare interpreter has not loaded."""
+    listed = f"exec({code!r}); print(sorted(set(sys.modules) - before))"
+    return set(ast.literal_eval(run(f"import sys; before = set(sys.modules); {listed}").stdout))
+
+
+def test_importing_privmean_loads_three_modules_of_its_own():
+    # and of Python itself what its own source names, which any typed program loads
+    rest = loaded("from __future__ import annotations\nimport typing, importlib, collections.abc")
+    assert loaded("import privmean") == LOADED | rest
+    assert {name.split(".")[0] for name in rest} <= set(sys.stdlib_module_names)
+
+
+FACES = ["", "continual", "local"]
+
+
+@pytest.mark.parametrize("face", FACES)
+def test_a_face_says_the_same_to_programs_and_to_type_checkers(face):
+    tree = ast.parse((SOURCE / face / "__init__.py").read_text())
+    (block,) = (node for node in tree.body if isinstance(node, ast.If))
+    declared = {}
+    for node in block.body:
+        assert isinstance(node, ast.ImportFrom)
+        (name,) = node.names
+        assert name.asname == name.name
+        declared[name.name] = node.module
+    (table,) = (
+        ast.literal_eval(node.value)
+        for node in block.orelse
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "_HOMES"
+    )
+    assert declared == table
+    module = import_module(f"privmean.{face}".rstrip("."))
+    assert set(module.__all__) - {"__version__"} == set(table)
+    assert dir(module) == sorted(module.__all__)
+    for name in table:
+        assert getattr(module, name) is getattr(import_module(table[name]), name)
+        assert name in vars(module)  # stored: a second use needs no second look
+    with pytest.raises(AttributeError, match="nothing_like_this"):
+        _ = module.nothing_like_this
+
+
+def test_a_name_that_is_gone_says_what_to_say_instead():
+    for name, instead in {"plan_mean": "pm.plan", "random_effects_mean": "RandomEffects"}.items():
+        with pytest.raises(AttributeError, match=instead):
+            getattr(privmean, name)
 
 
 def test_people_in_memory_need_no_engine():

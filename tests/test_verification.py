@@ -323,7 +323,8 @@ def lied(values, **changes):
 def test_what_a_digest_cannot_prove_is_said_and_a_signature_can(key):
     values = stored("mean")
     assert "who made the digest" in verify(values).describe()
-    forged = {**values, "estimate": [0.0]}
+    row = {**values["rows"][0], "estimate": 0.0}
+    forged = {**values, "estimate": [0.0], "rows": [row]}
     forged[NAME] = {**forged[NAME], "digest": digest_of(forged)}
     assert verify(forged), "whoever changes a file can make its digest anew"
     private, public = key
@@ -333,7 +334,7 @@ def test_what_a_digest_cannot_prove_is_said_and_a_signature_can(key):
     assert "signed with the key given" in found.describe()
     assert "who made the digest" not in found.describe()
     assert "whose key that is" in verify(signed).describe()
-    forged = {**signed, "estimate": [0.0]}
+    forged = {**signed, "estimate": [0.0], "rows": [row]}
     forged[NAME] = {**forged[NAME], "digest": digest_of(forged)}
     assert "the signature does not fit" in verify(forged).problems[0]
     bare = {name: item for name, item in signed[NAME].items() if name != "signature"}

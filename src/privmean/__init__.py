@@ -6,90 +6,147 @@ neither an engine nor a noise library.
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING
 
-from privmean._version import __version__
+from privmean._version import __version__ as __version__
 
-_HOMES = {
-    "read": "privmean.people.read",
-    "Table": "privmean.people.table",
-    "Machine": "privmean.people.table",
-    "group_sizes": "privmean.people.groups",
-    "ask": "privmean.asking.functions",
-    "mean": "privmean.asking.functions",
-    "regress": "privmean.asking.functions",
-    "curve": "privmean.asking.functions",
-    "variance": "privmean.asking.functions",
-    "quantile": "privmean.asking.functions",
-    "plan": "privmean.asking.functions",
-    "persons_needed": "privmean.asking.functions",
-    "Mean": "privmean.questions.mean",
-    "Regression": "privmean.questions.regression",
-    "Curve": "privmean.questions.curve",
-    "Variance": "privmean.questions.variance",
-    "Quantile": "privmean.questions.quantile",
-    "Covariance": "privmean.questions.assumptions",
-    "Errors": "privmean.questions.regression",
-    "RandomEffects": "privmean.models.random_effects",
-    "VarianceSearch": "privmean.models.variance",
-    "RegressionRelease": "privmean.models.regression_release",
-    "CurveRelease": "privmean.models.curve_release",
-    "QuantileRelease": "privmean.models.quantile_release",
-    "Bounded": "privmean.central.concentration",
-    "SubGaussian": "privmean.central.concentration",
-    "LogSobolev": "privmean.central.concentration",
-    "BetweenWithin": "privmean.central.concentration",
-    "BoundedWithin": "privmean.central.concentration",
-    "UnknownScale": "privmean.central.concentration",
-    "Ledger": "privmean.privacy.ledger",
-    "verify": "privmean.verification",
-    "Verification": "privmean.verification",
-    "sign": "privmean.signing",
-    "DefaultMean": "privmean.central.default_mean",
-    "Winsorized": "privmean.central.winsorized",
-    "AsPublished": "privmean.central.as_published",
-    "BoundedMoment": "privmean.central.heavy_tailed",
-    "HeavyTailed": "privmean.central.heavy_tailed",
-    "PureCover": "privmean.central.heavy_tailed",
-    "RecordWeights": "privmean.central.heavy_tailed",
-    "Anisotropic": "privmean.central.anisotropic.estimator",
-    "person_covariance": "privmean.central.anisotropic.spectrum",
-    "VarianceAsPublished": "privmean.models.variance_as_published",
-    "BoundedMean": "privmean.central.bounded",
-    "MeanStream": "privmean.continual",
-    "WithholdRelease": "privmean.continual",
-    "Exchangeable": "privmean.models.person_fits",
-    "AR1": "privmean.models.person_fits",
-    "FixedDesign": "privmean.models.fixed_design",
-    "Magnitudes": "privmean.models.magnitudes",
-    "Budget": "privmean.privacy.budget",
-    "Guarantee": "privmean.privacy.guarantee",
-    "Release": "privmean.release",
-    "Interval": "privmean.intervals.interval",
-    "SimulatedNoise": "privmean.noise.simulated",
-    "PrivmeanError": "privmean.errors",
-    "ArgumentError": "privmean.errors",
-    "SchemaError": "privmean.errors",
-    "Infeasible": "privmean.errors",
-    "BudgetExceeded": "privmean.errors",
-    "PrivateFailure": "privmean.errors",
-}
+if TYPE_CHECKING:
+    from privmean.asking.functions import ask as ask
+    from privmean.asking.functions import curve as curve
+    from privmean.asking.functions import mean as mean
+    from privmean.asking.functions import persons_needed as persons_needed
+    from privmean.asking.functions import plan as plan
+    from privmean.asking.functions import quantile as quantile
+    from privmean.asking.functions import regress as regress
+    from privmean.asking.functions import variance as variance
+    from privmean.auditing.audit import audit as audit
+    from privmean.auditing.report import AuditReport as AuditReport
+    from privmean.central.anisotropic.estimator import Anisotropic as Anisotropic
+    from privmean.central.anisotropic.spectrum import person_covariance as person_covariance
+    from privmean.central.as_published import AsPublished as AsPublished
+    from privmean.central.bounded import BoundedMean as BoundedMean
+    from privmean.central.concentration import BetweenWithin as BetweenWithin
+    from privmean.central.concentration import Bounded as Bounded
+    from privmean.central.concentration import BoundedWithin as BoundedWithin
+    from privmean.central.concentration import LogSobolev as LogSobolev
+    from privmean.central.concentration import SubGaussian as SubGaussian
+    from privmean.central.concentration import UnknownScale as UnknownScale
+    from privmean.central.default_mean import DefaultMean as DefaultMean
+    from privmean.central.heavy_tailed import BoundedMoment as BoundedMoment
+    from privmean.central.heavy_tailed import HeavyTailed as HeavyTailed
+    from privmean.central.heavy_tailed import PureCover as PureCover
+    from privmean.central.heavy_tailed import RecordWeights as RecordWeights
+    from privmean.central.winsorized import Winsorized as Winsorized
+    from privmean.continual import MeanStream as MeanStream
+    from privmean.continual import WithholdRelease as WithholdRelease
+    from privmean.errors import ArgumentError as ArgumentError
+    from privmean.errors import BudgetExceeded as BudgetExceeded
+    from privmean.errors import Infeasible as Infeasible
+    from privmean.errors import PrivateFailure as PrivateFailure
+    from privmean.errors import PrivmeanError as PrivmeanError
+    from privmean.errors import SchemaError as SchemaError
+    from privmean.intervals.interval import Interval as Interval
+    from privmean.models.curve_release import CurveRelease as CurveRelease
+    from privmean.models.fixed_design import FixedDesign as FixedDesign
+    from privmean.models.magnitudes import Magnitudes as Magnitudes
+    from privmean.models.person_fits import AR1 as AR1
+    from privmean.models.person_fits import Exchangeable as Exchangeable
+    from privmean.models.quantile_release import QuantileRelease as QuantileRelease
+    from privmean.models.random_effects import RandomEffects as RandomEffects
+    from privmean.models.regression_release import RegressionRelease as RegressionRelease
+    from privmean.models.variance import VarianceSearch as VarianceSearch
+    from privmean.models.variance_as_published import VarianceAsPublished as VarianceAsPublished
+    from privmean.noise.simulated import SimulatedNoise as SimulatedNoise
+    from privmean.people.groups import group_sizes as group_sizes
+    from privmean.people.read import read as read
+    from privmean.people.table import Machine as Machine
+    from privmean.people.table import Table as Table
+    from privmean.privacy.budget import Budget as Budget
+    from privmean.privacy.guarantee import Guarantee as Guarantee
+    from privmean.privacy.ledger import Ledger as Ledger
+    from privmean.questions.assumptions import Covariance as Covariance
+    from privmean.questions.curve import Curve as Curve
+    from privmean.questions.mean import Mean as Mean
+    from privmean.questions.quantile import Quantile as Quantile
+    from privmean.questions.regression import Errors as Errors
+    from privmean.questions.regression import Regression as Regression
+    from privmean.questions.variance import Variance as Variance
+    from privmean.release import Release as Release
+    from privmean.signing import sign as sign
+    from privmean.verification import Verification as Verification
+    from privmean.verification import verify as verify
+else:
+    from privmean.late import names
 
-_MOVED = {
-    "plan_mean": "say pm.plan(pm.Mean(...), persons=...)",
-    "random_effects_mean": "say pm.mean(people, related=pm.RandomEffects(...))",
-}
-
-__all__ = ["__version__", *_HOMES]  # noqa: PLE0604
-
-
-def __getattr__(name: str) -> Any:
-    if name in _HOMES:
-        return getattr(import_module(_HOMES[name]), name)
-    moved = f": {_MOVED[name]}" if name in _MOVED else ""
-    raise AttributeError(f"module 'privmean' has no attribute {name!r}{moved}")
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+    _HOMES = {
+        "read": "privmean.people.read",
+        "Table": "privmean.people.table",
+        "Machine": "privmean.people.table",
+        "group_sizes": "privmean.people.groups",
+        "ask": "privmean.asking.functions",
+        "mean": "privmean.asking.functions",
+        "regress": "privmean.asking.functions",
+        "curve": "privmean.asking.functions",
+        "variance": "privmean.asking.functions",
+        "plan": "privmean.asking.functions",
+        "persons_needed": "privmean.asking.functions",
+        "Mean": "privmean.questions.mean",
+        "Regression": "privmean.questions.regression",
+        "Curve": "privmean.questions.curve",
+        "Variance": "privmean.questions.variance",
+        "Covariance": "privmean.questions.assumptions",
+        "Errors": "privmean.questions.regression",
+        "RandomEffects": "privmean.models.random_effects",
+        "VarianceSearch": "privmean.models.variance",
+        "RegressionRelease": "privmean.models.regression_release",
+        "CurveRelease": "privmean.models.curve_release",
+        "Bounded": "privmean.central.concentration",
+        "SubGaussian": "privmean.central.concentration",
+        "LogSobolev": "privmean.central.concentration",
+        "BetweenWithin": "privmean.central.concentration",
+        "BoundedWithin": "privmean.central.concentration",
+        "UnknownScale": "privmean.central.concentration",
+        "Ledger": "privmean.privacy.ledger",
+        "verify": "privmean.verification",
+        "Verification": "privmean.verification",
+        "sign": "privmean.signing",
+        "DefaultMean": "privmean.central.default_mean",
+        "Winsorized": "privmean.central.winsorized",
+        "AsPublished": "privmean.central.as_published",
+        "BoundedMoment": "privmean.central.heavy_tailed",
+        "HeavyTailed": "privmean.central.heavy_tailed",
+        "PureCover": "privmean.central.heavy_tailed",
+        "RecordWeights": "privmean.central.heavy_tailed",
+        "Anisotropic": "privmean.central.anisotropic.estimator",
+        "person_covariance": "privmean.central.anisotropic.spectrum",
+        "VarianceAsPublished": "privmean.models.variance_as_published",
+        "BoundedMean": "privmean.central.bounded",
+        "MeanStream": "privmean.continual",
+        "WithholdRelease": "privmean.continual",
+        "Exchangeable": "privmean.models.person_fits",
+        "AR1": "privmean.models.person_fits",
+        "FixedDesign": "privmean.models.fixed_design",
+        "Magnitudes": "privmean.models.magnitudes",
+        "Budget": "privmean.privacy.budget",
+        "Guarantee": "privmean.privacy.guarantee",
+        "Release": "privmean.release",
+        "Interval": "privmean.intervals.interval",
+        "SimulatedNoise": "privmean.noise.simulated",
+        "PrivmeanError": "privmean.errors",
+        "ArgumentError": "privmean.errors",
+        "SchemaError": "privmean.errors",
+        "Infeasible": "privmean.errors",
+        "BudgetExceeded": "privmean.errors",
+        "PrivateFailure": "privmean.errors",
+        "audit": "privmean.auditing.audit",
+        "AuditReport": "privmean.auditing.report",
+        "quantile": "privmean.asking.functions",
+        "Quantile": "privmean.questions.quantile",
+        "QuantileRelease": "privmean.models.quantile_release",
+    }
+    _MOVED = {
+        "plan_mean": "say pm.plan(pm.Mean(...), persons=...)",
+        "random_effects_mean": "say pm.mean(people, related=pm.RandomEffects(...))",
+    }
+    __getattr__, __dir__ = names(__name__, _HOMES, _MOVED)
+    __all__ = ["__version__", *_HOMES]  # noqa: PLE0604

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from privmean.intervals.interval import OK, Floats, IntervalMaker
+import numpy as np
+
+from privmean.intervals.interval import FAILED, OK, Floats, IntervalMaker
 
 PERSONS, RECORDS = "mean over persons", "mean over records (capped)"
+PARTLY = "some columns failed"  # of a release in which others stand
 
 
 @dataclass(frozen=True)
@@ -18,7 +21,8 @@ class Outcome:
     estimate: shape (d,), NaN where the private outcome was a failure. persons: n if it is public, a
     noisy count if one was bought, else None. status, advice: what the private outcome was, and what
     to do about one that is not "ok". shares: parts of the budget by purpose. diagnostics: further
-    numbers that were paid for. estimand: what is estimated, in words.
+    numbers that were paid for. estimand: what is estimated, in words. statuses: one a column, where
+    columns differ (none: all have that of the release).
     """
 
     estimate: Floats
@@ -30,8 +34,26 @@ class Outcome:
     shares: Mapping[str, float] = field(default_factory=dict)
     diagnostics: Mapping[str, Any] = field(default_factory=dict)
     estimand: str = PERSONS
+    statuses: tuple[str, ...] = ()
+
+    @property
+    def shown(self) -> Floats:
+        """The estimate, NaN in every column that failed: noise is never shown as an estimate."""
+        statuses = self.statuses or (self.status,) * len(self.estimate)
+        failed = np.array([status == FAILED for status in statuses], dtype=bool)
+        return np.where(failed, np.nan, self.estimate)
 
 
 def estimand_of(cap: int | None) -> str:
     """What a mean of people is over: persons, or their capped records."""
     return PERSONS if cap is None else RECORDS
+
+
+def overall(statuses: Sequence[str]) -> str:
+    """The status of a release of columns with these: theirs if it is one, that some failed, else
+    the first that is not "ok"."""
+    if all(status == FAILED for status in statuses):
+        return FAILED
+    if FAILED in statuses:
+        return PARTLY
+    return next((status for status in statuses if status != OK), OK)

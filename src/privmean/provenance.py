@@ -17,7 +17,8 @@ from privmean.privacy.canonical import digest
 if TYPE_CHECKING:
     from privmean.privacy.charges import Entry
 
-SCHEMA = 2  # of a stored release; those before had no number, no digest and no provenance
+SCHEMA = 3  # of a stored release; 1 had no number, no digest and no provenance, 2 no rows
+READ = (2, SCHEMA)
 PURPOSE = "privmean release"
 NAME = "provenance"
 

@@ -106,7 +106,7 @@ def execute(
     outcome = plan.run(curator)
     promise = Guarantee.of(plan.budget, plan.budget.neighbors, curator.bill, public=plan.public)
     return Release(
-        estimate=outcome.estimate,
+        estimate=outcome.shown,
         columns=tuple(people.columns),
         estimator=plan.estimator,
         guarantee=promise.require(),
@@ -115,6 +115,7 @@ def execute(
         persons=outcome.persons,
         estimand=outcome.estimand,
         status=outcome.status,
+        statuses=outcome.statuses,
         advice=outcome.advice,
         assumptions=outcome.assumptions,
         shares=outcome.shares,

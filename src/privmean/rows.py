@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
+from typing import Any
 
 NAN = float("nan")
 
@@ -29,5 +32,18 @@ class Row:
     persons: float = NAN
     status: str = "ok"
 
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data; numbers that are not finite become null."""
+        found = {name: getattr(self, name) for name in NAMES}
+        return {
+            name: None if isinstance(value, float) and not math.isfinite(value) else value
+            for name, value in found.items()
+        }
+
 
 NAMES = tuple(item.name for item in fields(Row))
+
+
+def columns_of(rows: Sequence[Row]) -> dict[str, list[Any]]:
+    """The rows as columns by name, each as long as there are rows."""
+    return {name: [getattr(row, name) for row in rows] for name in NAMES}

@@ -1,20 +1,21 @@
-"""A release as text: what a statistician reads, in the order of reading.
-
-Estimate and interval, what they assume, persons, promise, split of the budget, method and why.
-"""
+"""A release as text: six lines for one number, a table for several, and the whole in `details`."""
 
 from __future__ import annotations
 
 import math
 import textwrap
-from collections.abc import Iterable, Mapping
-from typing import Protocol
+from collections.abc import Iterable, Mapping, Sequence
+from typing import ClassVar, Protocol
 
 from privmean.intervals.interval import OK, Floats, Interval
 from privmean.privacy.guarantee import RELATION_WORDS, Guarantee
+from privmean.privacy.words import in_words
+from privmean.rows import Row
 
 WIDTH = 100
 MOST = 3  # columns whose limits and own assumptions are spelled out
+PLACE = 12  # where the words of a line begin
+MORE = "all of it: release.details()"
 
 
 class Why(Protocol):
@@ -53,52 +54,173 @@ class Told(Protocol):
     def secure(self) -> bool: ...
     @property
     def failed(self) -> bool: ...
+    @property
+    def level(self) -> float: ...
+
+    tabled: ClassVar[bool]
+
     def interval(self) -> Interval: ...
-    def noise_interval(self) -> Interval: ...
+    def alone(self, column: int) -> Interval: ...
+    def rows(self) -> tuple[Row, ...]: ...
+    def title(self) -> str: ...
+    def footer(self) -> tuple[str, ...]: ...
 
 
 def summary(release: Told, warning: str) -> str:
     """The text of `print(release)`."""
-    interval, noise = release.interval(), release.noise_interval()
+    rows = release.rows()
     lines = [] if release.secure else [f"*** {warning} ***"]
-    lines.append(release.estimand)
-    if release.failed:
-        lines += _wrapped(f"FAILED privately (the budget is spent): {release.advice}")
+    if len(rows) == 1 and not rows[0].group and not release.tabled:
+        lines += _one_number(release, rows[0])
     else:
-        percent = f"{100 * interval.level:g} %"
-        for j, column in enumerate(release.columns):
-            digits = _digits(interval.lower[j], interval.upper[j])
-            lines.append(
-                f"  {column}: {release.estimate[j]:.{digits}f}   {percent} interval "
-                f"{interval.lower[j]:.{digits}f} to {interval.upper[j]:.{digits}f}   "
-                f"(privacy noise alone: {noise.lower[j]:.{digits}f} to {noise.upper[j]:.{digits}f})"
-            )
-        if release.status != OK:
-            lines += _wrapped(f"status: {release.status}. {release.advice}")
-        lines += _wrapped(f"interval for the {interval.target}")
-        if interval.status != OK:
-            lines += _wrapped(f"{interval.status}: {interval.advice}".rstrip(": "))
-        assumed = assumptions((interval.assumption, *release.assumptions))
-        if assumed:
-            lines += _wrapped(f"accuracy (not privacy) assumes: {assumed}")
+        lines += [f"{release.title()}{_persons(release)}", *table(rows, release.level)]
+        lines.append(
+            f"  intervals for the {release.interval().target}, each for its line alone; together: "
+            "conf_int(simultaneous=True)"
+        )
+    lines += [f"  {line}" for line in release.footer()]
+    promise = release.guarantee
+    lines += _line(
+        "promise",
+        f"{promise.describe()} for one {promise.unit} with all records, {promise.relation}: "
+        f"{in_words(promise)}",
+    )
+    if not release.failed:
+        lines.append(_short("rests on", rests_on(release)))
+    return "\n".join([*lines, *_status(release)])
+
+
+def _one_number(release: Told, row: Row) -> list[str]:
+    head = f"{row.term}: {release.title()}{_persons(release)}"
+    if release.failed:
+        return [head, *_line("estimate", "none: FAILED privately (the budget is spent)")]
+    interval = release.alone(0)
+    form = _digits(row.lower, row.upper)
+    said = "" if interval.target == "mean" else f" for the {interval.target}"
+    number = (
+        f"{row.estimate:.{form}f}   {percent(release.level)} interval{said} "
+        f"{_ends(row.lower, row.upper, form)}"
+    )
+    noise = f"   (privacy noise alone: {_ends(row.noise_lower, row.noise_upper, form)})"
+    return [head, f"{'  estimate':<{PLACE}}{number}{noise}"]
+
+
+def _ends(low: float, high: float, digits: int) -> str:
+    if not (math.isfinite(low) or math.isfinite(high)):
+        return "unknown"
+    return f"{low:.{digits}f} to {high:.{digits}f}"
+
+
+def table(rows: Sequence[Row], level: float) -> list[str]:
+    """The rows as lines: estimate, standard error, one interval a row for itself, status."""
+    grouped = any(row.group for row in rows)
+    labels = [f"{row.group} {row.term}".strip() if grouped else row.term for row in rows]
+    if grouped and len({row.term for row in rows}) == 1:
+        labels = [row.group or row.term for row in rows]
+    wide = max(4, *(len(label) for label in labels))
+    heads = ("estimate", "std err", f"{percent(level)} from", "to")
+    counted = any(math.isfinite(row.persons) for row in rows) and len({r.persons for r in rows}) > 1
+    lines = [
+        "  "
+        + f"{'':<{wide}}"
+        + "".join(f"{item:>13}" for item in heads)
+        + (f"{'persons':>10}" if counted else "")
+    ]
+    for label, row in zip(labels, rows, strict=True):
+        cells = (row.estimate, row.std_error, row.lower, row.upper)
+        line = f"  {label:<{wide}}" + "".join(f"{_cell(item):>13}" for item in cells)
+        if counted:
+            line += f"{'' if math.isnan(row.persons) else format(max(row.persons, 0.0), '.0f'):>10}"
+        lines.append(line + ("" if row.status == OK else f"   {row.status}"))
+    return lines
+
+
+def _cell(value: float) -> str:
+    return "–" if math.isnan(value) else f"{value:.5g}"
+
+
+def _persons(release: Told) -> str:
+    if release.persons is None:
+        return ""
+    public = "public" if release.guarantee.relation == "replace-one" else "noisy"
+    return f"   ({release.persons} {release.guarantee.unit}s, {public})"
+
+
+def rests_on(release: Told) -> str:
+    """What accuracy rests on (never privacy), in a few words."""
+    interval = release.interval()
+    words = interval.brief or assumptions((interval.assumption, *release.assumptions))
+    return words or "nothing but the noise"
+
+
+def statuses(release: Told) -> tuple[str, str]:
+    """The status of a release, or of its interval, with the advice on it."""
+    if release.status != OK:
+        return release.status, release.advice
+    interval = release.interval()
+    return interval.status, interval.advice
+
+
+def _status(release: Told) -> list[str]:
+    status, advice = statuses(release)
+    if release.failed:
+        return _line("status", f"FAILED: {advice}")
+    if status == OK:
+        return [_short("status", f"ok   (method: {release.estimator}; {MORE})")]
+    return _line("status", f"{status}: {advice}" if advice else status)
+
+
+def details(release: Told, warning: str) -> str:
+    """The release in full, in the order of reading."""
+    interval, promise = release.interval(), release.guarantee
+    lines = [summary(release, warning), ""]
+    lines += _line("interval", f"for the {interval.target}")
+    status, advice = statuses(release)
+    if status != OK:
+        lines += _line("status", f"{status}: {advice}".rstrip(": "))
+    assumed = assumptions((interval.assumption, *release.assumptions))
+    if assumed:
+        lines += _line("accuracy", f"(not privacy) assumes: {assumed}")
     if interval.region and len(interval.region) <= MOST:
         limits = ", ".join(f"[{a:.6g}, {b:.6g}]" for a, b in interval.region)
-        lines += _wrapped(f"values limited to {limits}")
-    promise = release.guarantee
-    if release.persons is not None:
-        public = "public" if promise.relation == "replace-one" else "noisy"
-        lines.append(f"  persons: {release.persons} ({public})")
-    lines += _wrapped(
-        f"promise: {promise.describe()} for one {promise.unit} with all records, "
-        f"{promise.relation}: {RELATION_WORDS[promise.relation]}"
-    )
+        lines += _line("limits", f"values limited to {limits}")
+    if len(release.columns) > 1:
+        lines.append(f"  together  all lines within these ends at once, {percent(interval.level)}:")
+        for name, low, high in zip(release.columns, interval.lower, interval.upper, strict=True):
+            lines.append(f"{'':<{PLACE}}{name}: {low:.6g} to {high:.6g}")
+    lines += _line("against", RELATION_WORDS[promise.relation])
+    if promise.public:
+        lines += _line("public", "; ".join(promise.public))
     if release.shares:
         split = ", ".join(f"{name} {share:.0%}" for name, share in release.shares.items())
-        lines += _wrapped(f"budget split: {split}")
-    lines += _wrapped(f"method: {release.estimator}; {release.plan.why}")
+        lines += _line("split", f"of the budget: {split}")
+    lines += _line("method", f"{release.estimator}; {release.plan.why}")
+    lines.append(f"  bill      {len(promise.mechanisms)} mechanism calls:")
+    for loss in promise.mechanisms:
+        cost = ", ".join(f"{name} {value:.4g}" for name, value in loss.summary().items())
+        lines.append(f"{'':<{PLACE}}{loss.name} ({loss.kind}): {cost}")
     if promise.note:
-        lines += _wrapped(f"note: {promise.note}")
+        lines += _line("note", promise.note)
     return "\n".join(lines)
+
+
+def one_line(release: Told) -> str:
+    """The text of `repr(release)`."""
+    shown = []
+    for row in release.rows()[:MOST]:
+        name = f"{row.group} {row.term}".strip()
+        if math.isfinite(row.estimate):
+            form = _digits(row.lower, row.upper)
+            ends = f" [{row.lower:.{form}f}, {row.upper:.{form}f}]"
+            shown.append(f"{name}={row.estimate:.{form}f}{ends}")
+        else:
+            shown.append(f"{name}: {row.status}")
+    left = len(release.rows()) - len(shown)
+    more = [f"{left} more"] if left else []
+    said = [] if release.secure else ["SIMULATED"]
+    status = statuses(release)[0]
+    parts = [*shown, *more, release.guarantee.describe(), release.estimator, status, *said]
+    return f"{type(release).__name__}({', '.join(parts)})"
 
 
 def assumptions(texts: Iterable[str]) -> str:
@@ -116,15 +238,29 @@ def assumptions(texts: Iterable[str]) -> str:
     return "; ".join(said)
 
 
-def _wrapped(text: str) -> list[str]:
+def percent(level: float) -> str:
+    """A level as it is written: 95 %."""
+    return f"{100 * level:g} %"
+
+
+def _line(word: str, text: str) -> list[str]:
+    """A word in the margin and text beside it, on as many lines as it needs."""
     return textwrap.wrap(
         text,
         WIDTH,
-        initial_indent="  ",
-        subsequent_indent="    ",
+        initial_indent=f"  {word:<{PLACE - 3}} ",
+        subsequent_indent=" " * PLACE,
         break_long_words=False,
         break_on_hyphens=False,
     )
+
+
+def _short(word: str, text: str) -> str:
+    """The same on one line; what is left out stands in `details`."""
+    room = WIDTH - PLACE
+    if len(text) > room:
+        text = textwrap.shorten(text, room, placeholder=" …", break_on_hyphens=False)
+    return f"  {word:<{PLACE - 3}} {text}"
 
 
 def _digits(lower: float, upper: float) -> int:

@@ -16,7 +16,8 @@ from privmean.privacy.calibrate import delta_within
 from privmean.privacy.canonical import parsed
 from privmean.privacy.compose import pure_epsilon, total_rho
 from privmean.privacy.guarantee import Guarantee
-from privmean.provenance import NAME, SCHEMA, digest_of
+from privmean.provenance import NAME, READ, SCHEMA, digest_of
+from privmean.rows import NAMES
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
@@ -216,7 +217,7 @@ def _numbers(stored: Mapping[str, Any], guarantee: Guarantee | None, look: _Look
     """Whether the parts of a release speak of the same thing."""
     before = len(look.problems)
     schema = stored.get("schema")
-    if type(schema) is not int or schema != SCHEMA:
+    if type(schema) is not int or schema not in READ:
         look.wrong(f"the schema number is {schema!r}; this version of privmean knows {SCHEMA}")
     columns, estimate = _list(stored.get("columns")), _numbers_of(stored.get("estimate"))
     if not columns or not all(isinstance(item, str) for item in columns):
@@ -239,6 +240,8 @@ def _numbers(stored: Mapping[str, Any], guarantee: Guarantee | None, look: _Look
         )
     for name in ("interval", "noise_interval"):
         _interval(name, stored.get(name), len(columns), secure, look)
+    if schema == SCHEMA:
+        _rows(stored.get("rows"), _named(columns, estimate), look)
     plan = stored.get("plan")
     allowed = plan.get("budget") if isinstance(plan, Mapping) else None
     if guarantee is not None and isinstance(allowed, Mapping):
@@ -248,6 +251,36 @@ def _numbers(stored: Mapping[str, Any], guarantee: Guarantee | None, look: _Look
             look.wrong(f"the plan's budget {dict(allowed)} is not the promise {promise}")
     if len(look.problems) == before:
         look.right("estimate, columns, persons, intervals, budget and noise are stated and agree")
+
+
+def _named(columns: list[Any], estimate: list[float | None] | None) -> dict[str, float | None]:
+    """Estimates by column, where both are as they should be."""
+    names = [item if isinstance(item, str) else "" for item in columns]
+    return dict(zip(names, estimate or (), strict=False))
+
+
+def _rows(found: Any, estimates: Mapping[str, float | None], look: _Look) -> None:
+    """The table of the release: whole, in order, and with the estimates that stand beside it."""
+    if not isinstance(found, list) or not found:
+        look.wrong("the rows are missing")
+        return
+    for row in found:
+        if not isinstance(row, Mapping) or set(row) != set(NAMES):
+            look.wrong("a row has not the columns that rows have")
+            return
+        if not all(isinstance(row[name], str) for name in ("term", "group", "status")):
+            look.wrong("a row's term, group or status is no text")
+            return
+        pairs = (("lower", "upper"), ("noise_lower", "noise_upper"))
+        for pair in pairs:
+            low, high = (row[name] for name in pair)
+            if not all(item is None or _finite(item) for item in (low, high)):
+                look.wrong(f"a row's {pair[0]} or {pair[1]} is no number")
+            elif low is not None and high is not None and low > high:
+                look.wrong("a row's interval ends before it begins")
+        own = not row["group"] and row["term"] in estimates
+        if own and row["estimate"] != estimates[row["term"]]:
+            look.wrong(f"the row of {row['term']!r} has another estimate than the release")
 
 
 def _interval(name: str, found: Any, columns: int, secure: Any, look: _Look) -> None:

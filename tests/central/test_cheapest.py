@@ -56,7 +56,7 @@ def test_mean_of_several_columns_says_what_ran_and_why(neighbors):
     x = np.random.default_rng(3).normal([0, 5, 50], [1, 2, 3], (6000, 3))
     guess = {"n_design": 6000} if neighbors == "add-remove" else {}
     release = pm.mean(x, epsilon=2, neighbors=neighbors, noise=pm.SimulatedNoise(1), **guess)
-    assert "cheapest by predicted error" in release.summary() or "no other" in release.summary()
+    assert "cheapest by predicted error" in release.details() or "no other" in release.details()
     assert np.abs(release.estimate - x.mean(axis=0)).max() < 0.5
     assert release.guarantee.verify()
     assert release.to_dict()["plan"]["predicted by method"]

@@ -40,9 +40,21 @@ def test_the_main_job_prints_estimate_interval_and_promise(capsys, table):
     assert err == ""
     assert "95 % interval" in out
     assert "1-DP (pure) for one person with all records, replace-one" in out
-    assert "budget split" in out
-    assert "accuracy (not privacy) assumes" in out
-    assert "persons: 2000 (public)" in out
+    assert "right 50 % of the time becomes right at most 73 %" in out
+    assert "rests on" in out
+    assert "(2000 persons, public)" in out
+    assert len(out.splitlines()) == 6
+
+
+def test_details_say_all(capsys, table):
+    status, out, _ = call(
+        capsys,
+        *["mean", table, "--person", "student", "--value", "score", "--epsilon", "1", "--details"],
+    )
+    assert status == 0
+    assert "of the budget" in out
+    assert "(not privacy) assumes" in out
+    assert "mechanism calls:" in out
 
 
 def test_json_is_one_object_and_nothing_else(capsys, table):

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 import sys
 from collections.abc import Callable, Iterator
 from functools import cache
@@ -36,6 +37,7 @@ FILE = Path(__file__).with_name("releases.json")
 PERSONS = 600
 SHOWN = ("estimate", "lower", "upper", "persons", "status")
 WORDS = ("schema", "columns", "estimator", "estimand", "why", "assumptions", "advice", "warning")
+LONG = re.compile(r"\d+\.\d{5,}(?:e[+-]?\d+)?")  # a number in a text
 LARGE = Budget(epsilon=8.0, delta=1e-6)
 
 
@@ -207,10 +209,12 @@ def kept(make: Callable[[], Any]) -> dict[str, Any]:
 
 
 def _rounded(tree: Any) -> Any:
-    if isinstance(tree, dict):
-        return {name: _rounded(item) for name, item in tree.items()}
+    if isinstance(tree, dict):  # a digest is of all digits of what is compared beside it
+        return {name: _rounded(item) for name, item in tree.items() if name != "digest"}
     if isinstance(tree, list):
         return [_rounded(item) for item in tree]
+    if isinstance(tree, str):
+        return LONG.sub(lambda number: f"{float(number[0]):.12g}", tree)
     return float(f"{tree:.12g}") if isinstance(tree, float) else tree
 
 

@@ -9,8 +9,8 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from kit import assert_rate
-from privmean.mechanisms.noisy_argmax import Bins, GaussianArgmax, NoisyArgmax
+from kit import assert_rate, assert_rate_at_most
+from privmean.mechanisms.noisy_argmax import Bins, GaussianArgmax, NoisyArgmax, SeenArgmax
 from privmean.noise.exact import ExactNoise
 from privmean.noise.simulated import SimulatedNoise
 from privmean.people.matrix import MatrixPeople
@@ -104,3 +104,24 @@ def test_gaussian_form(relation, moved):
     assert mechanism.draw(counts, ExactNoise()) == 2
     flat = [mechanism.draw(np.zeros(2, dtype=np.int64), SimulatedNoise(s)) for s in range(2000)]
     assert_rate(sum(flat), 2000, 0.5)
+
+
+@pytest.mark.parametrize("cells", [1, 40, 3000])
+def test_empty_bins_are_not_taken_for_occupied_ones(cells):
+    """One time in a hundred at most; a bin that holds what the plan asks for is found."""
+    mechanism = SeenArgmax(GaussianArgmax.of(0.4, 3, REPLACE_ONE))
+    noise, draws = SimulatedNoise(8), 1000
+    empty, full = np.zeros(cells, dtype=np.int64), np.zeros(cells, dtype=np.int64)
+    full[cells // 2] = math.ceil(3 * mechanism.least(cells))
+    seen = sum(mechanism.draw(empty, noise) is not None for _ in range(draws))
+    assert_rate_at_most(seen, draws, 0.01)
+    assert all(mechanism.draw(full, noise) == cells // 2 for _ in range(50))
+    assert mechanism.losses == mechanism.argmax.losses
+
+
+def test_neighbours_move_a_seen_argmax_by_its_whole_loss_at_most():
+    mechanism = SeenArgmax(GaussianArgmax.of(0.4, 1, REPLACE_ONE))
+    before, after = np.array([3, 4, 0]), np.array([2, 4, 1])
+    (share,) = mechanism.moved(before, after)
+    assert 1 - 1e-12 <= share <= 1
+    assert mechanism.moved(before, before) == (0,)

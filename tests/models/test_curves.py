@@ -156,7 +156,7 @@ def test_curve_is_within_its_bands(settings):
     assert np.all(table.upper - table.lower < 0.5)
     assert table.at.tolist() == [1.25, 3.75, 7.5]
     assert release.to_dict()["curve"]["at"] == [1.25, 3.75, 7.5]
-    assert "whole curve" in str(release)
+    assert "conf_int(simultaneous=True)" in str(release)
 
 
 def test_plot_draws_both_bands():
@@ -219,8 +219,9 @@ def test_a_bin_that_holds_nobody_has_no_number(settings):
         assert release.status == "too few persons"
         assert "4 of 6 bins" in release.summary()
         assert not release.failed
-        text = release.summary().splitlines()[1:7]
-        assert [line.split()[1] for line in text if "too few" in line] == ["-"] * 4
+        text = release.summary().splitlines()
+        gaps = [line for line in text if line.endswith("too few persons")]
+        assert [line.count("–") for line in gaps] == [4] * 4
         assert release.to_dict()["curve"]["estimate"][0] is None
 
 

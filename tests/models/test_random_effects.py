@@ -65,7 +65,7 @@ def test_coverage_needs_the_design_effect():
     assert_rate_at_least(hits, 150, 0.93)
     assert naive < 120
     assert release.diagnostics["design_effect"] == pytest.approx(effects.design_effect)
-    assert "design effect" in str(release)
+    assert "design effect" in release.details()
     release.guarantee.require()
 
 

@@ -20,7 +20,6 @@ from privmean.mechanisms.curator import TrustedCurator
 from privmean.models.formula import read_formula
 from privmean.models.magnitudes import Magnitudes, quantile_scores
 from privmean.models.person_fits import AR1, Exchangeable, Independence, fit_persons
-from privmean.models.pointwise import alone
 from privmean.noise.simulated import SimulatedNoise
 from privmean.people.matrix import MatrixPeople
 from privmean.people.products import Products
@@ -411,7 +410,7 @@ def test_the_mean_with_its_tails_is_covered_and_the_clipped_mean_is_not_it():
         people = MatrixPeople(thick(rng, 30_000), ("a",))
         for kind, plan in plans.items():
             release = plan.release(people, SimulatedNoise(seed))
-            low, high = alone(release.intervals, 0, 0.95)
+            low, high = release.conf_int(0.95)[0]
             hits[kind] += low <= truth <= high
     assert_rate_at_least(hits["mean"], 60, 0.93)
     assert hits["clipped"] < 10

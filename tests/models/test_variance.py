@@ -54,6 +54,10 @@ def test_constant_data_stop_within_the_planned_calls(way, constant):
     release = made.release(people(np.full(4000, constant)), SimulatedNoise(1))
     assert len(release.guarantee.mechanisms) <= len(made.losses)
     assert release.guarantee.verify()
+    if way == "pair scale":  # no pair shows a spread: below the public range
+        assert release.failed
+        assert math.isnan(release.estimate[0])
+        return
     assert release.estimate[0] > 0
     if constant == 40.0:
         assert release.estimate[0] < 0.6
@@ -124,7 +128,8 @@ def test_hostile_tables(way, hostile):
     values[::2] = hostile
     release = plan(way).release(people(values), SimulatedNoise(5))
     json.dumps(release.to_dict())
-    assert 0 < release.estimate[0] < math.inf
+    assert 0 < release.estimate[0] < math.inf or release.failed
+    assert release.failed == (way == "pair scale" and math.isnan(hostile))  # pairs without a spread
 
 
 def test_public_function_and_ledger_arguments():

@@ -3,20 +3,38 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Unpack, cast
+from typing import TYPE_CHECKING, Literal, Unpack, cast, overload
 
 from privmean.asking.forecast import forecast, least_persons
 from privmean.asking.road import asked, planned, source_of
-from privmean.asking.terms import Terms, settled
+from privmean.asking.terms import Terms, settled, spelled_out
 from privmean.people.shape import Shape
 from privmean.privacy.budget import ADD_REMOVE
 from privmean.questions.assumptions import one_of
 
 if TYPE_CHECKING:
+    from privmean.central.radii import Concentration
     from privmean.models.curve_release import CurveRelease
+    from privmean.models.person_fits import Working
     from privmean.models.quantile_release import QuantileRelease
+    from privmean.models.random_effects import RandomEffects
     from privmean.models.regression_release import RegressionRelease
-    from privmean.questions.base import Question
+    from privmean.models.variance import Method
+    from privmean.people.read import Estimand
+    from privmean.people.sources import Person, Source
+    from privmean.questions.assumptions import (
+        Assumption,
+        Auto,
+        Bounds,
+        Clipping,
+        Covariance,
+        CovarianceBound,
+        Moment,
+    )
+    from privmean.questions.base import Estimator, Question
+    from privmean.questions.curve import Curve
+    from privmean.questions.mean import Named
+    from privmean.questions.regression import Errors, Regression
     from privmean.release import Release
     from privmean.road import Plan
 
@@ -49,7 +67,38 @@ MOVED = {
 }
 
 
-def ask(source: Any, question: Question, *, person: Any = None, **terms: Unpack[Terms]) -> Release:
+@overload
+def ask(
+    source: Source,
+    question: Regression,
+    *,
+    person: Person | None = None,
+    **terms: Unpack[Terms],
+) -> RegressionRelease: ...
+@overload
+def ask(
+    source: Source,
+    question: Curve,
+    *,
+    person: Person | None = None,
+    **terms: Unpack[Terms],
+) -> CurveRelease: ...
+@overload
+def ask(
+    source: Source,
+    question: Question,
+    *,
+    person: Person | None = None,
+    **terms: Unpack[Terms],
+) -> Release: ...
+@spelled_out
+def ask(
+    source: Source,
+    question: Question,
+    *,
+    person: Person | None = None,
+    **terms: Unpack[Terms],
+) -> Release:
     """Ask one question of people.
 
     source: a `Table`, a path or a frame with `person`, people from `privmean.read`, or an array
@@ -68,20 +117,21 @@ def ask(source: Any, question: Question, *, person: Any = None, **terms: Unpack[
     return asked(source_of(source, person, {}), question, said)
 
 
+@spelled_out
 def mean(
-    source: Any,
+    source: Source,
     values: str | Sequence[str] | None = None,
     *,
-    person: Any = None,
-    assume: Any = None,
-    method: Any = "auto",
-    related: Any = 1.0,
-    estimand: str = "persons",
+    person: Person | None = None,
+    assume: Assumption | None = None,
+    method: Named | Estimator = "auto",
+    related: float | RandomEffects = 1.0,
+    estimand: Estimand = "persons",
     cap: int | None = None,
-    bounds: Any = None,
-    concentration: Any = None,
-    moment: Any = None,
-    covariance: Any = None,
+    bounds: Bounds | None = None,
+    concentration: Concentration | None = None,
+    moment: Moment | None = None,
+    covariance: CovarianceBound | Covariance | None = None,
     **terms: Unpack[Terms],
 ) -> Release:
     """A differentially private mean of people.
@@ -120,18 +170,19 @@ def mean(
     return asked(source_of(source, person, {}), question, said)
 
 
+@spelled_out
 def regress(
-    source: Any,
+    source: Source,
     formula: str,
     *,
-    person: Any = None,
+    person: Person | None = None,
     fixed_effects: bool = False,
-    working: Any = "independence",
+    working: Literal["independence"] | Working = "independence",
     time: str | None = None,
-    assume: Any = None,
-    method: Any = "auto",
+    assume: Clipping | Errors | None = None,
+    method: Auto | Estimator = "auto",
     related: float = 1.0,
-    concentration: Any = None,
+    concentration: Concentration | None = None,
     **terms: Unpack[Terms],
 ) -> RegressionRelease:
     """A differentially private longitudinal regression: the mean over persons of own coefficients.
@@ -162,18 +213,19 @@ def regress(
     return cast("RegressionRelease", asked(source_of(source, person, {}), question, said))
 
 
+@spelled_out
 def curve(
-    source: Any,
+    source: Source,
     value: str,
     *,
     time: str,
     bins: Sequence[float],
-    person: Any = None,
-    assume: Any = None,
-    method: Any = "auto",
+    person: Person | None = None,
+    assume: Clipping | None = None,
+    method: Auto | Estimator = "auto",
     related: float = 1.0,
-    bounds: Any = None,
-    concentration: Any = None,
+    bounds: Bounds | None = None,
+    concentration: Concentration | None = None,
     **terms: Unpack[Terms],
 ) -> CurveRelease:
     """A differentially private mean of persons over time, in public bins.
@@ -196,13 +248,14 @@ def curve(
     return cast("CurveRelease", asked(source_of(source, person, {}), question, said))
 
 
+@spelled_out
 def variance(
-    source: Any,
+    source: Source,
     value: str | None = None,
     *,
     within: tuple[float, float] | None = None,
-    person: Any = None,
-    method: str = "pair scale",
+    person: Person | None = None,
+    method: Method = "pair scale",
     center: float | None = None,
     **terms: Unpack[Terms],
 ) -> Release:
@@ -224,12 +277,13 @@ def variance(
     return asked(source_of(source, person, {}), question, said)
 
 
+@spelled_out
 def quantile(
-    source: Any,
+    source: Source,
     value: str | None = None,
     q: float | Sequence[float] = (0.25, 0.5, 0.75),
     *,
-    person: Any = None,
+    person: Person | None = None,
     bounds: tuple[float, float] | None = None,
     related: float = 1.0,
     **terms: Unpack[Terms],
@@ -253,6 +307,7 @@ def quantile(
     return cast("QuantileRelease", asked(source_of(source, person, {}), question, said))
 
 
+@spelled_out
 def plan(
     question: Question, *, persons: int, columns: int | None = None, **terms: Unpack[Terms]
 ) -> Plan:
@@ -270,6 +325,7 @@ def plan(
     )
 
 
+@spelled_out
 def persons_needed(
     question: Question,
     *,

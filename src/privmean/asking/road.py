@@ -8,7 +8,7 @@ after it (`privmean.road.execute`).
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
@@ -24,6 +24,7 @@ from privmean.road import Plan, execute
 
 if TYPE_CHECKING:
     from privmean.people.reductions import People
+    from privmean.people.sources import Person, Records, Source
     from privmean.release import Release
 
 
@@ -83,7 +84,7 @@ def within_budget(plan: Plan, budget: Budget) -> Plan:
     return plan
 
 
-def source_of(given: Any, person: Any, text: Mapping[str, Any]) -> Table | People:
+def source_of(given: Source, person: Person | None, text: Mapping[str, Any]) -> Table | People:
     """People as they are, a table, or what a table is made of."""
     if hasattr(given, "log_counts") or isinstance(given, Table):
         for name, value in {"person": person, **text}.items():
@@ -91,8 +92,7 @@ def source_of(given: Any, person: Any, text: Mapping[str, Any]) -> Table | Peopl
                 raise ArgumentError(
                     name, value, "is said already by the table or people given", "leave it out"
                 )
-        known: Table | People = given
-        return known
+        return cast("Table | People", given)
     if person is None and isinstance(given, list | tuple):
         given = np.asarray(given)
     if person is None and not isinstance(given, np.ndarray):
@@ -103,7 +103,7 @@ def source_of(given: Any, person: Any, text: Mapping[str, Any]) -> Table | Peopl
             "name the column that says who it is, or give people from privmean.read(...), or an "
             "array with one row a person",
         )
-    return Table(given, person=person, **text)
+    return Table(cast("Records", given), person=person, **text)
 
 
 def _names(source: Table | People, question: Question) -> tuple[str, ...] | None:

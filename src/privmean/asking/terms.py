@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import inspect
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
-from typing import TYPE_CHECKING, Any, TypedDict
+from typing import TYPE_CHECKING, Any, TypedDict, TypeVar
 
 from privmean import validate
 from privmean.errors import ArgumentError
@@ -33,6 +34,28 @@ class Terms(TypedDict, total=False):
     noise: Noise | None
 
 
+# what a term is that is not said; a budget has no default
+DEFAULTS: dict[str, Any] = {"delta": 0.0, "neighbors": "replace-one", "level": 0.95}
+F = TypeVar("F", bound=Callable[..., object])
+
+
+def spelled_out(function: F) -> F:
+    """The function with every term in its signature, for help() and completion; not wrapped."""
+    own = inspect.signature(function)
+    kept = [item for item in own.parameters.values() if item.kind is not item.VAR_KEYWORD]
+    terms = [
+        inspect.Parameter(
+            name,
+            inspect.Parameter.KEYWORD_ONLY,
+            default=DEFAULTS.get(name),
+            annotation=hint.__forward_arg__,
+        )
+        for name, hint in Terms.__annotations__.items()
+    ]
+    function.__signature__ = own.replace(parameters=[*kept, *terms])  # type: ignore[attr-defined]
+    return function
+
+
 @dataclass(frozen=True)
 class Settled:
     """The terms of one call, checked."""
@@ -58,10 +81,11 @@ def settled(terms: Mapping[str, Any], function: str, moved: Mapping[str, str]) -
         near = get_close_matches(name, [*known, *moved], n=1)
         remedy = f"did you mean {near[0]}?" if near else f"it takes {', '.join(known)}"
         raise ArgumentError(name, value, f"is no word of {function}", remedy)
-    relation = relation_of(terms.get("neighbors", "replace-one"))
+    terms = {**DEFAULTS, **terms}
+    relation = relation_of(terms["neighbors"])
     budget = Budget(
         epsilon=terms.get("epsilon"),
-        delta=terms.get("delta", 0.0),
+        delta=terms["delta"],
         rho=terms.get("rho"),
         neighbors=relation,
     )
@@ -75,7 +99,7 @@ def settled(terms: Mapping[str, Any], function: str, moved: Mapping[str, str]) -
     return Settled(
         budget,
         guess,
-        validate.level("level", terms.get("level", 0.95)),
+        validate.level("level", terms["level"]),
         terms.get("ledger"),
         terms.get("noise"),
     )

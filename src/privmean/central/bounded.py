@@ -17,11 +17,11 @@ import numpy as np
 from privmean import validate
 from privmean.errors import ArgumentError
 from privmean.intervals.default_intervals import BOUNDED, BoxIntervals, ColumnIntervals
-from privmean.intervals.divided import Divided
+from privmean.intervals.divided import TOO_FEW, Divided, unseen
 from privmean.intervals.interval import FAILED, OK
 from privmean.mechanisms.clipped_sum import ClippedSums
 from privmean.mechanisms.curator import Curator
-from privmean.outcome import Outcome
+from privmean.outcome import Outcome, overall
 from privmean.people.reductions import Box
 from privmean.people.shape import Shape
 from privmean.privacy.budget import Budget
@@ -138,42 +138,45 @@ class BoundedMeanPlan(Releasing):
         }
 
     def run(self, curator: Curator) -> Outcome:
-        """Fails privately only if, under add-remove or with nulls, no person is seen."""
+        """A column fails privately only if nobody is seen in it (under add-remove, or nulls)."""
         sums = self.sums.over(self.boxes)
         released = curator.ask(sums, sums.exact(curator.people.box_sums(self.boxes)))
         columns = [Divided.of(item, self.shape.persons) for item in released]
         items = [item.sums for item in columns]
         present, missing = [item.present for item in columns], [item.missing for item in columns]
-        failed = any(gone and count < 1 for gone, count in zip(missing, present, strict=True))
+        statuses = tuple(
+            FAILED if item.missing and unseen(sums) else OK
+            for item, sums in zip(columns, released, strict=True)
+        )
         makers = [
             ColumnIntervals(
-                None if failed else item,
+                None if status == FAILED else item,
                 middle=box.middle,
                 radius=box.radius,
                 region=(box.lower, box.upper),
                 default=BOUNDED,
                 bounds=(box.lower, box.upper),
                 design_effect=self.settings.design_effect,
-                status=FAILED if failed else OK,
+                status=status,
             )
-            for item, box in zip(items, self.boxes, strict=True)
+            for item, box, status in zip(items, self.boxes, statuses, strict=True)
         ]
         estimate = [
-            math.nan if failed else min(max(box.middle + box.radius * s.mean, box.lower), box.upper)
+            min(max(box.middle + box.radius * s.mean, box.lower), box.upper)
             for s, box in zip(items, self.boxes, strict=True)
         ]
         notes = ["values lie within the bounds (those beyond count as the bound)"]
         if not all(missing):
             notes.append("persons without a usable value count at the middle of the bounds")
-        advice = "too few persons have a value: more persons or more epsilon are needed"
         return Outcome(
             np.array(estimate),
             makers[0] if self.shape.dimension == 1 else BoxIntervals(makers),
             persons=self.shape.persons
             if self.shape.persons is not None
             else max(round(present[0]), 0),
-            status=FAILED if failed else OK,
-            advice=advice if failed else "",
+            status=overall(statuses),
+            statuses=statuses,
+            advice=TOO_FEW if FAILED in statuses else "",
             assumptions=tuple(notes),
             shares={"mean and square": 1.0},
             diagnostics={"persons with a value": present},

@@ -9,9 +9,10 @@ relation alone: every prediction is for columns of equal spread, and scales with
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
+from functools import lru_cache
 from typing import Any
 
 from privmean.central.concentration import UnknownScale
@@ -31,6 +32,7 @@ from privmean.road import execute
 
 ALONE, TOGETHER, WINSORIZED = "each column alone", "all columns together", "Winsorized columns"
 SKEW, NARROW = 1.15, 3  # up to three columns together must promise so much less, to be chosen
+WORTH = 0.97  # of a predicted error: what is closer is called as good
 NEAR = 1.1  # a predicted error over the plain mean's below which no third method is planned
 Candidate = DefaultMeanPlan | DefaultVectorPlan | Any
 
@@ -150,3 +152,36 @@ class Cheapest:
         epsilon = budget.pure_epsilon() / shape.dimension
         self.settings.check_alone(epsilon, replace(shape, persons=shape.count))
         return self.settings.alone(budget, shape, Fraction(epsilon))
+
+
+def predicted_with_nothing(
+    budget: Budget, shape: Shape, deviations: Sequence[float]
+) -> float | None:
+    """Predicted l2 error (rms) of the default for columns of these standard deviations between
+    persons, None where it does not answer: what an assumption should improve on."""
+    found = _with_nothing(budget, shape)
+    return None if found is None else found * math.hypot(*deviations)
+
+
+@lru_cache(maxsize=256)
+def _with_nothing(budget: Budget, shape: Shape) -> float | None:
+    """Over the root of the sum of the columns' variances. The Winsorized columns are left out:
+    they take long to plan where there are many."""
+    if shape.count is None:
+        return None
+    found = Cheapest().candidates(budget, shape, (ALONE, TOGETHER))
+    errors = (total(name, plan.predict(1.0), shape.dimension) for name, plan in found.items())
+    least = min(errors, default=None)
+    return None if least is None else least / math.sqrt(shape.dimension)
+
+
+def instead(nothing: float | None, predicted: float, of: str = "") -> str:
+    """The words of a plan with this predicted l2 error where giving nothing would do better; ""
+    where it would not."""
+    if nothing is None or nothing >= WORTH * predicted:
+        return ""
+    return (
+        "; giving nothing (method='default') would do better here, though for a mean of values "
+        f"clipped within limits found privately: predicted l2 error {nothing:.3g} against "
+        f"{predicted:.3g}{of}"
+    )

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
+import numpy as np
 from scipy.special import ndtri
 
 from privmean import validate
 from privmean.intervals.boxes import sidak_level
-from privmean.intervals.interval import FAILED, OK, Interval
+from privmean.intervals.divided import unseen
+from privmean.intervals.interval import FAILED, OK, Floats, Interval
 from privmean.intervals.laplace_normal import gaussian_margin, margin, survival
 from privmean.intervals.mean_interval import (
     Law,
@@ -50,7 +52,18 @@ class ClippedMean:
         """Whether the estimate divides by the public number of persons."""
         if self.persons is None or self.by_records:
             return False
-        return self.always_n or self.sums.weight >= self.persons - SURE * self.sums.weight_noise
+        return self.always_n or not self._missing(self.persons)
+
+    def _missing(self, persons: int) -> bool:
+        """Whether the noisy weight shows that some of so many persons have no value."""
+        return self.sums.weight < persons - SURE * self.sums.weight_noise
+
+    @property
+    def empty(self) -> bool:
+        """Whether nobody with a value is seen, so that there is no estimate."""
+        if self.persons is not None and not self.by_records and not self._missing(self.persons):
+            return False
+        return unseen(self.sums)
 
     @property
     def weight(self) -> float:
@@ -76,6 +89,19 @@ class ClippedMean:
     @property
     def region(self) -> tuple[float, float]:
         return self.box.lower, self.box.upper
+
+    def errors(self, design_effect: float) -> tuple[float, float]:
+        """Deviations by privacy noise, and by noise and sampling together; NaN for the latter where
+        noise hides the sampling variance."""
+        sums, z = self.sums, self.z
+        scales = sums.ratio_noise(0.0 if self.public_weight else z)
+        noise = math.hypot(*scales) * (1.0 if sums.gaussian else math.sqrt(2))
+        unit = self.box.radius / self.weight
+        known = sums.spread(z)
+        spread = sums.square - z * z * self.weight if known is None else known[0]
+        if spread <= 0 or (self.by_records and known is None):
+            return unit * noise, math.nan
+        return unit * noise, unit * math.sqrt(noise**2 + design_effect * spread)
 
     # --- intervals in units of z ------------------------------------------------------------------
     def limits(
@@ -154,6 +180,11 @@ class ClippedMean:
         return self.z + sign * outside
 
 
+def seen(columns: Iterable[ClippedMean | None]) -> tuple[ClippedMean | None, ...]:
+    """The columns, None for those in which nobody is seen."""
+    return tuple(None if item is None or item.empty else item for item in columns)
+
+
 @dataclass(frozen=True)
 class ClippedMeans:
     """The intervals of a release: one `ClippedMean` a column, None where there is no estimate.
@@ -170,6 +201,31 @@ class ClippedMeans:
     words: str
     bounds: tuple[tuple[float, float], ...] | None = None
     beyond: tuple[float, ...] = ()
+
+    def column(self, index: int) -> ClippedMeans:
+        """The intervals of one column for itself."""
+        at = slice(index, index + 1)
+        return replace(
+            self,
+            columns=self.columns[at],
+            bounds=None if self.bounds is None else self.bounds[at],
+            beyond=self.beyond[at] if self.beyond else (),
+        )
+
+    def errors(self) -> tuple[float, float]:
+        """Of one column: deviations by privacy noise, and by noise and sampling together."""
+        first = self.columns[0]
+        return (math.nan, math.nan) if first is None else first.errors(self.design_effect)
+
+    @property
+    def statuses(self) -> tuple[str, ...]:
+        """Failed where there is no estimate."""
+        return tuple(FAILED if item is None else OK for item in self.columns)
+
+    @property
+    def estimate(self) -> Floats:
+        """NaN where there is none."""
+        return np.array([math.nan if item is None else item.estimate for item in self.columns])
 
     @property
     def persons(self) -> int | None:

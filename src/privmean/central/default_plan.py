@@ -17,11 +17,10 @@ from privmean.central.locate import FEW, FEWEST, LEAN, Schedule
 from privmean.central.wallet import Wallet
 from privmean.errors import ArgumentError
 from privmean.intervals.default_intervals import MEAN, BoxIntervals
-from privmean.intervals.interval import FAILED, OK
 from privmean.intervals.tail_check import TailCheck
 from privmean.mechanisms.counts import NoisyCounts, counted
 from privmean.mechanisms.curator import Curator
-from privmean.outcome import Outcome, estimand_of
+from privmean.outcome import Outcome, estimand_of, overall
 from privmean.people.reductions import LOG_CELLS
 from privmean.people.shape import Shape
 from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE, Budget, Relation
@@ -65,7 +64,9 @@ class DefaultMeanPlan(Releasing):
             MEAN: "interval for the mean first, the value corrected at the limits",
             "clipped": "all on the clipped mean, nothing on the tails",
         }[self.target]
-        return f"nothing is assumed: limits are found privately, then one Laplace release ({words})"
+        return (
+            f"no bounds are needed: limits are found privately, then one Laplace release ({words})"
+        )
 
     def schedule(self, persons: int) -> Schedule:
         """The prices for a number of persons: n, or a paid noisy count of them."""
@@ -200,8 +201,7 @@ class DefaultMeanPlan(Releasing):
             results.append(
                 release_column(curator, column, wallet, schedule, settings, self.relation)
             )
-        statuses = list(dict.fromkeys(item.status for item in results))
-        status = OK if statuses == [OK] else FAILED if FAILED in statuses else statuses[-1]
+        statuses = tuple(item.status for item in results)
         notes = [item for result in results for item in result.assumptions]
         if self.shape.persons is not None and float(self.shape.persons * self.epsilon) < FEW:
             notes.append("fewer than 400 persons*epsilon: expect a wide interval or a failure")
@@ -212,7 +212,8 @@ class DefaultMeanPlan(Releasing):
             if one_column
             else BoxIntervals([item.intervals for item in results]),
             persons=count,
-            status=status,
+            status=overall(statuses),
+            statuses=statuses,
             advice="; ".join(dict.fromkeys(item.advice for item in results if item.advice)),
             assumptions=tuple(dict.fromkeys(notes)),
             shares=_added([item.shares for item in results]),

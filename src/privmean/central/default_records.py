@@ -80,6 +80,12 @@ class RecordIntervals:
         advice: str = "",
     ) -> Interval:
         extra, *tail = allowance
+        brief = ""
+        if words and self.check is not None:
+            brief = (
+                f"fewer than about {math.ceil(self.check.hidden)} unseen persons far beyond "
+                f"{self.counted_at[0]:.4g} to {self.counted_at[1]:.4g}"
+            )
         low, high = self.column.limits(1 - level, self.design_effect, (tail[0], tail[1]))
         parts: Mapping[str, tuple[float, ...]] = {"noise": (self._noise(1 - level),)}
         if target == MEAN:
@@ -96,7 +102,14 @@ class RecordIntervals:
             parts=parts,
             status=status,
             advice=advice,
+            brief=assumption_words(self.design_effect, brief) if brief else "",
         )
+
+    def errors(self) -> tuple[float, float]:
+        """Deviations by privacy noise, and by noise and sampling together."""
+        if self.status == FAILED:
+            return math.nan, math.nan
+        return self.column.errors(self.design_effect)
 
     def _noise(self, alpha: float) -> float:
         low, high = self.column.limits(alpha, None)

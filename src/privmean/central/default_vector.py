@@ -51,7 +51,7 @@ from privmean.privacy.calibrate import calibrate
 from privmean.privacy.loss import Gaussian, Loss
 from privmean.road import Releasing
 
-PARTLY = "some columns not seen"
+PARTLY, ATOM = "some columns not seen", "atom"
 PUBLIC = ("number of persons", "roster of persons", "column names")
 TYPICAL_ROUNDS = 2  # before the last one, for planning
 NARROW, WIDE = 1.0, 1.8  # expected radius in scales: sqrt(d) * (NARROW + WIDE/sqrt(d))
@@ -83,8 +83,8 @@ class DefaultVectorPlan(Releasing):
     @property
     def why(self) -> str:
         return (
-            "nothing is assumed: noisy counts per octave show where every column lies, and rows in "
-            "units of their columns' scales are summed in one ball"
+            "no bounds are needed: noisy counts per octave show where every column lies, and rows "
+            "in units of their columns' scales are summed in one ball"
         )
 
     @property
@@ -145,7 +145,7 @@ class DefaultVectorPlan(Releasing):
         looked = 1 - parts.left
         estimate = np.array([0.0 if item == ATOM_ONLY else math.nan for item in outcomes])
         makers = [
-            ColumnIntervals(None, default=CLIPPED, status="atom" if o == ATOM_ONLY else FAILED)
+            ColumnIntervals(None, default=CLIPPED, status=ATOM if o == ATOM_ONLY else FAILED)
             for o in outcomes
         ]
         shown = [j for j, item in enumerate(outcomes) if item == FOUND]
@@ -179,6 +179,9 @@ class DefaultVectorPlan(Releasing):
         return Outcome(
             estimate,
             BoxIntervals(makers),
+            statuses=tuple(
+                OK if item == FOUND else ATOM if item == ATOM_ONLY else FAILED for item in outcomes
+            ),
             persons=self._persons,
             status=OK if len(shown) == self.shape.dimension else PARTLY if shown else FAILED,
             advice=self._advice(people, outcomes),

@@ -6,18 +6,17 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
 from privmean import validate
-from privmean.central.clipped_mean import ClippedMean, ClippedMeans
+from privmean.central.clipped_mean import ClippedMean, ClippedMeans, seen
 from privmean.central.concentration import Bounded, Concentration, UnknownScale
 from privmean.central.winsorized_run import Run
 from privmean.central.winsorized_stages import Facts, Stages
+from privmean.intervals.divided import TOO_FEW
 from privmean.intervals.interval import FAILED, OK
 from privmean.mechanisms.clipped_sum import ColumnSums
 from privmean.mechanisms.curator import Curator
 from privmean.mechanisms.noisy_argmax import GaussianArgmax, NoisyArgmax
-from privmean.outcome import Outcome, estimand_of
+from privmean.outcome import Outcome, estimand_of, overall
 from privmean.people.reductions import Box, People
 from privmean.people.shape import Shape
 from privmean.privacy.budget import REPLACE_ONE, Budget, Relation
@@ -131,11 +130,9 @@ class WinsorizedPlan(Releasing):
         units = run.units(first)
         centers, found = run.locate(first, units)
         last = run.clip(second, centers, units)
-        ok = all(item is not None for item in last)
-        status = OK if ok and all(found) else (FALLBACK if ok else FAILED)
         relation = self.facts.relation
         means = ClippedMeans(
-            tuple(last),
+            seen(last),
             None if relation != REPLACE_ONE else self.facts.persons,
             self.facts.design_effect,
             self._target(),
@@ -143,6 +140,12 @@ class WinsorizedPlan(Releasing):
             self.limits,
             tuple(b * u for b, u in zip(self.facts.radii.beyond, units, strict=False)),
         )
+        statuses = tuple(
+            status if status == FAILED or here else FALLBACK
+            for status, here in zip(means.statuses, found, strict=True)
+        )
+        status = overall(statuses)
+        unplaced = any(item is None for item in last)
         diagnostics: dict[str, Any] = {
             "center": [math.nan if c is None else c for c in centers],
             "weight": [math.nan if m is None else m.present for m in last],
@@ -150,11 +153,12 @@ class WinsorizedPlan(Releasing):
         if self.stages.scale is not None:
             diagnostics["scale"] = units
         return Outcome(
-            np.array([math.nan if item is None else item.estimate for item in last]),
+            means.estimate,
             means,
             persons=means.persons,
             status=status,
-            advice="" if status == OK else self._advice(status),
+            statuses=statuses,
+            advice="" if status == OK else self._advice(status, unplaced),
             assumptions=(self.concentration.words, "unrelated persons")
             if self.facts.design_effect == 1
             else (self.concentration.words,),
@@ -190,9 +194,11 @@ class WinsorizedPlan(Releasing):
         return ("columns", shape, "settings and assumption")
 
     @staticmethod
-    def _advice(status: str) -> str:
+    def _advice(status: str, unplaced: bool) -> str:
         if status == FALLBACK:
             return "no location was found for some column; the given fallback centre was used"
+        if not unplaced:
+            return TOO_FEW
         return (
             "no bin of the histogram stood out: give a range, a larger epsilon or more persons; "
             "a second try is a second charge"

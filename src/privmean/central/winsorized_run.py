@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from privmean.central.clipped_mean import ClippedMean
+from privmean.central.clipped_mean import ClippedMean, seen
 from privmean.central.winsorized_stages import Facts, Stages
 from privmean.mechanisms.clipped_sum import ClippedSums, ColumnSums
 from privmean.mechanisms.columns import EachColumn
@@ -87,7 +87,7 @@ class Run:
         if stages.recenter is not None:
             boxes = self._boxes(centers, self._first_slack(), units)
             rough = self._sums(curator, boxes, stages.recenter)
-            centers = [None if item is None else item.estimate for item in rough]
+            centers = [None if item is None else item.estimate for item in seen(rough)]
         if self.limits is not None:
             boxes = [Box(low, high) for low, high in self.limits]
         else:

@@ -11,6 +11,7 @@ import typer
 
 from privmean._version import __version__
 from privmean.cli import asking, collect, stream
+from privmean.cli.audit import audit
 from privmean.cli.plan import plan
 from privmean.cli.verify import keygen, sign, verify
 from privmean.errors import PrivmeanError
@@ -48,6 +49,7 @@ app.add_typer(collect.app, name="collect")
 app.command()(verify)
 app.command()(sign)
 app.command()(keygen)
+app.command()(audit)
 
 
 def run(argv: Sequence[str] | None = None) -> int:

@@ -62,11 +62,11 @@ def release_and_show(said: Asked) -> None:
     if said.as_json:
         typer.echo(opt.stored(release, key))
     else:
-        typer.echo(release.summary())
+        typer.echo(release.details() if said.details else release.summary())
     if release.failed:
         raise typer.Exit(PRIVATE_FAILURE)
     if said.plot is not None:
-        release.plot().figure.savefig(said.plot)  # type: ignore[attr-defined]
+        release.plot().figure.savefig(said.plot)
 
 
 def _ready(plot: str) -> None:

@@ -44,7 +44,11 @@ TABLE: dict[str, tuple[Any, Any]] = {
     "threads": (opt.Threads, None),
     "spill": (opt.Spill, None),
 }
-SHOWN: dict[str, tuple[Any, Any]] = {"sign": (opt.Sign, None), "as_json": (opt.Json, False)}
+SHOWN: dict[str, tuple[Any, Any]] = {
+    "details": (opt.Details, False),
+    "sign": (opt.Sign, None),
+    "as_json": (opt.Json, False),
+}
 SHORT: dict[str, dict[str, tuple[Any, Any]]] = {
     "mean": {
         "values_from": (opt.ValuesFrom, None),
@@ -69,6 +73,7 @@ class Asked:
     sign: str | None
     as_json: bool
     plot: str | None = None
+    details: bool = False
 
 
 def command(kind: str, act: Callable[[Asked], None]) -> Callable[..., None]:
@@ -131,10 +136,8 @@ def _shell_type(item: Field) -> Any:
         return tuple[float, float]
     if (float,) in [get_args(part) for part in parts]:
         return str  # numbers with commas
-    for kind in (bool, int, float):
-        if kind in parts:
-            return kind
-    return str
+    alone = [part for part in parts if not get_args(part)]
+    return alone[0] if len(alone) == 1 and alone[0] in (bool, int, float) else str
 
 
 def _asked(kind: str, said: Said) -> Asked:
@@ -174,4 +177,5 @@ def _asked(kind: str, said: Said) -> Asked:
         said["sign"],
         said["as_json"],
         said.get("plot"),
+        said["details"],
     )

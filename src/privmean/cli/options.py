@@ -82,6 +82,9 @@ LedgerFile = Annotated[
 ]
 Plot = Annotated[str | None, typer.Option(help="Write a picture here (.png, .svg or .pdf).")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
+Details = Annotated[
+    bool, typer.Option("--details", help="Print the release in full, not in a few lines.")
+]
 Sign = Annotated[
     str | None,
     typer.Option("--sign", help="Private key (PEM, Ed25519) that signs what --json prints."),

@@ -2,38 +2,49 @@
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING
 
-_HOMES = {
-    "plan": "privmean.continual.planning",
-    "StreamPlan": "privmean.continual.planning",
-    "MeanStream": "privmean.continual.stream",
-    "StreamRelease": "privmean.continual.release",
-    "WithholdRelease": "privmean.continual.withhold_release",
-    "Identity": "privmean.continual.strategies",
-    "PrefixRoot": "privmean.continual.strategies",
-    "MeanToeplitz": "privmean.continual.strategies",
-    "DampedToeplitz": "privmean.continual.strategies",
-    "Decaying": "privmean.continual.strategies",
-    "Toeplitz": "privmean.continual.strategies",
-    "Banded": "privmean.continual.strategies",
-    "BandedInverse": "privmean.continual.strategies",
-    "Buffered": "privmean.continual.buffered",
-    "ScaledBuffered": "privmean.continual.scaled",
-    "Loading": "privmean.continual.loading",
-    "Goal": "privmean.continual.error",
-    "Participation": "privmean.continual.sensitivity",
-}
+if TYPE_CHECKING:
+    from privmean.continual.buffered import Buffered as Buffered
+    from privmean.continual.error import Goal as Goal
+    from privmean.continual.loading import Loading as Loading
+    from privmean.continual.planning import plan as plan
+    from privmean.continual.release import StreamRelease as StreamRelease
+    from privmean.continual.scaled import ScaledBuffered as ScaledBuffered
+    from privmean.continual.sensitivity import Participation as Participation
+    from privmean.continual.strategies import Banded as Banded
+    from privmean.continual.strategies import BandedInverse as BandedInverse
+    from privmean.continual.strategies import DampedToeplitz as DampedToeplitz
+    from privmean.continual.strategies import Decaying as Decaying
+    from privmean.continual.strategies import Identity as Identity
+    from privmean.continual.strategies import MeanToeplitz as MeanToeplitz
+    from privmean.continual.strategies import PrefixRoot as PrefixRoot
+    from privmean.continual.strategies import Toeplitz as Toeplitz
+    from privmean.continual.stream import MeanStream as MeanStream
+    from privmean.continual.streamplan import StreamPlan as StreamPlan
+    from privmean.continual.withhold_release import WithholdRelease as WithholdRelease
+else:
+    from privmean.late import names
 
-__all__ = list(_HOMES)
-
-
-def __getattr__(name: str) -> Any:
-    if name in _HOMES:
-        return getattr(import_module(_HOMES[name]), name)
-    raise AttributeError(f"module 'privmean.continual' has no attribute {name!r}")
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+    _HOMES = {
+        "plan": "privmean.continual.planning",
+        "StreamPlan": "privmean.continual.streamplan",
+        "MeanStream": "privmean.continual.stream",
+        "StreamRelease": "privmean.continual.release",
+        "WithholdRelease": "privmean.continual.withhold_release",
+        "Identity": "privmean.continual.strategies",
+        "PrefixRoot": "privmean.continual.strategies",
+        "MeanToeplitz": "privmean.continual.strategies",
+        "DampedToeplitz": "privmean.continual.strategies",
+        "Decaying": "privmean.continual.strategies",
+        "Toeplitz": "privmean.continual.strategies",
+        "Banded": "privmean.continual.strategies",
+        "BandedInverse": "privmean.continual.strategies",
+        "Buffered": "privmean.continual.buffered",
+        "ScaledBuffered": "privmean.continual.scaled",
+        "Loading": "privmean.continual.loading",
+        "Goal": "privmean.continual.error",
+        "Participation": "privmean.continual.sensitivity",
+    }
+    __getattr__, __dir__ = names(__name__, _HOMES)
+    __all__ = [*_HOMES]  # noqa: PLE0604

@@ -15,6 +15,7 @@ from privmean.intervals.mean_interval import (
     NoisySums,
     assumption_words,
     clipped_interval,
+    deviations,
     ends_of,
     limit,
     no_interval,
@@ -72,6 +73,13 @@ class ColumnIntervals:
         # the value of a corrected release is off the clipped mean by at most the allowance
         return self._clipped(level, wanted, self._moved())
 
+    def errors(self) -> tuple[float, float]:
+        """Deviations by privacy noise, and by noise and sampling together."""
+        if self.sums is None:
+            return math.nan, math.nan
+        noise, total = deviations(self.sums, self.design_effect)
+        return self.radius * noise, self.radius * total
+
     def _moved(self) -> Allowance | None:
         return self.allowance if self.allowance and self.allowance.corrected else None
 
@@ -117,7 +125,13 @@ class ColumnIntervals:
         extra = max(self.allowance.total, 0.0) / self.sums.persons * self.radius
         words = f"those beyond {self._counted()} exceed the limits on average by no more than "
         words += f"{reach_words(self.reach, self.nearer)} (excess {self.excess:g})"
+        limits = self.counted_at or self.region
+        brief = f"no heavy tail beyond {limits[0]:.4g} to {limits[1]:.4g}"
         if self.check is not None:
+            brief = (
+                f"fewer than about {math.ceil(self.check.hidden)} unseen persons far beyond "
+                f"{limits[0]:.4g} to {limits[1]:.4g}"
+            )
             if self.check.status == TAIL_SEEN:
                 words += f"; about {max(round(self.check.beyond), 0)} persons lie there"
             where = "there" if self.check.far is None else "far beyond"
@@ -138,6 +152,7 @@ class ColumnIntervals:
             },
             status=self.check.status if self.check else OK,
             advice=self.check.advice if self.check else "",
+            brief=assumption_words(self.design_effect, brief),
         )
 
     def _counted(self) -> str:
@@ -186,6 +201,10 @@ class BoxIntervals:
 
     columns: Sequence[IntervalMaker]
 
+    def column(self, index: int) -> IntervalMaker:
+        """The intervals of one column for itself."""
+        return self.columns[index]
+
     def interval(self, level: float, target: str | None) -> Interval:
         one = sidak_level(level, len(self.columns))
         return _stack([item.interval(one, target) for item in self.columns], level)
@@ -214,4 +233,5 @@ def _stack(items: list[Interval], level: float) -> Interval:
         parts={name: tuple(item.parts[name][0] for item in items) for name in names},
         status=OK if statuses == [OK] else " / ".join(statuses),
         advice=" | ".join(dict.fromkeys(item.advice for item in items if item.advice)),
+        brief=f"{first.brief}; other columns alike" if first.brief else "",
     )

@@ -14,6 +14,16 @@ from privmean.privacy.budget import REPLACE_ONE
 # nulls count as seen when they exceed this many noise scales (deviations) of the number of persons
 # with a value
 MISSING_SCALES, MISSING_SDS = 4, 5
+# noise scales (deviations) of the number of persons with a value that it must reach: of nobody at
+# all, noise shows more in one release of a hundred
+FEWEST = 4.0
+TOO_FEW = "too few persons have a value: more persons or more epsilon are needed"
+
+
+def unseen(column: ColumnSums) -> bool:
+    """Whether no more persons with a value are seen than noise alone can show: what is divided by
+    their number would be noise over noise."""
+    return column.weight < max(1.0, FEWEST * column.weight_noise)
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
@@ -26,8 +26,9 @@ class Interval:
     target: what is covered ("mean", "mean within bounds", "clipped mean", ...). assumption: what
     coverage rests on. region: the clipping limits a column. parts: half lengths by cause (they add
     up to more than the length). status: "ok", "failed", "tail unchecked", "tail too thick", ...;
-    advice: what to do about a status that is not "ok", in one line. secure: whether the noise was
-    drawn as the promise asks (False: simulated; None: not stated, as by an interval maker alone).
+    advice: what to do about a status that is not "ok", in one line. brief: the assumption in a few
+    words, "" where it is short itself. secure: whether the noise was drawn as the promise asks
+    (False: simulated; None: not stated, as by an interval maker alone).
     """
 
     lower: tuple[float, ...]
@@ -41,6 +42,7 @@ class Interval:
     status: str = OK
     advice: str = ""
     secure: bool | None = None
+    brief: str = ""
 
     def to_dict(self) -> dict[str, Any]:
         return {
@@ -50,6 +52,7 @@ class Interval:
             "kind": self.kind,
             "target": self.target,
             "assumption": self.assumption,
+            "brief": self.brief,
             "region": [[plain(a), plain(b)] for a, b in self.region],
             "parts": {name: [plain(x) for x in half] for name, half in self.parts.items()},
             "status": self.status,
@@ -64,3 +67,22 @@ class IntervalMaker(Protocol):
     def interval(self, level: float, target: str | None) -> Interval: ...
 
     def noise_interval(self, level: float) -> Interval: ...
+
+
+@runtime_checkable
+class ByColumn(Protocol):
+    """Intervals of several columns that can be told one by one."""
+
+    def column(self, index: int) -> IntervalMaker:
+        """The intervals of one column for itself, as if the others were not looked at."""
+        ...
+
+
+@runtime_checkable
+class Deviating(Protocol):
+    """Intervals of one column that know the deviations behind them."""
+
+    def errors(self) -> tuple[float, float]:
+        """Standard deviations of the estimate by privacy noise, and by noise and sampling together;
+        NaN where the released numbers do not tell."""
+        ...

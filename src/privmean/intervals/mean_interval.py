@@ -155,6 +155,18 @@ def noise_half(sums: NoisySums, level: float) -> float:
     return float(-ndtri(alpha / 2)) * math.hypot(*scales) / sums.persons
 
 
+def deviations(sums: NoisySums, design_effect: float = 1.0) -> tuple[float, float]:
+    """Standard deviations of the mean of z: by privacy noise, and by noise and sampling together.
+
+    NaN for the latter where noise hides the sampling variance (its noisy value is not positive).
+    """
+    unit = math.sqrt(2) if sums.law == "laplace" else 1.0
+    noise = unit * math.hypot(*sums.scales(sums.mean)) / sums.persons
+    if sums.variance <= 0:
+        return noise, math.nan
+    return noise, math.hypot(noise, math.sqrt(design_effect * sums.variance / sums.persons))
+
+
 def parts_of(
     sums: NoisySums, level: float, radius: float, design_effect: float = 1.0
 ) -> dict[str, tuple[float, ...]]:

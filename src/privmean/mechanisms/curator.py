@@ -7,6 +7,7 @@ does. What was asked, in which order, is therefore all that a release can have r
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -70,11 +71,11 @@ class Curator(Protocol):
         ...
 
 
-class TrustedCurator:
-    """A curator who draws. Made once a release, by the road."""
+class Billing(ABC):
+    """A curator but for how it comes by noisy answers: it writes the bill, and opens parts."""
 
-    def __init__(self, people: People, noise: Noise) -> None:
-        self._people, self._noise = people, noise
+    def __init__(self, people: People) -> None:
+        self._people = people
         self._asked: list[Loss | _Apart] = []
 
     @property
@@ -85,14 +86,9 @@ class TrustedCurator:
     def bill(self) -> tuple[Loss, ...]:
         return tuple(line for item in self._asked for line in _lines(item))
 
-    @property
-    def secure(self) -> bool:
-        """Whether the noise is exact and comes from the operating system's entropy."""
-        return self._noise.secure
-
     def ask(self, mechanism: Mechanism[Exact, Noisy], exact: Exact) -> Noisy:
         self._asked += mechanism.losses
-        return mechanism.draw(exact, self._noise)
+        return self._answer(mechanism, exact)
 
     def apart(
         self,
@@ -101,10 +97,37 @@ class TrustedCurator:
         *,
         lines: int = 1,
         join: Callable[[tuple[tuple[Loss, ...], ...]], Loss] | None = None,
-    ) -> tuple[TrustedCurator, ...]:
-        others = tuple(TrustedCurator(part, self._noise) for part in people)
+    ) -> tuple[Curator, ...]:
+        others = self._opened(name, people)
         self._asked.append(_Apart(name, others, lines, join))
         return others
+
+    @abstractmethod
+    def _answer(self, mechanism: Mechanism[Exact, Noisy], exact: Exact) -> Noisy:
+        """The noisy answer to what was billed."""
+
+    @abstractmethod
+    def _opened(self, name: str, people: Sequence[People]) -> tuple[Curator, ...]:
+        """A curator for each part of the roster."""
+
+
+class TrustedCurator(Billing):
+    """A curator who draws. Made once a release, by the road."""
+
+    def __init__(self, people: People, noise: Noise) -> None:
+        super().__init__(people)
+        self._noise = noise
+
+    @property
+    def secure(self) -> bool:
+        """Whether the noise is exact and comes from the operating system's entropy."""
+        return self._noise.secure
+
+    def _answer(self, mechanism: Mechanism[Exact, Noisy], exact: Exact) -> Noisy:
+        return mechanism.draw(exact, self._noise)
+
+    def _opened(self, name: str, people: Sequence[People]) -> tuple[Curator, ...]:
+        return tuple(TrustedCurator(part, self._noise) for part in people)
 
 
 @dataclass(frozen=True)
@@ -112,7 +135,7 @@ class _Apart:
     """Curators whose bills are written together."""
 
     name: str
-    others: tuple[TrustedCurator, ...]
+    others: tuple[Curator, ...]
     lines: int
     join: Callable[[tuple[tuple[Loss, ...], ...]], Loss] | None
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
+import numpy.typing as npt
 
 from privmean.mechanisms.gaussian import lattice_bits, root_above
 from privmean.mechanisms.moved import choice_share, differences, gaussian_share
@@ -17,6 +18,7 @@ from privmean.privacy.budget import Relation
 from privmean.privacy.loss import Gaussian, Loss, Selection
 
 MOST_BINS = 2**22
+BLANK = 0.01  # chance that empty bins are taken for occupied ones
 
 
 @dataclass(frozen=True)
@@ -165,8 +167,39 @@ class GaussianArgmax:
         pairs = [(item << bits, sd) for item in differences(exact, other)]
         return (gaussian_share(pairs, self.losses[0]),)
 
-    def draw(self, exact: Integers, noise: Noise) -> int:
-        """The index of one column's largest noisy count (the first among ties)."""
+    def noisy(self, exact: Integers, noise: Noise) -> npt.NDArray[np.object_]:
+        """One column's noisy counts, in steps of 2^-bits."""
         bits = lattice_bits(self.sd)
         draws = noise.gaussian(len(exact), math.ldexp(self.sd, bits))
-        return int(np.argmax((exact.astype(object) * (1 << bits)) + draws.astype(object)))
+        return np.asarray(exact.astype(object) * (1 << bits) + draws.astype(object))
+
+    def draw(self, exact: Integers, noise: Noise) -> int:
+        """The index of one column's largest noisy count (the first among ties)."""
+        return int(np.argmax(self.noisy(exact, noise)))
+
+
+@dataclass(frozen=True)
+class SeenArgmax:
+    """`GaussianArgmax`, or None where the largest noisy count is one that noise alone may have.
+
+    Guarantees: those of `argmax`, whose noisy counts could be published.
+    """
+
+    argmax: GaussianArgmax
+
+    @property
+    def losses(self) -> tuple[Loss, ...]:
+        return self.argmax.losses
+
+    def moved(self, exact: Integers, other: Integers) -> tuple[Fraction, ...]:
+        return self.argmax.moved(exact, other)
+
+    def least(self, cells: int) -> float:
+        """The count that noise on empty cells exceeds in one release of a hundred at most."""
+        return self.argmax.sd * math.sqrt(2 * math.log(cells / BLANK))
+
+    def draw(self, exact: Integers, noise: Noise) -> int | None:
+        noisy = self.argmax.noisy(exact, noise)
+        index = int(np.argmax(noisy))
+        least = math.ldexp(self.least(len(exact)), lattice_bits(self.argmax.sd))
+        return index if float(noisy[index]) >= least else None

@@ -15,7 +15,6 @@ import numpy as np
 
 from privmean.central.clipped_mean import ClippedMean, ClippedMeans
 from privmean.intervals.interval import FAILED, OK, Interval
-from privmean.models.pointwise import alone, errors
 from privmean.models.tail_means import TailMean, TailMeans
 from privmean.people.reductions import Floats
 from privmean.privacy.budget import REPLACE_ONE
@@ -80,15 +79,18 @@ class BinnedIntervals:
     def noise_interval(self, level: float) -> Interval:
         return self._masked(self.made.noise_interval(level), level)
 
-    def std_errors(self) -> tuple[float, ...]:
-        """Standard deviation of noise and sampling together, a bin."""
-        return tuple(
-            math.nan if _hidden(item) else errors(self.made, j)[1]
-            for j, item in enumerate(self.made.columns)
-        )
+    def column(self, index: int) -> BinnedIntervals:
+        """The intervals of one bin for itself."""
+        return replace(self, made=self.made.column(index))
+
+    def errors(self) -> tuple[float, float]:
+        """Of one bin: deviations by privacy noise, and by noise and sampling together."""
+        hidden = _hidden(self.made.columns[0])
+        return (math.nan, math.nan) if hidden else self.made.errors()
 
     def _ends(self, column: int, level: float) -> tuple[float, float]:
-        return alone(self.made, column, level)
+        found = self.made.column(column).interval(level)
+        return found.lower[0], found.upper[0]
 
     def _masked(self, made: Interval, level: float) -> Interval:
         hidden = [_hidden(item) for item in self.made.columns]

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, fields
-from typing import Any
+from dataclasses import dataclass, fields, replace
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy.special import ndtri
 
 from privmean import validate
 from privmean.errors import ArgumentError
-from privmean.intervals.interval import FAILED, OK, Interval
+from privmean.intervals.interval import OK, Interval
 from privmean.intervals.laplace_normal import quantile
-from privmean.models.binned import TOO_FEW, BinnedIntervals
+from privmean.models.binned import BinnedIntervals
 from privmean.people.reductions import Floats
 from privmean.release import Release
 from privmean.rows import Row
@@ -34,26 +34,26 @@ class CurveTable:
     status: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class CurveRelease(Release):
     """A release whose columns are points or bins of time. at: their (middle) times."""
 
     at: tuple[float, ...] = ()
+    tabled: ClassVar[bool] = True
 
     def table(self, level: float | None = None) -> CurveTable:
         """Estimates with pointwise intervals and simultaneous bands."""
         confidence = validate.level("level", self.level if level is None else level)
         band = self.interval(confidence)
-        one = self._pointwise(confidence)
+        low, high = self.conf_int(confidence).T
         return CurveTable(
-            np.array(self.at), np.array(self.estimate), np.array(one.lower), np.array(one.upper),
+            np.array(self.at), np.array(self.estimate), low, high,
             np.array(band.lower), np.array(band.upper), self._statuses(confidence),
         )  # fmt: skip
 
-    def _pointwise(self, level: float) -> Interval:
-        made = self.intervals
-        assert isinstance(made, SmoothedIntervals | BinnedIntervals)
-        return made.pointwise(level)
+    def title(self) -> str:
+        """What is estimated, and that bins are lines."""
+        return f"{self.estimand}; a line a bin or point of time"
 
     def _statuses(self, level: float) -> tuple[str, ...]:
         made = self.intervals
@@ -61,18 +61,11 @@ class CurveRelease(Release):
 
     def rows(self, level: float | None = None) -> tuple[Row, ...]:
         """One row a point, with the interval of that point alone."""
-        confidence = validate.level("level", self.level if level is None else level)
-        made, noise = self.intervals, self.noise_interval(confidence)
-        one, number = self._pointwise(confidence), len(self.at)
-        persons: tuple[float, ...] = (math.nan,) * number
-        errors = persons
-        if isinstance(made, BinnedIntervals):
-            persons, errors = made.persons, made.std_errors()
-        found = zip(
-            self.columns, self.estimate, errors, one.lower, one.upper, noise.lower, noise.upper,
-            persons, self._statuses(confidence), strict=True,
-        )  # fmt: skip
-        return tuple(Row(term, "", float(value), *rest) for term, value, *rest in found)
+        rows, made = super().rows(level), self.intervals
+        if not isinstance(made, BinnedIntervals):
+            return rows
+        known = zip(rows, made.persons, made.statuses(self._level(level)), strict=True)
+        return tuple(replace(row, persons=number, status=said) for row, number, said in known)
 
     def facts(self) -> dict[str, Any]:
         result = super().facts()
@@ -84,29 +77,6 @@ class CurveRelease(Release):
             for item in fields(table)
         }
         return result
-
-    def summary(self) -> str:
-        table = self.table()
-        percent = f"{100 * self.level:g} %"
-        lines = [f"{'at':>12}{'estimate':>12}   {percent} alone, {percent} of the whole curve"]
-        for row in zip(*(getattr(table, item.name) for item in fields(table)), strict=True):
-            at, value, low, high, band_low, band_high, status = row
-            if status in (TOO_FEW, FAILED):
-                lines.append(f"{at:>12.5g}{'-':>12}   {status}")
-                continue
-            text = f"{value:>12.5g}" if math.isfinite(value) else f"{'-':>12}"
-            lines.append(
-                f"{at:>12.5g}{text}   [{low:.5g}, {high:.5g}]   "
-                f"[{band_low:.5g}, {band_high:.5g}]" + ("" if status == OK else f"   {status}")
-            )
-        rest = super().summary().splitlines()
-        kept = [
-            line for line in rest if not line.startswith(tuple(f"  {c}:" for c in self.columns))
-        ]
-        return "\n".join(lines + kept)
-
-    def __str__(self) -> str:
-        return self.summary()
 
     def plot(self, axes: Any = None) -> Any:
         """Draw the curve with both bands (needs privmean[plot]); returns the axes."""
@@ -179,6 +149,18 @@ class SmoothedIntervals:
             assumption="unrelated responses" if sampling else "",
             region=(self.bounds,),
         )
+
+    def column(self, index: int) -> SmoothedIntervals:
+        """The intervals of one point for itself."""
+        at = slice(index, index + 1)
+        return replace(self, estimate=self.estimate[at], weights=self.weights[at])
+
+    def errors(self) -> tuple[float, float]:
+        """Of one point: deviations by privacy noise, and by noise and sampling together."""
+        row = self.weights[0]
+        unit = 1.0 if self.gaussian else math.sqrt(2)
+        noise = unit * math.sqrt(float(row**2 @ self.first**2))
+        return noise, math.hypot(noise, math.sqrt(float(row**2 @ self.spread)))
 
     def pointwise(self, level: float) -> Interval:
         """Each point alone."""

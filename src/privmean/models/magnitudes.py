@@ -17,10 +17,10 @@ from typing import Any
 import numpy as np
 
 from privmean import validate
-from privmean.central.clipped_mean import ClippedMean, ClippedMeans
+from privmean.central.clipped_mean import ClippedMean, ClippedMeans, seen
 from privmean.central.winsorized_ways import stages_mu
 from privmean.errors import ArgumentError, Infeasible
-from privmean.intervals.divided import Divided
+from privmean.intervals.divided import TOO_FEW, Divided
 from privmean.intervals.interval import FAILED, OK
 from privmean.mechanisms.clipped_sum import ClippedSums
 from privmean.mechanisms.counts import NoisyCounts, counted
@@ -28,7 +28,7 @@ from privmean.mechanisms.curator import Curator
 from privmean.mechanisms.noisy_argmax import Choice
 from privmean.models.tail_means import TailMean, TailMeans
 from privmean.noise.base import Integers
-from privmean.outcome import Outcome
+from privmean.outcome import Outcome, overall
 from privmean.people.reductions import LOG_BINS, LOG_LOW, LOG_ZERO, Box
 from privmean.people.shape import Shape
 from privmean.privacy.budget import REPLACE_ONE, Budget, Relation
@@ -252,11 +252,16 @@ class MagnitudesPlan(Releasing):
         over = self.final.over(boxes)
         sums = curator.ask(over, over.exact(curator.people.box_sums(boxes)))
         means = tuple(ClippedMean(box, item, known) for box, item in zip(boxes, sums, strict=True))
-        intervals = ClippedMeans(means, known, self.settings.design_effect, "clipped mean", "")
+        intervals = ClippedMeans(
+            seen(means), known, self.settings.design_effect, "clipped mean", ""
+        )
         return Outcome(
-            np.array([item.estimate for item in means]),
+            intervals.estimate,
             intervals,
             persons=intervals.persons,
+            status=overall(intervals.statuses),
+            statuses=intervals.statuses,
+            advice=TOO_FEW if FAILED in intervals.statuses else "",
             assumptions=(WORDS, "unrelated persons"),
             shares={"magnitudes": float(self.share), "mean": 1 - float(self.share)},
             diagnostics={"clip_radius": radii, "weight": [item.present for item in means]},
@@ -288,13 +293,14 @@ class MagnitudesPlan(Releasing):
             over = last.over([box])
             (sums,) = curator.ask(over, over.exact([exact]))
             means.append(TailMean(box, Divided.of(sums, self.persons), self.settings.excess))
-        lost = any(item.empty for item in means)
+        statuses = tuple(FAILED if item.empty else OK for item in means)
         return Outcome(
             np.array([item.estimate for item in means]),
             TailMeans(tuple(means), self.settings.design_effect),
             persons=self.persons,
-            status=FAILED if lost else OK,
-            advice="too few persons have a value: more persons or more epsilon" if lost else "",
+            status=overall(statuses),
+            statuses=statuses,
+            advice=TOO_FEW if FAILED in statuses else "",
             assumptions=("unrelated persons",),
             shares={
                 "magnitudes": float(self.share),

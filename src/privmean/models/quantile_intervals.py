@@ -16,8 +16,8 @@ import numpy as np
 from scipy.interpolate import PchipInterpolator
 from scipy.special import ndtri
 
-from privmean.people.reductions import Floats
 from privmean.intervals.interval import Interval
+from privmean.people.reductions import Floats
 
 UNRELATED = "unrelated persons"
 NEARLY = 0.95

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from privmean import validate
-from privmean.models.quantile_intervals import Band, Distribution
 from privmean.intervals.interval import OK
+from privmean.models.quantile_intervals import Band, Distribution
 from privmean.release import Release
 from privmean.rows import Row
 

@@ -15,6 +15,7 @@ import numpy as np
 
 from privmean import validate
 from privmean.errors import ArgumentError, Infeasible
+from privmean.intervals.interval import FAILED, OK
 from privmean.mechanisms.counts import GaussianCounts, NoisyCounts
 from privmean.mechanisms.curator import Curator
 from privmean.models.quantile_intervals import Distribution
@@ -32,7 +33,6 @@ from privmean.people.reductions import Box, Integers, People
 from privmean.people.shape import Shape
 from privmean.privacy.budget import REPLACE_ONE, Budget, Relation
 from privmean.privacy.loss import Loss
-from privmean.intervals.interval import FAILED, OK
 from privmean.road import Releasing
 
 # edges of cells to either side of the median, in units of the spread

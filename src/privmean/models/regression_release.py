@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, fields
-from typing import Any
+from typing import Any, ClassVar
 
-from privmean import validate
-from privmean.intervals.interval import OK
-from privmean.models.pointwise import alone, errors, status_of
 from privmean.plain import plain
 from privmean.release import Release
 
@@ -28,7 +25,7 @@ class Coefficient:
     status: str = "ok"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class RegressionRelease(Release):
     """A release of regression coefficients: columns are the terms.
 
@@ -42,16 +39,13 @@ class RegressionRelease(Release):
 
     def table(self, level: float | None = None) -> list[Coefficient]:
         """Term, estimate, standard error, privacy noise and interval of every coefficient."""
-        confidence = validate.level("level", self.level if level is None else level)
-        lines = []
-        for j, term in enumerate(self.columns):
-            low, high = alone(self.intervals, j, confidence)
-            noise, total = errors(self.intervals, j)
-            status = status_of(self.intervals, j)
-            lines.append(
-                Coefficient(term, float(self.estimate[j]), total, noise, low, high, status)
+        return [
+            Coefficient(
+                row.term, row.estimate, row.std_error, float(noise), row.lower, row.upper,
+                row.status,
             )
-        return lines
+            for row, noise in zip(self.rows(level), self.noise_sd, strict=True)
+        ]  # fmt: skip
 
     def facts(self) -> dict[str, Any]:
         result = super().facts()
@@ -64,23 +58,15 @@ class RegressionRelease(Release):
         ]
         return result
 
-    def summary(self) -> str:
-        """The table of coefficients, and below it the release in words."""
-        wide = max(len(term) for term in (*self.columns, "term"))
-        ends = f"[{(1 - self.level) / 2:.3g}", f"{(1 + self.level) / 2:.3g}]"
-        head = ("estimate", "std err", "noise sd", *ends)
-        lines = [
-            f"{self.formula}   ({self.method})",
-            f"{'term':<{wide}}" + "".join(f"{item:>12}" for item in head),
-        ]
-        for item in self.table():
-            numbers = (item.estimate, item.std_error, item.noise_sd, item.lower, item.upper)
-            line = f"{item.term:<{wide}}" + "".join(f"{x:>12.5g}" for x in numbers)
-            lines.append(line + ("" if item.status == OK else f"   {item.status}"))
-        weights = [w for w in self.diagnostics.get("weight", ()) if math.isfinite(w)]
-        if weights:
-            lines.append(f"persons that could be fitted (noisy): about {max(0, round(weights[0]))}")
-        return "\n".join(lines) + "\n" + super().summary()
+    tabled: ClassVar[bool] = True
 
-    def __str__(self) -> str:
-        return self.summary()
+    def title(self) -> str:
+        """The model, and how a person's coefficients are computed."""
+        return f"{self.formula}   ({self.method}; {self.estimand})"
+
+    def footer(self) -> tuple[str, ...]:
+        """How many persons could be fitted, as far as noise tells."""
+        weights = [w for w in self.diagnostics.get("weight", ()) if math.isfinite(w)]
+        if not weights:
+            return ()
+        return (f"persons that could be fitted (noisy): about {max(0, round(weights[0]))}",)

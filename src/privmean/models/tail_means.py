@@ -27,6 +27,7 @@ from privmean.people.reductions import Box
 TARGETS = ("mean", "clipped")
 FEWEST = 3.0  # noise scales that the number of persons with a value must reach
 THICKEST = 0.25  # noisy share of persons beyond the limits above which no mean is shown
+BRIEF = "persons far out exceed the limits by no more than assumed"
 ADVICE = {
     TOO_THICK: "too many persons lie beyond the limits to speak of the mean: the interval is for "
     "the clipped mean; give a coefficient_range, or more epsilon",
@@ -110,9 +111,13 @@ class TailMeans:
     columns: tuple[TailMean, ...]
     design_effect: float = 1.0
 
-    def alone(self, column: int, level: float) -> tuple[float, float]:
-        """The interval of one column for itself."""
-        return self.columns[column].limits(level, self.design_effect, clipped=False)
+    def column(self, index: int) -> TailMeans:
+        """The intervals of one column for itself."""
+        return replace(self, columns=self.columns[index : index + 1])
+
+    def errors(self) -> tuple[float, float]:
+        """Of one column: deviations by privacy noise, and by noise and sampling together."""
+        return self.columns[0].errors(self.design_effect)
 
     def interval(self, level: float, target: str | None = None) -> Interval:
         """All columns together. target "mean" (default) or "clipped"."""
@@ -138,6 +143,7 @@ class TailMeans:
             parts={"noise": self._noise(one), "clipping allowance": extra},
             status=status,
             advice=ADVICE.get(status, ""),
+            brief="" if clipped else assumption_words(self.design_effect, BRIEF),
         )
 
     def noise_interval(self, level: float) -> Interval:

@@ -12,13 +12,13 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
+from typing import Any, Literal, get_args
 
 import numpy as np
 
 from privmean import validate
 from privmean.errors import ArgumentError, Infeasible
-from privmean.intervals.interval import OK
+from privmean.intervals.interval import FAILED, OK
 from privmean.mechanisms.clipped_sum import ClippedSums
 from privmean.mechanisms.curator import Curator
 from privmean.mechanisms.pair_scale import DyadicBins, PairScale
@@ -46,7 +46,8 @@ from privmean.privacy.budget import (
 from privmean.privacy.loss import Laplace, Loss
 from privmean.road import Releasing
 
-METHODS = ("pair scale", "coinpress", "bisection")
+Method = Literal["pair scale", "coinpress", "bisection"]
+METHODS: tuple[Method, ...] = get_args(Method)
 FEWEST = {"pair scale": 100.0, "coinpress": 15.0, "bisection": 15.0}  # persons * epsilon of a call
 
 
@@ -67,7 +68,7 @@ class VarianceSearch:
 
     smallest: float
     largest: float
-    method: str = "pair scale"
+    method: Method = "pair scale"
     center: float | None = None
     rounds: int = 5
     gamma: float = 0.05
@@ -233,11 +234,13 @@ class VariancePlan(Releasing):
         if s.method == "pair scale":
             pairs = self._pairs()
             scale = curator.ask(pairs, pairs.exact(curator.people, 0))
-            found = Found(scale**2, OK, None, scale, persons=self.design)
+            spread = scale > pairs.bins.smallest
+            found = Found(scale**2, OK if spread else FAILED, None, scale, persons=self.design)
         else:
             search = Search(curator, self.persons, self.relation)
             way = coinpress if s.method == "coinpress" else bisection
             found = way(s.scope, search, self.spending)
+        failed = found.status == FAILED
         return Outcome(
             np.array([found.variance]),
             VarianceIntervals(s.method, s.scope, self.spending[-1], found),
@@ -246,8 +249,8 @@ class VariancePlan(Releasing):
             advice=ADVICE.get(found.status, ""),
             assumptions=("values close to normal", "unrelated persons"),
             shares=_shares(s),
-            diagnostics={"sd": math.sqrt(found.variance)}
-            | ({} if found.center is None else {"center": found.center}),
+            diagnostics={"sd": math.nan if failed else math.sqrt(found.variance)}
+            | ({} if failed or found.center is None else {"center": found.center}),
             estimand="variance between persons",
         )
 
@@ -268,8 +271,12 @@ def _shares(settings: VarianceSearch) -> dict[str, float]:
 
 
 ADVICE = {
+    FAILED: (
+        "no spread is seen: too few persons have a value, or most have the same one; give more "
+        "persons or more epsilon"
+    ),
     "not covered": (
         "even the largest variance did not cover the asked share around the centre: it is "
         "returned; give a better centre or a larger range"
-    )
+    ),
 }

@@ -19,6 +19,8 @@ import numpy as np
 from privmean import validate
 from privmean.central.as_published import MARK
 from privmean.errors import ArgumentError, Infeasible
+from privmean.intervals.divided import TOO_FEW
+from privmean.intervals.interval import FAILED, OK
 from privmean.mechanisms.clipped_sum import ClippedSums
 from privmean.mechanisms.curator import Curator
 from privmean.models.variance_intervals import PublicRange
@@ -154,8 +156,10 @@ class PublishedVariancePlan(Releasing):
             np.array([variance]),
             PublicRange(s.smallest, s.largest),
             persons=self.persons,
+            status=FAILED if search.empty else OK,
+            advice=TOO_FEW if search.empty else "",
             assumptions=("values close to normal", "unrelated persons"),
-            diagnostics={"sd": math.sqrt(variance)},
+            diagnostics={} if search.empty else {"sd": math.sqrt(variance)},
             estimand="variance between persons",
         )
 

@@ -9,10 +9,12 @@ from fractions import Fraction
 import numpy as np
 from scipy.special import ndtr
 
-from privmean.intervals.interval import Interval
+from privmean.intervals.interval import FAILED, Interval
 from privmean.intervals.laplace_normal import quantile
+from privmean.intervals.mean_interval import no_interval
 from privmean.models.variance_rounds import Found, Scope, clip_multiple, levels
 
+ANY = (0.0, math.inf)  # a variance of which nothing is known
 NORMAL = "values close to normal; unrelated persons"
 
 
@@ -27,18 +29,23 @@ class VarianceIntervals:
 
     def interval(self, level: float, target: str | None = None) -> Interval:
         """For the variance of the law that values come from, if it is close to normal."""
+        if self.found.status == FAILED:
+            return no_interval(level, bounds=ANY, target="variance")
         low, high = self._ends(level, sampling=True)
         return Interval((low,), (high,), level, target="variance", assumption=NORMAL)
 
     def noise_interval(self, level: float) -> Interval:
         """What privacy noise alone leaves open (pair scale: as `interval`)."""
+        target = "variance as these persons show it"
+        if self.found.status == FAILED:
+            return no_interval(level, bounds=ANY, kind="noise_interval", target=target)
         low, high = self._ends(level, sampling=False)
         return Interval(
             (low,),
             (high,),
             level,
             kind="noise_interval",
-            target="variance as these persons show it",
+            target=target,
             assumption="values close to normal",
         )
 

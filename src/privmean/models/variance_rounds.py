@@ -14,7 +14,7 @@ from fractions import Fraction
 from scipy.special import ndtri
 
 from privmean.central.clipped_mean import ClippedMean
-from privmean.intervals.interval import OK
+from privmean.intervals.interval import FAILED, OK
 from privmean.mechanisms.clipped_sum import ClippedSums
 from privmean.mechanisms.curator import Curator
 from privmean.mechanisms.laplace import JointLaplace
@@ -92,13 +92,16 @@ class Search:
     n: int | None
     relation: Relation
     always_n: bool = False
+    empty: bool = False
 
     def midpoint(self, center: float, radius: float, epsilon: Fraction) -> tuple[float, float]:
-        """The clipped mean around `center`, and what it was divided by (n less visible nulls)."""
+        """The clipped mean around `center`, and what it was divided by (n less visible nulls);
+        `empty` is then whether nobody was seen."""
         box = _box(center, radius)
         step = ClippedSums("midpoint", self.relation, 1, epsilon=epsilon).over([box])
         (sums,) = self.curator.ask(step, step.exact(self.curator.people.box_sums([box])))
         mean = ClippedMean(box, sums, self.n, always_n=self.always_n)
+        self.empty = mean.empty
         return mean.estimate, mean.weight
 
     def second_moment(self, center: float, radius: float, epsilon: Fraction) -> float:
@@ -131,7 +134,7 @@ def coinpress(scope: Scope, search: Search, spending: Sequence[Fraction]) -> Fou
         # the terms added keep the next radius above the truth up to the noise, and above 0
         sd = scale * math.sqrt(max(0.0, moment) + 1 / math.sqrt(weight) + 1 / (2 * weight))
         sd = min(max(sd, scope.smallest), scope.largest)
-    return Found(sd**2, OK, center, scale, moment, weight)
+    return Found(sd**2, FAILED if search.empty else OK, center, scale, moment, weight)
 
 
 def bisection(scope: Scope, search: Search, spending: Sequence[Fraction]) -> Found:
@@ -155,6 +158,8 @@ def bisection(scope: Scope, search: Search, spending: Sequence[Fraction]) -> Fou
         total += share - goal
         if total > best:
             best, accepted = total, (at, center)
+    if search.empty:
+        return Found(math.nan, FAILED, center, scope.largest, persons=weight)
     if accepted is None:
         largest = scope.largest
         return Found(largest**2, NOT_COVERED, center, largest, persons=weight)

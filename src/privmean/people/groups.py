@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING
 
 import narwhals as nw
 
@@ -14,9 +14,12 @@ from privmean.people.records import PERSON
 from privmean.people.tables import open_source, typed
 from privmean.people.textformat import options
 
+if TYPE_CHECKING:
+    from privmean.people.sources import Records, Rows
+
 
 def group_sizes(
-    source: Any,
+    source: Records | Rows,
     *,
     person: str,
     group: str,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 
@@ -15,21 +15,23 @@ from privmean.people.textformat import options, refuse
 
 if TYPE_CHECKING:
     from privmean.people.frame import FramePeople
+    from privmean.people.sources import Person, Records, Roster, Rows
 
-ESTIMANDS = ("persons", "records")
+Estimand = Literal["persons", "records"]
+ESTIMANDS: tuple[Estimand, ...] = get_args(Estimand)
 LARGEST_CAP = 2**20  # w z fits a double exactly, with |z| <= 2^21
 FINEST, COARSEST = 2.0**-100, 2.0**100
 
 
 def read(
-    source: Any,
+    source: Records | Rows,
     *,
-    person: Any = None,
-    values: Any = None,
-    estimand: str = "persons",
+    person: Person | None = None,
+    values: str | Sequence[str] | None = None,
+    estimand: Estimand = "persons",
     cap: int | None = None,
     resolution: float = 2.0**-40,
-    roster: Any = None,
+    roster: Roster | None = None,
     delimiter: str | None = None,
     quote: str | None = None,
     decimal: str | None = None,
@@ -131,11 +133,11 @@ def _cap(estimand: str, cap: Any) -> int | None:
 
 def _array(
     source: np.ndarray[Any, Any],
-    person: Any,
-    values: Any,
+    person: Person | None,
+    values: str | Sequence[str] | None,
     cap: int | None,
     resolution: float,
-    roster: Any,
+    roster: Roster | None,
     machine: Mapping[str, Any],
 ) -> MatrixPeople:
     if source.ndim not in (1, 2):
@@ -175,7 +177,7 @@ def _array(
     return read_arrays(ids, matrix, columns, cap, resolution, roster, machine)
 
 
-def _array_names(values: Any, width: int) -> tuple[str, ...]:
+def _array_names(values: str | Sequence[str] | None, width: int) -> tuple[str, ...]:
     if values is None:
         return ("value",) if width == 1 else tuple(f"value_{j}" for j in range(width))
     names = (values,) if isinstance(values, str) else tuple(values)

@@ -6,10 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
+from privmean.errors import ArgumentError
 from privmean.people.textformat import options
 
 if TYPE_CHECKING:
+    from privmean.people.read import Estimand
     from privmean.people.reductions import People
+    from privmean.people.sources import Person, Records, Roster, Rows
 
 
 @dataclass(frozen=True)
@@ -62,10 +65,10 @@ class Table:
 
     def __init__(
         self,
-        source: Any,
+        source: Records | Rows,
         *,
-        person: Any = None,
-        roster: Any = None,
+        person: Person | None = None,
+        roster: Roster | None = None,
         delimiter: str | None = None,
         quote: str | None = None,
         decimal: str | None = None,
@@ -95,6 +98,8 @@ class Table:
         """Numbers of persons in each group of a public column, largest first."""
         from privmean.people.groups import group_sizes
 
+        if not isinstance(self.person, str):
+            raise ArgumentError("person", self.person, "is no column", "name the column of persons")
         known = self.machine.options()
         known.pop("progress")
         return group_sizes(self.source, person=self.person, group=column, **self.text, **known)
@@ -105,7 +110,7 @@ class RecordMeans:
     """A person's mean of own records in some columns; see `privmean.read` for every field."""
 
     values: tuple[str, ...] | None = None
-    estimand: str = "persons"
+    estimand: Estimand = "persons"
     cap: int | None = None
     resolution: float = 2.0**-40
 

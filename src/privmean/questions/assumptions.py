@@ -2,12 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 
 from privmean.errors import ArgumentError
+
+if TYPE_CHECKING:
+    from privmean.central.heavy_tailed import BoundedMoment, HeavyTailed, PureCover
+    from privmean.central.radii import Concentration
+
+Pair: TypeAlias = tuple[float, float]
+Bounds: TypeAlias = Pair | list[float] | list[int] | Sequence[Pair] | npt.NDArray[np.float64]
+CovarianceBound: TypeAlias = (
+    float | Sequence[float] | Sequence[Sequence[float]] | npt.NDArray[np.float64]
+)
+Moment: TypeAlias = "BoundedMoment | HeavyTailed | PureCover"
 
 BOUNDS, CONCENTRATION, MOMENT, COVARIANCE = "bounds", "concentration", "moment", "covariance"
 WORDS = (BOUNDS, CONCENTRATION, MOMENT, COVARIANCE)
@@ -18,7 +31,7 @@ class Covariance:
     """A public upper bound of the covariance of one person's row: a variance for all columns, one
     variance a column, shape (d,), or a matrix, shape (d, d)."""
 
-    bound: Any
+    bound: CovarianceBound
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Covariance) and np.array_equal(self.bound, other.bound)
@@ -27,7 +40,16 @@ class Covariance:
         return hash(np.asarray(self.bound, dtype=float).tobytes())
 
 
-def kind_of(assume: Any) -> str:
+if TYPE_CHECKING:
+    Clipping: TypeAlias = Bounds | Concentration
+    Assumption: TypeAlias = Clipping | Moment | Covariance
+else:
+    # of fields that texts fill, by name: what they may hold is checked where they are read
+    Clipping = Assumption = object
+Auto = Literal["auto"]
+
+
+def kind_of(assume: object) -> str:
     """Which of the four kinds an assumption is."""
     from privmean.central.heavy_tailed import BoundedMoment, HeavyTailed, PureCover
 
@@ -47,9 +69,12 @@ def kind_of(assume: Any) -> str:
     )
 
 
-def one_of(assume: Any, words: dict[str, Any]) -> Any:
-    """`assume`, or the one assumption that was given by the word for its kind."""
-    given = {name: value for name, value in words.items() if value is not None}
+def one_of(assume: object, words: Mapping[str, object]) -> Any:
+    """`assume`, or the one assumption that was given by the word for its kind.
+
+    What kinds a question takes is for the question to say, which reads the result.
+    """
+    given: dict[str, Any] = {name: value for name, value in words.items() if value is not None}
     if assume is not None:
         given = {"assume": assume, **given}
     if len(given) > 1:

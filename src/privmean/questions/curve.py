@@ -26,7 +26,7 @@ from privmean.models.curve_release import CurveRelease
 from privmean.models.magnitudes import Magnitudes
 from privmean.models.tail_means import TailMeans
 from privmean.people.matrix import MatrixPeople
-from privmean.questions.assumptions import BOUNDS, CONCENTRATION, kind_of
+from privmean.questions.assumptions import BOUNDS, CONCENTRATION, Auto, Clipping, kind_of
 from privmean.questions.base import Estimator
 from privmean.release import Release
 
@@ -106,8 +106,8 @@ class Curve:
     time: Annotated[str, "Column of times."]
     bins: Annotated[Sequence[float], "Public edges, increasing."]
     resolution: Annotated[float, "Public resolution of values, a power of two."] = 2.0**-20
-    assume: Annotated[Any, "What accuracy may rest on."] = None
-    method: Annotated[Any, "Estimator; auto chooses from public facts."] = "auto"
+    assume: Annotated[Clipping | None, "What accuracy may rest on."] = None
+    method: Annotated[Auto | Estimator, "Estimator; auto chooses from public facts."] = "auto"
     related: Annotated[float, "Design effect: public factor on the sampling variance."] = 1.0
 
     def __post_init__(self) -> None:
@@ -144,17 +144,18 @@ class Curve:
                     "assume", self.assume, "is given beside a method", "give one of them"
                 )
             return self.method
-        if self.assume is None:
+        assume: Any = self.assume
+        if assume is None:
             return Magnitudes(design_effect=self.related)
-        kind = kind_of(self.assume)
+        kind = kind_of(assume)
         if kind == BOUNDS:
-            limits = Bounded(*validate.bounds("bounds", self.assume))
+            limits = Bounded(*validate.bounds("bounds", assume))
             return Winsorized(limits, design_effect=self.related)
         if kind != CONCENTRATION:
             raise ArgumentError(
-                "assume", self.assume, "is not used by a curve", "give bounds or a concentration"
+                "assume", assume, "is not used by a curve", "give bounds or a concentration"
             )
-        return Winsorized(self.assume, design_effect=self.related)
+        return Winsorized(assume, design_effect=self.related)
 
     def told(self, release: Release) -> CurveRelease:
         kept = {item.name: getattr(release, item.name) for item in fields(Release)}

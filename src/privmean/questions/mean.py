@@ -4,22 +4,31 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, get_args
 
 from privmean import validate
 from privmean.central.concentration import Bounded
 from privmean.central.winsorized import Winsorized
 from privmean.errors import ArgumentError
 from privmean.models.random_effects import RandomEffects
+from privmean.people.read import Estimand
 from privmean.people.table import RecordMeans, Table
-from privmean.questions.assumptions import BOUNDS, CONCENTRATION, COVARIANCE, MOMENT, kind_of
+from privmean.questions.assumptions import (
+    BOUNDS,
+    CONCENTRATION,
+    COVARIANCE,
+    MOMENT,
+    Assumption,
+    kind_of,
+)
 from privmean.questions.base import Estimator
 
 if TYPE_CHECKING:
     from privmean.privacy.budget import Budget
     from privmean.release import Release
 
-METHODS = ("auto", "default", "winsorized", "bounded", "heavy-tailed", "anisotropic")
+Named = Literal["auto", "default", "winsorized", "bounded", "heavy-tailed", "anisotropic"]
+METHODS: tuple[Named, ...] = get_args(Named)
 OF = {
     BOUNDS: "bounded",
     CONCENTRATION: "winsorized",
@@ -47,18 +56,24 @@ class Mean:
 
     kind: ClassVar[str] = "mean"
 
-    values: Annotated[tuple[str, ...] | None, "Columns of numbers; * and ? are wildcards."] = None
-    estimand: Annotated[str, "Mean over persons (one vote each) or over records (capped)."] = (
+    values: Annotated[
+        tuple[str, ...] | Sequence[str] | None, "Columns of numbers; * and ? are wildcards."
+    ] = None
+    estimand: Annotated[Estimand, "Mean over persons (one vote each) or over records (capped)."] = (
         "persons"
     )
     cap: Annotated[int | None, "Records a person that count, for records."] = None
     resolution: Annotated[float, "Public resolution of values, a power of two."] = 2.0**-40
-    assume: Annotated[Any, "What accuracy may rest on."] = None
-    method: Annotated[Any, "Estimator, by name or itself; auto chooses from public facts."] = "auto"
-    related: Annotated[Any, "Design effect, or random effects of public groups."] = 1.0
+    assume: Annotated[Assumption | None, "What accuracy may rest on."] = None
+    method: Annotated[
+        Named | Estimator, "Estimator, by name or itself; auto chooses from public facts."
+    ] = "auto"
+    related: Annotated[
+        float | RandomEffects, "Design effect, or random effects of public groups."
+    ] = 1.0
 
     def __post_init__(self) -> None:
-        named: Any = self.values
+        named = self.values
         if named is not None:
             listed = (named,) if isinstance(named, str) else tuple(named)
             object.__setattr__(self, "values", listed)
@@ -76,7 +91,8 @@ class Mean:
 
     @property
     def summary(self) -> RecordMeans:
-        return RecordMeans(self.values, self.estimand, self.cap, self.resolution)
+        named = None if self.values is None else tuple(self.values)
+        return RecordMeans(named, self.estimand, self.cap, self.resolution)
 
     def prepared(self, table: Table | None) -> Mean:
         """With the sizes of the public groups, where random effects name their column."""
@@ -148,7 +164,8 @@ class Mean:
         return kind
 
     def _made(self, kind: str, by_records: bool) -> Any:
-        given, effect = self.assume, self.related
+        given: Any = self.assume  # of the kind that the method asks for
+        effect = self.related
         if isinstance(effect, RandomEffects):
             effect = 1.0
         if kind == "default":

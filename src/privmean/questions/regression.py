@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import ast
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from privmean import validate
 from privmean.central.concentration import Bounded, SubGaussian, UnknownScale
@@ -23,6 +23,7 @@ from privmean.models.person_fits import AR1, Exchangeable, Independence, Working
 from privmean.models.regression_release import RegressionRelease
 from privmean.people.matrix import MatrixPeople
 from privmean.privacy.budget import REPLACE_ONE
+from privmean.questions.assumptions import Auto, Bounds, Clipping
 from privmean.questions.base import Estimator
 from privmean.release import Release
 
@@ -41,7 +42,7 @@ class Errors:
 
     residual_sd: float
     between_sd: float | tuple[float, ...] = 0.0
-    range: Any = None
+    range: Bounds | None = None
 
     def __post_init__(self) -> None:
         validate.positive("residual_sd", self.residual_sd)
@@ -49,8 +50,7 @@ class Errors:
     def concentration(self, spread: tuple[float, ...]) -> SubGaussian:
         """Of a person's coefficients. spread: their deviation for errors of deviation 1."""
         between = self.between_sd
-        several = hasattr(between, "__len__") and not isinstance(between, str)
-        each: tuple[Any, ...] = tuple(between) if several else (between,) * len(spread)  # type: ignore[arg-type]
+        each = tuple(between) if isinstance(between, Iterable) else (between,) * len(spread)
         if len(each) != len(spread):
             raise ArgumentError(
                 "between_sd", between, "is not one number a term", f"give {len(spread)}"
@@ -145,14 +145,16 @@ class Regression:
 
     formula: Annotated[str, "Formula, such as 'y ~ a + b + I(a**2)'."]
     fixed_effects: Annotated[bool, "Use deviations from the person's own means."] = False
-    working: Annotated[Any, "Public covariance of a person's errors."] = "independence"
+    working: Annotated[
+        Literal["independence"] | Working, "Public covariance of a person's errors."
+    ] = "independence"
     time: Annotated[str | None, "Column that orders a person's records."] = None
     threshold: Annotated[float, "Least eigenvalue of X'X/T of a person who counts."] = 0.01
     records: Annotated[int | None, "Least number of records of a person who counts."] = None
     scales: Annotated[Mapping[str, float] | None, "Public sizes of terms, by name."] = None
     resolution: Annotated[float, "Public resolution of columns, a power of two."] = 2.0**-20
-    assume: Annotated[Any, "What bounds one person's coefficients."] = None
-    method: Annotated[Any, "Estimator; auto chooses from public facts."] = "auto"
+    assume: Annotated[Clipping | Errors | None, "What bounds one person's coefficients."] = None
+    method: Annotated[Auto | Estimator, "Estimator; auto chooses from public facts."] = "auto"
     related: Annotated[float, "Design effect: public factor on the sampling variance."] = 1.0
 
     def __post_init__(self) -> None:
@@ -205,7 +207,8 @@ class Regression:
         if self.method != "auto":
             chosen: Estimator = self.method
             return chosen
-        effect, assume, limits = self.related, self.assume, None
+        effect, limits = self.related, None
+        assume: Any = self.assume
         if isinstance(assume, Errors):
             own = self.summary
             unit = math.sqrt(own.records * own.threshold)
@@ -247,7 +250,7 @@ class Regression:
         )
 
 
-def _working(working: Any, fixed_effects: bool, time: str | None) -> Working:
+def _working(working: object, fixed_effects: bool, time: str | None) -> Working:
     if working == "independence":
         working = Independence()
     if not isinstance(working, Independence | Exchangeable | AR1):
@@ -279,7 +282,7 @@ def _sizes(scales: Mapping[str, float] | None, model: Model) -> tuple[float, ...
     return tuple(result)
 
 
-def _ranges(given: Any, p: int) -> tuple[tuple[float, float], ...] | None:
+def _ranges(given: Bounds | None, p: int) -> tuple[tuple[float, float], ...] | None:
     if given is None:
         return None
     pairs = list(given)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, ClassVar
 
 from privmean.errors import ArgumentError
-from privmean.models.variance import VarianceSearch
+from privmean.models.variance import Method, VarianceSearch
 from privmean.people.table import RecordMeans
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ class Variance:
 
     value: Annotated[str | None, "Column whose persons' means vary."] = None
     within: Annotated[tuple[float, float] | None, "Public limits of the deviation."] = None
-    method: Annotated[str, "'pair scale', 'coinpress' or 'bisection'."] = "pair scale"
+    method: Annotated[Method, "'pair scale', 'coinpress' or 'bisection'."] = "pair scale"
     center: Annotated[float | None, "Public rough centre (coinpress and bisection)."] = None
     resolution: Annotated[float, "Public resolution of values, a power of two."] = 2.0**-40
 

@@ -4,6 +4,7 @@ import inspect
 import json
 import math
 import re
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -42,7 +43,10 @@ CASES = {
     ),
     "few columns, pure": (HeavyTailed(RANGED), PURE, 4, 3000),
     "few columns, Laplace": (HeavyTailed(RANGED, law="laplace"), PURE, 4, 3000),
-    "columns, Gaussian": (HeavyTailed(FREE, law="gaussian"), WITH_DELTA, 6, 3000),
+    "columns, Gaussian": (
+        HeavyTailed(FREE, law="gaussian", private_radius=False), WITH_DELTA, 6, 3000,
+    ),
+    "columns, Gaussian, radius chosen": (HeavyTailed(FREE, law="gaussian"), WITH_DELTA, 6, 3000),
     "columns, zCDP": (HeavyTailed(RANGED), ZCDP, 6, 2000),
     "columns, extras": (
         HeavyTailed(RANGED, law="gaussian", private_radius=True, clipped_count=True),
@@ -91,7 +95,7 @@ def test_bill_error_and_release(name, relation):
     assert not release.secure
     assert np.linalg.norm(release.estimate - 4.2) < 6 * plan.error
     assert sum(release.shares.values()) == pytest.approx(1.0, abs=1e-9)
-    text = release.summary()
+    text = release.details()
     assert "bound on a moment" in text or "lines" in text
     json.dumps(release.to_dict())
     if relation == ADD_REMOVE:
@@ -146,14 +150,14 @@ def test_shifts_and_scales_carry_over(name):
     # a shift by whole buckets, the range shifted along (exact up to rounding to doubles)
     shift = 64 * plan.coarse.width
     ranges = None if estimator.moment.range is None else (-100 + shift, 100 + shift)
-    moved = HeavyTailed(BoundedMoment(4, 1.316, 10, range=ranges), law=estimator.law)
+    moved = replace(estimator, moment=BoundedMoment(4, 1.316, 10, range=ranges))
     other = planned(moved, budget, persons=n, dimension=d).release(
         MatrixPeople(base.values + shift, base.columns), SimulatedNoise(5)
     )
     assert other.estimate == pytest.approx(first.estimate + shift, abs=1e-4)
     factor = 8.0
     ranges = None if estimator.moment.range is None else (-100 * factor, 100 * factor)
-    scaled = HeavyTailed(BoundedMoment(4, 1.316 * factor, 10, range=ranges), law=estimator.law)
+    scaled = replace(estimator, moment=BoundedMoment(4, 1.316 * factor, 10, range=ranges))
     other = planned(scaled, budget, persons=n, dimension=d).release(
         MatrixPeople(base.values * factor, base.columns), SimulatedNoise(5)
     )

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.special import ndtri
@@ -30,6 +31,17 @@ class GaussianBox:
     assumption: str
     noise_target: str
     failed: bool = False
+
+    def column(self, index: int) -> GaussianBox:
+        """The intervals of one column for itself."""
+        at = slice(index, index + 1)
+        return replace(
+            self, estimate=self.estimate[at], noise=self.noise[at], sampling=self.sampling[at]
+        )
+
+    def errors(self) -> tuple[float, float]:
+        """Of one column: the deviation of the noise; that of the sample is bounded, not known."""
+        return (math.nan if self.failed else float(self.noise[0])), math.nan
 
     def interval(self, level: float, target: str | None) -> Interval:
         """For the population mean: sampling and privacy noise."""

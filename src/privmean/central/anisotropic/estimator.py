@@ -15,6 +15,7 @@ from privmean.central.anisotropic.plan_unknown import plan_unknown
 from privmean.central.anisotropic.remedies import too_few
 from privmean.central.anisotropic.spectrum import spectrum_of
 from privmean.central.anisotropic.unknown import UnknownPlan
+from privmean.central.cheapest import predicted_with_nothing
 from privmean.errors import ArgumentError, Infeasible
 from privmean.people.shape import Shape
 from privmean.privacy.budget import REPLACE_ONE, Budget, Relation
@@ -115,7 +116,8 @@ class Anisotropic:
             raise too_few(attempt, budget, design, error.problem, self._others()) from None
         if plan.error_share >= 1:
             raise too_few(attempt, budget, design, _hopeless(plan, design), self._others())
-        return plan
+        known = shape if shape.count is not None else replace(shape, design=design)
+        return replace(plan, nothing=predicted_with_nothing(budget, known, plan.deviations))
 
     def _made(
         self, budget: Budget, design: int, dimension: int, relation: Relation
@@ -127,7 +129,7 @@ class Anisotropic:
             )
         candidates = self._candidates(budget, design, dimension, relation)
         plan = candidates.best(self._plans(candidates))
-        return replace(plan, why=self._why(plan))
+        return replace(plan, how=self._why(plan))
 
     def _published(
         self, budget: Budget, design: int, dimension: int, relation: Relation
@@ -135,7 +137,7 @@ class Anisotropic:
         if self.covariance is None:
             return plan_published_unknown(budget, design, dimension, relation, self.beta)
         plan = self._candidates(budget, design, dimension, relation).published()
-        return replace(plan, why=self._why(plan))
+        return replace(plan, how=self._why(plan))
 
     def _candidates(
         self, budget: Budget, design: int, dimension: int, relation: Relation

@@ -25,6 +25,7 @@ from privmean.central.anisotropic.filter import bernoulli
 from privmean.central.anisotropic.lattice import RADIUS, REACH, rotate
 from privmean.central.anisotropic.progress import shown
 from privmean.central.anisotropic.spectrum import Spectrum
+from privmean.central.cheapest import instead
 from privmean.errors import ArgumentError
 from privmean.intervals.interval import FAILED
 from privmean.mechanisms.curator import Curator
@@ -61,7 +62,8 @@ class KnownPlan(Releasing):
     clips: tuple[ClipStep, ...] = ()
     centre_share: float = 1.0
     centre_parts: int = 1
-    why: str = ""
+    how: str = ""
+    nothing: float | None = None
     estimator: str = "anisotropic"
 
     @property
@@ -71,6 +73,16 @@ class KnownPlan(Releasing):
     @property
     def method(self) -> str:
         return "two-phase" if self.clips else "average"
+
+    @property
+    def why(self) -> str:
+        return self.how + instead(self.nothing, self.error)
+
+    @property
+    def deviations(self) -> tuple[float, ...]:
+        """Of the columns, by the bound."""
+        axes = self.spectrum
+        return tuple(np.sqrt(axes.column_variances(axes.deviations**2)).tolist())
 
     @property
     def losses(self) -> tuple[Loss, ...]:
@@ -128,6 +140,7 @@ class KnownPlan(Releasing):
             "centre share of precision": self.centre_share,
             "predicted error": self.error,
             "predicted noise": self.noise_error,
+            "predicted error, giving nothing": self.nothing,
         }
         if self.clips:
             result["expected clip radii"] = self._chain()[0]

@@ -32,6 +32,7 @@ from privmean.central.anisotropic.lattice import RADIUS, Bools, Metric, lattices
 from privmean.central.anisotropic.progress import Progress, shown
 from privmean.central.anisotropic.scales import ScaleNoise, Scales
 from privmean.central.anisotropic.scales import run as run_scales
+from privmean.central.cheapest import instead
 from privmean.intervals.interval import FAILED, OK
 from privmean.mechanisms.curator import Curator
 from privmean.mechanisms.procedure import Procedure
@@ -72,6 +73,7 @@ class UnknownPlan(Releasing):
     pooled: bool = False
     centre_parts: int = 1
     refinement: float = 0.0
+    nothing: float | None = None
     estimator: str = "anisotropic"
     relation: Relation = REPLACE_ONE
 
@@ -95,10 +97,18 @@ class UnknownPlan(Releasing):
         how = "all columns" if not self.scale_noise.chooses else f"{self.scale_noise.top} columns"
         if not self.scale_noise.top:
             how = "no column of its own"
+        like = " of a person's distance from the mean, if columns are alike in spread"
+        words = instead(self.nothing, self.error_share, like)
         return (
             f"unknown covariance: half of the persons show the scales of {how}, the other half "
             f"a filtered centre; then a clipped sum over {'all' if self.pooled else 'the latter'}"
+            f"{words}"
         )
+
+    @property
+    def deviations(self) -> tuple[float, ...]:
+        """Of the columns that errors are promised for; total variance 1."""
+        return tuple(reference(self.dimension, self.scale_noise.top).tolist())
 
     @property
     def losses(self) -> tuple[Loss, ...]:
@@ -136,6 +146,7 @@ class UnknownPlan(Releasing):
             "persons in the clipped sum": self.summed,
             "clipped sums": len(self.sums_mu(self.stages[0])),
             "predicted error over a person's distance": self.error_share,
+            "the same, giving nothing": self.nothing,
             "columns with a scale of their own": stage.top,
             "octaves of scale": stage.window,
             "noise of a scale (octaves)": stage.value_deviation,

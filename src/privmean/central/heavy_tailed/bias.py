@@ -112,6 +112,17 @@ def _tail_excess(tail: Tail, reach: Floats) -> Floats:
     return np.asarray(integral + rest).reshape(np.shape(reach))
 
 
+def of_share(tails: Sequence[Tail], share: float, offset: float) -> float:
+    """Bound on the bias of clipping, in any direction, where at most a `share` of the population is
+    clipped and the centre is within `offset` (Hoelder, at every order up to the assumed one)."""
+    bounds = (
+        moment_root(tail, float(q)) * share ** (1 - 1 / float(q)) + offset * share
+        for tail in tails
+        for q in _orders(tail)
+    )
+    return float(min(bounds))
+
+
 def ball(
     tails: Sequence[Tail], radius: npt.ArrayLike, offset: float, mode: Mode = "calibrated"
 ) -> Floats:
@@ -139,6 +150,12 @@ def _chi_squares(dimension: float) -> Floats:
 def bulk_squares(tail: Tail) -> Floats:
     """64 quantile midpoints of ||bulk||^2 of a value around the mean."""
     return _chi_squares(tail.dimension) * (tail.size**2 / tail.dimension)
+
+
+def usual(tail: Tail, radius: float, offset: float) -> float:
+    """The pull of a ball on a bulk without large single values, centre off by `offset`."""
+    around = np.sqrt(offset**2 + bulk_squares(tail))
+    return offset * float(np.maximum(0.0, 1 - radius / around).mean())
 
 
 def _ball_calibrated(tail: Tail, rho: Floats, offset: float) -> Floats:

@@ -27,7 +27,7 @@ import numpy.typing as npt
 
 from privmean.mechanisms.columns import EachColumn
 from privmean.mechanisms.curator import Curator
-from privmean.mechanisms.noisy_argmax import GaussianArgmax, NoisyArgmax
+from privmean.mechanisms.noisy_argmax import GaussianArgmax, NoisyArgmax, SeenArgmax
 from privmean.mechanisms.stable_histogram import (
     GaussianStableHistogram,
     StableHistogram,
@@ -122,7 +122,7 @@ class Coarse:
 
     def find(self, curator: Curator, people: Histograms) -> tuple[float, ...] | None:
         """The coarse centre of `people`, the curator's own or a part of them; None if some column
-        has no bucket above its threshold."""
+        has no bucket above its threshold (Gaussian counts: above what noise alone may have)."""
         if self.form == "public":
             assert self.ranges is not None
             return tuple(lower + (upper - lower) / 2 for lower, upper in self.ranges)
@@ -145,15 +145,15 @@ class Coarse:
             dense_counts(people.uniform_counts(j, half, origins[j]), self.cells(j)) for j in columns
         ]
         shown = [j for j in columns if self.cells(j) > 1]
-        best = dict.fromkeys(columns, 0)
+        best: dict[int, int | None] = dict.fromkeys(columns, 0)
         if self.form == "selection":
             best |= {j: curator.ask(self._selection(j), dense[j]) for j in shown}
         else:
-            found = curator.ask(EachColumn(self._gaussian, 1), [dense[j] for j in shown])
-            best |= dict(zip(shown, found, strict=True))
+            step = EachColumn(SeenArgmax(self._gaussian), 1)
+            best |= dict(zip(shown, curator.ask(step, [dense[j] for j in shown]), strict=True))
         return [
-            min(max(origins[j] + 2 * half * best[j], self.ranges[j][0]), self.ranges[j][1])
-            for j in columns
+            None if cell is None else min(max(origins[j] + 2 * half * cell, low), high)
+            for (j, cell), (low, high) in zip(best.items(), self.ranges, strict=True)
         ]
 
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from privmean import validate
+from privmean.central.cheapest import predicted_with_nothing
 from privmean.central.heavy_tailed import planning
 from privmean.central.heavy_tailed.bias import Mode
 from privmean.central.heavy_tailed.moment import BoundedMoment
@@ -39,9 +40,10 @@ class HeavyTailed:
     optimises). start: "histogram", "public" (the middle of the public range) or "auto".
     wide_buckets: coarse buckets of six standard deviations, for which the proof's constants hold,
     instead of two. private_radius: spend 15 % of epsilon on a smaller radius where the bound is
-    pessimistic. clipped_count: spend 5 % on a noisy count of clipped persons. beta: failure
-    probability the plan allows the coarse step. weights: for persons with different, private
-    numbers of records.
+    pessimistic; None does so in Gaussian rounds where it is predicted to help values without large
+    outliers (replace-one). clipped_count: spend 5 % on a noisy count of clipped persons. beta:
+    failure probability the plan allows the coarse step. weights: for persons with different,
+    private numbers of records.
 
     **Guarantees.** Unit: one person with all records. Any data. Public: the settings, the
     assumption, and under replace-one the roster of persons (under add-remove `n_design` takes the
@@ -57,7 +59,7 @@ class HeavyTailed:
     rounds: int | None = None
     start: Literal["auto", "histogram", "public"] = "auto"
     wide_buckets: bool = False
-    private_radius: bool = False
+    private_radius: bool | None = None
     clipped_count: bool = False
     beta: float = 0.01
     weights: RecordWeights | None = None
@@ -81,7 +83,7 @@ class HeavyTailed:
             raise ArgumentError(
                 "start", self.start, "needs a public range", "give BoundedMoment(..., range=...)"
             )
-        extras = self.private_radius or self.clipped_count
+        extras = bool(self.private_radius) or self.clipped_count
         if (self.split == "disjoint" and (extras or self.weights)) or (self.weights and extras):
             raise ArgumentError(
                 "private_radius" if self.private_radius else "clipped_count",
@@ -112,12 +114,15 @@ class HeavyTailed:
         found = self.attempt(budget, n, d, relation)
         if found is None:
             raise self._infeasible(budget, n, d, relation)
-        return found
+        if self.private_radius is None:
+            found = planning.with_search(self._settings, found)
+        nothing = predicted_with_nothing(budget, shape, (found.common.spread,) * d)
+        return planning.compared(found, nothing)
 
     def attempt(
         self, budget: Budget, persons: int, dimension: int, relation: Relation
     ) -> Plan | None:
-        """The plan, or None where it is infeasible."""
+        """The plan without a choice of the radius, or None where it is infeasible."""
         common = Common(
             budget, relation, persons, dimension, self.moment, self.mode, float(self.beta)
         )

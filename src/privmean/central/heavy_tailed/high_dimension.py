@@ -21,7 +21,7 @@ from privmean.central.heavy_tailed import bias
 from privmean.central.heavy_tailed.coarse import Coarse, Histograms
 from privmean.central.heavy_tailed.intervals import Coordinates
 from privmean.central.heavy_tailed.outcome import Common, HeavyTailedPlan, assumption_of
-from privmean.central.heavy_tailed.private_radius import ClippedCount, RadiusSearch
+from privmean.central.heavy_tailed.private_radius import ClippedCount, Outside, RadiusSearch
 from privmean.central.heavy_tailed.records import (
     RecordWeights,
     counted,
@@ -30,6 +30,7 @@ from privmean.central.heavy_tailed.records import (
     totals,
 )
 from privmean.central.heavy_tailed.threaded import Schedule
+from privmean.intervals.divided import FEWEST, TOO_FEW
 from privmean.mechanisms.curator import Curator
 from privmean.mechanisms.weighted_rows import UNIT, JointSums, WeightSum
 from privmean.noise.base import Integers
@@ -63,6 +64,7 @@ class ThreadedPlan(HeavyTailedPlan):
     search: RadiusSearch | None = None
     count: ClippedCount | None = None
     why: str = ""
+    nothing: float | None = None
 
     @property
     def estimator(self) -> str:
@@ -73,6 +75,23 @@ class ThreadedPlan(HeavyTailedPlan):
     def error(self) -> float:
         """Planned root mean square l2 error, sampling included."""
         return self.schedule.error
+
+    @property
+    def usual(self) -> float:
+        """Predicted l2 error for values whose spread fills the bound without large outliers."""
+        return self.usual_at(1.0)
+
+    def usual_at(self, filled: float) -> float:
+        """The same where they fill only this part of it: the noise at the radius that a search is
+        expected to find, the pull of the ball, and sampling."""
+        last, common = self.schedule.rounds[-1], self.common
+        radius, tail = last.choice.radius, min(common.tails, key=lambda item: item.size)
+        tail = replace(tail, size=filled * tail.size)
+        if self.search is not None:
+            radius = min(radius, self.search.expected(tail, common.persons, last.offset))
+        noise = last.choice.noise * radius / last.choice.radius
+        sampling = filled * last.choice.sampling
+        return math.hypot(noise, bias.usual(tail, radius, last.offset), sampling)
 
     def predict(self, guess_sd: float) -> dict[str, float]:
         """Predicted l2 error by cause, for a guess of the deviation of persons' values a column."""
@@ -154,6 +173,8 @@ class ThreadedPlan(HeavyTailedPlan):
             "planned noise": last.noise,
             "planned sampling error": last.sampling,
             "planned error": self.error,
+            "predicted error, usual values": self.usual,
+            "predicted error, giving nothing": self.nothing,
             "disjoint parts": bool(self.parts),
             "private radius": self.search is not None,
             "record cap": None if self.weights is None else self.weights.cap,
@@ -183,12 +204,16 @@ class ThreadedPlan(HeavyTailedPlan):
             precision = self.first_weight.scale**-2
             pooled = precision * curator.ask(self.first_weight, exact)
         diagnostics: dict[str, Any] = {}
+        outside: Outside | None = None
         for index in range(len(self.strengths)):
             radius = None
             if self.search is not None and index == len(self.strengths) - 1:
                 planned = self.schedule.rounds[index].choice.radius
                 found = self.search.find(curator, center)
                 radius = planned if found is None else min(planned, found)
+                offset = self.schedule.rounds[index].offset
+                if found is not None:
+                    outside = Outside(self.search, self.common.persons, self.common.tails, offset)
                 diagnostics["private radius"] = radius
             step, around = self.step(index, radius), center
             total, exact, present = self._totals(people, records, step, around, index + 1)
@@ -199,6 +224,8 @@ class ThreadedPlan(HeavyTailedPlan):
             precision += step.scales[1] ** -2
             weight = max(pooled / precision, 1.0)
             center = tuple((np.array(around) + moved / weight).tolist())
+        if pooled / precision < max(1.0, FEWEST * precision**-0.5):
+            return self.common.failed(self.shares, TOO_FEW)
         if self.count is not None:
             # a person with a null in some columns only counts as clipped
             inside = people.count_in_ball(around, step.radii[-1])
@@ -208,8 +235,8 @@ class ThreadedPlan(HeavyTailedPlan):
                 beyond, round(weight), self.common.tails, offset, self.common.beta
             )
         return Outcome(
-            np.array(center),
-            self._intervals(step, around, center, moved, weight, precision**-0.5),
+            self.common.within(np.array(center)),
+            self._intervals(step, around, center, moved, weight, precision**-0.5, outside),
             persons=self.common.released_persons(weight) if self.weights is None else None,
             assumptions=(self.common.moment.describe(),),
             shares=self.shares,
@@ -256,6 +283,7 @@ class ThreadedPlan(HeavyTailedPlan):
         moved: Floats,
         weight: float,
         weight_scale: float,
+        outside: Outside | None,
     ) -> Coordinates:
         common, last = self.common, self.schedule.rounds[-1]
         # the ratio's noise: the sum's, and the weights' times the way from the last centre
@@ -285,6 +313,7 @@ class ThreadedPlan(HeavyTailedPlan):
             around,
             f"{assumption_of(common)}; last centre within {last.offset:.4g} of the mean",
             common.moment.ranges(common.dimension),
+            outside,
         )
 
 

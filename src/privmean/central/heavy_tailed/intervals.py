@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy import stats
@@ -20,6 +20,7 @@ from privmean import validate
 from privmean.central.heavy_tailed import bias
 from privmean.central.heavy_tailed.bias import Mode
 from privmean.central.heavy_tailed.moment import Tail
+from privmean.central.heavy_tailed.private_radius import Outside
 from privmean.intervals.boxes import sidak_level
 from privmean.intervals.interval import Interval
 from privmean.intervals.laplace_normal import margin, quantile
@@ -29,6 +30,7 @@ from privmean.mechanisms.weighted_rows import Law
 from privmean.privacy.budget import REPLACE_ONE
 
 MEAN, CLIPPED = "mean", "clipped mean"
+PAID = 0.1  # of what may be wrong, for a bound on the persons beyond a private radius
 
 
 def highest_mean(
@@ -71,6 +73,7 @@ class OneColumn:
     mode: Mode
     assumption: str
     bounds: tuple[float, float] | None = None
+    outside: Outside | None = None
 
     def interval(self, level: float, target: str | None) -> Interval:
         validate.choice("target", target or MEAN, [MEAN, "clipped", CLIPPED])
@@ -85,6 +88,13 @@ class OneColumn:
         if wanted == MEAN:
             upper = highest_mean(self.tails, self.region[1], center + half, self.mode)
             lower = -highest_mean(self.tails, -self.region[0], half - center, self.mode)
+            if self.outside is not None:
+                # a tenth of what may be wrong goes to the bound on those beyond the radius
+                rest = 1 - (1 - PAID) * (1 - level)
+                reach = self._half(rest, self._deviation(rest))
+                reach += self.outside.bias(PAID * (1 - level))
+                if 2 * reach < upper - lower:
+                    lower, upper = center - reach, center + reach
             parts["clipping allowance"] = (max(upper - center, center - lower) - half,)
             lower, upper = limit(lower, upper, self.bounds)
         return Interval(
@@ -96,6 +106,16 @@ class OneColumn:
             region=(self.region,),
             parts=parts,
         )
+
+    def errors(self) -> tuple[float, float]:
+        """Deviations by privacy noise, and by noise and sampling together; NaN for the latter where
+        noise hides the sampling variance."""
+        unit = self.radius / self.weight
+        noise = unit * math.sqrt(2) * math.hypot(*self.sums.ratio_noise(self.share))
+        square = self.sums.square / self.weight - self.share**2
+        if square <= 0:
+            return noise, math.nan
+        return noise, math.hypot(noise, self.radius * math.sqrt(square / self.weight))
 
     def _deviation(self, level: float) -> float:
         """Standard deviation of the clipped mean, in the units of the values."""
@@ -128,13 +148,17 @@ class OneColumn:
         )
 
 
-def noise_quantile(law: Law, level: float, dimension: int, scale: float, sd: float) -> float:
+def noise_quantile(
+    law: Law, level: float, dimension: int, scale: float, sd: float, together: int | None = None
+) -> float:
     """Half length of a box that holds noise plus a normal error together in all coordinates.
 
-    scale: of the noise on the mean (see `ClipAndNoise.scale`); sd: deviation of the normal error of
-    every coordinate, of any correlation (Sidak's inequality, conditionally on mixing scales).
+    dimension: of the noise. together: the number of coordinates held, all if None. scale: of the
+    noise on the mean (see `ClipAndNoise.scale`); sd: deviation of the normal error of every
+    coordinate, of any correlation (Sidak's inequality, conditionally on mixing scales).
     """
-    one = sidak_level(level, dimension)
+    held = dimension if together is None else together
+    one = sidak_level(level, held)
     if law == "gaussian":
         return -float(ndtri((1 - one) / 2)) * math.hypot(scale, sd)
     if law == "laplace":
@@ -144,7 +168,7 @@ def noise_quantile(law: Law, level: float, dimension: int, scale: float, sd: flo
     deviations = np.sqrt(scale**2 * mixing + sd**2)
 
     def excess(t: float) -> float:
-        return float(np.mean((2 * ndtr(t / deviations) - 1) ** dimension)) - level
+        return float(np.mean((2 * ndtr(t / deviations) - 1) ** held)) - level
 
     return float(brentq(excess, 0.0, 40 * float(deviations.max()), rtol=1e-9))
 
@@ -153,9 +177,10 @@ def noise_quantile(law: Law, level: float, dimension: int, scale: float, sd: flo
 class Coordinates:
     """Simultaneous intervals (a box) for the coordinates of a vector mean.
 
-    scale: of the noise on the mean. allowance: bound on the clipping bias of every coordinate at
-    the planned distance of the centre from the mean. deviation: bound on the sampling deviation of
-    every coordinate.
+    dimension: of the noise, where some of its coordinates are told alone. scale: of the noise on
+    the mean. allowance: bound on the clipping bias of every coordinate at the planned distance of
+    the centre from the mean. deviation: bound on the sampling deviation of every coordinate.
+    outside: what a search for the radius says, which may bound the bias better.
     """
 
     estimate: tuple[float, ...]
@@ -167,11 +192,39 @@ class Coordinates:
     center: tuple[float, ...]
     assumption: str
     ranges: tuple[tuple[float, float], ...] | None = None
+    outside: Outside | None = None
+    dimension: int | None = None
+
+    def column(self, index: int) -> Coordinates:
+        """The intervals of one coordinate for itself."""
+        at = slice(index, index + 1)
+        return replace(
+            self,
+            estimate=self.estimate[at],
+            center=self.center[at],
+            ranges=None if self.ranges is None else self.ranges[at],
+            dimension=self._dimension,
+        )
+
+    def errors(self) -> tuple[float, float]:
+        """Of one coordinate: the deviation of the noise; that of the sample is bounded, not
+        known."""
+        unit = {"gaussian": 1.0, "laplace": math.sqrt(2)}.get(
+            self.law, math.sqrt(self._dimension + 1)
+        )
+        return unit * self.scale, math.nan
+
+    @property
+    def _dimension(self) -> int:
+        return len(self.estimate) if self.dimension is None else self.dimension
+
+    def _noise(self, level: float, sd: float) -> float:
+        return noise_quantile(self.law, level, self._dimension, self.scale, sd, len(self.estimate))
 
     def interval(self, level: float, target: str | None) -> Interval:
         validate.choice("target", target or MEAN, [MEAN])
         sd, d = self.deviation, len(self.estimate)
-        half = noise_quantile(self.law, level, d, self.scale, sd) + self.allowance
+        half, allowance = self._half(level)
         ends = [limit(x - half, x + half, self._range(j)) for j, x in enumerate(self.estimate)]
         one = sidak_level(level, d)
         return Interval(
@@ -182,18 +235,28 @@ class Coordinates:
             assumption=self.assumption,
             region=tuple((c - self.region_radius, c + self.region_radius) for c in self.center),
             parts={
-                "noise": (noise_quantile(self.law, level, d, self.scale, 0.0),) * d,
+                "noise": (self._noise(level, 0.0),) * d,
                 "sampling": (-float(ndtri((1 - one) / 2)) * sd,) * d,
-                "clipping allowance": (self.allowance,) * d,
+                "clipping allowance": (allowance,) * d,
             },
         )
+
+    def _half(self, level: float) -> tuple[float, float]:
+        """Half length of the box, and the part of it that allows for clipping."""
+        if self.outside is None:
+            return self._noise(level, self.deviation) + self.allowance, self.allowance
+        # a tenth of what may be wrong goes to the bound on those beyond the radius; the rest to the
+        # noise, with either bound, so that the smaller of the two may be taken
+        rest, bound = 1 - (1 - PAID) * (1 - level), self.outside.bias(PAID * (1 - level))
+        allowance = min(bound, self.allowance)
+        return self._noise(rest, self.deviation) + allowance, allowance
 
     def _range(self, column: int) -> tuple[float, float] | None:
         return None if self.ranges is None else self.ranges[column]
 
     def noise_interval(self, level: float) -> Interval:
         d = len(self.estimate)
-        half = noise_quantile(self.law, level, d, self.scale, 0.0)
+        half = self._noise(level, 0.0)
         return Interval(
             tuple(x - half for x in self.estimate),
             tuple(x + half for x in self.estimate),

@@ -7,6 +7,7 @@ persons and their epsilons add, the coarse step gets what it needs and no more
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
@@ -16,8 +17,9 @@ import numpy as np
 from privmean.central.heavy_tailed.coarse import Coarse
 from privmean.central.heavy_tailed.intervals import OneColumn
 from privmean.central.heavy_tailed.outcome import Common, HeavyTailedPlan, assumption_of
-from privmean.central.heavy_tailed.private_radius import ClippedCount, RadiusSearch
+from privmean.central.heavy_tailed.private_radius import ClippedCount, Outside, RadiusSearch
 from privmean.central.heavy_tailed.radius import Choice
+from privmean.intervals.divided import TOO_FEW, unseen
 from privmean.mechanisms.clipped_sum import ClippedSums, ColumnSums
 from privmean.mechanisms.curator import Curator
 from privmean.outcome import Outcome
@@ -39,6 +41,7 @@ class OneDimensionPlan(HeavyTailedPlan):
     search: RadiusSearch | None = None
     count: ClippedCount | None = None
     why: str = ""
+    nothing: float | None = None
 
     @property
     def estimator(self) -> str:
@@ -48,6 +51,11 @@ class OneDimensionPlan(HeavyTailedPlan):
     def error(self) -> float:
         """Planned root mean square error, sampling included."""
         return self.choice.error
+
+    @property
+    def usual(self) -> float:
+        """Predicted error for values of the assumed deviation without large outliers."""
+        return math.hypot(self.choice.noise, self.choice.sampling)
 
     def predict(self, guess_sd: float) -> dict[str, float]:
         """Predicted error by cause, for a guess of the deviation of persons' values."""
@@ -75,6 +83,8 @@ class OneDimensionPlan(HeavyTailedPlan):
             "planned noise": self.choice.noise,
             "planned sampling error": self.choice.sampling,
             "planned error": self.error,
+            "predicted error, usual values": self.usual,
+            "predicted error, giving nothing": self.nothing,
             "private radius": self.search is not None,
         }
 
@@ -96,8 +106,14 @@ class OneDimensionPlan(HeavyTailedPlan):
         if center is None:
             return self.common.failed(self.shares)
         radius, diagnostics = self.choice.radius, dict[str, Any](center=center[0])
+        outside = None
         if self.search is not None:
-            radius = min(radius, self._stretched(self.search.find(curator, center)))
+            found = self.search.find(curator, center)
+            radius = min(radius, self._stretched(found))
+            if found is not None:
+                outside = Outside(
+                    self.search, self.common.persons, self.common.tails, self.coarse.offset
+                )
             diagnostics["private radius"] = radius
         # a radius below the spacing of doubles at the centre would leave an empty box
         radius = max(radius, abs(center[0]) * 2.0**-48)
@@ -107,6 +123,8 @@ class OneDimensionPlan(HeavyTailedPlan):
         over = self.sums.over([box])
         (sums,) = curator.ask(over, over.exact([exact]))
         weight = self._divisor(sums)
+        if weight != self.common.persons and unseen(sums):
+            return self.common.failed(self.shares, TOO_FEW)
         if self.count is not None:
             counted = curator.ask(self.count, exact.above + exact.below)
             diagnostics |= self.count.report(
@@ -114,7 +132,7 @@ class OneDimensionPlan(HeavyTailedPlan):
             )
         share = min(max(sums.value / weight, -1.0), 1.0)
         return Outcome(
-            np.array([box.middle + box.radius * share]),
+            self.common.within(np.array([box.middle + box.radius * share])),
             OneColumn(
                 sums,
                 share,
@@ -126,6 +144,7 @@ class OneDimensionPlan(HeavyTailedPlan):
                 self.common.mode,
                 assumption_of(self.common),
                 self._bounds(),
+                outside,
             ),
             persons=self.common.released_persons(weight),
             assumptions=(self.common.moment.describe(),),

@@ -13,11 +13,16 @@ from privmean import validate
 from privmean.central.heavy_tailed.bias import Mode
 from privmean.central.heavy_tailed.intervals import NoInterval
 from privmean.central.heavy_tailed.moment import BoundedMoment, Tail
-from privmean.intervals.interval import FAILED
+from privmean.intervals.interval import FAILED, Floats
 from privmean.outcome import Outcome
 from privmean.people.shape import Shape
 from privmean.privacy.budget import REPLACE_ONE, Budget, Relation
 from privmean.road import Releasing
+
+NOT_FOUND = (
+    "no bucket of the coarse histogram held enough persons: the moment bound may be far too small, "
+    "or a column without values; a second try is a second charge"
+)
 
 
 @dataclass(frozen=True)
@@ -62,21 +67,26 @@ class Common:
             "beta": self.beta,
         }
 
+    def within(self, estimate: Floats) -> Floats:
+        """The estimate, moved into the public range."""
+        ranges = self.moment.ranges(self.dimension)
+        if ranges is None:
+            return estimate
+        low, high = np.array(ranges).T
+        return np.clip(estimate, low, high)
+
     def released_persons(self, weight: float) -> int:
         """n where it is public, else the noisy number of persons."""
         return self.persons if self.relation == REPLACE_ONE else round(weight)
 
-    def failed(self, shares: Mapping[str, float]) -> Outcome:
-        """The private outcome that no coarse centre was found. Its budget is spent."""
+    def failed(self, shares: Mapping[str, float], advice: str = NOT_FOUND) -> Outcome:
+        """The private outcome that there is no estimate. What was asked so far is spent."""
         return Outcome(
             np.full(self.dimension, np.nan),
             NoInterval(self.moment.ranges(self.dimension), self.dimension),
             persons=self.persons if self.relation == REPLACE_ONE else None,
             status=FAILED,
-            advice=(
-                "no bucket of the coarse histogram held enough persons: the moment bound may be "
-                "far too small; a second try is a second charge"
-            ),
+            advice=advice,
             assumptions=(self.moment.describe(),),
             shares=shares,
         )

@@ -52,6 +52,13 @@ class RadiusSearch:
     def losses(self) -> tuple[Loss, ...]:
         return self.mechanism.losses
 
+    def expected(self, tail: Tail, persons: int, offset: float) -> float:
+        """The radius that values without large outliers are expected to give: the candidate beyond
+        which no more than `outside` persons lie, the centre off by `offset`."""
+        inside = stats.chi2.isf(self.outside / persons, tail.dimension) / tail.dimension
+        least = math.hypot(offset, tail.size * math.sqrt(inside))
+        return next((item for item in self.candidates if item >= least), math.inf)
+
     def find(self, curator: Curator, center: Sequence[float]) -> float | None:
         """The first candidate with a noisy count at most the noisy threshold; None if none has."""
         people = curator.people
@@ -88,6 +95,36 @@ def _search(
     if outside > persons / 3 or not candidates:
         return None
     return RadiusSearch(candidates, outside, epsilon)
+
+
+@dataclass(frozen=True)
+class Outside:
+    """What the end of a search says of those beyond the radius found, at no further cost.
+
+    tails, offset: the assumption, and how far the centre may be from the mean.
+    """
+
+    search: RadiusSearch
+    persons: int
+    tails: tuple[Tail, ...]
+    offset: float
+
+    def share(self, alpha: float) -> float:
+        """A bound on the probability of lying beyond, wrong with chance `alpha` at most.
+
+        The count at the end was at most `outside` plus the threshold's noise less its own; the
+        latter, and Clopper and Pearson's bound, are taken for all candidates at once.
+        """
+        scale, tried = 2 / float(self.search.epsilon), len(self.search.candidates)
+        noise = scale * (math.log(3 / alpha) + math.log(3 * tried / alpha))
+        most = self.search.outside + math.ceil(noise) + 1
+        if most >= self.persons:
+            return 1.0
+        return float(stats.beta.ppf(1 - alpha / (3 * tried), most + 1, self.persons - most))
+
+    def bias(self, alpha: float) -> float:
+        """A bound on the bias of clipping in any direction, wrong with chance `alpha` at most."""
+        return bias.of_share(self.tails, self.share(alpha), self.offset)
 
 
 @dataclass(frozen=True)
@@ -143,10 +180,7 @@ class ClippedCount:
         share = 1.0
         if most < persons:
             share = float(stats.beta.ppf(1 - beta, most + 1, persons - most))
-        bound = min(
-            bias.moment_root(tail, tail.order) * share ** (1 - 1 / tail.order) + offset * share
-            for tail in tails
-        )
+        bound = bias.of_share(tails, share, offset)
         return {
             "clipped persons (noisy count)": counted,
             "clipped share, at most": share,

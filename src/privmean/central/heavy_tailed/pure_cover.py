@@ -158,7 +158,8 @@ class PureCover:
 
     **Guarantees.** epsilon-DP for one person replaced, any data: exact argmax for the coarse centre
     and an exact permute-and-flip choice with integer scores of sensitivity one. Public: the number
-    of persons, the assumption. The cover is thinned to `work` projections, and refused where that
+    of persons, the assumption. Nobody is counted: with no values at all a point is chosen all the
+    same. The cover is thinned to `work` projections, and refused where that
     leaves none.
     """
 

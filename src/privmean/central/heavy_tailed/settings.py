@@ -30,7 +30,7 @@ class Settings:
     rounds: int | None
     start: Literal["auto", "histogram", "public"]
     wide_buckets: bool
-    private_radius: bool
+    private_radius: bool | None
     clipped_count: bool
     weights: RecordWeights | None
 

@@ -1,0 +1,251 @@
+"""`privmean.audit`: the package tries its own promises, on its own tables or on yours."""
+
+from __future__ import annotations
+
+import logging
+import random
+import time
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from multiprocessing import get_context
+from typing import TYPE_CHECKING, Any
+
+from privmean import validate
+from privmean.asking.road import source_of
+from privmean.auditing import cases, local, streams
+from privmean.auditing.findings import Findings
+from privmean.auditing.hostile import TABLES, Rows, table
+from privmean.auditing.report import AuditReport
+from privmean.auditing.subjects import ANY, BOTH, Said, budget_of
+from privmean.errors import ArgumentError, Infeasible
+from privmean.people.table import Table
+
+if TYPE_CHECKING:
+    from privmean.privacy.budget import Relation
+    from privmean.questions.base import Estimator, Question
+
+RUNS, OWN_RUNS, THOROUGH = 5_000, 2_000, 100_000
+EACH = 25  # neighbours of one recorded run, at least
+MOST_EACH = 400
+PERSONS = 601
+
+
+def audit(
+    question: Estimator | Question | None = None,
+    table: Any = None,
+    *,
+    person: Any = None,
+    runs: int | None = None,
+    seed: int = 0,
+    processes: int = 1,
+    seconds: float | None = None,
+    **terms: Any,
+) -> AuditReport:
+    """Record runs, replay them on hostile neighbours with the same noisy answers, and measure.
+
+    question: a question (`Mean(...)`) or an estimator (`Winsorized(...)`); None: everything that
+    privmean knows of itself, with streams and local randomizers. table: your own table or people
+    (`privmean.Table`, a file with person=..., a frame, an array), else built-in hostile ones. runs:
+    replays in all. processes: how many work on it (from a script, only under `if __name__ ==
+    "__main__":`). seconds: stop after so long. epsilon, delta | rho, neighbors: the terms, else
+    three budgets and both relations.
+
+    Three things are tried on every neighbour: the same questions and mechanisms are asked in the
+    same order with the same parameters, and the outcome is the same function of the noisy answers;
+    the exact answers move by no more than every mechanism's losses declare, in exact fractions; and
+    the draws by themselves, without any formula of ours, cost no more. Raises ArgumentError for
+    wrong arguments.
+
+    Example:
+        report = pm.audit()
+        assert report and report.runs > 0
+        print(pm.audit(pm.Mean("wage"), "panel.csv", person="id"))
+
+    Guarantees: none are given or spent. A dry run: the noise is simulated, no release is made, and
+    nothing that is returned or printed holds a value of the table; where its number of persons is
+    not public, keep the report to yourself all the same.
+
+    Source: Cebere, Erb, Desfontaines, Bellet and Fitzsimons (2026), grey-box auditing.
+    """
+    start = time.monotonic()
+    limit = None if seconds is None else start + validate.positive("seconds", seconds)
+    workers = validate.whole("processes", processes, least=1)
+    seed = validate.whole("seed", seed, least=0)
+    if runs is not None:
+        runs = validate.whole("runs", runs, least=1)
+    if question is None and table is not None:
+        raise ArgumentError("question", None, "is missing", "say what to ask of the table")
+    if question is None:
+        if terms:
+            name, value = next(iter(terms.items()))
+            raise ArgumentError(name, value, "goes with a question", "name what to audit")
+        jobs = _everything(runs or RUNS, seed)
+        about = "privmean, built-in tables"
+    else:
+        jobs = _one(question, table, person, runs or OWN_RUNS, seed, terms)
+        name = getattr(question, "kind", type(question).__name__)
+        about = f"{name}, {'built-in tables' if table is None else 'your table (dry)'}"
+    found = Findings.of(_done(jobs, workers, limit))
+    return AuditReport(found, time.monotonic() - start, about, seed)
+
+
+@dataclass(frozen=True)
+class Job:
+    """What one process does at a time."""
+
+    case: cases.Case | None = None
+    own: Own | None = None
+    part: str = ""
+    runs: int = EACH
+    seed: int = 0
+
+
+@dataclass(frozen=True)
+class Own:
+    """A question or estimator on one table, at one budget."""
+
+    made: Any
+    rows: Rows
+    said: Said
+    relation: Relation
+    table: str
+
+
+def _everything(runs: int, seed: int) -> list[Job]:
+    """Every subject in turn, on shuffled cases of its own, until there are runs enough."""
+    by_subject: dict[int, list[cases.Case]] = {}
+    for case in cases.every_case():
+        by_subject.setdefault(case.subject, []).append(case)
+    shuffled = random.Random(seed)
+    for listed in by_subject.values():
+        shuffled.shuffle(listed)
+    total = sum(len(listed) for listed in by_subject.values())
+    each = min(MOST_EACH, max(EACH, runs // total))
+    jobs = [Job(part="local", runs=runs), Job(part="streams", runs=runs)]
+    planned, turn = 0, 0
+    while planned < runs:
+        added = False
+        for listed in by_subject.values():
+            if turn < len(listed) and planned < runs:
+                own = max(1, int(each * listed[turn].of.weight))
+                jobs.append(Job(listed[turn], runs=own, seed=seed))
+                planned, added = planned + own, True
+        turn += 1
+        if not added:  # all cases are there: more neighbours of each, with other seeds
+            seed, turn = seed + 1, 0
+    return jobs
+
+
+def _one(
+    question: Estimator | Question,
+    source: Any,
+    person: Any,
+    runs: int,
+    seed: int,
+    terms: dict[str, Any],
+) -> list[Job]:
+    tables = list(_tables(question, source, person, seed))
+    said = _said(terms)
+    relations: tuple[Relation, ...] = (terms["neighbors"],) if "neighbors" in terms else BOTH
+    owned = [
+        Own(question, rows, words, relation, name)
+        for name, rows in tables
+        for words in said
+        for relation in relations
+    ]
+    each = max(1, -(-runs // len(owned)))
+    return [
+        Job(own=item, runs=min(MOST_EACH, each - at), seed=seed + at)
+        for at in range(0, each, MOST_EACH)
+        for item in owned
+    ]
+
+
+def _said(terms: dict[str, Any]) -> tuple[Said, ...]:
+    known = {"epsilon", "delta", "rho", "neighbors"}
+    for name, value in terms.items():
+        if name not in known:
+            raise ArgumentError(name, value, "is no word of audit", f"it takes {sorted(known)}")
+    words = tuple((name, terms[name]) for name in ("epsilon", "delta", "rho") if terms.get(name))
+    if not words:
+        return ANY
+    budget_of(words, terms.get("neighbors", BOTH[0]))  # refused here, if at all
+    return (words,)
+
+
+def _tables(
+    question: Estimator | Question, source: Any, person: Any, seed: int
+) -> Iterator[tuple[str, Rows]]:
+    """The rows to record: of the given table, or of every built-in one."""
+    summary = getattr(question, "summary", None)
+    if source is None:
+        names = getattr(summary, "names", None) or ("value",)
+        cap = getattr(summary, "cap", None)
+        for kind in TABLES:
+            yield kind, table(kind, PERSONS, len(names), cap, seed)
+        return
+    found = source_of(source, person, {})
+    if isinstance(found, Table):
+        if summary is None:
+            raise ArgumentError(
+                "question", type(question).__name__, "does not say which columns it is about",
+                "give a question, such as Mean('wage', method=...)",
+            )  # fmt: skip
+        found = found.people(summary)
+    people: Any = found.collect() if hasattr(found, "collect") else found
+    counts = getattr(people, "counts", None)
+    yield "own", Rows(people.matrix(), tuple(people.columns), counts, people.cap)
+
+
+def _done(jobs: Sequence[Job], workers: int, limit: float | None) -> Iterator[Findings]:
+    work = partial(_work, limit=limit)
+    if workers == 1 or len(jobs) < 2:
+        yield from map(work, jobs)
+        return
+    with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
+        yield from pool.map(work, jobs, chunksize=max(1, min(8, len(jobs) // (4 * workers))))
+
+
+def _work(job: Job, limit: float | None) -> Findings:
+    """One job, unless time is up (the clock is the machine's, the same in all processes)."""
+    found = Findings()
+    if limit is not None and time.monotonic() > limit:
+        return found
+    with _silent():
+        if job.part == "local":
+            local.audit_local(found, thorough=job.runs >= THOROUGH)
+        elif job.part == "streams":
+            streams.audit_streams(found)
+        elif job.case is not None:
+            return cases.run(job.case, job.runs, job.seed)
+        elif job.own is not None:
+            _own(job.own, job, found)
+    return found
+
+
+def _own(own: Own, job: Job, found: Findings) -> None:
+    words = ", ".join(f"{name} {value:g}" for name, value in own.said if value)
+    where = f"{own.table} table, {words}, {own.relation}"
+    budget = budget_of(own.said, own.relation)
+    try:
+        plan = cases.plan_of(own.made, budget, cases.shape_of(own.rows, own.relation))
+    except (ArgumentError, Infeasible):
+        found.refused[where] = "no plan for this budget, these neighbours and this table"
+        return
+    cases.follow(plan, own.rows, where, job.runs, job.seed, found)
+    found.subjects[getattr(own.made, "kind", type(own.made).__name__)] = found.runs
+
+
+@contextmanager
+def _silent() -> Iterator[None]:
+    """Without the warnings of rows that leave an engine: none do."""
+    log = logging.getLogger("privmean")
+    before = log.disabled
+    log.disabled = True
+    try:
+        yield
+    finally:
+        log.disabled = before

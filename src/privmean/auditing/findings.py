@@ -1,0 +1,89 @@
+"""What an audit found, by mechanism, and how findings of several processes are put together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Any
+
+MOST_SHOWN = 20
+
+
+@dataclass
+class Mechanism:
+    """runs: pairs of exact answers of neighbours; largest: loss over declared loss; unmeasured:
+    pairs whose loss no pair of answers can show; shifted: pairs measured from the draws alone."""
+
+    runs: int = 0
+    largest: Fraction = Fraction(0)
+    violations: int = 0
+    unmeasured: int = 0
+    shifted: int = 0
+
+    def add(self, other: Mechanism) -> None:
+        self.runs += other.runs
+        self.largest = max(self.largest, other.largest)
+        self.violations += other.violations
+        self.unmeasured += other.unmeasured
+        self.shifted += other.shifted
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "runs": self.runs,
+            "largest_loss_over_declared": float(self.largest),
+            "largest_exact": str(self.largest),
+            "violations": self.violations,
+            "not_measured": self.unmeasured,
+            "measured_by_shifts_too": self.shifted,
+        }
+
+
+@dataclass(frozen=True)
+class Violation:
+    """where: the subject, budget, neighbours; what: in words, without any value of the table."""
+
+    where: str
+    what: str
+
+
+@dataclass
+class Findings:
+    """runs: replays on neighbours. differences: control flow or outcome differed. refused: subjects
+    that a table or budget did not allow, with the reason."""
+
+    runs: int = 0
+    recorded: int = 0
+    differences: int = 0
+    count: int = 0
+    mechanisms: dict[str, Mechanism] = field(default_factory=dict)
+    subjects: dict[str, int] = field(default_factory=dict)
+    violations: list[Violation] = field(default_factory=list)
+    refused: dict[str, str] = field(default_factory=dict)
+
+    def mechanism(self, name: str) -> Mechanism:
+        return self.mechanisms.setdefault(name, Mechanism())
+
+    def violated(self, where: str, what: str) -> None:
+        self.count += 1
+        if len(self.violations) < MOST_SHOWN:
+            self.violations.append(Violation(where, what))
+
+    def add(self, other: Findings) -> None:
+        self.runs += other.runs
+        self.recorded += other.recorded
+        self.differences += other.differences
+        self.count += other.count
+        for name, item in other.mechanisms.items():
+            self.mechanism(name).add(item)
+        for name, runs in other.subjects.items():
+            self.subjects[name] = self.subjects.get(name, 0) + runs
+        self.violations += other.violations[: MOST_SHOWN - len(self.violations)]
+        self.refused |= other.refused
+
+    @classmethod
+    def of(cls, parts: Iterable[Findings]) -> Findings:
+        found = cls()
+        for part in parts:
+            found.add(part)
+        return found

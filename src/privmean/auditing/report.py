@@ -1,0 +1,122 @@
+"""What an audit says: three tables and a verdict."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from privmean.auditing.findings import Findings
+
+NOT_AUDITED = (
+    ("who is kept by a random filter (anisotropic)", "no pair of answers shows its loss: its own "
+     "curve, enumerated filters in tests; here its questions and its outcome are compared"),
+    ("local Laplace reports", "infinitely many reports: the law of the noise by itself"),
+    ("PrivUnit reports", "idealised: places within a cap are drawn with doubles"),
+    ("a stream's private clipping region and intervals", "exact laws of their counts in tests"),
+    ("fixed designs (a response, not a person)", "their sums and noise are tested by themselves"),
+    ("the law of the noise", "exact laws at small scales, lattices at large ones, in tests"),
+    ("from a file to one row a person", "neighbours of records at the engines' boundary, in tests"),
+    ("running times, memory, logs of engines", "outside the model of every proof here"),
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class AuditReport:
+    """What was found. True if nothing was violated.
+
+    findings: by mechanism and subject; seconds: how long it took; about: what was audited.
+    """
+
+    findings: Findings
+    seconds: float
+    about: str
+    seed: int
+
+    def __bool__(self) -> bool:
+        return self.findings.count == 0
+
+    @property
+    def runs(self) -> int:
+        """Replays on neighbours, and pairs of inputs of what has no curator."""
+        return self.findings.runs
+
+    @property
+    def violations(self) -> int:
+        return self.findings.count
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data; holds no value of any table."""
+        found = self.findings
+        return {
+            "about": self.about,
+            "runs": found.runs,
+            "recorded": found.recorded,
+            "violations": found.count,
+            "control_flow_differences": found.differences,
+            "mechanisms": {name: item.to_dict() for name, item in sorted(found.mechanisms.items())},
+            "subjects": dict(sorted(found.subjects.items())),
+            "first_violations": [
+                {"where": item.where, "what": item.what} for item in found.violations
+            ],
+            "refused": dict(sorted(found.refused.items())),
+            "not_audited": dict(NOT_AUDITED),
+            "seed": self.seed,
+            "seconds": round(self.seconds, 1),
+        }
+
+    def tables(self) -> tuple[str, str]:
+        """The mechanisms, and what was not audited, as tables of Markdown."""
+        rows = []
+        for name, item in sorted(self.findings.mechanisms.items()):
+            measured = item.runs > item.unmeasured
+            rows.append(
+                (
+                    name,
+                    f"{item.runs:,}",
+                    f"{_loss(float(item.largest))}" if measured else "not measured",
+                    f"{item.shifted:,}",
+                    str(item.violations),
+                )
+            )
+        head = ("mechanism", "pairs", "largest loss/declared", "by draws too", "violations")
+        return table(head, rows), table(("not audited", "what stands for it"), NOT_AUDITED)
+
+    def __str__(self) -> str:
+        found = self.findings
+        mechanisms, others = self.tables()
+        verdict = (
+            "no violation found" if self else f"{found.count} VIOLATIONS; the first of them below"
+        )
+        lines = [
+            f"audit of {self.about}: {verdict}",
+            f"  {found.runs:,} runs on neighbours of {found.recorded:,} recorded runs, "
+            f"{len(found.subjects)} subjects, {self.seconds:.0f} s, seed {self.seed}",
+            f"  control flow or outcome differed in {found.differences} of them",
+            "",
+            mechanisms,
+            "",
+            others,
+        ]
+        for item in found.violations:
+            lines.append(f"\n{item.where}:\n  {item.what}")
+        if found.refused:
+            lines.append(f"\nplans refused from public facts, hence not run: {len(found.refused)}")
+        return "\n".join(lines)
+
+
+def _loss(share: float) -> str:
+    """Four digits; what is below 1 is not rounded up to it."""
+    if 0.99995 <= share < 1:
+        return "0.9999"
+    return f"{share:.4f}" if share <= 1 else f"{share:.6g}"
+
+
+def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Markdown that is also read as plain text: columns of one width."""
+    widths = [max(len(row[k]) for row in (head, *rows)) for k in range(len(head))]
+    lines = [head, ["-" * width for width in widths], *rows]
+    return "\n".join(
+        "| " + " | ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) + " |"
+        for row in lines
+    )

@@ -1,0 +1,58 @@
+"""Whether two values are the same for everybody who can see them: NaN equals NaN, bit for bit."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import fields, is_dataclass
+from typing import Any
+
+import numpy as np
+
+ATOMS = (int, str, bool, bytes, type(None))
+
+
+def same(a: object, b: object) -> bool:
+    """Values of mechanisms, questions and outcomes. Functions are the same by their place in the
+    code: what they do with private values shows in what they give."""
+    if a is b:
+        return True
+    if isinstance(a, float) and isinstance(b, float):
+        equal = a == b and math.copysign(1, a) == math.copysign(1, b)
+        return equal or (math.isnan(a) and math.isnan(b))
+    if type(a) is not type(b):
+        return False
+    if isinstance(a, ATOMS):
+        return a == b
+    if isinstance(a, np.ndarray):
+        return _arrays(a, np.asarray(b))
+    if isinstance(a, Mapping):
+        return _mappings(a, b)  # type: ignore[arg-type]
+    if isinstance(a, Sequence):
+        others: Any = b
+        return len(a) == len(others) and all(map(same, a, others))
+    if is_dataclass(a):
+        names = [item.name for item in fields(a) if item.compare]
+        return all(same(getattr(a, name), getattr(b, name)) for name in names)
+    if callable(a):
+        return _place(a) == _place(b)
+    return bool(a == b)
+
+
+def _arrays(a: Any, b: Any) -> bool:
+    if a.dtype != b.dtype or a.shape != b.shape:
+        return False
+    if a.dtype == object:
+        return all(map(same, a.ravel().tolist(), b.ravel().tolist()))
+    return bool(np.array_equal(a, b, equal_nan=a.dtype.kind == "f"))
+
+
+def _mappings(a: Mapping[Any, Any], b: Mapping[Any, Any]) -> bool:
+    """Order included: it is seen where a mapping is printed."""
+    return list(a) == list(b) and all(same(value, b[key]) for key, value in a.items())
+
+
+def _place(function: Any) -> tuple[Any, ...]:
+    function = getattr(function, "func", function)  # of a partial
+    function = getattr(function, "__func__", function)  # of a bound method
+    return getattr(function, "__module__", None), getattr(function, "__qualname__", None)

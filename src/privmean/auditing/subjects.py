@@ -1,0 +1,178 @@
+"""What the package audits of itself before a curator: one line each.
+
+A new estimator or question is one line of `SUBJECTS`. Settings suit about 600 persons whose values
+are about normal with mean 3 and deviation 1; the tables are often otherwise, since privacy rests on
+no assumption.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, cast
+
+from privmean.central.anisotropic.estimator import Anisotropic
+from privmean.central.as_published import AsPublished
+from privmean.central.bounded import BoundedMean
+from privmean.central.concentration import Bounded, SubGaussian, UnknownScale
+from privmean.central.default_mean import DefaultMean
+from privmean.central.heavy_tailed import BoundedMoment, HeavyTailed, PureCover, RecordWeights
+from privmean.central.winsorized import Winsorized
+from privmean.models.magnitudes import Magnitudes
+from privmean.models.random_effects import RandomEffects
+from privmean.models.variance import VarianceSearch
+from privmean.models.variance_as_published import VarianceAsPublished
+from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE, Budget, Relation
+from privmean.questions.curve import Curve
+from privmean.questions.mean import Mean
+from privmean.questions.regression import Errors, Regression
+from privmean.questions.variance import Variance
+
+if TYPE_CHECKING:
+    from privmean.questions.base import Estimator, Question
+
+PURE = (("epsilon", 2.0), ("delta", 0.0))
+MIXED = (("epsilon", 2.0), ("delta", 1e-6))
+ZCDP = (("rho", 1.0),)
+LARGE = (("epsilon", 6.0), ("delta", 1e-6))
+Said = tuple[tuple[str, float], ...]
+ANY = (PURE, MIXED, ZCDP)
+BOTH: tuple[Relation, ...] = (REPLACE_ONE, ADD_REMOVE)
+REPLACED: tuple[Relation, ...] = (REPLACE_ONE,)
+
+
+@dataclass(frozen=True)
+class Subject:
+    """make: the estimator or question. cap: of records, for means over records. weight: of its
+    cases among the runs (those that take long get fewer)."""
+
+    name: str
+    make: Callable[[], Estimator | Question]
+    budgets: tuple[Said, ...] = ANY
+    relations: tuple[Relation, ...] = BOTH
+    dimensions: tuple[int, ...] = (1, 2)
+    persons: int = 601
+    cap: int | None = None
+    weight: float = 1.0
+
+
+NEAR = (-9.0, 9.0)
+
+SUBJECTS: tuple[Subject, ...] = (
+    # --- the mean -----------------------------------------------------------------------------
+    Subject("default", DefaultMean, dimensions=(1,)),
+    Subject("default, interval first", lambda: DefaultMean(target="mean"), dimensions=(1,)),
+    Subject("default, columns", DefaultMean, (MIXED, ZCDP), REPLACED, (2, 5), 1200, weight=0.3),
+    Subject("default, records", DefaultMean, dimensions=(1,), cap=5),
+    Subject("bounded", lambda: BoundedMean((0.0, 8.0)), dimensions=(1, 3)),
+    Subject("limits", lambda: Winsorized(Bounded(0.0, 8.0))),
+    Subject("limits, records", lambda: Winsorized(Bounded(0.0, 8.0)), cap=5),
+    Subject("sub-Gaussian", lambda: Winsorized(SubGaussian(sd=1.0)), (MIXED,)),
+    Subject("in a range", lambda: Winsorized(SubGaussian(sd=1.0), range=NEAR)),
+    Subject("in a range, records", lambda: Winsorized(SubGaussian(sd=1.0), range=NEAR), cap=3),
+    Subject("unknown scale", lambda: Winsorized(UnknownScale()), (MIXED,), REPLACED, (1,)),
+    Subject("as published", lambda: AsPublished(SubGaussian(sd=1.0)), (LARGE,), REPLACED),
+    Subject(
+        "as published, split",
+        lambda: AsPublished(SubGaussian(sd=1.0), splitting=True),
+        (LARGE,),
+        REPLACED,
+    ),
+    Subject(
+        "random effects",
+        lambda: RandomEffects(0.5, 1.0, 10, (30,) * 20, range=NEAR).estimator(),
+        relations=REPLACED,
+        dimensions=(1,),
+        persons=600,
+    ),
+    Subject("bounded moment", lambda: HeavyTailed(BoundedMoment(4, 1.4, range=NEAR))),
+    Subject(
+        "bounded moment, whole line",
+        lambda: HeavyTailed(BoundedMoment(4, 1.4)),
+        (MIXED,),
+        dimensions=(1, 3),
+    ),
+    Subject(
+        "one moment, certified",
+        lambda: HeavyTailed(BoundedMoment(2, 1.0, range=NEAR), mode="certified"),
+        (PURE, ZCDP),
+    ),
+    Subject(
+        "bounded moment, extras",
+        lambda: HeavyTailed(
+            BoundedMoment(4, 1.4, range=NEAR), private_radius=True, clipped_count=True
+        ),
+        (PURE, MIXED),
+        REPLACED,
+        weight=0.3,
+    ),
+    Subject(
+        "bounded moment, weights by records",
+        lambda: HeavyTailed(
+            BoundedMoment(4, 1.4, range=NEAR, records=2), weights=RecordWeights(cap=5)
+        ),
+        cap=5,
+        dimensions=(2,),
+        weight=0.3,
+    ),
+    Subject(
+        "cover",
+        lambda: PureCover(BoundedMoment(4, 1.4, range=NEAR), work=1e6),
+        (PURE,),
+        REPLACED,
+        weight=0.1,
+    ),
+    Subject("anisotropic", lambda: Anisotropic(1.0), (MIXED,), dimensions=(1, 2, 5), weight=0.1),
+    Subject(
+        "anisotropic, filtered mean alone",
+        lambda: Anisotropic(1.0, method="average"),
+        (LARGE,),
+        weight=0.1,
+    ),
+    Subject(
+        "anisotropic, unknown covariance",
+        Anisotropic,
+        (LARGE,),
+        REPLACED,
+        (3,),
+        4000,
+        weight=0.02,
+    ),
+    Subject("magnitudes", lambda: Magnitudes(2.0**-10, 2.0**10), ANY, REPLACED, (1, 3)),
+    # --- questions ----------------------------------------------------------------------------
+    Subject("mean of columns", Mean, dimensions=(1, 3), persons=1200, weight=0.3),
+    Subject("mean over records", lambda: Mean(assume=(0, 8), estimand="records", cap=4), cap=4),
+    Subject("regression", lambda: Regression("y ~ a"), relations=REPLACED, dimensions=(2,)),
+    Subject(
+        "regression, assumed errors",
+        lambda: Regression("y ~ a", assume=Errors(1.0, 1.0, range=NEAR)),
+        dimensions=(2,),
+    ),
+    Subject("curve", lambda: Curve("y", "t", (0, 1, 2, 3)), relations=REPLACED, dimensions=(3,)),
+    Subject("curve, limits", lambda: Curve("y", "t", (0, 1, 2, 3), assume=(0, 8)), dimensions=(3,)),
+    Subject("variance", lambda: Variance(within=(0.01, 100.0)), ANY, REPLACED, (1,)),
+    Subject(
+        "variance, coinpress",
+        lambda: VarianceSearch(0.01, 100.0, "coinpress", 3.0),
+        dimensions=(1,),
+    ),
+    Subject(
+        "variance, bisection",
+        lambda: VarianceSearch(0.01, 100.0, "bisection", 3.0),
+        dimensions=(1,),
+    ),
+    Subject(
+        "variance, as published",
+        lambda: cast("Estimator", VarianceAsPublished(0.1, 100.0, 3.0)),  # predicts nothing
+        (LARGE,),
+        REPLACED,
+        (1,),
+    ),
+)
+
+
+def budget_of(said: Said, relation: Relation) -> Budget:
+    """The budget that a line of the list names."""
+    words = dict(said)
+    epsilon, rho = words.get("epsilon"), words.get("rho")
+    return Budget(epsilon=epsilon, delta=words.get("delta", 0.0), rho=rho, neighbors=relation)

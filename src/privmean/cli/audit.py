@@ -1,0 +1,101 @@
+"""privmean audit: what neighbours change, against what is declared; exit 0 without violations."""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import Annotated, Any
+
+import typer
+
+from privmean.cli import options as opt
+
+VIOLATED = 1
+OWN_SECONDS = 40.0  # for a table of one's own, unless a number of runs is asked for
+
+
+def audit(
+    table: Annotated[
+        str | None,
+        typer.Argument(
+            help="Your own table, audited dry; without it, everything on built-in ones."
+        ),
+    ] = None,
+    person: Annotated[str | None, typer.Option(help="Column that names the person.")] = None,
+    value: Annotated[list[str] | None, typer.Option(help="Column to average; repeat.")] = None,
+    runs: Annotated[
+        int | None, typer.Option(help="Replays on neighbours (5000, on a table of yours 2000).")
+    ] = None,
+    seed: Annotated[int, typer.Option(help="Of neighbours and of the simulated noise.")] = 0,
+    processes: Annotated[
+        int | None, typer.Option(help="Processes (all processors for 20000 runs and more).")
+    ] = None,
+    epsilon: opt.Epsilon = None,
+    delta: opt.Delta = 0.0,
+    rho: opt.Rho = None,
+    neighbors: Annotated[
+        str | None, typer.Option(help="replace-one or add-remove; both unless given.")
+    ] = None,
+    bounds: opt.Bounds = None,
+    sd: opt.Sd = None,
+    assume: opt.Assume = None,
+    method: opt.Method = "auto",
+    as_json: opt.Json = False,
+) -> None:
+    """Try the promise: record runs, replay them on hostile neighbours, compare and measure.
+
+    Spends nothing, makes no release and prints nothing of the table. Exit status 0 if no violation
+    was found, 1 if one was. For the full audit: --runs 100000.
+    """
+    from privmean.auditing.audit import audit as run
+    from privmean.errors import ArgumentError
+
+    question, terms = None, _terms(epsilon, delta, rho, neighbors)
+    if table is None:
+        for name, given in (("--person", person), ("--value", value)):
+            if given:
+                raise ArgumentError(name, given, "goes with a table", "name its file first")
+    else:
+        question = _question(person, value, opt.assumed(assume, bounds, sd), method)
+    workers = processes or ((os.cpu_count() or 1) if (runs or 0) >= 20_000 else 1)
+    report = run(
+        question,
+        table,
+        person=person,
+        runs=runs,
+        seed=seed,
+        processes=workers,
+        seconds=OWN_SECONDS if table is not None and runs is None else None,
+        **terms,
+    )
+    if as_json:
+        typer.echo(json.dumps(report.to_dict(), allow_nan=False))
+    else:
+        typer.echo(str(report))
+        if runs is None:
+            typer.echo("\nmore neighbours: --runs 100000 (minutes); other ones: --seed")
+    if not report:
+        raise typer.Exit(VIOLATED)
+
+
+def _terms(
+    epsilon: float | None, delta: float, rho: float | None, neighbors: str | None
+) -> dict[str, Any]:
+    from privmean.privacy.budget import relation_of
+
+    terms: dict[str, Any] = {"epsilon": epsilon, "delta": delta or None, "rho": rho}
+    if neighbors is not None:
+        terms["neighbors"] = relation_of(neighbors)
+    return {name: given for name, given in terms.items() if given is not None}
+
+
+def _question(person: str | None, value: list[str] | None, assume: Any, method: str) -> Any:
+    from privmean.asking.declared import question_of
+    from privmean.errors import ArgumentError
+
+    if person is None:
+        raise ArgumentError("--person", None, "is missing", "name the column that says who it is")
+    if not value:
+        raise ArgumentError("--value", None, "is missing", "name the column to average")
+    words = {"values": tuple(value), "assume": assume, "method": method}
+    return question_of("mean", words, "--{}")
