@@ -1,7 +1,7 @@
 """Panels to try regressions of all persons on: drawn persons of a real panel, and simulated ones.
 
-A `Bank` holds records; `people` gives drawn persons as a regression reads them. Sums of products are
-taken in doubles here, without the public grids of `privmean.people`, which are finer than 1e-6.
+A `Bank` holds records; `people` gives drawn persons as a regression reads them. Sums of products
+are taken in doubles here, without the public grids of `privmean.people`, which are finer than 1e-6.
 """
 
 from __future__ import annotations

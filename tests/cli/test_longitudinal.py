@@ -28,7 +28,7 @@ def table(tmp_path_factory):
     return str(path)
 
 
-REGRESS = ["y ~ x", "--person", "who", "--epsilon", "5"]
+REGRESS = ["y ~ x", "--effect", "own", "--person", "who", "--epsilon", "5"]
 
 
 @pytest.mark.parametrize(

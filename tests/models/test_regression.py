@@ -360,7 +360,7 @@ def test_the_truth_is_in_the_table(settings):
     table = simulated(2000, 3)
     terms = {"epsilon": 1.0, "level": 0.999999, "noise": SimulatedNoise(8)}
     terms |= {name: settings.pop(name) for name in ("epsilon", "delta", "rho") if name in settings}
-    question = pm.Regression("y ~ x", **settings)
+    question = pm.Regression("y ~ x", effect="own", **settings)
     release = pm.ask(table, question, person="who", **terms)
     lines = {line.term: line for line in release.table()}
     assert lines["x"].lower < 0.5 < lines["x"].upper
@@ -449,7 +449,9 @@ def test_the_table_says_which_coefficients_have_a_tail():
     x = rng.normal(size=len(who))
     slope = np.where(np.arange(3000) % 20 == 0, 8.0, 0.4)
     table = {"who": who, "x": x, "y": slope[who] * x + 0.05 * rng.normal(size=len(who))}
-    release = pm.regress(table, "y ~ 0 + x", person="who", epsilon=1.0, noise=SimulatedNoise(1))
+    release = pm.regress(
+        table, "y ~ 0 + x", effect="own", person="who", epsilon=1.0, noise=SimulatedNoise(1)
+    )
     (line,) = release.table()
     assert line.status == "tail seen"
     assert line.lower < line.estimate < line.upper
@@ -458,6 +460,7 @@ def test_the_table_says_which_coefficients_have_a_tail():
     short = pm.regress(
         table,
         "y ~ 0 + x",
+        effect="own",
         person="who",
         epsilon=5.0,
         method=pm.Magnitudes(),
@@ -495,9 +498,9 @@ def test_arguments_are_checked_before_data(arguments, name):
 
     def asked():
         if rare:
-            return pm.Regression("y ~ x", **rare)
+            return pm.Regression("y ~ x", effect="own", **rare)
         return pm.regress(
-            "no such file.csv", "y ~ x", person="who", **{"epsilon": 1.0, **arguments}
+            "no such file.csv", "y ~ x", effect="own", person="who", **{"epsilon": 1.0, **arguments}
         )
 
     with pytest.raises(ArgumentError) as caught:
@@ -517,6 +520,8 @@ def test_public_scales_change_the_threshold_not_the_units():
 
 def test_a_roster_adds_null_persons():
     table = simulated(10, 1)
-    people = pm.Table(table, person="who", roster=range(12)).people(pm.Regression("y ~ x").summary)
+    people = pm.Table(table, person="who", roster=range(12)).people(
+        pm.Regression("y ~ x", effect="own").summary
+    )
     assert people.size() == 12
     assert np.isnan(people.values[10:]).all()

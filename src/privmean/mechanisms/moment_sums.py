@@ -2,7 +2,8 @@
 
 For PSD matrices tr(Z Z') >= 0, so that one person replaced moves a sum by sqrt(2) radii and not by
 two. For rows z in a ball of radius rho, Gaussian noise of deviation s on z and of sqrt(2) rho s on
-z z' (Frobenius) costs no more together than on z alone. docs/proofs/pooled-regression.md, section 3.
+z z' (Frobenius) costs no more together than on z alone. docs/proofs/pooled-regression.md,
+sections 3 and 4.
 """
 
 from __future__ import annotations

@@ -77,8 +77,8 @@ class Pooled:
     """design, weighting: the regression and what a person counts. targets: what is released; all
     coefficients if None. units: public centres and scales of variables (a half octave of the
     spread). design_effect: public factor on the sampling variance. excess: persons whose influence
-    is shortened exceed the limit on average by no more than so many limits (1: no heavier than a
-    Pareto tail of index 2).
+    is shortened exceed the limit on average by no more than so many limits (1/2: no heavier than
+    a Pareto tail of index 3).
 
     Guarantees: the budget given to `plan`, for one person with all records and any data. Public:
     formula, settings and, under replace-one, the number of persons.
@@ -89,7 +89,7 @@ class Pooled:
     targets: tuple[Target, ...] | None = None
     units: Mapping[str, tuple[float, float]] = field(default_factory=dict)
     design_effect: float = 1.0
-    excess: float = 1.0
+    excess: float = 0.5
 
     def __post_init__(self) -> None:
         validate.positive("design_effect", self.design_effect)

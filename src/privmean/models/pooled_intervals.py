@@ -17,13 +17,14 @@ from scipy.special import ndtri
 
 from privmean import validate
 from privmean.intervals.boxes import sidak_level
+from privmean.intervals.interval import OK, Interval
 from privmean.intervals.laplace_normal import quantile
 from privmean.intervals.tail_check import TAIL_SEEN, TOO_THICK
 from privmean.models.symmetric import eigen, times
 from privmean.people.reductions import Floats
-from privmean.intervals.interval import OK, Interval
 
 TARGETS = ("mean", "clipped")
+UNRELATED = "unrelated persons"
 SEEN = 2.0  # deviations of its noise from which the number of shortened persons is called seen
 THICKEST = 15.0  # shortened persons over the noise of a sum, beyond which the limit was misled
 FEW = 1 / 12
@@ -44,9 +45,9 @@ TAIL_ADVICE = {
 @dataclass(frozen=True, eq=False)
 class Coefficients:
     """names, statuses: of everything asked for. kept: the places of what was released; the arrays
-    are for those. scale: of the noise of a released sum, in units (a deviation, or a Laplace scale).
-    sampling, noise, step_error: covariances in raw units. shift, shorten: what ends are moved by for
-    the mean and for the shortened equation, in raw units."""
+    are for those. scales: of the noise of each (a deviation, or a Laplace scale). sampling,
+    step_error: covariances. shift, shorten: what ends are moved by for the mean and for the
+    shortened equation."""
 
     names: tuple[str, ...]
     statuses: tuple[str, ...]
@@ -59,6 +60,7 @@ class Coefficients:
     shift: Floats = field(default_factory=lambda: np.zeros(0))
     shorten: Floats = field(default_factory=lambda: np.zeros(0))
     tail: str = OK
+    excess: float = 0.0
     diagnostics: Mapping[str, Any] = field(default_factory=dict)
 
     @classmethod
@@ -130,6 +132,7 @@ class Coefficients:
             np.maximum(cut / 2, excess * counted * limit) * units,
             cut / 2 * units,
             tail,
+            excess,
             {
                 "shortened": beyond * persons,
                 "limit": limit,
@@ -156,14 +159,13 @@ class Coefficients:
 
     @property
     def advice(self) -> str:
-        told = [
-            f"{', '.join(n for n, s in zip(self.names, self.statuses, strict=True) if s == status)}: "
-            f"{status} ({advice})"
-            for status, advice in ADVICE.items()
-            if status in self.statuses
-        ]
+        told = []
+        for status, advice in ADVICE.items():
+            named = [n for n, s in zip(self.names, self.statuses, strict=True) if s == status]
+            if named:
+                told.append(f"{', '.join(named)}: {status} ({advice})")
         if self.tail in TAIL_ADVICE and self.values.size:
-            told.append(f"{self.tail}: {TAIL_ADVICE[self.tail]}")
+            told.append(TAIL_ADVICE[self.tail])
         return "; ".join(told)
 
     def status_of(self, column: int) -> str:
@@ -215,38 +217,33 @@ class Coefficients:
         return value, total, value - half, value + half
 
     # --- intervals --------------------------------------------------------------------------------
-    def alone(self, column: int, level: float) -> tuple[float, float]:
-        _, _, low, high = self.combined(_unit(len(self.names), column), level)
-        return low, high
-
-    def errors(self, column: int) -> tuple[float, float]:
-        """Deviations of privacy noise, and of noise and sampling together."""
-        place = self.shown[column]
-        if place is None:
-            return math.nan, math.nan
-        noise = math.sqrt(float(self.noise[place, place]))
-        return noise, math.sqrt(float(self.covariance[column, column]))
+    def column(self, index: int) -> OneCoefficient:
+        """The intervals of one of them for itself."""
+        return OneCoefficient(self, index)
 
     def interval(self, level: float, target: str | None = None) -> Interval:
         """All that is shown together. target "mean" (default), or "clipped": of the equation with
         long influences shortened."""
         clipped = target is not None and validate.choice("target", target, TARGETS) == "clipped"
         made = self._made(level, sampling=True, clipped=clipped)
-        words = "clipped" if clipped or self.tail == TOO_THICK else "mean"
-        names = {
-            "mean": "coefficients",
-            "clipped": "coefficients of the equation with long influences shortened",
-        }
-        assumption = "unrelated persons"
-        if words == "mean":
-            assumption += (
-                "; persons whose influence is shortened exceed the limit on average by no more "
-                "than the limit"
-            )
+        target, assumption = self.words(clipped)
+        status, advice = self.status, self.advice
         return Interval(
-            *made, level, target=names[words], assumption=assumption,
-            status=self.status, advice=self.advice,
-        )  # fmt: skip
+            *made, level, target=target, assumption=assumption, status=status, advice=advice
+        )
+
+    def words(self, clipped: bool) -> tuple[str, str]:
+        """Target and assumption of an interval."""
+        if clipped or self.tail == TOO_THICK:
+            return "coefficients of the equation with long influences shortened", UNRELATED
+        return "coefficients", (
+            f"{UNRELATED}; persons whose influence is shortened exceed the limit on average by no "
+            f"more than {self.excess:g} of it"
+        )
+
+    def errors(self) -> tuple[float, float]:
+        """Of the one number that was asked for; NaN for several."""
+        return self.column(0).errors() if len(self.names) == 1 else (math.nan, math.nan)
 
     def noise_interval(self, level: float) -> Interval:
         made = self._made(level, sampling=False, clipped=True)
@@ -264,6 +261,39 @@ class Coefficients:
         return tuple(low for low, _ in ends), tuple(high for _, high in ends)
 
 
+@dataclass(frozen=True, eq=False)
+class OneCoefficient:
+    """One of the coefficients: its interval, and the deviations behind it."""
+
+    all: Coefficients
+    index: int
+
+    def interval(self, level: float, target: str | None = None) -> Interval:
+        clipped = target is not None and validate.choice("target", target, TARGETS) == "clipped"
+        low, high = self._ends(level, sampling=True, clipped=clipped)
+        status = self.all.status_of(self.index)
+        target, assumption = self.all.words(clipped)
+        return Interval((low,), (high,), level, target=target, assumption=assumption, status=status)
+
+    def noise_interval(self, level: float) -> Interval:
+        low, high = self._ends(level, sampling=False, clipped=True)
+        return Interval(
+            (low,), (high,), level, kind="noise_interval", target="coefficients of these persons"
+        )
+
+    def errors(self) -> tuple[float, float]:
+        """Deviations of privacy noise, and of noise and sampling together."""
+        place = self.all.shown[self.index]
+        if place is None:
+            return math.nan, math.nan
+        noise = math.sqrt(float(self.all.noise[place, place]))
+        return noise, math.sqrt(float(self.all.covariance[self.index, self.index]))
+
+    def _ends(self, level: float, *, sampling: bool, clipped: bool) -> tuple[float, float]:
+        row = _unit(len(self.all.names), self.index)
+        return self.all.combined(row, level, sampling=sampling, clipped=clipped)[2:]
+
+
 def _unit(size: int, place: int) -> Floats:
     found = np.zeros(size)
     found[place] = 1.0
@@ -271,16 +301,10 @@ def _unit(size: int, place: int) -> Floats:
 
 
 def _laplace_half(scales: Floats, sd: float, alpha: float) -> float:
-    """Half length for a sum of a normal and independent Laplace variables: exactly for one or two,
-    by the variance and the fourth moment for more."""
-    if len(scales) <= 2:
-        return float(quantile(alpha / 2, tuple(map(float, scales)), sd))
-    # all but the largest together are close to normal
+    """Half length for a normal and independent Laplace variables: exactly for one or two; of more,
+    all but the largest together are taken as normal."""
     order = np.sort(scales)
-    return float(
-        quantile(
-            alpha / 2,
-            (float(order[-1]),),
-            math.hypot(sd, math.sqrt(2) * float(np.sqrt((order[:-1] ** 2).sum()))),
-        )
-    )
+    if len(order) > 2:
+        sd = math.hypot(sd, math.sqrt(2 * float((order[:-1] ** 2).sum())))
+        order = order[-1:]
+    return float(quantile(alpha / 2, tuple(map(float, order)), sd))

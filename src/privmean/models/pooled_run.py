@@ -11,11 +11,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from privmean.intervals.interval import FAILED, OK
 from privmean.mechanisms.counts import GaussianCounts, NoisyCounts
 from privmean.mechanisms.curator import Curator
 from privmean.models.moment_rows import (
-    MATRIX_STEPS,
-    ROW_STEPS,
     Norm,
     Symmetric,
     exact_sum,
@@ -46,7 +45,6 @@ from privmean.outcome import Outcome
 from privmean.people.matrix import MatrixPeople
 from privmean.people.reductions import Floats, Integers
 from privmean.privacy.budget import REPLACE_ONE
-from privmean.intervals.interval import FAILED, OK
 
 POINTS = 2**14 + 1  # of the grid of medians
 SHORTEST = -8  # half octave of the least length of matrices

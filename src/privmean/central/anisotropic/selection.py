@@ -9,9 +9,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from privmean.mechanisms.exponential import accept as accept
-from privmean.mechanisms.exponential import choose as choose
-from privmean.mechanisms.exponential import exponential_digits as exponential_digits
+from privmean.mechanisms.exponential import choose
 from privmean.noise.base import Integers, Noise
 
 
