@@ -152,7 +152,9 @@ def _asked(kind: str, said: Said) -> Asked:
             raise ArgumentError(
                 "--value", None, "no column was named", "give --value COLUMN or --values-from ..."
             )
-    if "assume" in own:
+    if "assume" in own and "bounds" in own:
+        words["assume"] = opt.assumed(words.get("assume"), None, None)
+    elif "assume" in own:
         words["assume"] = opt.assumed(words.get("assume"), said.get("bounds"), said.get("sd"))
     question = question_of(kind, words, "--{}")
     written = opt.text(

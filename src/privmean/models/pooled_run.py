@@ -46,7 +46,6 @@ from privmean.people.matrix import MatrixPeople
 from privmean.people.reductions import Floats, Integers
 from privmean.privacy.budget import REPLACE_ONE
 
-POINTS = 2**14 + 1  # of the grid of medians
 SHORTEST = -8  # half octave of the least length of matrices
 FLOOR, STRICT = 0.05, 1.5  # eigenvalues below these (times the noise) are not told apart
 LEAK = 0.15  # part of a coefficient in such directions up to which it is shown
@@ -121,7 +120,7 @@ class PooledRun:
             inside &= 0 < place < HIGHEST - LOWEST
             largest = edge(place)
             own = self.people.of(name, largest)
-            bins = grid_around(-2 * largest, 2 * largest, POINTS)
+            bins = grid_around(-2 * largest, 2 * largest)
             middle = self.plan.middle(name)
             counts = bins.all_counts(_column(own.mean).uniform_counts(0, bins.half, bins.origin))
             centre = bins.center(self.curator.ask(middle.choice, median_scores(counts)))
@@ -222,10 +221,10 @@ class PooledRun:
         size_all = np.sqrt((times(toward, fitted.vectors) ** 2).sum(axis=1))
         statuses = [OK] * len(weights)
         for t in range(len(weights)):
-            if size_bad[t] > LEAK * size_all[t]:
-                statuses[t] = ENTANGLED
-            elif any(weights[t, j] for j in fitted.thin):
+            if any(weights[t, j] for j in fitted.thin):
                 statuses[t] = THIN_LEVEL
+            elif size_bad[t] > LEAK * size_all[t]:
+                statuses[t] = ENTANGLED
         kept = [t for t, status in enumerate(statuses) if status == OK]
         if not kept:
             made = Coefficients.none(self._names, tuple(statuses), plan.law)
@@ -283,7 +282,7 @@ class PooledRun:
         unit = float(k) if plan.law == "laplace" else math.sqrt(k)
         size = row_sizes(values, self._norm) / unit
         edges = np.array([2.0 ** ((j - 14) / 2) for j in range(CELLS)])
-        cell = np.searchsorted(edges, size, side="right")
+        cell = np.searchsorted(edges, size[size > 0], side="right")  # without a record: nowhere
         counts: Integers = np.bincount(cell, minlength=CELLS + 1).astype(np.int64)
         noisy, sd = self._counts(plan.look, counts)
         one = plan.rows_of(k).scale * unit * (math.sqrt(2) if plan.law == "laplace" else 1.0)

@@ -65,7 +65,7 @@ class RegressionRelease(Release):
         is shown. What intervals allow for (noise, tails) is allowed for here."""
         if not math.isfinite(self.estimate[column]):
             return math.nan
-        low, high = -40 * math.log(2.0), 0.0  # of log(1 - level)
+        low, high = -40 * math.log(2.0), -1e-3  # of log(1 - level)
         for _ in range(30):
             middle = (low + high) / 2
             ends = self.alone(column, -math.expm1(middle))
