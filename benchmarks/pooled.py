@@ -8,7 +8,7 @@ same fit without privacy, cluster-robust (1: privacy costs as much as sampling).
 the absolute difference to the fit without privacy, and root mean square (median over terms).
 Coverage: of 95 % intervals of single terms for the coefficients of all persons, least to most.
 Length: over that of the fit without privacy; in brackets for the equation with long influences
-shortened. Peers release all second moments once (sufficient statistics; AdaSSP with its ridge), told
+shortened. Peers release all second moments once (sufficient statistics; AdaSSP with its ridge) and know
 the scales of all variables and the 90 % quantile of the sizes of persons' matrices, which are
 private; Gaussian noise by mu, Laplace by epsilon, without any cost of searching.
 """

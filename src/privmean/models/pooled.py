@@ -22,7 +22,7 @@ from privmean.mechanisms.moment_sums import MatrixSums, RowProducts
 from privmean.models.design import Design
 from privmean.models.moment_rows import MATRIX_STEPS, ROW_STEPS, Weighting
 from privmean.models.panel import PanelPeople
-from privmean.models.standard import Middle, Sizes
+from privmean.models.standard import UPPER, Middle, Sizes
 from privmean.outcome import Outcome
 from privmean.people.reductions import People
 from privmean.people.shape import Shape
@@ -248,7 +248,8 @@ class PooledPlan(Releasing):
 
     def spread(self, name: str) -> Sizes:
         part = self._share(PARTS[2])
-        return Sizes(f"spread of {name}", self.parts.epsilon(part), self.relation, self._bounded)
+        epsilon = self.parts.epsilon(part)
+        return Sizes(f"spread of {name}", epsilon, self.relation, self._bounded, UPPER)
 
     @property
     def _bounded(self) -> bool:

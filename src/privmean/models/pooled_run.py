@@ -131,7 +131,8 @@ class PooledRun:
             first = place_above(4 * bins.half) + 1
             spread = self.plan.spread(name)
             cells = _column(away).log_counts(0, 0.0)
-            place = self.curator.ask(spread.choice, size_scores(cells, spread.slope, first))
+            scores = size_scores(cells, spread.slope, first, spread.parts)
+            place = self.curator.ask(spread.choice, scores)
             found[name] = centre, edge(first + place)
         return found, inside
 
