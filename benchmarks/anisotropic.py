@@ -20,19 +20,20 @@ import numpy as np
 
 from kit import planned
 from privmean.central.anisotropic.choose import Candidates
-from privmean.central.anisotropic.degrees import degrees
 from privmean.central.anisotropic.estimator import Anisotropic
 from privmean.central.anisotropic.known import KnownPlan
-from privmean.central.anisotropic.lattice import RADIUS, Metric, to_lattice
 from privmean.central.anisotropic.spectrum import spectrum_of
 from privmean.central.default_mean import DefaultMean
 from privmean.central.winsorized import UnknownScale, Winsorized
 from privmean.errors import Infeasible
+from privmean.mechanisms.filtered.degrees import degrees
+from privmean.mechanisms.filtered.lattice import RADIUS, Metric, to_lattice
 from privmean.noise.exact import ExactNoise
 from privmean.noise.simulated import SimulatedNoise
 from privmean.people.matrix import MatrixPeople
 from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE, Budget
 from privmean.privacy.gdp import gaussian_mu
+from privmean.published import AnisotropicAsPublished
 from report import publish, table
 
 BUDGET = Budget(epsilon=1.0, delta=1e-6)
@@ -187,10 +188,11 @@ def reference_table(quick: bool) -> str:
 
 
 def _plan(sigma: np.ndarray, n: int, method: str, relation: str = ADD_REMOVE) -> KnownPlan:
+    published = method == "published"
     return planned(
-        Anisotropic(sigma**2, method=method),
+        AnisotropicAsPublished(sigma**2) if published else Anisotropic(sigma**2, method=method),
         BUDGET,
-        persons=n,
+        count=n,
         dimension=len(sigma),
         relation=relation,
     )
@@ -487,7 +489,7 @@ def many(quick: bool) -> str:
         ("known, add-remove", 1.0, ADD_REMOVE),
         ("unknown, replace-one", None, REPLACE_ONE),
     ):
-        plan = planned(Anisotropic(covariance), BUDGET, persons=n, dimension=d, relation=relation)
+        plan = planned(Anisotropic(covariance), BUDGET, count=n, dimension=d, relation=relation)
         one = min(cpu(lambda: x.T @ x)[0] for _ in range(5))
         whole, release = cpu(lambda plan=plan: plan.release(people(x), ExactNoise()))
         error = float(np.linalg.norm(release.estimate - x.mean(axis=0)))

@@ -185,13 +185,15 @@ def threaded(quick: bool) -> str:
         moment = BoundedMoment(2.5, 1.35, m, range=(-2 * half, 0.0))
         cells = []
         for rounds in (1, 3):
-            estimator = HeavyTailed(moment, law="gaussian", start="public", rounds=rounds)
+            estimator = HeavyTailed(
+                moment, law="gaussian", start="public", rounds=rounds, private_radius=False
+            )
             try:
                 found, _ = ratios(estimator, Budget(1.0, DELTA), samples, m=m)
                 cells.append(plus_minus(found))
             except Infeasible:
                 cells.append("refused")
-        best = HeavyTailed(moment, law="gaussian", start="public")
+        best = HeavyTailed(moment, law="gaussian", start="public", private_radius=False)
         found, plan = ratios(best, Budget(1.0, DELTA), samples, m=m)
         rows.append(
             [start, cells[0], one, cells[1], three, plus_minus(found), len(plan.schedule.rounds)]
@@ -255,9 +257,9 @@ def composition(quick: bool) -> str:
                 for epsilon in (0.25, 1.0):
                     budget = Budget(epsilon, DELTA)
                     settings = {
-                        "one": {"rounds": 1},
+                        "one": {"rounds": 1, "private_radius": False},
                         "disjoint": {"split": "disjoint"},
-                        "together": {},
+                        "together": {"private_radius": False},
                         "radius": {"private_radius": True},
                     }
                     try:

@@ -137,7 +137,7 @@ def oracle_ball(setting: Setting) -> list[float]:
 def heavy_tailed(setting: Setting) -> list[float] | None:
     """A bound on a directional moment, the same for every direction."""
     moment = BoundedMoment(setting.law.order, setting.law.bound, 1, range=(-REACH, REACH))
-    return released(setting, HeavyTailed(moment))
+    return released(setting, HeavyTailed(moment, private_radius=False))
 
 
 def heavy_tailed_norm(setting: Setting) -> list[float] | None:
@@ -146,7 +146,7 @@ def heavy_tailed_norm(setting: Setting) -> list[float] | None:
     moment = BoundedMoment(
         setting.law.order, setting.law.bound, 1, range=(-REACH, REACH), norm_bound=size
     )
-    return released(setting, HeavyTailed(moment))
+    return released(setting, HeavyTailed(moment, private_radius=False))
 
 
 def heavy_tailed_two(setting: Setting) -> list[float] | None:
@@ -156,7 +156,7 @@ def heavy_tailed_two(setting: Setting) -> list[float] | None:
     moment = BoundedMoment(
         (2, order), (1.0, bound), range=(-REACH, REACH), norm_bound=(size, bound * size)
     )
-    return released(setting, HeavyTailed(moment))
+    return released(setting, HeavyTailed(moment, private_radius=False))
 
 
 def heavy_tailed_private_radius(setting: Setting) -> list[float] | None:

@@ -18,19 +18,19 @@ import time
 from pathlib import Path
 
 import numpy as np
+from privmean.models.pointwise import alone, status_of
 
 import privmean as pm
 from kit import planned
-from privmean.central.as_published import AsPublished
 from privmean.central.concentration import SubGaussian
 from privmean.central.winsorized import Winsorized
 from privmean.intervals.tail_check import TOO_THICK
 from privmean.models.person_fits import Independence, fit_persons
-from privmean.models.pointwise import alone, status_of
 from privmean.noise.simulated import SimulatedNoise
 from privmean.people.matrix import MatrixPeople
 from privmean.people.products import Products
 from privmean.privacy.budget import Budget
+from privmean.published.winsorized import AsPublished
 from report import publish, table
 
 PANEL = Path(__file__).resolve().parents[2] / "shared" / "data" / "nlswork.parquet"

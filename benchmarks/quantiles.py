@@ -4,8 +4,8 @@
 
 Error: root mean square error (towards the quantile of the law) over that of the sample quantiles
 without privacy. Peer: the exponential mechanism on ranks, at a third of epsilon a quartile, told
-the least and the largest value of the sample (which are private: no one can run it so). Coverage: of
-95 % intervals of a quartile alone, and of the band for the whole distribution function.
+the least and the largest value of the sample (which are private: no one can run it so). Coverage:
+of 95 % intervals of a quartile alone, and of the band for the whole distribution function.
 The last rows draw persons with replacement from log wages of 4711 persons.
 """
 

@@ -17,16 +17,17 @@ def table(header: list[str], rows: list[list[object]]) -> str:
     return "\n".join(lines)
 
 
-def publish(section: str, title: str, text: str, *, command: str) -> None:
-    """Print `text` and replace the section named `section` of docs/benchmarks.md by it."""
+def publish(section: str, title: str, text: str, *, command: str, on: Path = PAGE) -> None:
+    """Print `text` and replace the section named `section` of docs/benchmarks.md (or the page `on`)
+    by it."""
     machine = f"{os.cpu_count()} cores, Python {platform.python_version()}, {date.today()}"
     body = f"## {title}\n\n`{command}` ({machine})\n\n{text.strip()}\n"
     print(body)
     start, end = f"<!-- begin {section} -->", f"<!-- end {section} -->"
-    page = PAGE.read_text() if PAGE.exists() else "# Benchmarks\n\nThe last run of each script.\n"
+    page = on.read_text() if on.exists() else "# Benchmarks\n\nThe last run of each script.\n"
     if start in page:
         head, rest = page.split(start, 1)
         page = head + start + "\n" + body + end + rest.split(end, 1)[1]
     else:
         page = page.rstrip() + f"\n\n{start}\n{body}{end}\n"
-    PAGE.write_text(page)
+    on.write_text(page)

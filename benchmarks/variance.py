@@ -16,15 +16,15 @@ import time
 import numpy as np
 
 from kit import planned
-from privmean.central.as_published import AsPublished
 from privmean.central.concentration import SubGaussian, UnknownScale
 from privmean.central.winsorized import Winsorized
 from privmean.errors import Infeasible
 from privmean.models.variance import VarianceSearch
-from privmean.models.variance_as_published import VarianceAsPublished
 from privmean.noise.simulated import SimulatedNoise
 from privmean.people.matrix import MatrixPeople
 from privmean.privacy.budget import Budget
+from privmean.published.variance import VarianceAsPublished
+from privmean.published.winsorized import AsPublished
 from report import publish, table
 
 SIZES = (1000, 2000, 6000, 10000)

@@ -21,7 +21,6 @@ from scipy import stats
 from scipy.signal import lfilter
 
 from kit import planned
-from privmean.central.as_published import AsPublished
 from privmean.central.concentration import SubGaussian
 from privmean.central.winsorized import Winsorized
 from privmean.errors import Infeasible
@@ -32,6 +31,7 @@ from privmean.privacy.budget import REPLACE_ONE, Budget
 from privmean.privacy.calibrate import calibrate
 from privmean.privacy.gdp import gaussian_mu
 from privmean.privacy.loss import Laplace
+from privmean.published.winsorized import AsPublished
 from report import publish, table
 
 SMALL = math.sqrt(2 * math.log(8))  # tau', the half width that holds 3/4 of the persons

@@ -9,16 +9,18 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+from privmean.asking.study_file import read_questions
+
 import privmean as pm
 from privmean.asking.declared import question_of
 from privmean.asking.road import asked
-from privmean.asking.study_file import read_questions
 from privmean.cli.app import run
-from privmean.cli.asking import COMMANDS
+from privmean.cli.asking import commands
 
 Said = Mapping[str, Any]
 FUNCTIONS = {
     "mean": pm.mean, "regression": pm.regress, "curve": pm.curve, "variance": pm.variance,
+    "quantile": pm.quantile,
 }  # fmt: skip
 FLAGS = {"values": "--value"}
 PAIRS = ("within", "bounds")
@@ -79,7 +81,7 @@ def _toml(value: Any) -> str:
 
 
 def by_shell(capsys: Any, table: str, kind: str, words: Said, terms: Said) -> dict[str, Any]:
-    arguments = [COMMANDS[kind], table]
+    arguments = [commands()[kind], table]
     said = dict(words)
     if "formula" in said:
         arguments.append(said.pop("formula"))

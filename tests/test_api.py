@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import privmean as pm
+from privmean.published import AsPublished
 
 
 @pytest.fixture(scope="module")
@@ -101,7 +102,7 @@ def test_settings_reach_the_method(persons):
     [
         pm.DefaultMean(target="clipped"),
         pm.Winsorized(pm.SubGaussian(sd=2.0)),
-        pm.AsPublished(pm.SubGaussian(sd=2.0)),
+        AsPublished(pm.SubGaussian(sd=2.0)),
         pm.HeavyTailed(pm.BoundedMoment(3, 3.0)),
         pm.BoundedMean((0, 20)),
         pm.Anisotropic(4.0),

@@ -11,7 +11,7 @@ import privmean as pm
 from privmean import continual, local
 from privmean.asking.terms import Terms
 
-FUNCTIONS = ["ask", "mean", "regress", "curve", "variance", "plan", "persons_needed"]
+FUNCTIONS = ["ask", "mean", "regress", "curve", "variance", "quantile", "plan", "persons_needed"]
 
 
 def completed(code, names):

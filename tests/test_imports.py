@@ -124,3 +124,14 @@ def test_standard_error_stays_clean_when_the_interpreter_ends(tmp_path, last):
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert "nanobind" not in done.stderr
     assert (done.stderr == "") == (last != "1/0")
+
+
+@pytest.mark.parametrize("assume", ["(0, 8)", "pm.SubGaussian(sd=1.0)", "None"])
+def test_a_mean_loads_only_what_its_assumption_needs(assume):
+    code = (
+        "import sys, numpy, privmean as pm; pm.mean(numpy.linspace(1, 5, 4000), epsilon=1.0, "
+        f"delta=1e-6, assume={assume}, noise=pm.SimulatedNoise(1)); "
+        "print([n for n in ('scipy.stats', 'privmean.central.heavy_tailed', "
+        "'privmean.central.anisotropic', 'duckdb', 'narwhals') if n in sys.modules])"
+    )
+    assert run(code).stdout.strip() == "[]"

@@ -24,6 +24,7 @@ from privmean.errors import ArgumentError, Infeasible
 from privmean.models.magnitudes import Magnitudes
 from privmean.models.variance import VarianceSearch
 from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE
+from privmean.published import AnisotropicAsPublished
 
 ODD = (1e-3, 0.05, 0.3, 0.7123, 1.0, 1.649, 3.0, 8.1, 25.0, 100.0)
 FEW = (1, 2, 3, 4, 7, 12, 23, 40, 41, 97, 230, 601, 1999)
@@ -76,7 +77,7 @@ def heavy(g, d):
         law=pick(g, "auto", "gaussian", "laplace", "k-norm"),
         rounds=pick(g, None, 1, 3),
         start=pick(g, "auto", "histogram"),
-        private_radius=extra and pick(g, False, True),
+        private_radius=pick(g, None, False, True) if extra else None,
         clipped_count=extra and pick(g, False, True),
         beta=pick(g, 0.01, 0.3),
     )
@@ -84,11 +85,11 @@ def heavy(g, d):
 
 def anisotropic(g, d):
     known = pick(g, False, True)
+    if pick(g, False, False, False, True):
+        return AnisotropicAsPublished(1.0 if known else None, pick(g, 0.05, 0.4))
     return Anisotropic(
         pick(g, 1.0, 1e-12, 1e12) if known else None,
-        method=pick(g, "auto", "average", "two-phase", "noisy-degree", "published")
-        if known
-        else pick(g, "auto", "published"),
+        method=pick(g, "auto", "average", "two-phase", "noisy-degree") if known else "auto",
         beta=pick(g, 0.05, 0.4),
         scale_range=None if known or pick(g, False, True) else (1e-3, 10.0),
         sampled_degrees=pick(g, None, 50, 500) if known else None,

@@ -6,9 +6,17 @@ The tables of refusals do not exist: an answer that names one would show that it
 
 from __future__ import annotations
 
+import inspect
+
+import numpy as np
 import pytest
 
-from doors import Refused, by_file, by_function, by_question, by_shell
+import privmean as pm
+from doors import FUNCTIONS, Refused, by_file, by_function, by_question, by_shell
+from privmean.asking.functions import MOVED
+from privmean.cli import asking
+from privmean.cli.app import run
+from privmean.noise.simulated import SimulatedNoise
 
 NOWHERE = "there-is-no-such-table.parquet"
 RIGHT = {
@@ -16,6 +24,7 @@ RIGHT = {
     "regression": {"formula": "y ~ a"},
     "curve": {"value": "y", "time": "t", "bins": [0, 1, 2]},
     "variance": {"value": "x", "within": [0.01, 10.0]},
+    "quantile": {"value": "x", "q": [0.25, 0.5]},
 }
 DOORS = ("question", "function", "file", "shell")
 BUDGET = {"epsilon": 1.0}
@@ -90,6 +99,12 @@ WORDS = [
     ("variance", {"method": "pairs"}, "method"),
     ("variance", {"method": "coinpress"}, "center"),
     ("variance", {"resolution": 0.3}, "resolution"),
+    ("quantile", {"q": [0.5, 0.25]}, "q"),
+    ("quantile", {"q": [0.5, 1.5]}, "q"),
+    ("quantile", {"q": "low"}, "q"),
+    ("quantile", {"bounds": [8.0, 0.0]}, "bounds"),
+    ("quantile", {"related": 0.0}, "related"),
+    ("quantile", {"resolution": 0.3}, "resolution"),
 ]
 
 
@@ -124,7 +139,8 @@ def test_a_table_that_does_not_exist_is_said_to_be_missing_where_all_else_is_rig
 @pytest.mark.parametrize("kind", RIGHT)
 @pytest.mark.parametrize(("terms", "word"), TERMS, ids=str)
 def test_a_wrong_term_is_refused(doors, door, kind, terms, word):
-    assert word in refusal(doors[door], kind, RIGHT[kind], terms)
+    words = (word,) if terms else (word, "budget")  # a file that says nothing has no [budget]
+    assert any(item in refusal(doors[door], kind, RIGHT[kind], terms) for item in words)
 
 
 @pytest.mark.parametrize("door", DOORS)
@@ -139,5 +155,160 @@ def test_a_question_lacks_no_word_that_it_needs(doors, door, kind):
     for name in ("formula", "value", "time", "bins", "within"):
         if name in RIGHT[kind]:
             left = {word: said for word, said in RIGHT[kind].items() if word != name}
-            if (kind, name) != ("variance", "value"):  # people may have one column
+            if (kind, name) not in [
+                ("variance", "value"),
+                ("quantile", "value"),
+            ]:  # people may have one column
                 assert name in refusal(doors[door], kind, left, BUDGET)
+
+
+@pytest.mark.parametrize("kind", ["mean", "regression", "curve"])
+@pytest.mark.parametrize("wrong", [3, "wide", object(), pm.SubGaussian, (8, 0), [[1, 2, 3]]])
+def test_what_is_no_assumption_is_refused(kind, wrong):
+    with pytest.raises(pm.ArgumentError, match="assume|bounds"):
+        FUNCTIONS[kind](NOWHERE, person="who", **RIGHT[kind], assume=wrong, epsilon=1.0)
+
+
+@pytest.mark.parametrize("kind", ["mean", "regression", "curve"])
+@pytest.mark.parametrize("wrong", ["magic", 3, None, pm.Winsorized, object()])
+def test_what_is_no_method_is_refused(kind, wrong):
+    with pytest.raises(pm.ArgumentError, match="method"):
+        FUNCTIONS[kind](NOWHERE, person="who", **RIGHT[kind], method=wrong, epsilon=1.0)
+
+
+def test_bounds_in_an_array_are_bounds():
+    limits, values = np.array([0.0, 8.0]), np.linspace(1, 5, 600)
+    terms = {"epsilon": 1.0, "noise": SimulatedNoise(1)}
+    assert pm.mean(values, bounds=limits, **terms).estimator == "bounded mean"
+    with pytest.raises(pm.ArgumentError, match="assume"):
+        pm.mean(values, bounds=limits, method=pm.DefaultMean(), **terms)
+    with pytest.raises(pm.ArgumentError, match="assume"):
+        pm.Regression("y ~ a", assume=limits, method=pm.Magnitudes())
+    assert pm.plan(pm.Regression("y ~ a", assume=limits), persons=600, epsilon=1.0).losses
+
+
+@pytest.mark.parametrize("kind", RIGHT)
+def test_a_ledger_that_does_not_exist_is_refused(capsys, tmp_path, kind):
+    path = str(tmp_path / "ledger.json")
+    with pytest.raises(pm.ArgumentError, match="ledger"):
+        pm.Ledger.open(path)
+    with pytest.raises(Refused, match="ledger"):
+        by_shell(capsys, NOWHERE, kind, RIGHT[kind], {**BUDGET, "ledger": path})
+    for wrong in (path, 3, pm.Ledger):
+        with pytest.raises(pm.ArgumentError, match="ledger"):
+            FUNCTIONS[kind](NOWHERE, person="who", **RIGHT[kind], **BUDGET, ledger=wrong)
+    for wrong in (7, "seed", pm.SimulatedNoise):
+        with pytest.raises(pm.ArgumentError, match="noise"):
+            FUNCTIONS[kind](NOWHERE, person="who", **RIGHT[kind], **BUDGET, noise=wrong)
+
+
+@pytest.mark.parametrize("wrong", [None, 3, "", ["who"]])
+@pytest.mark.parametrize("kind", RIGHT)
+def test_a_person_that_is_no_column_is_refused(kind, wrong):
+    with pytest.raises(pm.ArgumentError, match="person"):
+        FUNCTIONS[kind](NOWHERE, person=wrong, **RIGHT[kind], **BUDGET)
+
+
+# --- words that are said elsewhere now ------------------------------------------------------------
+
+
+@pytest.mark.parametrize("function", FUNCTIONS.values(), ids=FUNCTIONS)
+@pytest.mark.parametrize("word", MOVED)
+def test_a_word_that_moved_is_refused_with_its_new_place(function, word):
+    if word in inspect.signature(function).parameters:
+        return
+    kind = next(name for name, item in FUNCTIONS.items() if item is function)
+    with pytest.raises(pm.ArgumentError) as found:
+        function(NOWHERE, person="who", **RIGHT[kind], **BUDGET, **{word: 1})
+    assert found.value.argument == word
+    assert found.value.remedy == MOVED[word]
+
+
+# every keyword of the functions of version 0.1, but those that are words of the same function still
+FORMER = {
+    "mean": "excess beta design_effect target scale_range sampled_degrees",
+    "regression": "threshold records scales resolution range residual_sd between_sd magnitudes "
+    "coefficient_range target delimiter roster memory_limit threads temp_directory progress "
+    "design_effect",
+    "curve": "resolution range target magnitudes roster delimiter memory_limit threads "
+    "temp_directory progress design_effect",
+    "variance": "smallest largest",
+}
+
+
+@pytest.mark.parametrize("kind", FORMER)
+def test_former_words_are_among_those_that_moved(kind):
+    words = set(FORMER[kind].split())
+    assert words <= set(MOVED)
+    assert not words & set(inspect.signature(FUNCTIONS[kind]).parameters)
+
+
+@pytest.mark.parametrize("option", asking.MOVED)
+@pytest.mark.parametrize("command", ["mean", "regress", "curve", "variance", "quantile", "plan"])
+def test_an_option_that_moved_is_refused_with_its_new_place(capsys, command, option):
+    assert run([command, NOWHERE, "--person", "who", f"{option}=1"]) == 2
+    shown = capsys.readouterr()
+    assert shown.out == ""
+    assert NOWHERE not in shown.err
+    assert asking.MOVED[option] in shown.err
+
+
+# --- one release from three doors -----------------------------------------------------------------
+
+SAME = [
+    ("mean", {}, {"epsilon": 2.0}),
+    ("mean", {"values": ["x", "y"]}, {"epsilon": 4.0, "delta": 1e-6}),
+    ("mean", {"assume": "0,8", "estimand": "records", "cap": 3}, {"rho": 0.5, "level": 0.9}),
+    ("mean", {"method": "default target=mean"}, {"epsilon": 2.0, "neighbors": "add-remove"}),
+    ("mean", {"assume": "bounded-moment order=4 bound=2 range=-9,9"}, {"epsilon": 2.0}),
+    ("mean", {"method": "winsorized", "assume": "sub-gaussian sd=1.2", "related": 2.0},
+     {"epsilon": 2.0, "delta": 1e-6}),
+    ("mean", {"related": "random-effects group=g group_sd=0.2 within_sd=0.5 records=2 person_sd=1"},
+     {"epsilon": 2.0, "delta": 1e-6}),
+    ("regression", {}, {"epsilon": 4.0}),
+    ("regression", {"working": "ar1 phi=0.4", "time": "t", "threshold": 0.02}, {"epsilon": 4.0}),
+    ("regression", {"fixed_effects": True, "assume": "-5,5"}, {"epsilon": 4.0}),
+    ("regression", {"scales": ["a=2"], "assume": "errors residual_sd=0.5 between_sd=1"},
+     {"epsilon": 4.0, "delta": 1e-6}),
+    ("curve", {}, {"epsilon": 4.0}),
+    ("curve", {"assume": "0,8", "bins": [0.0, 1.5, 4.0]}, {"rho": 0.5, "neighbors": "add-remove",
+                                                       "n_design": 500}),
+    ("quantile", {}, {"epsilon": 2.0}),
+    ("quantile", {"bounds": [0.0, 8.0]},
+     {"rho": 0.5, "neighbors": "add-remove", "n_design": 500}),
+    ("variance", {}, {"epsilon": 2.0}),
+    ("variance", {"method": "coinpress", "center": 3.0}, {"rho": 0.5}),
+]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def table(tmp_path_factory):
+    rng = np.random.default_rng(4)
+    who = np.repeat(np.arange(500), 4)
+    own, n = np.repeat(rng.normal(3, 1, 500), 4), len(who)
+    a = rng.normal(0, 1, n)
+    columns = {
+        "who": who, "g": who % 30, "t": np.tile(np.arange(4), 500), "a": a,
+        "x": own + rng.normal(0, 0.5, n), "y": own + a + rng.normal(0, 0.5, n),
+    }  # fmt: skip
+    path = tmp_path_factory.mktemp("doors") / "table.csv"
+    rows = zip(*(values.tolist() for values in columns.values()), strict=True)
+    path.write_text("\n".join([",".join(columns), *(",".join(map(str, row)) for row in rows)]))
+    return str(path)
+
+
+@pytest.mark.parametrize(("kind", "words", "terms"), SAME, ids=str)
+def test_three_doors_give_the_same_json(monkeypatch, doors, table, kind, words, terms):
+    """With the same draws in place of exact noise, which all doors take where none is said."""
+    monkeypatch.setattr("privmean.road.ExactNoise", lambda: SimulatedNoise(3))
+    words = RIGHT[kind] | words
+    if set(words) & {"threshold", "scales"}:  # asked by `ask`, not by a function
+        doors.pop("function")
+    found = {name: door(table, kind, words, terms) for name, door in doors.items()}
+    times = {name: release.pop("provenance") for name, release in found.items()}
+    first = found["question"]
+    assert first["status"] == "ok"
+    assert first["secure"] is False  # simulated noise says so, whatever door it came by
+    for name, release in found.items():
+        assert release == first, name
+        assert times[name]["engine"] == times["question"]["engine"]

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from privmean.auditing.report import AuditReport as AuditReport
     from privmean.central.anisotropic.estimator import Anisotropic as Anisotropic
     from privmean.central.anisotropic.spectrum import person_covariance as person_covariance
-    from privmean.central.as_published import AsPublished as AsPublished
     from privmean.central.bounded import BoundedMean as BoundedMean
     from privmean.central.concentration import BetweenWithin as BetweenWithin
     from privmean.central.concentration import Bounded as Bounded
@@ -55,7 +54,6 @@ if TYPE_CHECKING:
     from privmean.models.random_effects import RandomEffects as RandomEffects
     from privmean.models.regression_release import RegressionRelease as RegressionRelease
     from privmean.models.variance import VarianceSearch as VarianceSearch
-    from privmean.models.variance_as_published import VarianceAsPublished as VarianceAsPublished
     from privmean.noise.simulated import SimulatedNoise as SimulatedNoise
     from privmean.people.groups import group_sizes as group_sizes
     from privmean.people.read import read as read
@@ -73,6 +71,9 @@ if TYPE_CHECKING:
     from privmean.questions.variance import Variance as Variance
     from privmean.release import Release as Release
     from privmean.signing import sign as sign
+    from privmean.study.plan import StudyPlan as StudyPlan
+    from privmean.study.release import StudyRelease as StudyRelease
+    from privmean.study.study import Study as Study
     from privmean.verification import Verification as Verification
     from privmean.verification import verify as verify
 else:
@@ -112,14 +113,12 @@ else:
         "sign": "privmean.signing",
         "DefaultMean": "privmean.central.default_mean",
         "Winsorized": "privmean.central.winsorized",
-        "AsPublished": "privmean.central.as_published",
         "BoundedMoment": "privmean.central.heavy_tailed",
         "HeavyTailed": "privmean.central.heavy_tailed",
         "PureCover": "privmean.central.heavy_tailed",
         "RecordWeights": "privmean.central.heavy_tailed",
         "Anisotropic": "privmean.central.anisotropic.estimator",
         "person_covariance": "privmean.central.anisotropic.spectrum",
-        "VarianceAsPublished": "privmean.models.variance_as_published",
         "BoundedMean": "privmean.central.bounded",
         "MeanStream": "privmean.continual",
         "WithholdRelease": "privmean.continual",
@@ -143,8 +142,13 @@ else:
         "quantile": "privmean.asking.functions",
         "Quantile": "privmean.questions.quantile",
         "QuantileRelease": "privmean.models.quantile_release",
+        "Study": "privmean.study.study",
+        "StudyPlan": "privmean.study.plan",
+        "StudyRelease": "privmean.study.release",
     }
     _MOVED = {
+        "AsPublished": "say privmean.published.AsPublished",
+        "VarianceAsPublished": "say privmean.published.VarianceAsPublished",
         "plan_mean": "say pm.plan(pm.Mean(...), persons=...)",
         "random_effects_mean": "say pm.mean(people, related=pm.RandomEffects(...))",
     }

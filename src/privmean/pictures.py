@@ -5,15 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from html import escape
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from privmean.errors import ArgumentError
 from privmean.privacy.words import in_words
 from privmean.rows import Row
-from privmean.summary import percent, rests_on, statuses
-
-if TYPE_CHECKING:
-    from privmean.release import Release
+from privmean.summary import Told, percent, rests_on, statuses
 
 LINE, TOP, BOTTOM = 22, 8, 30  # pixels: of a row, above all rows, for the axis
 PLOT, LETTER = 420, 6.6  # width of the plot; of a letter
@@ -115,7 +112,7 @@ def cell(value: float) -> str:
     return "–" if math.isnan(value) else f"{value:.5g}"
 
 
-def page(release: Release, warning: str) -> str:
+def page(release: Told, warning: str) -> str:
     """A release in a notebook: one table, one picture, the promise; no script."""
     rows = release.rows()
     shown = rows[:MOST]

@@ -14,6 +14,7 @@ from privmean.errors import PrivateFailure
 from privmean.intervals.interval import (
     FAILED,
     OK,
+    UNSAFE,
     ByColumn,
     Deviating,
     Floats,
@@ -22,12 +23,10 @@ from privmean.intervals.interval import (
 )
 from privmean.plain import plain, plain_tree
 from privmean.privacy.guarantee import Guarantee
-from privmean.provenance import SCHEMA, Provenance, sealed
+from privmean.provenance import NAME, SCHEMA, Provenance, sealed
 
 if TYPE_CHECKING:
     from privmean.rows import Row
-
-UNSAFE = "SIMULATED NOISE: not private, for tests and studies only"
 
 
 class Plan(Protocol):
@@ -249,9 +248,9 @@ class Release:
         Example:
             pm.Release.from_dict(json.loads(path.read_text())).to_frame()
         """
-        from privmean.stored import stored_release
+        from privmean.stored import parts_of
 
-        return stored_release(values)
+        return StoredRelease(**parts_of(values))
 
     def title(self) -> str:
         """What is estimated, in a line."""
@@ -296,3 +295,26 @@ def _part(found: Interval, column: int) -> Interval:
         region=found.region[column : column + 1] if found.region else (),
         parts={name: half[column : column + 1] for name, half in found.parts.items()},
     )
+
+
+@dataclass(frozen=True, repr=False)
+class StoredRelease(Release):
+    """A release as it was stored; `to_dict` gives the same again, digest and signature included."""
+
+    stored: Mapping[str, Any] = field(default_factory=dict)
+    found: tuple[Row, ...] = ()
+
+    def rows(self, level: float | None = None) -> tuple[Row, ...]:
+        """The rows that were stored, at the level that was stored."""
+        self.interval(level)
+        return self.found
+
+    @property
+    def std_error(self) -> Floats:
+        return np.array([row.std_error for row in self.found])
+
+    def facts(self) -> dict[str, Any]:
+        return {name: value for name, value in self.stored.items() if name != NAME}
+
+    def to_dict(self) -> dict[str, Any]:
+        return dict(self.stored)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Protocol
 
 from privmean.errors import ArgumentError
-from privmean.mechanisms.curator import Curator, TrustedCurator
+from privmean.mechanisms.curator import Curator, Draws, TrustedCurator
 from privmean.noise.base import Noise
 from privmean.noise.exact import ExactNoise
 from privmean.outcome import Outcome
@@ -50,6 +50,11 @@ class Plan(Protocol):
         ...
 
     @property
+    def unit(self) -> str:
+        """Whose change the promise is about: "person", with all records."""
+        ...
+
+    @property
     def public(self) -> tuple[str, ...]:
         """What the promise treats as public."""
         ...
@@ -79,6 +84,10 @@ class Plan(Protocol):
 class Releasing:
     """What every plan of an estimator can do by itself."""
 
+    @property
+    def unit(self) -> str:
+        return "person"
+
     def accepts(self, people: People) -> None:
         """Any people of its shape will do."""
 
@@ -95,16 +104,20 @@ def execute(
     ledger: Ledger | None = None,
     label: str | None = None,
     level: float = 0.95,
+    draws: Draws | None = None,
 ) -> Release:
-    """Charge, run and release. noise None means exact noise from the system's entropy."""
+    """Charge, run and release. noise None means exact noise from the system's entropy. draws: where
+    noisy answers are kept before they are seen, if a run that was stopped is to go on."""
     _check(plan, people)
     entry = None
     if ledger is not None:
-        worst = Guarantee.of(plan.budget, plan.budget.neighbors, plan.losses)
+        worst = Guarantee.of(plan.budget, plan.budget.neighbors, plan.losses, unit=plan.unit)
         entry = ledger.charge(worst, label=label or plan.estimator)
-    curator = TrustedCurator(people, ExactNoise() if noise is None else noise)
+    curator = TrustedCurator(people, ExactNoise() if noise is None else noise, draws)
     outcome = plan.run(curator)
-    promise = Guarantee.of(plan.budget, plan.budget.neighbors, curator.bill, public=plan.public)
+    promise = Guarantee.of(
+        plan.budget, plan.budget.neighbors, curator.bill, unit=plan.unit, public=plan.public
+    )
     return Release(
         estimate=outcome.shown,
         columns=tuple(people.columns),

@@ -1,10 +1,10 @@
-"""Releases read back from what `to_dict` stored: their numbers, nothing computed anew."""
+"""Parts of releases read back from what `to_dict` stored: their numbers, nothing computed anew."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -13,7 +13,6 @@ from privmean.errors import ArgumentError
 from privmean.intervals.interval import Interval
 from privmean.privacy.guarantee import Guarantee
 from privmean.provenance import NAME, NOT_COVERED, Provenance
-from privmean.release import Release
 from privmean.rows import NAMES, Row
 
 INFINITE = {
@@ -62,30 +61,8 @@ def _at(found: Interval, level: float) -> Interval:
     return found
 
 
-@dataclass(frozen=True, repr=False)
-class StoredRelease(Release):
-    """A release as it was stored; `to_dict` gives the same again, digest and signature included."""
-
-    stored: Mapping[str, Any] = field(default_factory=dict)
-
-    def rows(self, level: float | None = None) -> tuple[Row, ...]:
-        """The rows that were stored."""
-        _at(self.interval(), self._level(level))
-        return tuple(_row(item) for item in self.stored["rows"])
-
-    @property
-    def std_error(self) -> np.ndarray[Any, np.dtype[np.float64]]:
-        return np.array([row.std_error for row in self.rows()])
-
-    def facts(self) -> dict[str, Any]:
-        return {name: value for name, value in self.stored.items() if name != NAME}
-
-    def to_dict(self) -> dict[str, Any]:
-        return dict(self.stored)
-
-
-def stored_release(values: Mapping[str, Any]) -> Release:
-    """See `Release.from_dict`."""
+def parts_of(values: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields of a stored release, by their names; see `Release.from_dict`."""
     if not isinstance(values, Mapping) or "estimate" not in values:
         raise ArgumentError(
             "values", type(values).__name__, "hold no release", "give what `to_dict` returned"
@@ -100,25 +77,26 @@ def stored_release(values: Mapping[str, Any]) -> Release:
     try:
         population, noise = _interval(values["interval"]), _interval(values["noise_interval"])
         stated = values.get("plan") or {}
-        return StoredRelease(
-            estimate=np.array([_number(item, math.nan) for item in values["estimate"]]),
-            columns=tuple(str(item) for item in values["columns"]),
-            estimator=str(values["estimator"]),
-            guarantee=Guarantee.from_dict(values["guarantee"]),
-            intervals=StoredIntervals(population, noise),
-            plan=StoredPlan(str(values["estimator"]), str(values["why"]), stated),
-            persons=values.get("persons"),
-            estimand=str(values["estimand"]),
-            status=str(values["status"]),
-            advice=str(values["advice"]),
-            assumptions=tuple(values["assumptions"]),
-            shares={name: _number(x, math.nan) for name, x in values["budget_shares"].items()},
-            diagnostics=dict(values["diagnostics"]),
-            secure=values["secure"] is True,
-            level=population.level,
-            provenance=_provenance(values.get(NAME) or {}),
-            stored=dict(values),
-        )
+        return {
+            "estimate": np.array([_number(item, math.nan) for item in values["estimate"]]),
+            "columns": tuple(str(item) for item in values["columns"]),
+            "estimator": str(values["estimator"]),
+            "guarantee": Guarantee.from_dict(values["guarantee"]),
+            "intervals": StoredIntervals(population, noise),
+            "plan": StoredPlan(str(values["estimator"]), str(values["why"]), stated),
+            "persons": values.get("persons"),
+            "estimand": str(values["estimand"]),
+            "status": str(values["status"]),
+            "advice": str(values["advice"]),
+            "assumptions": tuple(values["assumptions"]),
+            "shares": {name: _number(x, math.nan) for name, x in values["budget_shares"].items()},
+            "diagnostics": dict(values["diagnostics"]),
+            "secure": values["secure"] is True,
+            "level": population.level,
+            "provenance": _provenance(values.get(NAME) or {}),
+            "stored": dict(values),
+            "found": tuple(_row(item) for item in values["rows"]),
+        }
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise ArgumentError(
             "values", type(error).__name__, "hold no whole release", "give what `to_dict` returned"

@@ -7,7 +7,7 @@ import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from typing import ClassVar, Protocol
 
-from privmean.intervals.interval import OK, Floats, Interval
+from privmean.intervals.interval import OK, Interval
 from privmean.privacy.guarantee import RELATION_WORDS, Guarantee
 from privmean.privacy.words import in_words
 from privmean.rows import Row
@@ -26,16 +26,14 @@ class Why(Protocol):
 
 
 class Told(Protocol):
-    """What a text is made of."""
+    """What a text or a picture is made of: a release."""
 
-    @property
-    def estimate(self) -> Floats: ...
+    tabled: ClassVar[bool]
+
     @property
     def columns(self) -> tuple[str, ...]: ...
     @property
     def estimator(self) -> str: ...
-    @property
-    def estimand(self) -> str: ...
     @property
     def guarantee(self) -> Guarantee: ...
     @property
@@ -53,11 +51,9 @@ class Told(Protocol):
     @property
     def secure(self) -> bool: ...
     @property
-    def failed(self) -> bool: ...
-    @property
     def level(self) -> float: ...
-
-    tabled: ClassVar[bool]
+    @property
+    def failed(self) -> bool: ...
 
     def interval(self) -> Interval: ...
     def alone(self, column: int) -> Interval: ...

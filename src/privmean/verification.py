@@ -18,6 +18,8 @@ from privmean.privacy.compose import pure_epsilon, total_rho
 from privmean.privacy.guarantee import Guarantee
 from privmean.provenance import NAME, READ, SCHEMA, digest_of
 from privmean.rows import NAMES
+from privmean.verified_study import KIND as STUDY
+from privmean.verified_study import problems_of as study_problems
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
@@ -125,7 +127,10 @@ def verify(
         else:
             look.wrong("the digest does not fit: something was changed, added, removed or moved")
     guarantee = _promise(stored, look)
-    _numbers(stored, guarantee, look)
+    if stored.get("kind") == STUDY:
+        _study(stored, guarantee, look)
+    else:
+        _numbers(stored, guarantee, look)
     _made(provenance, look)
     _signature(provenance, own, public, look)
     if book is not None:
@@ -211,6 +216,33 @@ def _composed(guarantee: Guarantee) -> str:
         f"they compose to delta {delta:.6g} of {guarantee.delta:g} at epsilon "
         f"{guarantee.epsilon:g} ({rule})"
     )
+
+
+def _study(stored: Mapping[str, Any], guarantee: Guarantee | None, look: _Look) -> None:
+    """Every release of a study, and the bill that they share."""
+
+    def of_release(release: Mapping[str, Any]) -> list[str]:
+        one = _Look()
+        try:
+            said = release.get(NAME)
+            if not isinstance(said, Mapping) or said.get("digest") != digest_of(release):
+                one.wrong("the digest of its release does not fit")
+        except ValueError as error:
+            one.wrong(f"its release holds what JSON cannot: {error}")
+        _numbers(release, _promise(release, one), one)
+        return one.problems
+
+    if guarantee is None:
+        return
+    before = len(look.problems)
+    for problem in study_problems(stored, guarantee, of_release):
+        look.wrong(problem)
+    if len(look.problems) == before:
+        count = len(stored["questions"])
+        look.right(
+            f"{count} question{'s' * (count > 1)}: every release keeps its own lines of the bill, "
+            "and no line is left over"
+        )
 
 
 def _numbers(stored: Mapping[str, Any], guarantee: Guarantee | None, look: _Look) -> None:

@@ -11,6 +11,35 @@ from privmean.continual.strategies import Identity, MeanToeplitz, PrefixRoot
 from privmean.noise.simulated import SimulatedNoise
 
 
+def simulated(
+    strategy,
+    steps: int,
+    level: float,
+    noise,
+    *,
+    dimension: int = 1,
+    draws: int = 1000,
+    first: int = 1,
+) -> float:
+    """Simultaneous factor for steps `first`.. by simulation of the public law of the noise.
+
+    Correlation over time makes it a quarter to a third narrower than `simultaneous`. The returned
+    order statistic is rounded up, so that the expected coverage is at least `level`.
+    """
+    g = np.cumsum(strategy.inverse(steps))
+    norms = np.sqrt(np.cumsum(g * g))
+    size = 1 << (2 * steps - 1).bit_length()
+    transform = np.fft.rfft(g, size)[:, None]
+    largest = np.empty(draws)
+    for index in range(draws):
+        z = noise.gaussian(steps * dimension, 2.0**30).reshape(steps, dimension) / 2.0**30
+        sums = np.fft.irfft(np.fft.rfft(z, size, axis=0) * transform, size, axis=0)[:steps]
+        ratio = np.sqrt((sums**2).sum(axis=1)) / norms
+        largest[index] = ratio[first - 1 :].max()
+    rank = min(draws, math.ceil(level * (draws + 1)))
+    return float(np.sort(largest)[rank - 1])
+
+
 def test_known_factors():
     assert bands.pointwise(0.95) == pytest.approx(1.959964, abs=1e-6)
     assert bands.laurent_massart(0.95, 8192) == pytest.approx(5.90, abs=0.005)
@@ -29,7 +58,7 @@ def test_known_factors():
 )
 def test_simulated_factor_is_narrower_and_covers(strategy, expected):
     n, level = 512, 0.9
-    factor = bands.simulated(strategy, n, level, SimulatedNoise(1), draws=1500)
+    factor = simulated(strategy, n, level, SimulatedNoise(1), draws=1500)
     assert factor < bands.simultaneous(level, n)
     assert factor == pytest.approx(expected, rel=0.12)
     rng = np.random.default_rng(2)
@@ -43,9 +72,7 @@ def test_simulated_factor_is_narrower_and_covers(strategy, expected):
 
 
 def test_simulation_of_rows():
-    factor = bands.simulated(
-        Identity(), 64, 0.9, SimulatedNoise(3), dimension=3, draws=400, first=8
-    )
+    factor = simulated(Identity(), 64, 0.9, SimulatedNoise(3), dimension=3, draws=400, first=8)
     assert bands.pointwise(0.9, 3) < factor < bands.simultaneous(0.9, 64, 3)
 
 

@@ -9,8 +9,8 @@ import pytest
 from forking import forked
 from privmean.continual import MeanStream, WithholdRelease
 from privmean.continual.buffered import Buffered
-from privmean.continual.mechanism import AHEAD, DrawAhead
 from privmean.errors import PrivmeanError
+from privmean.mechanisms.noisy_rows import AHEAD, DrawAhead
 from privmean.noise.exact import ExactNoise
 
 MEAN = {

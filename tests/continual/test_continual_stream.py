@@ -10,9 +10,9 @@ from kit import Z, assert_variance, epsilon_lower_bound
 from privmean.continual import MeanStream, plan
 from privmean.continual.buffered import Buffered
 from privmean.continual.mechanism import NoisyPrefixSums, PrefixMechanism
-from privmean.continual.region import RadiusSearch
 from privmean.continual.strategies import Banded, Identity, MeanToeplitz, PrefixRoot
 from privmean.errors import ArgumentError, Infeasible, PrivmeanError
+from privmean.mechanisms.stream_radius import RadiusSearch
 from privmean.noise.simulated import SimulatedNoise
 from privmean.privacy.budget import Budget
 from privmean.privacy.compose import total_delta

@@ -12,10 +12,11 @@ from hypothesis import strategies as st
 
 from kit import assert_variance
 from privmean.continual import WithholdRelease
-from privmean.continual.bins import LocationSearch, bin_averages, cover
+from privmean.continual.bins import bin_averages, cover
 from privmean.continual.buffered import Buffered
 from privmean.continual.levels import plan_levels
 from privmean.errors import ArgumentError, PrivmeanError
+from privmean.mechanisms.location_search import LocationSearch
 from privmean.noise.exact import ExactNoise
 from privmean.noise.simulated import SimulatedNoise
 from privmean.privacy.gdp import gaussian_mu

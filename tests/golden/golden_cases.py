@@ -31,6 +31,7 @@ from kit import planned
 from privmean.noise.simulated import SimulatedNoise
 from privmean.people.matrix import MatrixPeople
 from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE, Budget
+from privmean.published import AsPublished
 from registry import ANY, BOTH, MIXED, PURE, REGISTRY
 
 FILE = Path(__file__).with_name("releases.json")
@@ -74,7 +75,7 @@ def questions() -> dict[str, tuple[Any, tuple[Budget, ...]]]:
     effects = pm.RandomEffects(0.2, 0.6, 3, group="group", person_sd=1.0)
     grouped = pm.RandomEffects(0.2, 0.6, 3, group="group", person_sd=1.0, range=near)
     weighted = pm.HeavyTailed(moment, weights=pm.RecordWeights(cap=6, critical=4.0))
-    published = pm.AsPublished(pm.SubGaussian(sd=1.2))
+    published = AsPublished(pm.SubGaussian(sd=1.2))
     edges = (0.0, 2.0, 4.0, 8.0)
     found: dict[str, tuple[Any, tuple[Budget, ...]]] = {}
     for name, item in assumed.items():
@@ -128,6 +129,8 @@ def questions() -> dict[str, tuple[Any, tuple[Budget, ...]]]:
         "curve": (pm.Curve("y", "time", edges), ANY),
         "curve, bounds": (pm.Curve("y", "time", edges, assume=(0, 8)), ANY),
         "curve, sub-Gaussian": (pm.Curve("y", "time", edges, assume=pm.SubGaussian(2.0)), (MIXED,)),
+        "quantile": (pm.Quantile("x", (0.1, 0.5, 0.9)), ANY),
+        "quantile, bounds": (pm.Quantile("x", (0.25, 0.75), bounds=(0, 8)), ANY),
         "variance": (pm.Variance("x", (0.01, 100.0)), ANY),
         "variance, CoinPress": (pm.Variance("x", (0.1, 10.0), "coinpress", 3.0), ANY),
         "variance, bisection": (pm.Variance("x", (0.1, 10.0), "bisection", 3.0), (*ANY, LARGE)),

@@ -13,12 +13,12 @@ from privmean.errors import ArgumentError
 from privmean.intervals.boxes import ellipsoid, sidak_box, sidak_level
 from privmean.intervals.design_effects import (
     autoregressive_design_effect,
-    group_spread,
     grouped_design_effect,
     grouped_interval,
     proxy_half_length,
 )
 from privmean.intervals.mean_interval import NoisySums
+from privmean.mechanisms.group_spread import group_spread
 from privmean.noise.simulated import SimulatedNoise
 
 

@@ -16,8 +16,8 @@ import numpy as np
 import pytest
 
 from kit import drawn_sums
-from privmean.intervals.design_effects import group_sensitivity, group_spread
 from privmean.mechanisms.clipped_sum import ClippedSums
+from privmean.mechanisms.group_spread import group_sensitivity, group_spread
 from privmean.mechanisms.ratio import Answers
 from privmean.people.reductions import BoxSums
 from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE

@@ -14,9 +14,9 @@ import privmean as pm
 from kit import drawn_sums
 from privmean.asking.road import within_budget
 from privmean.errors import Infeasible
-from privmean.intervals.design_effects import group_spread
 from privmean.mechanisms.clipped_sum import ClippedSums
 from privmean.mechanisms.gaussian import COARSE, FINEST, GaussianSums, lattice_bits
+from privmean.mechanisms.group_spread import group_spread
 from privmean.mechanisms.k_norm import LARGEST_DIMENSION
 from privmean.mechanisms.laplace import JointLaplace
 from privmean.mechanisms.limits import SMALLEST_LOSS

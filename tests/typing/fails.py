@@ -33,6 +33,7 @@ pm.curve(table, "y", time="year", bins="year", epsilon=1.0)  # E: arg-type | rep
 pm.curve(table, "y", time="t", bins=[0], moment=1, epsilon=1.0)  # E: call-arg | reportCallIssue
 pm.variance(table, "y", within=3.0, epsilon=1.0)  # E: arg-type | reportArgumentType
 pm.variance(table, "y", within=(1, 2), method="pairs", rho=1)  # E: arg-type | reportArgumentType
+pm.quantile(table, "y", "median", epsilon=1.0)  # E: arg-type | reportArgumentType
 pm.ask(table, "mean", epsilon=1.0)  # E: call-overload | reportArgumentType
 pm.ask(table, pm.Mean("y"), epsilon="one")  # E: call-overload | reportArgumentType
 pm.plan(pm.Mean("y"), epsilon=1.0)  # E: call-arg | reportCallIssue

@@ -66,6 +66,8 @@ fit = pm.ask(
 )
 line = pm.ask(table, pm.Curve("y", "year", (0, 1, 2), assume=(0, 8)), epsilon=1.0)
 one = pm.ask(table, pm.Mean("wage", resolution=2.0**-10), epsilon=1.0)
+parts: pm.QuantileRelease = pm.quantile(table, "y", [0.25, 0.5], bounds=(0, 8), epsilon=1.0)
+parts = pm.ask(table, pm.Quantile("y", (0.5,)), epsilon=1.0)
 number: float = float(one)
 low: float = one.interval(0.99).lower[0]
 text: str = one.summary()

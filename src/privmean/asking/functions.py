@@ -9,10 +9,11 @@ from privmean.asking.forecast import forecast, least_persons
 from privmean.asking.road import asked, planned, source_of
 from privmean.asking.terms import Terms, settled, spelled_out
 from privmean.people.shape import Shape
-from privmean.privacy.budget import ADD_REMOVE
+from privmean.privacy.budget import ADD_REMOVE, Neighbors
 from privmean.questions.assumptions import one_of
 
 if TYPE_CHECKING:
+    from privmean.asking.road import Source
     from privmean.central.radii import Concentration
     from privmean.models.curve_release import CurveRelease
     from privmean.models.person_fits import Working
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from privmean.models.regression_release import RegressionRelease
     from privmean.models.variance import Method
     from privmean.people.read import Estimand
-    from privmean.people.sources import Person, Source
+    from privmean.people.sources import Person
     from privmean.questions.assumptions import (
         Assumption,
         Auto,
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from privmean.questions.base import Estimator, Question
     from privmean.questions.curve import Curve
     from privmean.questions.mean import Named
+    from privmean.questions.quantile import Quantile
     from privmean.questions.regression import Effect, Errors, Regression
     from privmean.release import Release
     from privmean.road import Plan
@@ -86,6 +88,14 @@ def ask(
 @overload
 def ask(
     source: Source,
+    question: Quantile,
+    *,
+    person: Person | None = None,
+    **terms: Unpack[Terms],
+) -> QuantileRelease: ...
+@overload
+def ask(
+    source: Source,
     question: Question,
     *,
     person: Person | None = None,
@@ -113,7 +123,7 @@ def ask(
 
     Guarantees: those of the question, for the budget given.
     """
-    said = settled(terms, f"ask({question.kind})", MOVED)
+    said = settled(terms, f"ask({question.kind})", MOVED, question.usual_neighbors)
     return asked(source_of(source, person, {}), question, said)
 
 
@@ -132,14 +142,23 @@ def mean(
     concentration: Concentration | None = None,
     moment: Moment | None = None,
     covariance: CovarianceBound | Covariance | None = None,
+    by: str | Sequence[str] | None = None,
+    keys: object = None,
+    max_groups: int = 1,
+    contrasts: str | tuple[str, ...] | list[str] | None = None,
+    membership: str = "private",
+    rule: str | None = None,
+    other: bool = False,
+    shrink: bool = False,
+    simultaneous: bool = False,
     **terms: Unpack[Terms],
 ) -> Release:
-    """A differentially private mean of people.
+    """A differentially private mean of people, or one for each of their groups.
 
     source: people from `privmean.read`, an array with one row a person, shape (n,) or (n, d), a
     `Table`, or a path or a frame with `person`. values, assume, method, related, estimand, cap: see
     `Mean`. bounds, concentration, moment, covariance: the same as `assume`, by the word for its
-    kind. terms: see `Terms`.
+    kind. by and what follows: see `Mean`; the release is a `GroupRelease` then. terms: see `Terms`.
 
     Raises ArgumentError, Infeasible or BudgetExceeded before anything is spent. A private failure
     is not an error: the release says so in `status`.
@@ -157,8 +176,12 @@ def mean(
         "moment": moment,
         "covariance": covariance,
     }
-    said = settled(terms, "mean", MOVED)
     chosen = (values,) if isinstance(values, str) else values
+    said_of = (contrasts,) if isinstance(contrasts, str) else contrasts
+    compared = None if said_of is None else tuple(said_of)
+    columns = None if by is None else (by,) if isinstance(by, str) else tuple(by)
+    usual: Neighbors = "replace-one" if by is None or membership == "public" else "add-remove"
+    said = settled(terms, "mean", MOVED, usual)
     question = Mean(
         None if chosen is None else tuple(chosen),
         estimand,
@@ -166,6 +189,15 @@ def mean(
         assume=one_of(assume, words),
         method=method,
         related=related,
+        by=columns,
+        keys=keys,
+        max_groups=max_groups,
+        contrasts=compared,
+        membership=membership,
+        rule=rule,
+        other=other,
+        shrink=shrink,
+        simultaneous=simultaneous,
     )
     return asked(source_of(source, person, {}), question, said)
 
@@ -333,7 +365,7 @@ def plan(
 
     Raises Infeasible when the public numbers cannot work, saying which would have to change.
     """
-    said = settled(terms, "plan", MOVED)
+    said = settled(terms, "plan", MOVED, question.usual_neighbors)
     return planned(
         question, shape_for(question, persons, columns, said.budget.neighbors), said.budget
     )
@@ -353,7 +385,7 @@ def persons_needed(
     guess_sd: public guess of the standard deviation between persons, for planning only. Sizes at
     which the plan is infeasible count as too small.
     """
-    said = settled(terms, "persons_needed", MOVED)
+    said = settled(terms, "persons_needed", MOVED, question.usual_neighbors)
 
     def predicted(persons: int) -> float:
         shape = shape_for(question, persons, columns, said.budget.neighbors)

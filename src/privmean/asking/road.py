@@ -8,7 +8,7 @@ after it (`privmean.road.execute`).
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 import numpy as np
 
@@ -24,8 +24,11 @@ from privmean.road import Plan, execute
 
 if TYPE_CHECKING:
     from privmean.people.reductions import People
-    from privmean.people.sources import Person, Records, Source
+    from privmean.people.sources import Person, Records, Rows
     from privmean.release import Release
+
+# records, or what a table or people hold already, or one row a person
+Source: TypeAlias = "Records | Rows | Table | People"
 
 
 def asked(source: Table | People, question: Question, said: Settled) -> Release:

@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 class Terms(TypedDict, total=False):
     """epsilon, delta | rho: the budget of the whole call; there is no default. neighbors:
     "replace-one" (the roster, hence n, is public) or "add-remove" (n is private; n_design is a
-    public guess of it where a method needs one). level: of the interval that is printed. ledger:
+    public guess of it where a method needs one); not said: replace-one, but add-remove for means
+    by group. level: of the interval that is printed. ledger:
     charged before any noise is drawn. noise: only for tests and studies; the release is then marked
     unsafe."""
 
@@ -67,10 +68,16 @@ class Settled:
     noise: Noise | None
 
 
-def settled(terms: Mapping[str, Any], function: str, moved: Mapping[str, str]) -> Settled:
+def settled(
+    terms: Mapping[str, Any],
+    function: str,
+    moved: Mapping[str, str],
+    usual: Neighbors = "replace-one",
+) -> Settled:
     """The terms that a call gave, checked before anything is read.
 
-    function, moved: its name, and where keywords that it once had are said now.
+    function, moved: its name, and where keywords that it once had are said now. usual: the
+    neighbours where none are named.
     """
     known = Terms.__annotations__
     for name, value in terms.items():
@@ -81,8 +88,8 @@ def settled(terms: Mapping[str, Any], function: str, moved: Mapping[str, str]) -
         near = get_close_matches(name, [*known, *moved], n=1)
         remedy = f"did you mean {near[0]}?" if near else f"it takes {', '.join(known)}"
         raise ArgumentError(name, value, f"is no word of {function}", remedy)
+    relation = relation_of(terms.get("neighbors") or usual)
     terms = {**DEFAULTS, **terms}
-    relation = relation_of(terms["neighbors"])
     budget = Budget(
         epsilon=terms.get("epsilon"),
         delta=terms["delta"],
@@ -96,10 +103,14 @@ def settled(terms: Mapping[str, Any], function: str, moved: Mapping[str, str]) -
                 "n_design", guess, "goes with neighbors='add-remove'", "leave it out: n is public"
             )
         guess = validate.whole("n_design", guess, least=1)
-    return Settled(
-        budget,
-        guess,
-        validate.level("level", terms["level"]),
-        terms.get("ledger"),
-        terms.get("noise"),
-    )
+    ledger, noise = terms.get("ledger"), terms.get("noise")
+    if not _does(ledger, "charge"):
+        raise ArgumentError("ledger", ledger, "is no ledger", "give pm.Ledger.open(path), say")
+    if not _does(noise, "laplace"):
+        raise ArgumentError("noise", noise, "is no noise", "leave it out, outside of tests")
+    return Settled(budget, guess, validate.level("level", terms["level"]), ledger, noise)
+
+
+def _does(given: object, verb: str) -> bool:
+    """Whether it is nothing, or an object that does this."""
+    return given is None or (callable(getattr(given, verb, None)) and not isinstance(given, type))

@@ -9,7 +9,7 @@ import numpy as np
 
 from privmean.noise.base import Flags, FromBits, Integers, Noise, Words
 
-MOST_REQUESTS = 100_000
+MOST_REQUESTS = 20_000
 
 
 @dataclass(frozen=True)
@@ -31,13 +31,14 @@ class Draws:
 
     noise: Noise
     requests: list[Request] = field(default_factory=list)
+    most: int = MOST_REQUESTS
 
     @property
     def secure(self) -> bool:
         return False
 
     def _note(self, law: str, size: int, scale: Fraction | float = 0) -> None:
-        if len(self.requests) >= MOST_REQUESTS:
+        if len(self.requests) >= self.most:
             raise Endless
         self.requests.append(Request(law, size, Fraction(scale)))
 

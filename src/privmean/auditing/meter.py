@@ -13,67 +13,106 @@ Four trials of every recorded answer, none of which uses `moved`:
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import fields, is_dataclass
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import fields, is_dataclass, replace
 from fractions import Fraction
 from typing import Any
 
 import numpy as np
 
-from privmean.auditing.drawing import Draws, Endless, Fixed, Request
+from privmean.auditing.drawing import MOST_REQUESTS, Draws, Endless, Fixed, Request
 from privmean.auditing.same import same
 from privmean.mechanisms.columns import EachColumn
 from privmean.mechanisms.curator import Mechanism
+from privmean.mechanisms.filtered.filtered_mean import FilteredMean
+from privmean.mechanisms.first_below import FirstBelow
 from privmean.mechanisms.gaussian import tail_above
+from privmean.mechanisms.likeliest_bin import LikeliestBin
+from privmean.mechanisms.location_search import LocationSearch
+from privmean.mechanisms.moved import differences
+from privmean.mechanisms.noisy_quantile import NoisyQuantile
 from privmean.mechanisms.stable_histogram import laplace_tail
+from privmean.mechanisms.weighted_rows import JointSums
 from privmean.noise.base import Noise
 from privmean.noise.simulated import SimulatedNoise
 from privmean.privacy.loss import Gaussian, Laplace, Selection, Threshold
 
+# several draws whose losses are known together; their answers are no plain numbers
+PROCEDURES = (FilteredMean, LikeliestBin, LocationSearch, NoisyQuantile)
 ADDITIVE = {"laplace", "gaussian"}
 MOST_SHIFTED = 24  # answers of one mechanism that are told apart step by step
 ROUNDING = 1e-6
-SIZES = (0.0, 50.0, -50.0)
+SIZES = (0.0, 200.0, -200.0)
+SEEDS = 6
 
 
-def drawn(mechanism: Mechanism[Any, Any], exact: Any, noise: Noise) -> tuple[Any, list[Request]]:
-    draws = Draws(noise)
+def drawn(
+    mechanism: Mechanism[Any, Any], exact: Any, noise: Noise, most: int = MOST_REQUESTS
+) -> tuple[Any, list[Request]]:
+    draws = Draws(noise, most=most)
     return mechanism.draw(exact, draws), draws.requests
 
 
 def troubles(mechanism: Mechanism[Any, Any], exact: Any) -> Iterator[str]:
     """What is wrong with the draws of one recorded answer, in words."""
+    simple = not isinstance(_step(mechanism), PROCEDURES)
     try:
-        first, requests = drawn(mechanism, exact, SimulatedNoise(1))
-        again, _ = drawn(mechanism, exact, SimulatedNoise(1))
-        if not same(first, again):
-            yield "the same noise gives another answer: it draws from elsewhere"
-        chosen = any(isinstance(loss, Selection) for loss in mechanism.losses)
-        if {item.law for item in requests} <= ADDITIVE and not chosen:
-            for times in SIZES:
-                _, others = drawn(mechanism, exact, Fixed(times))
-                if others != requests:
-                    yield "how much noise is drawn depends on the noise"
-                    break
+        _, requests = drawn(mechanism, exact, SimulatedNoise(1))
+        for answers in (exact, flat(exact)) if simple else (exact,):
+            made = [drawn(mechanism, answers, SimulatedNoise(1)) for _ in range(2)]
+            if not same(made[0], made[1]):
+                yield "the same noise gives another answer: it draws from elsewhere"
+            if simple and _tries_again(mechanism, answers, made[0][1]):
+                yield "how much noise is drawn depends on the noise"
     except Endless:
         yield "a draw is tried again until it suits"
         return
+    if not requests and any(numbers(exact)):
+        yield "nothing is drawn from the noise that was given"
+    laws = {item.law for item in requests}
+    billed = any(isinstance(loss, Laplace | Gaussian) for loss in mechanism.losses)
+    if billed and laws - ADDITIVE:
+        yield "noise is made of words, where the bill says Laplace or Gaussian"
     yield from _narrow(mechanism, requests)
     if any(isinstance(loss, Threshold) for loss in mechanism.losses):
         yield from _threshold(mechanism, exact)
 
 
+def _tries_again(mechanism: Mechanism[Any, Any], exact: Any, requests: list[Request]) -> bool:
+    """Whether other noise is asked for otherwise. Mechanisms that end early, and those that draw by
+    rejection, may."""
+    laws = {item.law for item in requests}
+    if isinstance(_step(mechanism), FirstBelow) or not (laws <= ADDITIVE or laws <= {"argmax"}):
+        return False
+    tried: list[Noise] = [Fixed(times) for times in SIZES]
+    tried += [SimulatedNoise(seed) for seed in range(2, 2 + SEEDS)]
+    most = len(requests) + 1
+    return any(drawn(mechanism, exact, noise, most)[1] != requests for noise in tried)
+
+
+def _step(mechanism: Mechanism[Any, Any]) -> Mechanism[Any, Any]:
+    return mechanism.step if isinstance(mechanism, EachColumn) else mechanism
+
+
 def _narrow(mechanism: Mechanism[Any, Any], requests: Sequence[Request]) -> Iterator[str]:
     """Whether noise of one scale for all answers has the scale on the bill."""
-    simple = [
-        loss
-        for loss in mechanism.losses
-        if isinstance(loss, Gaussian) or (isinstance(loss, Laplace) and not loss.joint)
-    ]
-    if len(simple) != 1 or len({item.scale for item in requests}) != 1:
-        return
-    law = "gaussian" if isinstance(simple[0], Gaussian) else "laplace"
-    if any(item.law == law and item.scale < Fraction(simple[0].scale) for item in requests):
+    losses, step = mechanism.losses, _step(mechanism)
+    added = [item for item in requests if item.law in ADDITIVE]
+    least = Fraction(0)
+    if isinstance(step, FirstBelow) and losses:
+        least = 2 / losses[0].pure
+    elif isinstance(step, JointSums) and step.law == "k-norm":
+        added, least = [item for item in added if item.size > 1], step.coordinate_scale
+    else:
+        scales = {
+            Fraction(loss.scale)
+            for loss in losses
+            if isinstance(loss, Gaussian) or (isinstance(loss, Laplace) and not loss.joint)
+        }
+        if len(scales) == 1 and len({item.scale for item in added}) == 1:
+            (least,) = scales
+    if any(item.scale < least for item in added):
         yield "the noise is narrower than the bill says"
 
 
@@ -87,6 +126,8 @@ def shift(mechanism: Mechanism[Any, Any], exact: Any, other: Any) -> float | Non
     laws = {item.law for item in requests}
     total = sum(item.size for item in requests)
     losses = mechanism.losses
+    if laws == {"argmax"}:
+        return _choice(mechanism, exact, other, requests)
     if len(laws) != 1 or not laws <= ADDITIVE or not 0 < total <= MOST_SHIFTED or not losses:
         return None
     if any(isinstance(loss, Selection | Threshold) for loss in losses):
@@ -121,30 +162,64 @@ def shift(mechanism: Mechanism[Any, Any], exact: Any, other: Any) -> float | Non
     return float(shares.sum() / float(sum((loss.pure for loss in losses), Fraction(0))))
 
 
+def _choice(
+    mechanism: Mechanism[Any, Any], exact: Any, other: Any, requests: Sequence[Request]
+) -> float:
+    """Choices by their noise as it was asked for: the range of the changes of the scores."""
+    pairs = (
+        zip(exact, other, strict=True) if isinstance(mechanism, EachColumn) else [(exact, other)]
+    )
+    cost = Fraction(0)
+    for (a, b), request in zip(pairs, requests, strict=False):
+        changes = differences(a, b)
+        cost += (max(changes) - min(changes)) / request.scale
+    return float(cost / sum((loss.pure for loss in mechanism.losses), Fraction(0)))
+
+
 def numbers(value: Any) -> Iterator[Fraction]:
     """The finite numbers of an answer, in order."""
     if isinstance(value, bool | str) or value is None:
         return
     if isinstance(value, int | float | np.integer | np.floating):
-        yield Fraction(value.item() if isinstance(value, np.generic) else value)
-    elif isinstance(value, np.ndarray):
-        for item in value.ravel().tolist():
-            yield Fraction(item)
-    elif isinstance(value, Mapping):
-        for item in value.values():
-            yield from numbers(item)
-    elif isinstance(value, tuple | list):
-        for item in value:
-            yield from numbers(item)
+        plain = value.item() if isinstance(value, np.generic) else value
+        if math.isfinite(plain):
+            yield Fraction(plain)
     elif is_dataclass(value):
         for field in fields(value):
             yield from numbers(getattr(value, field.name))
+    else:
+        items: Iterable[Any] = ()
+        if isinstance(value, np.ndarray):
+            items = value.ravel().tolist()
+        elif isinstance(value, Mapping):
+            items = value.values()
+        elif isinstance(value, tuple | list):
+            items = value
+        for item in items:
+            yield from numbers(item)
+
+
+def flat(exact: Any) -> Any:
+    """Answers of the same shape that tell nothing, so that the noise alone decides."""
+    if isinstance(exact, np.ndarray):
+        return np.zeros_like(exact)
+    if isinstance(exact, Mapping):
+        return dict.fromkeys(exact, 1)
+    if isinstance(exact, list | tuple):
+        return type(exact)(flat(item) for item in exact)
+    if isinstance(exact, int):
+        return 0
+    if is_dataclass(exact) and not isinstance(exact, type):
+        return replace(
+            exact, **{item.name: flat(getattr(exact, item.name)) for item in fields(exact)}
+        )
+    return exact
 
 
 def _threshold(mechanism: Mechanism[Any, Any], exact: Any) -> Iterator[str]:
     """Whether one person alone in a cell stays hidden with all but the billed probability."""
     bill = next(loss for loss in mechanism.losses if isinstance(loss, Threshold))
-    step = mechanism.step if isinstance(mechanism, EachColumn) else mechanism
+    step = _step(mechanism)
     if not isinstance(exact if step is mechanism else exact[0], Mapping):
         return
     _, requests = drawn(step, {0: 1}, Fixed())

@@ -12,9 +12,11 @@ from privmean.auditing.hostile import Neighbour, Rows
 from privmean.auditing.meter import ROUNDING, shift, troubles
 from privmean.auditing.same import same
 from privmean.auditing.tape import Answered, Compared, Parted, Recorder, Replayer, Split, Tape
+from privmean.mechanisms.clipped_sum import SumsOver
 from privmean.mechanisms.columns import EachColumn
 from privmean.mechanisms.curator import Mechanism
-from privmean.mechanisms.procedure import Procedure
+from privmean.mechanisms.pair_scale import PairScale
+from privmean.mechanisms.weighted_rows import JointSums, WeightSum
 from privmean.noise.simulated import SimulatedNoise
 from privmean.privacy.guarantee import Guarantee
 from privmean.road import Plan
@@ -77,6 +79,10 @@ class Recorded:
         for index, (item, shares, exact) in enumerate(measured):
             mechanism = found.mechanism(name_of(item.mechanism))
             mechanism.runs += 1
+            if not item.mechanism.losses and compared.changed[index]:
+                mechanism.violations += 1
+                words = "tells neighbours apart without a loss for it"
+                found.violated(self.where, f"{name_of(item.mechanism)} {words}")
             if shares is None:
                 mechanism.unmeasured += 1
                 continue
@@ -143,9 +149,14 @@ def _few(answers: list[Answered]) -> Iterator[tuple[int, Answered]]:
 
 
 def name_of(mechanism: Mechanism[Any, Any]) -> str:
-    """By class; a procedure by what it is for."""
+    """By class and law."""
     if isinstance(mechanism, EachColumn):
         return name_of(mechanism.step)
-    if isinstance(mechanism, Procedure):
-        return f"procedure: {mechanism.losses[0].name}"
-    return type(mechanism).__name__
+    name, law = type(mechanism).__name__, ""
+    if isinstance(mechanism, SumsOver):
+        law = "gaussian" if mechanism.sums.epsilon is None else "laplace"
+    elif isinstance(mechanism, PairScale):
+        law = "gaussian" if mechanism.scale is None else "laplace"
+    elif isinstance(mechanism, JointSums | WeightSum):
+        law = mechanism.law
+    return f"{name}, {law}" if law else name

@@ -9,10 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 from privmean.central.anisotropic.estimator import Anisotropic
-from privmean.central.as_published import AsPublished
 from privmean.central.bounded import BoundedMean
 from privmean.central.concentration import Bounded, SubGaussian, UnknownScale
 from privmean.central.default_mean import DefaultMean
@@ -21,10 +20,10 @@ from privmean.central.winsorized import Winsorized
 from privmean.models.magnitudes import Magnitudes
 from privmean.models.random_effects import RandomEffects
 from privmean.models.variance import VarianceSearch
-from privmean.models.variance_as_published import VarianceAsPublished
 from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE, Budget, Relation
 from privmean.questions.curve import Curve
 from privmean.questions.mean import Mean
+from privmean.questions.quantile import Quantile
 from privmean.questions.regression import Errors, Regression
 from privmean.questions.variance import Variance
 
@@ -67,17 +66,10 @@ SUBJECTS: tuple[Subject, ...] = (
     Subject("bounded", lambda: BoundedMean((0.0, 8.0)), dimensions=(1, 3)),
     Subject("limits", lambda: Winsorized(Bounded(0.0, 8.0))),
     Subject("limits, records", lambda: Winsorized(Bounded(0.0, 8.0)), cap=5),
-    Subject("sub-Gaussian", lambda: Winsorized(SubGaussian(sd=1.0)), (MIXED,)),
+    Subject("sub-Gaussian", lambda: Winsorized(SubGaussian(sd=1.0)), (MIXED,), BOTH, (1, 2, 8)),
     Subject("in a range", lambda: Winsorized(SubGaussian(sd=1.0), range=NEAR)),
     Subject("in a range, records", lambda: Winsorized(SubGaussian(sd=1.0), range=NEAR), cap=3),
-    Subject("unknown scale", lambda: Winsorized(UnknownScale()), (MIXED,), REPLACED, (1,)),
-    Subject("as published", lambda: AsPublished(SubGaussian(sd=1.0)), (LARGE,), REPLACED),
-    Subject(
-        "as published, split",
-        lambda: AsPublished(SubGaussian(sd=1.0), splitting=True),
-        (LARGE,),
-        REPLACED,
-    ),
+    Subject("unknown scale", lambda: Winsorized(UnknownScale()), (MIXED,), REPLACED, (1, 4)),
     Subject(
         "random effects",
         lambda: RandomEffects(0.5, 1.0, 10, (30,) * 20, range=NEAR).estimator(),
@@ -90,7 +82,7 @@ SUBJECTS: tuple[Subject, ...] = (
         "bounded moment, whole line",
         lambda: HeavyTailed(BoundedMoment(4, 1.4)),
         (MIXED,),
-        dimensions=(1, 3),
+        dimensions=(1, 3, 8),
     ),
     Subject(
         "one moment, certified",
@@ -150,6 +142,8 @@ SUBJECTS: tuple[Subject, ...] = (
     ),
     Subject("curve", lambda: Curve("y", "t", (0, 1, 2, 3)), relations=REPLACED, dimensions=(3,)),
     Subject("curve, limits", lambda: Curve("y", "t", (0, 1, 2, 3), assume=(0, 8)), dimensions=(3,)),
+    Subject("quantiles", lambda: Quantile(q=(0.25, 0.5, 0.75)), dimensions=(1,), weight=0.3),
+    Subject("quantiles, limits", lambda: Quantile(bounds=(0.0, 8.0)), dimensions=(1,), weight=0.3),
     Subject("variance", lambda: Variance(within=(0.01, 100.0)), ANY, REPLACED, (1,)),
     Subject(
         "variance, coinpress",
@@ -160,13 +154,6 @@ SUBJECTS: tuple[Subject, ...] = (
         "variance, bisection",
         lambda: VarianceSearch(0.01, 100.0, "bisection", 3.0),
         dimensions=(1,),
-    ),
-    Subject(
-        "variance, as published",
-        lambda: cast("Estimator", VarianceAsPublished(0.1, 100.0, 3.0)),  # predicts nothing
-        (LARGE,),
-        REPLACED,
-        (1,),
     ),
 )
 

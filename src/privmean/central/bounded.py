@@ -118,6 +118,11 @@ class BoundedMeanPlan(Releasing):
         return "Gaussian" if self.sums.epsilon is None else "Laplace"
 
     @property
+    def fixed(self) -> bool:
+        """Whether every run bills these very lines, whatever it finds."""
+        return True
+
+    @property
     def losses(self) -> tuple[Loss, ...]:
         """The bill."""
         return self.sums.losses
@@ -165,6 +170,8 @@ class BoundedMeanPlan(Releasing):
             min(max(box.middle + box.radius * s.mean, box.lower), box.upper)
             for s, box in zip(items, self.boxes, strict=True)
         ]
+        stand = (count for count, item in zip(present, statuses, strict=True) if item == OK)
+        counted = next(stand, present[0])
         notes = ["values lie within the bounds (those beyond count as the bound)"]
         if not all(missing):
             notes.append("persons without a usable value count at the middle of the bounds")
@@ -173,7 +180,7 @@ class BoundedMeanPlan(Releasing):
             makers[0] if self.shape.dimension == 1 else BoxIntervals(makers),
             persons=self.shape.persons
             if self.shape.persons is not None
-            else max(round(present[0]), 0),
+            else max(round(counted), 0),
             status=overall(statuses),
             statuses=statuses,
             advice=TOO_FEW if FAILED in statuses else "",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 from scipy.special import ndtri
@@ -202,6 +203,11 @@ class ClippedMeans:
     bounds: tuple[tuple[float, float], ...] | None = None
     beyond: tuple[float, ...] = ()
 
+    @cached_property
+    def seen(self) -> tuple[ClippedMean | None, ...]:
+        """The columns that have an estimate: None where nobody is seen, too."""
+        return seen(self.columns)
+
     def column(self, index: int) -> ClippedMeans:
         """The intervals of one column for itself."""
         at = slice(index, index + 1)
@@ -214,25 +220,25 @@ class ClippedMeans:
 
     def errors(self) -> tuple[float, float]:
         """Of one column: deviations by privacy noise, and by noise and sampling together."""
-        first = self.columns[0]
+        first = self.seen[0]
         return (math.nan, math.nan) if first is None else first.errors(self.design_effect)
 
     @property
     def statuses(self) -> tuple[str, ...]:
         """Failed where there is no estimate."""
-        return tuple(FAILED if item is None else OK for item in self.columns)
+        return tuple(FAILED if item is None else OK for item in self.seen)
 
     @property
     def estimate(self) -> Floats:
         """NaN where there is none."""
-        return np.array([math.nan if item is None else item.estimate for item in self.columns])
+        return np.array([math.nan if item is None else item.estimate for item in self.seen])
 
     @property
     def persons(self) -> int | None:
-        """n if it is public, else the noisy number of persons of the first column."""
+        """n if it is public, else the noisy number of persons of the first column that stands."""
         if self.public_persons is not None:
             return self.public_persons
-        first = self.columns[0]
+        first = next((item for item in self.seen if item is not None), None)
         if first is None or first.by_records:
             return None
         return max(0, round(first.sums.weight))
@@ -260,12 +266,12 @@ class ClippedMeans:
     ) -> Interval:
         """All columns together at `level` (Sidak), each widened by its bias bound `beyond`."""
         d = len(self.columns)
-        if all(column is None for column in self.columns):
+        if all(column is None for column in self.seen):
             return no_interval(level, columns=d, target=self.target)
         alpha = 1 - sidak_level(level, d)
         extra = tuple(beyond) or (0.0,) * d
         ends, noise, regions = [], [], []
-        for j, column in enumerate(self.columns):
+        for j, column in enumerate(self.seen):
             limits = self.bounds[j] if self.bounds is not None else EVERYWHERE
             if column is None:
                 ends.append(limits)
@@ -286,5 +292,5 @@ class ClippedMeans:
             level,
             region=tuple(regions),
             parts=parts,
-            status=FAILED if any(column is None for column in self.columns) else OK,
+            status=FAILED if any(column is None for column in self.seen) else OK,
         )

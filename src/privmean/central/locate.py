@@ -9,7 +9,7 @@ threshold and no delta are needed.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 
 from privmean.central.log_segments import (
@@ -70,7 +70,7 @@ class Location:
     """The private outcome: limits of the values, and the path that was paid for.
 
     hidden, before: as in `Reach`. count_scale: noise of a count of the histogram behind
-    the limits.
+    the limits; seen: that histogram.
     """
 
     outcome: str
@@ -83,6 +83,7 @@ class Location:
     hidden: float
     count_scale: float
     before: tuple[float, float] = (0.0, 0.0)
+    seen: Histogram | None = field(default=None, repr=False, compare=False)
 
 
 def _histogram(
@@ -176,4 +177,5 @@ def locate(
         reach.hidden,
         seen.scale,
         reach.before,
+        seen,
     )

@@ -22,10 +22,12 @@ def floor_tick(value: Fraction | float) -> Fraction:
 
 
 class Wallet:
-    """What is left of `total`, for neighbours of `relation`."""
+    """What is left of `total`, for neighbours of `relation`. unit: parts of a person that counts
+    are in, where a person is spread over several answers."""
 
-    def __init__(self, total: Fraction, relation: Relation) -> None:
+    def __init__(self, total: Fraction, relation: Relation, unit: int = 1) -> None:
         self.relation = relation
+        self.unit = unit
         self.total = total
         self.left = total
 
@@ -41,5 +43,5 @@ class Wallet:
         return epsilon
 
     def counts(self, name: str, epsilon: Fraction, moved: int, spread: int = 1) -> NoisyCounts:
-        """Counts of this l1 sensitivity for `epsilon`, which is taken out."""
-        return NoisyCounts.at(name, self.take(epsilon), self.relation, moved, spread)
+        """Counts of this l1 sensitivity, in persons, for `epsilon`, which is taken out."""
+        return NoisyCounts.at(name, self.take(epsilon), self.relation, moved * self.unit, spread)

@@ -79,10 +79,23 @@ class Winsorized:
             validate.fraction("share", self.share)
         if self.recenter is not None:
             validate.nonnegative("recenter", self.recenter)
+        if isinstance(self.concentration, Bounded):
+            self._only_limits()
         if (self.share or 0) + (self.recenter or 0) > 0.95:
             raise ArgumentError(
                 "share", self.share, "leaves too little for the mean", "give smaller shares"
             )
+
+    def _only_limits(self) -> None:
+        """Refuse what known limits make of no use."""
+        for name in ("range", "gamma", "share", "recenter", "fallback"):
+            if getattr(self, name) is not None:
+                raise ArgumentError(
+                    name,
+                    getattr(self, name),
+                    "is not used where limits are given, which need no location",
+                    "leave it out, or give another assumption",
+                )
 
     def plan(self, budget: Budget, shape: Shape) -> WinsorizedPlan:
         """Everything decided before data are read: mechanisms, scales, shares, predicted error.

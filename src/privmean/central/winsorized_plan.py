@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from privmean import validate
-from privmean.central.clipped_mean import ClippedMean, ClippedMeans, seen
+from privmean.central.clipped_mean import ClippedMean, ClippedMeans
 from privmean.central.concentration import Bounded, Concentration, UnknownScale
 from privmean.central.winsorized_run import Run
 from privmean.central.winsorized_stages import Facts, Stages
@@ -53,6 +53,11 @@ class WinsorizedPlan(Releasing):
     @property
     def estimator(self) -> str:
         return "Winsorized mean"
+
+    @property
+    def fixed(self) -> bool:
+        """Whether every run bills these very lines, whatever it finds."""
+        return isinstance(self.concentration, Bounded)
 
     @property
     def losses(self) -> tuple[Loss, ...]:
@@ -132,7 +137,7 @@ class WinsorizedPlan(Releasing):
         last = run.clip(second, centers, units)
         relation = self.facts.relation
         means = ClippedMeans(
-            seen(last),
+            tuple(last),
             None if relation != REPLACE_ONE else self.facts.persons,
             self.facts.design_effect,
             self._target(),

@@ -206,7 +206,8 @@ def _with_location(
     ranges = ranges_of(settings.range, facts.columns)
     options: list[tuple[Make, int | None]] = []
     if ranges is not None and argmax is not None:
-        if not isinstance(settings.concentration, UnknownScale):
+        # a share is asked for a location step
+        if settings.share is None and not isinstance(settings.concentration, UnknownScale):
             reach = tuple((high - low) / 2 for low, high in ranges)
             yield from stages.spend(facts, spending, None, Fraction(0), recenter, reach)
         options.append((argmax, _bins(settings, facts, ranges)))

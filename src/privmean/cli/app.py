@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from privmean._version import __version__
-from privmean.cli import asking, collect, stream
+from privmean.cli import asking, collect, stream, study
 from privmean.cli.audit import audit
 from privmean.cli.plan import plan
 from privmean.cli.verify import keygen, sign, verify
@@ -46,6 +46,7 @@ def _options(
 app.command()(plan)
 app.add_typer(stream.app, name="stream")
 app.add_typer(collect.app, name="collect")
+app.add_typer(study.app, name="study")
 app.command()(verify)
 app.command()(sign)
 app.command()(keygen)

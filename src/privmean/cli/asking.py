@@ -7,6 +7,7 @@ from pathlib import Path
 
 import typer
 
+from privmean.asking.declared import QUESTIONS
 from privmean.cli import options as opt
 from privmean.cli.derive import Asked, command
 from privmean.errors import ArgumentError
@@ -36,28 +37,33 @@ MOVED = {
     "--smallest": "say --within SMALLEST LARGEST",
     "--largest": "say --within SMALLEST LARGEST",
 }
-COMMANDS = {
-    "mean": "mean",
-    "regression": "regress",
-    "curve": "curve",
-    "variance": "variance",
-    "quantile": "quantile",
-}
+CALLED = {"regression": "regress"}  # commands whose name is not that of their question
+
+
+def commands() -> dict[str, str]:
+    """The command of every kind of question."""
+    return {kind: CALLED.get(kind, kind) for kind in QUESTIONS}
 
 
 def release_and_show(said: Asked) -> None:
     """Ask, print, and end with 3 where the private outcome is a failure."""
-    import privmean as pm
     from privmean.asking.road import asked
     from privmean.asking.terms import settled
+    from privmean.people.table import Machine, Table
+    from privmean.privacy.ledger import Ledger
 
     key = opt.signing_key(said.sign, said.as_json)
     if said.plot is not None:
         _ready(said.plot)  # before anything is spent
     ledger = said.terms.pop("ledger")
-    terms = settled({**said.terms, "ledger": ledger and pm.Ledger.open(ledger)}, "a command", {})
-    machine = pm.Machine(**said.machine, progress=opt.on_terminal())
-    table = pm.Table(said.source, person=said.person, machine=machine, **said.table)
+    terms = settled(
+        {**said.terms, "ledger": ledger and Ledger.open(ledger)},
+        "a command",
+        {},
+        said.question.usual_neighbors,
+    )
+    machine = Machine(**said.machine, progress=opt.on_terminal())
+    table = Table(said.source, person=said.person, machine=machine, **said.table)
     release = asked(table, said.question, terms)
     if said.as_json:
         typer.echo(opt.stored(release, key))
@@ -84,7 +90,7 @@ def _ready(plot: str) -> None:
 
 def refuse_moved(arguments: Sequence[str]) -> None:
     """Refuse an option that is said in another way now, with that way."""
-    if not arguments or arguments[0] not in (*COMMANDS.values(), "plan"):
+    if not arguments or arguments[0] not in (*commands().values(), "plan"):
         return
     for item in arguments:
         option = item.partition("=")[0]
@@ -97,6 +103,6 @@ def add(app: typer.Typer, arguments: Sequence[str]) -> None:
     what answers them, which verifying a release need not wait for."""
     known = {item.name for item in app.registered_commands}
     listed = not arguments or arguments[0].startswith("-")
-    for kind, name in COMMANDS.items():
+    for kind, name in commands().items():
         if name not in known and (listed or arguments[0] == name):
             app.command(name)(command(kind, release_and_show))

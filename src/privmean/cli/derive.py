@@ -21,12 +21,12 @@ Said = dict[str, Any]
 KEYWORD = inspect.Parameter.KEYWORD_ONLY
 
 PLACES = {"regression": "formula"}  # a question's argument beside the table
-CALLED = {"values": "--value"}  # options whose name is not the field's
+CALLED = {"values": "--value", "contrasts": "--contrast"}  # options whose name is not the field's
 TERMS: dict[str, tuple[Any, Any]] = {
     "epsilon": (opt.Epsilon, None),
     "delta": (opt.Delta, 0.0),
     "rho": (opt.Rho, None),
-    "neighbors": (opt.Neighbors, "replace-one"),
+    "neighbors": (opt.Neighbors, None),
     "n_design": (opt.NDesign, None),
     "level": (opt.Level, 0.95),
     "ledger": (opt.LedgerFile, None),
@@ -54,6 +54,7 @@ SHORT: dict[str, dict[str, tuple[Any, Any]]] = {
         "values_from": (opt.ValuesFrom, None),
         "bounds": (opt.Bounds, None),
         "sd": (opt.Sd, None),
+        "keys_file": (opt.KeysFile, None),
     },
     "curve": {"bounds": (opt.Bounds, None), "sd": (opt.Sd, None), "plot": (opt.Plot, None)},
     "quantile": {"plot": (opt.Plot, None)},
@@ -144,14 +145,14 @@ def _asked(kind: str, said: Said) -> Asked:
     """What the options say, checked; opens nothing."""
     own = {item.name for item in fields_of(question_class(kind))}
     words = {name: said[name] for name in own if name in said}
-    if not words.get("values", True):
-        words["values"] = None
+    words = {name: None if value == [] else value for name, value in words.items()}
     if kind == "mean":
         words["values"] = [*(words.get("values") or []), *(said["values_from"] or [])]
         if not words["values"]:
             raise ArgumentError(
                 "--value", None, "no column was named", "give --value COLUMN or --values-from ..."
             )
+        words["keys"] = opt.keys(words.get("keys"), said["keys_file"])
     if "assume" in own and "bounds" in own:
         words["assume"] = opt.assumed(words.get("assume"), None, None)
     elif "assume" in own:

@@ -12,7 +12,14 @@ Epsilon = Annotated[float | None, typer.Option(help="Privacy budget epsilon. The
 Delta = Annotated[float, typer.Option(help="Privacy budget delta (0: pure differential privacy).")]
 Rho = Annotated[float | None, typer.Option(help="zCDP budget, instead of epsilon and delta.")]
 Neighbors = Annotated[
-    str, typer.Option(help="Neighbouring relation: replace-one (n public) or add-remove.")
+    str | None,
+    typer.Option(
+        help="Neighbouring relation: replace-one (n public; the usual one) or add-remove (usual "
+        "for means by group)."
+    ),
+]
+KeysFile = Annotated[
+    str | None, typer.Option("--keys-file", help="File with the keys of --by, one a line.")
 ]
 Bounds = Annotated[
     tuple[float, float] | None,
@@ -166,3 +173,18 @@ def assumed(text: str | None, bounds: tuple[float, float] | None, sd: float | No
 
         return SubGaussian(sd=sd)
     return text
+
+
+def keys(text: str | None, path: str | None) -> list[str] | None:
+    """The keys of groups: with commas, or one a line of a file."""
+    from privmean.errors import ArgumentError
+
+    if path is None:
+        return None if text is None else text.split(",")
+    if text is not None:
+        raise ArgumentError("--keys-file", path, "is given beside --keys", "give one")
+    try:
+        with open(path, encoding="utf-8") as lines:
+            return [line.rstrip("\r\n") for line in lines if line.rstrip("\r\n")]
+    except (OSError, UnicodeDecodeError):
+        raise ArgumentError("--keys-file", path, "cannot be read", "give a text file") from None

@@ -31,14 +31,14 @@ def plan(
     as_json: opt.Json = False,
 ) -> None:
     """Predict the error of a mean and the persons needed. Reads no data and spends nothing."""
-    import privmean as pm
+    from privmean.asking.functions import persons_needed, plan
 
     words = {"assume": opt.assumed(assume, bounds, sd), "method": method}
     question = question_of("mean", words, "--{}")
     terms: dict[str, Any] = {
         "epsilon": epsilon, "delta": delta, "rho": rho, "neighbors": neighbors, "columns": columns
     }  # fmt: skip
-    chosen = pm.plan(question, persons=persons, **terms)
+    chosen = plan(question, persons=persons, **terms)
     predicted = chosen.predict(guess_sd)
     result: dict[str, Any] = {
         "estimator": chosen.estimator,
@@ -51,9 +51,7 @@ def plan(
     }
     if error is not None:
         result["wanted_error"] = error
-        result["persons_needed"] = pm.persons_needed(
-            question, error=error, guess_sd=guess_sd, **terms
-        )
+        result["persons_needed"] = persons_needed(question, error=error, guess_sd=guess_sd, **terms)
     if as_json:
         typer.echo(json.dumps(result, allow_nan=False))
         return

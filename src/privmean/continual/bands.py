@@ -11,10 +11,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from privmean import validate
 from privmean.continual.series import Floats
-from privmean.continual.strategies import LowerToeplitz
-from privmean.noise.base import Noise
 
 
 @lru_cache(maxsize=64)
@@ -50,36 +47,6 @@ def open_ended(level: float, step: int, dimension: int = 1) -> float:
 def laurent_massart(level: float, steps: int, dimension: int = 1) -> float:
     """The published simultaneous factor sqrt(d) + sqrt(2 ln(n/beta)); wider than `simultaneous`."""
     return math.sqrt(dimension) + math.sqrt(2 * math.log(steps / (1 - level)))
-
-
-def simulated(
-    strategy: LowerToeplitz,
-    steps: int,
-    level: float,
-    noise: Noise,
-    *,
-    dimension: int = 1,
-    draws: int = 1000,
-    first: int = 1,
-) -> float:
-    """Simultaneous factor for steps `first`.. by simulation of the public law of the noise.
-
-    Correlation over time makes it a quarter to a third narrower than `simultaneous`. The returned
-    order statistic is rounded up, so that the expected coverage is at least `level`.
-    """
-    validate.whole("draws", draws, least=math.ceil(1 / (1 - level)))
-    g = np.cumsum(strategy.inverse(steps))
-    norms = np.sqrt(np.cumsum(g * g))
-    size = 1 << (2 * steps - 1).bit_length()
-    transform = np.fft.rfft(g, size)[:, None]
-    largest = np.empty(draws)
-    for index in range(draws):
-        z = noise.gaussian(steps * dimension, 2.0**30).reshape(steps, dimension) / 2.0**30
-        sums = np.fft.irfft(np.fft.rfft(z, size, axis=0) * transform, size, axis=0)[:steps]
-        ratio = np.sqrt((sums**2).sum(axis=1)) / norms
-        largest[index] = ratio[first - 1 :].max()
-    rank = min(draws, math.ceil(level * (draws + 1)))
-    return float(np.sort(largest)[rank - 1])
 
 
 def sampling_radius(clip_radius: float, level: float, units: int) -> float:

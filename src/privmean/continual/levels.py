@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 
 from privmean import validate
-from privmean.continual.bins import LocationSearch
 from privmean.continual.budgeting import largest_mu
 from privmean.continual.error import RMSE
 from privmean.continual.lattice import Lattice, on_lattice
@@ -21,6 +20,7 @@ from privmean.continual.sensitivity import Participation
 from privmean.continual.series import Floats
 from privmean.continual.strategies import Strategy
 from privmean.errors import ArgumentError
+from privmean.mechanisms.location_search import LocationSearch
 from privmean.privacy.budget import REPLACE_ONE, Budget
 from privmean.privacy.guarantee import Guarantee
 from privmean.privacy.loss import Gaussian, Loss

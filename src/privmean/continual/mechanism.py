@@ -1,8 +1,7 @@
-"""The one place of a stream where data and noise meet: noisy rows, and prefix sums made of them."""
+"""Noisy rows of a stream, and prefix sums made of them."""
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -11,8 +10,8 @@ import numpy as np
 from privmean.continual.lattice import Lattice
 from privmean.continual.series import Floats
 from privmean.errors import PrivmeanError
+from privmean.mechanisms.noisy_rows import AHEAD, DrawAhead
 from privmean.noise.base import Integers, Noise
-from privmean.noise.exact import ExactNoise
 from privmean.privacy.loss import Gaussian
 
 
@@ -53,33 +52,6 @@ class Block(NamedTuple):
 
     sums: Floats
     squares: Floats
-
-
-AHEAD = 256
-
-
-class DrawAhead:
-    """Exact draws of one scale, taken from the sampler in blocks: a call costs more than a draw.
-
-    Draws that were not used when the process ends are forgotten; nothing was made of them. A fork
-    forgets them too: two processes that add the same noise would tell their difference exactly.
-    """
-
-    def __init__(self, noise: Noise, scale: float) -> None:
-        self._noise, self._scale = noise, scale
-        # only the exact sampler: a simulation must consume its seed in the order of the steps
-        self._ahead = AHEAD if isinstance(noise, ExactNoise) else 0
-        self._ready = np.zeros(0, dtype=np.int64)
-        self._process = os.getpid()
-
-    def draw(self, size: int) -> Integers:
-        if size >= self._ahead:
-            return self._noise.gaussian(size, self._scale)
-        if len(self._ready) < size or self._process != os.getpid():
-            self._process = os.getpid()
-            self._ready = self._noise.gaussian(self._ahead, self._scale)
-        drawn, self._ready = self._ready[:size], self._ready[size:]
-        return drawn
 
 
 class PublicNumbers:
@@ -158,7 +130,7 @@ class NoisyPrefixSums:
 
     def advance(self, rows: Integers) -> Block:
         """Take the next steps with these rows, shape (m, d), integers within the row norm."""
-        lattice, d = self.mechanism.lattice, self.mechanism.dimension
+        lattice = self.mechanism.lattice
         m = len(rows)
         most = lattice.most_steps
         if most is not None and self.steps + m > most:
@@ -171,7 +143,7 @@ class NoisyPrefixSums:
         if row_scales is not None:
             mixed = mixed / row_scales
         whole = lattice.round_rows(mixed).T.astype(np.int64)
-        noisy = whole + self._noise.draw(m * d).reshape(m, d)
+        noisy = self._noise.added(whole)
         # from here on everything is a function of the noisy integers and of public numbers
         public = np.ascontiguousarray(noisy.T) / 2.0**lattice.bits
         if row_scales is not None:

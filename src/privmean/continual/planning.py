@@ -11,11 +11,11 @@ from privmean.continual.candidates import Candidate, candidates, choose
 from privmean.continual.error import Goal
 from privmean.continual.lattice import Lattice, on_lattice
 from privmean.continual.mechanism import PrefixMechanism
-from privmean.continual.region import RadiusSearch
 from privmean.continual.sensitivity import Participation
 from privmean.continual.strategies import Strategy
 from privmean.continual.streamplan import StreamPlan, bill_of
 from privmean.errors import ArgumentError
+from privmean.mechanisms.stream_radius import RadiusSearch
 from privmean.privacy.budget import REPLACE_ONE, ZERO_OUT, Budget, Relation
 from privmean.privacy.loss import Gaussian, Loss
 

@@ -11,9 +11,9 @@ from privmean.continual.candidates import Candidate, evaluate
 from privmean.continual.error import row_norms
 from privmean.continual.lattice import Lattice
 from privmean.continual.mechanism import PrefixMechanism
-from privmean.continual.region import RadiusSearch
 from privmean.continual.series import Floats
 from privmean.continual.strategies import Strategy
+from privmean.mechanisms.stream_radius import RadiusSearch
 from privmean.people.reductions import Ball
 from privmean.privacy.budget import Budget, Relation
 from privmean.privacy.guarantee import Guarantee

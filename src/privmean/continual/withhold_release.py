@@ -12,7 +12,7 @@ import numpy.typing as npt
 from privmean import validate
 from privmean.continual import bands
 from privmean.continual.bins import bin_averages, cover
-from privmean.continual.journal import Journal, RecordedNoise
+from privmean.continual.journal import Journal
 from privmean.continual.levels import Level, WithholdPlan, plan_levels
 from privmean.continual.mechanism import NoisyPrefixSums
 from privmean.continual.release import StreamRelease
@@ -22,6 +22,7 @@ from privmean.durable import require_process
 from privmean.errors import ArgumentError
 from privmean.noise.base import Noise
 from privmean.noise.exact import ExactNoise
+from privmean.noise.recorded import RecordedNoise
 from privmean.privacy.guarantee import Guarantee
 
 

@@ -10,8 +10,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
-from fractions import Fraction
 
 from scipy.special import ndtri, stdtrit
 
@@ -20,13 +18,7 @@ from privmean.errors import ArgumentError
 from privmean.intervals.interval import Interval
 from privmean.intervals.laplace_normal import margin, quantile
 from privmean.intervals.mean_interval import NoisySums, assumption_words
-from privmean.mechanisms.laplace import JointLaplace
-from privmean.noise.base import Noise
-from privmean.privacy.budget import REPLACE_ONE
-from privmean.privacy.loss import Laplace
-
-GROUP_SHARE = Fraction(1, 5)  # of epsilon for the spread between groups
-FEWEST_GROUPS = 20
+from privmean.mechanisms.group_spread import GroupSpread
 
 
 def grouped_design_effect(sizes: Sequence[int], icc: float) -> float:
@@ -59,71 +51,6 @@ def proxy_half_length(sums: NoisySums, *, proxy: float, radius: float, level: fl
     alpha = 1 - level
     sampling = math.sqrt(2 * validate.positive("proxy", proxy) * math.log(4 / alpha) / sums.persons)
     return sampling + radius * quantile(alpha / 4, (sums.value_scale,), 0.0) / sums.persons
-
-
-@dataclass(frozen=True)
-class GroupSpread:
-    """Released spread between public groups: sum over groups of S_g^2/n_g, S_g = sum of z.
-
-    total: noisy sum in units of z^2; scale: its Laplace scale; persons, groups and the largest
-    group's size are public.
-    """
-
-    total: float
-    scale: float
-    persons: int
-    groups: int
-    largest: int
-    loss: Laplace
-
-    def variance(self, mean: float) -> float:
-        """n times the variance of the mean of z (conservative for unequal groups), at least 0."""
-        excess = self.total / self.persons - mean**2
-        return max(0.0, self.largest * excess * self.groups / (self.groups - 1))
-
-
-def group_sensitivity(steps: int, largest: int) -> int:
-    """Sensitivity of the sum of floor(S_g^2/n_g), in squared grid steps, under replace-one.
-
-    max(1, 4 - 4/n_g) K^2 for the largest group, and one step for the rounding of one term.
-    """
-    return math.ceil(steps * steps * max(Fraction(1), 4 - Fraction(4, largest))) + 1
-
-
-def group_spread(
-    group_sums: Sequence[int],
-    sizes: Sequence[int],
-    *,
-    steps: int,
-    epsilon: Fraction,
-    noise: Noise,
-) -> GroupSpread:
-    """Release the spread between groups with pure epsilon (its own share, not free).
-
-    group_sums: exact integer sums of z, |z| <= steps, of each group. sizes: public group sizes,
-    kept when a person is replaced.
-    """
-    if len(group_sums) != len(sizes) or len(sizes) < FEWEST_GROUPS:
-        raise ArgumentError(
-            "sizes",
-            len(sizes),
-            f"fewer than {FEWEST_GROUPS} groups (or not one sum for each) show no spread",
-            "give more groups; with few groups no interval for the population mean exists",
-        )
-    sensitivity = group_sensitivity(steps, max(sizes))
-    scale = sensitivity / epsilon
-    exact = sum(s * s // n for s, n in zip(group_sums, sizes, strict=True))
-    (total,) = JointLaplace((1,), (sensitivity,), epsilon, REPLACE_ONE).draw([exact], noise)
-    return GroupSpread(
-        total / steps**2,
-        float(scale) / steps**2,
-        sum(sizes),
-        len(sizes),
-        max(sizes),
-        Laplace(
-            "spread between groups", Fraction(sensitivity), scale, joint=True, relation=REPLACE_ONE
-        ),
-    )
 
 
 def grouped_interval(

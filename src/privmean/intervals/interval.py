@@ -16,6 +16,8 @@ Floats = npt.NDArray[np.float64]
 OK = "ok"
 FAILED = "failed"
 
+UNSAFE = "SIMULATED NOISE: not private, for tests and studies only"
+
 
 @dataclass(frozen=True)
 class Interval:

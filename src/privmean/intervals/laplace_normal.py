@@ -87,7 +87,7 @@ def quantile(tail: float, scales: Sequence[float], sd: float) -> float:
     high = sum(moved) * math.log(1 / tail) + sd * math.sqrt(2 * math.log(1 / tail)) + 1e-300
     while float(survival(high, moved, sd)) > tail:
         high *= 2
-    return _root(lambda t: float(survival(t, moved, sd)) - tail, 0.0, high, 1e-10)
+    return find_root(lambda t: float(survival(t, moved, sd)) - tail, 0.0, high, 1e-10)
 
 
 def half_length(tau: float, alpha: float) -> float:
@@ -144,12 +144,14 @@ def allowance_half_length(
     while (worst := int(_misses(half, tau, rho, scales, _ALLOWANCES).argmax())) not in solved:
         solved.add(worst)
         one = _ALLOWANCES[worst : worst + 1]
-        alone = _root(lambda h, w=one: _misses(h, tau, rho, scales, w)[0] - alpha, 0.0, high)  # type: ignore[misc]
+        alone = find_root(lambda h, w=one: _misses(h, tau, rho, scales, w)[0] - alpha, 0.0, high)  # type: ignore[misc]
         half = alone if len(solved) == 1 else max(half, alone)
     return half
 
 
-def _root(f: Callable[[float], float], low: float, high: float, tolerance: float = 1e-6) -> float:
+def find_root(
+    f: Callable[[float], float], low: float, high: float, tolerance: float = 1e-6
+) -> float:
     """Where a decreasing f changes sign, from above to a relative tolerance (the Illinois rule).
 
     Written here because importing a library of optimizers would double the start of a command.

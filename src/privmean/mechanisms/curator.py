@@ -71,6 +71,15 @@ class Curator(Protocol):
         ...
 
 
+class Draws(Protocol):
+    """Where noisy answers are kept before anyone sees them, so that a run that was stopped goes on
+    with the answers that were drawn."""
+
+    def answer(self, mechanism: Mechanism[Exact, Noisy], draw: Callable[[], Noisy]) -> Noisy:
+        """The answer kept for this place, or the one that `draw` gives, kept first."""
+        ...
+
+
 class Billing(ABC):
     """A curator but for how it comes by noisy answers: it writes the bill, and opens parts."""
 
@@ -112,11 +121,11 @@ class Billing(ABC):
 
 
 class TrustedCurator(Billing):
-    """A curator who draws. Made once a release, by the road."""
+    """A curator who draws. Made once a release, by the road. draws: where answers are kept."""
 
-    def __init__(self, people: People, noise: Noise) -> None:
+    def __init__(self, people: People, noise: Noise, draws: Draws | None = None) -> None:
         super().__init__(people)
-        self._noise = noise
+        self._noise, self._draws = noise, draws
 
     @property
     def secure(self) -> bool:
@@ -124,10 +133,12 @@ class TrustedCurator(Billing):
         return self._noise.secure
 
     def _answer(self, mechanism: Mechanism[Exact, Noisy], exact: Exact) -> Noisy:
+        if self._draws is not None:
+            return self._draws.answer(mechanism, lambda: mechanism.draw(exact, self._noise))
         return mechanism.draw(exact, self._noise)
 
     def _opened(self, name: str, people: Sequence[People]) -> tuple[Curator, ...]:
-        return tuple(TrustedCurator(part, self._noise) for part in people)
+        return tuple(TrustedCurator(part, self._noise, self._draws) for part in people)
 
 
 @dataclass(frozen=True)

@@ -1,8 +1,8 @@
-"""The exponential mechanism with exact probabilities.
+"""The exponential mechanism with exact probabilities, and k choices in a row without return.
 
 An item is proposed uniformly and accepted with probability exp(-unit (largest - score)), decided
 from random bits against the exponential computed to as many digits as the decision needs. Its loss
-has bounded range, which permute-and-flip's does not: epsilon^2/8 zCDP.
+has bounded range, which permute-and-flip's does not, so k choices cost k epsilon^2/8 zCDP.
 """
 
 from __future__ import annotations
@@ -15,8 +15,9 @@ from fractions import Fraction
 import numpy as np
 
 from privmean.mechanisms.moved import differences, pure_share
-from privmean.noise.base import Integers, Noise
-from privmean.privacy.budget import Relation
+from privmean.noise.base import Noise
+from privmean.people.reductions import Integers
+from privmean.privacy.budget import REPLACE_ONE, Relation
 from privmean.privacy.loss import Loss, Selection
 
 DOUBT = 1e-9  # relative room around the double of an exponential
@@ -69,6 +70,56 @@ def choose(scores: Integers, unit: Fraction, noise: Noise) -> int:
             i = int(index[position])
             if sure[position] or accept(int(words[position]), unit * int(gap[i]), noise):
                 return i
+
+
+def peel(scores: Integers, choices: int, unit: Fraction, noise: Noise) -> list[int]:
+    """`choices` different indices, each drawn by `choose` from those left."""
+    left = np.arange(len(scores))
+    chosen: list[int] = []
+    for _ in range(choices):
+        position = choose(scores[left], unit, noise)
+        chosen.append(int(left[position]))
+        left = np.delete(left, position)
+    return chosen
+
+
+@dataclass(frozen=True)
+class TopChoices:
+    """`choices` different items of large score, one after the other, each at `epsilon`.
+
+    The caller owes that one change of neighbours moves every score by at most `span`. words: what
+    it moves, for the bill.
+
+    Guarantees: `choices` exponential mechanisms of pure loss epsilon each, for replace-one
+    neighbours.
+    """
+
+    name: str
+    epsilon: Fraction
+    choices: int
+    span: int
+    words: str
+
+    @property
+    def losses(self) -> tuple[Loss, ...]:
+        return (
+            Selection(
+                self.name,
+                self.epsilon,
+                bounded_range=True,
+                choices=self.choices,
+                relation=REPLACE_ONE,
+                moved=self.words,
+            ),
+        )
+
+    def moved(self, exact: Integers, other: Integers) -> tuple[Fraction, ...]:
+        """What all scores have in common moves no choice: the range of the changes does."""
+        changes = differences(exact, other)
+        return (Fraction(max(changes) - min(changes), 2 * self.span),)
+
+    def draw(self, exact: Integers, noise: Noise) -> list[int]:
+        return peel(exact, self.choices, self.epsilon / (2 * self.span), noise)
 
 
 @dataclass(frozen=True)

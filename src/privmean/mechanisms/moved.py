@@ -10,6 +10,8 @@ from collections.abc import Iterable, Sequence
 from fractions import Fraction
 from itertools import zip_longest
 
+import numpy as np
+
 from privmean.privacy.loss import Gaussian, Laplace, Loss
 
 Shares = tuple[Fraction, ...]
@@ -17,6 +19,9 @@ Shares = tuple[Fraction, ...]
 
 def differences(exact: Iterable[int], other: Iterable[int]) -> list[int]:
     """Changes of whole numbers; answers that one of the two lacks count as 0 there."""
+    if isinstance(exact, np.ndarray) and isinstance(other, np.ndarray) and len(exact) == len(other):
+        changes: list[int] = (exact - other).tolist()  # counts and scores: far below 2^62
+        return changes
     return [int(a) - int(b) for a, b in zip_longest(exact, other, fillvalue=0)]
 
 

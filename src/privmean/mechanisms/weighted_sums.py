@@ -8,6 +8,7 @@ sums pays for few of them: the noise is set by the unit whose weights add up to 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -67,7 +68,7 @@ class WeightedSums:
             return (
                 Laplace(self.name, moved, moved / self.epsilon, joint=True, relation=REPLACE_ONE),
             )
-        return self._gaussian(1 << GRID_BITS).losses
+        return self.gaussian(1 << GRID_BITS).losses
 
     @property
     def noise(self) -> tuple[float, float]:
@@ -78,34 +79,66 @@ class WeightedSums:
         sd = math.sqrt(self.reach) / self.mu * (1 + 1e-12)
         return 2 * sd, 2 * sd / math.sqrt(SQUARE)
 
-    def _gaussian(self, steps: int) -> GaussianSums:
+    def over(self, box: Box) -> WeightedSumsOver:
+        """The sums of values limited to one public box."""
+        return WeightedSumsOver(self, box)
+
+    def gaussian(self, steps: int) -> GaussianSums:
+        """The Gaussian mechanism of all sums, of values in so many steps."""
         assert self.mu is not None
         first, second = self.noise
         sds = (steps * first, steps**2 * second) * self.weights.shape[1]
         return GaussianSums(self.name, sds, self.mu, relation=REPLACE_ONE)
 
-    def release(self, values: Floats, box: Box, source: Noise) -> list[PointSum]:
+
+@dataclass(frozen=True, eq=False)
+class WeightedSumsOver:
+    """`WeightedSums` of values in a public box."""
+
+    sums: WeightedSums
+    box: Box
+
+    @property
+    def losses(self) -> tuple[Loss, ...]:
+        return self.sums.losses
+
+    @property
+    def _units(self) -> tuple[int, ...]:
+        """Of z and of z^2, for every point."""
+        return (self.box.steps, self.box.steps**2) * int(self.sums.weights.shape[1])
+
+    @property
+    def _noisy(self) -> JointLaplace | GaussianSums:
+        sums = self.sums
+        if sums.epsilon is None:
+            return sums.gaussian(self.box.steps)
+        multiples = (2 * sums.reach, 4 * sums.reach) * sums.weights.shape[1]
+        return JointLaplace(self._units, multiples, sums.epsilon, REPLACE_ONE)
+
+    def exact(self, values: Floats) -> list[int]:
         """values: shape (units,); a missing value counts as the middle of the box."""
-        z = grid_values(values, box)
-        steps, exact = box.steps, []
-        for column in self.weights.T:
-            exact += [big_sum(column * z), big_sum(column * (z * z))]
-        if self.epsilon is not None:
-            units = (steps, steps**2) * self.weights.shape[1]
-            multiples = (2 * self.reach, 4 * self.reach) * self.weights.shape[1]
-            read = JointLaplace(units, multiples, self.epsilon, REPLACE_ONE).draw(exact, source)
+        z = grid_values(values, self.box)
+        found = []
+        for column in self.sums.weights.T:
+            found += [big_sum(column * z), big_sum(column * (z * z))]
+        return found
+
+    def moved(self, exact: Sequence[int], other: Sequence[int]) -> tuple[Fraction, ...]:
+        return self._noisy.moved(exact, other)
+
+    def draw(self, exact: Sequence[int], noise: Noise) -> list[PointSum]:
+        mechanism = self._noisy
+        if isinstance(mechanism, JointLaplace):
+            read = mechanism.draw(exact, noise)
         else:
-            mechanism = self._gaussian(steps)
-            noisy = mechanism.draw(exact, source)
+            noisy = mechanism.draw(exact, noise)
             read = [
                 float(Fraction(x, unit << bits))
-                for x, unit, bits in zip(
-                    noisy, (steps, steps**2) * self.weights.shape[1], mechanism.bits, strict=True
-                )
+                for x, unit, bits in zip(noisy, self._units, mechanism.bits, strict=True)
             ]
-        totals = self.weights.sum(axis=0)
+        totals = self.sums.weights.sum(axis=0)
         return [
-            PointSum(*(float(x / total) for x in (*read[2 * j : 2 * j + 2], *self.noise)))
+            PointSum(*(float(x / total) for x in (*read[2 * j : 2 * j + 2], *self.sums.noise)))
             for j, total in enumerate(totals.tolist())
         ]
 

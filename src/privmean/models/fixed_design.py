@@ -16,15 +16,16 @@ import numpy.typing as npt
 from privmean import validate
 from privmean.errors import ArgumentError
 from privmean.mechanisms.clipped_sum import ClippedSums
+from privmean.mechanisms.curator import Curator
 from privmean.mechanisms.weighted_sums import whole_weights
-from privmean.models.curve_release import CurveRelease, SmoothedIntervals
+from privmean.models.curve_release import SmoothedIntervals
 from privmean.models.public_points import PointsPlan
-from privmean.noise.base import Noise
-from privmean.noise.exact import ExactNoise
+from privmean.models.responses import ResponsePlan
+from privmean.outcome import Outcome
+from privmean.people.collecting import rows
 from privmean.people.matrix import MatrixPeople
 from privmean.people.reductions import Box, Floats
 from privmean.privacy.budget import REPLACE_ONE, Budget
-from privmean.privacy.guarantee import Guarantee
 from privmean.privacy.loss import Loss
 
 
@@ -104,7 +105,7 @@ def _kernel(places: Floats, points: Floats, bandwidth: float) -> Floats:
 
 
 @dataclass(frozen=True, eq=False)
-class FixedDesignPlan:
+class FixedDesignPlan(ResponsePlan):
     """Cells, weights and noise of a curve at public times. cell: of every response; used: cells
     that have responses, counts: how many; weights: of the cells' means at every point."""
 
@@ -152,6 +153,10 @@ class FixedDesignPlan:
         }
 
     @property
+    def responses(self) -> int:
+        return len(self.cell)
+
+    @property
     def noise(self) -> Floats:
         """Standard deviation of the privacy noise at every point (all responses present)."""
         box = Box(*self.settings.bounds)
@@ -159,55 +164,34 @@ class FixedDesignPlan:
         result: Floats = np.sqrt((self.weights**2) @ (each**2))
         return result
 
-    def release(self, responses: npt.ArrayLike, noise: Noise | None = None) -> CurveRelease:
-        """responses: shape (n,), in the order of the times; NaN (missing) counts as the middle of
-        the bounds, since times and numbers are public."""
-        source: Noise = ExactNoise() if noise is None else noise
-        values = np.asarray(responses, dtype=float)
-        if values.shape != self.cell.shape:
-            raise ArgumentError(
-                "responses",
-                values.shape,
-                f"are not {len(self.cell)} numbers",
-                "give one response a time",
-            )
-        box = Box(*self.settings.bounds)
-        sums = self.sums
+    def run(self, curator: Curator) -> Outcome:
+        values = rows(curator.people, size_is_public=True)
+        box, sums = Box(*self.settings.bounds), self.sums
+        over = sums.over([box])
+        parts = [
+            MatrixPeople(values[self.cell == place], curator.people.columns) for place in self.used
+        ]
+        cells = curator.apart("cells", parts, lines=len(sums.losses), join=_dearest)
         means, spreads = [], []
-        for place, count in zip(self.used, self.counts, strict=True):
-            people = MatrixPeople(values[self.cell == place][:, None], ("response",))
-            exact = people.box_sums([box])[0]
-            assert exact is not None
-            noisy = sums.over([box]).draw(sums.over([box]).exact([exact]), source)[0]
-            z = min(1.0, max(-1.0, noisy.value / int(count)))
+        for one, count in zip(cells, self.counts.tolist(), strict=True):
+            (noisy,) = one.ask(over, over.exact(one.people.box_sums([box])))
+            z = min(1.0, max(-1.0, noisy.value / count))
             means.append(box.middle + box.radius * z)
             # the square has noise of its own; what it says of one cell is kept positive
-            unit = (noisy.square + noisy.square_noise) / int(count) - z * z
-            spreads.append(box.radius**2 * min(1.0, max(unit, 0.0)) / int(count))
+            unit = (noisy.square + noisy.square_noise) / count - z * z
+            spreads.append(box.radius**2 * min(1.0, max(unit, 0.0)) / count)
         estimate = self.weights @ np.array(means)
         first = sums.noise()[0] * box.radius / self.counts
-        intervals = SmoothedIntervals(
-            estimate, self.weights, first, np.array(spreads), sums.epsilon is None,
-            self.settings.bounds, bool(self.settings.bandwidth),
+        return self.told(
+            estimate,
+            SmoothedIntervals(
+                estimate, self.weights, first, np.array(spreads), sums.epsilon is None,
+                self.settings.bounds, bool(self.settings.bandwidth),
+            ),
+            "each cell",
         )  # fmt: skip
-        names = tuple(f"{x:.6g}" for x in self.points)
-        return CurveRelease(
-            estimate=estimate,
-            columns=names,
-            estimator=self.estimator,
-            guarantee=Guarantee.of(
-                self.budget,
-                REPLACE_ONE,
-                self.losses,
-                unit="response",
-                public=("times", "number of responses", "settings"),
-            ).require(),
-            intervals=intervals,
-            plan=self,
-            persons=len(self.cell),
-            estimand="mean response over time",
-            assumptions=("unrelated responses", "times are public and fixed"),
-            shares={"each cell": 1.0},
-            secure=source.secure,
-            at=tuple(self.points.tolist()),
-        )
+
+
+def _dearest(bills: tuple[tuple[Loss, ...], ...]) -> Loss:
+    """Cells hold disjoint responses at public places, and every cell costs the same."""
+    return bills[0][0]

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from privmean import validate
-from privmean.central.clipped_mean import ClippedMean, ClippedMeans, seen
+from privmean.central.clipped_mean import ClippedMean, ClippedMeans
 from privmean.central.winsorized_ways import stages_mu
 from privmean.errors import ArgumentError, Infeasible
 from privmean.intervals.divided import TOO_FEW, Divided
@@ -95,7 +95,13 @@ class Magnitudes:
     def __post_init__(self) -> None:
         validate.positive("design_effect", self.design_effect)
         validate.choice("target", self.target, (MEAN, CLIPPED))
-        validate.positive("excess", self.excess)
+        if validate.positive("excess", self.excess) != 1.0 and self.target == CLIPPED:
+            raise ArgumentError(
+                "excess",
+                self.excess,
+                "is an assumption about the mean, and the target is the clipped mean",
+                'give target="mean", or leave it out',
+            )
         small = validate.positive("smallest", self.smallest)
         large = validate.positive("largest", self.largest)
         if not 2.0**-39 <= small <= large <= 2.0**39:
@@ -181,6 +187,11 @@ class MagnitudesPlan(Releasing):
         return f"a magnitude a column by noisy argmax, then clipped sums with {law} noise"
 
     @property
+    def fixed(self) -> bool:
+        """Whether every run bills these very lines, whatever it finds."""
+        return True
+
+    @property
     def losses(self) -> tuple[Loss, ...]:
         found: tuple[Loss, ...] = self._choice.losses * self.columns
         if self.final is not None:
@@ -256,9 +267,7 @@ class MagnitudesPlan(Releasing):
         over = self.final.over(boxes)
         sums = curator.ask(over, over.exact(curator.people.box_sums(boxes)))
         means = tuple(ClippedMean(box, item, known) for box, item in zip(boxes, sums, strict=True))
-        intervals = ClippedMeans(
-            seen(means), known, self.settings.design_effect, "clipped mean", ""
-        )
+        intervals = ClippedMeans(means, known, self.settings.design_effect, "clipped mean", "")
         return Outcome(
             intervals.estimate,
             intervals,

@@ -12,21 +12,20 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from privmean.errors import ArgumentError
+from privmean.mechanisms.curator import Curator
 from privmean.mechanisms.weighted_sums import WeightedSums
-from privmean.models.curve_release import CurveRelease, SmoothedIntervals
-from privmean.noise.base import Noise
-from privmean.noise.exact import ExactNoise
+from privmean.models.curve_release import SmoothedIntervals
+from privmean.models.responses import ResponsePlan
+from privmean.outcome import Outcome
+from privmean.people.collecting import rows
 from privmean.people.reductions import Box, Floats, Integers
-from privmean.privacy.budget import REPLACE_ONE, Budget
-from privmean.privacy.guarantee import Guarantee
+from privmean.privacy.budget import Budget
 from privmean.privacy.loss import Loss
 
 
 @dataclass(frozen=True, eq=False)
-class PointsPlan:
+class PointsPlan(ResponsePlan):
     """Weights and noise of a curve at a few points. whole: weights of the responses at every
     point, as whole numbers, shape (responses, points)."""
 
@@ -69,6 +68,10 @@ class PointsPlan:
         result: Floats = radius * scale / self.whole.sum(axis=0)
         return result
 
+    @property
+    def responses(self) -> int:
+        return len(self.whole)
+
     def describe(self) -> dict[str, Any]:
         return {
             "responses": len(self.whole),
@@ -80,46 +83,22 @@ class PointsPlan:
             "mechanisms": [loss.to_dict() for loss in self.losses],
         }
 
-    def release(self, responses: npt.ArrayLike, noise: Noise | None = None) -> CurveRelease:
-        """responses: shape (n,), in the order of the times; NaN (missing) counts as the middle of
-        the bounds, since times and numbers are public."""
-        source: Noise = ExactNoise() if noise is None else noise
-        values = np.asarray(responses, dtype=float)
-        if values.shape != (len(self.whole),):
-            raise ArgumentError(
-                "responses",
-                values.shape,
-                f"are not {len(self.whole)} numbers",
-                "give one response a time",
-            )
+    def run(self, curator: Curator) -> Outcome:
         box = Box(*self.bounds)
-        found = self.sums.release(values, box, source)
+        over = self.sums.over(box)
+        values = rows(curator.people, size_is_public=True)[:, 0]
+        found = curator.ask(over, over.exact(values))
         z = np.clip([item.value for item in found], -1.0, 1.0)
         # the square has noise of its own; what it says is kept positive
         unit = [item.square + item.square_noise for item in found] - z * z
         spread = box.radius**2 * np.clip(unit, 0.0, 1.0) * (self.weights**2).sum(axis=1)
         estimate = box.middle + box.radius * z
         first = box.radius * np.array([item.value_noise for item in found])
-        return CurveRelease(
-            estimate=estimate,
-            columns=tuple(f"{x:.6g}" for x in self.points),
-            estimator=self.estimator,
-            guarantee=Guarantee.of(
-                self.budget,
-                REPLACE_ONE,
-                self.losses,
-                unit="response",
-                public=("times", "number of responses", "settings"),
-            ).require(),
-            intervals=SmoothedIntervals(
+        return self.told(
+            estimate,
+            SmoothedIntervals(
                 estimate, np.eye(len(found)), first, spread, self.sums.epsilon is None,
                 self.bounds, smoothed=True,
             ),
-            plan=self,
-            persons=len(self.whole),
-            estimand="mean response over time",
-            assumptions=("unrelated responses", "times are public and fixed"),
-            shares={"points": 1.0},
-            secure=source.secure,
-            at=tuple(self.points.tolist()),
+            "points",
         )  # fmt: skip

@@ -84,6 +84,10 @@ class VarianceSearch:
                 "smallest", small, "must be below the largest deviation", "give a public range"
             )
         if self.method == "pair scale":
+            if self.center is not None:
+                raise ArgumentError(
+                    "center", self.center, "is not used by the pair scale", "leave it out"
+                )
             DyadicBins.around(small, large)
         elif self.center is None:
             raise ArgumentError(

@@ -7,7 +7,7 @@ import contextlib
 import itertools
 import sys
 import weakref
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import narwhals as nw
@@ -105,6 +105,34 @@ class Home:
         if self._owner is not None:
             return self._table(self._anchor.sql(sql))
         return self._table(self._anchor.query("privmean_rows", sql))
+
+    def small(self, columns: Mapping[str, Sequence[Any]], like: nw.LazyFrame[Any]) -> Any:
+        """A table of public whole numbers, doubles and texts in the engine of `like`, as a lazy
+        frame. Doubles keep every bit."""
+        if like.implementation.is_polars():
+            import polars as pl
+
+            return lazy(pl.LazyFrame({name: list(items) for name, items in columns.items()}))
+        if not like.implementation.is_duckdb():
+            rows = list(zip(*columns.values(), strict=True))
+            session = like.to_native().sparkSession
+            return lazy(session.createDataFrame(rows, list(columns)))
+        parts = []
+        for name, items in columns.items():
+            kind = SQL[type(items[0])]
+            texts = ", ".join("'" + str(_exact(item)).replace("'", "''") + "'" for item in items)
+            parts.append(f"unnest(CAST([{texts}] AS {kind}[])) AS {name}")
+        sql = f"SELECT {', '.join(parts)}"
+        if self._owner is not None:
+            return lazy(self._anchor.sql(sql))
+        return lazy(self._anchor.query("privmean_rows", sql))
+
+
+SQL = {int: "BIGINT", float: "DOUBLE", str: "VARCHAR"}
+
+
+def _exact(item: Any) -> Any:
+    return repr(float(item)) if isinstance(item, float) else item
 
 
 def _forget(kept: list[Any]) -> None:

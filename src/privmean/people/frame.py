@@ -23,6 +23,7 @@ from privmean.people.expressions import (
     ball_ways,
     counted,
     in_units,
+    log_cells,
     number_of,
     octaves,
     on_ball,
@@ -34,10 +35,7 @@ from privmean.people.matrix import MatrixPeople
 from privmean.people.records import FLOAT, INTEGER, PERSON, count_names, value_names
 from privmean.people.reductions import (
     HALF_OCTAVE,
-    LOG_BINS,
     LOG_CELLS,
-    LOG_LOW,
-    LOG_ZERO,
     UNIFORM_LIMIT,
     Ball,
     BallSums,
@@ -85,19 +83,9 @@ class FramePeople:
         return result
 
     def _log_counts(self, column: int, origin: float) -> Integers:
-        v = nw.col("v")
-        frame = self.frame.select(v=nw.col(f"v{column}") - origin)
-        # |v| 2^40 lies in [1, 2^80) for all bins but the last; 2^80 and more is bin 79 too
-        frame = frame.with_columns(u=v.abs() * 2.0 ** (-LOG_LOW // 2), k=nw.lit(0.0))
-        frame = octaves(frame, (64, 32, 16, 8, 4, 2, 1), strict=False)
-        index = 2.0 * nw.col("k") + one_if(nw.col("u") >= 2 * HALF_OCTAVE)
-        last = nw.lit(LOG_BINS - 1.0)
-        index = nw.when(index > LOG_BINS - 1).then(last).otherwise(index)
-        index = nw.when(v < 0).then(index + (LOG_ZERO + 1.0)).otherwise(index)
-        inside = v.abs() >= 2.0 ** (LOG_LOW // 2)
-        index = nw.when(inside).then(index).otherwise(nw.lit(float(LOG_ZERO)))
+        frame = log_cells(self.frame.select(v=nw.col(f"v{column}") - origin))
         counts = np.zeros(LOG_CELLS, dtype=np.int64)
-        for cell, count in counted(frame.select(k=index)):
+        for cell, count in counted(frame.select("k")):
             counts[int(cell)] += int(count)
         return counts
 

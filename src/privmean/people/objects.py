@@ -6,6 +6,7 @@ surrogate pair, which no engine can hold, is written out (`\\\\ud800`).
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -34,6 +35,24 @@ def texts(column: Any) -> Any:
     else:
         return column
     return pd.Series(found, index=column.index, dtype=object)
+
+
+def of_keys(frame: Any, columns: Sequence[str], keys: Sequence[str]) -> Any:
+    """These columns of a pandas frame, those of `keys` that hold Python objects as texts of keys:
+    truth values and whole numbers as in a column of their own type."""
+    import pandas as pd
+
+    from privmean.people.keytexts import object_text
+
+    chosen = {}
+    for name in columns:
+        series = frame[name]
+        kind = getattr(series, "dtype", None)
+        if name in keys and isinstance(kind, np.dtype) and kind.kind == "O":
+            said = _said([object_text(item) for item in series.tolist()])
+            series = pd.Series(said, index=series.index, dtype=object)
+        chosen[name] = series
+    return pd.DataFrame(chosen, copy=False)
 
 
 def _said(items: list[Any]) -> Any:

@@ -15,6 +15,7 @@ and it is the same double on every engine.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import narwhals as nw
@@ -68,9 +69,16 @@ def divided(a: nw.Expr, b: nw.Expr) -> nw.Expr:
 
 
 def person_rows(
-    records: nw.LazyFrame[Any], width: int, resolution: float, *, counts: bool
+    records: nw.LazyFrame[Any],
+    width: int,
+    resolution: float,
+    *,
+    counts: bool,
+    by: Sequence[str] = (PERSON,),
 ) -> nw.LazyFrame[Any]:
     """One row a person (p, v0 .. and with `counts` c0 ..) from records (p, x0 ..).
+
+    by: the columns of which every value gets a row, p among them.
 
     Persons are all distinct ids that are not null; nothing else is filtered, so a person without
     a usable value stays, with null values.
@@ -78,17 +86,17 @@ def person_rows(
     names = range(width)
     records = records.filter(~nw.col(PERSON).is_null())
     if records.implementation.is_duckdb():
-        found = totals.in_duckdb(records.to_native(), width, resolution)
+        found = totals.in_duckdb(records.to_native(), width, resolution, by)
     elif records.implementation.is_polars():
         records = records.select(
-            PERSON, *(limited(nw.col(f"x{j}"), resolution).alias(f"x{j}") for j in names)
+            *by, *(limited(nw.col(f"x{j}"), resolution).alias(f"x{j}") for j in names)
         )
-        found = totals.in_polars(records, width, resolution)
+        found = totals.in_polars(records, width, resolution, by)
     else:
-        found = totals.in_spark(records.to_native(), width, resolution)
+        found = totals.in_spark(records.to_native(), width, resolution, by)
     values = []
     for j in names:
         count = nw.col(f"c{j}")
         mean = divided(nw.col(f"d{j}") * resolution, count.cast(FLOAT))
         values.append(nw.when(count > 0).then(mean).alias(f"v{j}"))
-    return found.select(PERSON, *values, *(count_names(width) if counts else []))
+    return found.select(*by, *values, *(count_names(width) if counts else []))

@@ -4,14 +4,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
-
-if TYPE_CHECKING:
-    from privmean.people.reductions import People
-    from privmean.people.table import Table
 
 
 class Frame(Protocol):
@@ -32,5 +28,3 @@ Roster: TypeAlias = Array | Iterable[object]
 
 # a path, a folder or a pattern of files; a frame; arrays by name, one entry a record; an array
 Records: TypeAlias = "str | os.PathLike[str] | Frame | Mapping[str, Numbers | Ids] | Array"
-# records, or what a table or people hold already, or one row a person
-Source: TypeAlias = "Records | Rows | Table | People"

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
+import numpy as np
+
 from privmean.errors import ArgumentError
 from privmean.people.textformat import options
 
@@ -77,6 +79,10 @@ class Table:
         null_words: Sequence[str] = (),
         machine: Machine = Machine(),
     ) -> None:
+        if not isinstance(source, np.ndarray) and (not isinstance(person, str) or not person):
+            raise ArgumentError(
+                "person", person, "is no column", "name the column that says who it is"
+            )
         self.source, self.person, self.roster, self.machine = source, person, roster, machine
         self.text = options(
             delimiter=delimiter,
@@ -99,7 +105,12 @@ class Table:
         from privmean.people.groups import group_sizes
 
         if not isinstance(self.person, str):
-            raise ArgumentError("person", self.person, "is no column", "name the column of persons")
+            raise ArgumentError(
+                "source",
+                type(self.source).__name__,
+                "has no column of groups",
+                "give a table with named columns, or the sizes of groups",
+            )
         known = self.machine.options()
         known.pop("progress")
         return group_sizes(self.source, person=self.person, group=column, **self.text, **known)

@@ -1,10 +1,11 @@
 """Exact totals a person, the way each engine adds integers fastest.
 
-Each function takes records (p, x0 ..), without null ids, and gives a frame with one row a person:
-p, c0 .. (usable records) and d0 .. (the exact total of the grid points floor(x/resolution + 1/2),
-|x| limited to resolution 2^80, rounded to the nearest double and limited to +-2^100). NaN and
-nulls are no records. An overflow would be an error that depends on values, so sums have room:
-2^46 records a person in DuckDB and Polars (128 bits), 2^32 in Spark (three words of 64 bits).
+Each function takes records (p, x0 ..), without null ids, and gives a frame with one row a person
+(one for every value of the columns `by`, such as a person and a group): p, c0 .. (usable records)
+and d0 .. (the exact total of the grid points floor(x/resolution + 1/2), |x| limited to resolution
+2^80, rounded to the nearest double and limited to +-2^100). NaN and nulls are no records. An
+overflow would be an error that depends on values, so sums have room: 2^46 records a person in
+DuckDB and Polars (128 bits), 2^32 in Spark (three words of 64 bits).
 """
 
 from __future__ import annotations
@@ -19,17 +20,20 @@ TOTAL_BITS = 100
 SPLIT_BITS = 52
 NEAR_BITS = 62  # grid points below 2^62 go through 64-bit integers
 WORD_BITS = 31
+ALONE = ("p",)
 
 FLOAT, INTEGER, WIDE = nw.Float64(), nw.Int64(), nw.Int128()
 
 
-def in_duckdb(records: Any, width: int, resolution: float) -> nw.LazyFrame[Any]:
+def in_duckdb(
+    records: Any, width: int, resolution: float, by: Sequence[str] = ALONE
+) -> nw.LazyFrame[Any]:
     """Sums in 128 bits. A grid point below 2^62 is cast to 64 bits first, which DuckDB does faster
     than to 128; only the others (and what is no number) take the long way. TRY_CAST makes NaN a
     null even where DuckDB believes that the column holds none (see `records.limited`).
     """
     limit, scale = resolution * 2.0**LIMIT_BITS, 1 / resolution
-    points, chosen = ["p"], ["p"]
+    points, chosen = [*by], [*by]
     for j in range(width):
         points.append(f"x{j}, floor(x{j} * {scale!r}::DOUBLE + 0.5) AS t{j}")
         beyond = (
@@ -44,41 +48,45 @@ def in_duckdb(records: Any, width: int, resolution: float) -> nw.LazyFrame[Any]:
         )
     relation = records.project(", ".join(points)).project(", ".join(chosen))
     try:
-        summed = exported_sums(relation, width)
+        summed = exported_sums(relation, width, by)
     except Exception:  # a DuckDB whose state has another form: known from types, before any record
-        summed = plain_sums(relation, width)
+        summed = plain_sums(relation, width, by)
     frame: nw.LazyFrame[Any] = nw.from_native(summed)
-    return frame.select("p", *(f"c{j}" for j in range(width)), *nearest(frame, width))
+    return frame.select(*by, *(f"c{j}" for j in range(width)), *nearest(frame, width))
 
 
-def exported_sums(points: Any, width: int) -> Any:
+def exported_sums(points: Any, width: int, by: Sequence[str] = ALONE) -> Any:
     """Sums and counts of grid points (p, t0 ..) as the exported state of one `avg`: 24 bytes a
     person and column and one update a record, where two aggregates take 32 bytes and two updates.
     """
     state = "(avg(t{j}) EXPORT_STATE)::STRUCT(count UBIGINT, value HUGEINT) AS s{j}"
     parts = ("s{j}.value AS t{j}", "s{j}.count::BIGINT AS c{j}")
-    states = points.aggregate(", ".join(["p", *_columns([state], width)]), "p")
-    return states.project(", ".join(["p", *_columns(parts, width)]))
+    states = points.aggregate(", ".join([*by, *_columns([state], width)]), ", ".join(by))
+    return states.project(", ".join([*by, *_columns(parts, width)]))
 
 
-def plain_sums(points: Any, width: int) -> Any:
+def plain_sums(points: Any, width: int, by: Sequence[str] = ALONE) -> Any:
     """The same sums and counts as two aggregates."""
     sums = _columns(("sum(t{j}) AS t{j}", "count(t{j}) AS c{j}"), width)
-    return points.aggregate(", ".join(["p", *sums]), "p")
+    return points.aggregate(", ".join([*by, *sums]), ", ".join(by))
 
 
-def in_polars(records: nw.LazyFrame[Any], width: int, resolution: float) -> nw.LazyFrame[Any]:
+def in_polars(
+    records: nw.LazyFrame[Any], width: int, resolution: float, by: Sequence[str] = ALONE
+) -> nw.LazyFrame[Any]:
     """Sums in 128 bits; the records are limited already."""
     names = range(width)
     points = (((nw.col(f"x{j}") * (1 / resolution) + 0.5).floor()).alias(f"x{j}") for j in names)
-    frame = records.select("p", *points)
+    frame = records.select(*by, *points)
     sums = (nw.col(f"x{j}").cast(WIDE).sum().alias(f"t{j}") for j in names)
     counts = (nw.col(f"x{j}").count().cast(INTEGER).alias(f"c{j}") for j in names)
-    frame = frame.group_by("p").agg(*sums, *counts)
-    return frame.select("p", *(f"c{j}" for j in names), *nearest(frame, width))
+    frame = frame.group_by(*by).agg(*sums, *counts)
+    return frame.select(*by, *(f"c{j}" for j in names), *nearest(frame, width))
 
 
-def in_spark(records: Any, width: int, resolution: float) -> nw.LazyFrame[Any]:
+def in_spark(
+    records: Any, width: int, resolution: float, by: Sequence[str] = ALONE
+) -> nw.LazyFrame[Any]:
     """Sums of three words, t = a 2^62 + b 2^31 + c with 0 <= b, c < 2^31 (b of either sign where
     a = 0), in 64-bit integers, which Spark aggregates in place; its decimals are objects.
     """
@@ -123,10 +131,10 @@ def in_spark(records: Any, width: int, resolution: float) -> nw.LazyFrame[Any]:
     )  # fmt: skip
     frame = records
     for step in before:
-        frame = frame.selectExpr("p", *_columns(step, width))
-    frame = frame.groupBy("p").agg(*(expr(item) for item in _columns(sums, width)))
+        frame = frame.selectExpr(*by, *_columns(step, width))
+    frame = frame.groupBy(*by).agg(*(expr(item) for item in _columns(sums, width)))
     for step in after:
-        frame = frame.selectExpr("p", *_columns(step, width))
+        frame = frame.selectExpr(*by, *_columns(step, width))
     result: nw.LazyFrame[Any] = nw.from_native(frame)
     return result
 

@@ -10,6 +10,7 @@ from privmean.errors import ArgumentError
 from privmean.privacy.curves import FilteredMean, ParallelCurve
 from privmean.privacy.loss import (
     Approximate,
+    Concentrated,
     Gaussian,
     Laplace,
     Loss,
@@ -19,12 +20,13 @@ from privmean.privacy.loss import (
     Threshold,
 )
 from privmean.privacy.numbers import refused
+from privmean.privacy.threshold_of_sum import ThresholdOfSum
 
 KINDS: dict[str, type[Loss]] = {
     item.kind: item
     for item in (
         Laplace, Gaussian, Threshold, Selection, Pure, Approximate, Parallel, FilteredMean,
-        ParallelCurve,
+        ParallelCurve, ThresholdOfSum, Concentrated,
     )
 }  # fmt: skip
 GROUPS = ("branches", "parts")  # fields that hold losses

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
 
@@ -56,6 +57,9 @@ class Amount:
 class Entry:
     """One charge: what it was for, what it cost, and the bill it was made for (if given).
 
+    about: who asked and what, as far as it was said: "analyst", "questions", "table" (its name and
+    person column, never values), "plan" (its digest), "run".
+
     number, digest: its line in the ledger, from 1, and the digest that chains the line to all lines
     before; a release that was charged states them.
     """
@@ -68,9 +72,12 @@ class Entry:
     mechanisms: tuple[Loss, ...] = ()
     number: int = 0
     digest: str = ""
+    about: Mapping[str, str] = field(default_factory=dict)
 
     def to_dict(self) -> dict[str, Any]:
+        told = {"about": dict(self.about)} if self.about else {}
         return {
+            **told,
             "label": self.label,
             "spent": self.amount.to_dict(),
             "relation": self.relation,
@@ -88,4 +95,5 @@ class Entry:
             values["unit"],
             values["when"],
             tuple(loss_from_dict(item) for item in values["mechanisms"]),
+            about=values.get("about", {}),
         )

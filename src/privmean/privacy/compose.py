@@ -18,6 +18,7 @@ import math
 from collections.abc import Sequence
 from fractions import Fraction
 
+from privmean.privacy.budget import as_written
 from privmean.privacy.curve import Curve
 from privmean.privacy.distribution import grid_delta, grid_epsilon, grid_helps
 from privmean.privacy.gdp import gaussian_delta, gaussian_epsilon
@@ -57,7 +58,8 @@ def total_delta(
     bounds = [1.0]
     if zcdp:
         bounds.append(rho_delta(math.fsum(loss.rho for loss in losses), epsilon))
-    left = Fraction(epsilon) - Fraction(added_epsilon)
+    # pure parts may use an epsilon as it is written, which its double can fall short of
+    left = max(Fraction(epsilon), as_written(epsilon)) - Fraction(added_epsilon)
     if left > 0:
         pure = sum((loss.pure for loss in losses), Fraction(0))
         if pure <= left:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 import os
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -134,19 +134,25 @@ class Ledger:
         *,
         label: str = "",
         unit: str | None = None,
+        about: Mapping[str, str] | None = None,
     ) -> Entry:
         """Spends `cost` or raises; call it before any noise is drawn.
 
         cost: the guarantee of a planned release (its promise is charged, its bill is kept), a
         budget, or losses (then `neighbors` says for which relation; parts with Gaussian noise need
         a guarantee or a rho ledger). unit: that of the guarantee, else "person". The entry is on
-        the disk when the call returns; it knows its place in the ledger.
+        the disk when the call returns; it knows its place in the ledger. about: who asked and what
+        (see `Entry`); with a "run" that was charged before, at the same price and plan, that charge
+        is given back and nothing is spent again.
 
         Raises BudgetExceeded if more is asked than is left, ArgumentError if the relation, the unit
         or the kind of budget does not fit this ledger; then nothing is spent.
         """
-        entry = self._entry(cost, neighbors, label, unit)
+        entry = replace(self._entry(cost, neighbors, label, unit), about=dict(about or {}))
         with self._open() as (entries, write):
+            for before in entries:
+                if entry.about.get("run") and before.about.get("run") == entry.about["run"]:
+                    return _same(before, entry)
             if entries:
                 _agree("neighbors", entry.relation, entries[0].relation)
                 _agree("unit", entry.unit, entries[0].unit)
@@ -271,6 +277,15 @@ def _first(total: Budget) -> dict[str, Any]:
 
 def _unfit(problem: str, remedy: str) -> ArgumentError:
     return ArgumentError("ledger", "charge", problem, f"charge a release made with {remedy}")
+
+
+def _same(before: Entry, entry: Entry) -> Entry:
+    """The charge of a run that was charged before."""
+    if before.amount != entry.amount or before.about.get("plan") != entry.about.get("plan"):
+        raise ArgumentError(
+            "run", entry.about["run"], "was charged for another plan", "begin a new run"
+        )
+    return before
 
 
 def _agree(name: str, given: str, held: str) -> None:

@@ -317,6 +317,31 @@ class Approximate(Loss):
 
 
 @dataclass(frozen=True)
+class Concentrated(Loss):
+    """A part known by its zCDP alone: a question whose sums of rho keep `limit` on every path.
+
+    It has no epsilon of its own (`pure` is beyond every budget), so that only sums of rho hold.
+    """
+
+    limit: float
+    kind: ClassVar[str] = "concentrated"
+
+    @property
+    def pure(self) -> Fraction:
+        return Fraction(int(LARGEST_LOSS))
+
+    @property
+    def rho(self) -> float:
+        return self.limit
+
+    def summary(self) -> dict[str, float]:
+        return {"rho": self.limit}
+
+    def counted(self) -> str:
+        return f"all answers together, by at most rho {self.limit:.6g}"
+
+
+@dataclass(frozen=True)
 class Parallel(Loss):
     """Mechanism calls on disjoint groups of persons, the groups fixed by public facts.
 

@@ -51,16 +51,17 @@ Auto = Literal["auto"]
 
 def kind_of(assume: object) -> str:
     """Which of the four kinds an assumption is."""
-    from privmean.central.heavy_tailed import BoundedMoment, HeavyTailed, PureCover
-
     if isinstance(assume, Covariance):
         return COVARIANCE
-    if isinstance(assume, BoundedMoment | HeavyTailed | PureCover):
-        return MOMENT
     if isinstance(assume, list | tuple | np.ndarray):
         return BOUNDS
-    if callable(getattr(assume, "radius", None)):
+    if callable(getattr(assume, "radius", None)) and not isinstance(assume, type):
         return CONCENTRATION
+    # last: their module loads much that the others do without
+    from privmean.central.heavy_tailed import BoundedMoment, HeavyTailed, PureCover
+
+    if isinstance(assume, BoundedMoment | HeavyTailed | PureCover):
+        return MOMENT
     raise ArgumentError(
         "assume",
         assume,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, ClassVar, Protocol
 if TYPE_CHECKING:
     from privmean.people.shape import Shape
     from privmean.people.table import Summary, Table
-    from privmean.privacy.budget import Budget
+    from privmean.privacy.budget import Budget, Neighbors
     from privmean.release import Release
     from privmean.road import Plan
 
@@ -24,6 +24,11 @@ class Question(Protocol):
     """A frozen dataclass: its fields are what a caller may say, checked when it is made."""
 
     kind: ClassVar[str]
+
+    @property
+    def usual_neighbors(self) -> Neighbors:
+        """The neighbours where a call names none."""
+        ...
 
     @property
     def summary(self) -> Summary:

@@ -26,6 +26,7 @@ from privmean.models.curve_release import CurveRelease
 from privmean.models.magnitudes import Magnitudes
 from privmean.models.tail_means import TailMeans
 from privmean.people.matrix import MatrixPeople
+from privmean.privacy.budget import Neighbors
 from privmean.questions.assumptions import BOUNDS, CONCENTRATION, Auto, Clipping, kind_of
 from privmean.questions.base import Estimator
 from privmean.release import Release
@@ -101,6 +102,7 @@ class Curve:
     """
 
     kind: ClassVar[str] = "curve"
+    usual_neighbors: ClassVar[Neighbors] = "replace-one"
 
     value: Annotated[str, "Column to average."]
     time: Annotated[str, "Column of times."]
@@ -165,7 +167,8 @@ class Curve:
         assert isinstance(made, ClippedMeans | TailMeans)  # of the methods that `_chosen` lets pass
         limits = made.bounds[0] if isinstance(made, ClippedMeans) and made.bounds else None
         binned = BinnedIntervals(made, limits)
-        status, advice = worst(binned.statuses(release.level))
+        statuses = binned.statuses(release.level)
+        status, advice = worst(statuses)
         if status == OK:
             status, advice = release.status, release.advice
         return CurveRelease(
@@ -175,6 +178,7 @@ class Curve:
                 "intervals": binned,
                 "estimate": binned.shown(release.estimate, release.level),
                 "status": status,
+                "statuses": statuses,
                 "advice": advice,
             },
             at=middles,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, get_args
 
 from privmean import validate
@@ -11,6 +12,7 @@ from privmean.central.concentration import Bounded
 from privmean.central.winsorized import Winsorized
 from privmean.errors import ArgumentError
 from privmean.models.random_effects import RandomEffects
+from privmean.people.pairs import Pairs
 from privmean.people.read import Estimand
 from privmean.people.table import RecordMeans, Table
 from privmean.questions.assumptions import (
@@ -22,9 +24,11 @@ from privmean.questions.assumptions import (
     kind_of,
 )
 from privmean.questions.base import Estimator
+from privmean.questions.grouping import PRIVATE, Grouping, grouping_of
 
 if TYPE_CHECKING:
-    from privmean.privacy.budget import Budget
+    from privmean.central.groups.estimator import GroupMeans
+    from privmean.privacy.budget import Budget, Neighbors
     from privmean.release import Release
 
 Named = Literal["auto", "default", "winsorized", "bounded", "heavy-tailed", "anisotropic"]
@@ -35,6 +39,12 @@ OF = {
     MOMENT: "heavy-tailed",
     COVARIANCE: "anisotropic",
 }
+
+
+GROUPED: dict[str, Any] = {
+    "keys": None, "max_groups": 1, "contrasts": None, "membership": PRIVATE, "rule": None,
+    "other": False, "shrink": False, "simultaneous": False,
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -48,6 +58,15 @@ class Mean:
     `Covariance`; with none the range is found privately. method: an estimator by name, or itself
     (`DefaultMean(target="mean")`), instead of the choice from public facts. related: public
     variance of the mean over that of unrelated persons, or `RandomEffects` of public groups.
+
+    by: a column of groups (or several): one mean a group under one budget, for one value. keys: the
+    groups, which are public; without them keys are private, and only groups of enough persons are
+    shown (needs delta). max_groups: groups a person counts fully in; with 1 a person belongs
+    to the group of most own records, with more a person in m > max_groups groups counts
+    max_groups/m in each (rule "mode" or "split"). contrasts: comparisons such as "north - south",
+    "each - rest", "all pairs". membership: "private". other: one more group for everything that is
+    not listed. shrink: a further column of means drawn to each other. simultaneous: intervals that
+    hold together. The usual neighbours are add-remove then.
 
     Guarantees: unit one person with all records; neighbours as the budget names them; the composed
     loss of all mechanism calls is at most the budget, for any data; public are the columns, the
@@ -71,12 +90,31 @@ class Mean:
     related: Annotated[
         float | RandomEffects, "Design effect, or random effects of public groups."
     ] = 1.0
+    by: Annotated[tuple[str, ...] | None, "Column of groups; repeat for crossed groups."] = None
+    keys: Annotated[Any, "The groups: public keys, with commas."] = None
+    max_groups: Annotated[int, "Groups a person counts fully in (1: the one of most records)."] = 1
+    contrasts: Annotated[
+        tuple[str, ...] | None, "A comparison: 'a - b', 'a / b', 'each - rest', 'all pairs'."
+    ] = None
+    membership: Annotated[str, "Whether the groups of a person are private."] = PRIVATE
+    rule: Annotated[str | None, "mode (one group a person) or split (weights over groups)."] = None
+    other: Annotated[bool, "One more group for everything that is not listed."] = False
+    shrink: Annotated[bool, "Further means, drawn to each other."] = False
+    simultaneous: Annotated[bool, "Intervals of all groups hold together."] = False
 
     def __post_init__(self) -> None:
         named = self.values
         if named is not None:
             listed = (named,) if isinstance(named, str) else tuple(named)
             object.__setattr__(self, "values", listed)
+        if self.by is not None:
+            self._check_groups()
+            return
+        for name, usual in GROUPED.items():
+            if getattr(self, name) != usual:
+                raise ArgumentError(
+                    name, getattr(self, name), "goes with by", "name the column of groups"
+                )
         _ = self.summary
         if not isinstance(self.related, RandomEffects):
             validate.positive("related", self.related)
@@ -90,7 +128,24 @@ class Mean:
         self._chosen(self.estimand == "records")
 
     @property
-    def summary(self) -> RecordMeans:
+    def usual_neighbors(self) -> Neighbors:
+        """The neighbours where a call names none."""
+        return "replace-one" if self.by is None else "add-remove"
+
+    @cached_property
+    def grouping(self) -> Grouping:
+        """What is said of groups; only where `by` names them."""
+        return grouping_of(
+            self.by, self.keys, self.max_groups, self.contrasts, self.membership, self.rule,
+            other=self.other, shrink=self.shrink, simultaneous=self.simultaneous,
+        )  # fmt: skip
+
+    @property
+    def summary(self) -> RecordMeans | Pairs:
+        if self.by is not None:
+            said = self.grouping
+            (value,) = self.values or ("",)
+            return Pairs(value, said.by, said.keys, said.weights, self.resolution, said.other)
         named = None if self.values is None else tuple(self.values)
         return RecordMeans(named, self.estimand, self.cap, self.resolution)
 
@@ -108,6 +163,8 @@ class Mean:
 
     def estimator(self, columns: int, cap: int | None, budget: Budget) -> Estimator:
         """Who answers. With nothing given and several columns: the cheapest of three ways."""
+        if self.by is not None:
+            return self._by_group()
         effects, alone = self.related, columns == 1 or cap is not None
         if isinstance(effects, RandomEffects):
             return effects.estimator()
@@ -120,10 +177,60 @@ class Mean:
         return answering
 
     def told(self, release: Release) -> Release:
+        if self.by is not None:
+            from privmean.central.groups.release import group_release
+
+            said = self.grouping
+            (term,) = self.values or ("",)
+            return group_release(
+                release,
+                term=term,
+                by=said.by,
+                keys=None if said.keys is None else said.labels,
+                contrasts=said.contrasts,
+                later=said.later,
+                shrink=said.shrink,
+            )
         if isinstance(self.related, RandomEffects):
             shown = {**release.diagnostics, **self.related.shown()}
             return replace(release, diagnostics=shown)
         return release
+
+    # --- groups ----------------------------------------------------------------------------------
+    def _check_groups(self) -> None:
+        if self.values is None or len(self.values) != 1:
+            raise ArgumentError(
+                "values", self.values, "is not one column", "name the one value that is averaged"
+            )
+        usual = {"estimand": "persons", "cap": None, "assume": None, "related": 1.0}
+        for name, value in usual.items():
+            if getattr(self, name) != value:
+                raise ArgumentError(
+                    name, getattr(self, name), "does not go with by", "leave it out"
+                )
+        _ = self.summary
+        self._by_group()
+
+    def _by_group(self) -> GroupMeans:
+        from privmean.central.default_mean import DefaultMean
+        from privmean.central.groups.estimator import GroupMeans
+
+        method: Any = self.method
+        target: str | None = None
+        if isinstance(method, DefaultMean):
+            method, target = "default", method.target
+        if method not in ("auto", "default") or target == "mean":
+            raise ArgumentError(
+                "method",
+                self.method,
+                "does not go with by",
+                "leave it out, or give DefaultMean(target='clipped')",
+            )
+        pairs = self.summary
+        assert isinstance(pairs, Pairs)
+        said = self.grouping
+        public = None if pairs.keys is None else pairs.groups
+        return GroupMeans(public, said.weights, target, said.simultaneous)
 
     # --- the choice -------------------------------------------------------------------------------
     def _chosen(self, by_records: bool) -> Any:
@@ -141,7 +248,7 @@ class Mean:
                 f"choose one of {', '.join(METHODS)}, or give an estimator such as Winsorized(...)",
             )
         for name, value in (("assume", self.assume), ("related", self.related)):
-            if value not in (None, 1.0):
+            if value is not None and not (name == "related" and value == 1.0):
                 raise ArgumentError(
                     name,
                     value,

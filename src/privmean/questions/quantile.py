@@ -6,10 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Annotated, ClassVar
 
+from privmean import validate
 from privmean.errors import ArgumentError
 from privmean.models.quantile_release import QuantileRelease
 from privmean.models.quantiles import Quantiles
 from privmean.people.table import RecordMeans
+from privmean.privacy.budget import Neighbors
 from privmean.release import Release
 
 if TYPE_CHECKING:
@@ -34,6 +36,7 @@ class Quantile:
     """
 
     kind: ClassVar[str] = "quantile"
+    usual_neighbors: ClassVar[Neighbors] = "replace-one"
 
     value: Annotated[str | None, "Column whose quantiles are asked for."] = None
     q: Annotated[Sequence[float], "Parts of the persons, such as 0.25,0.5,0.75."] = (0.5,)
@@ -42,6 +45,7 @@ class Quantile:
     resolution: Annotated[float, "Public resolution of values, a power of two."] = 2.0**-40
 
     def __post_init__(self) -> None:
+        validate.positive("related", self.related)
         given = self.q
         points = (given,) if isinstance(given, int | float) else given
         if isinstance(points, str) or not hasattr(points, "__iter__"):

@@ -14,6 +14,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
+import numpy as np
+
 from privmean import validate
 from privmean.central.concentration import Bounded, SubGaussian, UnknownScale
 from privmean.central.winsorized import Winsorized
@@ -25,8 +27,8 @@ from privmean.models.person_fits import AR1, Exchangeable, Independence, Working
 from privmean.models.pooled import Pooled
 from privmean.models.regression_release import RegressionRelease
 from privmean.people.matrix import MatrixPeople
-from privmean.privacy.budget import REPLACE_ONE
-from privmean.questions.assumptions import Auto, Bounds, Clipping
+from privmean.privacy.budget import REPLACE_ONE, Neighbors
+from privmean.questions.assumptions import BOUNDS, CONCENTRATION, Auto, Bounds, Clipping, kind_of
 from privmean.questions.base import Estimator
 from privmean.questions.effects import EFFECTS, FIRST, OWN, WITHIN, pooled_of, votes
 from privmean.release import Release
@@ -165,6 +167,7 @@ class Regression:
     """
 
     kind: ClassVar[str] = "regression"
+    usual_neighbors: ClassVar[Neighbors] = "replace-one"
 
     formula: Annotated[str, "Formula, such as 'y ~ a + b + I(a**2)'."]
     fixed_effects: Annotated[bool, "Use deviations from the person's own means."] = False
@@ -224,15 +227,26 @@ class Regression:
                     "give Magnitudes(...) or Winsorized(...)",
                 )
             for name, value in (("assume", self.assume), ("related", self.related)):
-                if value not in (None, 1.0):
+                if value is not None and not (name == "related" and value == 1.0):
                     raise ArgumentError(
                         name, value, "is given beside a method", "set it where the method is made"
                     )
         summary = self._own()
-        if isinstance(self.assume, list | tuple):
-            _ranges(self.assume, len(summary.names))
-        if isinstance(self.assume, Errors):
-            self.assume.concentration((1.0,) * len(summary.names))
+        assume: Any = self.assume
+        if isinstance(assume, Errors):
+            assume.concentration((1.0,) * len(summary.names))
+            _ranges(assume.range, len(summary.names))
+        elif assume is not None:
+            kind = kind_of(assume)
+            if kind == BOUNDS:
+                _ranges(assume, len(summary.names))
+            elif kind != CONCENTRATION:
+                raise ArgumentError(
+                    "assume",
+                    assume,
+                    "does not bound a person's coefficients",
+                    "give limits such as (-1, 1), SubGaussian(sd=...) or Errors(...)",
+                )
 
     @property
     def summary(self) -> OwnCoefficients | PanelSums:
@@ -290,7 +304,7 @@ class Regression:
         if assume is None:
             target = MEAN if budget.neighbors == REPLACE_ONE else CLIPPED
             return Magnitudes(target=target, design_effect=effect)
-        if isinstance(assume, list | tuple):
+        if isinstance(assume, list | tuple | np.ndarray):
             pairs = _ranges(assume, columns)
             assert pairs is not None
             low, high = tuple(a for a, _ in pairs), tuple(b for _, b in pairs)

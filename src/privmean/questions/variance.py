@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar
 from privmean.errors import ArgumentError
 from privmean.models.variance import Method, VarianceSearch
 from privmean.people.table import RecordMeans
+from privmean.privacy.budget import Neighbors
 
 if TYPE_CHECKING:
     from privmean.people.table import Table
@@ -31,6 +32,7 @@ class Variance:
     """
 
     kind: ClassVar[str] = "variance"
+    usual_neighbors: ClassVar[Neighbors] = "replace-one"
 
     value: Annotated[str | None, "Column whose persons' means vary."] = None
     within: Annotated[tuple[float, float] | None, "Public limits of the deviation."] = None

@@ -9,12 +9,6 @@ from scipy import stats
 from scipy.special import ndtr
 
 from privmean.central.anisotropic.calibration import calibrate, tight_count
-from privmean.central.anisotropic.laplace_count import (
-    PublishedConstants,
-    calibrate_laplace,
-    laplace_count,
-    laplace_gaussian_delta,
-)
 from privmean.central.anisotropic.noisy_degrees import calibrate_noisy_degrees, kept_degree
 from privmean.errors import Infeasible
 from privmean.privacy.amplification import (
@@ -28,6 +22,12 @@ from privmean.privacy.bill import loss_from_dict
 from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE, Budget
 from privmean.privacy.gdp import gaussian_delta, gaussian_mu
 from privmean.privacy.guarantee import Guarantee
+from privmean.published.constants import (
+    PublishedConstants,
+    calibrate_laplace,
+    laplace_count,
+    laplace_gaussian_delta,
+)
 
 # multiplier s and offset t of the tight Gaussian count at n_design = 1e5, both relations, and the
 # published constants

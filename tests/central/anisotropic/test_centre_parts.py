@@ -7,10 +7,12 @@ import numpy as np
 import pytest
 
 from kit import planned
-from privmean.central.anisotropic import degrees as counting
-from privmean.central.anisotropic import known, unknown
+from privmean.central.anisotropic import calibration, known
 from privmean.central.anisotropic.estimator import Anisotropic
-from privmean.central.anisotropic.filter import keep_odds
+from privmean.mechanisms.filtered.degrees import degrees
+from privmean.mechanisms.filtered.filter import keep_odds
+from privmean.mechanisms.filtered.filtered_mean import FilteredMean, Rows
+from privmean.mechanisms.filtered.lattice import Metric
 from privmean.noise.simulated import SimulatedNoise
 from privmean.people.matrix import MatrixPeople
 from privmean.privacy.amplification import outer_epsilon
@@ -90,8 +92,8 @@ def test_coins_are_as_private_as_everybody_on_every_graph():
 @pytest.fixture
 def small(monkeypatch):
     """Centres of 500 persons from 1000 persons on."""
-    monkeypatch.setattr(counting, "MOST_PAIRED", 1000)
-    monkeypatch.setattr(counting, "CENTRE_PERSONS", 500)
+    monkeypatch.setattr(calibration, "MOST_PAIRED", 1000)
+    monkeypatch.setattr(calibration, "CENTRE_PERSONS", 500)
 
 
 @pytest.mark.parametrize("relation", [REPLACE_ONE, ADD_REMOVE])
@@ -105,10 +107,9 @@ def test_all_pairs_are_never_compared_where_persons_are_many(
 
     def seen(metrics, usable, **others):
         asked.append(len(usable))
-        return counting.degrees(metrics, usable, **others)
+        return degrees(metrics, usable, **others)
 
-    monkeypatch.setattr("privmean.central.anisotropic.centre.degrees", seen)
-    monkeypatch.setattr(unknown, "degrees", seen)
+    monkeypatch.setattr("privmean.mechanisms.filtered.filtered_mean.degrees", seen)
     n = 12_000
     x = 3 + np.random.default_rng(0).standard_normal((n, 4))
     plan = planned(Anisotropic(covariance), BUDGET, count=n, dimension=4, relation=relation)
@@ -120,7 +121,7 @@ def test_all_pairs_are_never_compared_where_persons_are_many(
     assert abs(asked[0] - 500) <= (0 if relation == REPLACE_ONE else 120)
 
 
-def test_an_unknown_covariance_asks_a_public_part_of_the_second_half(small):
+def test_an_unknown_covariance_asks_a_public_part_of_the_second_half(small, monkeypatch):
     """A person replaced outside the part leaves the centre as it is: she is in the sum alone."""
     n = 12_000
     plan = planned(Anisotropic(scale_range=(0.1, 10.0)), BUDGET, persons=n, dimension=3)
@@ -129,20 +130,19 @@ def test_an_unknown_covariance_asks_a_public_part_of_the_second_half(small):
     x = np.random.default_rng(2).standard_normal((n, 3))
     second = np.arange(n)[1::2]
     inside, outside = second[parts], second[parts + 1]
-    found = {}
+    found, draw = {}, FilteredMean.draw
     for who in (None, inside, outside):
         y = x.copy()
         if who is not None:
             y[who] = 1e6
         centres = []
 
-        class Watch(type(plan)):
-            def _centre(self, *given, centres=centres):
-                centres.append(super()._centre(*given))
-                return centres[-1]
+        def watched(mechanism, exact, noise, centres=centres):
+            centres.append(draw(mechanism, exact, noise))
+            return centres[-1]
 
-        watched = Watch(**{name: getattr(plan, name) for name in plan.__dataclass_fields__})
-        watched.release(people(y), SimulatedNoise(3))
+        monkeypatch.setattr(FilteredMean, "draw", watched)
+        plan.release(people(y), SimulatedNoise(3))
         found[who] = np.concatenate(centres[0].means)
     assert (found[None] == found[outside]).all()
     assert (found[None] != found[inside]).any()
@@ -155,9 +155,10 @@ def test_coins_are_drawn_for_every_person_alike(small):
     assert isinstance(plan, known.KnownPlan)
     parts = plan.centre_parts
     assert parts == n // 500
-    x = np.arange(n, dtype=float)[:, None]
-    drawn = [plan._some(x, SimulatedNoise(k))[:, 0] for k in range(40)]
-    share = np.bincount(np.concatenate(drawn).astype(int), minlength=n)
+    mechanism = plan.centre.mechanism(parts)
+    rows = Rows((Metric(np.arange(n)[:, None]),), np.ones(n, dtype=bool))
+    drawn = [mechanism.some(rows, SimulatedNoise(k)).metrics[0].points[:, 0] for k in range(40)]
+    share = np.bincount(np.concatenate(drawn), minlength=n)
     expected = 40 / parts
     assert abs(share.mean() - expected) < 5 * math.sqrt(expected / n)
     assert abs(share.var() / expected / (1 - 1 / parts) - 1) < 0.1

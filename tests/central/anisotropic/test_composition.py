@@ -8,7 +8,7 @@ from scipy import stats
 from scipy.special import log_ndtr
 
 from privmean.central.anisotropic.calibration import calibrate, gaussian_after
-from privmean.central.anisotropic.filter import keep_odds
+from privmean.mechanisms.filtered.filter import keep_odds
 from privmean.privacy.amplification import dominating
 from privmean.privacy.bill import loss_from_dict
 from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE, Budget

@@ -10,20 +10,18 @@ from scipy import stats
 from scipy.special import ndtr
 
 import kit
-from privmean.central.anisotropic.average import exact_sums, kept_mean
 from privmean.central.anisotropic.calibration import calibrate
-from privmean.central.anisotropic.filter import (
+from privmean.central.anisotropic.noisy_degrees import calibrate_noisy_degrees
+from privmean.mechanisms.filtered.filter import (
     bernoulli,
     keep_odds,
+    noisy_degree_keep,
     sampled_influence,
     sampled_odds,
     sampled_threshold,
 )
-from privmean.central.anisotropic.lattice import Metric
-from privmean.central.anisotropic.noisy_degrees import (
-    calibrate_noisy_degrees,
-    noisy_degree_keep,
-)
+from privmean.mechanisms.filtered.lattice import Metric
+from privmean.mechanisms.filtered.mean import exact_sums, kept_mean
 from privmean.noise.exact import ExactNoise
 from privmean.noise.simulated import SimulatedNoise
 from privmean.privacy.amplification import inner_epsilon, outer_epsilon

@@ -11,15 +11,14 @@ from kit import planned
 from privmean.central.anisotropic.choose import Candidates, pairs_radius
 from privmean.central.anisotropic.clips import Powers, clip_radius
 from privmean.central.anisotropic.estimator import Anisotropic
-from privmean.central.anisotropic.lattice import RADIUS, Metric, pairs_close
 from privmean.central.anisotropic.spectrum import (
     FLOOR,
     pair_radius,
     person_covariance,
-    published_radius,
     spectrum_of,
 )
 from privmean.errors import ArgumentError, Infeasible
+from privmean.mechanisms.filtered.lattice import RADIUS, Metric, pairs_close
 from privmean.noise.exact import ExactNoise
 from privmean.noise.simulated import SimulatedNoise
 from privmean.people.matrix import MatrixPeople
@@ -47,7 +46,6 @@ def normal(rng, n, sigma, mean=3.0):
 
 def test_radius_of_the_spike():
     assert pair_radius(spike(1000), 2000, 0.05) == pytest.approx(10.93, abs=0.005)
-    assert published_radius(spike(1000), 2000, 0.05) == pytest.approx(12.67, abs=0.005)
     assert pair_radius(spike(100), 1000, 0.05) == pytest.approx(10.60, abs=0.01)
 
 
@@ -225,8 +223,6 @@ def test_refusals_come_from_public_numbers():
             dimension=2,
             relation=ADD_REMOVE,
         )
-    with pytest.raises(Infeasible, match="add-remove"):
-        planned(Anisotropic(1.0, method="published"), BUDGET, persons=3000, dimension=2)
     with pytest.raises(ArgumentError, match="method"):
         Anisotropic(1.0, method="best")
     plan = planned(estimator, BUDGET, persons=2000, dimension=2)
@@ -388,39 +384,6 @@ def test_exact_noise_makes_a_secure_release():
     assert not plan.release(people(x), SimulatedNoise(1)).secure
 
 
-def test_published_constants_run_and_cost_more():
-    sigma = spike(40)
-    published = planned(
-        Anisotropic(sigma**2, method="published"),
-        Budget(4.0, 1e-6),
-        n_design=4000,
-        dimension=40,
-        relation=ADD_REMOVE,
-    )
-    tight = planned(
-        Anisotropic(sigma**2, method="average"),
-        Budget(4.0, 1e-6),
-        n_design=4000,
-        dimension=40,
-        relation=ADD_REMOVE,
-    )
-    assert published.noise_error > 7 * tight.noise_error
-    made = releases(published, sigma, 4000, 12, seed=3)
-    scores = [(item.estimate - 3) / item.intervals.noise for item in made]
-    kit.assert_variance(np.ravel(scores), 1.0)
-
-
-def test_published_constants_fail_half_the_time_at_their_limit():
-    """t = 500.1 at epsilon = 1: about 500 persons come through half of the time."""
-    plan = planned(
-        Anisotropic(1.0, method="published"), BUDGET, n_design=600, dimension=1, relation=ADD_REMOVE
-    )
-    x = np.zeros((500, 1))
-    failed = sum(plan.release(people(x), SimulatedNoise(k)).failed for k in range(200))
-    # the count fails below one person: noise above t + 1 - 500 persons, about one in two
-    kit.assert_rate(failed, 200, 1 - 0.5 * math.exp(-(500.126 + 1 - 500) / 21))
-
-
 def test_sampled_degrees_release():
     rng = np.random.default_rng(15)
     x = normal(rng, 1500, np.ones(2))
@@ -464,7 +427,8 @@ def test_progress_is_told_and_ends_at_one():
     seen = []
     plan = planned(Anisotropic(1.0), BUDGET, persons=5000, dimension=2)
     x = normal(np.random.default_rng(18), 5000, np.ones(2))
-    assert plan.centre.run(x, SimulatedNoise(1), seen.append) is not None
+    mechanism = plan.centre.mechanism(tell=seen.append)
+    assert mechanism.draw(plan.centre.rows(x), SimulatedNoise(1)) is not None
     assert seen == sorted(seen)
     assert seen[-1] == 1.0
 
@@ -473,7 +437,7 @@ def test_progress_is_told_and_ends_at_one():
 def test_a_bar_is_shown_on_a_terminal_only(terminal, monkeypatch, capsys):
     import sys
 
-    from privmean.central.anisotropic.progress import LONG, shown
+    from privmean.mechanisms.filtered.progress import LONG, shown
 
     monkeypatch.setattr(sys.stderr, "isatty", lambda: terminal)
     with shown(None, 2 * LONG) as tell:

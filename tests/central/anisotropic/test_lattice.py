@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from privmean.central.anisotropic.degrees import degrees, sampled_degrees
 from privmean.central.anisotropic.ellipsoid import STEPS, clip_to_ball, clipped_sums
-from privmean.central.anisotropic.filter import keep_odds
-from privmean.central.anisotropic.lattice import (
+from privmean.mechanisms.filtered.degrees import degrees, sampled_degrees
+from privmean.mechanisms.filtered.filter import keep_odds
+from privmean.mechanisms.filtered.lattice import (
     RADIUS,
     Metric,
     pairs_close,

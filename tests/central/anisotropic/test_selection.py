@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 import kit
-from privmean.central.anisotropic.selection import peel
-from privmean.mechanisms.exponential import accept, choose, exponential_digits
+from privmean.mechanisms.exponential import accept, choose, exponential_digits, peel
 from privmean.noise.exact import ExactNoise
 from privmean.noise.simulated import SimulatedNoise
 

@@ -1,8 +1,6 @@
-"""Unknown covariance: scales from pairs of persons, then the mean; and the published steps."""
+"""Unknown covariance: scales from pairs of persons, then the mean."""
 
 import json
-import math
-from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -16,25 +14,17 @@ from privmean.central.anisotropic.plan_unknown import (
     plan_unknown,
     scale_noise,
 )
-from privmean.central.anisotropic.published_steps import (
-    Histogram,
-    group_pairs,
-    group_variances,
-    kth_largest,
-    top_columns,
-)
 from privmean.central.anisotropic.scales import (
     LOG_BIAS,
     SCORE_STEPS,
-    Counting,
-    RadiusGrid,
     denoised,
     log_scores,
-    noisy_quantile,
     pairs,
     run,
 )
 from privmean.errors import Infeasible
+from privmean.mechanisms.curator import TrustedCurator
+from privmean.mechanisms.noisy_quantile import Counting, NoisyQuantile, RadiusGrid
 from privmean.noise.simulated import SimulatedNoise
 from privmean.people.matrix import MatrixPeople
 from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE, Budget
@@ -103,14 +93,14 @@ def test_bisection_finds_the_quantile_and_never_an_arbitrary_radius():
     for m in (1000, 4000):
         distances = 0.88 * (1 + 0.001 * rng.normal(size=m))
         for seed in range(30):
-            found = noisy_quantile(distances, 0.85, counting, SimulatedNoise(seed))
+            found = NoisyQuantile("radius", 0.85, counting).draw(distances, SimulatedNoise(seed))
             assert found == pytest.approx(0.917, abs=0.001)
 
 
 @pytest.mark.parametrize("target", [0.0, 2.0**-14, 0.3, 7.0, 2.0**15, 2.0**40])
 def test_bisection_without_noise(target):
     counting = Counting(0.01, RadiusGrid(8, 127))
-    found = noisy_quantile(np.full(100, target), 0.85, counting, Silent(0))
+    found = NoisyQuantile("radius", 0.85, counting).draw(np.full(100, target), Silent(0))
     grid = 2.0 ** (np.arange(-127, 128) / 8)
     within = grid[grid >= target]
     assert found == (within[0] if len(within) else grid[-1])
@@ -128,7 +118,7 @@ def test_bisection_charges_every_round():
             asked.append(scale)
             return super().gaussian(size, scale)
 
-    noisy_quantile(np.zeros(10), 0.85, counting, Counter(1))
+    NoisyQuantile("radius", 0.85, counting).draw(np.zeros(10), Counter(1))
     assert asked == [pytest.approx(loss.scale)] * 8
 
 
@@ -167,7 +157,7 @@ def test_scales_of_the_columns_without_noise():
     sigma = decay(d)
     x = np.random.default_rng(5).normal(size=(6000, d)) * sigma + 100
     stage = scale_noise(largest_rho(8.0, 1e-6), 3000, d, RANGE, 0.05)
-    found = run(stage, x, Silent(0), RANGE, 1.5)
+    found = run(stage, x, TrustedCurator(people(x), Silent(0)), RANGE, 1.5)
     assert found.unit == 8.0
     level = np.log2(found.deviations * found.unit)
     shown = np.maximum(np.log2(sigma), -12)
@@ -294,68 +284,3 @@ def test_strange_data_are_no_error():
     for table in tables:
         release = plan.release(people(table), SimulatedNoise(1))
         assert release.guarantee.verify()
-
-
-# --- the published steps -------------------------------------------------------------------------
-
-
-def test_pairs_a_group():
-    assert [group_pairs(d) for d in (10, 100, 1000, 10_000)] == [30, 50, 72, 95]
-
-
-def test_group_variances_estimate_variances():
-    sigma = np.array([1.0, 0.1, 10.0])
-    x = np.random.default_rng(11).normal(size=(6000, 3)) * sigma + 7
-    v = group_variances(x, 30)
-    assert v.shape == (100, 3)
-    for j in range(3):
-        kit.assert_mean(v[:, j], sigma[j] ** 2)
-    y = x.copy()
-    y[123] = np.inf
-    assert (group_variances(y, 30) != v).any(axis=1).sum() == 1
-
-
-def test_histogram_returns_a_variance_within_four():
-    histogram = Histogram(Fraction(1), 1e-6)
-    rng = np.random.default_rng(12)
-    for truth in (1e-8, 0.9, 1.1, 5e6):
-        values = truth * rng.chisquare(50, size=400) / 50
-        found = histogram.variance(values, SimulatedNoise(1))
-        assert truth / 4 <= found <= 4 * truth
-    assert histogram.variance(np.zeros(400), SimulatedNoise(1)) == 0.0
-    assert histogram.variance(np.geomspace(1e-9, 1e9, 20), SimulatedNoise(1)) is None
-
-
-def test_histogram_threshold_holds_for_the_discrete_noise():
-    for epsilon in (Fraction(1, 7), Fraction(1), Fraction(3)):
-        histogram = Histogram(epsilon, 1e-5)
-        a = math.exp(-float(epsilon) / 2)
-        tail = a ** (histogram.threshold - 1) / (1 + a)
-        assert tail <= 1e-5
-
-
-def test_columns_in_order_miss_the_largest():
-    """Why the published choice is for study: it stops at the first k above a low level."""
-    x = np.random.default_rng(13).normal(size=(9600, 6))
-    x[:, 5] *= 1000
-    v = group_variances(x, 48)
-    level = kth_largest(v, 3, Histogram(Fraction(1), 1e-6), SimulatedNoise(1)) / 16
-    assert top_columns(v, level, 3, Fraction(2), SimulatedNoise(1)).tolist() == [0, 1, 2]
-
-
-def test_published_algorithms_run_and_are_billed():
-    budget = Budget(8.0, 1e-6)
-    plan = planned(Anisotropic(method="published"), budget, persons=20_000, dimension=4)
-    assert Guarantee.of(budget, REPLACE_ONE, plan.losses).verify()
-    sigma = np.array([1.0, 1.0, 0.01, 0.01])
-    x = np.random.default_rng(14).normal(size=(20_000, 4)) * sigma + 2
-    release = plan.release(people(x), SimulatedNoise(1))
-    assert not release.failed
-    assert release.guarantee.verify()
-    assert np.linalg.norm(release.estimate - 2) < 0.2
-    nothing = plan.release(
-        people(np.geomspace(1e-30, 1e30, 20_000)[:, None] * np.ones(4)), SimulatedNoise(1)
-    )
-    assert nothing.guarantee.verify()
-    with pytest.raises(Infeasible, match="groups"):
-        planned(Anisotropic(method="published"), BUDGET, persons=20_000, dimension=100)

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 import privmean as pm
-from privmean.central.anisotropic.lattice import rotate
 from privmean.central.anisotropic.spectrum import spectrum_of
+from privmean.mechanisms.filtered.lattice import rotate
 
 BUDGET = dict(epsilon=1.0, delta=1e-6)
 

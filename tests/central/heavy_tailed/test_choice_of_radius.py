@@ -192,3 +192,26 @@ def test_the_bias_bound_holds_for_two_point_laws(share):
             continue  # then everybody is clipped
         moved = abs(share * clipped + (1 - share) * small - mean)
         assert moved <= bias.of_share(tails, share, offset) * (1 + 1e-12)
+
+
+# --- an assumption that the release contradicts --------------------------------------------------
+
+
+@pytest.mark.parametrize("dimension", [1, 3])
+def test_a_range_that_the_sums_refute_is_said(dimension):
+    moment = pm.BoundedMoment(4, 1.4, range=(-9, 9))
+    plan = planned(pm.HeavyTailed(moment), MIXED, persons=3000, dimension=dimension)
+    rows = np.random.default_rng(2).normal(11.0, 1.0, (3000, dimension))
+    release = plan.release(
+        MatrixPeople(rows, tuple(f"c{j}" for j in range(dimension))), SimulatedNoise(2)
+    )
+    ends = release.interval()
+    assert ends.status == "assumption refuted"
+    assert "wider" in ends.advice
+    assert ends.lower == (-9.0,) * dimension
+    assert ends.upper == (9.0,) * dimension
+    assert (np.abs(release.estimate) <= 9).all()
+    fine = plan.release(
+        MatrixPeople(rows - 8, tuple(f"c{j}" for j in range(dimension))), SimulatedNoise(2)
+    )
+    assert fine.interval().status == "ok"

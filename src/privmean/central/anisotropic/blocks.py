@@ -9,7 +9,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from privmean.central.anisotropic.calibration import (
-    FilterCalibration,
     TooFew,
     calibrate,
     gaussian_after,
@@ -17,11 +16,12 @@ from privmean.central.anisotropic.calibration import (
 from privmean.central.anisotropic.ellipsoid import STEPS
 from privmean.central.anisotropic.scales import FACTOR, Scales, tail_reach
 from privmean.errors import Infeasible
+from privmean.mechanisms.filtered.mean import FilterCalibration
 from privmean.people.reductions import Floats, Integers
 from privmean.privacy.budget import REPLACE_ONE
 from privmean.privacy.curve import Curve
 from privmean.privacy.gdp import gaussian_mu
-from privmean.privacy.loss import Gaussian, Loss
+from privmean.privacy.loss import Gaussian
 
 SHARES = (0.05, 0.07, 0.1, 0.14, 0.2, 0.25, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8)
 EXPONENT = 1.5  # shape of the centre's noise: Sigma^(3/4) needs the least total
@@ -108,7 +108,9 @@ class Stage:
     mu: float
 
 
-def clip_losses(mu: float, dimensions: Sequence[int], shares: Sequence[float]) -> tuple[Loss, ...]:
+def clip_losses(
+    mu: float, dimensions: Sequence[int], shares: Sequence[float]
+) -> tuple[Gaussian, ...]:
     """The bill of one clipped sum, by block. shares: of its mu^2."""
     return tuple(
         Gaussian(

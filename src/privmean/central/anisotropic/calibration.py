@@ -17,6 +17,7 @@ import numpy as np
 from scipy.special import ndtri
 
 from privmean.errors import Infeasible
+from privmean.mechanisms.filtered.mean import MEAN_STEPS, FilterCalibration
 from privmean.privacy.amplification import (
     BASIC_INFLUENCE,
     delta_ratio,
@@ -27,41 +28,14 @@ from privmean.privacy.budget import Relation
 from privmean.privacy.curve import Curve
 from privmean.privacy.curves import FilteredMean
 from privmean.privacy.gdp import gaussian_mu
-from privmean.privacy.loss import Loss
 
 BAD_SHARE = 0.1  # share of delta for a count above the true number of kept persons
 COUNT_SHARES = np.linspace(0.02, 0.95, 120)  # shares of mu tried for the count
-MEAN_STEPS = 2.0**30  # least lattice steps a standard deviation of the mean's noise
 COUNT_STEPS = 2.0**24  # the same for the count
 CLIP_STEPS = 2**26  # the clipping radius in lattice steps
+MOST_PAIRED = 30_000  # persons up to which all pairs are compared
+CENTRE_PERSONS = 10_000  # persons of a centre beyond that, at epsilon 1 or more
 SAFETY = 1e-9  # relative room for the rounding of doubles in the formulas
-
-
-@dataclass(frozen=True)
-class FilterCalibration:
-    """Noise of one filtered mean.
-
-    count_steps: lattice steps a person; count_scale: noise of the count in steps; threshold: steps
-    taken off; multiplier: s; losses: the bill of the whole filtered mean (filter included).
-    law: "gaussian" or "laplace" (the published form) for the count.
-    """
-
-    count_steps: int
-    count_scale: float
-    threshold: int
-    multiplier: float
-    losses: tuple[Loss, ...]
-    law: str = "gaussian"
-
-    @property
-    def offset(self) -> float:
-        """t: persons taken off the count."""
-        return self.threshold / self.count_steps
-
-    def expected_multiplier(self, persons: float) -> float:
-        """s persons/(persons - t): the noise in units of 2 lambda/persons; infinite if t is."""
-        left = persons - self.offset
-        return self.multiplier * persons / left if left >= 1 else math.inf
 
 
 def count_lattice(deviation: float) -> int:
@@ -188,3 +162,12 @@ def gaussian_after(curve: Curve, epsilon: float, delta: float, dimension: int) -
         else:
             high = middle
     return low
+
+
+def centre_parts(persons: int, epsilon: float = 1.0) -> int:
+    """A centre of one in so many persons is as good; pairs of all would take long.
+
+    epsilon: below 1 the centre has more persons in proportion.
+    """
+    enough = CENTRE_PERSONS / min(epsilon, 1.0)
+    return max(1, int(persons / enough)) if persons > MOST_PAIRED else 1

@@ -6,26 +6,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from privmean.central.anisotropic import filter as keep
-from privmean.central.anisotropic.average import kept_mean
-from privmean.central.anisotropic.calibration import FilterCalibration
-from privmean.central.anisotropic.degrees import degrees, sampled_degrees
-from privmean.central.anisotropic.lattice import RADIUS, Bools, Metric, to_lattice, usable_rows
-from privmean.central.anisotropic.noisy_degrees import NoisyDegrees, noisy_degree_keep
-from privmean.central.anisotropic.progress import Progress
 from privmean.central.anisotropic.spectrum import Spectrum
-from privmean.noise.base import Noise
+from privmean.mechanisms.filtered.filter import NoisyDegrees, Sampled
+from privmean.mechanisms.filtered.filtered_mean import FilteredMean, Rows
+from privmean.mechanisms.filtered.lattice import RADIUS, Metric, to_lattice, usable_rows
+from privmean.mechanisms.filtered.mean import FilterCalibration, KeptMean
+from privmean.mechanisms.filtered.progress import Progress
 from privmean.people.reductions import Floats
 from privmean.privacy.budget import Relation
 from privmean.privacy.loss import Loss
-
-
-@dataclass(frozen=True)
-class Sampled:
-    """The sampled-degree filter: friends among `draws` persons a person, above `threshold`."""
-
-    draws: int
-    threshold: int
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,34 +64,31 @@ class Centre:
         multiplier = self.calibration.expected_multiplier(self.persons)
         return 2 * self.radius * multiplier / self.persons
 
-    def metric(self, x: Floats) -> Metric:
-        """Rows (along the axes) on the lattice of this centre."""
-        return Metric(to_lattice(x, self._steps()))
+    def rows(self, x: Floats) -> Rows:
+        """Persons (along the axes) on the lattice of this centre."""
+        steps = self._steps()
+        return Rows((Metric(to_lattice(x, steps)),), usable_rows(x, steps))
+
+    def mechanism(
+        self, parts: int = 1, work: float | None = None, tell: bool | Progress | None = None
+    ) -> FilteredMean:
+        """What is asked of `rows`; see `FilteredMean`."""
+        return FilteredMean(
+            self.calibration,
+            self.relation,
+            noisy=self.noisy,
+            sampled=self.sampled,
+            parts=parts,
+            work=work,
+            tell=tell,
+        )
+
+    def found(self, noisy: KeptMean | None) -> Found | None:
+        """The noisy centre along the axes, or None (a paid outcome)."""
+        if noisy is None:
+            return None
+        unit = 1 / self._steps()
+        return Found(noisy.means[0] * unit, noisy.deviations[0] * unit, noisy.count)
 
     def _steps(self) -> Floats:
         return np.asarray(RADIUS / self.radius * self.spectrum.deviations ** (-self.exponent / 2))
-
-    def kept(
-        self, metric: Metric, usable: Bools, noise: Noise, progress: Progress | None = None
-    ) -> Bools:
-        """The persons that the filter keeps: private, only its noisy summaries may leave."""
-        if self.sampled is not None:
-            friends = sampled_degrees(
-                [metric], usable, self.sampled.draws, noise, progress=progress
-            )
-            odds = keep.sampled_odds(friends, self.sampled.draws, self.sampled.threshold)
-            return keep.bernoulli(*odds, noise)
-        found = degrees([metric], usable, progress=progress)
-        if self.noisy is not None:
-            return noisy_degree_keep(found, self.noisy, noise)
-        return keep.basic_keep(found, usable, self.relation, noise)
-
-    def run(self, x: Floats, noise: Noise, progress: Progress | None = None) -> Found | None:
-        """The noisy centre of rows along the axes, or None (a paid outcome)."""
-        metric = self.metric(x)
-        kept = self.kept(metric, usable_rows(x, self._steps()), noise, progress)
-        result = kept_mean([metric], kept, self.calibration, noise)
-        if result is None:
-            return None
-        unit = 1 / self._steps()
-        return Found(result.means[0] * unit, result.deviations[0] * unit, result.count)

@@ -9,24 +9,22 @@ from dataclasses import replace
 from privmean.central.anisotropic.calibration import (
     SAFETY,
     calibrate,
+    centre_parts,
     count_lattice,
     gaussian_after,
     infeasible,
     lattice_room,
 )
-from privmean.central.anisotropic.centre import Centre, Sampled
+from privmean.central.anisotropic.centre import Centre
 from privmean.central.anisotropic.clips import ClipStep, Powers, expected_chain
-from privmean.central.anisotropic.degrees import centre_parts
-from privmean.central.anisotropic.filter import sampled_influence, sampled_threshold
 from privmean.central.anisotropic.known import KnownPlan
-from privmean.central.anisotropic.laplace_count import PublishedConstants
 from privmean.central.anisotropic.noisy_degrees import calibrate_noisy_degrees, kept_degree
 from privmean.central.anisotropic.spectrum import (
     Spectrum,
     pair_radius,
-    published_radius,
 )
 from privmean.errors import Infeasible
+from privmean.mechanisms.filtered.filter import Sampled, sampled_influence, sampled_threshold
 from privmean.privacy.budget import REPLACE_ONE, Budget, Relation
 from privmean.privacy.curve import Curve
 from privmean.privacy.gdp import gaussian_mu
@@ -46,7 +44,6 @@ REFINEMENTS: tuple[Refinement, ...] = (
 CENTRE_SHARES = (0.03, 0.05, 0.07, 0.1, 0.14, 0.2, 0.25, 0.3, 0.35, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
 FILTER_SHARES = (0.05, 0.1, 0.2, 0.3, 0.5)
 PERSONS_SHARE = 0.02  # of mu^2 of the clipped sum, for the count under add-remove
-LARGEST_PUBLISHED = 10.0  # the published amplification assumes epsilon/21 at most 1/2
 MOST_OFFSET = 0.45  # of the persons, taken off a centre's count: it stands half of them missing
 SLIP_SHARE = 0.1  # of delta, for a filter that can slip
 
@@ -122,21 +119,6 @@ class Candidates:
     def average(self) -> KnownPlan:
         """The filtered mean alone."""
         return self._plan(self.centre(self.epsilon, self.delta, 1.0, self.n_design, most=1.0))
-
-    def published(self) -> KnownPlan:
-        """The published algorithm with its constants (add-remove only), for study."""
-        if self.relation == REPLACE_ONE or self.epsilon > LARGEST_PUBLISHED:
-            raise Infeasible(
-                "the published constants are proved for add-remove neighbours and epsilon up to "
-                f"{LARGEST_PUBLISHED:g}",
-                "use another method",
-            )
-        calibration = PublishedConstants(self.epsilon, self.delta).calibration()
-        sigma = self.spectrum.deviations
-        radius = published_radius(sigma, self.n_design, self.beta)
-        return self._plan(
-            Centre(self.spectrum, 1.0, self.n_design, radius, self.relation, calibration)
-        )
 
     def two_phase(self) -> Iterator[KnownPlan]:
         """A filtered centre, then the clipped sum with all that the composition leaves."""

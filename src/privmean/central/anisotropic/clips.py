@@ -11,7 +11,7 @@ import numpy as np
 from privmean.central.anisotropic.ellipsoid import STEPS
 from privmean.people.reductions import Floats
 from privmean.privacy.budget import REPLACE_ONE, Relation
-from privmean.privacy.loss import Gaussian, Loss
+from privmean.privacy.loss import Gaussian
 
 
 class Powers:
@@ -75,12 +75,10 @@ class ClipStep:
     count_mu: float = 0.0
     count_steps: int = 0
 
-    def losses(self, dimension: int, relation: Relation) -> tuple[Loss, ...]:
+    def losses(self, dimension: int, relation: Relation) -> tuple[Gaussian, ...]:
         """The bill. One person moves the sum by STEPS, or by 2 STEPS if replaced."""
         moved = float(2 * STEPS if relation == REPLACE_ONE else STEPS)
-        bill: list[Loss] = [
-            Gaussian("clipped sum", moved, moved / self.mean_mu, dimension, relation=relation)
-        ]
+        bill = [Gaussian("clipped sum", moved, moved / self.mean_mu, dimension, relation=relation)]
         if self.count_mu:
             steps = float(self.count_steps)
             bill.append(Gaussian("persons", steps, steps / self.count_mu, 1, relation=relation))

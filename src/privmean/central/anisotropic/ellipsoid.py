@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from privmean.central.anisotropic.calibration import CLIP_STEPS
-from privmean.central.anisotropic.lattice import CACHED, slices, to_lattice
+from privmean.mechanisms.filtered.lattice import CACHED, slices, to_lattice
 from privmean.people.reductions import Floats, Integers
 
 STEPS = CLIP_STEPS

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from privmean import validate
-from privmean.central.anisotropic.as_published import PublishedPlan, plan_published_unknown
 from privmean.central.anisotropic.calibration import TooFew
 from privmean.central.anisotropic.choose import Candidates
-from privmean.central.anisotropic.known import KnownPlan
+from privmean.central.anisotropic.known import KnownPlan, worded
 from privmean.central.anisotropic.plan_unknown import plan_unknown
 from privmean.central.anisotropic.remedies import too_few
 from privmean.central.anisotropic.spectrum import spectrum_of
@@ -21,8 +19,8 @@ from privmean.people.shape import Shape
 from privmean.privacy.budget import REPLACE_ONE, Budget, Relation
 
 AUTO, AVERAGE, TWO_PHASE = "auto", "average", "two-phase"
-NOISY, PUBLISHED = "noisy-degree", "published"
-METHODS = (AUTO, AVERAGE, TWO_PHASE, NOISY, PUBLISHED)
+NOISY = "noisy-degree"
+METHODS = (AUTO, AVERAGE, TWO_PHASE, NOISY)
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,7 +32,7 @@ class Anisotropic:
     half of the persons serve to estimate the scales privately (replace-one only). For means of
     several records see `person_covariance`. method: "auto" takes the least predicted error of
     "average" (filtered mean), "two-phase" (filtered centre, then a clipped sum) and "noisy-degree"
-    (a filter for large public n); "published" are the published algorithms, for study. beta:
+    (a filter for large public n). beta:
     chance that some person is filtered out or clipped, under the assumption. n_design: under
     add-remove the public number of persons that radii and noise are made for; the true number
     stays private, a bad guess costs accuracy. scale_range: public smallest and largest standard
@@ -59,12 +57,33 @@ class Anisotropic:
     sampled_degrees: int | None = None
 
     def __post_init__(self) -> None:
+        if self.method == "published":
+            raise ArgumentError(
+                "method",
+                self.method,
+                "is for study, and has a place of its own",
+                "say privmean.published.AnisotropicAsPublished(covariance)",
+            )
         validate.choice("method", self.method, METHODS)
         validate.fraction("beta", self.beta)
         if self.n_design is not None:
             validate.whole("n_design", self.n_design, least=2)
+        if self.covariance is None and self.method != AUTO:
+            raise ArgumentError(
+                "method",
+                self.method,
+                "is a method for a known covariance",
+                "give covariance=, or leave it out: the scales are found privately then",
+            )
         if self.sampled_degrees is not None:
             validate.whole("sampled_degrees", self.sampled_degrees, least=1)
+            if self.method == NOISY:
+                raise ArgumentError(
+                    "sampled_degrees",
+                    self.sampled_degrees,
+                    f"is not used by method {self.method!r}, which has a filter of its own",
+                    "leave out one of them",
+                )
             if self.covariance is None:
                 raise ArgumentError(
                     "sampled_degrees",
@@ -83,7 +102,7 @@ class Anisotropic:
             low, _ = validate.bounds("scale_range", self.scale_range)
             validate.positive("scale_range", low, "give two standard deviations above 0")
 
-    def plan(self, budget: Budget, shape: Shape) -> KnownPlan | UnknownPlan | PublishedPlan:
+    def plan(self, budget: Budget, shape: Shape) -> KnownPlan | UnknownPlan:
         """Everything decided before data: radii, noise, the worst-case bill, the error.
 
         Raises Infeasible from public numbers alone.
@@ -101,8 +120,6 @@ class Anisotropic:
                 "sampled degrees are proved for a public number of persons only",
                 "use replace-one neighbours, or leave sampled_degrees out",
             )
-        if self.method == PUBLISHED:  # for study: run however large its error is
-            return self._published(budget, design, d, relation)
 
         def attempt(budget: Budget, n: int) -> bool:
             try:
@@ -129,15 +146,7 @@ class Anisotropic:
             )
         candidates = self._candidates(budget, design, dimension, relation)
         plan = candidates.best(self._plans(candidates))
-        return replace(plan, how=self._why(plan))
-
-    def _published(
-        self, budget: Budget, design: int, dimension: int, relation: Relation
-    ) -> KnownPlan | PublishedPlan:
-        if self.covariance is None:
-            return plan_published_unknown(budget, design, dimension, relation, self.beta)
-        plan = self._candidates(budget, design, dimension, relation).published()
-        return replace(plan, how=self._why(plan))
+        return worded(plan)
 
     def _candidates(
         self, budget: Budget, design: int, dimension: int, relation: Relation
@@ -152,9 +161,23 @@ class Anisotropic:
 
     def _design(self, shape: Shape) -> int:
         """The public number that radii and noise are made for."""
-        if shape.count is None and self.n_design is not None:
-            return validate.whole("n_design", self.n_design, least=2)
-        return shape.number(least=2)
+        if self.n_design is None:
+            return shape.number(least=2)
+        if shape.persons is not None:
+            raise ArgumentError(
+                "n_design",
+                self.n_design,
+                "goes with neighbors='add-remove': the number of persons is public",
+                "leave it out",
+            )
+        if shape.design not in (None, self.n_design):
+            raise ArgumentError(
+                "n_design",
+                self.n_design,
+                f"is not the guess given beside the budget, {shape.design}",
+                "give one of them",
+            )
+        return self.n_design
 
     def _plans(self, candidates: Candidates) -> Iterator[KnownPlan]:
         few = candidates.parts == 1  # else all pairs would take long
@@ -168,20 +191,6 @@ class Anisotropic:
             yield from candidates.two_phase()
         if self.method == NOISY or (self.method == AUTO and few):
             yield from candidates.noisy()
-
-    def _why(self, plan: KnownPlan) -> str:
-        noise, total = plan.noise_error, plan.error
-        spread = math.sqrt(float((plan.spectrum.deviations**2).sum()) / plan.n_design)
-        how = (
-            "the mean of the persons kept by a filter of close pairs"
-            if not plan.clips
-            else f"a filtered centre ({plan.centre_share:.0%} of the precision), then "
-            + ("a clipped sum" if len(plan.clips) == 1 else f"{len(plan.clips)} clipped sums")
-        )
-        return (
-            f"known covariance: {how}, {plan.centre.filter_name} filter; predicted l2 error "
-            f"{total:.3g} (sampling {spread:.3g}, privacy noise {noise:.3g})"
-        )
 
 
 def _hopeless(plan: KnownPlan | UnknownPlan, persons: int) -> str:

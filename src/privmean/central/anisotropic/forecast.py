@@ -15,7 +15,8 @@ import numpy as np
 from scipy.special import gammaincinv
 
 from privmean.central.anisotropic.blocks import Block, Stage, centre_shares, clip_shares
-from privmean.central.anisotropic.scales import FINE, QUANTILE, Scales
+from privmean.central.anisotropic.scales import QUANTILE, Scales
+from privmean.mechanisms.noisy_quantile import FINE
 from privmean.people.reductions import Floats
 
 

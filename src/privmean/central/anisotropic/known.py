@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -21,19 +20,17 @@ from privmean.central.anisotropic.clips import (
     step_of,
 )
 from privmean.central.anisotropic.ellipsoid import clipped_sums
-from privmean.central.anisotropic.filter import bernoulli
-from privmean.central.anisotropic.lattice import RADIUS, REACH, rotate
-from privmean.central.anisotropic.progress import shown
 from privmean.central.anisotropic.spectrum import Spectrum
 from privmean.central.cheapest import instead
 from privmean.errors import ArgumentError
 from privmean.intervals.interval import FAILED
 from privmean.mechanisms.curator import Curator
-from privmean.mechanisms.procedure import Procedure
-from privmean.noise.base import Noise
+from privmean.mechanisms.filtered.filtered_mean import FilteredMean
+from privmean.mechanisms.filtered.lattice import RADIUS, REACH, rotate
+from privmean.mechanisms.lattice_sums import LatticeSums
 from privmean.outcome import Outcome
 from privmean.people.collecting import rows
-from privmean.people.reductions import Floats, Integers, People
+from privmean.people.reductions import Floats, People
 from privmean.people.shape import Shape
 from privmean.privacy.budget import REPLACE_ONE, Budget, Relation
 from privmean.privacy.loss import Loss
@@ -165,7 +162,8 @@ class KnownPlan(Releasing):
         x = rows(curator.people, size_is_public=self.relation == REPLACE_ONE)
         if self.spectrum.axes is not None:
             x = rotate(x, self.spectrum.axes, self.spectrum.step)
-        found = curator.ask(Procedure(self.centre.losses, self._centred), x)
+        first = x[:: self.centre_parts] if self.relation == REPLACE_ONE else x
+        found = self.centre.found(curator.ask(self._filtered(), self.centre.rows(first)))
         if found is None:
             return self._failure()
         if not self.clips:
@@ -173,18 +171,12 @@ class KnownPlan(Releasing):
             return self._success(found, n)
         return self._clipped(curator, x, found)
 
-    def _centred(self, x: Floats, noise: Noise) -> Found | None:
-        work = None if self.persons is None else float(self.centre.persons) ** 2 * self.dimension
-        with shown(None, work) as tell:
-            return self.centre.run(self._some(x, noise), noise, tell)
-
-    def _some(self, x: Floats, source: Noise) -> Floats:
-        """The persons of the centre: positions shift where a person comes or goes, coins do not."""
+    def _filtered(self) -> FilteredMean:
+        """The centre, of the persons at some positions; where positions shift as a person comes or
+        goes, of those whom a secret coin of their own chooses."""
         if self.relation == REPLACE_ONE:
-            return x[:: self.centre_parts]
-        if self.centre_parts == 1:
-            return x
-        return x[bernoulli(np.ones(len(x), dtype=np.int64), self.centre_parts, source)]
+            return self.centre.mechanism(work=float(self.centre.persons) ** 2 * self.dimension)
+        return self.centre.mechanism(self.centre_parts)
 
     def _clipped(self, curator: Curator, x: Floats, found: Found) -> Outcome:
         """Clipped sums, each around the centre that the one before released."""
@@ -198,31 +190,19 @@ class KnownPlan(Releasing):
             )
             step = step_of(radius, sigma, item.exponent)
             sums = clipped_sums(x, centre, 1 / step)
-            losses = item.losses(self.dimension, self.relation)
-            noisy, counted = curator.ask(Procedure(losses, self._summed(item)), (sums, len(x)))
+            exact = [sums]
+            if item.count_mu:  # the number of persons is bought with this sum
+                exact.append(np.array([len(x) * item.count_steps]))
+            noisy, *counted = curator.ask(
+                LatticeSums(item.losses(self.dimension, self.relation)), exact
+            )
             if item.count_mu:
-                n, count_noise = max(counted / item.count_steps, 1.0), 1 / item.count_mu
+                n, count_noise = max(int(counted[0][0]) / item.count_steps, 1.0), 1 / item.count_mu
             shift = noisy.astype(np.float64) * step / n
             centre = centre + shift
             noise, exponent = item.noise(radius, self.relation, n), item.exponent
             deviation = np.hypot(noise * sigma ** (exponent / 2), shift * count_noise / n)
         return self._success(Found(centre, deviation, n), n)
-
-    def _summed(
-        self, item: ClipStep
-    ) -> Callable[[tuple[Integers, int], Noise], tuple[Integers, int]]:
-        """One clipped sum, and the number of persons where it is bought with it."""
-
-        def draw(exact: tuple[Integers, int], noise: Noise) -> tuple[Integers, int]:
-            sums, persons = exact
-            noisy = sums + noise.gaussian(self.dimension, item.scale(self.relation))
-            counted = 0
-            if item.count_mu:
-                steps = item.count_steps
-                counted = persons * steps + int(noise.gaussian(1, steps / item.count_mu)[0])
-            return noisy, counted
-
-        return draw
 
     def _success(self, found: Found, n: float) -> Outcome:
         axes = self.spectrum
@@ -276,3 +256,20 @@ def weighed_alike(people: People) -> None:
             "this estimator weighs persons alike",
             "use the estimand over persons",
         )
+
+
+def worded(plan: KnownPlan) -> KnownPlan:
+    """The plan, which now says why it runs."""
+    noise, total = plan.noise_error, plan.error
+    spread = math.sqrt(float((plan.spectrum.deviations**2).sum()) / plan.n_design)
+    how = (
+        "the mean of the persons kept by a filter of close pairs"
+        if not plan.clips
+        else f"a filtered centre ({plan.centre_share:.0%} of the precision), then "
+        + ("a clipped sum" if len(plan.clips) == 1 else f"{len(plan.clips)} clipped sums")
+    )
+    why = (
+        f"known covariance: {how}, {plan.centre.filter_name} filter; predicted l2 error "
+        f"{total:.3g} (sampling {spread:.3g}, privacy noise {noise:.3g})"
+    )
+    return replace(plan, how=why)

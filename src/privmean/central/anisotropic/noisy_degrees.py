@@ -7,37 +7,19 @@ number of persons; constants derived in docs/proofs/anisotropic.md, step 6.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
-import numpy as np
 from scipy.special import ndtri
 
 from privmean.central.anisotropic.calibration import (
-    MEAN_STEPS,
-    FilterCalibration,
     count_lattice,
     infeasible,
     tight_count,
 )
-from privmean.central.anisotropic.lattice import Bools
-from privmean.noise.base import Noise
-from privmean.people.reductions import Integers
+from privmean.mechanisms.filtered.filter import NoisyDegrees
+from privmean.mechanisms.filtered.mean import MEAN_STEPS, FilterCalibration
 from privmean.privacy.amplification import gaussian_tail, tail_threshold
 from privmean.privacy.budget import REPLACE_ONE
 from privmean.privacy.loss import Gaussian, Loss, Threshold
-
-
-@dataclass(frozen=True)
-class NoisyDegrees:
-    """Gaussian noise on every degree and one hard threshold: a filter for large public n.
-
-    steps, scale: lattice steps a degree and noise in steps; threshold: the least noisy degree kept,
-    in steps.
-    """
-
-    steps: int
-    scale: float
-    threshold: int
 
 
 def calibrate_noisy_degrees(
@@ -101,9 +83,3 @@ def calibrate_noisy_degrees(
 def kept_degree(noisy: NoisyDegrees, persons: int, beta: float) -> float:
     """The degree that passes the noisy filter with all persons at once w.p. 1 - beta."""
     return (noisy.threshold + noisy.scale * -float(ndtri(beta / persons))) / noisy.steps
-
-
-def noisy_degree_keep(deg: Integers, noisy: NoisyDegrees, noise: Noise) -> Bools:
-    """Whether each degree plus Gaussian noise reaches the threshold."""
-    drawn = noise.gaussian(len(deg), noisy.scale)
-    return np.asarray(deg * noisy.steps + drawn >= noisy.threshold)

@@ -7,11 +7,11 @@ from dataclasses import replace
 from functools import lru_cache
 
 from privmean.central.anisotropic.blocks import MOST_SUMS, Stage, mean_stages
-from privmean.central.anisotropic.calibration import TooFew, gaussian_after
-from privmean.central.anisotropic.degrees import centre_parts
-from privmean.central.anisotropic.scales import FINE, WIDE, WINDOW, Counting, ScaleNoise
+from privmean.central.anisotropic.calibration import TooFew, centre_parts, gaussian_after
+from privmean.central.anisotropic.scales import WINDOW, ScaleNoise
 from privmean.central.anisotropic.unknown import UnknownPlan
 from privmean.errors import Infeasible
+from privmean.mechanisms.noisy_quantile import FINE, WIDE, Counting
 from privmean.privacy.budget import REPLACE_ONE, Budget, Relation
 from privmean.privacy.curve import Curve
 from privmean.privacy.gdp import gaussian_mu

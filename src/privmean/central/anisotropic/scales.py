@@ -14,40 +14,26 @@ from fractions import Fraction
 import numpy as np
 from scipy.special import digamma
 
-from privmean.central.anisotropic.lattice import of_columns, slices
-from privmean.central.anisotropic.selection import peel
-from privmean.noise.base import Noise
+from privmean.mechanisms.curator import Curator
+from privmean.mechanisms.exponential import TopChoices
+from privmean.mechanisms.filtered.lattice import of_columns, slices
+from privmean.mechanisms.lattice_sums import LatticeSums
+from privmean.mechanisms.noisy_quantile import FINE, Counting, NoisyQuantile
 from privmean.people.reductions import Floats, Integers, pair_multiplier
 from privmean.privacy.budget import REPLACE_ONE
-from privmean.privacy.loss import Gaussian, Loss, Selection
+from privmean.privacy.loss import Gaussian, Loss
 
 SCORE_STEPS = 2**20  # lattice steps a unit of log2
-NOISE_STEPS = 2.0**24  # least lattice steps a standard deviation of noise
 LOG_BIAS = (float(digamma(0.5)) + math.log(2)) / math.log(4)  # E log2 |g| for standard normal g
 QUANTILE = 0.85
 FACTOR = 2.0  # the friendship radius over the quantile of pair distances
 
 
-@dataclass(frozen=True)
-class RadiusGrid:
-    """Radii unit * 2^(j/fineness) with |j| <= reach, found by a fixed number of halvings."""
-
-    fineness: int
-    reach: int
-
-    @property
-    def rounds(self) -> int:
-        return math.ceil(math.log2(2 * self.reach + 1))
-
-    def radius(self, j: int) -> float:
-        return float(2.0 ** (j / self.fineness))
-
-
-FINE = RadiusGrid(8, 127)  # 2^-16 to 2^16 times the unit
-WIDE = RadiusGrid(2, 255)  # for the unit itself: 2^-127 to 2^127
 TAIL = 1.0  # how far beyond the quantile the gap from the median is continued
 LEAST_COLUMNS = 8  # below this many columns there is no law to fit
 EM_ROUNDS = 300
+UNIT, NEAR, CLIP = "unit", "radius of the filter", "radius of the clip"
+MEDIAN, OTHERS = "median for the clip", "radius of the other columns"
 WINDOW = 8.0  # octaves of standard deviation that matter below the largest
 
 
@@ -85,47 +71,6 @@ def norms(differences: Floats, factor: Floats) -> Floats:
             row = differences[where] * factor
             result[where] = np.sqrt(np.einsum("ij,ij->i", row, row))
     return result
-
-
-@dataclass(frozen=True)
-class Counting:
-    """Noise of a bisection over a grid of radii: rho in all, the same for each count."""
-
-    rho: float
-    grid: RadiusGrid = FINE
-
-    @property
-    def steps(self) -> int:
-        return int(2 ** max(0, math.ceil(math.log2(NOISE_STEPS / self.deviation))))
-
-    @property
-    def deviation(self) -> float:
-        """Noise of a count, in pairs."""
-        return math.sqrt(self.grid.rounds / (2 * self.rho))
-
-    def loss(self, name: str) -> Loss:
-        steps, rounds = float(self.steps), self.grid.rounds
-        return Gaussian(
-            name, math.sqrt(rounds) * steps, steps * self.deviation, rounds, relation=REPLACE_ONE
-        )
-
-
-def noisy_quantile(distances: Floats, quantile: float, counting: Counting, noise: Noise) -> float:
-    """The smallest radius of the grid with about `quantile` of the distances within it.
-
-    Bisection with a fixed number of noisy counts, each of which one replaced pair moves by 1.
-    """
-    grid = counting.grid
-    low, high = -grid.reach - 1, grid.reach
-    for _ in range(grid.rounds):
-        middle = (low + high) // 2 if high - low > 1 else high  # a spare round is charged too
-        within = int(np.count_nonzero(distances <= grid.radius(middle)))
-        drawn = int(noise.gaussian(1, counting.steps * counting.deviation)[0])
-        if within * counting.steps + drawn >= quantile * len(distances) * counting.steps:
-            high = middle
-        elif middle < high:
-            low = middle
-    return grid.radius(high)
 
 
 @dataclass(frozen=True)
@@ -181,32 +126,34 @@ class ScaleNoise:
     def losses(self) -> tuple[Loss, ...]:
         bill: list[Loss] = []
         if self.unit is not None:
-            bill.append(self.unit.loss("unit"))
+            bill.append(self.unit.loss(UNIT))
         if self.chooses:
-            bill.append(
-                Selection(
-                    "columns",
-                    self.epsilon,
-                    bounded_range=True,
-                    choices=self.top,
-                    relation=REPLACE_ONE,
-                    moved=f"the scores of one pair, by {self.span} steps at most",
-                )
-            )
+            bill += self.choice.losses
         if self.top:
-            spread = math.sqrt(self.top) * self.span
-            bill.append(
-                Gaussian("column scales", spread, self.value_scale, self.top, relation=REPLACE_ONE)
-            )
+            bill += self.values.losses
         for name, counting in (
-            ("radius of the filter", self.centre),
-            ("radius of the clip", self.clip),
-            ("median for the clip", self.middle),
-            ("radius of the other columns", self.rest),
+            (NEAR, self.centre),
+            (CLIP, self.clip),
+            (MEDIAN, self.middle),
+            (OTHERS, self.rest),
         ):
             if counting is not None:
                 bill.append(counting.loss(name))
         return tuple(bill)
+
+    @property
+    def choice(self) -> TopChoices:
+        """Which columns have a scale of their own."""
+        moved = f"the scores of one pair, by {self.span} steps at most"
+        return TopChoices("columns", self.epsilon, self.top, self.span, moved)
+
+    @property
+    def values(self) -> LatticeSums:
+        """The scores of those columns."""
+        spread = math.sqrt(self.top) * self.span
+        return LatticeSums(
+            (Gaussian("column scales", spread, self.value_scale, self.top, relation=REPLACE_ONE),)
+        )
 
     def choice_error(self, beta: float) -> float:
         """How far below the best, in octaves, a chosen column can lie (w.p. 1 - beta)."""
@@ -271,11 +218,11 @@ class Scales:
 def run(
     stage: ScaleNoise,
     x: Floats,
-    noise: Noise,
+    curator: Curator,
     public: tuple[float, float] | None,
     exponent: float,
 ) -> Scales:
-    """The variance stage on the rows of one half."""
+    """The variance stage on the rows x of one half, asked of those who hold it."""
     differences = pairs(x)
     if public is not None:
         low, high = math.log2(public[0]), math.log2(public[1])
@@ -283,7 +230,7 @@ def run(
         assert stage.unit is not None
         whole = norms(differences, np.full(stage.dimension, math.sqrt(0.5)))
         # the median row holds the largest deviation within a factor 1.5: half an octave, and one
-        high = math.log2(noisy_quantile(whole, 0.5, stage.unit, noise)) + 1.5
+        high = math.log2(curator.ask(NoisyQuantile(UNIT, 0.5, stage.unit), whole)) + 1.5
         low = high - stage.window
     unit = 2.0**high
     top = np.arange(stage.dimension)
@@ -291,10 +238,9 @@ def run(
     if stage.top:
         scores = log_scores(differences, low, low + stage.window)
         if stage.chooses:
-            step = stage.epsilon / (2 * stage.span)
-            top = np.sort(np.array(peel(scores, stage.top, step, noise), dtype=np.int64))
-        drawn = noise.gaussian(len(top), stage.value_scale)
-        level = (scores[top] + drawn) / SCORE_STEPS / stage.pairs + (low - high) - LOG_BIAS
+            top = np.sort(np.array(curator.ask(stage.choice, scores), dtype=np.int64))
+        (noisy,) = curator.ask(stage.values, [scores[top]])
+        level = noisy / SCORE_STEPS / stage.pairs + (low - high) - LOG_BIAS
         level = denoised(level, stage.value_deviation)
         deviations = 2.0 ** np.clip(level, -stage.window - 2, 4.0)
     else:
@@ -303,12 +249,12 @@ def run(
     if stage.centre is not None and stage.clip is not None and stage.middle is not None:
         mine = of_columns(differences, top)
         near = norms(mine, deviations ** (-exponent / 2) / unit)
-        centre = noisy_quantile(near, QUANTILE, stage.centre, noise)
+        centre = curator.ask(NoisyQuantile(NEAR, QUANTILE, stage.centre), near)
         near = norms(mine, deviations**-0.5 / unit)
-        clip = noisy_quantile(near, QUANTILE, stage.clip, noise)
-        middle = noisy_quantile(near, 0.5, stage.middle, noise)
+        clip = curator.ask(NoisyQuantile(CLIP, QUANTILE, stage.clip), near)
+        middle = curator.ask(NoisyQuantile(MEDIAN, 0.5, stage.middle), near)
     if stage.rest is not None:
         others = np.setdiff1d(np.arange(stage.dimension), top)
         bare = norms(differences[:, others], np.full(len(others), 1 / unit))
-        rest = noisy_quantile(bare, QUANTILE, stage.rest, noise)
+        rest = curator.ask(NoisyQuantile(OTHERS, QUANTILE, stage.rest), bare)
     return Scales(unit, top, deviations, centre, clip, middle, rest)

@@ -128,11 +128,3 @@ def pair_radius(eigenvalues: Floats, n_design: float, beta: float) -> float:
     total, square = float(eigenvalues.sum()), float((eigenvalues**2).sum())
     top = float(eigenvalues.max())
     return math.sqrt(2 * total + 4 * math.sqrt(square * tau) + 4 * top * tau)
-
-
-def published_radius(eigenvalues: Floats, n_design: float, beta: float) -> float:
-    """The published radius sqrt(2 tr) + 2 sqrt(2 top log(n/beta)), 10 to 14 % larger."""
-    top = float(eigenvalues.max())
-    return math.sqrt(2 * float(eigenvalues.sum())) + 2 * math.sqrt(
-        2 * top * math.log(n_design / beta)
-    )

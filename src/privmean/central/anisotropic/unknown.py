@@ -6,14 +6,12 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from privmean import validate
-from privmean.central.anisotropic import filter as keep
-from privmean.central.anisotropic.average import KeptMean, kept_mean
 from privmean.central.anisotropic.blocks import (
     EXPONENT,
     Block,
@@ -24,22 +22,21 @@ from privmean.central.anisotropic.blocks import (
     clip_shares,
 )
 from privmean.central.anisotropic.box import GaussianBox
-from privmean.central.anisotropic.degrees import degrees
 from privmean.central.anisotropic.ellipsoid import STEPS, clipped_sums
 from privmean.central.anisotropic.forecast import expected_scales, reference, stage_noise
 from privmean.central.anisotropic.known import weighed_alike
-from privmean.central.anisotropic.lattice import RADIUS, Bools, Metric, lattices, of_columns
-from privmean.central.anisotropic.progress import Progress, shown
 from privmean.central.anisotropic.scales import ScaleNoise, Scales
 from privmean.central.anisotropic.scales import run as run_scales
 from privmean.central.cheapest import instead
 from privmean.intervals.interval import FAILED, OK
 from privmean.mechanisms.curator import Curator
-from privmean.mechanisms.procedure import Procedure
-from privmean.noise.base import Noise
+from privmean.mechanisms.filtered.filtered_mean import FilteredMean, Rows
+from privmean.mechanisms.filtered.lattice import RADIUS, lattices, of_columns
+from privmean.mechanisms.filtered.mean import KeptMean
+from privmean.mechanisms.lattice_sums import LatticeSums
 from privmean.outcome import Outcome
 from privmean.people.collecting import rows
-from privmean.people.reductions import Floats, Integers, People
+from privmean.people.reductions import Floats, People
 from privmean.people.shape import Shape
 from privmean.privacy.budget import REPLACE_ONE, Budget, Relation
 from privmean.privacy.curves import ParallelCurve
@@ -204,7 +201,7 @@ class UnknownPlan(Releasing):
         halves = (people.part(0, 2), people.part(1, 2))
         one, two = curator.apart(HALVES, halves, join=together)
         first = rows(one.people, size_is_public=True)
-        scales = one.ask(Procedure(self.scale_noise.losses, self._scales), first)
+        scales = run_scales(self.scale_noise, first, one, self.scale_range, EXPONENT)
         blocks = blocks_of(scales, self.dimension)
         stage = chosen[0] = self.best_stage(blocks)
         x = rows(two.people, size_is_public=True)
@@ -215,12 +212,15 @@ class UnknownPlan(Releasing):
                 for item in blocks
             ],
         )
-
-        def centred(exact: list[Metric], noise: Noise) -> KeptMean | None:
-            with shown(None, float(self.centred) ** 2 * self.dimension) as tell:
-                return self._centre(exact, usable, blocks, stage, noise, tell)
-
-        found = two.ask(Procedure(stage.calibration.losses, centred), metrics)
+        found = two.ask(
+            FilteredMean(
+                stage.calibration,
+                REPLACE_ONE,
+                tuple(centre_shares(blocks)),
+                work=float(self.centred) ** 2 * self.dimension,
+            ),
+            Rows(metrics, usable),
+        )
         if found is None:
             return self._told(people.columns, scales, stage, blocks, None)
         del metrics
@@ -229,22 +229,6 @@ class UnknownPlan(Releasing):
             x, summing = rows(people, size_is_public=True), curator
         moved = self._clip(summing, x, found, scales, blocks, stage)
         return self._told(people.columns, scales, stage, blocks, moved)
-
-    def _scales(self, exact: Floats, noise: Noise) -> Scales:
-        return run_scales(self.scale_noise, exact, noise, self.scale_range, EXPONENT)
-
-    def _centre(
-        self,
-        metrics: list[Metric],
-        usable: Bools,
-        blocks: list[Block],
-        stage: Stage,
-        noise: Noise,
-        progress: Progress | None,
-    ) -> KeptMean | None:
-        friends = degrees(metrics, usable, progress=progress)
-        kept = keep.basic_keep(friends, usable, REPLACE_ONE, noise)
-        return kept_mean(metrics, kept, stage.calibration, noise, centre_shares(blocks))
 
     def _clip(
         self,
@@ -276,7 +260,7 @@ class UnknownPlan(Releasing):
                 for item, step in zip(blocks, steps, strict=True)
             ]
             losses = clip_losses(mu, [len(item.columns) for item in blocks], shares)
-            noisy = curator.ask(Procedure(losses, partial(_blurred, noise)), sums)
+            noisy = curator.ask(LatticeSums(losses), sums)
             for i, (item, step, scale) in enumerate(zip(blocks, steps, noise, strict=True)):
                 estimate[item.columns] += noisy[i] * step / self.summed
                 deviation[item.columns] = scale * step / self.summed
@@ -353,10 +337,3 @@ class UnknownPlan(Releasing):
                 # no column's deviation exceeds the root of their total variance
                 result[item.columns] = item.reach * scales.unit
         return result
-
-
-def _blurred(scales: Sequence[float], sums: Sequence[Integers], noise: Noise) -> list[Integers]:
-    """The sums of every block with Gaussian noise of its own."""
-    return [
-        exact + noise.gaussian(len(exact), scale) for exact, scale in zip(sums, scales, strict=True)
-    ]

@@ -111,6 +111,13 @@ class HeavyTailed:
                 'use neighbors="replace-one" or leave them out',
             )
         self.moment.ranges(d)
+        if self.rounds not in (None, 1) and planning.one_sum(self._settings, budget, d):
+            raise ArgumentError(
+                "rounds",
+                self.rounds,
+                "is for Gaussian noise or several columns: one column takes one clipped sum",
+                'leave it out, or give law="gaussian" with a delta',
+            )
         found = self.attempt(budget, n, d, relation)
         if found is None:
             raise self._infeasible(budget, n, d, relation)
@@ -147,7 +154,8 @@ class HeavyTailed:
         if self.moment.range is None and (budget.is_pure or budget.is_zcdp):
             return Infeasible(
                 f"searching the whole line needs a delta, and the budget is {budget.describe()}",
-                "give BoundedMoment(..., range=(lower, upper)), or epsilon and delta",
+                "give the moment a public range of the mean, BoundedMoment(..., "
+                "range=(lower, upper)), on a command line range=LOWER,UPPER, or give a delta",
             )
         needed = least_number(
             lambda n: self.attempt(budget, n, dimension, relation) is not None,

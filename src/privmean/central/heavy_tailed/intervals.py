@@ -22,7 +22,7 @@ from privmean.central.heavy_tailed.bias import Mode
 from privmean.central.heavy_tailed.moment import Tail
 from privmean.central.heavy_tailed.private_radius import Outside
 from privmean.intervals.boxes import sidak_level
-from privmean.intervals.interval import Interval
+from privmean.intervals.interval import OK, Interval
 from privmean.intervals.laplace_normal import margin, quantile
 from privmean.intervals.mean_interval import limit, no_interval
 from privmean.mechanisms.clipped_sum import ColumnSums
@@ -30,6 +30,11 @@ from privmean.mechanisms.weighted_rows import Law
 from privmean.privacy.budget import REPLACE_ONE
 
 MEAN, CLIPPED = "mean", "clipped mean"
+REFUTED = "assumption refuted"
+ADVICE = (
+    "the released sums leave no mean inside the public range: the range or the bound on the moment "
+    "is wrong; give wider ones"
+)
 PAID = 0.1  # of what may be wrong, for a bound on the persons beyond a private radius
 
 
@@ -52,6 +57,15 @@ def highest_mean(
     allowed = np.flatnonzero(grid - excess <= clipped)
     last = int(allowed[-1]) if len(allowed) else 0
     return float(grid[min(last + 1, len(grid) - 1)])
+
+
+def _limited(
+    lower: float, upper: float, bounds: tuple[float, float] | None
+) -> tuple[float, float, str]:
+    """The ends inside the public range, and the status; all of the range where they do not meet."""
+    if bounds is not None and (lower > bounds[1] or upper < bounds[0]):
+        return *bounds, REFUTED
+    return *limit(lower, upper, bounds), OK
 
 
 @dataclass(frozen=True)
@@ -77,26 +91,27 @@ class OneColumn:
 
     def interval(self, level: float, target: str | None) -> Interval:
         validate.choice("target", target or MEAN, [MEAN, "clipped", CLIPPED])
-        center, deviation = self.middle + self.radius * self.share, self._deviation(level)
-        half = self._half(level, deviation)
-        lower, upper = center - half, center + half
         wanted = MEAN if target in (None, MEAN) else CLIPPED
+        # a tenth of what may be wrong goes to the bound on those beyond a private radius
+        rest = level
+        if wanted == MEAN and self.outside is not None:
+            rest = 1 - (1 - PAID) * (1 - level)
+        center, deviation = self.middle + self.radius * self.share, self._deviation(rest)
+        half = self._half(rest, deviation)
+        lower, upper = center - half, center + half
         parts = {
             "noise": (self._half(level, 0.0),),
             "sampling": (-float(ndtri((1 - level) / 2)) * deviation,),
         }
+        status = OK
         if wanted == MEAN:
             upper = highest_mean(self.tails, self.region[1], center + half, self.mode)
             lower = -highest_mean(self.tails, -self.region[0], half - center, self.mode)
-            if self.outside is not None:
-                # a tenth of what may be wrong goes to the bound on those beyond the radius
-                rest = 1 - (1 - PAID) * (1 - level)
-                reach = self._half(rest, self._deviation(rest))
-                reach += self.outside.bias(PAID * (1 - level))
-                if 2 * reach < upper - lower:
-                    lower, upper = center - reach, center + reach
+            if self.outside is not None:  # both hold at once
+                reach = half + self.outside.bias(PAID * (1 - level))
+                lower, upper = max(lower, center - reach), min(upper, center + reach)
             parts["clipping allowance"] = (max(upper - center, center - lower) - half,)
-            lower, upper = limit(lower, upper, self.bounds)
+            lower, upper, status = _limited(lower, upper, self.bounds)
         return Interval(
             (lower,),
             (upper,),
@@ -105,6 +120,8 @@ class OneColumn:
             assumption=self.assumption if wanted == MEAN else "unrelated persons",
             region=(self.region,),
             parts=parts,
+            status=status,
+            advice=ADVICE if status == REFUTED else "",
         )
 
     def errors(self) -> tuple[float, float]:
@@ -225,14 +242,17 @@ class Coordinates:
         validate.choice("target", target or MEAN, [MEAN])
         sd, d = self.deviation, len(self.estimate)
         half, allowance = self._half(level)
-        ends = [limit(x - half, x + half, self._range(j)) for j, x in enumerate(self.estimate)]
+        ends = [_limited(x - half, x + half, self._range(j)) for j, x in enumerate(self.estimate)]
+        status = REFUTED if any(item == REFUTED for *_, item in ends) else OK
         one = sidak_level(level, d)
         return Interval(
-            tuple(low for low, _ in ends),
-            tuple(high for _, high in ends),
+            tuple(low for low, *_ in ends),
+            tuple(high for _, high, _ in ends),
             level,
             target=MEAN,
             assumption=self.assumption,
+            status=status,
+            advice=ADVICE if status == REFUTED else "",
             region=tuple((c - self.region_radius, c + self.region_radius) for c in self.center),
             parts={
                 "noise": (self._noise(level, 0.0),) * d,

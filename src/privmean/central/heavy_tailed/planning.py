@@ -23,10 +23,11 @@ from privmean.central.heavy_tailed.settings import (
     Settings,
 )
 from privmean.central.heavy_tailed.spending import disjoint_plans, threaded_plans
-from privmean.privacy.budget import REPLACE_ONE
+from privmean.privacy.budget import REPLACE_ONE, Budget
 
 Plan = OneDimensionPlan | ThreadedPlan
 FILLED = (1.0, 0.5)  # of the bound on the spread, by usual values
+MOST = 1.08  # what a private radius may make of the error of values that fill the bound
 
 
 @lru_cache(maxsize=256)
@@ -35,7 +36,7 @@ def plan(settings: Settings, common: Common) -> Plan | None:
     found: list[Plan] = []
     if settings.split == "disjoint":
         found += disjoint_plans(settings, common)
-    elif _one_column(settings, common):
+    elif one_sum(settings, common.budget, common.dimension):
         found += column_plans(settings, common)
     else:
         found += threaded_plans(settings, common)
@@ -56,14 +57,14 @@ def with_search(settings: Settings, found: Plan) -> Plan:
     if not isinstance(other, ThreadedPlan) or other.search is None:
         return found
     before, after = ([item.usual_at(filled) for filled in FILLED] for item in (found, other))
-    if math.prod(after) >= WORTH ** len(FILLED) * math.prod(before):
+    if math.prod(after) >= WORTH ** len(FILLED) * math.prod(before) or after[0] > MOST * before[0]:
         return found
     return replace(
         other,
         why=f"{other.why}; the radius is found privately (15 % of epsilon): that is predicted to "
         "change the error for values without large outliers from "
         f"{before[0]:.3g} to {after[0]:.3g}, and from {before[1]:.3g} to {after[1]:.3g} if they "
-        "fill half of the bound",
+        "fill half of the bound (the interval is longer: the moment alone bounds what is beyond)",
     )
 
 
@@ -73,9 +74,11 @@ def compared(found: Plan, nothing: float | None) -> Plan:
     return replace(found, nothing=nothing, why=found.why + words)
 
 
-def _one_column(settings: Settings, common: Common) -> bool:
-    laplace = not common.budget.is_zcdp and settings.law in ("auto", "laplace")
-    return common.dimension == 1 and laplace and settings.weights is None
+def one_sum(settings: Settings, budget: Budget, dimension: int) -> bool:
+    """Whether one column is released as one clipped sum with Laplace noise."""
+    laplace = not budget.is_zcdp and settings.law in ("auto", "laplace")
+    alone = settings.split == "together" and settings.weights is None
+    return dimension == 1 and laplace and alone
 
 
 def _why(plan: Plan) -> str:

@@ -19,13 +19,10 @@ from scipy.special import ndtri
 
 from privmean.central.heavy_tailed import bias
 from privmean.central.heavy_tailed.moment import Tail
-from privmean.mechanisms.counts import NoisyCounts, counted
 from privmean.mechanisms.curator import Curator
 from privmean.mechanisms.first_below import FirstBelow
-from privmean.mechanisms.gaussian import GaussianSums
-from privmean.mechanisms.weighted_rows import Law
-from privmean.noise.base import Noise
-from privmean.privacy.budget import REPLACE_ONE, Relation
+from privmean.mechanisms.persons_count import PersonsCount
+from privmean.privacy.budget import REPLACE_ONE
 from privmean.privacy.loss import Loss
 
 MISS = 0.05  # chance that noise stops the search too early at some candidate
@@ -128,42 +125,14 @@ class Outside:
 
 
 @dataclass(frozen=True)
-class ClippedCount:
+class ClippedCount(PersonsCount):
     """A noisy count of the persons that the last round clipped. strength: mu or epsilon.
 
     **Guarantees.** mu-GDP or epsilon-DP; paid for on top of the clipped sum, because a change of
     one person can move both.
     """
 
-    law: Law
-    strength: float | Fraction
-    relation: Relation
-
-    @property
-    def _gaussian(self) -> GaussianSums:
-        mu = float(self.strength)
-        return GaussianSums("clipped persons", (1 / mu * (1 + 1e-15),), mu, relation=self.relation)
-
-    @property
-    def losses(self) -> tuple[Loss, ...]:
-        if self.law == "gaussian":
-            return self._gaussian.losses
-        return self._laplace.losses
-
-    @property
-    def _laplace(self) -> NoisyCounts:
-        return NoisyCounts.at("clipped persons", Fraction(self.strength), self.relation)
-
-    def moved(self, exact: int, other: int) -> tuple[Fraction, ...]:
-        if self.law == "gaussian":
-            return self._gaussian.moved((exact,), (other,))
-        return self._laplace.moved(counted(exact), counted(other))
-
-    def draw(self, exact: int, noise: Noise) -> float:
-        if self.law == "gaussian":
-            mechanism = self._gaussian
-            return mechanism.draw((exact,), noise)[0] / 2.0 ** mechanism.bits[0]
-        return float(self._laplace.draw(counted(exact), noise)[0])
+    name: str = "clipped persons"
 
     def report(
         self, counted: float, persons: int, tails: Sequence[Tail], offset: float, beta: float

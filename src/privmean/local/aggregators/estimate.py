@@ -11,10 +11,9 @@ import numpy as np
 import numpy.typing as npt
 
 from privmean import validate
-from privmean.intervals.interval import Interval
+from privmean.intervals.interval import UNSAFE, Interval
 from privmean.local.aggregators import relation
 from privmean.local.aggregators.relation import Heterogeneity
-from privmean.release import UNSAFE
 
 Floats = npt.NDArray[np.float64]
 

@@ -1,0 +1,79 @@
+"""Means by group with nothing given but the keys and the privacy budget.
+
+Persons are counted by group, all values are located together once, and every group gets limits by
+its size; three cells a group are released together, so that the whole table costs what one mean
+costs. Claim and proof: docs/proofs/groups.md.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from privmean import validate
+from privmean.central.default_mean import LEAST_EPSILON
+from privmean.central.groups.plan import GroupPlan
+from privmean.central.groups.settings import GroupSettings
+from privmean.errors import ArgumentError, Infeasible
+from privmean.people.keytexts import label
+from privmean.people.pairs import Weights
+from privmean.people.shape import Shape
+from privmean.privacy.budget import Budget
+
+MOST_KEYS = 100_000
+
+
+@dataclass(frozen=True)
+class GroupMeans:
+    """The mean over persons in every group of a public list.
+
+    keys: public keys as texts, one a column, or None: then keys are private, and only those of
+    enough persons are shown (needs delta). weights: how a person of several groups counts.
+    target: None for intervals for the mean, which count the persons beyond the limits; "clipped"
+    for the least noise and intervals for the mean of limited values. simultaneous: rows hold
+    together at the level.
+
+    **Guarantees.** Unit: one person with all records, in whatever groups. Neighbours: add-remove
+    (nothing reads a number of persons) or replace-one (the roster is public; the groups of a person
+    are private). Pure epsilon for any data; delta is left unspent, but for private keys, which
+    spend all of it on thresholds; a rho budget runs at epsilon = sqrt(2 rho). Public are the
+    settings and the keys that were named.
+    """
+
+    keys: tuple[tuple[str, ...], ...] | None
+    weights: Weights = field(default_factory=Weights)
+    target: str | None = None
+    simultaneous: bool = False
+
+    def __post_init__(self) -> None:
+        validate.choice("target", self.target, [None, "clipped"])
+        if self.keys is not None and not 0 < len(self.keys) <= MOST_KEYS:
+            raise ArgumentError(
+                "keys", len(self.keys), "is no number of groups", f"give 1 to {MOST_KEYS} keys"
+            )
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """The public keys as they are shown."""
+        return tuple(label(key) for key in self.keys or ())
+
+    def plan(self, budget: Budget, shape: Shape) -> GroupPlan:
+        """Prices of the stages, before any data; raises Infeasible from public numbers only."""
+        epsilon = budget.pure_epsilon()
+        if epsilon < LEAST_EPSILON:
+            raise Infeasible(
+                f"epsilon={float(epsilon):g} is too small for prices in steps of 2^-40",
+                f"give at least epsilon={float(LEAST_EPSILON):.2g}",
+            )
+        if self.keys is None and (budget.rho is not None or budget.delta <= 0):
+            raise Infeasible(
+                "private keys need a threshold, which needs a delta",
+                "give epsilon and a delta such as 1e-6, or name the public keys",
+            )
+        settings = GroupSettings(
+            self.keys or (),
+            self.weights,
+            budget.neighbors,
+            counted=self.target is None,
+            public_keys=self.keys is not None,
+        )
+        return GroupPlan(self, budget, shape, epsilon, settings)

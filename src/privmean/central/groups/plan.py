@@ -1,0 +1,232 @@
+"""The plan of means by group: prices of the stages, predicted errors, and the release."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from privmean import validate
+from privmean.central.groups.private_keys import HIDDEN, run_private
+from privmean.central.groups.run import FINAL, Found, price, run_groups
+from privmean.central.groups.settings import (
+    BEYOND,
+    COUNTS,
+    LEAST,
+    LOOK,
+    LOOK_LEAST,
+    LOOK_MOST,
+    PRECISE,
+    ROUGH,
+    TOTAL,
+    GroupSettings,
+)
+from privmean.central.groups.table import empty_table, table_of
+from privmean.central.groups.words import advice_of, assumption_of, notes_of
+from privmean.central.log_segments import ATOM_ONLY
+from privmean.central.wallet import Wallet
+from privmean.errors import ArgumentError
+from privmean.intervals.group_table import FEW, GroupTable
+from privmean.intervals.interval import FAILED, OK
+from privmean.mechanisms.curator import Curator
+from privmean.mechanisms.key_cells import KeyCells
+from privmean.outcome import Outcome
+from privmean.people.keytexts import label
+from privmean.people.pairs import pairs_of
+from privmean.people.reductions import LOG_CELLS, Floats, People
+from privmean.people.shape import Shape
+from privmean.privacy.budget import REPLACE_ONE, Budget, Relation
+from privmean.privacy.loss import Laplace, Loss
+from privmean.road import Releasing
+
+if TYPE_CHECKING:
+    from privmean.central.groups.estimator import GroupMeans
+
+USUAL_STEPS = 2**19 + 1
+WIDTH = 7.0  # width of limits in deviations that a prediction assumes
+
+
+@dataclass(frozen=True)
+class GroupPlan(Releasing):
+    """The stages and their prices; see `GroupMeans`."""
+
+    asked: GroupMeans
+    budget: Budget
+    shape: Shape
+    epsilon: Fraction
+    settings: GroupSettings
+
+    @property
+    def relation(self) -> Relation:
+        return self.budget.neighbors
+
+    @property
+    def estimator(self) -> str:
+        return "means by group"
+
+    @property
+    def why(self) -> str:
+        return (
+            "nothing is assumed: persons are counted by group, limits are found from all persons "
+            "together and chosen by the size of each group, then all groups are released at once"
+        )
+
+    @property
+    def public(self) -> tuple[str, ...]:
+        known = ("column names", "keys of the groups", "number of groups a person counts in")
+        return ("number of persons", "roster of persons", *known) if self._roster else known
+
+    @property
+    def _roster(self) -> bool:
+        return self.relation == REPLACE_ONE
+
+    def accepts(self, people: People) -> None:
+        """Refuse people that are no pairs of these groups."""
+        found = pairs_of(people)
+        public = self.settings.public_keys
+        if (public and found.keys != self.settings.keys) or found.weights != self.settings.weights:
+            raise ArgumentError(
+                "people", len(found.keys), "were read for other groups", "plan for their keys"
+            )
+
+    @property
+    def losses(self) -> tuple[Loss, ...]:
+        """A bill of one path; every path composes to at most epsilon, exactly."""
+        s, relation = self.settings, self.relation
+        purse = Wallet(self.epsilon, relation, s.weights.mass)
+        moved = Fraction(s.most * s.weights.parts * s.moves)
+        bill: list[Loss] = []
+        if s.public_keys:
+            counts = purse.take(price(COUNTS, self.epsilon))
+            bill.append(Laplace("persons by group", moved, moved / counts, relation=relation))
+        if s.total or not s.public_keys:
+            total = purse.take(price(TOTAL, self.epsilon))
+            bill.append(Laplace("persons", Fraction(1), 1 / total, relation=relation))
+        # the usual share; what is spent more on looking is spent less on the end
+        bill.append(purse.counts("location", purse.share(LOOK_LEAST), s.moves, spread=s.moves).loss)
+        if s.counted:
+            bill.append(purse.counts("beyond the limits", purse.share(BEYOND), 1).loss)
+        for name, delta in zip(("rough cells", FINAL), self.deltas, strict=True):
+            part = price(ROUGH, self.epsilon) if name != FINAL else purse.left
+            if s.public_keys:
+                cost = 1 / purse.take(part)
+                bill.append(Laplace(name, Fraction(1), cost, joint=True, relation=relation))
+                continue
+            steps = KeyCells(
+                name, relation, purse.take(part), delta, (), USUAL_STEPS, s.weights.parts, s.most,
+                s.weights.kept,
+            )  # fmt: skip
+            bill += steps.losses
+        return tuple(bill)
+
+    @property
+    def deltas(self) -> tuple[float, float]:
+        """What the thresholds of private keys may cost, in the rough and in the last cells."""
+        part = 0.0 if self.settings.public_keys else self.budget.delta / 2
+        return part, part
+
+    def final_epsilon(self, persons: int) -> float:
+        """What the last stage gets where groups keep pooled limits and none is heavy."""
+        s, whole = self.settings, float(self.epsilon)
+        left = whole * (1 - COUNTS * s.public_keys - TOTAL * (s.total or not s.public_keys))
+        signal = max(persons, 1) * s.strength(self.epsilon)
+        left *= 1 - min(LOOK_MOST, max(LOOK_LEAST, LOOK / signal))
+        return left * (1 - BEYOND * s.counted) - ROUGH * whole
+
+    def predict(self, guess_sd: float, persons: int | None = None) -> dict[str, float]:
+        """Predicted root mean square error of a group of usual size, by cause."""
+        count = persons if persons is not None else self.shape.counted()
+        return self.predicted(guess_sd, max(count / max(self.settings.groups, 1), 1.0), count)
+
+    def predicted(self, guess_sd: float, weight: float, persons: int) -> dict[str, float]:
+        """Predicted error of a group of this weight among so many persons, for a guess of the
+        standard deviation of persons inside a group."""
+        sd = validate.positive("guess_sd", guess_sd)
+        s = self.settings
+        scale = s.most * s.moves / self.final_epsilon(persons) / weight
+        noise = WIDTH * sd / 2 * math.sqrt(4) * scale
+        sampling = sd / math.sqrt(weight)
+        return {
+            "rmse": math.hypot(noise, sampling), "sampling": sampling, "privacy_noise": noise
+        }  # fmt: skip
+
+    def describe(self) -> dict[str, Any]:
+        s = self.settings
+        return {
+            "groups": s.groups,
+            "groups a person counts fully in": s.weights.most,
+            "rule": "split" if s.weights.split else "mode",
+            "parts of a weight": s.weights.parts,
+            "share of the counts": COUNTS + TOTAL * s.total,
+            "share of the rough cells": ROUGH,
+            "histogram cells": LOG_CELLS,
+            "weight times epsilon of a precise row": PRECISE,
+            "persons that are needed in all": math.ceil(LEAST / s.strength(self.epsilon)),
+        }
+
+    def run(self, curator: Curator) -> Outcome:
+        """Statuses of the whole: ok, atom (nearly all persons have one value), failed."""
+        with np.errstate(all="ignore"):  # a warning of NumPy could tell of values
+            return self._run(curator)
+
+    def _run(self, curator: Curator) -> Outcome:
+        labels, hidden, settings = self.asked.labels, "", self.settings
+        if settings.public_keys:
+            found = run_groups(curator, settings, self.epsilon)
+        else:
+            shown = run_private(curator, settings, self.epsilon, self.deltas)
+            found, labels = shown.found, tuple(label(key) for key in shown.keys)
+            hidden = HIDDEN.format(shown.threshold) if found.reading is not None else ""
+            settings = replace(settings, keys=shown.keys)
+        status, shrunk = OK, None
+        if found.reading is None:
+            atom = found.place is not None and found.place.outcome == ATOM_ONLY
+            status = "atom" if atom else FAILED
+            word = FEW if found.place is None else status
+            table = empty_table(labels, word, found.weight, found.weight_sd)
+        else:
+            table, shrunk = table_of(found, settings, self.epsilon, labels)
+        table = self._worded(table, found)
+        return Outcome(
+            table.estimate,
+            table,
+            persons=max(int(found.persons), 0),
+            status=status,
+            advice=advice_of(found, self.settings, self.epsilon),
+            assumptions=(*notes_of(self.settings), *([hidden] if hidden else [])),
+            shares=found.shares,
+            diagnostics=_facts(found, shrunk),
+            estimand=self._estimand(),
+        )
+
+    def _worded(self, table: GroupTable, found: Found) -> GroupTable:
+        words = assumption_of(found, self.settings)
+        return replace(table, assumption=words, simultaneous=self.asked.simultaneous)
+
+    def _estimand(self) -> str:
+        s = self.settings
+        if not s.weights.split:
+            return "mean over the persons of each group"
+        if s.weights.most == 1:
+            return "mean over the persons of each group, one vote a person in all"
+        return "mean over the persons of each group, who count less in more groups"
+
+
+def _facts(found: Found, shrunk: Floats | None) -> dict[str, Any]:
+    """Numbers that were paid for, beside the table."""
+    facts: dict[str, Any] = dict(found.path)
+    if found.place is not None:
+        facts["pooled limits"] = [found.place.lower, found.place.upper]
+    if found.between is not None:
+        facts["deviation within groups"] = found.between.within**0.5
+        facts["deviation between groups"] = found.between.between**0.5
+    if found.beyond is not None:
+        facts["share of persons beyond the pooled limits"] = found.beyond
+    if found.units is not None:
+        facts["groups with limits of their own"] = int(found.units.known.sum())
+    if shrunk is not None:
+        facts["shrunk means"] = shrunk
+    return facts

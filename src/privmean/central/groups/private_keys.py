@@ -1,0 +1,183 @@
+"""Means by group where the keys themselves are private: keys of few persons are never shown.
+
+No key is known before the rough cells, so that no persons are counted by group: values are located
+first, then every touched key gets cells twice, and is shown where its noisy weight reaches a
+threshold. Everything in between is a function of keys that were shown (docs/proofs/groups.md,
+section 8).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from privmean.central.groups.reading import Reading, between_groups, pooled_weight
+from privmean.central.groups.recentring import recentred
+from privmean.central.groups.run import FINAL, Found, opened, price
+from privmean.central.groups.settings import (
+    BEYOND,
+    LEAST,
+    RHO,
+    ROUGH,
+    SEEN,
+    TOTAL,
+    GroupSettings,
+)
+from privmean.central.groups.stages import Asking, boxes_of
+from privmean.central.groups.tails import Limits, PooledTail
+from privmean.central.log_segments import FOUND
+from privmean.central.wallet import Wallet
+from privmean.mechanisms.curator import Curator
+from privmean.mechanisms.group_cells import GroupCells
+from privmean.mechanisms.key_cells import Key, KeyCells
+from privmean.people.pairs import PairPeople, pairs_of
+from privmean.people.reductions import Box, Floats
+
+UNKNOWN = 80.0  # persons times epsilon of a group of which nothing is known
+HIDDEN = "groups of fewer than about {:.0f} persons are hidden, and their number is not known"
+
+
+@dataclass(frozen=True)
+class Shown:
+    """What was found, and the keys that it is about. threshold: noisy persons from which the last
+    release shows a key."""
+
+    found: Found
+    keys: tuple[Key, ...] = ()
+    threshold: float = float("nan")
+
+
+def run_private(
+    curator: Curator, settings: GroupSettings, epsilon: Fraction, deltas: tuple[float, float]
+) -> Shown:
+    """All stages; `deltas` are for the keys that the rough and the last cells may show."""
+    people = pairs_of(curator.people)
+    wallet = Wallet(epsilon, settings.relation, settings.weights.mass)
+    asking = Asking(curator, settings, wallet)
+    shares: dict[str, float] = {}
+    before = wallet.left
+
+    def spent(name: str) -> None:
+        nonlocal before
+        shares[name] = float((before - wallet.left) / epsilon)
+        before = wallet.left
+
+    persons, _ = asking.members(price(TOTAL, epsilon))
+    spent("persons")
+    if persons * settings.strength(epsilon) < LEAST:
+        shares["unspent"] = float(wallet.left / epsilon)
+        return Shown(Found(persons, shares=shares))
+    place = asking.location(persons, 0.0)
+    spent("location")
+    path: dict[str, Any] = {"outcome": place.outcome, "origin": place.origin}
+    if place.outcome != FOUND or place.seen is None:
+        shares["unspent"] = float(wallet.left / epsilon)
+        return Shown(Found(persons, place, shares=shares, path=path))
+    tail = PooledTail.of(place.seen, place.origin, place.lower, place.upper)
+    beyond = None
+    if settings.counted:
+        mass, _ = asking.beyond(wallet.share(BEYOND), place.lower, place.upper)
+        beyond = max(mass, 0.0) / settings.weights.mass / max(persons, 1.0)
+        spent("beyond the limits")
+    usual = _usual_box(settings, epsilon, wallet.left - price(ROUGH, epsilon), tail)
+    first = _ask(curator, people, settings, "rough cells", price(ROUGH, epsilon), wallet, deltas[0],
+                 {}, usual)  # fmt: skip
+    spent("rough cells")
+    (usual_last,) = boxes_of(usual)
+    own: dict[Key, Box] = {}
+    units, between, weight, weight_sd = None, None, np.empty(0), 1.0
+    known = tuple(first.cells)
+    view = settings
+    if known:
+        view = replace(settings, keys=known, public_keys=True)
+        rough = first.reading([usual_last] * len(known))
+        weight, weight_sd = rough.weight, 6**0.5 * rough.scale
+        cut = tail.up(usual.upper) - tail.down(usual.lower)
+        mean = rough.mean + cut
+        between = between_groups(rough, mean, weight, rough.seen(SEEN), tail.spread)
+        places = {key: place for place, key in enumerate(people.keys)}
+        among = people.among([places[key] for key in known])
+        looking = Asking(curator, view, wallet, among)
+        units, weight, weight_sd, rounds = recentred(
+            looking, epsilon, rough, mean, between, weight, weight_sd, tail
+        )
+        path["rounds about groups"] = rounds
+        if wallet.left < before:
+            spent("limits of groups")
+        noise = view.width_noise(epsilon, wallet.left, weight)
+        limits = opened(tail.choose(noise, RHO), rough, mean, between, weight)
+        if units is not None:
+            limits = units.over(limits, view, epsilon, wallet.left, weight)
+        own = dict(zip(known, boxes_of(limits), strict=True))
+    usual = _usual_box(settings, epsilon, wallet.left, tail)
+    (usual_last,) = boxes_of(usual)
+    left = wallet.left
+    last = _ask(curator, people, settings, FINAL, left, wallet, deltas[1], own, usual)
+    spent(FINAL)
+    keys = tuple(last.cells)
+    boxes = [own.get(key, usual_last) for key in keys]
+    final = last.reading(boxes)
+    earlier = dict(zip(known, weight.tolist(), strict=True))
+    sd = 6**0.5 * final.scale
+    both = np.array([earlier.get(key, np.nan) for key in keys])
+    combined = pooled_weight((both, weight_sd), (final.weight, sd))
+    found = Found(
+        persons, place, final,
+        Limits(np.array([b.lower for b in boxes]), np.array([b.upper for b in boxes])),
+        between, tail, beyond=beyond,
+        heavy=np.zeros(len(keys), dtype=bool),
+        units=None if units is None else units.spread_over(known, keys),
+        weight=np.where(np.isnan(both), final.weight, combined), weight_sd=sd,
+        shares=shares, path=path,
+    )  # fmt: skip
+    return Shown(found, keys, last.threshold)
+
+
+@dataclass(frozen=True)
+class _Cells:
+    cells: Mapping[Key, tuple[float, float, float]]
+    scale: float
+    threshold: float
+
+    def reading(self, boxes: list[Box]) -> Reading:
+        cells: Floats = np.array(list(self.cells.values()), dtype=float).reshape(-1, 3)
+        return Reading.of(cells, boxes, self.scale)
+
+
+def _usual_box(
+    settings: GroupSettings, epsilon: Fraction, left: Fraction, tail: PooledTail
+) -> Limits:
+    """The limits of every group of which nothing is known."""
+    whole = np.array([UNKNOWN * settings.most / settings.strength(epsilon)])
+    return tail.choose(settings.width_noise(epsilon, left, whole), RHO)
+
+
+def _ask(
+    curator: Curator,
+    people: PairPeople,
+    settings: GroupSettings,
+    name: str,
+    epsilon: Fraction,
+    wallet: Wallet,
+    delta: float,
+    own: Mapping[Key, Box],
+    usual: Limits,
+) -> _Cells:
+    """Cells of every touched key; what is not shown stays with the curator."""
+    (box,) = boxes_of(usual)
+    s = settings
+    step = KeyCells(
+        name, s.relation, wallet.take(epsilon), delta,
+        tuple((key, item.steps) for key, item in own.items()), box.steps, s.weights.parts, s.most,
+        s.weights.kept,
+    )  # fmt: skip
+    boxes = [own.get(key, box) for key in people.keys]
+    sums = people.group_sums(boxes)
+    held = [(key, b, item) for key, b, item in zip(people.keys, boxes, sums, strict=True) if item.w]
+    cells = GroupCells.cells_of([b for _, b, _ in held], [item for _, _, item in held])
+    exact = dict(zip((key for key, _, _ in held), cells, strict=True))
+    return _Cells(curator.ask(step, exact), float(step.scale), step.threshold)

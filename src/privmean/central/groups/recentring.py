@@ -1,0 +1,141 @@
+"""Where groups differ more than persons inside them: limits about the groups' own centres.
+
+A histogram of values in units of their own groups shows the spread inside groups; groups whose
+place is not known well keep the pooled limits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+
+from privmean.central.groups.reading import Between, Flags, Reading, between_groups, pooled_weight
+from privmean.central.groups.settings import (
+    GATE,
+    HISTOGRAM,
+    KEEP,
+    RHO,
+    ROUND,
+    ROUNDS,
+    SEEN,
+    STAY,
+    TAKE,
+    GroupSettings,
+)
+from privmean.central.groups.stages import Asking
+from privmean.central.groups.tails import Limits, PooledTail
+from privmean.central.log_segments import FOUND, read_reach
+from privmean.people.pairs import Centred
+from privmean.people.reductions import Floats
+
+SAFETY = 2**0.25
+Key = tuple[str, ...]
+LARGEST = 1e100  # factors between its inverse and it make no double overflow
+KNOWN = 0.25  # part of the spread between groups that the error of a known place may have
+
+
+@dataclass(frozen=True)
+class Units:
+    """Groups with limits of their own: values count as (x - center)/size on one pooled tail."""
+
+    known: Flags
+    center: Floats
+    size: Floats
+    tail: PooledTail
+
+    def spread_over(self, old: Sequence[Key], new: Sequence[Key]) -> Units:
+        """The same for the groups of another list; those not in the old one are unknown."""
+        places = {key: place for place, key in enumerate(old)}
+        which = np.array([places.get(key, -1) for key in new], dtype=int)
+        known = np.where(which >= 0, self.known[which], False)
+        return Units(
+            known,
+            np.where(known, self.center[which], 0.0),
+            np.where(known, self.size[which], 1.0),
+            self.tail,
+        )
+
+    def over(
+        self,
+        limits: Limits,
+        settings: GroupSettings,
+        epsilon: Fraction,
+        left: Fraction,
+        weight: Floats,
+    ) -> Limits:
+        """`limits`, with those of known groups about their centres."""
+        own = self.tail.choose(settings.width_noise(epsilon, left, weight), RHO)
+        lower = np.where(self.known, self.center + self.size * own.lower, limits.lower)
+        upper = np.where(self.known, self.center + self.size * own.upper, limits.upper)
+        return Limits(lower, upper)
+
+
+def recentred(
+    asking: Asking,
+    epsilon: Fraction,
+    reading: Reading,
+    mean: Floats,
+    between: Between,
+    weight: Floats,
+    weight_sd: float,
+    tail: PooledTail,
+) -> tuple[Units | None, Floats, float, int]:
+    """Units of the groups, the weights with what was learnt of them, and the number of rounds."""
+    settings, wallet = asking.settings, asking.wallet
+    width = 2 * reading.radius
+    units: Units | None = None
+    rounds = 0
+    while between.ratio < GATE and rounds < ROUNDS and wallet.left > Fraction(KEEP) * epsilon:
+        found = _units(asking, reading, mean, between, weight)
+        if found is None:
+            break
+        rounds += 1
+        pooled = tail.choose(settings.width_noise(epsilon, wallet.left, weight), RHO)
+        limits = found.over(pooled, settings, epsilon, wallet.left, weight)
+        new = (limits.upper - limits.lower)[found.known]
+        ratio = float(np.median(new / width[found.known]))
+        if ratio >= STAY:
+            break
+        units = found
+        if ratio >= TAKE or rounds == ROUNDS or wallet.left <= Fraction(KEEP) * epsilon:
+            break
+        reading, boxes = asking.cells("cells about groups", wallet.share(ROUND), limits)
+        width = 2 * np.array([box.radius for box in boxes])
+        sd = 6**0.5 * reading.scale
+        weight = pooled_weight((weight, weight_sd), (reading.weight, sd))
+        weight_sd = (weight_sd**-2 + sd**-2) ** -0.5
+        mean = reading.mean + np.where(
+            units.known,
+            0.0,
+            tail.up(limits.upper) - tail.down(limits.lower),
+        )
+        between = between_groups(reading, mean, weight, reading.seen(SEEN), tail.spread)
+    return units, weight, weight_sd, rounds
+
+
+def _units(
+    asking: Asking, reading: Reading, mean: Floats, between: Between, weight: Floats
+) -> Units | None:
+    """Centres and sizes of known groups, and the histogram of values in these units."""
+    variance = between.variance(reading.noise, weight)
+    error = between.between * variance / np.maximum(between.between + variance, 1e-300)
+    center = between.shrunk(mean, variance)
+    size = np.sqrt(between.within + error)
+    with np.errstate(all="ignore"):
+        factor = 1 / size
+    sound = np.isfinite(center) & (factor > 1 / LARGEST) & (factor < LARGEST)
+    known = (variance < KNOWN * between.between) & reading.seen(SEEN) & sound
+    if not known.any():
+        return None
+    places = np.flatnonzero(known)
+    units = Centred(
+        tuple(places.tolist()), tuple(center[places].tolist()), tuple(factor[places].tolist())
+    )
+    seen = asking.residuals(asking.wallet.share(HISTOGRAM), units)
+    reach = read_reach(seen, SAFETY)
+    if reach.outcome != FOUND:
+        return None
+    return Units(known, center, size, PooledTail.of(seen, 0.0, reach.lower, reach.upper))

@@ -1,0 +1,244 @@
+"""What a release of means by group adds to a release: its rows, and comparisons of them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from privmean.errors import ArgumentError
+from privmean.intervals.contrasts import (
+    ALL_PAIRS,
+    Contrast,
+    contrast_line,
+    contrasts_of,
+    shown_contrasts,
+)
+from privmean.intervals.group_table import GroupTable, Line
+from privmean.intervals.interval import OK, Floats
+from privmean.intervals.ratios import Ratio, ratio_line
+from privmean.release import Release
+
+if TYPE_CHECKING:
+    from privmean.rows import Row
+
+SAME = "assumes that persons who are high in one group are not low in the other"
+WORST = "holds for any dependence within persons"
+APART = "groups of different persons"
+
+
+def _nothing() -> GroupTable:
+    from privmean.central.groups.table import empty_table
+
+    return empty_table((), OK)
+
+
+def _finite(value: float) -> float | None:
+    return float(value) if math.isfinite(value) else None
+
+
+@dataclass(frozen=True)
+class GroupRelease(Release):
+    """A release whose columns are groups. term: the value; by: the columns of keys; groups: the
+    numbers of every row; contrasts: the comparisons that were asked. shrunk: means drawn to each
+    other, beside the others and in none of their intervals.
+
+    Every comparison is computed from what was released, and costs nothing more.
+    """
+
+    term: str = ""
+    by: tuple[str, ...] = ()
+    groups: GroupTable = field(default_factory=_nothing, repr=False)
+    contrasts: tuple[Contrast, ...] = ()
+    shrunk: Floats | None = field(default=None, repr=False)
+
+    def rows(self, level: float | None = None) -> tuple[Row, ...]:
+        """One row a group, then one a comparison that was asked."""
+        at = self._level(level)
+        own = tuple(
+            self._row(key, self._line(g, at), float(self.groups.weight[g]), self.groups.status[g])
+            for g, key in enumerate(self.columns)
+        )
+        each = self._each(at)
+        return own + tuple(self._compared(item, each) for item in self.contrasts)
+
+    def _each(self, level: float) -> float:
+        """The level of a comparison that was asked: of all of them, where they hold together."""
+        together = self.groups.simultaneous and len(self.contrasts) > 1
+        return float(level ** (1 / len(self.contrasts))) if together else level
+
+    def contrast(
+        self,
+        said: str | Mapping[Any, float],
+        level: float | None = None,
+        *,
+        independent: bool = False,
+    ) -> Row:
+        """One comparison: "a - b", "a - rest", "a - overall", or factors by key.
+
+        independent: where groups share persons, take errors of sampling as unrelated; that assumes
+        that persons who are high in one group are not low in the other. Raises ArgumentError for a
+        text that is no comparison of these groups.
+        """
+        (found,) = self._parsed(said)
+        if found.ratio:
+            raise ArgumentError("contrast", said, "is a ratio", "ask ratio(...)")
+        return self._compared(found, self._level(level), independent=independent)
+
+    def ratio(self, said: str, level: float | None = None, *, independent: bool = False) -> Ratio:
+        """The ratio of two groups, "a / b": its set of values may be two rays or everything."""
+        (found,) = self._parsed(said)
+        if not found.ratio:
+            raise ArgumentError("ratio", said, "is no ratio", "say 'a / b'")
+        return ratio_line(self.groups, found, self._level(level), independent=independent)
+
+    def pairwise(self, level: float | None = None) -> tuple[Row, ...]:
+        """All differences of two groups with an estimate, together at the level."""
+        at = self._level(level)
+        shown = [key for key, seen in zip(self.columns, self.groups.shown, strict=True) if seen]
+        pairs = contrasts_of([ALL_PAIRS], shown) if len(shown) > 1 else ()
+        each = at ** (1 / len(pairs)) if pairs else at
+        return tuple(self._compared(item, each) for item in pairs)
+
+    def facts(self) -> dict[str, Any]:
+        result = super().facts()
+        result["term"] = self.term
+        result["by"] = list(self.by)
+        result["groups"] = [
+            {
+                "key": row.group,
+                **_told(row),
+                "persons": _finite(row.persons),
+                "persons_std_error": _finite(self.groups.weight_sd),
+                **({} if self.shrunk is None else {"shrunk": _finite(self.shrunk[g])}),
+                "status": row.status,
+            }
+            for g, row in enumerate(self.rows()[: len(self.columns)])
+        ]
+        result["contrasts"] = [self._contrast_facts(item) for item in self.contrasts]
+        return result
+
+    def summary(self) -> str:
+        """A line a group and a comparison, and below them the release in words."""
+        return _text(self)
+
+    def __str__(self) -> str:
+        return self.summary()
+
+    # --- lines ------------------------------------------------------------------------------------
+    def _parsed(self, said: object) -> tuple[Contrast, ...]:
+        found = contrasts_of([said], self.columns)
+        if len(found) != 1:
+            raise ArgumentError(
+                "contrast", said, "means several comparisons", "ask for pairwise(), or one of them"
+            )
+        return found
+
+    @property
+    def _clipped(self) -> bool:
+        return not self.groups.counted
+
+    def _line(self, place: int, level: float) -> Line:
+        return self.groups.row(place, level, clipped=self._clipped)
+
+    def _row(self, group: str, line: Line, persons: float, status: str) -> Row:
+        from privmean.rows import Row
+
+        return Row(
+            self.term, group, line.estimate, line.std_error, line.lower, line.upper,
+            line.noise_lower, line.noise_upper, persons, status,
+        )  # fmt: skip
+
+    def _compared(self, item: Contrast, level: float, *, independent: bool = False) -> Row:
+        if item.ratio:
+            found = ratio_line(self.groups, item, level, independent=independent)
+            line = Line(
+                found.estimate, math.nan, found.lower, found.upper, found.noise_lower,
+                found.noise_upper, found.status,
+            )  # fmt: skip
+        else:
+            line = contrast_line(
+                self.groups, item, level, clipped=self._clipped, independent=independent
+            )
+        return self._row(item.text, line, math.nan, line.status)
+
+    def _contrast_facts(self, item: Contrast) -> dict[str, Any]:
+        row = self._compared(item, self._each(self.level))
+        return {
+            "contrast": row.group,
+            **_told(row),
+            "status": row.status,
+            "assumption": WORST if self.groups.related else APART,
+        }
+
+
+def group_release(
+    release: Release,
+    *,
+    term: str,
+    by: Sequence[str],
+    keys: Sequence[str] | None,
+    contrasts: Sequence[Contrast],
+    shrink: bool,
+    later: Sequence[object] = (),
+) -> GroupRelease:
+    """The release of a plan by group in the words of its question, rows in the order of `keys`.
+
+    keys: None where they are private: then those shown, and `later` are the comparisons of them.
+    """
+    table = release.intervals
+    assert isinstance(table, GroupTable)
+    if keys is None:
+        keys, contrasts = table.keys, shown_contrasts(later, table.keys)
+    order = [table.place(key) for key in keys]
+    diagnostics = dict(release.diagnostics)
+    shrunk = diagnostics.pop("shrunk means", None)
+    if shrink and shrunk is None:
+        shrunk = np.full(len(keys), np.nan)
+    known = {item.name: getattr(release, item.name) for item in fields(Release)}
+    ordered = reordered(table, order)
+    return GroupRelease(
+        **known
+        | {
+            "estimate": ordered.estimate,
+            "columns": tuple(keys),
+            "intervals": ordered,
+            "diagnostics": diagnostics,
+        },
+        term=term,
+        by=tuple(by),
+        groups=ordered,
+        contrasts=tuple(contrasts),
+        shrunk=shrunk[order] if shrink and shrunk is not None else None,
+    )
+
+
+def reordered(table: GroupTable, order: Sequence[int]) -> GroupTable:
+    """The same rows in another order."""
+    places = list(order)
+    moved: dict[str, Any] = {}
+    for item in fields(GroupTable):
+        value = getattr(table, item.name)
+        if isinstance(value, np.ndarray):
+            moved[item.name] = value[places]
+        elif item.name in ("keys", "status"):
+            moved[item.name] = tuple(value[g] for g in places)
+    return replace(table, **moved)
+
+
+def _told(row: Row) -> dict[str, Any]:
+    return {
+        "estimate": _finite(row.estimate),
+        "std_error": _finite(row.std_error),
+        "interval": [_finite(row.lower), _finite(row.upper)],
+        "noise_interval": [_finite(row.noise_lower), _finite(row.noise_upper)],
+    }
+
+
+def _text(release: GroupRelease) -> str:
+    from privmean.central.groups.text import text
+
+    return text(release)

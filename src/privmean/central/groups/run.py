@@ -1,0 +1,192 @@
+"""The private run of means by group: what is asked next, and at what price, follows from noisy
+answers alone (docs/proofs/groups.md, section 4)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from privmean.central.default_limits import TRUST, first_step
+from privmean.central.groups.reading import Between, Flags, Reading, between_groups, pooled_weight
+from privmean.central.groups.recentring import Units, recentred
+from privmean.central.groups.settings import (
+    BEYOND,
+    COUNTS,
+    HEAVY,
+    HEAVY_CHECK,
+    LEAST,
+    MANY,
+    RHO,
+    ROUGH,
+    SEEN,
+    TOTAL,
+    GroupSettings,
+)
+from privmean.central.groups.stages import Asking, joined
+from privmean.central.groups.tails import Limits, PooledTail
+from privmean.central.locate import Location
+from privmean.central.log_segments import FOUND, Histogram
+from privmean.central.wallet import Wallet, floor_tick
+from privmean.mechanisms.curator import Curator
+from privmean.people.reductions import Floats
+
+FINAL = "value, weight and square by group"
+
+
+@dataclass(frozen=True)
+class Found:
+    """What was released, with what is needed to read it.
+
+    tail: of the pooled values; wide: that of heavy groups, which look farther; units: of groups
+    that have limits of their own. beyond: noisy share of all persons beyond the limits of the
+    location, None where it was not bought. weight, weight_sd: of every group from all counts.
+    """
+
+    persons: float
+    place: Location | None = None
+    reading: Reading | None = None
+    limits: Limits | None = None
+    between: Between | None = None
+    tail: PooledTail | None = None
+    wide: PooledTail | None = None
+    heavy: Flags = field(default_factory=lambda: np.zeros(0, dtype=bool))
+    units: Units | None = None
+    beyond: float | None = None
+    weight: Floats = field(default_factory=lambda: np.empty(0))
+    weight_sd: float = 0.0
+    shares: dict[str, float] = field(default_factory=dict)
+    path: dict[str, Any] = field(default_factory=dict)
+
+
+def run_groups(curator: Curator, settings: GroupSettings, epsilon: Fraction) -> Found:
+    """All stages; `epsilon` is what they may cost together."""
+    wallet = Wallet(epsilon, settings.relation, settings.weights.mass)
+    asking = Asking(curator, settings, wallet)
+    shares: dict[str, float] = {}
+    before = wallet.left
+
+    def spent(name: str) -> None:
+        nonlocal before
+        shares[name] = float((before - wallet.left) / epsilon)
+        before = wallet.left
+
+    counts, count_sd = asking.group_weights(price(COUNTS, epsilon))
+    persons = _persons(asking, counts, count_sd, epsilon)
+    spent("persons by group")
+    if persons * settings.strength(epsilon) < LEAST:
+        shares["unspent"] = float(wallet.left / epsilon)
+        return Found(persons, weight=counts, weight_sd=count_sd, shares=shares)
+    place = asking.location(persons, float(counts.max()))
+    spent("location")
+    path: dict[str, Any] = {
+        "outcome": place.outcome, "origin": place.origin, "rounds": place.rounds,
+        "looks": place.looks, "restarts": place.restarts,
+    }  # fmt: skip
+    if place.outcome != FOUND or place.seen is None:
+        shares["unspent"] = float(wallet.left / epsilon)
+        return Found(persons, place, weight=counts, weight_sd=count_sd, shares=shares, path=path)
+    tail = PooledTail.of(place.seen, place.origin, place.lower, place.upper)
+    heavy = np.zeros(settings.groups, dtype=bool)
+    if not settings.weights.split:
+        heavy = counts > HEAVY * persons
+    wide, beyond = _beyond(asking, place, place.seen, tail, persons, bool(heavy.any()))
+    if beyond is not None:
+        spent("beyond the limits")
+    left = wallet.left - price(ROUGH, epsilon)
+    limits = _limits(settings, epsilon, left, counts, tail, wide, heavy)
+    rough, _ = asking.cells("rough cells", price(ROUGH, epsilon), limits)
+    spent("rough cells")
+    weight = pooled_weight((counts, count_sd), (rough.weight, 6**0.5 * rough.scale))
+    mean = rough.mean + tail.up(limits.upper) - tail.down(limits.lower)
+    between = between_groups(rough, mean, weight, rough.seen(SEEN), tail.spread)
+    weight_sd = (count_sd**-2 + (6**0.5 * rough.scale) ** -2) ** -0.5
+    before = wallet.left
+    units, weight, weight_sd, rounds = recentred(
+        asking, epsilon, rough, mean, between, weight, weight_sd, tail
+    )
+    if wallet.left < before:
+        spent("limits of groups")
+    path["rounds about groups"] = rounds
+    path["spread within over all"] = between.ratio
+    limits = _limits(settings, epsilon, wallet.left, weight, tail, wide, heavy)
+    limits = opened(limits, rough, mean, between, weight)
+    if units is not None:
+        limits = units.over(limits, settings, epsilon, wallet.left, weight)
+    final, _ = asking.cells(FINAL, wallet.left, limits)
+    spent(FINAL)
+    weight = pooled_weight((weight, weight_sd), (final.weight, 6**0.5 * final.scale))
+    weight_sd = (weight_sd**-2 + (6**0.5 * final.scale) ** -2) ** -0.5
+    return Found(
+        persons, place, final, limits, between, tail, wide, heavy, units, beyond, weight, weight_sd,
+        shares, path,
+    )  # fmt: skip
+
+
+def opened(
+    limits: Limits, rough: Reading, mean: Floats, between: Between, weight: Floats
+) -> Limits:
+    """Limits moved out on the side where a group seems to lie, as far as its place is known: those
+    of all persons would cut the group that differs most."""
+    place = between.shrunk(mean, between.variance(rough.noise, weight)) - between.grand
+    shift = np.where(rough.seen(SEEN), place, 0.0)
+    return Limits(limits.lower + np.minimum(shift, 0.0), limits.upper + np.maximum(shift, 0.0))
+
+
+def price(part: float, epsilon: Fraction) -> Fraction:
+    """A public part of epsilon, rounded down to a multiple of 2^-40."""
+    return floor_tick(epsilon * Fraction(part))
+
+
+def _persons(asking: Asking, counts: Floats, count_sd: float, epsilon: Fraction) -> float:
+    """The number of persons with a pair: bought, summed over groups, or both by precision."""
+    settings = asking.settings
+    summed, sum_sd = float(counts.sum()), count_sd * settings.groups**0.5
+    if not settings.total:
+        return summed
+    bought, sd = asking.members(price(TOTAL, epsilon))
+    if settings.weights.split:
+        return bought
+    assert settings.groups > MANY
+    (found,) = pooled_weight((np.array([summed]), sum_sd), (np.array([bought]), sd))
+    return float(found)
+
+
+def _beyond(
+    asking: Asking,
+    place: Location,
+    seen: Histogram,
+    tail: PooledTail,
+    persons: float,
+    heavy: bool,
+) -> tuple[PooledTail, float | None]:
+    """The tail for heavy groups, and the noisy share of persons beyond the location's limits."""
+    wallet, unit = asking.wallet, asking.settings.weights.mass
+    if not heavy and not asking.settings.counted:
+        return tail, None
+    part = HEAVY_CHECK if heavy else BEYOND
+    mass, scale = asking.beyond(wallet.share(part), place.lower, place.upper)
+    share = max(mass, 0.0) / unit / max(persons, 1.0)
+    if not heavy:
+        return tail, share
+    believed = mass - TRUST * scale
+    lower, upper = first_step(place, believed, wallet.left)
+    return tail.opened(lower, upper, seen, max(believed, 0.0)), share
+
+
+def _limits(
+    settings: GroupSettings,
+    epsilon: Fraction,
+    left: Fraction,
+    weight: Floats,
+    tail: PooledTail,
+    wide: PooledTail,
+    heavy: Flags,
+) -> Limits:
+    """Pooled limits by the size of each group; heavy groups may look farther."""
+    noise = settings.width_noise(epsilon, left, weight)
+    usual, large = np.flatnonzero(~heavy), np.flatnonzero(heavy)
+    chosen = tail.choose(noise[usual], RHO), wide.choose(noise[large], 1.0)
+    return joined(chosen, (usual, large))

@@ -1,0 +1,128 @@
+"""The stages of means by group, each one question to the curator: counts, location, cells, tails.
+
+Prices come from one wallet; what a stage may see of the people is what it asks here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+
+import numpy as np
+
+from privmean.central.groups.reading import Reading
+from privmean.central.groups.settings import (
+    HEAVY,
+    LOOK,
+    LOOK_LEAST,
+    LOOK_MOST,
+    GroupSettings,
+)
+from privmean.central.groups.tails import Limits
+from privmean.central.locate import Location, Schedule, locate
+from privmean.central.log_segments import Histogram
+from privmean.central.wallet import Wallet
+from privmean.mechanisms.counts import NoisyCounts, counted
+from privmean.mechanisms.curator import Curator
+from privmean.mechanisms.group_cells import GroupCells
+from privmean.people.pairs import Centred, PairPeople, pairs_of
+from privmean.people.reductions import Box, Floats
+from privmean.privacy.budget import REPLACE_ONE
+
+SNUG = 2**0.25  # factor on the outer edge of the last occupied bin
+
+
+@dataclass(frozen=True)
+class Asking:
+    """One run: who is asked, what is public, and what is left to spend. among: pairs of groups that
+    were shown, where the others must not be asked for."""
+
+    curator: Curator
+    settings: GroupSettings
+    wallet: Wallet
+    among: PairPeople | None = None
+
+    @property
+    def people(self) -> PairPeople:
+        """All pairs, or those of some groups alone."""
+        return pairs_of(self.curator.people) if self.among is None else self.among
+
+    def group_weights(self, epsilon: Fraction) -> tuple[Floats, float]:
+        """Noisy weight of every group, in persons, and the deviation of its noise."""
+        s = self.settings
+        moved = s.most * s.weights.parts * s.moves
+        step = NoisyCounts.at(
+            "persons by group", self.wallet.take(epsilon), self.wallet.relation, moved
+        )
+        exact = counted(*self.people.group_weights())
+        parts = s.weights.parts
+        found = self.curator.ask(step, exact).astype(float) / parts
+        return found, float(step.scale) / parts * 2**0.5
+
+    def members(self, epsilon: Fraction) -> tuple[float, float]:
+        """Noisy number of persons with a pair, and the deviation of its noise."""
+        step = NoisyCounts.at("persons", self.wallet.take(epsilon), self.wallet.relation)
+        (found,) = self.curator.ask(step, counted(self.people.members()))
+        return float(found), float(step.scale) * 2**0.5
+
+    def location(self, persons: float, largest: float) -> Location:
+        """Limits of all pairs together. largest: noisy weight of the largest group."""
+        s, wallet = self.settings, self.wallet
+        unit = s.weights.mass
+        whole = max(int(persons), 1)
+        schedule = Schedule.of(whole, wallet.left)
+        share = min(LOOK_MOST, max(LOOK_LEAST, LOOK / (whole * s.strength(wallet.total))))
+        if not s.weights.split and largest > HEAVY * persons:
+            share = max(share, schedule.share)
+        schedule = replace(schedule, share=share, persons=whole * unit)
+        return locate(self.curator, 0, schedule, SNUG, wallet, wallet.relation)
+
+    def beyond(self, epsilon: Fraction, lower: float, upper: float) -> tuple[float, float]:
+        """Noisy mass beyond limits, in parts of a person, and its Laplace scale."""
+        step = self.wallet.counts("beyond the limits", epsilon, 1)
+        exact = counted(sum(self.people.beyond(0, lower, upper)))
+        (found,) = self.curator.ask(step, exact)
+        return float(found), float(step.scale)
+
+    def cells(self, name: str, epsilon: Fraction, limits: Limits) -> tuple[Reading, list[Box]]:
+        """Weight, mean and spread of every group within its limits."""
+        s = self.settings
+        boxes = boxes_of(limits)
+        step = GroupCells(
+            name,
+            self.wallet.relation,
+            self.wallet.take(epsilon),
+            tuple(box.steps for box in boxes),
+            s.weights.parts,
+            s.most,
+            s.affected,
+        )
+        sums = self.people.group_sums(boxes)
+        noisy = self.curator.ask(step, step.exact(boxes, sums))
+        return Reading.of(noisy, boxes, float(step.scale)), boxes
+
+    def residuals(self, epsilon: Fraction, units: Centred) -> Histogram:
+        """The noisy histogram of values in units of their own groups."""
+        moved = 2 if self.wallet.relation == REPLACE_ONE else 1
+        step = self.wallet.counts("values about their groups", epsilon, moved, spread=moved)
+        exact = self.people.centred_counts(units)
+        return Histogram.of(self.curator.ask(step, exact), float(step.scale))
+
+
+def boxes_of(limits: Limits) -> list[Box]:
+    """A box a group; limits that coincide are moved apart by a hair."""
+    boxes = []
+    for low, high in zip(limits.lower.tolist(), limits.upper.tolist(), strict=True):
+        apart = float(np.nextafter(low + 1e-12 * abs(low), np.inf))
+        boxes.append(Box(low, high if low < high else apart))
+    return boxes
+
+
+def joined(limits: Sequence[Limits], which: Sequence[np.ndarray]) -> Limits:
+    """Limits of several kinds of groups as those of all. which: places of each kind."""
+    size = sum(len(item) for item in which)
+    lower, upper = np.empty(size), np.empty(size)
+    for item, places in zip(limits, which, strict=True):
+        lower[places], upper[places] = item.lower, item.upper
+    return Limits(lower, upper)

@@ -1,0 +1,128 @@
+"""From what was released to the table of groups: corrections, variances, allowances, statuses."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from fractions import Fraction
+
+import numpy as np
+
+from privmean.central.groups.reading import Between, Reading, between_groups
+from privmean.central.groups.run import Found
+from privmean.central.groups.settings import FEW, PRECISE, SEEN, SURE, GroupSettings
+from privmean.central.groups.tails import Limits, PooledTail
+from privmean.intervals.group_table import FEW as TOO_FEW
+from privmean.intervals.group_table import IMPRECISE, NEAR, GroupTable
+from privmean.intervals.interval import OK
+from privmean.people.reductions import Floats
+
+SPREADS = 0.35  # typical difference of logarithms of groups' deviations
+ALLOWED = 2.0  # how much more than the pooled tail the allowance assumes
+
+
+def empty_table(
+    keys: Sequence[str], status: str, weight: Floats | None = None, weight_sd: float = np.nan
+) -> GroupTable:
+    """Every group without an estimate; their noisy persons, where these were bought."""
+    nothing = np.full(len(keys), np.nan)
+    never = np.zeros(len(keys), dtype=bool)
+    return GroupTable(
+        tuple(keys), nothing, nothing, np.zeros((len(keys), 3)), nothing, nothing, nothing, never,
+        never, nothing if weight is None else weight, weight_sd, nothing, np.nan, nothing, nothing,
+        (status,) * len(keys),
+    )  # fmt: skip
+
+
+def table_of(
+    found: Found, settings: GroupSettings, epsilon: Fraction, keys: Sequence[str]
+) -> tuple[GroupTable, Floats]:
+    """The table, and the means drawn to each other as far as their errors ask."""
+    final, limits, tail = found.reading, found.limits, found.tail
+    assert final is not None
+    assert limits is not None
+    assert tail is not None
+    seen = final.seen(SEEN)
+    between = between_groups(final, final.mean, found.weight, seen, tail.spread)
+    variance = between.variance(final.noise, found.weight)
+    shift = between.shrunk(final.mean, variance) - between.grand
+    up, down = _cut(found, limits, tail, shift)
+    sure = np.full(settings.groups, between.ratio > SURE)
+    if found.units is not None:
+        sure |= found.units.known
+    mean = final.mean + np.where(sure, up - down, 0.0)
+    spread = _variance(final, between)
+    spread += 2 * np.maximum(limits.upper - mean, 0.0) * up
+    spread += 2 * np.maximum(mean - limits.lower, 0.0) * down
+    reach = _reach(found, limits, between.grand)
+    beyond = (found.beyond or 0.0) * reach
+    few = final.weight < FEW * 6**0.5 * final.scale
+    near = final.radius * (1 - np.abs(final.share)) < between.within**0.5 / 2 + final.noise
+    precise = found.weight * settings.strength(epsilon) / settings.most
+    status = [
+        TOO_FEW if a else NEAR if b else IMPRECISE if c < PRECISE else OK
+        for a, b, c in zip(few, near, precise, strict=True)
+    ]
+    shrunk = _translated(between, mean, variance)
+    table = GroupTable(
+        tuple(keys),
+        np.where(few, np.nan, mean),
+        np.sqrt(spread / final.divisor),
+        final.scales,
+        np.zeros(settings.groups),
+        ALLOWED * (up + beyond),
+        ALLOWED * (down + beyond),
+        near & (final.share > 0) & ~few,
+        near & (final.share <= 0) & ~few,
+        found.weight,
+        found.weight_sd,
+        final.divisor,
+        2**0.5 * final.scale,
+        limits.lower,
+        limits.upper,
+        tuple(status),
+        counted=settings.counted,
+        related=settings.weights.split,
+    )
+    return table, np.where(few, np.nan, shrunk)
+
+
+def _cut(found: Found, limits: Limits, tail: PooledTail, shift: Floats) -> tuple[Floats, Floats]:
+    """Mean excess over and below the limits of each group, by the pooled tail about its centre."""
+    up, down = tail.up(limits.upper - shift), tail.down(limits.lower - shift)
+    if found.heavy.any() and found.wide is not None:
+        up = np.where(found.heavy, found.wide.up(limits.upper - shift), up)
+        down = np.where(found.heavy, found.wide.down(limits.lower - shift), down)
+    if found.units is not None:
+        own, size = found.units, found.units.size
+        high, low = (limits.upper - own.center) / size, (limits.lower - own.center) / size
+        up = np.where(own.known, own.tail.up(high) * size, up)
+        down = np.where(own.known, own.tail.down(low) * size, down)
+    return up, down
+
+
+def _variance(final: Reading, between: Between) -> Floats:
+    """Of persons inside each group: never below its own noisy value, and drawn to the pooled one
+    from below as far as its noise asks."""
+    within = between.within
+    noise = final.radius**2 * 6**0.5 * final.scale / final.divisor / within
+    own = SPREADS**2 / (SPREADS**2 + noise**2 + 4 / final.divisor)
+    found: Floats = np.maximum(final.within, own * final.within + (1 - own) * within)
+    return found
+
+
+def _reach(found: Found, limits: Limits, grand: float) -> Floats:
+    """How far each group's limit is from the grand mean, on the side of the longer tail."""
+    place = found.place
+    assert place is not None
+    above = place.upper - place.origin >= place.origin - place.lower
+    distance = limits.upper - grand if above else grand - limits.lower
+    found_reach: Floats = np.maximum(distance, 0.0)
+    return found_reach
+
+
+def _translated(between: Between, mean: Floats, variance: Floats) -> Floats:
+    """Shrunk means, none moved by more than .7 deviations of its error (Efron and Morris 1972)."""
+    step = between.shrunk(mean, variance) - mean
+    most = 0.7 * np.sqrt(variance)
+    found: Floats = mean + np.clip(step, -most, most)
+    return found

@@ -1,0 +1,127 @@
+"""What the pooled histogram says of any limits: how much mean they cut off, at which noise.
+
+Everything here is a function of noisy counts and public numbers.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from privmean.central.log_segments import Histogram, bin_edge
+from privmean.people.reductions import LOG_BINS, Floats
+
+OCTAVE, DEPTH = 4, 25  # candidates: four an octave, down to 1/64 of an arm
+_EDGES: Floats = np.array([bin_edge(j) for j in range(LOG_BINS + 1)])
+_LOWER: Floats = np.concatenate([-_EDGES[1:][::-1], _EDGES[:-1]])
+_UPPER: Floats = np.concatenate([-_EDGES[:-1][::-1], _EDGES[1:]])
+_ARM: Floats = 2.0 ** (-np.arange(DEPTH) / OCTAVE)
+_INNER: Floats = np.concatenate([[0.0], 2.0 ** -np.arange(9.0, 1.0, -1.0)])
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Limits of some groups, and the mean that the pooled tail has beyond them. Shape (groups,)."""
+
+    lower: Floats
+    upper: Floats
+
+
+@dataclass(frozen=True)
+class PooledTail:
+    """Masses on intervals between two limits, even within each, and one at the origin.
+
+    a, b, mass: of the intervals. total: of all masses, the origin's too. heaped: the mass there.
+    """
+
+    a: Floats
+    b: Floats
+    mass: Floats
+    total: float
+    origin: float
+    lower: float
+    upper: float
+
+    @classmethod
+    def of(cls, seen: Histogram, origin: float, lower: float, upper: float) -> PooledTail:
+        """The bins of a noisy histogram inside limits; negative counts are nothing."""
+        counts = np.concatenate([seen.negative[::-1], seen.positive])
+        a, b = np.maximum(_LOWER + origin, lower), np.minimum(_UPPER + origin, upper)
+        inside = b > a
+        mass = np.maximum(counts[inside], 0.0)
+        heap = max(seen.zero, 0.0) if lower <= origin <= upper else 0.0
+        total = max(float(mass.sum()) + heap, 1e-9)
+        return cls(a[inside], b[inside], mass, total, origin, lower, upper)
+
+    def opened(self, lower: float, upper: float, seen: Histogram, beyond: float) -> PooledTail:
+        """The same between wider limits, with `beyond` more mass outside the old ones, spread like
+        the inverse square of the distance."""
+        wide = PooledTail.of(seen, self.origin, lower, upper)
+        slack = 1e-9 * (self.upper - self.lower)
+        outside = (wide.a >= self.upper - slack) | (wide.b <= self.lower + slack)
+        mass = np.where(outside, 0.0, wide.mass)
+        if beyond > 0 and outside.any():
+            distance = (wide.a + wide.b) / 2 - self.origin
+            part = np.where(outside, (wide.b - wide.a) / np.maximum(distance**2, 1e-300), 0.0)
+            if part.sum() > 0:
+                mass = mass + beyond * part / part.sum()
+        heap = wide.total - float(wide.mass.sum())
+        total = max(float(mass.sum()) + max(heap, 0.0), 1e-9)
+        return PooledTail(wide.a, wide.b, mass, total, self.origin, lower, upper)
+
+    def up(self, limits: Floats) -> Floats:
+        """Mean excess over each limit, a mean over everybody."""
+        t = np.atleast_1d(np.asarray(limits, float))[:, None]
+        over = np.clip(self.b - t, 0.0, None) ** 2 - np.clip(self.a - t, 0.0, None) ** 2
+        found: Floats = (self.mass * over / (2 * (self.b - self.a))).sum(axis=1) / self.total
+        return found
+
+    def down(self, limits: Floats) -> Floats:
+        """Mean shortfall below each limit, a mean over everybody."""
+        t = np.atleast_1d(np.asarray(limits, float))[:, None]
+        under = np.clip(t - self.a, 0.0, None) ** 2 - np.clip(t - self.b, 0.0, None) ** 2
+        found: Floats = (self.mass * under / (2 * (self.b - self.a))).sum(axis=1) / self.total
+        return found
+
+    @cached_property
+    def center(self) -> float:
+        """The origin, or the limit that is nearest to it."""
+        return min(max(self.origin, self.lower), self.upper)
+
+    @cached_property
+    def spread(self) -> float:
+        """Variance of the masses about their mean."""
+        middle = (self.a + self.b) / 2
+        heap = self.total - float(self.mass.sum())
+        mean = (float(self.mass @ middle) + heap * self.center) / self.total
+        square = float(self.mass @ ((middle - mean) ** 2 + (self.b - self.a) ** 2 / 12))
+        return (square + heap * (self.center - mean) ** 2) / self.total
+
+    @cached_property
+    def _candidates(self) -> tuple[Floats, Floats]:
+        center, width = self.center, self.upper - self.lower
+        inner = width * _INNER
+        uppers = center + (self.upper - center) * _ARM
+        lowers = center - (center - self.lower) * _ARM
+        if center >= self.upper:
+            uppers = self.upper - inner
+        if center <= self.lower:
+            lowers = self.lower + inner
+        return lowers, uppers
+
+    def choose(self, noise: Floats, rho: float) -> Limits:
+        """For each group the limits that minimise (rho cut)^2 + (noise width)^2.
+
+        noise: deviation of the noise of a group's mean, per unit of width.
+        """
+        lowers, uppers = self._candidates
+        width = uppers[None, :] - lowers[:, None]
+        cut = self.down(lowers)[:, None] ** 2 + self.up(uppers)[None, :] ** 2
+        fits = width > 1e-12 * (self.upper - self.lower)
+        bias = np.where(fits, rho**2 * cut, np.inf).ravel()
+        square = np.where(fits, width, 0.0).ravel() ** 2
+        best = np.array([int(np.argmin(bias + item**2 * square)) for item in noise], dtype=int)
+        low, high = np.divmod(best, len(uppers))
+        return Limits(lowers[low], uppers[high])

@@ -1,0 +1,70 @@
+"""What a release by group says of itself: unit, rule of the key, estimand, assumptions, advice."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+from privmean.central.groups.run import Found
+from privmean.central.groups.settings import LEAST, PRECISE, GroupSettings
+from privmean.central.log_segments import ATOM_ONLY, BEYOND
+
+
+def notes_of(settings: GroupSettings) -> tuple[str, ...]:
+    """The unit, the rule, what is estimated, and what follows from the list of keys."""
+    k, split = settings.weights.most, settings.weights.split
+    if not split:
+        rule = (
+            "one person counts in one group: the one with most usable records among the keys "
+            "asked, ties to the first key in the order of texts"
+        )
+        listed = "the rows depend on which keys are asked"
+    else:
+        counts = "one person counts" if k == 1 else f"one person counts in at most {k} groups fully"
+        rule = (
+            f"{counts}, with total weight {k}; persons in m > {k} groups count {k}/m in each, so "
+            "rows are weighted means if the number of groups goes with the values"
+        )
+        listed = "m counts the keys asked: another list of keys changes the rows"
+    related = (
+        ("intervals of contrasts hold for any dependence within persons, and are wide",)
+        if split
+        else ()
+    )
+    return rule, listed, *related
+
+
+def assumption_of(found: Found, settings: GroupSettings) -> str:
+    """What the intervals rest on."""
+    if found.reading is None:
+        return ""
+    if not settings.counted:
+        return "sampling errors are normal"
+    return (
+        "of each group: (1) its persons beyond its limits exceed them by at most twice what the "
+        "pooled histogram says; (2) its share of persons beyond the pooled limits is at most twice "
+        "that of all persons; (3) those exceed the limits on average by no more than these are "
+        "from the grand mean; the noise of the histogram and the error of the variances are not in "
+        f"the interval; coverage of imprecise rows (weight times epsilon below {PRECISE:g}) was "
+        "not measured"
+    )
+
+
+def advice_of(found: Found, settings: GroupSettings, epsilon: Fraction) -> str:
+    """What to do about a table that was not found."""
+    if found.reading is not None:
+        return ""
+    if found.place is None:
+        needed = math.ceil(LEAST / settings.strength(epsilon))
+        return (
+            f"too few persons in all to find the values: about {needed} with a value in a group "
+            "are needed, or more epsilon, or the keys are written in another way"
+        )
+    if found.place.outcome == ATOM_ONLY:
+        return (
+            f"nearly all persons together have the value {found.place.origin:.6g}; groups cannot "
+            "be told apart (more epsilon or more persons may show them)"
+        )
+    if found.place.outcome == BEYOND:
+        return "values reach beyond 2^39: give them in a larger unit"
+    return "no region could be found privately: more epsilon or more persons are needed"

@@ -1,0 +1,113 @@
+"""privmean study: many questions about one table under one budget, from a file."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from privmean.cli import options as opt
+from privmean.errors import ArgumentError
+
+PRIVATE_FAILURE = 3
+
+app = typer.Typer(
+    no_args_is_help=True,
+    help="Many questions about one table under one budget, from a file (study.toml).",
+)
+StudyFile = Annotated[Path, typer.Argument(help="TOML file of the study.")]
+Persons = Annotated[
+    int | None, typer.Option(help="Public number of persons: then not even the roster is read.")
+]
+
+
+@app.command()
+def init(
+    table: opt.TableFile,
+    person: opt.Person,
+    out: Annotated[Path, typer.Option(help="The file to write.")] = Path("study.toml"),
+) -> None:
+    """Write a commented first study file from the table's schema alone."""
+    from privmean.people.names import column_names
+    from privmean.study.file import first_file
+
+    if out.exists():
+        raise ArgumentError("--out", str(out), "is there already", "name another file")
+    text = first_file(table, person, column_names(table, person))
+    try:
+        out.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise ArgumentError(
+            "--out", str(out), f"cannot be written: {error.strerror}", "name another file"
+        ) from None
+    typer.echo(f"{out}: edit it, then `privmean study plan {out}`")
+
+
+@app.command()
+def plan(
+    study: StudyFile,
+    persons: Persons = None,
+    as_json: opt.Json = False,
+) -> None:
+    """What each answer will cost and how exact it will be, from public numbers; spends nothing."""
+    from privmean.study.file import read_study
+
+    found = read_study(study).plan(persons)
+    typer.echo(json.dumps(found.describe(), allow_nan=False) if as_json else str(found))
+
+
+@app.command()
+def run(
+    study: StudyFile,
+    out: Annotated[Path, typer.Option(help="Folder for release.json, report.html and the CSVs.")],
+    ledger: opt.LedgerFile = None,
+    label: Annotated[str | None, typer.Option(help="Label of the charge.")] = None,
+    analyst: Annotated[str, typer.Option(help="Who asks, for the ledger and the report.")] = "",
+    as_json: opt.Json = False,
+) -> None:
+    """Charge once, ask every question, write the results; goes on with a run that was stopped.
+
+    Exit status 0 if every question has an answer, 2 if nothing was spent or a run cannot go on, 3
+    if a question failed privately (the others are there).
+    """
+    import privmean as pm
+    from privmean.study.file import read_study
+    from privmean.study.outputs import run_in
+
+    book = None if ledger is None else pm.Ledger.open(ledger)
+    stored = run_in(read_study(study), out, ledger=book, label=label, analyst=analyst)
+    typer.echo(json.dumps(stored, allow_nan=False) if as_json else told(stored, out))
+    if any(failed(question) for question in stored["questions"]):
+        raise typer.Exit(PRIVATE_FAILURE)
+
+
+def failed(question: dict[str, Any]) -> bool:
+    """Whether a stored question has no answer."""
+    release = question["release"]
+    return release is None or release["status"] == "failed"
+
+
+def told(stored: dict[str, Any], out: Path) -> str:
+    """What a run prints: each question in a table, the promise, where the files are."""
+    from privmean.privacy.guarantee import Guarantee
+    from privmean.privacy.words import in_words
+    from privmean.release import Release
+    from privmean.summary import table
+
+    lines = []
+    for question in stored["questions"]:
+        lines.append(f"{question['name']} ({question['ask']})")
+        if question["release"] is not None:
+            made = Release.from_dict(question["release"])
+            lines += table(made.rows(), made.level)
+        if question["status"] != "ok":
+            lines.append(f"  {question['status']}: {question['advice']}")
+    promise = Guarantee.from_dict(stored["guarantee"])
+    lines.append(
+        f"together {promise.describe()} for one {promise.unit} with all records, "
+        f"{promise.relation}: {in_words(promise)}"
+    )
+    lines.append(f"written to {out}: release.json, report.html, one CSV a question")
+    return "\n".join(lines)

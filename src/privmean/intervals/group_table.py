@@ -1,0 +1,173 @@
+"""Means of groups from released numbers: rows, and any weighted sum of them. No data are read.
+
+An interval is the estimate with the quantile of its noise and sampling error, and an allowance for
+what the limits cut off (docs/proofs/groups.md, section 6).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from privmean import validate
+from privmean.errors import ArgumentError
+from privmean.intervals.interval import OK, Floats, Interval
+from privmean.intervals.noise_sums import sum_quantile
+
+FEW, NEAR, IMPRECISE, HIDDEN = "too few persons", "at the limits", "imprecise", "not shown"
+MEAN, CLIPPED = "mean", "clipped mean"
+WORDS = {"clipped": CLIPPED}
+Flags = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class Line:
+    """One estimate with its intervals. std_error: of sampling and noise."""
+
+    estimate: float
+    std_error: float = math.nan
+    lower: float = math.nan
+    upper: float = math.nan
+    noise_lower: float = math.nan
+    noise_upper: float = math.nan
+    status: str = OK
+
+
+@dataclass(frozen=True)
+class GroupTable:
+    """Numbers of every group, each of shape (groups,); `scales` (groups, 3) are the Laplace scales
+    of the mean's noise, `normal` the deviation of Gaussian noise instead.
+
+    above, below: allowances, without which an interval is for the clipped mean. open_above,
+    open_below: nothing is known beyond that side. related: the groups share persons, so that errors
+    of sampling add up in the worst way. weight: noisy persons, `weight_sd` its noise. divisor,
+    cell: persons that a mean was divided by, and the noise deviation of each of its three parts.
+    lower, upper: the limits of values.
+    """
+
+    keys: tuple[str, ...]
+    estimate: Floats
+    sampling: Floats
+    scales: Floats = field(repr=False)
+    normal: Floats = field(repr=False)
+    above: Floats = field(repr=False)
+    below: Floats = field(repr=False)
+    open_above: Flags = field(repr=False)
+    open_below: Flags = field(repr=False)
+    weight: Floats = field(repr=False)
+    weight_sd: float
+    divisor: Floats = field(repr=False)
+    cell: float
+    lower: Floats = field(repr=False)
+    upper: Floats = field(repr=False)
+    status: tuple[str, ...]
+    counted: bool = True
+    related: bool = False
+    simultaneous: bool = False
+    assumption: str = ""
+
+    @property
+    def shown(self) -> Flags:
+        """Groups with an estimate."""
+        found: Flags = ~np.isnan(self.estimate)
+        return found
+
+    def place(self, key: str) -> int:
+        """The row of a key."""
+        return self.keys.index(key)
+
+    def row_level(self, level: float) -> float:
+        """The level of one row: of all rows together where that is asked for."""
+        rows = int((self.shown & ~self.open_above & ~self.open_below).sum())
+        return float(level ** (1 / rows)) if self.simultaneous and rows else level
+
+    def line(self, weights: Floats, level: float, *, extra: float = 0.0, clipped: bool = False,
+             independent: bool = False) -> Line:  # fmt: skip
+        """A weighted sum of means. extra: variance of noise in the weights themselves. independent:
+        take errors of sampling as unrelated where groups share persons."""
+        used = np.flatnonzero(weights)
+        if not self.shown[used].all():
+            return Line(math.nan, status=self.worst(used))
+        size = np.abs(weights[used])
+        estimate = float(weights[used] @ self.estimate[used])
+        scales = (size[:, None] * self.scales[used]).ravel()
+        normal = math.sqrt(float((size * self.normal[used]) @ (size * self.normal[used])) + extra)
+        each = size * self.sampling[used]
+        apart = independent or not self.related
+        sampling = math.sqrt(float(each @ each)) if apart else float(each.sum())
+        tail = (1 - level) / 2
+        noise = sum_quantile(tail, scales.tolist(), normal)
+        whole = sum_quantile(tail, scales.tolist(), math.hypot(normal, sampling))
+        rising, falling = np.maximum(weights[used], 0.0), np.maximum(-weights[used], 0.0)
+        above, below = self.above[used], self.below[used]
+        if clipped:
+            above, below = np.zeros(len(used)), np.zeros(len(used))
+        up = float(rising @ above + falling @ below)
+        down = float(rising @ below + falling @ above)
+        far_up = (self.open_above[used] & (rising > 0)) | (self.open_below[used] & (falling > 0))
+        far_down = (self.open_below[used] & (rising > 0)) | (self.open_above[used] & (falling > 0))
+        error = math.sqrt(float(2 * (scales @ scales)) + normal**2 + sampling**2)
+        return Line(
+            estimate,
+            error,
+            -math.inf if far_down.any() else estimate - whole - down,
+            math.inf if far_up.any() else estimate + whole + up,
+            estimate - noise,
+            estimate + noise,
+            self.worst(used),
+        )
+
+    def worst(self, used: npt.NDArray[np.intp]) -> str:
+        """The status of a sum of these rows."""
+        found = [self.status[g] for g in used]
+        known = (FEW, NEAR, IMPRECISE, OK)
+        return next((item for item in found if item not in known), None) or next(
+            item for item in known if item in found
+        )
+
+    def row(self, place: int, level: float, *, clipped: bool = False) -> Line:
+        """One group. `level` is that of all rows, where intervals are simultaneous."""
+        weights = np.zeros(len(self.keys))
+        weights[place] = 1.0
+        return self.line(weights, self.row_level(level), clipped=clipped)
+
+    def interval(self, level: float, target: str | None) -> Interval:
+        """One pair of ends a group."""
+        usual = MEAN if self.counted else CLIPPED
+        asked = target or usual
+        wanted = validate.choice("target", WORDS.get(asked, asked), [MEAN, CLIPPED])
+        if wanted == MEAN and not self.counted:
+            raise ArgumentError(
+                "target",
+                wanted,
+                "the persons beyond the limits were not counted in this release",
+                "ask for 'clipped mean', or leave target out when the release is made",
+            )
+        lines = [self.row(g, level, clipped=wanted == CLIPPED) for g in range(len(self.keys))]
+        return Interval(
+            tuple(item.lower for item in lines),
+            tuple(item.upper for item in lines),
+            level,
+            target=wanted,
+            assumption=self.assumption if wanted == MEAN else "",
+            region=tuple(zip(self.lower.tolist(), self.upper.tolist(), strict=True)),
+            status=self._status(),
+        )
+
+    def noise_interval(self, level: float) -> Interval:
+        lines = [self.row(g, level) for g in range(len(self.keys))]
+        return Interval(
+            tuple(item.noise_lower for item in lines),
+            tuple(item.noise_upper for item in lines),
+            level,
+            kind="noise_interval",
+            target="clipped mean of these persons",
+            status=self._status(),
+        )
+
+    def _status(self) -> str:
+        other = sorted(set(self.status) - {OK})
+        return ", ".join(other) if other else OK

@@ -1,0 +1,37 @@
+"""Sums of rows that were clipped on an integer lattice, in blocks with Gaussian noise each."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+from privmean.mechanisms.moved import differences, gaussian_share
+from privmean.noise.base import Integers, Noise
+from privmean.privacy.loss import Gaussian
+
+
+@dataclass(frozen=True)
+class LatticeSums:
+    """Integer sums and discrete Gaussian noise: one loss a block, whose scale is its noise.
+
+    The caller owes that one change of neighbours moves a block by at most its loss's sensitivity
+    (l2, in lattice steps).
+
+    Guarantees: the Gaussian losses, for the relation that they name.
+    """
+
+    losses: tuple[Gaussian, ...]
+
+    def moved(self, exact: Sequence[Integers], other: Sequence[Integers]) -> tuple[Fraction, ...]:
+        pairs = zip(exact, other, self.losses, strict=True)
+        return tuple(
+            gaussian_share([(item, loss.scale) for item in differences(a, b)], loss)
+            for a, b, loss in pairs
+        )
+
+    def draw(self, exact: Sequence[Integers], noise: Noise) -> list[Integers]:
+        return [
+            sums + noise.gaussian(len(sums), loss.scale)
+            for sums, loss in zip(exact, self.losses, strict=True)
+        ]

@@ -1,0 +1,120 @@
+"""What plans for responses at public times have in common: one response is one unit.
+
+The people of the road are the responses here, one row each, in the order of the times; the release
+is a curve at public points.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import fields
+
+import numpy as np
+import numpy.typing as npt
+
+from privmean.errors import ArgumentError
+from privmean.mechanisms.curator import Curator
+from privmean.models.curve_release import CurveRelease, SmoothedIntervals
+from privmean.noise.base import Noise
+from privmean.outcome import Outcome
+from privmean.people.matrix import MatrixPeople
+from privmean.people.reductions import Floats, People
+from privmean.people.shape import Shape
+from privmean.privacy.budget import Budget
+from privmean.privacy.ledger import Ledger
+from privmean.privacy.loss import Loss
+from privmean.release import Release
+from privmean.road import execute
+
+
+class ResponsePlan(ABC):
+    """A plan whose unit is a response. points: where the curve is read, public."""
+
+    budget: Budget
+    points: Floats
+
+    @property
+    @abstractmethod
+    def responses(self) -> int:
+        """Their public number."""
+
+    @property
+    @abstractmethod
+    def noise(self) -> Floats:
+        """Standard deviation of the privacy noise at every point."""
+
+    @property
+    @abstractmethod
+    def estimator(self) -> str: ...
+
+    @property
+    @abstractmethod
+    def why(self) -> str: ...
+
+    @property
+    @abstractmethod
+    def losses(self) -> tuple[Loss, ...]: ...
+
+    @abstractmethod
+    def describe(self) -> dict[str, object]: ...
+
+    @abstractmethod
+    def run(self, curator: Curator) -> Outcome: ...
+
+    @property
+    def unit(self) -> str:
+        return "response"
+
+    @property
+    def shape(self) -> Shape:
+        return Shape(("response",), self.responses)
+
+    @property
+    def public(self) -> tuple[str, ...]:
+        return ("times", "number of responses", "settings")
+
+    def predict(self, guess_sd: float) -> dict[str, float]:
+        """Root mean square error over the points by privacy noise, whatever the responses."""
+        noise = float(np.sqrt((self.noise**2).mean()))
+        return {"rmse": noise, "noise": noise}
+
+    def accepts(self, people: People) -> None:  # noqa: B027
+        """Any responses will do."""
+
+    def told(self, estimate: Floats, intervals: SmoothedIntervals, share: str) -> Outcome:
+        """The outcome in the words of responses."""
+        return Outcome(
+            estimate,
+            intervals,
+            persons=self.responses,
+            assumptions=("unrelated responses", "times are public and fixed"),
+            shares={share: 1.0},
+            estimand="mean response over time",
+        )
+
+    def release(
+        self,
+        responses: npt.ArrayLike,
+        noise: Noise | None = None,
+        *,
+        ledger: Ledger | None = None,
+        level: float = 0.95,
+    ) -> CurveRelease:
+        """Charge the ledger, if one is given, and release the curve.
+
+        responses: shape (n,), in the order of the times; NaN (missing) counts as the middle of the
+        bounds, since times and numbers are public.
+        """
+        values = np.asarray(responses, dtype=float)
+        if values.shape != (self.responses,):
+            raise ArgumentError(
+                "responses",
+                values.shape,
+                f"are not {self.responses} numbers",
+                "give one response a time",
+            )
+        people = MatrixPeople(values[:, None], ("response",))
+        made = execute(self, people, noise=noise, ledger=ledger, label="fixed design", level=level)
+        kept = {item.name: getattr(made, item.name) for item in fields(Release)}
+        names = tuple(f"{x:.6g}" for x in self.points)
+        return CurveRelease(**kept | {"columns": names}, at=tuple(self.points.tolist()))

@@ -1,0 +1,33 @@
+"""Columns of keys as their canonical texts (`keytexts.py`), on every engine."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import narwhals as nw
+
+from privmean.errors import SchemaError
+from privmean.people.keytexts import ACCEPTED, WHOLE
+
+
+def key_expression(column: str, kind: Any, name: str) -> nw.Expr:
+    """The canonical text of a column of keys, null where there is none. kind: its type, which is
+    public; SchemaError for one that holds no keys. name: as the caller calls it."""
+    x = nw.col(column)
+    if kind in (nw.String, nw.Categorical, nw.Enum):
+        return x.cast(nw.String())
+    if kind == nw.Boolean:
+        found = nw.when(x).then(nw.lit("true")).otherwise(nw.lit("false"))
+        return nw.when(~x.is_null()).then(found)
+    if kind.is_integer():
+        return x.cast(nw.String())
+    if kind.is_float():
+        y = x.cast(nw.Float64())
+        finite = nw.when(y.is_finite()).then(y)  # NaN compares in a way of its own on each engine
+        whole = nw.when((finite.abs() <= WHOLE) & (finite.floor() == finite)).then(finite)
+        return whole.cast(nw.Int64()).cast(nw.String())
+    if kind == nw.Date:
+        return x.cast(nw.String())
+    raise SchemaError(
+        f"column {name!r} of type {kind} cannot hold keys of groups; cast it to {ACCEPTED}"
+    )

@@ -1,0 +1,79 @@
+"""Keys of groups in one canonical text: the same for a Python value, a column and any engine.
+
+Text is taken as it stands (bytes compared, nothing trimmed, "" is a key), whole numbers in decimal
+digits, booleans as `true` and `false`, dates as `2026-01-31`. Whole numbers stored as doubles (as
+pandas leaves a column with gaps) are whole numbers; any other double is no key. In text files the
+column of keys is text as it was written: its type never follows from what is in it.
+"""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from privmean.errors import ArgumentError
+
+WHOLE = 2.0**53  # whole numbers up to here have a double each
+ACCEPTED = "text, whole numbers, booleans or dates"
+
+
+def key_text(name: str, key: Any) -> str:
+    """The canonical text of one public key; ArgumentError for what cannot be one."""
+    if isinstance(key, str):
+        return str(key)
+    if isinstance(key, bool | np.bool_):
+        return "true" if key else "false"
+    if isinstance(key, int | np.integer):
+        return str(int(key))
+    if isinstance(key, float | np.floating):
+        number = float(key)
+        if number.is_integer() and abs(number) <= WHOLE:
+            return str(int(number))
+    if isinstance(key, datetime.date) and not isinstance(key, datetime.datetime):
+        return key.isoformat()
+    if isinstance(key, np.datetime64) and np.datetime_data(key.dtype)[0] == "D" and key == key:  # noqa: PLR0124
+        return str(key)
+    raise ArgumentError(name, key, "is no key", f"give {ACCEPTED}")
+
+
+def object_text(item: Any) -> Any:
+    """A Python object of a column as the text of a key where its type has one, else itself."""
+    if isinstance(item, bool | np.bool_ | float | np.floating | datetime.date):
+        try:
+            return key_text("key", item)
+        except ArgumentError:
+            return None if isinstance(item, float | np.floating) else item
+    return item
+
+
+def key_texts(name: str, keys: Sequence[Any], columns: int) -> tuple[tuple[str, ...], ...]:
+    """Public keys as tuples of canonical texts, one text a column, all different."""
+    found = []
+    for key in keys:
+        parts = tuple(key) if isinstance(key, tuple | list) else (key,)
+        if len(parts) != columns:
+            raise ArgumentError(
+                name, key, f"is no key of {columns} columns", "give one value for each column of by"
+            )
+        found.append(tuple(key_text(name, part) for part in parts))
+    seen: dict[tuple[str, ...], Any] = {}
+    for text, key in zip(found, keys, strict=True):
+        if text in seen:
+            raise ArgumentError(
+                name, key, f"means the same key as {seen[text]!r}", "name each key once"
+            )
+        seen[text] = key
+    return tuple(found)
+
+
+def label(parts: Sequence[str]) -> str:
+    """A key as it is shown: the values of several columns with commas."""
+    return ", ".join(parts)
+
+
+def by_text(keys: Sequence[tuple[str, ...]]) -> tuple[tuple[str, ...], ...]:
+    """Keys in the order of their texts, by bytes: what ties are decided by."""
+    return tuple(sorted(keys, key=lambda key: tuple(part.encode() for part in key)))

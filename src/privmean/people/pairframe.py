@@ -1,0 +1,145 @@
+"""Pairs inside an engine: one GROUP BY a question, nothing but aggregates leaves it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import narwhals as nw
+import numpy as np
+
+from privmean.people.engines import Home, fetch
+from privmean.people.expressions import Totals, log_cells
+from privmean.people.pairmatrix import MatrixPairs
+from privmean.people.pairs import Centred, PairPeople, PairSums, Weights
+from privmean.people.records import FLOAT, INTEGER, PERSON
+from privmean.people.reductions import LOG_CELLS, Box, Integers
+
+GROUP = "g"
+
+
+@dataclass(frozen=True)
+class FramePairs(PairPeople):
+    """One row a pair inside an engine: columns p (the person), g (the place of the key), v, w, m
+    (mass) and f (1 for one pair of each person, else 0). Values are finite doubles.
+    """
+
+    frame: nw.LazyFrame[Any] = field(repr=False)
+    columns: tuple[str, ...]
+    keys: tuple[tuple[str, ...], ...]
+    weights: Weights
+    home: Home = field(default_factory=Home, repr=False)
+    persons: int = field(default=0, repr=False)
+    _cache: dict[Any, Any] = field(default_factory=dict, repr=False, compare=False)
+
+    @property
+    def engine(self) -> str:
+        return str(self.frame.implementation.value)
+
+    def size(self) -> int:
+        return self.persons
+
+    def members(self) -> int:
+        return self._counts()[0]
+
+    def group_weights(self) -> list[int]:
+        return list(self._counts()[1])
+
+    def _counts(self) -> tuple[int, list[int]]:
+        """Persons with a pair, and the weight of every group: one query."""
+        if "counts" not in self._cache:
+            totals = Totals()
+            totals.add("w", nw.col("w").sum())
+            totals.add("f", nw.col("f").sum())
+            found = totals.by(self.frame, GROUP)
+            weights = [found.get(g, {"w": 0})["w"] for g in range(len(self.keys))]
+            self._cache["counts"] = sum(item["f"] for item in found.values()), weights
+        known: tuple[int, list[int]] = self._cache["counts"]
+        return known
+
+    def log_counts(self, column: int, origin: float) -> Integers:
+        key = ("log", origin)
+        if key not in self._cache:
+            frame = self.frame.select(nw.col("m"), v=nw.col("v") - origin)
+            self._cache[key] = _masses(frame)
+        found: Integers = self._cache[key].copy()
+        return found
+
+    def beyond(self, column: int, lower: float, upper: float) -> tuple[int, int]:
+        x, mass, totals = nw.col("v"), nw.col("m"), Totals()
+        for name, out in (("below", x < lower), ("above", x > upper)):
+            totals.add(name, nw.when(out).then(mass).otherwise(0).sum())
+        found = totals.of(self.frame)
+        return found["below"], found["above"]
+
+    def group_sums(self, boxes: Sequence[Box]) -> list[PairSums]:
+        limits: dict[str, list[Any]] = {
+            GROUP: list(range(len(boxes))),
+            "low": [box.lower for box in boxes],
+            "high": [box.upper for box in boxes],
+            "middle": [box.middle for box in boxes],
+            "per": [1.0 / box.step for box in boxes],
+        }
+        x, low, high = nw.col("v"), nw.col("low"), nw.col("high")
+        clipped = nw.when(x > high).then(high).otherwise(nw.when(x < low).then(low).otherwise(x))
+        frame = self._beside(limits).select(
+            GROUP,
+            w=nw.col("w").cast(FLOAT),
+            z=((clipped - nw.col("middle")) * nw.col("per") + 0.5).floor(),
+        )
+        w, z, totals = nw.col("w"), nw.col("z"), Totals()
+        totals.add("w", w.cast(INTEGER).sum())
+        totals.add_halves("wz", w * z)
+        totals.add_halves("wzz", w * z * z)
+        found = totals.by(frame, GROUP)
+        return [PairSums(**found.get(g, {})) for g in range(len(boxes))]
+
+    def centred_counts(self, units: Centred) -> Integers:
+        known: dict[str, list[Any]] = {
+            GROUP: list(units.places),
+            "center": list(units.centers),
+            "factor": list(units.factors),
+        }
+        v = (nw.col("v") - nw.col("center")) * nw.col("factor")
+        # kept: engines would write the product out again in every step of the bins
+        return _masses(self.home.keep(self._beside(known).select(nw.col("m"), v=v)))
+
+    def _beside(self, columns: dict[str, list[Any]]) -> nw.LazyFrame[Any]:
+        """The pairs of some groups with public numbers of their group."""
+        if not columns[GROUP]:
+            columns = {name: [0 if name in (GROUP, "new") else 1.0] for name in columns}
+            return self.frame.filter(nw.col(GROUP) < 0).join(
+                self.home.small(columns, self.frame), on=GROUP, how="inner"
+            )
+        return self.frame.join(self.home.small(columns, self.frame), on=GROUP, how="inner")
+
+    def among(self, places: Sequence[int]) -> FramePairs:
+        known: dict[str, list[Any]] = {GROUP: list(places), "new": list(range(len(places)))}
+        frame = self._beside(known).select(PERSON, "v", "w", "m", "f", nw.col("new").alias(GROUP))
+        keys = tuple(self.keys[place] for place in places)
+        return replace(self, frame=self.home.keep(frame), keys=keys, _cache={})
+
+    def collect(self) -> MatrixPairs:
+        """The same pairs in memory: all of them leave the engine."""
+        rows = fetch(self.frame.select(GROUP, "v", "w", "m"))
+        g, v, w, m = zip(*rows, strict=True) if rows else ((), (), (), ())
+        whole = [np.array(item, dtype=np.int64) for item in (g, w, m)]
+        return MatrixPairs(
+            self.columns, self.keys, self.weights, whole[0], np.array(v, dtype=float), whole[1],
+            whole[2], self.persons, self.members(), self.engine,
+        )  # fmt: skip
+
+
+def persons_of(frame: nw.LazyFrame[Any]) -> int:
+    """Different persons of a frame."""
+    return int(fetch(frame.select(nw.col(PERSON)).unique().select(nw.len()))[0][0])
+
+
+def _masses(frame: nw.LazyFrame[Any]) -> Integers:
+    """Masses per logarithmic bin of v."""
+    found = fetch(log_cells(frame).group_by("k").agg(m=nw.col("m").sum()))
+    counts = np.zeros(LOG_CELLS, dtype=np.int64)
+    for cell, mass in found:
+        counts[int(cell)] += int(mass)
+    return counts

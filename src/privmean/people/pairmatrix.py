@@ -1,0 +1,143 @@
+"""Pairs in memory: the answers of `PairPeople` in plain vector code."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from privmean.people.kernels import log_cells, log_keys
+from privmean.people.pairs import Centred, PairPeople, PairSums, Weights
+from privmean.people.reductions import Box, Floats, Integers
+
+SPLIT = 20  # bits: halves of products whose sums are exact doubles
+
+
+@dataclass(frozen=True)
+class MatrixPairs(PairPeople):
+    """group: the place of the key of each pair, shape (pairs,); value, weight, mass: of the same
+    shape. persons: in the roster; known: persons with a pair. Nothing is written to.
+    """
+
+    columns: tuple[str, ...]
+    keys: tuple[tuple[str, ...], ...]
+    weights: Weights
+    group: Integers = field(repr=False)
+    value: Floats = field(repr=False)
+    weight: Integers = field(repr=False)
+    mass: Integers = field(repr=False)
+    persons: int = field(repr=False)
+    known: int = field(repr=False)
+    made_by: str = field(default="numpy", compare=False)
+    _cache: dict[Any, Any] = field(default_factory=dict, repr=False, compare=False)
+
+    @classmethod
+    def of(
+        cls,
+        person: Integers,
+        group: Integers,
+        value: Floats,
+        keys: Sequence[str],
+        weights: Weights,
+        *,
+        persons: int | None = None,
+        column: str = "value",
+    ) -> MatrixPairs:
+        """From one row a pair (a person in one group only, where weights are not split).
+
+        person: places of persons from 0; group: places of keys. Both are of shape (pairs,).
+        """
+        known, per = np.unique(person, return_counts=True)
+        groups = per[np.searchsorted(known, person)]
+        if not weights.split and (per > 1).any():
+            raise ValueError("one pair a person, where weights are not split")
+        weight = np.minimum(weights.parts, weights.parts * weights.most // groups)
+        return cls(
+            (column,),
+            tuple((key,) for key in keys),
+            weights,
+            np.asarray(group, np.int64),
+            np.asarray(value, float),
+            weight.astype(np.int64),
+            (weights.mass // groups).astype(np.int64),
+            len(known) if persons is None else persons,
+            len(known),
+        )
+
+    @property
+    def engine(self) -> str:
+        return self.made_by
+
+    def size(self) -> int:
+        return self.persons
+
+    def members(self) -> int:
+        return self.known
+
+    def group_weights(self) -> list[int]:
+        return self._added(self.weight)
+
+    def log_counts(self, column: int, origin: float) -> Integers:
+        key = ("log", origin)
+        if key not in self._cache:
+            with np.errstate(all="ignore"):
+                self._cache[key] = _cells(self.value - origin, self.mass)
+        found: Integers = self._cache[key].copy()
+        return found
+
+    def beyond(self, column: int, lower: float, upper: float) -> tuple[int, int]:
+        below, above = self.mass[self.value < lower], self.mass[self.value > upper]
+        return int(below.sum()), int(above.sum())
+
+    def group_sums(self, boxes: Sequence[Box]) -> list[PairSums]:
+        lower, upper, middle, step = (
+            np.array([getattr(box, name) for box in boxes], dtype=float)
+            for name in ("lower", "upper", "middle", "step")
+        )
+        g = self.group
+        with np.errstate(all="ignore"):
+            x = np.clip(self.value, lower[g], upper[g])
+            z = np.floor((x - middle[g]) * (1.0 / step)[g] + 0.5).astype(np.int64)
+        wz = self.weight * z
+        found = zip(self.group_weights(), self._added(wz), self._added(wz * z), strict=True)
+        return [PairSums(*item) for item in found]
+
+    def among(self, places: Sequence[int]) -> MatrixPairs:
+        new = np.full(len(self.keys), -1)
+        new[list(places)] = np.arange(len(places))
+        kept = new[self.group] >= 0
+        return replace(
+            self,
+            keys=tuple(self.keys[place] for place in places),
+            group=new[self.group[kept]],
+            value=self.value[kept],
+            weight=self.weight[kept],
+            mass=self.mass[kept],
+            _cache={},
+        )
+
+    def centred_counts(self, units: Centred) -> Integers:
+        width = len(self.keys)
+        known = np.zeros(width, dtype=bool)
+        center, factor = np.zeros(width), np.zeros(width)
+        places = list(units.places)
+        known[places], center[places], factor[places] = True, units.centers, units.factors
+        kept = known[self.group]
+        g, x = self.group[kept], self.value[kept]
+        with np.errstate(all="ignore"):
+            return _cells((x - center[g]) * factor[g], self.mass[kept])
+
+    def _added(self, numbers: Integers) -> list[int]:
+        """Exact sums by group: of each half they are whole doubles below 2^53."""
+        width = len(self.keys)
+        low = np.bincount(self.group, numbers & ((1 << SPLIT) - 1), width)
+        high = np.bincount(self.group, numbers >> SPLIT, width)
+        return [(int(a) << SPLIT) + int(b) for a, b in zip(high, low, strict=True)]
+
+
+def _cells(v: Floats, mass: Integers) -> Integers:
+    """Masses per logarithmic bin."""
+    keys = log_keys(v, np.empty(len(v)), np.empty(len(v), dtype=np.int64))
+    return log_cells(np.bincount(keys, mass, 4096).astype(np.int64))

@@ -1,0 +1,144 @@
+"""Records to pairs of a person and a group, inside the engine that suits them.
+
+Grouped first, filtered inside the person: a record without a key, or with one that is not asked
+for, belongs to no group; a value that cannot be used drops the pair and never the person.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import narwhals as nw
+from narwhals import dependencies as known
+
+from privmean.errors import ArgumentError, SchemaError
+from privmean.people import objects, schema
+from privmean.people.engines import Home, fetch
+from privmean.people.keys import key_expression
+from privmean.people.keytexts import by_text
+from privmean.people.pairframe import GROUP, FramePairs, persons_of
+from privmean.people.pairs import Pairs, Weights
+from privmean.people.records import INTEGER, PERSON, person_rows
+from privmean.people.roster import roster_frame
+from privmean.people.tables import open_source, typed
+
+if TYPE_CHECKING:
+    from privmean.people.table import Table
+
+NOWHERE = -1  # the place of records of no group
+
+
+def read_pairs(asked: Pairs, table: Table) -> FramePairs:
+    """The pairs that `asked` describes. Raises ArgumentError or SchemaError from the arguments,
+    the schema and the soundness of files alone, never from a record."""
+    if table.person is None:
+        raise ArgumentError("person", None, "is missing", "name the column that says who it is")
+    machine = table.machine.options()
+    opened = open_source(table.source, table.text, machine)
+    who = schema.person_column(opened.names, table.person)
+    columns = schema.value_columns(opened.names, who, [asked.value, *asked.by])
+    if len(columns) != 1 + len(asked.by):
+        raise ArgumentError("values", asked.value, "means several columns", "name one column")
+    if known.is_pandas_dataframe(table.source):
+        chosen = objects.of_keys(table.source, (who, *columns), asked.by)
+        opened = open_source(chosen, table.text, machine)
+    records = opened.records(who, columns, asked.by)
+    records = typed(_with_keys(records, asked.by), who, columns, asked.by)
+    if asked.keys is None:
+        return _private(records, asked, columns[0], table.roster, opened.home)
+    found = _placed(records, asked, opened.home)
+    rows = person_rows(found, 1, asked.resolution, counts=True, by=(PERSON, GROUP))
+    kept, persons = _in_roster(rows, records, table.roster, opened.home)
+    usable = kept.filter((nw.col(GROUP) >= 0) & (nw.col("c0") > 0))
+    pairs = opened.home.keep(_weighed(usable, asked.weights, len(asked.groups)))
+    return FramePairs(pairs, columns[:1], asked.groups, asked.weights, opened.home, persons)
+
+
+def _in_roster(
+    rows: nw.LazyFrame[Any], records: nw.LazyFrame[Any], roster: Any, home: Home
+) -> tuple[nw.LazyFrame[Any], int]:
+    """The rows of persons in the roster, and the number of these."""
+    if roster is None:
+        kept = home.keep(rows)
+        return kept, persons_of(kept)
+    wanted = roster_frame(roster, records, home)
+    return home.keep(rows.join(wanted, on=PERSON, how="inner")), persons_of(wanted)
+
+
+def _private(
+    records: nw.LazyFrame[Any], asked: Pairs, column: str, roster: Any, home: Home
+) -> FramePairs:
+    """Pairs of all keys there are. A person keeps so many of its own as the weights say: which ones
+    depends on the person alone."""
+    texts = [f"x{j}" for j in range(1, len(asked.by) + 1)]
+    rows = person_rows(records, 1, asked.resolution, counts=True, by=(PERSON, *texts))
+    kept, persons = _in_roster(rows, records, roster, home)
+    usable = kept.filter(nw.col("c0") > 0)
+    for text in texts:
+        usable = usable.filter(~nw.col(text).is_null())
+    if asked.weights.split:
+        rank = nw.col("c0").cum_count().over(PERSON, order_by=texts)
+        ranked = usable.with_columns(rank.alias("rank"))
+        usable = ranked.filter(nw.col("rank") <= asked.weights.kept)
+    found = home.keep(usable.select(PERSON, *texts, "v0", "c0"))
+    keys = by_text([tuple(row) for row in fetch(found.select(*texts).unique())])
+    public: dict[str, list[Any]] = {
+        name: [key[j] for key in keys] or [""] for j, name in enumerate(texts)
+    }
+    public[GROUP] = list(range(max(len(keys), 1)))
+    placed = found.join(home.small(public, found), on=texts, how="inner")
+    pairs = home.keep(_weighed(placed, asked.weights, max(len(keys), 1)))
+    return FramePairs(pairs, (column,), keys, asked.weights, home, persons)
+
+
+def _with_keys(records: nw.LazyFrame[Any], by: Sequence[str]) -> nw.LazyFrame[Any]:
+    """Keys as their canonical texts."""
+    try:
+        types = records.collect_schema()
+    except ValueError:  # a type that Narwhals has no name for
+        raise SchemaError(
+            f"one of the columns asked for has a type that cannot be read; cast {list(by)} to text"
+        ) from None
+    return records.with_columns(
+        key_expression(f"x{j}", types[f"x{j}"], name).alias(f"x{j}")
+        for j, name in enumerate(by, start=1)
+    )
+
+
+def _placed(records: nw.LazyFrame[Any], asked: Pairs, home: Home) -> nw.LazyFrame[Any]:
+    """Records (p, x0, g): g is the place of the key in the order of texts."""
+    texts = [f"x{j}" for j in range(1, len(asked.by) + 1)]
+    assert asked.keys is not None
+    public: dict[str, list[Any]] = {
+        name: [key[j] for key in asked.keys] for j, name in enumerate(texts)
+    }
+    public["h"] = list(range(len(asked.keys)))
+    keys = home.small(public, records)
+    joined = records.join(keys, on=texts, how="left")
+    elsewhere = len(asked.keys) if asked.other else NOWHERE
+    place = nw.col("h").fill_null(elsewhere).cast(INTEGER)
+    return joined.select(PERSON, "x0", place.alias(GROUP))
+
+
+def _weighed(rows: nw.LazyFrame[Any], weights: Weights, groups: int) -> nw.LazyFrame[Any]:
+    """Pairs with their weights from rows (p, g, v0, c0), all of them usable."""
+    g, one = nw.col(GROUP), nw.lit(1).cast(INTEGER)
+    if not weights.split:
+        # most records first, then the first key: no two pairs of a person have one score
+        score = (nw.col("c0") * groups + (groups - 1) - g).alias("score")
+        scored = rows.with_columns(score)
+        best = scored.with_columns(nw.col("score").max().over(PERSON).alias("best"))
+        kept = best.filter(nw.col("score") == nw.col("best"))
+        return kept.select(PERSON, GROUP, v=nw.col("v0"), w=one, m=one, f=one)
+    counted = rows.with_columns(
+        nw.col("c0").count().over(PERSON).cast(INTEGER).alias("n"), g.min().over(PERSON).alias("a")
+    )
+    n, full = nw.col("n"), weights.parts * weights.most
+    part = full // n
+    weight = nw.when(part > weights.parts).then(nw.lit(weights.parts)).otherwise(part)
+    first = nw.when(g == nw.col("a")).then(one).otherwise(one - one)
+    return counted.select(
+        PERSON, GROUP, v=nw.col("v0"), w=weight.cast(INTEGER),
+        m=(weights.mass // n).cast(INTEGER), f=first,
+    )  # fmt: skip

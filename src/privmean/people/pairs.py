@@ -1,0 +1,201 @@
+"""Pairs of a person and a group: what means by group ask, and what the answers are.
+
+A pair is a person and a group of which the person has a usable value; x is the person's own mean
+of own records in that group. Every pair has a whole weight w, in parts of a person, and a whole
+mass: weights of one person add up to at most `most * parts`, masses to at most `mass`
+(docs/proofs/groups.md). All answers are exact whole numbers.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from privmean import validate
+from privmean.errors import ArgumentError
+from privmean.people.keytexts import by_text
+from privmean.people.reductions import Box, Integers
+
+if TYPE_CHECKING:
+    from privmean.people.reductions import People
+    from privmean.people.table import Table
+
+PARTS, FEWER_PARTS, MANY = 256, 64, 32  # parts of a person; fewer of them for many groups each
+MASS = 1024
+MOST_GROUPS = 1000
+KEPT = 8  # times `most`: pairs of a person that count where keys are private
+OTHER = "other"
+
+
+@dataclass(frozen=True)
+class Weights:
+    """How one person counts. most: groups a person counts fully in. split: persons in m > most
+    groups count most/m in each (rounded down); else a person is in one group alone, the one with
+    most usable records, ties to the first key in the order of texts.
+    """
+
+    most: int = 1
+    split: bool = False
+
+    @property
+    def parts(self) -> int:
+        """A whole person, in parts of a weight."""
+        if not self.split:
+            return 1
+        return PARTS if self.most <= MANY else FEWER_PARTS
+
+    @property
+    def kept(self) -> int:
+        """Pairs of a person that count where keys are private: the first ones in the order of
+        texts (of one group, where weights are not split)."""
+        return KEPT * self.most if self.split else 1
+
+    @property
+    def mass(self) -> int:
+        """A whole person, in parts of a mass."""
+        return MASS if self.split else 1
+
+    def weight(self, groups: int) -> int:
+        """Of each pair of a person in so many groups."""
+        return min(self.parts, self.parts * self.most // groups)
+
+
+@dataclass(frozen=True)
+class PairSums:
+    """Sums over the pairs of one group: of w, w z and w z^2, with z on the grid of the box."""
+
+    w: int = 0
+    wz: int = 0
+    wzz: int = 0
+
+
+@dataclass(frozen=True)
+class Centred:
+    """Values of some groups as (x - center) times `factor`, each group in units of its own.
+
+    places: which groups; centers, factors: one finite number each, factors above 0.
+    """
+
+    places: tuple[int, ...]
+    centers: tuple[float, ...]
+    factors: tuple[float, ...]
+
+
+class PairPeople(ABC):
+    """The pairs of one value column: the only view of the data that means by group have.
+
+    columns: the name of the value. keys: the groups as texts, one a column of `by`. weights: how a
+    person counts.
+    """
+
+    columns: tuple[str, ...]
+    keys: tuple[tuple[str, ...], ...]
+    weights: Weights
+    cap: None = None
+
+    @property
+    @abstractmethod
+    def engine(self) -> str:
+        """The library that reads the records."""
+
+    @abstractmethod
+    def size(self) -> int:
+        """Persons in the roster. Public under replace-one only; private under add-remove."""
+
+    @abstractmethod
+    def members(self) -> int:
+        """Persons with a pair; private."""
+
+    @abstractmethod
+    def group_weights(self) -> list[int]:
+        """The sum of weights of every group."""
+
+    @abstractmethod
+    def log_counts(self, column: int, origin: float) -> Integers:
+        """Masses per signed logarithmic bin of x - origin over all pairs; shape (LOG_CELLS,)."""
+
+    @abstractmethod
+    def beyond(self, column: int, lower: float, upper: float) -> tuple[int, int]:
+        """Masses of pairs with x below `lower`, and above `upper`."""
+
+    @abstractmethod
+    def group_sums(self, boxes: Sequence[Box]) -> list[PairSums]:
+        """The sums of every group, each on its own box."""
+
+    @abstractmethod
+    def among(self, places: Sequence[int]) -> PairPeople:
+        """The pairs of some groups alone, with the weights that they have."""
+
+    @abstractmethod
+    def centred_counts(self, units: Centred) -> Integers:
+        """Masses per signed logarithmic bin of centred values, over the pairs of some groups."""
+
+
+@dataclass(frozen=True)
+class Pairs:
+    """Pairs of persons and groups as one summary of a table. value: one column of numbers; by:
+    columns of keys; keys: public ones, as texts (kept in the order of texts), or None for every
+    key that a person has, which people then hold as private. other: one more
+    group for all records without a key or with another one. resolution: as for `privmean.read`.
+    """
+
+    value: str
+    by: tuple[str, ...]
+    keys: tuple[tuple[str, ...], ...] | None
+    weights: Weights = Weights()
+    resolution: float = 2.0**-40
+    other: bool = False
+    names: tuple[str, ...] = field(init=False, default=(), compare=False)
+
+    def __post_init__(self) -> None:
+        from privmean.people.read import checked
+
+        checked("persons", None, self.resolution)
+        if self.keys is not None:
+            object.__setattr__(self, "keys", by_text(self.keys))
+        object.__setattr__(self, "names", (self.value,))
+
+    @property
+    def groups(self) -> tuple[tuple[str, ...], ...]:
+        """The public keys of all groups, in the order in which people hold them."""
+        if self.keys is None:
+            return ()
+        return (*self.keys, (OTHER,)) if self.other else self.keys
+
+    def reduce(self, table: Table) -> People:
+        from privmean.people.pairread import read_pairs
+
+        # the road hands people on unseen; who asks pairs takes them with `pairs_of`
+        found: Any = read_pairs(self, table)
+        return found  # type: ignore[no-any-return]
+
+
+def weights_of(max_groups: int, rule: str | None) -> Weights:
+    """The public settings `max_groups` and `rule` as weights."""
+    most = validate.whole("max_groups", max_groups, least=1)
+    if most > MOST_GROUPS:
+        raise ArgumentError(
+            "max_groups", max_groups, "is too many groups", f"give at most {MOST_GROUPS}"
+        )
+    if rule is None:
+        return Weights(most, most > 1)
+    split = validate.choice("rule", rule, ["mode", "split"]) == "split"
+    if not split and most > 1:
+        raise ArgumentError(
+            "rule", rule, "puts a person in one group alone", "leave max_groups at 1"
+        )
+    return Weights(most, split)
+
+
+def pairs_of(people: Any) -> PairPeople:
+    """The same people as pairs; ArgumentError where they were read for something else."""
+    if not isinstance(people, PairPeople):
+        raise ArgumentError(
+            "by",
+            type(people).__name__,
+            "needs the records of persons",
+            "give a table, or a path or a frame with person=",
+        )
+    return people

@@ -1,0 +1,15 @@
+"""The algorithms exactly as published, for study: what the papers print, with its constants.
+
+WARNING: they are here to be compared with. Each is private (where the printed form is not, the
+corrected one runs and the release says so), and each is worse in every respect than the estimator
+of its kind: `Winsorized`, `Variance`, `Anisotropic`. Releases carry "for study" in their names.
+Nothing else in privmean imports this room.
+"""
+
+from __future__ import annotations
+
+from privmean.published.anisotropic import AnisotropicAsPublished
+from privmean.published.variance import VarianceAsPublished
+from privmean.published.winsorized import AsPublished
+
+__all__ = ["AnisotropicAsPublished", "AsPublished", "VarianceAsPublished"]

@@ -1,0 +1,67 @@
+"""Means in many columns with the published constants, for a known or an unknown covariance.
+
+Dagan, Jordan, Yang, Zakynthinou and Zhivotovskiy, "Dimension-free Private Mean Estimation for
+Anisotropic Distributions" (2024): Algorithm 1 for a known covariance (add-remove neighbours),
+Algorithms 2 to 7, with corrections, for an unknown one (replace-one). `Anisotropic` is better in
+every respect: docs/proofs/anisotropic.md.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from privmean import validate
+from privmean.central.anisotropic.centre import Centre
+from privmean.central.anisotropic.known import KnownPlan, worded
+from privmean.central.anisotropic.spectrum import spectrum_of
+from privmean.errors import Infeasible
+from privmean.people.shape import Shape
+from privmean.privacy.budget import REPLACE_ONE, Budget
+from privmean.published.constants import PublishedConstants, published_radius
+from privmean.published.unknown_covariance import UnknownCovariancePlan, plan_published_unknown
+
+LARGEST = 10.0  # epsilon: the published amplification assumes epsilon/21 at most 1/2
+
+
+@dataclass(frozen=True, eq=False)
+class AnisotropicAsPublished:
+    """The published algorithms, run however large their error is; for study.
+
+    covariance: as for `Anisotropic`, or None. beta: chance that some person is filtered out.
+
+    Guarantees: (epsilon, delta)-DP for any data, delta > 0: under add-remove with a covariance
+    (epsilon up to 10), under replace-one without one. Public: the columns, all arguments, and the
+    number of persons under replace-one.
+    """
+
+    covariance: object = None
+    beta: float = 0.05
+
+    def __post_init__(self) -> None:
+        validate.fraction("beta", self.beta)
+
+    def plan(self, budget: Budget, shape: Shape) -> KnownPlan | UnknownCovariancePlan:
+        """Everything decided before data. Raises Infeasible from public numbers alone."""
+        if budget.epsilon is None or budget.delta <= 0:
+            raise Infeasible(
+                f"the published algorithms need epsilon and delta, not {budget.describe()}",
+                "give epsilon and a delta such as 1e-6",
+            )
+        design = shape.number(least=2)
+        if self.covariance is None:
+            return plan_published_unknown(
+                budget, design, shape.dimension, budget.neighbors, self.beta
+            )
+        if budget.neighbors == REPLACE_ONE or budget.epsilon > LARGEST:
+            raise Infeasible(
+                "the published constants are proved for add-remove neighbours and epsilon up to "
+                f"{LARGEST:g}",
+                "use Anisotropic",
+            )
+        spectrum = spectrum_of(self.covariance, shape.dimension)
+        calibration = PublishedConstants(budget.epsilon, budget.delta).calibration()
+        radius = published_radius(spectrum.deviations, design, self.beta)
+        centre = Centre(spectrum, 1.0, design, radius, budget.neighbors, calibration)
+        return worded(
+            KnownPlan(budget, spectrum, centre, budget.neighbors, design, None, self.beta)
+        )

@@ -1,0 +1,189 @@
+"""The published searches for a variance with their printed constants, for study and comparison.
+
+Roth and Avella-Medina, "Differential Privacy with Dependent Data" (2025), Algorithms 10-14: budget
+a call by advanced composition, twice the noise that coverage and second moments need, and for
+bisection the variance whose coverage failed. The one departure is a cap on the rounds: as printed,
+constant data never end the bisection. `Variance` is better in every respect (docs/proofs/
+variance.md).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from privmean import validate
+from privmean.errors import ArgumentError, Infeasible
+from privmean.intervals.divided import TOO_FEW
+from privmean.intervals.interval import FAILED, OK
+from privmean.mechanisms.clipped_sum import ClippedSums
+from privmean.mechanisms.curator import Curator
+from privmean.models.variance_intervals import PublicRange
+from privmean.models.variance_rounds import Search, clip_multiple
+from privmean.outcome import Outcome
+from privmean.people.shape import Shape
+from privmean.privacy.budget import REPLACE_ONE, Budget, Relation
+from privmean.privacy.calibrate import within
+from privmean.privacy.loss import Laplace, Loss
+from privmean.published.winsorized import MARK
+from privmean.road import Releasing
+
+METHODS = ("coinpress", "bisection")
+
+
+@dataclass(frozen=True)
+class VarianceAsPublished:
+    """Algorithms 10 (bisection) and 13 (coinpress): N = ceil(log2(largest^2/smallest^2)) rounds of
+    two calls at epsilon/sqrt(16 N ln(1/delta)).
+
+    smallest, largest: public range of the standard deviation. center: public rough centre. gamma:
+    as in `Variance`. refine_first: bisection refines the centre before the first test of coverage
+    (as printed, a centre off by more than sqrt(2) largest deviations ends it at once).
+
+    Guarantees: (epsilon, delta)-DP under replace-one, for any data; at most N rounds.
+    """
+
+    smallest: float
+    largest: float
+    center: float
+    method: str = "coinpress"
+    gamma: float = 0.05
+    refine_first: bool = False
+
+    def __post_init__(self) -> None:
+        validate.choice("method", self.method, METHODS)
+        small = validate.positive("smallest", self.smallest)
+        if not small < validate.positive("largest", self.largest):
+            raise ArgumentError(
+                "smallest", small, "must be below the largest deviation", "give a public range"
+            )
+        validate.number("center", self.center)
+        validate.fraction("gamma", self.gamma)
+
+    @property
+    def rounds(self) -> int:
+        return math.ceil(2 * math.log2(self.largest / self.smallest))
+
+    def plan(self, budget: Budget, shape: Shape) -> PublishedVariancePlan:
+        """The plan; Infeasible if the budget has no delta. A small n is not refused."""
+        if budget.neighbors != REPLACE_ONE:
+            raise ArgumentError(
+                "relation",
+                budget.neighbors,
+                "is not the paper's",
+                "use replace-one with public persons",
+            )
+        if shape.dimension != 1:
+            raise ArgumentError(
+                "dimension", shape.dimension, "must be 1", "give one column at a time"
+            )
+        n = shape.number(least=2)
+        if budget.epsilon is None or budget.delta == 0:
+            raise Infeasible(
+                f"the published algorithms need epsilon and delta, not {budget.describe()}",
+                "give epsilon and a delta such as 1e-6",
+            )
+        each = budget.epsilon / math.sqrt(16 * self.rounds * math.log(1 / budget.delta))
+        plan = PublishedVariancePlan(self, budget, n, Fraction(math.floor(each * 2**50), 2**50))
+        if not within(plan.losses, budget):
+            raise ArgumentError(
+                "epsilon",
+                budget.epsilon,
+                "is beyond the published composition theorem",
+                "give an epsilon of about 1 or less, or use Variance",
+            )
+        return plan
+
+
+@dataclass(frozen=True)
+class PublishedVariancePlan(Releasing):
+    """The plan of `VarianceAsPublished`. each: the printed epsilon of a call."""
+
+    settings: VarianceAsPublished
+    budget: Budget
+    persons: int
+    each: Fraction
+
+    @property
+    def estimator(self) -> str:
+        return f"variance by {self.settings.method} ({MARK})"
+
+    @property
+    def why(self) -> str:
+        return f"{MARK}: {self.settings.rounds} rounds at most, by advanced composition"
+
+    @property
+    def losses(self) -> tuple[Loss, ...]:
+        s = self.settings
+        second = "second moment" if s.method == "coinpress" else "coverage"
+        # the printed noise of the second call is twice what its sensitivity asks for
+        one = (*ClippedSums("midpoint", REPLACE_ONE, 1, epsilon=self.each).losses,
+               Laplace(second, Fraction(1), 2 / self.each, relation=REPLACE_ONE))  # fmt: skip
+        return one * s.rounds
+
+    def describe(self) -> dict[str, Any]:
+        return {
+            "persons": self.persons,
+            "budget": self.budget.to_dict(),
+            "method": self.settings.method,
+            "range_of_sd": [self.settings.smallest, self.settings.largest],
+            "calls": 2 * self.settings.rounds,
+            "epsilon_of_a_call": float(self.each),
+        }
+
+    @property
+    def relation(self) -> Relation:
+        return REPLACE_ONE
+
+    @property
+    def shape(self) -> Shape:
+        return Shape.of(1, self.persons)
+
+    @property
+    def public(self) -> tuple[str, ...]:
+        return ("column", "number of persons", "settings")
+
+    def run(self, curator: Curator) -> Outcome:
+        """The estimate is a variance; diagnostics hold the deviation."""
+        s = self.settings
+        search = Search(curator, self.persons, REPLACE_ONE, always_n=True)
+        variance = (self._coinpress if s.method == "coinpress" else self._bisection)(search)
+        return Outcome(
+            np.array([variance]),
+            PublicRange(s.smallest, s.largest),
+            persons=self.persons,
+            status=FAILED if search.empty else OK,
+            advice=TOO_FEW if search.empty else "",
+            assumptions=("values close to normal", "unrelated persons"),
+            diagnostics={} if search.empty else {"sd": math.sqrt(variance)},
+            estimand="variance between persons",
+        )
+
+    def _coinpress(self, search: Search) -> float:
+        """Algorithm 13: midpoint and second moment in turn, always N times."""
+        s, n = self.settings, self.persons
+        center, sd, beta = s.center, s.largest, clip_multiple(s.gamma)
+        for _ in range(s.rounds):
+            center, _ = search.midpoint(center, math.sqrt(2) * sd, self.each)
+            moment = search.second_moment(center, beta * sd, self.each / 2) * beta**2 / n
+            sd *= math.sqrt(max(0.0, moment) + 1 / math.sqrt(n) + 1 / (2 * n))
+        return sd**2
+
+    def _bisection(self, search: Search) -> float:
+        """Algorithm 10: halve the variance until coverage fails, at most N times."""
+        s = self.settings
+        center, sd = s.center, s.largest
+        for _ in range(s.rounds):
+            if s.refine_first:
+                center, _ = search.midpoint(center, math.sqrt(2) * sd, self.each)
+            inside = search.inside(center, math.sqrt(2) * sd, self.each / 2)
+            if inside < (1 - s.gamma) * self.persons:
+                break
+            if not s.refine_first:
+                center, _ = search.midpoint(center, math.sqrt(2) * sd, self.each)
+            sd = max(sd / math.sqrt(2), s.smallest)
+        return sd**2

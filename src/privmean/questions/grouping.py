@@ -1,0 +1,109 @@
+"""What a question about groups says, checked from its words alone."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from privmean import validate
+from privmean.errors import ArgumentError
+from privmean.intervals.contrasts import Contrast, contrasts_of, later_contrasts
+from privmean.people.keytexts import key_texts, label
+from privmean.people.pairs import OTHER, Weights, weights_of
+
+PRIVATE, PUBLIC = "private", "public"
+MOST_COLUMNS = 4
+
+
+@dataclass(frozen=True)
+class Grouping:
+    """by: columns of keys; keys: public ones as texts, in the order in which they were given (None:
+    private). contrasts: comparisons of their labels; later: those of keys that are not known yet.
+    """
+
+    by: tuple[str, ...]
+    keys: tuple[tuple[str, ...], ...] | None
+    weights: Weights
+    contrasts: tuple[Contrast, ...]
+    other: bool
+    shrink: bool
+    simultaneous: bool
+    later: tuple[object, ...] = ()
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """All rows of a release with public keys, in order."""
+        return tuple(label(key) for key in self.keys or ()) + ((OTHER,) if self.other else ())
+
+
+def grouping_of(
+    by: Any,
+    keys: Any,
+    max_groups: int,
+    contrasts: Any,
+    membership: str,
+    rule: str | None,
+    *,
+    other: bool,
+    shrink: bool,
+    simultaneous: bool,
+) -> Grouping:
+    """The words of a question as one value; ArgumentError for what cannot be meant."""
+    columns = _columns(by)
+    validate.choice("membership", membership, [PRIVATE])
+    for name, flag in (("other", other), ("shrink", shrink), ("simultaneous", simultaneous)):
+        if flag is not True and flag is not False:
+            raise ArgumentError(name, flag, "is neither true nor false", "say True or False")
+    said: Any = () if contrasts is None else contrasts
+    asked = (said,) if isinstance(said, str | Mapping) else tuple(said)
+    weights = weights_of(max_groups, rule)
+    if keys is None:
+        if other:
+            raise ArgumentError(
+                "other", other, "needs public keys", "name the keys, or leave other out"
+            )
+        later = later_contrasts(asked)
+        return Grouping(columns, None, weights, (), other, shrink, simultaneous, later)
+    listed = keys.tolist() if hasattr(keys, "tolist") else keys
+    listed = listed.to_list() if hasattr(listed, "to_list") else listed
+    if isinstance(listed, str | bytes | Mapping) or not isinstance(listed, Sequence):
+        raise ArgumentError(
+            "keys",
+            keys,
+            "is no list of groups",
+            "give the public keys, such as keys=['north', 'south']",
+        )
+    texts = key_texts("keys", list(listed), len(columns))
+    if not texts:
+        raise ArgumentError("keys", keys, "is empty", "name the groups")
+    labels = [label(key) for key in texts]
+    twice = sorted({item for item in labels if labels.count(item) > 1})
+    if twice:
+        raise ArgumentError(
+            "keys", twice[0], "is shown for two keys", "leave commas out of keys of several columns"
+        )
+    if other and OTHER in labels:
+        raise ArgumentError("other", other, f"{OTHER!r} is a key already", "rename the key")
+    shown = [*labels, OTHER] if other else labels
+    return Grouping(
+        columns,
+        texts,
+        weights,
+        contrasts_of(asked, shown),
+        other,
+        shrink,
+        simultaneous,
+    )
+
+
+def _columns(by: Any) -> tuple[str, ...]:
+    named = (by,) if isinstance(by, str) else tuple(by)
+    if not named or len(named) > MOST_COLUMNS:
+        raise ArgumentError("by", by, "is no column of groups", f"name 1 to {MOST_COLUMNS} columns")
+    for name in named:
+        if not isinstance(name, str):
+            raise ArgumentError("by", name, "is no name of a column", "name the columns of keys")
+    if len(set(named)) < len(named):
+        raise ArgumentError("by", by, "names a column twice", "name each column once")
+    return named

@@ -1,0 +1,181 @@
+"""The folder of a run: who runs there, what was charged, what was drawn, what came out.
+
+Order, each step on the disk before the next: the folder is claimed (`run.json`), the ledger charged
+under the run's id, the receipt written, every noisy answer kept before it is seen, the report.
+Whatever moment a run stops at, the next run in the same folder goes on: it charges nothing twice
+(the ledger knows the run's id) and draws nothing twice. docs/proofs/study.md, section 4.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from privmean.errors import ArgumentError
+from privmean.study.draws import Draws, Gone, sync_folder
+
+if TYPE_CHECKING:
+    from privmean.privacy.charges import Entry
+
+LOCK, RUN, RECEIPT, DRAWS, RESULT = (
+    "study.lock", "run.json", "receipt.json", "draws.jsonl", "release.json",
+)  # fmt: skip
+
+
+class RunFolder:
+    """One run's folder, held while the run lasts; make it with `held`."""
+
+    def __init__(self, path: Path, lock: int) -> None:
+        self.path, self._lock, self._declared = path, lock, ""
+        self.run_id = uuid.uuid4().hex
+        state = self._state(RUN)
+        if state is not None:
+            self.run_id = str(state["run"])
+            if state.get("place") != self._place():
+                raise Gone(
+                    f"{path} is a copy: the run that was begun in the folder it was copied from "
+                    "goes on there, or its budget is gone"
+                )
+
+    @property
+    def finished(self) -> bool:
+        """Whether the result is there."""
+        return (self.path / RESULT).exists()
+
+    @property
+    def begun(self) -> bool:
+        """Whether a run was begun here."""
+        return (self.path / RUN).exists()
+
+    def result(self) -> dict[str, Any]:
+        """The stored result."""
+        found: dict[str, Any] = json.loads((self.path / RESULT).read_text())
+        return found
+
+    def bind(self, declared: str) -> None:
+        """Hold the run of this study and of no other; ArgumentError where another lies here."""
+        self._declared = declared
+        before = self._state(RUN)
+        if before is not None and before.get("declared") != declared:
+            raise ArgumentError(
+                "out",
+                str(self.path),
+                "holds the run of another study, or of this one before it was changed",
+                "name another folder; what was charged for that run stays charged",
+            )
+
+    def claim(self, plan: str, table: str) -> None:
+        """Bind the folder to a plan (its digest) and a table; Gone if either changed since a run
+        was begun here."""
+        stated = {
+            "run": self.run_id,
+            "declared": self._declared,
+            "plan": plan,
+            "table": table,
+            "place": self._place(),
+        }
+        before = self._state(RUN)
+        if before is None:
+            self.write(RUN, json.dumps(stated))
+            return
+        for name, words in (
+            ("plan", "the questions, the budget, the persons or privmean itself changed"),
+            ("table", "the table changed: answers about two tables would be mixed"),
+        ):
+            if before.get(name) != stated[name]:
+                raise Gone(
+                    f"{self.path}: a run was begun here and {words}. What it charged stays "
+                    "charged; take another folder for a new study"
+                )
+
+    def charged(self, entry: Entry | None) -> None:
+        """Keep the receipt of the charge."""
+        if not (self.path / RECEIPT).exists():
+            line = None if entry is None else {"number": entry.number, "digest": entry.digest}
+            self.write(RECEIPT, json.dumps({"run": self.run_id, "ledger": line}))
+
+    def draws(self) -> Draws:
+        """The answers kept so far."""
+        return Draws(self.path / DRAWS)
+
+    def write(self, name: str, text: str) -> None:
+        """A whole file, or none."""
+        draft = self.path / f".{name}.draft"
+        with draft.open("w", encoding="utf-8") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(draft, self.path / name)
+        sync_folder(self.path)
+
+    def _state(self, name: str) -> dict[str, Any] | None:
+        try:
+            found = json.loads((self.path / name).read_text())
+        except FileNotFoundError:
+            return None
+        except ValueError:
+            raise Gone(f"{self.path / name} is damaged: the budget of its run is gone") from None
+        return found if isinstance(found, dict) else None
+
+    def _place(self) -> list[int]:
+        """Where the lock lies: a copy of the folder lies elsewhere."""
+        found = os.fstat(self._lock)
+        return [found.st_dev, found.st_ino]
+
+
+@contextmanager
+def held(path: str | os.PathLike[str]) -> Iterator[RunFolder]:
+    """The folder, made if it is not there, closed to every other run meanwhile."""
+    folder = Path(path)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        lock = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT, 0o666)
+    except OSError as error:
+        raise ArgumentError(
+            "out", str(path), f"cannot be used: {error.strerror}", "name a folder to write to"
+        ) from None
+    try:
+        _hold(lock, path)
+        yield RunFolder(folder, lock)
+    finally:
+        os.close(lock)  # which releases the lock
+
+
+def _hold(lock: int, path: str | os.PathLike[str]) -> None:
+    busy = ArgumentError("out", str(path), "is used by another run", "wait for it to end")
+    try:
+        import fcntl
+    except ImportError:  # Windows
+        import msvcrt
+
+        try:
+            msvcrt.locking(lock, msvcrt.LK_NBLCK, 1)  # type: ignore[attr-defined,unused-ignore]
+        except OSError:
+            raise busy from None
+        return
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        raise busy from None
+
+
+def table_mark(source: Any) -> str:
+    """What tells one state of a table from another without reading it: name, size and time of the
+    last change of its files; nothing of a frame in memory."""
+    if not isinstance(source, str | os.PathLike):
+        return "in memory"
+    path = Path(source)
+    files = sorted(path.rglob("*")) if path.is_dir() else [path]
+    marks = []
+    for file in files:
+        try:
+            found = file.stat()
+        except OSError:
+            continue
+        marks.append(f"{file.name}:{found.st_size}:{found.st_mtime_ns}")
+    return ";".join(marks) or str(path)

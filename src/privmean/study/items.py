@@ -1,0 +1,53 @@
+"""One question of a study, with what the study says of it."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from privmean import validate
+from privmean.errors import ArgumentError
+from privmean.questions.base import Question
+
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9 _.-]{0,63}")
+
+
+@dataclass(frozen=True)
+class Item:
+    """name: what it is called in the study. weight: of its squared error beside the others. error:
+    the wanted root mean square error, None for a share of what the others leave. guess_sd: public
+    guess of the deviation between persons, for planning only."""
+
+    name: str
+    question: Question
+    weight: float = 1.0
+    error: float | None = None
+    guess_sd: float | None = None
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.name, str) or not NAME.fullmatch(self.name):
+            raise ArgumentError(
+                "name",
+                self.name,
+                "is no name of a question",
+                "use at most 64 letters, digits, ' ', '_', '-', '.'; first a letter or a digit",
+            )
+        if not hasattr(self.question, "estimator") or isinstance(self.question, type):
+            raise ArgumentError(
+                "question", self.question, "is no question", "give pm.Mean(...), for example"
+            )
+        validate.positive("weight", self.weight)
+        if self.guess_sd is not None:
+            validate.positive("guess_sd", self.guess_sd)
+        if self.error is None:
+            return
+        validate.positive("error", self.error)
+        if self.weight != 1.0:
+            raise ArgumentError("weight", self.weight, "goes beside no wanted error", "give one")
+        if self.guess_sd is None:
+            raise ArgumentError(
+                "guess_sd",
+                None,
+                f"is needed with a wanted error ({self.name})",
+                "give a public guess of the deviation between persons; it is for planning only",
+            )

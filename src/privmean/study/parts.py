@@ -1,0 +1,87 @@
+"""What one question gets of a study's budget, and the lines that it puts on the study's bill.
+
+A line is fixed before any data are seen (docs/proofs/study.md, section 1). A plan whose every price
+is a public number, and which asks all of its lines or bills them anyhow, puts its own lines on the
+bill. Any other plan is one line: it keeps its part on every path, whatever it asks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import Protocol, runtime_checkable
+
+from privmean.privacy.budget import Budget, as_written
+from privmean.privacy.loss import Approximate, Concentrated, Loss, Pure
+from privmean.road import Plan
+
+DIGITS = 12  # decimals of an epsilon, so that sums of parts are exact
+
+
+@runtime_checkable
+class FixedLines(Protocol):
+    """A plan whose every line has a price that is a public number, and whose bill of any run holds
+    no others."""
+
+    @property
+    def fixed(self) -> bool: ...
+
+
+@dataclass(frozen=True)
+class Part:
+    """One question's budget, its plan under it, and its lines on the bill of the study."""
+
+    name: str
+    budget: Budget
+    plan: Plan
+    lines: tuple[Loss, ...]
+
+    @classmethod
+    def of(cls, name: str, budget: Budget, plan: Plan) -> Part:
+        fixed = isinstance(plan, FixedLines) and plan.fixed
+        lines = plan.losses if fixed else (whole(budget),)
+        return cls(name, budget, plan, tuple(_named(name, item) for item in lines))
+
+
+def whole(budget: Budget) -> Loss:
+    """A question as one line: what it may lose on any path."""
+    words = "all answers of the question, within its part of the budget"
+    relation = budget.neighbors
+    if budget.rho is not None:
+        return Concentrated("whole", budget.rho, relation=relation, moved=words)
+    assert budget.epsilon is not None
+    if budget.delta:
+        return Approximate(
+            "whole", as_written(budget.epsilon), budget.delta, relation=relation, moved=words
+        )
+    return Pure("whole", as_written(budget.epsilon), relation=relation, moved=words)
+
+
+def _named(name: str, loss: Loss) -> Loss:
+    return replace(loss, name=f"{name}: {loss.name}")
+
+
+def down(value: Fraction | float, digits: int = DIGITS) -> float:
+    """The largest decimal of so many digits after the point that is at most `value`.
+
+    It is its own shortest text, so that budgets made of such numbers add up exactly.
+    """
+    unit = 10**digits
+    exact = Fraction(value)
+    found = float(Fraction(exact.numerator * unit // exact.denominator, unit))
+    return found if as_written(found) <= exact else down(exact - Fraction(2, unit), digits)
+
+
+def significant(value: float, digits: int = DIGITS) -> float:
+    """The same to so many significant digits, for numbers as small as a delta."""
+    text = f"{value:.{digits - 1}e}"
+    found = float(text)
+    if as_written(found) > Fraction(value):
+        found = float(f"{found * (1 - 10.0 ** (1 - digits)):.{digits - 1}e}")
+    return found
+
+
+def bill(parts: Sequence[Part]) -> tuple[Loss, ...]:
+    """The lines of all questions."""
+    return tuple(line for part in parts for line in part.lines)

@@ -1,0 +1,246 @@
+"""The plan of a study: what each question gets, and what to expect of it. Reads no data."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from privmean.errors import ArgumentError, Infeasible
+from privmean.people.shape import Shape
+from privmean.privacy.budget import REPLACE_ONE, Budget
+from privmean.privacy.canonical import digest
+from privmean.privacy.guarantee import Guarantee
+from privmean.privacy.loss import Loss
+from privmean.privacy.words import in_words
+from privmean.road import Plan
+from privmean.search import least_number
+from privmean.study.allocation import Allotment, allot, noise_of
+from privmean.study.items import Item
+from privmean.study.parts import Part, bill
+
+PURPOSE = "privmean study plan"
+
+
+@dataclass(frozen=True)
+class Line:
+    """One question in the plan. share: of the budget; predicted, noise: error and its part from
+    privacy noise, at the question's guess_sd (at 1 where there is none: then both are in units of
+    the deviation between persons); doubled: the predicted error with twice the weight; least: the
+    smallest number of persons at which this plan works (None where none is planned for)."""
+
+    name: str
+    ask: str
+    budget: str
+    share: float
+    predicted: float
+    noise: float
+    guessed: bool
+    doubled: float
+    least: int | None
+    method: str
+    why: str
+
+
+@dataclass(frozen=True)
+class StudyPlan:
+    """Everything decided before data are read: parts, plans, the composed bill."""
+
+    items: tuple[Item, ...]
+    shapes: Mapping[str, Shape]
+    budget: Budget
+    allotment: Allotment
+
+    @classmethod
+    def of(cls, items: tuple[Item, ...], shapes: Mapping[str, Shape], budget: Budget) -> StudyPlan:
+        return cls(items, shapes, budget, allot(items, shapes, budget))
+
+    @property
+    def parts(self) -> tuple[Part, ...]:
+        return self.allotment.parts
+
+    @property
+    def losses(self) -> tuple[Loss, ...]:
+        """The bill of the study: fixed before any data, whatever is asked of it."""
+        return bill(self.parts)
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """The promise of the whole."""
+        public = dict.fromkeys(word for part in self.parts for word in part.plan.public)
+        return Guarantee.of(
+            self.budget,
+            self.budget.neighbors,
+            self.losses,
+            public=(*public, "the questions"),
+            note="one promise for all questions together; no question has one that adds to it",
+        ).require()
+
+    @property
+    def digest(self) -> str:
+        """What the plan is bound by: parts, settings, shapes, bill."""
+        return digest(
+            PURPOSE,
+            {
+                "budget": self.budget.to_dict(),
+                "neighbors": self.budget.neighbors,
+                "questions": [
+                    {
+                        "name": part.name,
+                        "question": repr(item.question),
+                        "columns": list(self.shapes[item.name].columns),
+                        "budget": part.budget.to_dict(),
+                        "lines": [line.to_dict() for line in part.lines],
+                    }
+                    for item, part in zip(self.items, self.parts, strict=True)
+                ],
+            },
+        )
+
+    def lines(self) -> tuple[Line, ...]:
+        """One line a question."""
+        return tuple(
+            self._line(item, part) for item, part in zip(self.items, self.parts, strict=True)
+        )
+
+    def _line(self, item: Item, part: Part) -> Line:
+        guess = item.guess_sd or 1.0
+        return Line(
+            item.name,
+            item.question.kind,
+            part.budget.describe(),
+            _share(part.budget, self.parts),
+            part.plan.predict(guess)["rmse"],
+            noise_of(part.plan, guess),
+            item.guess_sd is not None,
+            self._doubled(item, guess),
+            self._least(item, part),
+            part.plan.estimator,
+            part.plan.why,
+        )
+
+    def _doubled(self, item: Item, guess: float) -> float:
+        """The predicted error with twice the weight, by sums of shares."""
+        if item.error is not None or len(self.items) == 1:
+            return math.nan
+        weights = {x.name: x.weight for x in self.items if x.error is None}
+        power = 0.5 if self.parts[0].budget.rho is not None else 1 / 3
+        before = weights[item.name] ** power / sum(w**power for w in weights.values())
+        weights[item.name] *= 2
+        after = weights[item.name] ** power / sum(w**power for w in weights.values())
+        budget = self._part(item.name).budget
+        factor = after / before
+        if budget.rho is not None:
+            larger = replace(budget, rho=budget.rho * factor)
+        else:
+            assert budget.epsilon is not None
+            larger = replace(budget, epsilon=budget.epsilon * factor)
+        try:
+            found = self._planned(item, larger, self.shapes[item.name])
+        except (Infeasible, ArgumentError):
+            return math.nan
+        return found.predict(guess)["rmse"]
+
+    def _least(self, item: Item, part: Part) -> int | None:
+        """The smallest public number of persons at which the question can be answered so."""
+        shape = self.shapes[item.name]
+
+        def works(persons: int) -> bool:
+            known = persons if shape.persons is not None else None
+            try:
+                self._planned(
+                    item,
+                    part.budget,
+                    replace(shape, persons=known, design=None if known else persons),
+                )
+            except (Infeasible, ArgumentError):
+                return False
+            return True
+
+        return least_number(works, 1, most=10**9)
+
+    def _planned(self, item: Item, budget: Budget, shape: Shape) -> Plan:
+        from privmean.asking.road import planned
+
+        return planned(item.question, shape, budget)
+
+    def _part(self, name: str) -> Part:
+        return next(part for part in self.parts if part.name == name)
+
+    def describe(self) -> dict[str, Any]:
+        """Plain data, for JSON."""
+        return {
+            "budget": self.budget.to_dict(),
+            "neighbors": self.budget.neighbors,
+            "way": self.allotment.way,
+            "factor": self.allotment.factor,
+            "digest": self.digest,
+            "questions": [
+                {
+                    "name": line.name,
+                    "ask": line.ask,
+                    "budget": line.budget,
+                    "share": line.share,
+                    "predicted_error": _plain(line.predicted),
+                    "predicted_noise": _plain(line.noise),
+                    "in_deviations_between_persons": not line.guessed,
+                    "predicted_error_with_twice_the_weight": _plain(line.doubled),
+                    "least_persons": line.least,
+                    "method": line.method,
+                    "why": line.why,
+                }
+                for line in self.lines()
+            ],
+        }
+
+    def __str__(self) -> str:
+        """The plan as a table, from public numbers alone."""
+        found = self.lines()
+        wide = max(8, *(len(line.name) for line in found))
+        heads = ("share", "error", "noise", "weight x2", "persons >=")
+        rows = [f"{'question':<{wide}}" + "".join(f"{item:>12}" for item in heads) + "   method"]
+        for line in found:
+            mark = "" if line.guessed else "*"
+            cells = (
+                f"{line.share:.1%}",
+                f"{line.predicted:.3g}{mark}",
+                f"{line.noise:.3g}{mark}",
+                "–" if math.isnan(line.doubled) else f"{line.doubled:.3g}{mark}",
+                "–" if line.least is None else str(line.least),
+            )
+            text = "".join(f"{item:>12}" for item in cells)
+            rows.append(f"{line.name:<{wide}}{text}   {line.method}: {line.why}")
+        promise = self.guarantee
+        rows.append(
+            f"together {promise.describe()} for one {promise.unit} with all records, "
+            f"{promise.relation}: {in_words(promise)}"
+        )
+        words = {
+            "sums": "the parts add up",
+            "curves": f"composed by curves: every free part is {self.allotment.factor:.3g} times "
+            "what adding up allows",
+            "sums of rho": "the parts are of rho, which adds up",
+        }[self.allotment.way]
+        rows.append(f"composition: {words}")
+        if not all(line.guessed for line in found):
+            rows.append(
+                "* in deviations between persons (give guess_sd for the column's own units)"
+            )
+        persons = {shape.count for shape in self.shapes.values()}
+        public = "public" if self.budget.neighbors == REPLACE_ONE else "a public guess"
+        rows.append(f"persons: {', '.join(map(str, sorted(x for x in persons if x)))} ({public})")
+        return "\n".join(rows)
+
+
+def _share(budget: Budget, parts: tuple[Part, ...]) -> float:
+    """The part of what all questions get."""
+
+    def size(item: Budget) -> float:
+        return item.rho if item.rho is not None else item.epsilon or 0.0
+
+    return size(budget) / math.fsum(size(part.budget) for part in parts)
+
+
+def _plain(value: float) -> float | None:
+    return value if math.isfinite(value) else None

@@ -1,0 +1,193 @@
+"""Many questions about one table, one budget, one promise."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Unpack
+
+from privmean import validate
+from privmean.asking.road import source_of
+from privmean.asking.terms import Settled, Terms, settled
+from privmean.errors import ArgumentError
+from privmean.people.shape import Shape, shape_of
+from privmean.people.table import Table
+from privmean.privacy.budget import ADD_REMOVE
+from privmean.study.items import Item
+from privmean.study.plan import StudyPlan
+
+if TYPE_CHECKING:
+    from privmean.people.reductions import People
+    from privmean.questions.base import Question
+    from privmean.study.release import StudyRelease
+
+
+CARD = ("data", "date", "holder", "audience", "contact", "period")
+
+
+def _card(given: Mapping[str, str]) -> dict[str, str]:
+    for name, text in given.items():
+        if name not in CARD or not isinstance(text, str):
+            raise ArgumentError(
+                "card", name, "is no field of the card", f"it has {', '.join(CARD)}"
+            )
+    return dict(given)
+
+
+class Study:
+    """Questions about one table that share one budget.
+
+    source: a `Table`, a path or a frame with `person`, or people. terms: epsilon and delta, or rho,
+    of the whole study; neighbors, n_design (under add-remove needed: plans predict with it), level,
+    ledger, noise: see `Terms`. name: of the study, in releases and ledgers. simultaneous: intervals
+    that hold for all lines of the study together (Bonferroni), not each for itself. card: words for
+    the release card: data, date, holder, audience, contact, period.
+
+    Questions are added as values, by name, each with a weight of its squared error or a wanted
+    error. `plan` says what each gets and reads nothing but public numbers; `release` charges the
+    ledger once, runs all, and gives every release under one promise. A question that fails
+    privately does not stop the others.
+
+    Example:
+        study = pm.Study("panel.parquet", person="idcode", epsilon=2.0, delta=1e-6)
+        study.add("wage", pm.Mean("ln_wage"), weight=2)
+        study.add("trend", pm.Curve("ln_wage", "year", bins=[1968, 1975, 1982, 1989]))
+        print(study.plan())
+        found = study.release()
+        found["wage"].interval()
+
+    Guarantees: unit one person with all records; neighbours as named; all releases of the study
+    together keep the budget, for any data. The parts are fixed from public numbers before data are
+    read, and what a question leaves is not spent again. Source: docs/proofs/study.md.
+    """
+
+    def __init__(
+        self,
+        source: Any,
+        *,
+        person: Any = None,
+        name: str = "study",
+        simultaneous: bool = False,
+        card: Mapping[str, str] | None = None,
+        **terms: Unpack[Terms],
+    ) -> None:
+        self._said = settled(terms, "Study", {})
+        if self._said.budget.neighbors == ADD_REMOVE and self._said.n_design is None:
+            raise ArgumentError(
+                "n_design", None, "is needed by a study under add-remove", "guess the persons"
+            )
+        self.source = source_of(source, person, {})
+        if not isinstance(name, str) or not name:
+            raise ArgumentError("name", name, "is no name", "name the study")
+        self.name, self.simultaneous = name, bool(simultaneous)
+        self.card = _card(card or {})
+        self._items: dict[str, Item] = {}
+
+    @property
+    def questions(self) -> Mapping[str, Item]:
+        """The questions by name, in the order in which they were added."""
+        return dict(self._items)
+
+    @property
+    def said(self) -> Settled:
+        """The terms of the study."""
+        return self._said
+
+    def add(
+        self,
+        name: str,
+        question: Question,
+        *,
+        weight: float = 1.0,
+        error: float | None = None,
+        guess_sd: float | None = None,
+    ) -> Study:
+        """Add a question; returns the study.
+
+        weight: of its squared error beside the others (twice the weight: 2^(1/3) times the part).
+        error: wanted root mean square error instead, with guess_sd, a public guess of the deviation
+        between persons (for planning only).
+
+        Raises ArgumentError for a name that is taken or is none.
+        """
+        item = Item(name, question, weight, error, guess_sd)
+        if name in self._items:
+            raise ArgumentError("name", name, "is taken", "give every question its own name")
+        self._items[name] = item
+        return self
+
+    def plan(self, persons: int | None = None) -> StudyPlan:
+        """What each question gets, from public numbers alone; spends nothing.
+
+        persons: their number, where it is public and known; else the roster is counted (under
+        add-remove `n_design` stands for it). Raises Infeasible for wishes that cannot be had, with
+        the least epsilon that would do.
+        """
+        items = self._asked()
+        if self._said.budget.neighbors == ADD_REMOVE:
+            persons = self._said.n_design
+        elif persons is not None:
+            persons = validate.whole("persons", persons, least=1)
+        if persons is None or any(item.question.summary.names is None for item in items):
+            return self.planned(self.people(items))
+        add_remove = self._said.budget.neighbors == ADD_REMOVE
+        shapes = {}
+        for item in items:
+            columns = item.question.summary.names
+            assert columns is not None
+            cap = getattr(item.question.summary, "cap", None)
+            known, guess = (None, persons) if add_remove else (persons, None)
+            shapes[item.name] = Shape(columns, known, guess, cap)
+        return StudyPlan.of(self._prepared(items), shapes, self._said.budget)
+
+    def planned(self, people: Mapping[str, People]) -> StudyPlan:
+        """The plan for people that were reduced: reads what is public of them."""
+        items, budget = self._asked(), self._said.budget
+        shapes = {
+            item.name: shape_of(people[item.name], budget.neighbors, self._said.n_design)
+            for item in items
+        }
+        return StudyPlan.of(self._prepared(items), shapes, budget)
+
+    def people(self, items: Sequence[Item] | None = None) -> dict[str, People]:
+        """One row a person for every question; equal summaries are reduced once. Private."""
+        source = self.source
+        if not isinstance(source, Table):
+            return {item.name: source for item in items or self._asked()}
+        return {item.name: source.people(item.question.summary) for item in items or self._asked()}
+
+    def release(self, **more: Any) -> StudyRelease:
+        """Charge once, run every question, and give all releases under one promise.
+
+        more: ledger, noise, as for every call; label, analyst: for the ledger's entry.
+
+        Raises ArgumentError, Infeasible or BudgetExceeded before anything is spent. A private
+        failure of a question is not an error: its release says so, and the others are there.
+        """
+        from privmean.study.running import run
+
+        return run(self, **more)
+
+    @property
+    def table_name(self) -> str:
+        """The table by its file's name and its person column; "" for what has neither."""
+        source = self.source
+        if not isinstance(source, Table) or not isinstance(source.source, str | os.PathLike):
+            return ""
+        return f"{os.path.basename(os.fspath(source.source))} by {source.person}"
+
+    def _asked(self) -> tuple[Item, ...]:
+        if not self._items:
+            raise ArgumentError("questions", (), "are missing", "add one: study.add(name, ...)")
+        return tuple(self._items.values())
+
+    def _prepared(self, items: Sequence[Item]) -> tuple[Item, ...]:
+        """With the public facts that questions take from the table."""
+        from dataclasses import replace
+
+        table = self.source if isinstance(self.source, Table) else None
+        return tuple(replace(item, question=item.question.prepared(table)) for item in items)
+
+    def __repr__(self) -> str:
+        asked = ", ".join(self._items)
+        return f"Study({self.name}: {self._said.budget.describe()}, questions: {asked or 'none'})"

@@ -1,0 +1,103 @@
+"""What can be checked of a stored study besides each of its releases: one bill, parted among the
+questions without a rest, each question within its part."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from privmean.errors import PrivmeanError
+from privmean.privacy.budget import Budget, as_written
+from privmean.privacy.guarantee import Guarantee
+from privmean.privacy.loss import Approximate, Concentrated, Loss, Pure
+
+KIND = "study"
+SCHEMA = 1
+Problems = Callable[[Mapping[str, Any]], Sequence[str]]
+
+
+def problems_of(stored: Mapping[str, Any], promise: Guarantee, of_release: Problems) -> list[str]:
+    """What is wrong with a study whose bill was composed already. of_release: what is wrong with
+    one release."""
+    found: list[str] = []
+    if stored.get("schema") != SCHEMA:
+        found.append(f"the schema number is {stored.get('schema')!r}; this version knows {SCHEMA}")
+    if stored.get("secure") is not True:
+        found.append("the noise was simulated: the study is private for nobody")
+    questions = stored.get("questions")
+    if not isinstance(questions, list) or not questions:
+        return [*found, "the questions are missing"]
+    taken: list[int] = []
+    names = []
+    for question in questions:
+        if not isinstance(question, Mapping) or not isinstance(question.get("name"), str):
+            found.append("a question has no name")
+            continue
+        name = question["name"]
+        names.append(name)
+        lines = question.get("lines")
+        own = _own(promise, name, lines)
+        if own is None:
+            found.append(f"{name}: its lines are not lines of the bill with its name")
+            continue
+        assert isinstance(lines, list)
+        taken += lines
+        found += [f"{name}: {word}" for word in _question(question, own, promise, of_release)]
+    if len(set(names)) != len(names):
+        found.append("two questions have one name")
+    if sorted(taken) != list(range(len(promise.mechanisms))):
+        found.append("the bill is not parted among the questions: a line has no question, or two")
+    return found
+
+
+def _own(promise: Guarantee, name: str, lines: Any) -> list[Loss] | None:
+    """The lines of one question; None where they are not its own."""
+    bill = promise.mechanisms
+    if not isinstance(lines, list) or not lines:
+        return None
+    if not all(type(at) is int and 0 <= at < len(bill) for at in lines):
+        return None
+    own = [bill[at] for at in lines]
+    return own if all(item.name.startswith(f"{name}: ") for item in own) else None
+
+
+def _question(
+    question: Mapping[str, Any], own: list[Loss], promise: Guarantee, of_release: Problems
+) -> list[str]:
+    """What is wrong with one question: its release, and whether that keeps its lines."""
+    release = question.get("release")
+    if release is None:
+        answered = question.get("status") == "not answered"
+        return [] if answered else ["it has no release, and does not say that none was made"]
+    if not isinstance(release, Mapping):
+        return ["its release is no release"]
+    found = list(of_release(release))
+    try:
+        made = Guarantee.from_dict(release.get("guarantee", {}))
+    except PrivmeanError:
+        return found  # said above
+    if made.relation != promise.relation or made.unit != promise.unit:
+        found.append("its release is for other neighbours or another unit than the study")
+    if not _kept(made, own, str(question["name"])):
+        found.append("its release has a bill that its lines of the study do not cover")
+    return found
+
+
+def _kept(made: Guarantee, own: list[Loss], name: str) -> bool:
+    """Whether a release's promise, or its bill entry by entry, is covered by its lines."""
+    (first, *rest) = own
+    budget: Budget = made.budget()
+    if not rest and first.name == f"{name}: whole":
+        if isinstance(first, Concentrated):
+            return budget.rho is not None and budget.rho <= first.limit
+        if budget.epsilon is None:
+            return False
+        fits = as_written(budget.epsilon) <= first.pure
+        if isinstance(first, Pure):
+            return fits and not budget.delta
+        return fits and isinstance(first, Approximate) and budget.delta <= first.delta
+    spent = Counter(replace(item, name="", moved="") for item in made.mechanisms)
+    allowed = Counter(replace(item, name="", moved="") for item in own)
+    return spent <= allowed

@@ -1,0 +1,143 @@
+"""`privmean.audit` and its command: what is audited, what is said, what is never said."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import polars as pl
+import pytest
+
+import privmean as pm
+from privmean.asking.declared import QUESTIONS, question_class
+from privmean.auditing.audit import RUNS
+from privmean.auditing.cases import every_case, plan_of, run
+from privmean.auditing.findings import Findings
+from privmean.auditing.local import audit_local
+from privmean.auditing.subjects import SUBJECTS
+from privmean.cli.app import run as command
+from privmean.errors import ArgumentError
+from registry import REGISTRY
+
+RNG = np.random.default_rng(3)
+WAGES = pl.DataFrame(
+    {
+        "id": np.repeat(np.arange(500), 3),
+        "wage": np.round(RNG.lognormal(2, 0.5, 1500), 3) + 77_000_000.125,
+    }
+)
+
+
+def test_every_estimator_and_every_question_is_a_subject():
+    made = {type(subject.make()) for subject in SUBJECTS}
+    for entry in REGISTRY:
+        assert type(entry.make(1.0)) in made
+    for kind in QUESTIONS:
+        assert question_class(kind) in made
+    assert len({subject.name for subject in SUBJECTS}) == len(SUBJECTS)
+
+
+@pytest.mark.parametrize("subject", SUBJECTS, ids=lambda subject: subject.name)
+def test_every_subject_can_be_planned(subject):
+    """A subject whose plans are all refused would be audited in name only."""
+    from privmean.auditing.cases import shape_of
+    from privmean.auditing.hostile import table
+    from privmean.auditing.subjects import budget_of
+
+    rows = table("normal", subject.persons, subject.dimensions[0], subject.cap, 0)
+    for relation in subject.relations:
+        budget = budget_of(subject.budgets[-1], relation)
+        assert plan_of(subject.make(), budget, shape_of(rows, relation)).losses
+
+
+@pytest.mark.parametrize("number", range(0, len(SUBJECTS), 3))
+def test_a_few_neighbours_of_some_subjects(number):
+    """One case of every third subject; `privmean audit` has them all."""
+    cases = [case for case in every_case() if case.subject == number]
+    for case in cases[:: max(1, len(cases) // 2)][:2]:
+        found = run(case, max(3, int(20 * case.of.weight)), 7)
+        assert found.count == 0, found.violations
+        assert found.runs or found.refused
+
+
+def test_local_randomizers_coin_by_coin():
+    found = Findings()
+    audit_local(found, thorough=False)
+    assert found.count == 0
+    assert found.runs > 1000
+    assert all(item.largest > 0.999 for item in found.mechanisms.values())  # nothing is wasted
+
+
+def test_an_audit_of_one_question_on_a_table_says_nothing_of_it():
+    report = pm.audit(pm.Mean("wage"), WAGES, person="id", runs=60, seed=1)
+    assert report
+    assert report.violations == 0
+    assert report.runs >= 60
+    text = str(report) + json.dumps(report.to_dict())
+    assert "7700" not in text
+    assert "77,0" not in text
+    assert "1500" not in text
+    assert "500 persons" not in text
+    assert report.to_dict()["mechanisms"]["NoisyCounts"]["largest_loss_over_declared"] <= 1
+
+
+def test_an_audit_of_an_estimator_on_built_in_tables():
+    report = pm.audit(pm.BoundedMean((0.0, 8.0)), runs=60, epsilon=1.0, neighbors="add-remove")
+    assert report
+    assert report.findings.mechanisms["SumsOver, laplace"].largest == 1
+    assert {"runs", "violations", "mechanisms"} <= report.to_dict().keys()
+
+
+def test_wrong_arguments_are_refused():
+    for wrong in (
+        {"runs": 0},
+        {"seed": -1},
+        {"processes": 0},
+        {"epsilon": 1.0},
+        {"table": WAGES},
+    ):
+        with pytest.raises(ArgumentError):
+            pm.audit(**wrong)
+    with pytest.raises(ArgumentError):
+        pm.audit(pm.Mean("wage"), WAGES, person="id", level=0.9)
+    with pytest.raises(ArgumentError):
+        pm.audit(pm.BoundedMean((0.0, 8.0)), WAGES, person="id")
+
+
+def test_the_command_prints_one_object(tmp_path, capsys):
+    file = tmp_path / "wages.csv"
+    WAGES.write_csv(file)
+    said = ["audit", str(file), "--person", "id", "--value", "wage", "--runs", "40"]
+    assert command([*said, "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["violations"] == 0
+    assert found["runs"] >= 40
+    assert found["mechanisms"]["SumsOver, laplace"]["runs"] > 0
+    assert command([*said, "--epsilon", "1"]) == 0
+    assert "no violation found" in capsys.readouterr().out
+    assert command(["audit", str(file), "--person", "id"]) == 2
+    assert command(["audit", "--value", "wage"]) == 2
+
+
+def test_the_command_ends_with_1_where_something_is_violated(monkeypatch, capsys):
+    from privmean.auditing import audit
+    from privmean.auditing.report import AuditReport
+
+    broken = Findings(runs=1)
+    broken.violated("here", "a test of the exit status")
+    report = AuditReport(broken, 0.1, "nothing", 0)
+    monkeypatch.setattr(audit, "audit", lambda *_, **__: report)
+    assert command(["audit", "--json"]) == 1
+    assert json.loads(capsys.readouterr().out)["violations"] == 1
+    assert command(["audit"]) == 1
+    assert "1 VIOLATIONS" in capsys.readouterr().out
+
+
+def test_findings_add_up_in_any_order():
+    one, two = Findings(runs=2), Findings(runs=3)
+    one.mechanism("a").runs = 5
+    two.mechanism("a").runs = 7
+    two.violated("x", "y")
+    assert Findings.of([one, two]).mechanisms["a"].runs == 12
+    assert Findings.of([two, one]).count == 1
+    assert RUNS > 1000

@@ -1,0 +1,170 @@
+"""`moved` against the draws: two ways to one number, with nothing in common."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from privmean.mechanisms.procedure import Procedure
+
+from privmean.auditing.meter import shift, troubles
+from privmean.central.heavy_tailed.private_radius import ClippedCount
+from privmean.mechanisms.clipped_sum import ClippedSums
+from privmean.mechanisms.columns import EachColumn
+from privmean.mechanisms.counts import GaussianCounts, NoisyCounts, counted
+from privmean.mechanisms.first_below import FirstBelow
+from privmean.mechanisms.gaussian import GaussianSums
+from privmean.mechanisms.laplace import JointLaplace
+from privmean.mechanisms.noisy_argmax import Choice, GaussianArgmax, NoisyArgmax
+from privmean.mechanisms.pair_scale import DyadicBins, PairScale
+from privmean.mechanisms.row_sums import RowSums
+from privmean.mechanisms.stable_histogram import GaussianStableHistogram, StableHistogram
+from privmean.mechanisms.weighted_rows import UNIT, JointSums, WeightSum
+from privmean.people.reductions import BallSums, Box, BoxSums
+from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE
+
+E = Fraction(3, 7)
+BOX = Box(-1.0, 3.0)
+K = BOX.steps
+LOW = BoxSums(9, 0, 0, -3 * K, 9 * K, 9, -3 * K, 9, -3 * K, 9 * K * K)
+HIGH = BoxSums(9, 0, 0, -K, 9 * K, 9, -K, 9, -K, 9 * K * K)
+
+
+def sums(relation, **settings):
+    over = ClippedSums("sums", relation, **settings).over([BOX])
+    return over, over.exact([LOW]), over.exact([HIGH])
+
+
+ADDED = {
+    "joint Laplace": (JointLaplace((1, 8), (1, 2), E, REPLACE_ONE), (5, 80), (5, 96)),
+    "joint Laplace, coarse": (
+        JointLaplace((2**60,), (1,), Fraction(1, 2**20), REPLACE_ONE),
+        (2**66,),
+        (2**66 + 2**60,),
+    ),
+    "Gaussian sums": (GaussianSums("g", (3.0, 5.5), 0.7), (3, 4), (5, -1)),
+    "Gaussian sums, coarse": (GaussianSums("g", (2.0**70,), 2.0**-20), (2**75,), (2**75 + 2**50,)),
+    "counts": (NoisyCounts.at("c", E, REPLACE_ONE, 2, 2), counted(3, 4, 5), counted(2, 5, 5)),
+    "Gaussian counts": (
+        GaussianCounts.at("c", 0.3, REPLACE_ONE, 4),
+        [counted(3, 4), counted(1, 9)],
+        [counted(2, 5), counted(1, 9)],
+    ),
+    "clipped sums": sums(REPLACE_ONE, epsilon=E),
+    "clipped sums, added": sums(ADD_REMOVE, epsilon=E),
+    "clipped sums, Gaussian": sums(REPLACE_ONE, mu=0.4),
+    "clipped sums, cross": sums(REPLACE_ONE, epsilon=E, cross=True),
+    "clipped sums, tail": sums(REPLACE_ONE, epsilon=E, jumps=(0.5, 0.5)),
+    "rows": (
+        RowSums("rows", 2.0, (3.0, 3.0), 0.4, "squares"),
+        BallSums((400_000, 7), 5, (10**11, 10**10)),
+        BallSums((-400_000, 9), 5, (10**11, 10**9)),
+    ),
+    "weighted rows": (
+        JointSums("w", "gaussian", 2, (0, UNIT), (0.0, 1.0), 0.4, REPLACE_ONE),
+        ([10**7, 5], 9 * UNIT),
+        ([-(10**7), 4], 8 * UNIT),
+    ),
+    "weighted rows, Laplace": (
+        JointSums("w", "laplace", 2, (0, UNIT), (0.0, 1.0), E, ADD_REMOVE),
+        ([10**7, 5], 9 * UNIT),
+        ([0, 4], 8 * UNIT),
+    ),
+    "weights": (WeightSum("gaussian", 0.4, ADD_REMOVE), 9 * UNIT, 8 * UNIT),
+    "weights, pure": (WeightSum("k-norm", E, ADD_REMOVE), 9 * UNIT, 8 * UNIT),
+    "clipped persons": (ClippedCount("laplace", E, REPLACE_ONE), 9, 8),
+    "clipped persons, Gaussian": (ClippedCount("gaussian", 0.3, REPLACE_ONE), 9, 8),
+    "choice": (Choice("c", E, REPLACE_ONE, 4, ""), counted(3, 4, 5), counted(5, 4, 3)),
+    "fullest bin": (NoisyArgmax.of(E, REPLACE_ONE), counted(3, 4, 5), counted(2, 4, 6)),
+    "columns": (
+        EachColumn(NoisyArgmax.of(E, REPLACE_ONE), 2),
+        [counted(3, 4), counted(1, 9)],
+        [counted(2, 5), counted(2, 8)],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", ADDED)
+def test_moved_is_what_the_draws_cost(name):
+    mechanism, exact, other = ADDED[name]
+    shares = mechanism.moved(exact, other)
+    assert len(shares) == len(mechanism.losses)
+    assert all(share > 0 for share in shares)
+    if len(shares) > 1:  # by column: what they cost together
+        total = sum(loss.pure for loss in mechanism.losses)
+        costs = zip(shares, mechanism.losses, strict=True)
+        expected = float(sum(share * loss.pure for share, loss in costs) / total)
+    else:
+        expected = float(shares[0])
+    assert shift(mechanism, exact, other) == pytest.approx(expected, rel=1e-6)
+    assert list(troubles(mechanism, exact)) == []
+    assert mechanism.moved(exact, exact) == (0,) * len(shares)
+
+
+def test_exact_shares_are_exact():
+    """The sensitivities of the proofs, reached: 1 and not 1 - 1e-16."""
+    plus, zero = counted(1, 0), counted(0, 1)
+    assert NoisyCounts.at("c", E, REPLACE_ONE, 2, 2).moved(plus, zero) == (1,)
+    assert NoisyArgmax.of(E, REPLACE_ONE).moved(plus, zero) == (1,)
+    assert NoisyArgmax.of(E, ADD_REMOVE).moved(plus, counted(0, 0)) == (1,)
+    assert FirstBelow("f", 3, E, REPLACE_ONE, "").moved((3, 2, 1), (4, 3, 1)) == (1,)
+    assert FirstBelow("f", 3, E, REPLACE_ONE, "").moved((3, 2), (4, 1)) == (2,)
+    assert StableHistogram.of(E, 1e-6, REPLACE_ONE).moved({0: 1, 2: 5}, {2: 5, 7: 1}) == (1, 1)
+    over, exact, other = sums(REPLACE_ONE, epsilon=E)
+    assert over.moved(exact, other) == (1,)
+
+
+def test_a_cell_of_several_persons_is_not_hidden_by_a_threshold():
+    histogram = StableHistogram.of(E, 1e-6, REPLACE_ONE)
+    assert histogram.moved({0: 2}, {})[1] == 2
+    both = GaussianStableHistogram.of(0.5, 1e-6, 3, REPLACE_ONE)
+    assert both.moved({0: 1}, {})[1] == Fraction(1, 3)
+
+
+def test_gaussian_sensitivities_are_never_understated():
+    """A root that was rounded down would be a share above 1, by the last digit of a double."""
+    for columns in range(1, 60):
+        for relation in (REPLACE_ONE, ADD_REMOVE):
+            cells = 2 if relation == REPLACE_ONE else 1
+            one, two = counted(1, 0), counted(0, 1 if cells == 2 else 0)
+            argmax = EachColumn(GaussianArgmax.of(0.3, columns, relation), 1)
+            (share,) = argmax.moved([one] * columns, [two] * columns)
+            assert 1 - 1e-15 < share <= 1
+            histogram = EachColumn(GaussianStableHistogram.of(0.3, 1e-6, columns, relation), 1)
+            shares = histogram.moved([{0: 1}] * columns, [{1: 1} if cells == 2 else {}] * columns)
+            assert 1 - 1e-15 < shares[0] <= 1
+            assert shares[1] == 1
+        scale = EachColumn(PairScale.gaussian(0.3, DyadicBins(-3, 3), columns), 1)
+        (share,) = scale.moved([counted(1, 0)] * columns, [counted(0, 1)] * columns)
+        assert 1 - 1e-15 < share <= 1
+
+
+def test_more_changed_answers_than_were_counted_cost_more():
+    sums_ = GaussianSums("g", (1.0, 1.0, 1.0), 10.0, affected=1)
+    assert sums_.moved((0, 0, 0), (1, 1, 1))[0] == 3
+
+
+def test_a_procedure_without_a_measure_has_no_share():
+    step = Procedure(NoisyCounts.at("c", E, REPLACE_ONE).losses, lambda exact, noise: exact)
+    assert step.moved(1, 2) == ()
+    measured = Procedure(step.losses, step.run, lambda a, b: (Fraction(abs(a - b)),))
+    assert measured.moved(1, 3) == (2,)
+
+
+def test_k_norm_costs_its_norm():
+    step = JointSums("w", "k-norm", 2, (0, UNIT), (0.0, 1.0), E, REPLACE_ONE)
+    top = step.widest
+    (share,) = step.moved(([top, 0], 0), ([0, 0], 0))
+    assert share == 1
+    (tilted,) = step.moved(([3, 4], 0), ([0, 0], 0))
+    assert tilted == Fraction(5, top)
+    assert math.isclose(float(step.moved(([1, 1], 0), ([0, 0], 0))[0]), 2 / top)
+
+
+def test_arrays_and_lists_are_told_apart_from_shapes():
+    counts = NoisyCounts.at("c", E, REPLACE_ONE)
+    assert counts.moved(counted(1, 2), counted(1)) == (2,)
+    with pytest.raises(ValueError, match="zip"):
+        EachColumn(counts, 1).moved([np.zeros(2, dtype=int)], [])

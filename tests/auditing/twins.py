@@ -1,0 +1,380 @@
+"""Deliberately broken twins of what is audited: each must be caught, or the audit says nothing.
+
+A twin is made around the real thing: a plan that runs before a curator who breaks one mechanism, or
+people who answer a little too much. Nothing of the package is patched.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, fields, is_dataclass, replace
+from fractions import Fraction
+from functools import cache, partial
+from typing import Any
+
+import numpy as np
+from privmean.mechanisms.procedure import Procedure
+
+from privmean.auditing.cases import Case, every_case, plan_of, shape_of
+from privmean.auditing.findings import Findings
+from privmean.auditing.hostile import neighbours, table
+from privmean.auditing.local import audit_local
+from privmean.auditing.meter import numbers
+from privmean.auditing.replaying import Recorded, name_of
+from privmean.auditing.streams import STREAMED, audit_streams
+from privmean.auditing.subjects import budget_of
+from privmean.errors import Infeasible
+from privmean.local.clients.client import RANDOMIZERS, Randomizer
+from privmean.mechanisms.columns import EachColumn
+from privmean.noise.base import Noise
+from privmean.noise.simulated import SimulatedNoise
+from privmean.outcome import Outcome
+from privmean.privacy.loss import Threshold
+
+PERCENT = Fraction(101, 100)
+
+
+# --- mechanisms, broken ---------------------------------------------------------------------------
+class Narrowed:
+    """Noise one percent narrower than it was asked for."""
+
+    def __init__(self, noise: Noise) -> None:
+        self._noise = noise
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._noise, name)
+
+    def laplace(self, size: int, scale: Fraction) -> Any:
+        return self._noise.laplace(size, Fraction(scale) / PERCENT)
+
+    def gaussian(self, size: int, scale: float) -> Any:
+        return self._noise.gaussian(size, scale / float(PERCENT))
+
+    def argmax(self, scores: Any, scale: Fraction) -> int:
+        return self._noise.argmax(scores, Fraction(scale) / PERCENT)
+
+
+class Words:
+    """Noise of the right size made of words and doubles, as the float leaks of old were."""
+
+    def __init__(self, noise: Noise) -> None:
+        self._noise = noise
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._noise, name)
+
+    def _uniform(self, size: int) -> Any:
+        return (self._noise.bits64(size).astype(float) + 0.5) / 2.0**64
+
+    def laplace(self, size: int, scale: Fraction) -> Any:
+        u = self._uniform(size) - 0.5
+        drawn = -float(scale) * np.sign(u) * np.log1p(-2 * np.abs(u))
+        return np.rint(np.clip(drawn, -(2.0**60), 2.0**60)).astype(np.int64)
+
+    def gaussian(self, size: int, scale: float) -> Any:
+        angle = np.cos(2 * math.pi * self._uniform(size))
+        drawn = scale * np.sqrt(-2 * np.log(self._uniform(size))) * angle
+        return np.rint(drawn).astype(np.int64)
+
+
+GLOBAL = np.random.default_rng(5)
+
+
+@cache
+def twin_class(base: type, twin: str) -> type:
+    """The class with what `twin` breaks: always the same one, so that its name tells nothing."""
+
+    def narrow(self: Any, exact: Any, noise: Noise) -> Any:
+        return base.draw(self, exact, Narrowed(noise))
+
+    def floats(self: Any, exact: Any, noise: Noise) -> Any:
+        return base.draw(self, exact, Words(noise))
+
+    def elsewhere(self: Any, exact: Any, noise: Noise) -> Any:
+        return base.draw(self, exact, SimulatedNoise(int(GLOBAL.integers(2**60))))
+
+    def retried(self: Any, exact: Any, noise: Noise) -> Any:
+        while True:  # until what comes out suits
+            noisy = base.draw(self, exact, noise)
+            if math.floor(sum(numbers(noisy))) % 2:
+                return noisy
+
+    broken: dict[str, dict[str, Any]] = {
+        "noise 1 % narrow": {"draw": narrow},
+        "noise from floats": {"draw": floats},
+        "noise from elsewhere": {"draw": elsewhere},
+        "drawn again on failure": {"draw": retried},
+        "one answer unbilled": {"losses": property(lambda _: ()), "moved": lambda *_: ()},
+        "threshold 1 % low": {
+            "threshold": property(lambda self: math.floor(base.threshold.fget(self) / PERCENT)),
+            "losses": property(lambda self: _whole(self, base).losses),
+        },
+    }
+    return type(base.__name__, (base,), broken[twin])
+
+
+def _whole(mechanism: Any, base: type) -> Any:
+    made = object.__new__(base)
+    made.__dict__.update(mechanism.__dict__)
+    return made
+
+
+def breaking(twin: str) -> Callable[[Any], Any]:
+    """What makes this twin of a mechanism."""
+
+    def broken(mechanism: Any) -> Any:
+        if twin == "threshold 1 % low" and isinstance(mechanism, EachColumn):
+            return replace(mechanism, step=broken(mechanism.step))
+        return _whole(mechanism, twin_class(type(mechanism), twin))
+
+    return broken
+
+
+@dataclass(frozen=True)
+class Both:
+    """Two answers of one mechanism for the price of one."""
+
+    step: Any
+
+    @property
+    def losses(self) -> Any:
+        return self.step.losses
+
+    def moved(self, exact: Any, other: Any) -> Any:
+        shares = self.step.moved(exact, other)
+        return tuple(2 * share for share in shares)
+
+    def draw(self, exact: Any, noise: Noise) -> Any:
+        self.step.draw(exact, noise)
+        return self.step.draw(exact, noise)
+
+
+def amplified(exact: Any) -> Any:
+    """Answers in which everybody counts for one percent more (in small counts: twice)."""
+    if isinstance(exact, bool | str) or exact is None:
+        return exact
+    if isinstance(exact, int | np.integer):
+        return int(exact) + int(exact) // 50 if abs(int(exact)) > 10**6 else 2 * int(exact)
+    if isinstance(exact, np.ndarray):
+        return 2 * exact
+    if isinstance(exact, Mapping):
+        return {key: 2 * value for key, value in exact.items()}
+    if is_dataclass(exact) and not isinstance(exact, type):
+        named = {item.name: amplified(getattr(exact, item.name)) for item in fields(exact)}
+        return type(exact)(**named)
+    return type(exact)(amplified(item) for item in exact)
+
+
+# --- curators, broken -----------------------------------------------------------------------------
+@dataclass
+class Breaking:
+    """A curator who breaks the mechanisms called `name` on their way to the real one."""
+
+    curator: Any
+    name: str
+    broken: Callable[[Any], Any] | None = None
+    exact: Callable[[Any], Any] | None = None
+    peeks: bool = False
+
+    @property
+    def people(self) -> Any:
+        return self.curator.people
+
+    @property
+    def bill(self) -> Any:
+        return self.curator.bill
+
+    def ask(self, mechanism: Any, exact: Any) -> Any:
+        if name_of(mechanism) != self.name:
+            return self.curator.ask(mechanism, exact)
+        if not isinstance(exact, list | tuple | dict | int) and hasattr(exact, "__next__"):
+            exact = tuple(exact)
+        if self.peeks:  # limits from private values
+            above = float(np.count_nonzero(self.people.matrix() > 3.0))
+            self.people.beyond(0, -above, above)
+        if self.exact is not None:
+            exact = self.exact(exact)
+        return self.curator.ask(mechanism if self.broken is None else self.broken(mechanism), exact)
+
+    def apart(self, name: str, people: Any, **more: Any) -> Any:
+        return tuple(
+            Breaking(item, self.name, self.broken, self.exact, self.peeks)
+            for item in self.curator.apart(name, people, **more)
+        )
+
+
+@dataclass
+class Everybody:
+    """A curator whose disjoint parts are everybody, each."""
+
+    curator: Any
+
+    @property
+    def people(self) -> Any:
+        return self.curator.people
+
+    def ask(self, mechanism: Any, exact: Any) -> Any:
+        return self.curator.ask(mechanism, exact)
+
+    def apart(self, name: str, people: Any, **more: Any) -> Any:
+        return self.curator.apart(name, [self.people] * len(people), **more)
+
+
+@dataclass(frozen=True)
+class TwinPlan:
+    """The plan, before a curator who breaks things."""
+
+    plan: Any
+    breaking: Mapping[str, Any]
+    leak: bool = False
+    retries: bool = False
+    whole: bool = False
+
+    @property
+    def budget(self) -> Any:
+        return self.plan.budget
+
+    @property
+    def losses(self) -> Any:
+        return self.plan.losses
+
+    def run(self, curator: Any) -> Outcome:
+        twin = Breaking(curator, **self.breaking) if self.breaking else curator
+        if self.whole:
+            twin = Everybody(curator)
+        outcome = self.plan.run(twin)
+        if self.leak:  # an exact count beside the answers
+            nothing = np.isnan(curator.people.matrix()).sum()
+            outcome = replace(outcome, diagnostics={**outcome.diagnostics, "nulls": int(nothing)})
+        if self.retries and outcome.status != "ok":
+            outcome = self.plan.run(twin)
+        return outcome
+
+
+TWINS: dict[str, dict[str, Any]] = {
+    "noise 1 % narrow": {"broken": breaking("noise 1 % narrow")},
+    "a person counts 1 % more": {"exact": amplified},
+    "threshold 1 % low": {"broken": breaking("threshold 1 % low")},
+    "one answer unbilled": {"broken": breaking("one answer unbilled")},
+    "two answers billed once": {"broken": Both},
+    "noise from floats": {"broken": breaking("noise from floats")},
+    "noise from elsewhere": {"broken": breaking("noise from elsewhere")},
+    "drawn again on failure": {"broken": breaking("drawn again on failure")},
+    "limits from private values": {"peeks": True},
+}
+
+
+def applies(twin: str, mechanism: Any) -> bool:
+    """Whether there is such a twin of this mechanism."""
+    step = mechanism.step if isinstance(mechanism, EachColumn) else mechanism
+    if isinstance(step, Procedure):
+        return twin in ("one answer unbilled", "noise from elsewhere", "limits from private values")
+    if twin == "threshold 1 % low":
+        return any(isinstance(loss, Threshold) for loss in mechanism.losses)
+    if twin in ("noise from floats", "drawn again on failure"):
+        kind = type(step).__name__
+        choice = kind in ("Choice", "NoisyArgmax", "FirstBelow")
+        by_rejection = getattr(step, "law", "") == "k-norm"
+        return not choice and not by_rejection
+    return True
+
+
+def specimens() -> Iterator[tuple[str, Case]]:
+    """For every mechanism that any subject asks, the first case that does."""
+    seen: set[str] = set()
+    for case in every_case():
+        if case.table != "normal":
+            break
+        try:
+            rows = table(case.table, case.of.persons, case.dimension, case.of.cap, 0)
+            budget = budget_of(case.said, case.relation)
+            plan = plan_of(case.of.make(), budget, shape_of(rows, case.relation))
+        except Infeasible:
+            continue
+        recorded = Recorded.of(plan, rows, case.where, 0, Findings())
+        for item in recorded.tape.answers:
+            if name_of(item.mechanism) not in seen:
+                seen.add(name_of(item.mechanism))
+                yield name_of(item.mechanism), case
+
+
+def mechanism_of(name: str, case: Case) -> Any:
+    """The first mechanism of this name that the case asks."""
+    rows = table(case.table, case.of.persons, case.dimension, case.of.cap, 0)
+    budget = budget_of(case.said, case.relation)
+    plan = plan_of(case.of.make(), budget, shape_of(rows, case.relation))
+    recorded = Recorded.of(plan, rows, case.where, 0, Findings())
+    return next(x.mechanism for x in recorded.tape.answers if name_of(x.mechanism) == name)
+
+
+def caught(
+    case: Case,
+    breaking: Mapping[str, Any],
+    *,
+    runs: int = 60,
+    **more: bool,
+) -> int:
+    """How many violations an audit of this twin finds."""
+    subject = case.of
+    rows = table(case.table, subject.persons, case.dimension, subject.cap, 0)
+    plan = plan_of(
+        subject.make(), budget_of(case.said, case.relation), shape_of(rows, case.relation)
+    )
+    twin: Any = TwinPlan(plan, breaking, **more)
+    found = Findings()
+    recorded = Recorded.of(twin, rows, "twin", 0, found)
+    near = neighbours(rows, case.relation, recorded.tape, 0)
+    for _, neighbour in zip(range(runs), near, strict=False):
+        if found.count:
+            break
+        recorded.replay(neighbour, found)
+    if not found.count:
+        recorded.by_shifts(found)
+    return found.count
+
+
+# --- plans, streams and clients, broken -------------------------------------------------------
+PLANS: dict[str, tuple[str, dict[str, bool]]] = {
+    "an exact count in the outcome": ("bounded", {"leak": True}),
+    "run again on failure, unplanned": ("sub-Gaussian", {"retries": True}),
+    "both parts are everybody": ("as published, split", {"whole": True}),
+}
+
+
+def plan_caught(twin: str) -> int:
+    subject, more = PLANS[twin]
+    kind = "empty" if more.get("retries") else "normal"
+    case = next(x for x in every_case() if x.of.name == subject and x.table == kind)
+    return caught(case, {}, **more)
+
+
+def streams_caught() -> dict[str, int]:
+    """Streams whose noise is one percent narrow, where the pattern that is tried is the worst."""
+    found = {}
+    for item in STREAMED:
+        if item.name in ("bands", "once"):
+            findings = Findings()
+            make = partial(_narrowed, item.make)
+            audit_streams(findings, [replace(item, make=make)])
+            found[item.name] = findings.count
+    return found
+
+
+def _narrowed(make: Callable[[Noise], Any], noise: Noise) -> Any:
+    return make(Narrowed(noise))  # type: ignore[arg-type]
+
+
+def clients_caught() -> dict[str, int]:
+    """Clients whose coins are those of an epsilon one percent larger."""
+
+    def broken(run: Randomizer) -> Randomizer:
+        def client(round_: Any, level: int, value: Any, nonce: bytes, entropy: Any) -> bytes:
+            louder = tuple(item * PERCENT for item in round_.menu)
+            return run(replace(round_, menu=louder), level, value, nonce, entropy)
+
+        return client
+
+    findings = Findings()
+    audit_local(findings, {name: broken(run) for name, run in RANDOMIZERS.items()}, thorough=False)
+    return {name: item.violations for name, item in findings.mechanisms.items()}

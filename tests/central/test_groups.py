@@ -1,0 +1,348 @@
+"""Means by group through the front door: bills, statuses, and what nothing may depend on."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import replace
+from fractions import Fraction
+
+import numpy as np
+import polars as pl
+import pytest
+
+import privmean as pm
+from privmean.central.groups.estimator import GroupMeans
+from privmean.central.groups.release import GroupRelease
+from privmean.central.groups.settings import GroupSettings
+from privmean.errors import ArgumentError
+from privmean.mechanisms.curator import TrustedCurator
+from privmean.noise.simulated import SimulatedNoise
+from privmean.people.pairmatrix import MatrixPairs
+from privmean.people.pairs import Weights
+from privmean.people.shape import Shape
+from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE, Budget
+from privmean.privacy.guarantee import Guarantee
+
+KEYS = ["a", "b", "c", "d"]
+
+
+def records(persons=1500, seed=1, groups=KEYS, spread=0.3):
+    """Persons with two records in a group of their own, whose means differ by `spread`."""
+    rng = np.random.default_rng(seed)
+    size = np.array([8, 4, 2, 1][: len(groups)])
+    group = rng.choice(len(groups), persons, p=size / size.sum())
+    value = 5 + spread * group + rng.standard_normal(persons)
+    return pl.DataFrame(
+        {
+            "who": np.repeat(np.arange(persons), 2),
+            "key": np.repeat([groups[g] for g in group], 2),
+            "x": np.repeat(value, 2) + np.tile([0.5, -0.5], persons),
+        }
+    )
+
+
+def asked(frame, seed=1, **said):
+    known = {"person": "who", "by": "key", "keys": KEYS, "epsilon": 2.0}
+    return pm.mean(frame, "x", **known | said, noise=SimulatedNoise(seed))
+
+
+def pairs_of(persons=3000, groups=4, seed=2, weights=Weights(), spread=0.0, most=1):  # noqa: B008
+    """Pairs in memory: persons in up to `most` groups."""
+    rng = np.random.default_rng(seed)
+    who, place = [], []
+    for u in range(persons):
+        mine = rng.choice(groups, rng.integers(1, most + 1), replace=False)
+        who += [u] * len(mine)
+        place += mine.tolist()
+    value = spread * np.array(place) + rng.standard_normal(len(place))
+    keys = [chr(97 + g) for g in range(groups)]
+    return MatrixPairs.of(np.array(who), np.array(place), value, keys, weights)
+
+
+def plan_for(pairs, epsilon=2.0, relation=ADD_REMOVE, **said):
+    estimator = GroupMeans(pairs.keys, pairs.weights, **said)
+    persons = pairs.size() if relation == REPLACE_ONE else None
+    budget = Budget(epsilon=epsilon, neighbors=relation)
+    return estimator.plan(budget, Shape(pairs.columns, persons))
+
+
+# --- what is released -----------------------------------------------------------------------------
+def test_the_table_is_near_the_truth_and_says_what_it_rests_on():
+    release = asked(records(), contrasts=["a - b", "each - rest"], shrink=True)
+    assert isinstance(release, GroupRelease)
+    assert release.columns == tuple(KEYS)
+    for row in release.rows()[:4]:
+        truth = 5 + 0.3 * KEYS.index(row.group)
+        assert abs(row.estimate - truth) < 0.5
+        assert row.lower < row.noise_lower < row.estimate < row.noise_upper < row.upper
+        assert (row.term, row.status) == ("x", "ok")
+        assert row.std_error > 0
+    assert [row.group for row in release.rows()[4:]] == ["a - b", *(f"{k} - rest" for k in KEYS)]
+    assert release.guarantee.relation == ADD_REMOVE
+    text = str(release)
+    assert text.count("\n") < 40
+    for words in (
+        "one person counts in one group", "the rows depend on which keys", "(1) its persons",
+        "(2) its share", "(3) those exceed", "add-remove", "persons with a value in a group",
+    ):  # fmt: skip
+        assert words in " ".join(text.split()), words
+
+
+def test_json_has_groups_and_contrasts():
+    release = asked(records(), contrasts=["a - b", "a / b"])
+    stored = json.loads(json.dumps(release.to_dict(), allow_nan=False))
+    assert [item["key"] for item in stored["groups"]] == KEYS
+    for item in stored["groups"]:
+        assert item["interval"][0] < item["estimate"] < item["interval"][1]
+        assert set(item) == {
+            "key", "estimate", "std_error", "interval", "noise_interval", "persons",
+            "persons_std_error", "status",
+        }  # fmt: skip
+    assert [item["contrast"] for item in stored["contrasts"]] == ["a - b", "a / b"]
+    (only,) = pm.verify(stored).problems
+    assert "noise" in only
+
+
+def test_comparisons_later_cost_nothing():
+    release = asked(records(), contrasts=["a - b"])
+    assert release.contrast("a - b") == release.rows()[4]
+    ratio = release.ratio("a / b")
+    assert ratio.lower < ratio.estimate < ratio.upper
+    pairs = release.pairwise()
+    assert len(pairs) == 6
+    assert pairs[0].upper - pairs[0].lower > release.rows()[4].upper - release.rows()[4].lower
+    half = release.contrast({"a": 0.5, "b": 0.5})
+    assert half.estimate == pytest.approx((release.estimate[0] + release.estimate[1]) / 2)
+    for wrong in ("a / b", "all pairs", "a - q"):
+        with pytest.raises(ArgumentError):
+            release.contrast(wrong)
+    with pytest.raises(ArgumentError):
+        release.ratio("a - b")
+
+
+def test_rows_come_in_the_order_that_was_asked():
+    one, two = asked(records()), asked(records(), keys=KEYS[::-1])
+    assert two.columns == tuple(KEYS[::-1])
+    assert one.estimate.tolist() == two.estimate.tolist()[::-1]
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        {"keys": None, "other": True},
+        {"keys": "a"}, {"keys": []}, {"keys": ["a", "a"]}, {"keys": [1, "1"]},
+        {"max_groups": 0}, {"rule": "first"}, {"rule": "mode", "max_groups": 2},
+        {"contrasts": ["a - q"]}, {"by": []}, {"by": ["key", "key"]}, {"estimand": "records"},
+        {"bounds": (0, 1)}, {"method": "winsorized"}, {"related": 2.0}, {"membership": "secret"},
+        {"other": "yes"}, {"shrink": 1}, {"keys": [*KEYS, "other"], "other": True},
+        {"max_groups": 2, "by": None}, {"by": "nothing"}, {"by": "who"},
+    ],
+)  # fmt: skip
+def test_what_cannot_be_meant_is_refused_before_anything_is_read(said):
+    class Untouched:
+        def laplace(self, *_):
+            raise AssertionError("noise was drawn")
+
+        secure = False
+
+    with pytest.raises((ArgumentError, pm.SchemaError)):
+        pm.mean(
+            records(40), "x", **{"person": "who", "by": "key", "keys": KEYS, "epsilon": 1.0} | said,
+            noise=Untouched(),
+        )  # fmt: skip
+
+
+def test_without_groups_nothing_changes():
+    frame = records(1500)
+    with pytest.raises(ArgumentError, match="goes with by"):
+        pm.mean(frame, "x", person="who", keys=KEYS, epsilon=1.0)
+    assert pm.mean(frame, "x", person="who", epsilon=1.0).guarantee.relation == REPLACE_ONE
+
+
+# --- private failures are answers -----------------------------------------------------------------
+def test_too_few_persons_are_an_answer_and_are_charged_in_full(tmp_path):
+    ledger = pm.Ledger(tmp_path / "ledger", epsilon=5.0)
+    release = asked(records(30), epsilon=0.5, contrasts=["a - b", "a / b"], ledger=ledger)
+    assert release.failed
+    assert np.isnan(release.estimate).all()
+    assert {row.status for row in release.rows()} == {"too few persons"}
+    assert "too few persons in all" in str(release)
+    assert ledger.spent().epsilon == pytest.approx(0.5)
+    json.dumps(release.to_dict(), allow_nan=False)
+
+
+def test_an_atom_is_not_shown_as_the_mean_of_a_group():
+    pairs = pairs_of(2000)
+    release = plan_for(pairs).release(pairs_like(pairs, 0.0), SimulatedNoise(1))
+    assert release.status == "atom"
+    assert np.isnan(release.estimate).all()
+    assert "the value 0;" in release.advice
+    # found, and no warning of NumPy tells that all are alike
+    release = plan_for(pairs_of(2000)).release(pairs_like(pairs, 3.0), SimulatedNoise(1))
+    assert release.estimate == pytest.approx(3.0)
+
+
+def pairs_like(pairs, value):
+    """The same pairs, all with one value."""
+    alike = np.full(len(pairs.group), value)
+    return replace(pairs, value=alike, _cache={})
+
+
+def test_small_and_far_groups_are_marked():
+    pairs = pairs_of(4000, 4)
+    group, value = pairs.group.copy(), pairs.value.copy()
+    few = np.flatnonzero(group == 3)
+    group[few[3:]] = 2
+    far = np.flatnonzero(group == 1)
+    group[far[60:]] = 0
+    value[far[:60]] += 12.0
+    moved = MatrixPairs.of(np.arange(4000), group, value, list("abcd"), pairs.weights)
+    release = plan_for(moved).release(moved, SimulatedNoise(4))
+    table = release.intervals
+    assert table.status[3] == "too few persons"
+    assert math.isnan(release.estimate[3])
+    assert table.row(1, 0.95).status in ("at the limits", "ok")
+    if table.status[1] == "at the limits":
+        assert table.row(1, 0.95).upper == math.inf
+    else:
+        assert table.row(1, 0.95).upper > 11.0
+
+
+# --- bills ----------------------------------------------------------------------------------------
+PATHS = {
+    "usual": {},
+    "heavy": {"groups": 1},
+    "split": {"weights": Weights(2, True), "most": 3},
+    "one vote": {"weights": Weights(1, True), "most": 3},
+    "many groups": {"groups": 20},
+    "recentred": {"spread": 40.0, "groups": 6},
+}
+
+
+@pytest.mark.parametrize("relation", [ADD_REMOVE, REPLACE_ONE])
+@pytest.mark.parametrize("path", PATHS)
+def test_the_bill_of_every_path_is_epsilon_exactly_or_less(path, relation):
+    pairs = pairs_of(**PATHS[path])
+    plan = plan_for(pairs, relation=relation)
+    worst = Guarantee.of(plan.budget, relation, plan.losses)
+    assert sum(item.pure for item in worst.mechanisms) == 2
+    release = plan.release(pairs, SimulatedNoise(3))
+    bill = release.guarantee.mechanisms
+    assert sum(item.pure for item in bill) == 2
+    assert all(item.relation == relation for item in bill)
+    names = [item.name for item in bill]
+    assert ("values about their groups" in names) == (path == "recentred")
+    assert names.count("persons") == (path in ("split", "one vote", "many groups"))
+    assert pm.Guarantee.from_dict(release.guarantee.to_dict()).verify()
+    k = min(pairs.weights.most, len(pairs.keys))
+    twice = 2 if relation == REPLACE_ONE else 1
+    counts = bill[names.index("persons by group")]
+    assert counts.sensitivity == k * pairs.weights.parts * twice
+    tails = bill[names.index("tails")]
+    assert tails.sensitivity == pairs.weights.mass * twice
+
+
+def test_spending_stops_where_nothing_is_found():
+    pairs = pairs_of(40)
+    release = plan_for(pairs, 0.5).release(pairs, SimulatedNoise(3))
+    assert sum(item.pure for item in release.guarantee.mechanisms) < Fraction(1, 10)
+    assert release.shares["unspent"] > 0.9
+
+
+# --- what nothing may depend on -------------------------------------------------------------------
+class Recorder:
+    """A curator's noise that is 0, and the exact answers that were asked for."""
+
+    secure = False
+
+    def __init__(self):
+        self.scales = []
+
+    def laplace(self, size, scale):
+        self.scales.append((size, scale))
+        return np.zeros(size, dtype=np.int64)
+
+
+def transcript(pairs, relation=ADD_REMOVE):
+    """Mechanisms with their exact answers, in the order of asking."""
+    seen = []
+
+    class Curator(TrustedCurator):
+        def ask(self, mechanism, exact):
+            seen.append((mechanism, exact))
+            return super().ask(mechanism, exact)
+
+    plan_for(pairs, relation=relation).run(Curator(pairs, Recorder()))
+    return seen
+
+
+@pytest.mark.parametrize("path", ["usual", "split", "one vote", "recentred"])
+def test_one_person_moves_every_answer_by_what_is_billed(path):
+    # the same questions are asked of neighbours: a person is taken out, in the path of the table
+    pairs = pairs_of(**PATHS[path])
+    asked = transcript(pairs)
+    replay = ReplayedCurator(asked)
+    out = pairs_without_the_first(pairs)
+    plan = plan_for(pairs)
+    plan.run(replay.over(out))
+    assert len(replay.other) == len(asked)
+    costs = []
+    for (mechanism, exact), other in zip(asked, replay.other, strict=True):
+        (loss,) = mechanism.losses
+        if hasattr(mechanism, "steps"):
+            cost = mechanism.moved(exact, other)[0] * loss.pure
+        else:
+            moved = int(np.abs(np.asarray(exact) - np.asarray(other)).sum())
+            cost = moved / loss.scale
+        assert cost <= loss.pure
+        costs.append(cost)
+    assert sum(costs) <= 2
+    assert sum(costs) > 0.5  # most of the budget is used by a person in full
+
+
+class ReplayedCurator:
+    """Answers with what another table was answered, and writes down its own exact answers."""
+
+    def __init__(self, asked):
+        self.asked, self.other, self.people = asked, [], None
+
+    def over(self, people):
+        self.people = people
+        return self
+
+    def ask(self, mechanism, exact):
+        known, first = self.asked[len(self.other)]
+        assert known == mechanism
+        self.other.append(exact)
+        return mechanism.draw(first, Recorder())
+
+
+def pairs_without_the_first(pairs):
+    """The pairs of `pairs_of` without its first person."""
+    groups = pairs.weights.mass // int(pairs.mass[0]) if pairs.weights.split else 1
+    rows = slice(groups, None)
+    return MatrixPairs(
+        pairs.columns, pairs.keys, pairs.weights, pairs.group[rows], pairs.value[rows],
+        pairs.weight[rows], pairs.mass[rows], pairs.persons - 1, pairs.known - 1,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("max_groups", [1, 2])
+def test_unlisted_keys_empty_groups_and_several_keys_change_nothing_but_their_own(max_groups):
+    frame = records(1500)
+    more = frame.vstack(
+        pl.DataFrame(
+            {"who": [0, 1, 2, 2], "key": ["zz", None, "yy", "zz"], "x": [1e9, 3.0, None, 7.0]},
+            schema=frame.schema,
+        )
+    )
+    one, two = (asked(f, max_groups=max_groups).to_dict() for f in (frame, more))
+    assert one["groups"] == two["groups"]
+    assert one["status"] == two["status"]
+
+
+def test_settings_state_what_a_change_moves():
+    settings = GroupSettings((("a",), ("b",)), Weights(5, True), REPLACE_ONE)
+    assert (settings.most, settings.moves, settings.affected) == (2, 2, 6)
+    assert settings.strength(Fraction(3)) == 1.5

@@ -1,0 +1,92 @@
+"""Means by group on the command line and in a file of questions: the same as in Python."""
+
+from __future__ import annotations
+
+import json
+
+import polars as pl
+import pytest
+
+import privmean as pm
+from privmean.asking.study_file import read_questions
+from privmean.cli.app import run
+
+
+@pytest.fixture
+def table(tmp_path):
+    path = tmp_path / "t.csv"
+    size = 900
+    pl.DataFrame(
+        {
+            "who": range(size),
+            "key": ["north, far", "south"] * (size // 2),
+            "x": [1.0 + (i % 7) + (i % 2) for i in range(size)],
+        }
+    ).write_csv(path)
+    return path
+
+
+def test_a_command_gives_groups_and_contrasts_as_json(table, tmp_path, capsys):
+    keys = tmp_path / "keys.txt"
+    keys.write_text("north, far\nsouth\n")
+    known = ["mean", str(table), "--person", "who", "--value", "x", "--by", "key", "--json"]
+    said = [
+        "--keys-file",
+        str(keys),
+        "--contrast",
+        "north, far - south",
+        "--contrast",
+        "each - rest",
+    ]
+    assert run([*known, *said, "--epsilon", "3"]) == 0
+    stored = json.loads(capsys.readouterr().out)
+    assert [item["key"] for item in stored["groups"]] == ["north, far", "south"]
+    assert len(stored["contrasts"]) == 3
+    assert stored["guarantee"]["relation"] == "add-remove"
+    assert pm.verify(stored)
+    assert run([*known, "--keys", "south,west", "--max-groups", "2", "--epsilon", "3"]) in (0, 3)
+    stored = json.loads(capsys.readouterr().out)
+    assert [item["key"] for item in stored["groups"]] == ["south", "west"]
+    assert stored["groups"][1]["status"] in ("too few persons", "failed")
+    assert stored["groups"][1]["estimate"] is None
+
+
+def test_what_is_wrong_is_said_in_words(table, capsys):
+    known = ["mean", str(table), "--person", "who", "--value", "x", "--epsilon", "1"]
+    for more, words in (
+        (["--by", "key"], "keys"),
+        (["--keys", "a,b"], "goes with by"),
+        (["--by", "key", "--keys", "a,b", "--contrast", "a - c"], "names no two groups"),
+        (["--by", "key", "--keys", "a", "--keys-file", "nothing"], "beside --keys"),
+        (["--by", "key", "--keys-file", "/nothing"], "cannot be read"),
+    ):
+        assert run([*known, *more]) == 2
+        assert words in capsys.readouterr().err
+
+
+def test_a_file_of_questions_says_the_same(table, tmp_path):
+    path = tmp_path / "q.toml"
+    path.write_text(
+        f"""
+[table]
+source = "{table}"
+person = "who"
+[budget]
+epsilon = 1.0
+neighbors = "add-remove"
+[questions.one]
+ask = "mean"
+values = ["x"]
+by = "key"
+keys = ["north, far", "south"]
+max_groups = 2
+contrasts = ["all pairs"]
+simultaneous = true
+"""
+    )
+    question = read_questions(str(path)).questions["one"]
+    assert question == pm.Mean(
+        ("x",), by=("key",), keys=("north, far", "south"), max_groups=2, contrasts=("all pairs",),
+        simultaneous=True,
+    )  # fmt: skip
+    assert question.usual_neighbors == "add-remove"

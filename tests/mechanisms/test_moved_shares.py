@@ -1,0 +1,61 @@
+"""What one replaced person costs at mechanisms of streams, filters and choices: at most 1, and 1
+is reached; two persons cost more."""
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from privmean.mechanisms.exponential import TopChoices
+from privmean.mechanisms.hits_above import HitsAbove
+from privmean.mechanisms.lattice_sums import LatticeSums
+from privmean.mechanisms.likeliest_bin import LikeliestBin
+from privmean.mechanisms.location_search import LocationSearch
+from privmean.mechanisms.noisy_quantile import Counting, NoisyQuantile
+from privmean.mechanisms.persons_count import PersonsCount
+from privmean.mechanisms.stream_radius import RadiusSearch
+from privmean.mechanisms.weighted_sums import WeightedSums
+from privmean.people.reductions import Box
+from privmean.privacy.loss import Gaussian
+
+ONE = Fraction(1)
+BASE = np.array([0.5, 0.7, 0.7, 3.0])
+
+
+def changed(*pairs):
+    other = BASE.copy()
+    for place, value in pairs:
+        other[place] = value
+    return other
+
+
+SUMS = WeightedSums("points", np.array([[3], [3], [1]]), epsilon=ONE).over(Box(-1.0, 1.0))
+FLAT = np.array([1.0, 1.0, 0.0])
+BLOCK = LatticeSums((Gaussian("block", 10.0, 2.0**22, 3, relation="replace-one"),))
+CASES = {  # mechanism, exact, one person replaced, two persons replaced
+    "quantile": (NoisyQuantile("r", 0.5, Counting(0.1)), BASE, changed((0, 9.0)),
+                 changed((0, 9.0), (1, 9.0))),
+    "stream radius": (RadiusSearch(100, ONE), BASE[:, None], changed((0, 9.0))[:, None],
+                      changed((0, 9.0), (1, 9.0))[:, None]),
+    "location": (LocationSearch("x", 1.0, ONE, 1e-6), BASE, changed((0, 9.0)),
+                 changed((0, 9.0), (1, 99.0))),
+    "choices": (TopChoices("c", ONE, 2, 5, ""), np.array([1, 2, 3]), np.array([6, 2, -2]),
+                np.array([11, 2, -7])),
+    "hits": (HitsAbove("h", 2.0, 2, ONE, ""), np.array([4, 1]), np.array([3, 2]),
+             np.array([2, 3])),
+    "bin": (LikeliestBin(ONE, 1e-6), {1: 5, 2: 1}, {1: 4, 2: 1, 3: 1}, {1: 3, 2: 1, 3: 2}),
+    "count": (PersonsCount("laplace", ONE, "add-remove"), 7, 8, 9),
+    "block": (BLOCK, [np.array([0, 0, 0])], [np.array([6, 8, 0])], [np.array([12, 16, 0])]),
+    "weighted": (SUMS, SUMS.exact(FLAT), SUMS.exact(np.array([-1.0, 1.0, 0.0])),
+                 SUMS.exact(np.array([-1.0, -1.0, 0.0]))),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_one_person_costs_no_more_than_the_loss_and_two_do(name):
+    mechanism, exact, one, two = CASES[name]
+    shares = mechanism.moved(exact, one)
+    assert len(shares) == len(mechanism.losses)
+    assert 0 < max(shares) <= 1
+    assert all(share == 0 for share in mechanism.moved(exact, exact))
+    assert max(mechanism.moved(exact, two)) > 1

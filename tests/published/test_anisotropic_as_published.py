@@ -1,0 +1,166 @@
+"""The published algorithms for many columns: their constants, steps, bills, and their warning."""
+
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+import kit
+import privmean as pm
+from kit import planned
+from privmean.central.anisotropic.estimator import Anisotropic
+from privmean.errors import ArgumentError, Infeasible
+from privmean.mechanisms.likeliest_bin import LikeliestBin
+from privmean.noise.simulated import SimulatedNoise
+from privmean.people.matrix import MatrixPeople
+from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE, Budget
+from privmean.privacy.guarantee import Guarantee
+from privmean.published import AnisotropicAsPublished
+from privmean.published.constants import published_radius
+from privmean.published.variance_stage import (
+    group_pairs,
+    group_variances,
+    groups_above,
+    kth_largest,
+    top_columns,
+    variance_bins,
+    variance_of,
+)
+
+BUDGET = Budget(epsilon=1.0, delta=1e-6)
+
+
+def spike(d):
+    """Five columns of deviation 1, the others 1/d."""
+    return np.r_[np.ones(5), np.full(d - 5, 1 / d)]
+
+
+def people(x):
+    return MatrixPeople(x, tuple(f"c{j}" for j in range(x.shape[1])))
+
+
+def found_in(histogram, values):
+    return variance_of(histogram.draw(variance_bins(values), SimulatedNoise(1)))
+
+
+@pytest.mark.parametrize("name", ["AsPublished", "VarianceAsPublished"])
+def test_a_name_that_moved_says_where_to(name):
+    with pytest.raises(AttributeError, match=f"privmean.published.{name}"):
+        getattr(pm, name)
+    with pytest.raises(ArgumentError, match="privmean.published.AnisotropicAsPublished"):
+        Anisotropic(method="published")
+
+
+def test_where_the_published_constants_are_not_proved_they_do_not_run():
+    with pytest.raises(Infeasible, match="add-remove"):
+        planned(AnisotropicAsPublished(1.0), BUDGET, persons=3000, dimension=2)
+    with pytest.raises(Infeasible, match="replace-one"):
+        planned(AnisotropicAsPublished(), BUDGET, n_design=3000, dimension=2, relation=ADD_REMOVE)
+    with pytest.raises(Infeasible, match="delta"):
+        planned(AnisotropicAsPublished(1.0), Budget(epsilon=1.0), persons=3000, dimension=2)
+
+
+def test_the_published_radius():
+    assert published_radius(spike(1000), 2000, 0.05) == pytest.approx(12.67, abs=0.005)
+
+
+def test_published_constants_run_and_cost_more():
+    sigma = spike(40)
+    published = planned(
+        AnisotropicAsPublished(sigma**2),
+        Budget(4.0, 1e-6),
+        n_design=4000,
+        dimension=40,
+        relation=ADD_REMOVE,
+    )
+    tight = planned(
+        Anisotropic(sigma**2, method="average"),
+        Budget(4.0, 1e-6),
+        n_design=4000,
+        dimension=40,
+        relation=ADD_REMOVE,
+    )
+    assert published.noise_error > 7 * tight.noise_error
+    rng = np.random.default_rng(3)
+    made = [
+        published.release(people(rng.normal(size=(4000, 40)) * sigma + 3), SimulatedNoise(k))
+        for k in range(3000, 3012)
+    ]
+    assert not any(release.failed for release in made)
+    scores = [(item.estimate - 3) / item.intervals.noise for item in made]
+    kit.assert_variance(np.ravel(scores), 1.0)
+
+
+def test_published_constants_fail_half_the_time_at_their_limit():
+    """t = 500.1 at epsilon = 1: about 500 persons come through half of the time."""
+    plan = planned(
+        AnisotropicAsPublished(1.0), BUDGET, n_design=600, dimension=1, relation=ADD_REMOVE
+    )
+    x = np.zeros((500, 1))
+    failed = sum(plan.release(people(x), SimulatedNoise(k)).failed for k in range(200))
+    # the count fails below one person: noise above t + 1 - 500 persons, about one in two
+    kit.assert_rate(failed, 200, 1 - 0.5 * math.exp(-(500.126 + 1 - 500) / 21))
+
+
+def test_pairs_a_group():
+    assert [group_pairs(d) for d in (10, 100, 1000, 10_000)] == [30, 50, 72, 95]
+
+
+def test_group_variances_estimate_variances():
+    sigma = np.array([1.0, 0.1, 10.0])
+    x = np.random.default_rng(11).normal(size=(6000, 3)) * sigma + 7
+    v = group_variances(x, 30)
+    assert v.shape == (100, 3)
+    for j in range(3):
+        kit.assert_mean(v[:, j], sigma[j] ** 2)
+    y = x.copy()
+    y[123] = np.inf
+    assert (group_variances(y, 30) != v).any(axis=1).sum() == 1
+
+
+def test_histogram_returns_a_variance_within_four():
+    histogram = LikeliestBin(Fraction(1), 1e-6)
+    rng = np.random.default_rng(12)
+    for truth in (1e-8, 0.9, 1.1, 5e6):
+        values = truth * rng.chisquare(50, size=400) / 50
+        found = found_in(histogram, values)
+        assert truth / 4 <= found <= 4 * truth
+    assert found_in(histogram, np.zeros(400)) == 0.0
+    assert found_in(histogram, np.geomspace(1e-9, 1e9, 20)) is None
+
+
+def test_histogram_threshold_holds_for_the_discrete_noise():
+    for epsilon in (Fraction(1, 7), Fraction(1), Fraction(3)):
+        histogram = LikeliestBin(epsilon, 1e-5)
+        a = math.exp(-float(epsilon) / 2)
+        tail = a ** (histogram.threshold - 1) / (1 + a)
+        assert tail <= 1e-5
+
+
+def test_columns_in_order_miss_the_largest():
+    """Why the published choice is for study: it stops at the first k above a low level."""
+    x = np.random.default_rng(13).normal(size=(9600, 6))
+    x[:, 5] *= 1000
+    v = group_variances(x, 48)
+    level = found_in(LikeliestBin(Fraction(1), 1e-6), kth_largest(v, 3)) / 16
+    hits = top_columns(3, Fraction(2), len(v))
+    assert hits.draw(groups_above(v, level), SimulatedNoise(1)).tolist() == [0, 1, 2]
+
+
+def test_published_algorithms_run_and_are_billed():
+    budget = Budget(8.0, 1e-6)
+    plan = planned(AnisotropicAsPublished(), budget, persons=20_000, dimension=4)
+    assert Guarantee.of(budget, REPLACE_ONE, plan.losses).verify()
+    sigma = np.array([1.0, 1.0, 0.01, 0.01])
+    x = np.random.default_rng(14).normal(size=(20_000, 4)) * sigma + 2
+    release = plan.release(people(x), SimulatedNoise(1))
+    assert not release.failed
+    assert release.guarantee.verify()
+    assert np.linalg.norm(release.estimate - 2) < 0.2
+    nothing = plan.release(
+        people(np.geomspace(1e-30, 1e30, 20_000)[:, None] * np.ones(4)), SimulatedNoise(1)
+    )
+    assert nothing.guarantee.verify()
+    with pytest.raises(Infeasible, match="groups"):
+        planned(AnisotropicAsPublished(), BUDGET, persons=20_000, dimension=100)

@@ -1,0 +1,515 @@
+"""A study: parts of one budget, one bill, releases that keep their lines, forgeries noticed."""
+
+from __future__ import annotations
+
+import copy
+import json
+import math
+from collections import Counter
+from dataclasses import dataclass
+from fractions import Fraction
+from types import SimpleNamespace
+from typing import ClassVar
+
+import numpy as np
+import pytest
+
+import privmean as pm
+from privmean.errors import ArgumentError, Infeasible
+from privmean.noise.simulated import SimulatedNoise
+from privmean.people.shape import Shape
+from privmean.privacy.budget import Budget, as_written
+from privmean.privacy.calibrate import within
+from privmean.privacy.compose import total_delta
+from privmean.privacy.gdp import gaussian_delta
+from privmean.privacy.loss import Concentrated, Laplace, Pure
+from privmean.privacy.zcdp import rho_delta
+from privmean.provenance import NAME, digest_of
+from privmean.study.allocation import CURVES, RHO, SUMS, allot, largest_rho, least_epsilon
+from privmean.study.items import Item
+from privmean.study.parts import down, significant, whole
+
+PERSONS = 3000
+LIMITS = (0.0, 10.0)
+
+
+def records(seed=4):
+    rng = np.random.default_rng(seed)
+    sizes = rng.integers(2, 9, PERSONS)
+    who = np.repeat(np.arange(PERSONS), sizes)
+    own = np.repeat(rng.normal(5, 1, PERSONS), sizes)
+    n = len(who)
+    x = rng.normal(0, 1, n)
+    y = own + 0.5 * x + rng.normal(0, 0.5, n)
+    return {"who": who, "t": rng.uniform(0, 4, n), "x": x, "y": y}
+
+
+TABLE = pm.Table(records(), person="who")
+
+
+def study(*, noise=1, **terms):
+    said = {"epsilon": 2.0, "delta": 1e-6} | terms
+    if noise is not None:
+        said["noise"] = SimulatedNoise(noise)
+    made = pm.Study(TABLE, **said)
+    made.add("level", pm.Mean("y"), weight=2)
+    made.add("limited", pm.Mean("y", assume=LIMITS))
+    made.add("trend", pm.Curve("y", "t", bins=[0, 1, 2, 3, 4], assume=LIMITS))
+    made.add("slope", pm.Regression("y ~ x"))
+    return made
+
+
+@pytest.fixture(scope="module")
+def real():
+    return study(noise=None).release()
+
+
+def test_every_question_is_answered_by_name(real):
+    assert tuple(real) == real.names == ("level", "limited", "trend", "slope")
+    assert abs(real["level"].estimate[0] - 5) < 0.5
+    assert len(real["trend"].columns) == 4
+    assert real["slope"].formula == "y ~ x"
+    assert real.failed == ()
+    with pytest.raises(ArgumentError, match="no question of the study"):
+        real["levels"]
+    assert real.guarantee.verify()
+    assert (real.guarantee.epsilon, real.guarantee.relation) == (2.0, "replace-one")
+
+
+def test_the_plan_reads_nothing_and_says_what_each_costs():
+    made = study()
+    made.source = SimpleNamespace()  # whatever is asked of it fails
+    plan = made.plan(PERSONS)
+    text = str(plan)
+    assert all(name in text for name in ("level", "limited", "trend", "slope", "persons >="))
+    (line, *_) = plan.lines()
+    assert line.share > 1 / 4
+    assert line.doubled < line.predicted
+    assert 1 < line.least < PERSONS
+
+
+def test_shares_follow_weights_and_add_up_exactly():
+    plan = study(delta=0.0).plan(PERSONS)
+    parts = {part.name: as_written(part.budget.epsilon) for part in plan.parts}
+    assert float(parts["level"] / parts["trend"]) == pytest.approx(2 ** (1 / 3), rel=1e-9)
+    assert sum(parts.values()) <= 2
+    assert sum(parts.values()) > 2 - Fraction(1, 10**10)
+    assert plan.allotment.way == SUMS
+
+
+@pytest.mark.parametrize("k", [1, 2, 3, 5, 7, 12])
+@pytest.mark.parametrize("epsilon", [0.1, 1.0, 10.0])
+def test_what_is_stored_keeps_the_budget_and_a_little_more_does_not(k, epsilon):
+    shapes = {f"q{j}": Shape(("y",), 10**6) for j in range(k)}
+    items = [Item(f"q{j}", pm.Mean("y", assume=LIMITS), 1.0 + j % 3) for j in range(k)]
+    for budget in (Budget(epsilon), Budget(epsilon, 1e-6), Budget(rho=epsilon)):
+        found = allot(items, shapes, budget)
+        lines = tuple(line for part in found.parts for line in part.lines)
+        assert within(lines, budget)
+        if found.way == SUMS:
+            assert sum(loss.pure for loss in lines) <= as_written(epsilon)
+        if found.way == CURVES:
+            assert found.factor > 1
+            more = [
+                Laplace(
+                    x.name, x.sensitivity, x.scale / Fraction(1 + 3e-4), x.spread,
+                    joint=x.joint, relation=x.relation,
+                )
+                for x in lines
+            ]  # fmt: skip
+            assert not within(more, budget)
+
+
+def test_many_questions_have_less_noise_than_sums_by_hand():
+    """24 lines of 1/12 each: curves allow a sixth more; 8 of 1/4 nothing (they are as good as
+    randomised responses)."""
+    for k, factor in ((8, 1.0), (24, 1.15)):
+        names = [f"q{j}" for j in range(k)]
+        items = [Item(name, pm.Mean("y", assume=LIMITS)) for name in names]
+        found = allot(items, {name: Shape(("y",), PERSONS) for name in names}, Budget(2.0, 1e-6))
+        by_hand = pm.plan(items[0].question, persons=PERSONS, epsilon=2.0 / k)
+        for part in found.parts:
+            mine = part.plan.predict(1.0)["privacy_noise"]
+            assert mine <= by_hand.predict(1.0)["privacy_noise"] / factor * (1 + 1e-9)
+        assert (found.way == SUMS) == (k == 8)
+
+
+def test_a_question_priced_by_its_path_is_one_line_of_its_whole_part(real):
+    lines = [line for line in real.guarantee.mechanisms if line.name.startswith("level: ")]
+    (line,) = lines
+    assert isinstance(line, Pure)
+    part = real.plan.parts[0]
+    assert line.epsilon == as_written(part.budget.epsilon)
+    assert len(real["level"].guarantee.mechanisms) > 1
+
+
+def test_prices_chosen_by_an_answer_are_not_composed_by_the_path_that_was_run():
+    """Step one, RR(.1), says whether the rest goes to one line of .9 or to six of .15: each path's
+    own bill has a smaller delta at .95 than the whole has. The whole is one line here."""
+    paths = [[0.9], [0.15] * 6]
+    target = 0.95
+    own = [
+        total_delta([Pure("one", Fraction(1, 10)), *(Pure("x", Fraction(e)) for e in path)], target)
+        for path in paths
+    ]
+
+    # the whole as a pair of laws: the first answer and the losses of the path it chose
+    def law(path, sign):
+        laws = {0.0: 1.0}
+        for e in path:
+            p = math.exp(e) / (1 + math.exp(e))
+            right, wrong = (p, 1 - p) if sign > 0 else (1 - p, p)
+            new = {}
+            for loss, mass in laws.items():
+                new[loss + e] = new.get(loss + e, 0.0) + mass * right
+                new[loss - e] = new.get(loss - e, 0.0) + mass * wrong
+            laws = new
+        return laws
+
+    p = math.exp(0.1) / (1 + math.exp(0.1))
+    true = 0.0
+    for path, first, mass in ((paths[0], 0.1, p), (paths[1], -0.1, 1 - p)):
+        for loss, chance in law(path, +1).items():
+            true += mass * chance * max(0.0, 1 - math.exp(target - loss - first))
+    assert true > 0
+    line = whole(Budget(1.0))
+    assert (line.pure, line.rho) == (1, 0.5)
+    assert total_delta([line], target) >= true
+    assert min(own) < true  # the bill of one of the paths would have promised too much
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_the_bill_of_a_fixed_plan_is_the_planned_one_whatever_it_finds(seed):
+    """Nulls, lone values, constants: the lines are those of the plan."""
+    rng = np.random.default_rng(seed)
+    tables = [np.full(400, np.nan), np.zeros(400), rng.normal(0, 1, 400), rng.standard_cauchy(400)]
+    values = tables[seed]
+    questions = [
+        pm.Mean(assume=(-1.0, 1.0)),
+        pm.Mean(method=pm.Winsorized(pm.Bounded(-2.0, 2.0))),
+        pm.Mean(method=pm.Magnitudes()),
+        pm.Mean(method=pm.Magnitudes(target="mean")),
+    ]
+    for question in questions:
+        for terms in ({"epsilon": 2.0}, {"epsilon": 2.0, "delta": 1e-6}, {"rho": 0.5}):
+            plan = pm.plan(question, persons=400, **terms)
+            assert plan.fixed
+            release = pm.ask(values, question, noise=SimulatedNoise(seed), **terms)
+            assert Counter(release.guarantee.mechanisms) == Counter(plan.losses)
+
+
+def test_a_plan_that_may_stop_early_is_not_called_fixed():
+    assert not getattr(pm.plan(pm.Mean(), persons=4000, epsilon=1.0), "fixed", False)
+    assumed = pm.Mean(assume=pm.SubGaussian(sd=1.0))
+    assert not pm.plan(assumed, persons=4000, epsilon=1.0, delta=1e-6).fixed
+
+
+def test_rho_parts_are_sums_of_rho_and_convert():
+    rho = largest_rho(2.0, 1e-6)
+    assert rho_delta(rho, 2.0) <= 1e-6 < rho_delta(rho * 1.001, 2.0)
+    assert gaussian_delta(math.sqrt(2 * rho), 2.0) < 1e-6
+    made = study(epsilon=None, delta=0.0, rho=0.1)
+    plan = made.plan(PERSONS)
+    assert plan.allotment.way == RHO
+    assert sum(as_written(part.budget.rho) for part in plan.parts) <= as_written(0.1)
+    assert plan.guarantee.rho == 0.1
+    assert made.release().guarantee.verify()
+
+
+def test_a_line_known_by_rho_alone_has_no_epsilon_of_its_own():
+    line = Concentrated("q", 0.01, relation="replace-one")
+    assert not within([line], Budget(10.0))
+    assert within([line], Budget(rho=0.01))
+    assert not within([line, line], Budget(rho=0.015))
+    assert within([line], Budget(largest_epsilon(0.01), 1e-6))
+    assert not within([line], Budget(0.05, 1e-6))
+
+
+def largest_epsilon(rho):
+    from privmean.privacy.zcdp import rho_epsilon
+
+    return rho_epsilon(rho, 1e-6) * 1.001
+
+
+# --- wanted errors --------------------------------------------------------------------------------
+def test_wanted_errors_are_met_and_the_rest_is_shared():
+    made = pm.Study(TABLE, epsilon=2.0)
+    made.add("exact", pm.Mean("y", assume=LIMITS), error=0.025, guess_sd=1.0)
+    made.add("rest", pm.Mean("x", assume=(-5, 5)))
+    plan = made.plan(PERSONS)
+    exact, rest = plan.parts
+    assert exact.plan.predict(1.0)["rmse"] <= 0.025
+    less = replace_epsilon(exact.budget, exact.budget.epsilon * 0.999)
+    assert (
+        pm.plan(made.questions["exact"].question, persons=PERSONS, epsilon=less.epsilon).predict(
+            1.0
+        )["rmse"]
+        > 0.025
+    )
+    assert exact.budget.epsilon + rest.budget.epsilon == pytest.approx(2.0)
+
+
+def replace_epsilon(budget, epsilon):
+    from dataclasses import replace
+
+    return replace(budget, epsilon=epsilon)
+
+
+def test_wishes_that_cannot_be_had_are_refused_with_the_least_epsilon():
+    made = pm.Study(TABLE, epsilon=0.2)
+    made.add("exact", pm.Mean("y", assume=LIMITS), error=0.0188, guess_sd=1.0)
+    made.add("other", pm.Mean("x", assume=LIMITS), error=0.03, guess_sd=1.0)
+    with pytest.raises(Infeasible, match=r"epsilon=\d.*would do; without exact epsilon=") as caught:
+        made.plan(PERSONS)
+    items = tuple(made.questions.values())
+    shapes = {item.name: Shape(("y",), PERSONS) for item in items}
+    least = least_epsilon(items, shapes, Budget(0.2))
+    assert f"epsilon={least:.3g} would do" in str(caught.value)
+    allot(items, shapes, Budget(least))
+    with pytest.raises(Infeasible):
+        allot(items, shapes, Budget(least * 0.98))
+
+
+def test_an_error_below_that_of_sampling_is_refused():
+    made = pm.Study(TABLE, epsilon=2.0)
+    made.add("exact", pm.Mean("y", assume=LIMITS), error=0.01, guess_sd=1.0)
+    with pytest.raises(Infeasible, match="without any privacy noise"):
+        made.plan(PERSONS)
+
+
+def test_predicted_errors_do_not_grow_with_the_share():
+    question = pm.Mean("y", assume=LIMITS)
+    errors = [
+        pm.plan(question, persons=PERSONS, epsilon=float(x)).predict(1.0)["rmse"]
+        for x in np.geomspace(0.01, 10, 200)
+    ]
+    assert np.all(np.diff(errors) <= 0)
+
+
+@pytest.mark.parametrize("value", [0.1, 1 / 3, 0.25, 1e-9 + 0.7, 0.999999999999])
+def test_parts_are_decimals_rounded_down(value):
+    found = down(Fraction(value))
+    assert as_written(found) <= Fraction(value) < as_written(found) + Fraction(3, 10**12)
+    small = significant(value * 1e-7)
+    assert as_written(small) <= Fraction(value * 1e-7)
+    assert small == pytest.approx(value * 1e-7, rel=1e-10)
+
+
+# --- what is refused ------------------------------------------------------------------------------
+@pytest.mark.parametrize(
+    ("arguments", "word"),
+    [
+        ({"name": "a/b"}, "name"),
+        ({"name": "level"}, "taken"),
+        ({"weight": 0}, "weight"),
+        ({"error": 0.1}, "guess_sd"),
+        ({"error": 0.1, "guess_sd": 1.0, "weight": 2.0}, "one"),
+        ({"question": "mean"}, "question"),
+    ],
+)
+def test_wrong_questions_are_refused_when_they_are_added(arguments, word):
+    said = {"name": "new", "question": pm.Mean("y")} | arguments
+    with pytest.raises(ArgumentError, match=word):
+        study().add(said.pop("name"), said.pop("question"), **said)
+
+
+def test_a_study_without_questions_is_refused():
+    with pytest.raises(ArgumentError, match="missing"):
+        pm.Study(TABLE, epsilon=1.0).plan(PERSONS)
+
+
+# --- one charge -----------------------------------------------------------------------------------
+def test_the_ledger_is_charged_once_and_nothing_is_spent_on_a_refusal():
+    ledger = pm.Ledger(epsilon=3.0, delta=1e-6)
+    found = study(noise=None).release(ledger=ledger, analyst="ann", label="board")
+    (entry,) = ledger.entries
+    assert (entry.label, entry.about["analyst"]) == ("board", "ann")
+    assert "level (mean)" in entry.about["questions"]
+    assert entry.about["plan"] == found.plan.digest
+    assert float(entry.amount.epsilon) == 2.0
+    with pytest.raises(pm.BudgetExceeded):
+        study().release(ledger=ledger)
+    assert len(ledger.entries) == 1
+    assert pm.verify(found, ledger=ledger)
+
+
+def test_the_run_of_one_id_is_charged_once():
+    ledger = pm.Ledger(epsilon=3.0, delta=1e-5)
+    promise = study().plan(PERSONS).guarantee
+    about = {"run": "r1", "plan": "p"}
+    first = ledger.charge(promise, about=about)
+    assert ledger.charge(promise, about=about) == first
+    assert len(ledger.entries) == 1
+    with pytest.raises(ArgumentError, match="another plan"):
+        ledger.charge(promise, about={"run": "r1", "plan": "q"})
+
+
+# --- failures -------------------------------------------------------------------------------------
+def failing():
+    return pm.Mean("y", assume=pm.SubGaussian(sd=1e-9))
+
+
+def test_a_question_that_fails_privately_does_not_stop_the_others():
+    made = study(noise=3, delta=1e-9)
+    made.add("lost", failing())
+    made.add("after", pm.Mean("x", assume=(-5, 5)))
+    found = made.release()
+    assert found.failed == ("lost",)
+    assert abs(found["after"].estimate[0]) < 1
+    assert "lost" in str(found)
+    assert found.guarantee.verify()
+
+
+@dataclass(frozen=True)
+class Broken:
+    """A question whose plan breaks when it runs."""
+
+    kind: ClassVar[str] = "mean"
+    inner: object
+
+    @property
+    def summary(self):
+        return self.inner.summary
+
+    def prepared(self, table):
+        return self
+
+    def estimator(self, columns, cap, budget):
+        inner = self.inner.estimator(columns, cap, budget)
+
+        class Breaks:
+            def plan(self, budget, shape):
+                made = inner.plan(budget, shape)
+
+                class Plan(type(made)):
+                    fixed = False
+
+                    def run(self, curator):
+                        curator.people.box_sums([None])
+                        raise RuntimeError("private 12345")
+
+                from dataclasses import fields
+
+                return Plan(**{item.name: getattr(made, item.name) for item in fields(made)})
+
+        return Breaks()
+
+    def told(self, release):
+        return release
+
+
+def test_an_error_after_the_charge_keeps_the_others_and_quotes_nothing():
+    made = study(noise=None)
+    made.add("broken", Broken(pm.Mean("y", assume=LIMITS)))
+    found = made.release()
+    assert found.failed == ("broken",)
+    stored = json.dumps(found.to_dict())
+    assert "12345" not in stored
+    assert "RuntimeError" not in stored
+    assert found.to_dict()["questions"][-1]["status"] == "not answered"
+    assert pm.verify(json.loads(stored))
+
+
+def test_a_failed_question_changes_nothing_of_the_others():
+    """The same draws, with and without a failure before them."""
+    alone = study(noise=8).release()
+    again = study(noise=8).release()
+    assert alone["trend"].estimate.tolist() == again["trend"].estimate.tolist()
+
+
+# --- the stored study -----------------------------------------------------------------------------
+def test_a_stored_study_verifies_and_so_does_a_release_taken_out(real):
+    stored = json.loads(json.dumps(real.to_dict(), allow_nan=False))
+    found = pm.verify(stored)
+    assert found, found.describe()
+    assert "no line is left over" in found.describe()
+    one = stored["questions"][1]["release"]
+    assert pm.verify(one)
+    assert "part of the study" in one["guarantee"]["note"]
+
+
+def remade(stored):
+    """With a digest made anew, as whoever forges a file can."""
+    stored[NAME]["digest"] = digest_of(stored)
+    return stored
+
+
+FORGERIES = {
+    "a line removed": lambda s: s["guarantee"]["mechanisms"].pop(2),
+    "a line relabelled": lambda s: s["guarantee"]["mechanisms"][0].update(name="other: whole"),
+    "a line made cheaper": lambda s: s["guarantee"]["mechanisms"][0].update(epsilon="1/1000"),
+    "a question removed": lambda s: s["questions"].pop(1),
+    "questions swapped": lambda s: s["questions"][0].update(lines=s["questions"][1]["lines"]),
+    "an estimate changed": lambda s: s["questions"][0]["release"]["estimate"].__setitem__(0, 9.0),
+    "a release from elsewhere": lambda s: s["questions"][1].update(
+        release=s["questions"][2]["release"]
+    ),
+    "a promise made smaller": lambda s: s["guarantee"].update(epsilon=0.5),
+    "no release": lambda s: s["questions"][0].update(release=None),
+}
+
+
+@pytest.mark.parametrize("name", FORGERIES)
+def test_what_was_changed_is_noticed_by_the_digest_and_by_the_bill(real, name):
+    stored = json.loads(json.dumps(real.to_dict()))
+    FORGERIES[name](stored)
+    assert any("digest does not fit" in problem for problem in pm.verify(stored).problems)
+    guarantee = stored["guarantee"]
+    from privmean.privacy.canonical import digest
+    from privmean.privacy.guarantee import PURPOSE
+
+    rest = {key: value for key, value in guarantee.items() if key != "digest"}
+    guarantee["digest"] = digest(PURPOSE, rest)
+    assert not pm.verify(remade(stored)), name
+
+
+def test_a_simulated_study_does_not_verify():
+    assert not pm.verify(study().release())
+
+
+# --- together, tables -----------------------------------------------------------------------------
+def test_simultaneous_intervals_are_bonferronis():
+    apart = study(noise=5).release()
+    together = study(noise=5, simultaneous=True).release()
+    lines = len(apart.rows())
+    assert lines == 8
+    assert together["level"].level == pytest.approx(1 - 0.05 / lines)
+    for (_, a), (_, b) in zip(apart.rows(), together.rows(), strict=True):
+        assert a.estimate == b.estimate
+        assert b.lower <= a.lower
+        assert a.upper <= b.upper
+    stored = together.to_dict()
+    assert stored["simultaneous"] is True
+    assert stored["questions"][0]["release"]["interval"]["level"] > 0.99
+
+
+def test_all_rows_are_one_frame(real):
+    frame = real.to_frame("polars")
+    assert frame.columns[:2] == ["question", "term"]
+    assert frame["question"].to_list() == ["level", "limited", *["trend"] * 4, *["slope"] * 2]
+
+
+def test_equal_summaries_are_reduced_once(monkeypatch):
+    from privmean.people.table import RecordMeans
+
+    found = []
+    once = RecordMeans.reduce
+    monkeypatch.setattr(RecordMeans, "reduce", lambda s, t: found.append(s) or once(s, t))
+    made = pm.Study(pm.Table(records(), person="who"), epsilon=1.0, noise=SimulatedNoise(1))
+    made.add("a", pm.Mean("y"))
+    made.add("b", pm.Mean("y", assume=LIMITS))
+    made.release()
+    assert len(found) == 1
+
+
+def test_add_remove_needs_a_guess_and_keeps_its_relation():
+    with pytest.raises(ArgumentError, match="n_design"):
+        pm.Study(TABLE, epsilon=1.0, neighbors="add-remove")
+    made = pm.Study(
+        TABLE, epsilon=3.0, neighbors="add-remove", n_design=PERSONS, noise=SimulatedNoise(2)
+    )
+    made.add("a", pm.Mean("y")).add("b", pm.Mean("x", assume=(-5, 5)))
+    found = made.release()
+    assert found.guarantee.relation == "add-remove"
+    assert found.guarantee.verify()
+    assert copy.deepcopy(found.plan.digest) == made.plan().digest

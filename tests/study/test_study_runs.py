@@ -1,0 +1,365 @@
+"""A study run in a folder: whenever it stops, one charge, one draw a place, one result."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import privmean as pm
+from json_schema import problems
+from privmean.cli.app import run
+from privmean.errors import ArgumentError
+from privmean.study import draws as draws_module
+from privmean.study.draws import Draws, Gone
+from privmean.study.file import first_file, read_study, study_of, study_schema
+from privmean.study.folder import DRAWS, RESULT, RUN, held
+from privmean.study.outputs import run_in
+
+DOCS = Path(__file__).parents[2] / "docs"
+FILE = """
+[study]
+name = "a page"
+audience = "the board"
+[table]
+source = "panel.csv"
+person = "who"
+[budget]
+epsilon = 2.0
+delta = 1e-6
+[questions.level]
+ask = "mean"
+values = ["y"]
+weight = 2
+[questions.trend]
+ask = "curve"
+value = "y"
+time = "t"
+bins = [0, 1, 2, 9]
+assume = "0,10"
+[questions.slope]
+ask = "regression"
+formula = "y ~ x"
+"""
+
+
+def write_table(path, seed=1, persons=900):
+    rng = np.random.default_rng(seed)
+    who = np.repeat(np.arange(persons), 4)
+    x, t = rng.normal(0, 1, len(who)), rng.uniform(0, 3, len(who))
+    y = np.repeat(rng.normal(5, 1, persons), 4) + 0.5 * x + rng.normal(0, 0.3, len(who))
+    lines = [f"{a},{b:.4f},{c:.4f},{d:.4f}" for a, b, c, d in zip(who, t, x, y, strict=True)]
+    path.write_text("\n".join(["who,t,x,y", *lines]) + "\n")
+
+
+@pytest.fixture
+def place(tmp_path):
+    write_table(tmp_path / "panel.csv")
+    (tmp_path / "study.toml").write_text(FILE)
+    return tmp_path
+
+
+def call(*arguments):
+    return run([str(item) for item in arguments])
+
+
+# --- stopped at any moment ------------------------------------------------------------------------
+class Killed(BaseException):
+    """A process that ends here."""
+
+
+class Clock:
+    """Ends the process at the n-th time that something is made durable, before or after it is."""
+
+    def __init__(self, monkeypatch):
+        self.left, self.after = 0, False
+        self._sync = os.fsync
+        monkeypatch.setattr(os, "fsync", self.fsync)
+
+    def at(self, moment):
+        self.left, self.after = moment // 2 + 1, bool(moment % 2)
+
+    def fsync(self, handle):
+        self.left -= 1
+        if self.left == 0 and not self.after:
+            raise Killed
+        self._sync(handle)
+        if self.left == 0:
+            raise Killed
+
+
+def test_stopped_at_every_moment_it_charges_once_and_draws_each_answer_once(place, monkeypatch):
+    """Every moment between two things that are made durable, before and after each: stopped there,
+    then run to its end. What an estimator saw at a place is the same ever after."""
+    people = pm.read(np.random.default_rng(3).normal(5, 1, 900))
+    clock = Clock(monkeypatch)
+    seen: dict[tuple[str, str], bytes] = {}
+    once = draws_module.pickle.dumps
+
+    def study():
+        made = pm.Study(people, epsilon=1.0, delta=1e-6, name="killed")
+        made.add("level", pm.Mean())
+        made.add("limited", pm.Mean(assume=(0.0, 10.0)))
+        return made
+
+    answer = Draws.answer
+
+    def watched(self, question, mechanism, draw):
+        number = self._places.get(question, 0)
+        found = answer(self, question, mechanism, draw)
+        key, text = (str(self._path), f"{question}/{number}"), once(found)
+        assert seen.setdefault(key, text) == text, "two noises at one place"
+        return found
+
+    monkeypatch.setattr(Draws, "answer", watched)
+    moments = 0
+    while True:
+        out, book = place / f"out{moments}", place / f"ledger{moments}"
+        clock.left = 0
+        ledger = pm.Ledger(book, epsilon=1.0, delta=1e-6)
+        clock.at(moments)
+        try:
+            run_in(study(), out, ledger=ledger)
+            break  # it ended before this moment came
+        except Killed:
+            pass
+        clock.left = 0
+        kept = (out / DRAWS).read_bytes() if (out / DRAWS).exists() else b""
+        whole = kept[: kept.rfind(b"\n") + 1]
+        stored = run_in(study(), out, ledger=pm.Ledger.open(book))
+        assert len(pm.Ledger.open(book).entries) == 1
+        assert (out / DRAWS).read_bytes().startswith(whole)
+        assert pm.verify(stored, ledger=pm.Ledger.open(book))
+        assert run_in(study(), out, ledger=pm.Ledger.open(book)) == stored
+        moments += 1
+    assert moments >= 30
+
+
+def test_a_run_killed_for_good_goes_on_in_another_process(place):
+    """kill -9 at moments of the wall clock, then once more in peace."""
+    code = (
+        "import os, sys, threading, time\n"
+        "from privmean.study.file import read_study\n"
+        "from privmean.study.outputs import run_in\n"
+        "import privmean as pm\n"
+        "study, book = read_study(sys.argv[1]), pm.Ledger.open(sys.argv[3])\n"
+        "wait = float(sys.argv[4])\n"
+        "threading.Thread(target=lambda: (time.sleep(wait), os.kill(os.getpid(), 9)),"
+        " daemon=True).start() if wait else None\n"
+        "run_in(study, sys.argv[2], ledger=book)\n"
+    )
+    pm.Ledger(place / "book", epsilon=2.0, delta=1e-6)
+    arguments = [str(place / name) for name in ("study.toml", "out", "book")]
+    before = b""
+    for wait in (0.8, 1.4, 0):
+        command = [sys.executable, "-c", code, *arguments, str(wait)]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        assert done.returncode in (0, -9), done.stderr
+        path = place / "out" / DRAWS
+        now = path.read_bytes() if path.exists() else b""
+        assert now.startswith(before[: before.rfind(b"\n") + 1])
+        before = now
+    assert len(pm.Ledger.open(place / "book").entries) == 1
+    assert pm.verify(place / "out" / RESULT, ledger=place / "book")
+
+
+def test_an_answer_that_cannot_be_kept_is_not_seen(place, monkeypatch, capsys):
+    def full(path, data):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(draws_module, "_append", full)
+    assert call("study", "run", place / "study.toml", "--out", place / "out") == 2
+    found = capsys.readouterr()
+    assert found.out == ""
+    assert "No space left" in found.err
+    assert not (place / "out" / RESULT).exists()
+    monkeypatch.undo()
+    assert call("study", "run", place / "study.toml", "--out", place / "out") == 0
+
+
+# --- what cannot go on ----------------------------------------------------------------------------
+def stopped(place, monkeypatch, moment=14):
+    """A run that was stopped after its charge."""
+    clock = Clock(monkeypatch)
+    clock.at(moment)
+    with pytest.raises(Killed):
+        run_in(read_study(place / "study.toml"), place / "out")
+    clock.left = 0
+    assert (place / "out" / DRAWS).exists()
+
+
+def test_a_changed_table_is_refused_without_a_draw(place, monkeypatch):
+    stopped(place, monkeypatch)
+    kept = (place / "out" / DRAWS).read_bytes()
+    write_table(place / "panel.csv", seed=2)
+    with pytest.raises(Gone, match="the table changed"):
+        run_in(read_study(place / "study.toml"), place / "out")
+    assert (place / "out" / DRAWS).read_bytes() == kept
+
+
+def test_a_copied_folder_is_refused_without_a_draw(place, monkeypatch):
+    stopped(place, monkeypatch)
+    shutil.copytree(place / "out", place / "copy")
+    with pytest.raises(Gone, match="is a copy"):
+        run_in(read_study(place / "study.toml"), place / "copy")
+    assert run_in(read_study(place / "study.toml"), place / "out")
+
+
+def test_another_study_in_the_folder_is_refused(place):
+    run_in(read_study(place / "study.toml"), place / "out")
+    (place / "study.toml").write_text(FILE.replace("weight = 2", "weight = 3"))
+    with pytest.raises(ArgumentError, match="another study"):
+        run_in(read_study(place / "study.toml"), place / "out")
+
+
+def test_a_second_run_in_the_folder_waits_for_nobody(place):
+    with held(place / "out"), pytest.raises(ArgumentError, match="another run"):
+        run_in(read_study(place / "study.toml"), place / "out")
+
+
+@pytest.mark.parametrize("change", ["an answer", "a line lost", "no JSON"])
+def test_damaged_answers_are_refused_and_nothing_is_drawn_again(place, monkeypatch, change):
+    stopped(place, monkeypatch)
+    path = place / "out" / DRAWS
+    lines = path.read_text().splitlines(keepends=True)
+    if change == "an answer":
+        parts = json.loads(lines[0])
+        parts[2] = json.loads(lines[1])[2]
+        lines[0] = json.dumps(parts) + "\n"
+    elif change == "no JSON":
+        lines[0] = "?\n"
+    else:
+        parts = json.loads(lines[0])
+        lines[0] = json.dumps([parts[0], parts[1][:-1] + "0", *parts[2:]]) + "\n"
+    path.write_text("".join(lines))
+    kept = path.read_bytes()
+    with pytest.raises(Gone):
+        run_in(read_study(place / "study.toml"), place / "out")
+    assert path.read_bytes() == kept
+
+
+def test_kept_answers_can_do_nothing_but_be_answers(place):
+    import base64
+    import pickle
+
+    class Evil:
+        def __reduce__(self):
+            return os.system, ("touch owned",)
+
+    text = base64.b64encode(pickle.dumps(Evil())).decode()
+
+    class Asked:
+        losses = ()
+
+    what = draws_module._what(Asked())
+    line = ["q/0", what, text, draws_module._check("q/0", what, text)]
+    (place / DRAWS).write_text(json.dumps(line) + "\n")
+    with pytest.raises(Gone, match="no answer holds"):
+        Draws(place / DRAWS).answer("q", Asked(), lambda: 1)
+
+
+def test_no_seed_and_no_raw_noise_is_in_any_file(place):
+    run_in(read_study(place / "study.toml"), place / "out")
+    names = {path.name for path in (place / "out").iterdir()}
+    assert names == {
+        "study.lock", "run.json", "receipt.json", "draws.jsonl", "release.json", "report.html",
+        "level.csv", "trend.csv", "slope.csv",
+    }  # fmt: skip
+    for name in names - {"draws.jsonl"}:
+        assert "seed" not in (place / "out" / name).read_text()
+
+
+# --- the command ----------------------------------------------------------------------------------
+def test_the_command_plans_runs_verifies_and_runs_again_for_nothing(place, capsys):
+    pm.Ledger(place / "book", epsilon=2.0, delta=1e-6)
+    assert call("study", "plan", place / "study.toml", "--persons", "900") == 0
+    out = capsys.readouterr().out
+    assert "persons >=" in out
+    arguments = ("study", "run", place / "study.toml", "--out", place / "out", "--ledger",
+                 place / "book", "--analyst", "ann")  # fmt: skip
+    assert call(*arguments) == 0
+    first = (place / "out" / RESULT).read_text()
+    assert call("verify", place / "out" / RESULT, "--ledger", place / "book") == 0
+    assert call(*arguments) == 0
+    assert (place / "out" / RESULT).read_text() == first
+    (entry,) = pm.Ledger.open(place / "book").entries
+    assert entry.about["analyst"] == "ann"
+    assert entry.about["table"] == "panel.csv by who"
+    rows = (place / "out" / "trend.csv").read_text().splitlines()
+    assert rows[0].startswith("term,group,estimate,std_error")
+    assert len(rows) == 4
+
+
+def test_a_failed_question_ends_with_3_and_the_others_are_there(place):
+    more = '[questions.lost]\nask = "mean"\nvalues = ["y"]\nassume = "sub-gaussian sd=1e-9"\n'
+    text = FILE.replace("delta = 1e-6", "delta = 1e-12") + more
+    (place / "study.toml").write_text(text)
+    assert call("study", "run", place / "study.toml", "--out", place / "out") == 3
+    stored = json.loads((place / "out" / RESULT).read_text())
+    assert [item["release"]["status"] for item in stored["questions"]][-1] == "failed"
+    assert stored["questions"][0]["release"]["estimate"][0] is not None
+    assert pm.verify(stored)
+    assert "FAILED" not in (place / "out" / "report.html").read_text()[:200]
+
+
+def test_init_writes_a_file_that_runs_once_a_column_is_chosen(place):
+    out = place / "new.toml"
+    assert call("study", "init", place / "panel.csv", "--person", "who", "--out", out) == 0
+    assert call("study", "init", place / "panel.csv", "--person", "who", "--out", out) == 2
+    assert call("study", "plan", out, "--persons", "900") == 0
+    assert "who" in out.read_text()
+
+
+def test_columns_are_read_from_the_schema_alone():
+    text = first_file("panel.parquet", "who", ["who", 'od"d', "y"])
+    import tomllib
+
+    stated = tomllib.loads(text)
+    assert stated["questions"]["first"]["values"] == ['od"d']
+    assert problems(stated, study_schema()) == []
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "word"),
+    [
+        ("weight = 2", "wieght = 2", "did you mean weight"),
+        ('ask = "curve"', 'ask = "curv"', "did you mean curve"),
+        ("epsilon = 2.0", "epsilom = 2.0", "did you mean epsilon"),
+        ("epsilon = 2.0", 'epsilon = "2"', "number"),
+        ("[budget]", "[bugdet]", "did you mean budget"),
+        ('person = "who"', "", "person"),
+        ("bins = [0, 1, 2, 9]", "bins = [0, 1, 2, 9]\nbims = 3", "did you mean bins"),
+        ('audience = "the board"', "simultaneous = 1", "boolean"),
+        ("weight = 2", 'weight = 2\nlevel = "x"', "no word of mean"),
+    ],
+)
+def test_words_that_are_not_known_are_refused_with_a_near_one(place, capsys, old, new, word):
+    assert old in FILE
+    (place / "study.toml").write_text(FILE.replace(old, new, 1))
+    assert call("study", "plan", place / "study.toml", "--persons", "900") == 2
+    assert word in capsys.readouterr().err
+
+
+def test_the_published_schema_is_that_of_the_declarations():
+    path = DOCS / "schemas" / "study.schema.json"
+    assert json.loads(path.read_text()) == study_schema()
+    import tomllib
+
+    stated = tomllib.loads(FILE)
+    assert problems(stated, study_schema()) == []
+    stated["questions"]["level"]["wieght"] = 2
+    assert problems(stated, study_schema()) != []
+    with pytest.raises(ArgumentError):
+        study_of(stated)
+
+
+def test_run_json_names_the_place_and_no_person(place):
+    run_in(read_study(place / "study.toml"), place / "out")
+    stated = json.loads((place / "out" / RUN).read_text())
+    assert set(stated) == {"run", "declared", "plan", "table", "place"}

@@ -1,0 +1,178 @@
+"""A setting that would be ignored is refused, in words, before anything is read or spent."""
+
+import json
+
+import numpy as np
+import pytest
+
+import privmean as pm
+from kit import planned
+from privmean.central.anisotropic.estimator import Anisotropic
+from privmean.central.concentration import Bounded
+from privmean.cli.app import run
+from privmean.errors import ArgumentError
+from privmean.models.magnitudes import Magnitudes
+from privmean.models.variance import VarianceSearch
+from privmean.privacy.budget import ADD_REMOVE
+
+MIXED = pm.Budget(epsilon=1.0, delta=1e-6)
+MADE = {
+    "method": [
+        lambda: Anisotropic(method="average"),
+        lambda: Anisotropic(method="two-phase"),
+        lambda: Anisotropic(method="noisy-degree"),
+    ],
+    "sampled_degrees": [
+        lambda: Anisotropic(1.0, method="noisy-degree", sampled_degrees=50),
+        lambda: Anisotropic(sampled_degrees=50),
+    ],
+    "scale_range": [
+        lambda: Anisotropic(1.0, scale_range=(0.1, 10)),
+    ],
+    "range": [lambda: pm.Winsorized(Bounded(0, 1), range=(0, 1))],
+    "gamma": [lambda: pm.Winsorized(Bounded(0, 1), gamma=0.05)],
+    "share": [lambda: pm.Winsorized(Bounded(0, 1), share=0.5)],
+    "recenter": [lambda: pm.Winsorized(Bounded(0, 1), recenter=0.0)],
+    "fallback": [lambda: pm.Winsorized(Bounded(0, 1), fallback=0.5)],
+    "excess": [lambda: Magnitudes(excess=2.0)],
+    "center": [lambda: VarianceSearch(0.1, 10.0, center=3.0)],
+}
+
+
+@pytest.mark.parametrize(("name", "make"), [(k, f) for k, items in MADE.items() for f in items])
+def test_a_setting_without_effect_is_refused_when_it_is_said(name, make):
+    with pytest.raises(ArgumentError) as found:
+        make()
+    assert found.value.argument == name
+    assert "not used" in found.value.problem or "is " in found.value.problem
+    assert found.value.remedy
+
+
+def test_a_guess_of_a_public_number_is_refused_in_every_place():
+    known = Anisotropic(1.0, n_design=99)
+    with pytest.raises(ArgumentError, match="n_design=99"):
+        planned(known, MIXED, persons=2000, dimension=3)
+    with pytest.raises(ArgumentError, match="n_design=99"):
+        planned(known, MIXED, n_design=2000, dimension=3, relation=ADD_REMOVE)
+    guess = Anisotropic(1.0, n_design=2000)
+    plan = planned(guess, MIXED, dimension=3, relation=ADD_REMOVE)
+    same = planned(guess, MIXED, n_design=2000, dimension=3, relation=ADD_REMOVE)
+    assert plan.n_design == same.n_design == 2000
+    rows = np.zeros((2000, 3))
+    ledger_free = pm.Budget(epsilon=1.0, delta=1e-6)
+    with pytest.raises(ArgumentError, match="n_design=99"):
+        pm.mean(rows, epsilon=ledger_free.epsilon, delta=1e-6, method=known)
+
+
+def test_rounds_of_one_column_are_refused_where_there_is_one_sum():
+    moment = pm.BoundedMoment(3, 1.0, range=(-10, 10))
+    with pytest.raises(ArgumentError, match="rounds=3"):
+        planned(pm.HeavyTailed(moment, rounds=3), pm.Budget(epsilon=1.0), persons=2000)
+    one = planned(pm.HeavyTailed(moment, rounds=1), pm.Budget(epsilon=1.0), persons=2000)
+    assert one.error > 0
+    several = pm.HeavyTailed(moment, rounds=2, law="gaussian")
+    plan = planned(several, MIXED, persons=4000)
+    assert len(plan.schedule.rounds) == 2
+
+
+def test_a_share_of_a_location_step_has_one():
+    estimator = pm.Winsorized(pm.SubGaussian(sd=1.0), range=(-3, 3), share=0.3)
+    plan = planned(estimator, pm.Budget(epsilon=1.0), persons=3000)
+    assert plan.stages.location is not None
+    assert dict(plan.stages.shares)["location"] == pytest.approx(0.3)
+
+
+# --- from the command line -----------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def table(tmp_path_factory):
+    path = tmp_path_factory.mktemp("ignored") / "t.csv"
+    values = np.random.default_rng(1).standard_t(5, (1500, 6)) / 1.3
+    head = ",".join(["id", *(f"v{j}" for j in range(6))])
+    lines = [",".join([str(i), *(f"{x:.4f}" for x in row)]) for i, row in enumerate(values)]
+    path.write_text("\n".join([head, *lines]) + "\n")
+    return str(path)
+
+
+def call(capsys, *arguments):
+    status = run(list(arguments))
+    said = capsys.readouterr()
+    return status, said.out, said.err
+
+
+def mean(table, columns, *more):
+    values = [word for j in range(columns) for word in ("--value", f"v{j}")]
+    return ["mean", table, "--person", "id", *values, "--epsilon", "1", *more]
+
+
+MOMENT = "bounded-moment order=3 bound=2"
+
+
+def test_pure_epsilon_and_a_public_range_from_the_command_line(capsys, table):
+    """The headline of bounded moments: no delta, a public range."""
+    ranged = [*mean(table, 1), "--assume", f"{MOMENT} range=-10,10"]
+    status, out, err = call(capsys, *ranged)
+    assert (status, err) == (0, "")
+    assert "1-DP (pure)" in out
+    assert "heavy-tailed mean, one column" in out
+    status, out, err = call(capsys, *mean(table, 1), "--assume", MOMENT)
+    assert status == 2
+    assert "range=LOWER,UPPER" in err
+    assert "give a delta" in err
+    # the advice, followed to the letter
+    advised = f"{MOMENT} range=LOWER,UPPER".replace("LOWER,UPPER", "-10,10")
+    assert call(capsys, *mean(table, 1), "--assume", advised)[0] == 0
+
+
+def test_the_private_radius_from_the_command_line(capsys, table):
+    for said, expected in (("true", True), ("false", False)):
+        arguments = [
+            *mean(table, 6, "--delta", "1e-6", "--json"),
+            *["--assume", MOMENT, "--method", f"heavy-tailed private_radius={said}"],
+        ]
+        status, out, err = call(capsys, *arguments)
+        assert (status, err) == (0, "")
+        assert json.loads(out)["plan"]["private radius"] is expected
+    pure = [*mean(table, 1, "--json"), "--assume", f"{MOMENT} range=-10,10"]
+    status, out, _ = call(capsys, *pure, "--method", "heavy-tailed private_radius=true")
+    assert status == 0
+    shares = json.loads(out)["budget_shares"]
+    assert shares["private radius"] == pytest.approx(0.15)
+
+
+def test_several_facts_of_a_moment_and_a_plan_from_the_command_line(capsys):
+    words = "bounded-moment order=2,4 bound=1,1.5 records=4 range=-10,10"
+    arguments = ["plan", "--persons", "3000", "--epsilon", "1", "--assume", words]
+    status, out, err = call(capsys, *arguments)
+    assert (status, err) == (0, "")
+    assert "bound on a moment" in out
+    status, out, err = call(capsys, *arguments, "--method", "heavy-tailed rounds=3")
+    assert status == 2
+    assert "rounds=3" in err
+
+
+@pytest.mark.parametrize(
+    ("method", "assume", "name"),
+    [
+        ("anisotropic method=average", None, "method"),
+        ("anisotropic n_design=99", "covariance 1", "n_design"),
+        ("anisotropic scale_range=0.1,10", "covariance 1", "scale_range"),
+        ("winsorized range=0,1", None, "concentration"),
+    ],
+)
+def test_ignored_settings_are_refused_from_the_command_line(capsys, table, method, assume, name):
+    more = [] if assume is None else ["--assume", assume]
+    arguments = [*mean(table, 3, "--delta", "1e-6"), "--method", method, *more]
+    status, out, err = call(capsys, *arguments)
+    assert status == 2
+    assert out == ""
+    assert name in err
+
+
+def test_too_few_persons_for_the_shares_are_words_from_the_command_line(capsys):
+    method = "winsorized range=-100,100 recenter=0.15"
+    arguments = ["plan", "--persons", "40", "--epsilon", "1.649", "--assume", "sub-gaussian sd=2"]
+    status, _, err = call(capsys, *arguments, "--method", method)
+    assert status in (0, 2)
+    assert "Traceback" not in err
