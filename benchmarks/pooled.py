@@ -8,7 +8,7 @@ same fit without privacy, cluster-robust (1: privacy costs as much as sampling).
 the absolute difference to the fit without privacy, and root mean square (median over terms).
 Coverage: of 95 % intervals of single terms for the coefficients of all persons, least to most.
 Length: over that of the fit without privacy; in brackets for the equation with long influences
-shortened. Peers release all second moments once (sufficient statistics; AdaSSP with its ridge) and know
+shortened. Peers release all second moments once (sufficient statistics; AdaSSP) and know
 the scales of all variables and the 90 % quantile of the sizes of persons' matrices, which are
 private; Gaussian noise by mu, Laplace by epsilon, without any cost of searching.
 """
@@ -117,8 +117,9 @@ def cell(model: str, bank: Bank, persons: int, budget: Budget, runs: int) -> lis
     other = [np.median(np.abs(np.array(others)[:, k])) for k in (0, 1)]
     cover = np.nanmean(hits, axis=0)
     missing = [term for term, shown in zip(asked.names, often, strict=True) if not shown]
+    lost = f" ({', '.join(missing)} lost)" if missing else ""
     return [
-        name, f"{np.isfinite(found).mean():.0%}" + (f" ({', '.join(missing)} lost)" * bool(missing)),
+        name, f"{np.isfinite(found).mean():.0%}{lost}",
         plan.law, f"{np.nanmedian(np.abs(found)):.2f}",
         f"{np.median(np.sqrt(np.nanmean(found**2, axis=0))):.2f}",
         f"{cover.min():.2f} to {cover.max():.2f}", f"{length[0]:.1f} ({length[1]:.1f})",
