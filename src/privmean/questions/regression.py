@@ -200,7 +200,7 @@ class Regression:
         validate.choice("effect", self.effect, EFFECTS)
         if self.effect != OWN:
             for name in OWN_WORDS:
-                if getattr(self, name) != _default(name):
+                if _said(getattr(self, name), _default(name)):
                     raise ArgumentError(
                         name, getattr(self, name), f"does not go with effect={self.effect!r}",
                         "say effect='own' for the mean of persons' own coefficients"
@@ -209,7 +209,7 @@ class Regression:
             self._pooled()
             return
         for name in POOLED_WORDS:
-            if getattr(self, name) != _default(name):
+            if _said(getattr(self, name), _default(name)):
                 raise ArgumentError(
                     name, getattr(self, name), "does not go with effect='own'",
                     "say effect='pooled' or effect='within'",
@@ -398,3 +398,9 @@ def _ranges(given: Bounds | None, p: int) -> tuple[tuple[float, float], ...] | N
             "assume", given, f"has {len(pairs)} pairs for {p} terms", "give one a term"
         )
     return tuple(validate.bounds("assume", pair) for pair in pairs)
+
+
+def _said(value: object, default: object) -> bool:
+    """Whether a word was given another value than its default (an array is no default)."""
+    same = value == default
+    return not (isinstance(same, bool | np.bool_) and same)
