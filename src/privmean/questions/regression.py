@@ -17,15 +17,23 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 import numpy as np
 
 from privmean import validate
+from privmean.central.clipped_mean import ClippedMeans
 from privmean.central.concentration import Bounded, SubGaussian, UnknownScale
 from privmean.central.winsorized import Winsorized
 from privmean.errors import ArgumentError
+from privmean.models.binned import unseen
 from privmean.models.formula import INTERCEPT, Model, read_formula
 from privmean.models.magnitudes import CLIPPED, MEAN, Magnitudes
 from privmean.models.panel import PanelSums
 from privmean.models.person_fits import AR1, Exchangeable, Independence, Working, fit_persons
 from privmean.models.pooled import Pooled
-from privmean.models.regression_release import RegressionRelease
+from privmean.models.regression_release import (
+    NO_VARIATION,
+    NO_VARIATION_ADVICE,
+    RegressionRelease,
+    Unfitted,
+)
+from privmean.models.tail_means import TailMeans
 from privmean.people.matrix import MatrixPeople
 from privmean.privacy.budget import REPLACE_ONE, Neighbors
 from privmean.questions.assumptions import BOUNDS, CONCENTRATION, Auto, Bounds, Clipping, kind_of
@@ -342,9 +350,18 @@ class Regression:
                 effect=self.effect,
             )
         within = "within-person " if self.fixed_effects else ""
+        kept = {item.name: getattr(release, item.name) for item in fields(Release)}
+        made = release.intervals
+        if isinstance(made, ClippedMeans | TailMeans) and all(map(unseen, made.columns)):
+            kept |= {
+                "estimate": np.full(len(release.columns), math.nan),
+                "intervals": Unfitted(len(release.columns)),
+                "status": NO_VARIATION,
+                "statuses": (),
+                "advice": NO_VARIATION_ADVICE,
+            }
         return RegressionRelease(
-            **{item.name: getattr(release, item.name) for item in fields(Release)}
-            | {"estimand": FIRST[OWN]},
+            **kept | {"estimand": FIRST[OWN]},
             formula=self.formula,
             method=f"{within}{self._own().working.words} a person",
             fixed_effects=self.fixed_effects,
