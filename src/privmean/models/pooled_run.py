@@ -57,9 +57,9 @@ SINGULAR, AGAIN, RANGE = "singular", "source changed", "beyond the public range"
 ADVICE = {
     SINGULAR: "the regressors cannot be told apart: leave out one of those that repeat each other",
     FAILED: "noise hides the regressors: more persons, more epsilon, a delta, or fewer terms",
-    UNSEEN: "influences are far longer than the units found: noise hid the scale of a variable, most "
-    "of its values are the same, or tails are very long; give scales or bounds, more persons or more "
-    "epsilon, or use logs",
+    UNSEEN: "influences are far longer than the units found: noise hid the scale of a variable, "
+    "most of its values are the same, or tails are very long; give scales or bounds, more persons "
+    "or more epsilon, or use logs",
     AGAIN: "the table could not be read a second time as it was the first",
     RANGE: "a variable is smaller than 2^-20 or larger than 2^39: give it in another unit",
 }
