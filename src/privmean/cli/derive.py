@@ -31,6 +31,8 @@ TERMS: dict[str, tuple[Any, Any]] = {
     "n_design": (opt.NDesign, None),
     "level": (opt.Level, 0.95),
     "ledger": (opt.LedgerFile, None),
+    "label": (opt.Label, None),
+    "analyst": (opt.Analyst, ""),
 }
 TABLE: dict[str, tuple[Any, Any]] = {
     "delimiter": (opt.Delimiter, None),
