@@ -25,7 +25,7 @@ from privmean.people.matrix import MatrixPeople
 from privmean.people.products import Products
 from privmean.people.reductions import Box
 from privmean.privacy.budget import Budget
-from privmean.questions.regression import OwnCoefficients
+from privmean.questions.own_coefficients import OwnCoefficients
 
 FORMULA = "y ~ a + b + I(a*b) + C(k, levels=[0, 1])"
 
