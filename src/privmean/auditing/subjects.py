@@ -23,6 +23,7 @@ from privmean.models.random_effects import RandomEffects
 from privmean.models.variance import VarianceSearch
 from privmean.people.pairs import Weights
 from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE, Budget, Relation
+from privmean.questions.compare import Compare
 from privmean.questions.curve import Curve
 from privmean.questions.mean import Mean
 from privmean.questions.quantile import Quantile
@@ -144,15 +145,30 @@ SUBJECTS: tuple[Subject, ...] = (
     # --- questions ----------------------------------------------------------------------------
     Subject("mean of columns", Mean, dimensions=(1, 3), persons=1200, weight=0.3),
     Subject("mean over records", lambda: Mean(assume=(0, 8), estimand="records", cap=4), cap=4),
-    Subject("regression", lambda: Regression("y ~ a"), relations=REPLACED, dimensions=(2,)),
+    Subject(
+        "regression", lambda: Regression("y ~ a", effect="own"), relations=REPLACED, dimensions=(2,)
+    ),
     Subject(
         "regression, assumed errors",
-        lambda: Regression("y ~ a", assume=Errors(1.0, 1.0, range=NEAR)),
+        lambda: Regression("y ~ a", effect="own", assume=Errors(1.0, 1.0, range=NEAR)),
         dimensions=(2,),
     ),
     Subject("curve", lambda: Curve("y", "t", (0, 1, 2, 3)), relations=REPLACED, dimensions=(3,)),
     Subject("curve, limits", lambda: Curve("y", "t", (0, 1, 2, 3), assume=(0, 8)), dimensions=(3,)),
     Subject("groups", lambda: GroupMeans(_keys(4)), dimensions=(4,), weight=0.3, weights=Weights()),
+    Subject(
+        "comparison of arms",
+        lambda: Compare("y", arms="arm", levels=("g000", "g001")),
+        dimensions=(2,),
+        weight=0.3,
+        weights=Weights(),
+    ),
+    Subject(
+        "comparison of a pair",
+        lambda: Compare("y", by="g", pair=("g000", "g001")),
+        dimensions=(1,),
+        weight=0.3,
+    ),
     Subject(
         "groups, many each",
         lambda: GroupMeans(_keys(6), Weights(2, True)),
