@@ -18,7 +18,7 @@ ifeq ($(SYSTEM)$(CI),)
 SELECT := -m "not system"
 endif
 
-.PHONY: demo test lint types unit fuzz test-spark reproduce bench peers clean
+.PHONY: demo test review lint types unit fuzz test-spark reproduce bench peers clean
 
 # requirements.lock: what privmean and the demo import; requirements-dev.lock: all of that at the
 # same versions, and what tests and benchmarks need
@@ -41,6 +41,10 @@ demo: $(RUNS)
 	$(BIN)/python examples/demo.py
 
 test: lint types unit
+
+# ten claims, ten commands, one table: docs/review.md
+review: $(READY)
+	$(BIN)/python benchmarks/review.py
 
 lint: $(READY)
 	$(BIN)/ruff format --check src tests benchmarks examples

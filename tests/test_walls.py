@@ -23,7 +23,7 @@ FLOORS = (
     ("outcome", "summary", "stored"),
     ("pictures",),
     ("release",),
-    ("road", "signing"),
+    ("road", "signing", "verified_study"),
     ("central", "verification"),
     ("models",),
     ("questions",),
@@ -32,6 +32,14 @@ FLOORS = (
     ("cli",),
     ("__main__",),
 )
+
+
+def up_to(last):
+    """The rooms of all floors up to that of `last`."""
+    most = next(k for k, rooms in enumerate(FLOORS) if last in rooms)
+    return {name for floor in FLOORS[: most + 1] for name in floor}
+
+
 # apart: a room, and all that it may import
 APART = {
     "continual": {
@@ -39,11 +47,17 @@ APART = {
         "mechanisms", "intervals",
     },
     "local": {"errors", "validate", "durable", "_version", "noise", "intervals", "late"},
-    "published": {name for floor in FLOORS[:12] for name in floor},
+    "auditing": up_to("asking") | {"continual", "local"},
+    "published": up_to("models"),
 }  # fmt: skip
-OVER_ALL = {"asking", "cli"}  # may use the rooms that stand apart; none of them uses `published`
+OVER_ALL = {
+    "asking",
+    "auditing",
+    "cli",
+}  # may use the rooms that stand apart; none of them uses `published`
 DRAWS = {"laplace", "gaussian", "argmax", "below", "bernoulli", "bits64", "draw"}
-DRAWING = {"mechanisms", "noise", "local"}  # local's clients randomize by integer coins
+# local's clients randomize by integer coins; the audit draws on tables that it makes up
+DRAWING = {"mechanisms", "noise", "local", "auditing"}
 
 
 class House:

@@ -285,7 +285,11 @@ def vectors(d: int, norm: int) -> list[tuple[int, ...]]:
     return [z for z in grid if sum(x * x for x in z) <= norm * norm]
 
 
-@lemma("default-mean", "6.3", "sums of z and of |z| move together by 2K in l2, as z alone; reached")
+@lemma(
+    "default-mean",
+    "6.3",
+    "sums of z and of its sizes move together by 2K in l2, as z alone; reached",
+)
 def sizes_are_free(full: bool) -> int:
     cases, reached = 0, 0
     for d, norm in ((1, 30), (2, 9 if full else 6), (3, 4 if full else 3)):
@@ -300,7 +304,7 @@ def sizes_are_free(full: bool) -> int:
     return cases
 
 
-@lemma("default-mean", "6.4", "sums of z and of z^2/(2B) move together by 2K in l2, for |z| <= B")
+@lemma("default-mean", "6.4", "sums of z and of z^2/(2B), sizes up to B, move together by 2K in l2")
 def squares_are_free(full: bool) -> int:
     cases = 0
     for d, norm in ((1, 30), (2, 8 if full else 6), (3, 4 if full else 3)):

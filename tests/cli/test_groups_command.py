@@ -74,6 +74,7 @@ person = "who"
 [budget]
 epsilon = 1.0
 neighbors = "add-remove"
+n_design = 900
 [questions.one]
 ask = "mean"
 values = ["x"]

@@ -21,6 +21,7 @@ QUESTIONS = {
     "regression": "privmean.questions.regression:Regression",
     "curve": "privmean.questions.curve:Curve",
     "variance": "privmean.questions.variance:Variance",
+    "compare": "privmean.questions.compare:Compare",
     "quantile": "privmean.questions.quantile:Quantile",
 }
 

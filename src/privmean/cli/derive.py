@@ -21,7 +21,8 @@ Said = dict[str, Any]
 KEYWORD = inspect.Parameter.KEYWORD_ONLY
 
 PLACES = {"regression": "formula"}  # a question's argument beside the table
-CALLED = {"values": "--value", "contrasts": "--contrast"}  # options whose name is not the field's
+# options whose name is not the field's
+CALLED = {"values": "--value", "contrasts": "--contrast", "levels": "--arm"}
 TERMS: dict[str, tuple[Any, Any]] = {
     "epsilon": (opt.Epsilon, None),
     "delta": (opt.Delta, 0.0),

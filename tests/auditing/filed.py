@@ -1,0 +1,202 @@
+"""From a file to a number: releases of tables in files and engines, seen at the engines' boundary.
+
+One person's records become hostile records, the table is written and read anew, and the same plan
+runs before a tape of the first table. What leaves an engine is written down: counts and integer
+sums, a few rows of them. What it moves by is measured against the bill.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import duckdb
+import numpy as np
+import polars as pl
+
+import privmean as pm
+from privmean.auditing.cases import plan_of
+from privmean.auditing.drawing import Draws
+from privmean.auditing.findings import Findings
+from privmean.auditing.replaying import name_of
+from privmean.auditing.same import same
+from privmean.auditing.tape import Compared, Parted, Recorder, Replayer, Tape
+from privmean.noise.simulated import SimulatedNoise
+from privmean.people import expressions, frame
+from privmean.people.shape import shape_of
+from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE, Budget
+
+PERSONS = 41
+MOST_ROWS = 2 * 160 + 1  # the logarithmic bins; fewer persons than that would be told apart by n
+STRANGE: tuple[Any, ...] = (
+    None, math.nan, math.inf, -math.inf, 1e308, -1e308, 5e-324, 0.0, -0.0, 8.0, 0.0, 3.0, 2.0**40,
+    math.nextafter(8.0, 9.0), math.nextafter(0.0, -1.0), 1e18, -7.25,
+)  # fmt: skip
+WORDS = ("", "abc", "1,5", "1e400", "0x10", '"', "NULL", "１")  # in text files only
+
+Records = list[tuple[str, Any]]
+
+
+def base(rng: np.random.Generator) -> Records:
+    """Persons p000, p001, ... with one to four records each; some have none that counts."""
+    rows: Records = []
+    for person in range(PERSONS):
+        for _ in range(int(rng.integers(1, 5))):
+            rows.append((f"p{person:03d}", float(np.round(rng.normal(3, 1), 3))))
+    rows += [("p001", 1e308), ("p002", -1e308), ("p003", None), ("p000", 0.0)]
+    return rows
+
+
+def hostile(rows: Records, relation: str, rng: np.random.Generator, text: bool) -> Records:
+    """The table with other records of one person; where people may differ, with or without her."""
+    who = f"p{int(rng.integers(0, 6)):03d}"
+    others = [row for row in rows if row[0] != who]
+    if relation == ADD_REMOVE and rng.random() < 0.5:
+        return others
+    known = STRANGE + (WORDS if text else ())
+    size = int(rng.choice([1, 1, 2, 5, 40]))
+    own = [(who, known[int(rng.integers(len(known)))]) for _ in range(size)]
+    if rng.random() < 0.3:
+        own = [(who, own[0][1])] * size
+    if relation == ADD_REMOVE:
+        own = [("zz", value) for _, value in own]
+        others = rows
+    where = int(rng.integers(len(others) + 1))
+    return others[:where] + own + others[where:]
+
+
+def csv(rows: Records, folder: Path) -> Any:
+    path = folder / "table.csv"
+    lines = ["id,x"]
+    for who, value in rows:
+        shown = "" if value is None else value if isinstance(value, str) else repr(value)
+        lines.append(f"{who},{shown}")
+    path.write_text("\n".join(lines) + "\n")
+    return str(path)
+
+
+def polars(rows: Records, folder: Path) -> Any:
+    schema = {"id": pl.String, "x": pl.Float64}
+    return pl.DataFrame([list(item) for item in zip(*rows, strict=True)], schema=schema)
+
+
+def parquet(rows: Records, folder: Path) -> Any:
+    path = folder / "table.parquet"
+    polars(rows, folder).write_parquet(path)
+    return str(path)
+
+
+def database(rows: Records, folder: Path) -> Any:
+    given = polars(rows, folder).to_arrow()  # noqa: F841 - DuckDB finds it by its name
+    connection = duckdb.connect()
+    connection.execute("CREATE TABLE records AS SELECT * FROM given")
+    return connection.table("records")
+
+
+HOMES: dict[str, Callable[[Records, Path], Any]] = {
+    "CSV": csv,
+    "Parquet": parquet,
+    "DuckDB table": database,
+    "Polars frame": polars,
+}
+
+
+@dataclass
+class Boundary:
+    """What left engines: how many answers, the most rows of one, and what was no whole number."""
+
+    answers: int = 0
+    rows: int = 0
+    others: list[str] = field(default_factory=list)
+
+    @contextmanager
+    def watched(self) -> Iterator[None]:
+        real = frame.fetch
+
+        def fetch(asked: Any) -> Any:
+            found = real(asked)
+            self.answers += 1
+            self.rows = max(self.rows, len(found))
+            for row in found:
+                for value in row:
+                    whole = value is None or float(value).is_integer()
+                    if not whole:
+                        self.others.append(type(value).__name__)
+            return found
+
+        with (
+            mock.patch.object(frame, "fetch", fetch),
+            mock.patch.object(expressions, "fetch", fetch),
+        ):
+            yield
+
+
+ASKED: tuple[tuple[Any, Budget], ...] = tuple(
+    (question, budget)
+    for relation in (REPLACE_ONE, ADD_REMOVE)
+    for question, budget in (
+        (pm.Mean("x", assume=(0, 8)), Budget(epsilon=1.0, neighbors=relation)),
+        (pm.Mean("x"), Budget(epsilon=30.0, neighbors=relation)),
+        (
+            pm.Mean("x", assume=(0, 8), estimand="records", cap=3),
+            Budget(epsilon=1.0, delta=1e-6, neighbors=relation),
+        ),
+    )
+)
+
+
+SHARES = (0.3, 0.04, 0.16)  # of the cases: the second asks an engine some twenty questions
+
+
+def audited(home: str, cases: int, folder: Path, seed: int = 0) -> tuple[Findings, Boundary]:
+    """So many neighbours of one table in this home, over all questions in turn."""
+    rng = np.random.default_rng((seed, list(HOMES).index(home)))
+    found, boundary = Findings(), Boundary()
+    for (question, budget), share in zip(ASKED, SHARES * 2, strict=True):
+        rows = base(rng)
+        people = _people(home, rows, question, folder)
+        guess = None if budget.neighbors == REPLACE_ONE else PERSONS
+        plan = plan_of(question, budget, shape_of(people, budget.neighbors, guess))
+        tape = Tape()
+        with boundary.watched():
+            outcome = plan.run(Recorder(people, Draws(SimulatedNoise(seed)), tape))
+        found.recorded += 1
+        for _ in range(math.ceil(share * cases)):
+            other = hostile(rows, budget.neighbors, rng, home == "CSV")
+            _compare(plan, tape, outcome, _people(home, other, question, folder), found, boundary)
+    return found, boundary
+
+
+def _people(home: str, rows: Records, question: Any, folder: Path) -> Any:
+    return pm.Table(HOMES[home](rows, folder), person="id").people(question.summary)
+
+
+def _compare(
+    plan: Any, tape: Tape, outcome: Any, people: Any, found: Findings, boundary: Boundary
+) -> None:
+    found.runs += 1
+    compared = Compared()
+    replayer = Replayer(people, tape, compared)
+    with boundary.watched():
+        if plan.shape.persons is not None and people.size() != plan.shape.persons:
+            found.violated("reading", "the roster follows values")
+            return
+        try:
+            if not same(plan.run(replayer), outcome):
+                compared.difference = "outcome"
+            replayer.finish()
+        except Parted:
+            pass
+    if compared.difference:
+        found.violated("reading", compared.difference)
+    for item, shares in zip(tape.answers, compared.shares, strict=False):
+        mechanism = found.mechanism(name_of(item.mechanism))
+        mechanism.runs += 1
+        mechanism.largest = max(mechanism.largest, *(shares or ()))
+        if shares is None or max(shares) > 1:
+            found.violated("reading", f"{name_of(item.mechanism)} moves by more than the bill says")
