@@ -29,6 +29,7 @@ FLOORS = (
     ("questions",),
     ("asking",),
     ("study",),
+    ("auditing",),
     ("cli",),
     ("__main__",),
 )
