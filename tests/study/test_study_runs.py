@@ -22,10 +22,8 @@ from privmean.study.file import first_file, read_study, study_of, study_schema
 from privmean.study.folder import DRAWS, RESULT, RUN, held
 from privmean.study.outputs import run_in
 
-HOW = """the declarations changed; write it again: python -c "import json
-from privmean.study.file import study_schema
-open('docs/schemas/study.schema.json', 'w').write(json.dumps(study_schema(), indent=2) + chr(10))" """
 DOCS = Path(__file__).parents[2] / "docs"
+HOW = "declarations changed: store json.dumps(study_schema(), indent=2) and a line end there again"
 FILE = """
 [study]
 name = "a page"
