@@ -54,7 +54,10 @@ def allot(items: Sequence[Item], shapes: Mapping[str, Shape], budget: Budget) ->
     plain = work.sums()
     found = [plain]
     if budget.epsilon is not None and budget.delta > 0:
-        ways = (*(partial(work.curves, kept=kept) for kept in DELTA_APART), work.rho)
+        ways: list[Callable[[Allotment], Allotment | None]] = [
+            *(partial(work.curves, kept=kept) for kept in DELTA_APART),
+            work.rho,
+        ]
         for way in ways:
             try:
                 other = way(plain)
