@@ -227,7 +227,8 @@ def answered(call, *arguments):
     except PrivmeanError:
         return False
     if isinstance(result, pm.Release):
-        assert result.failed or np.isfinite(result.estimate).all(), arguments
+        for row in result.rows():  # what has no number says why
+            assert math.isfinite(row.estimate) or row.status != "ok", arguments
         json.dumps(result.to_dict(), allow_nan=False)
         assert str(result)
     return True
