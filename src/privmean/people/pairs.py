@@ -141,7 +141,9 @@ class Pairs:
     order of texts), or None for every key that a person has, which people then hold as private.
     other: one more group for all records without a key or with another one. before, slope: a
     person's value is its mean less slope times that of this column (without one there is no pair).
-    aliases: further texts for places of keys. resolution: as for `privmean.read`.
+    aliases: further texts for places of keys. public: who has records in which group is public:
+    then a pair without a usable value stays, as a null, and a person of one group alone has its
+    first key. resolution: as for `privmean.read`.
     """
 
     value: str
@@ -153,6 +155,7 @@ class Pairs:
     before: str | None = None
     slope: float = 1.0
     aliases: tuple[tuple[tuple[str, ...], int], ...] = ()
+    public: bool = False
     names: tuple[str, ...] = field(init=False, default=(), compare=False)
 
     def __post_init__(self) -> None:

@@ -77,6 +77,11 @@ class GroupPlan(Releasing):
 
     @property
     def public(self) -> tuple[str, ...]:
+        if self.settings.public_groups:
+            return (
+                "roster of persons", "who has records in which group", "column names",
+                "keys of the groups", "number of groups a person counts in",
+            )  # fmt: skip
         known = ("column names", "keys of the groups", "number of groups a person counts in")
         return ("number of persons", "roster of persons", *known) if self._roster else known
 
@@ -100,10 +105,10 @@ class GroupPlan(Releasing):
         purse = Wallet(self.epsilon, relation, s.weights.mass)
         moved = Fraction(s.most * s.weights.parts * s.moves)
         bill: list[Loss] = []
-        if s.public_keys:
+        if s.public_keys and not s.public_groups:
             counts = purse.take(price(COUNTS, self.epsilon))
             bill.append(Laplace("persons by group", moved, moved / counts, relation=relation))
-        if s.total or not s.public_keys:
+        if (s.total or not s.public_keys) and not s.public_groups:
             total = purse.take(price(TOTAL, self.epsilon))
             bill.append(Laplace("persons", Fraction(1), 1 / total, relation=relation))
         # the usual share; what is spent more on looking is spent less on the end

@@ -143,6 +143,8 @@ def price(part: float, epsilon: Fraction) -> Fraction:
 def _persons(asking: Asking, counts: Floats, count_sd: float, epsilon: Fraction) -> float:
     """The number of persons with a pair: bought, summed over groups, or both by precision."""
     settings = asking.settings
+    if settings.public_groups:
+        return float(asking.people.members())
     summed, sum_sd = float(counts.sum()), count_sd * settings.groups**0.5
     if not settings.total:
         return summed

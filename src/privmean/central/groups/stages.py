@@ -26,10 +26,12 @@ from privmean.central.wallet import Wallet
 from privmean.mechanisms.counts import NoisyCounts, counted
 from privmean.mechanisms.curator import Curator
 from privmean.mechanisms.group_cells import GroupCells
+from privmean.mechanisms.group_sums import GroupSums
 from privmean.people.pairs import Centred, PairPeople, pairs_of
 from privmean.people.reductions import Box, Floats
 from privmean.privacy.budget import REPLACE_ONE
 
+KNOWN = 1e-6  # the deviation of a number that is public
 SNUG = 2**0.25  # factor on the outer edge of the last occupied bin
 
 
@@ -51,6 +53,8 @@ class Asking:
     def group_weights(self, epsilon: Fraction) -> tuple[Floats, float]:
         """Noisy weight of every group, in persons, and the deviation of its noise."""
         s = self.settings
+        if s.public_groups:
+            return np.array(self.people.group_weights()) / s.weights.parts, KNOWN
         moved = s.most * s.weights.parts * s.moves
         step = NoisyCounts.at(
             "persons by group", self.wallet.take(epsilon), self.wallet.relation, moved
@@ -89,6 +93,8 @@ class Asking:
         """Weight, mean and spread of every group within its limits."""
         s = self.settings
         boxes = boxes_of(limits)
+        if s.public_groups:
+            return self._sums(name, epsilon, boxes), boxes
         step = GroupCells(
             name,
             self.wallet.relation,
@@ -101,6 +107,21 @@ class Asking:
         sums = self.people.group_sums(boxes)
         noisy = self.curator.ask(step, step.exact(boxes, sums))
         return Reading.of(noisy, boxes, float(step.scale)), boxes
+
+    def _sums(self, name: str, epsilon: Fraction, boxes: list[Box]) -> Reading:
+        """The same where who is in a group is public: one person moves its own groups alone."""
+        s = self.settings
+        step = GroupSums(
+            name,
+            self.wallet.take(epsilon),
+            tuple(box.steps for box in boxes),
+            s.weights.parts,
+            s.most,
+            s.affected,
+        )
+        sums = self.curator.ask(step, step.exact(self.people.group_sums(boxes)))
+        weight, _ = self.group_weights(epsilon)
+        return Reading.of_sums(sums, boxes, float(step.scale), weight)
 
     def residuals(self, epsilon: Fraction, units: Centred) -> Histogram:
         """The noisy histogram of values in units of their own groups."""
