@@ -35,9 +35,9 @@ class GroupMeans:
 
     **Guarantees.** Unit: one person with all records, in whatever groups. Neighbours: add-remove
     (nothing reads a number of persons) or replace-one (the roster is public; the groups of a person
-    are private). Pure epsilon for any data; delta is left unspent, but for private keys, which
-    spend all of it on thresholds; a rho budget runs at epsilon = sqrt(2 rho). Public are the
-    settings and the keys that were named.
+    are private). Pure epsilon for any data; a delta is spent on thresholds of private keys, or on
+    Gaussian noise in the last stage where that is less, which a rho budget always has. Public are
+    the settings and the keys that were named.
     """
 
     keys: tuple[tuple[str, ...], ...] | None

@@ -25,6 +25,7 @@ from privmean.central.log_segments import Histogram
 from privmean.central.wallet import Wallet
 from privmean.mechanisms.counts import NoisyCounts, counted
 from privmean.mechanisms.curator import Curator
+from privmean.mechanisms.gaussian_cells import GaussianCells
 from privmean.mechanisms.group_cells import GroupCells
 from privmean.mechanisms.group_sums import GroupSums
 from privmean.people.pairs import Centred, PairPeople, pairs_of
@@ -107,6 +108,23 @@ class Asking:
         sums = self.people.group_sums(boxes)
         noisy = self.curator.ask(step, step.exact(boxes, sums))
         return Reading.of(noisy, boxes, float(step.scale)), boxes
+
+    def gaussian_cells(self, name: str, mu: float, limits: Limits) -> tuple[Reading, list[Box]]:
+        """Cells with Gaussian noise; all that is left is taken."""
+        s, boxes = self.settings, boxes_of(limits)
+        self.wallet.take(self.wallet.left)
+        step = GaussianCells(
+            name,
+            self.wallet.relation,
+            mu,
+            tuple(box.steps for box in boxes),
+            s.weights.parts,
+            s.most,
+            s.affected,
+        )
+        noisy = self.curator.ask(step, step.exact(boxes, self.people.group_sums(boxes)))
+        # sqrt(6) of these scales is the noise of a weight, as for Laplace noise
+        return Reading.of(noisy, boxes, step.sd / 2**0.5), boxes
 
     def _sums(self, name: str, epsilon: Fraction, boxes: list[Box]) -> Reading:
         """The same where who is in a group is public: one person moves its own groups alone."""
