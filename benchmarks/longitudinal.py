@@ -265,7 +265,7 @@ def wages(path: Path, releases: int) -> str:
     rows: list[list[object]] = []
     covered: list[list[object]] = []
     for effects in (False, True):
-        question = pm.Regression(FORMULA, fixed_effects=effects)
+        question = pm.Regression(FORMULA, effect="own", fixed_effects=effects)
         people = pm.Table(str(path), person="person_id").people(question.summary)
         values = people.values
         fitted = int(np.isfinite(values[:, 0]).sum())

@@ -81,12 +81,14 @@ def curve(**settings):
 
 def asked(**settings):
     terms = {"epsilon": 6.0, "delta": 1e-6, "noise": pm.SimulatedNoise(1)}
-    return pm.ask(TABLE, pm.Regression("y ~ x", **settings), person="p", **terms)
+    return pm.ask(TABLE, pm.Regression("y ~ x", effect="own", **settings), person="p", **terms)
 
 
 def regress(**settings):
     noise = pm.SimulatedNoise(1)
-    return pm.regress(TABLE, "y ~ x", person="p", epsilon=6.0, delta=1e-6, noise=noise, **settings)
+    return pm.regress(
+        TABLE, "y ~ x", effect="own", person="p", epsilon=6.0, delta=1e-6, noise=noise, **settings
+    )
 
 
 def winsorized(assumption=None, **settings):

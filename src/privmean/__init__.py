@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from privmean.errors import PrivateFailure as PrivateFailure
     from privmean.errors import PrivmeanError as PrivmeanError
     from privmean.errors import SchemaError as SchemaError
+    from privmean.examples import example as example
     from privmean.intervals.interval import Interval as Interval
     from privmean.models.curve_release import CurveRelease as CurveRelease
     from privmean.models.fixed_design import FixedDesign as FixedDesign
@@ -67,6 +68,7 @@ if TYPE_CHECKING:
     from privmean.privacy.budget import Budget as Budget
     from privmean.privacy.guarantee import Guarantee as Guarantee
     from privmean.privacy.ledger import Ledger as Ledger
+    from privmean.privacy.policies import Policy as Policy
     from privmean.questions.assumptions import Covariance as Covariance
     from privmean.questions.compare import Compare as Compare
     from privmean.questions.curve import Curve as Curve
@@ -114,6 +116,8 @@ else:
         "BoundedWithin": "privmean.central.concentration",
         "UnknownScale": "privmean.central.concentration",
         "Ledger": "privmean.privacy.ledger",
+        "example": "privmean.examples",
+        "Policy": "privmean.privacy.policies",
         "verify": "privmean.verification",
         "Verification": "privmean.verification",
         "sign": "privmean.signing",

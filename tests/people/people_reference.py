@@ -72,6 +72,10 @@ def log_counts(values, origin):
     return counts
 
 
+def missing(values):
+    return sum(v is None for v in values)
+
+
 def uniform_counts(values, half, origin):
     counts = defaultdict(int)
     for v in values:

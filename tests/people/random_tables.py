@@ -323,6 +323,11 @@ def _basic(found: Table, numbers: Numbers, rng: random.Random) -> list[Question]
             lambda: reference.log_counts(column, origin),
         ),
         Question(
+            "missing",
+            lambda p: p.missing(j),
+            lambda: reference.missing(column),
+        ),
+        Question(
             "uniform_counts",
             lambda p: p.uniform_counts(j, half, place),
             lambda: reference.uniform_counts(column, half, place),

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from privmean.questions.curve import Curve
     from privmean.questions.mean import Named
     from privmean.questions.quantile import Quantile
-    from privmean.questions.regression import Errors, Regression
+    from privmean.questions.regression import Effect, Errors, Regression
     from privmean.release import Release
     from privmean.road import Plan
 
@@ -208,6 +208,12 @@ def regress(
     formula: str,
     *,
     person: Person | None = None,
+    effect: Effect = "pooled",
+    only: Sequence[str] | None = None,
+    contrasts: Mapping[str, Mapping[str, float]] | None = None,
+    weights: Literal["persons"] | int = "persons",
+    scales: Mapping[str, tuple[float, float]] | None = None,
+    bounds: Mapping[str, tuple[float, float]] | None = None,
     fixed_effects: bool = False,
     working: Literal["independence"] | Working = "independence",
     time: str | None = None,
@@ -217,11 +223,13 @@ def regress(
     concentration: Concentration | None = None,
     **terms: Unpack[Terms],
 ) -> RegressionRelease:
-    """A differentially private longitudinal regression: the mean over persons of own coefficients.
+    """A differentially private regression of persons with many records each.
 
-    source: a `Table`, or a path, a frame or a mapping of names to arrays (one row a record) with
-    `person`. formula and the rest: see `Regression`; rare settings are fields of it, asked with
-    `ask`. concentration: the same as `assume`. terms: see `Terms`.
+    effect: "pooled" (one regression for all persons), "within" (changes within persons) or "own"
+    (the mean of persons' own coefficients). source: a `Table`, or a path, a frame or a mapping of
+    names to arrays (one row a record) with `person`. formula and the rest: see `Regression`; rare
+    settings are fields of it, asked with `ask`. concentration: the same as `assume`. terms: see
+    `Terms`.
 
     Raises ArgumentError, Infeasible or BudgetExceeded before anything is spent.
 
@@ -238,9 +246,15 @@ def regress(
         fixed_effects,
         working,
         time,
+        scales=scales,
         assume=one_of(assume, {"concentration": concentration}),
         method=method,
         related=related,
+        effect=effect,
+        only=None if only is None else (only,) if isinstance(only, str) else tuple(only),
+        contrasts=contrasts,
+        weights=weights,
+        bounds=bounds,
     )
     return cast("RegressionRelease", asked(source_of(source, person, {}), question, said))
 

@@ -65,6 +65,9 @@ class Watched:
     def log_counts(self, column: int, origin: float) -> Integers:
         return self._told("log_counts", column, origin).log_counts(column, origin)
 
+    def missing(self, column: int) -> int:
+        return self._told("missing", column).missing(column)
+
     def uniform_counts(self, column: int, half_width: float, origin: float = 0.0) -> dict[int, int]:
         people = self._told("uniform_counts", column, half_width, origin)
         return people.uniform_counts(column, half_width, origin)

@@ -11,29 +11,30 @@ from dataclasses import dataclass
 from typing import Any
 
 from privmean.central.clipped_mean import ClippedMean
-from privmean.central.default_limits import Widened, widened
+from privmean.central.default_limits import SNUG, Widened, widened
 from privmean.central.default_records import RecordIntervals, record_sums, too_few
 from privmean.central.default_tail import WIDTHS, Apart, set_apart
-from privmean.central.locate import Location, Schedule, locate
+from privmean.central.locate import NOBODY, Location, Schedule, almost_nobody, locate
 from privmean.central.log_segments import ATOM_ONLY, BEYOND, FOUND
 from privmean.central.wallet import Wallet
 from privmean.intervals.default_intervals import CLIPPED, MEAN, ColumnIntervals
-from privmean.intervals.divided import Divided
+from privmean.intervals.divided import TOO_FEW, Divided, unseen
 from privmean.intervals.interval import FAILED, OK, IntervalMaker
 from privmean.intervals.mean_interval import Allowance
 from privmean.intervals.tail_check import TailCheck
 from privmean.mechanisms.clipped_sum import ClippedSums, ColumnSums
+from privmean.mechanisms.counts import counted
 from privmean.mechanisms.curator import Curator
 from privmean.people.reductions import Box, BoxSums, People
 from privmean.privacy.budget import REPLACE_ONE, Relation
 
-SNUG = 2**0.25  # factor on the outer edge of the last occupied bin where a check follows
-WIDE = 2.0  # and where none does
+WIDE = 2.0  # factor on the outer edge of the last occupied bin where no count follows (else SNUG)
 CHECK = 0.2  # part of what is left for counting persons beyond the limits
 COUNT_CHECK = 0.3  # under add-remove, where the count stands in for a joint tail share
 
 ATOM = "atom"
 LAST = "value and square"
+UNREADABLE = "almost nobody has a readable value: is the column numeric?"
 ESTIMATE, INTERVAL, LIMITED = None, "mean", "clipped"  # the three values of `target`
 
 
@@ -105,15 +106,17 @@ def release_column(
         "looks": place.looks,
         "restarts": place.restarts,
     }
+    if place.outcome == ATOM_ONLY:
+        return _atom(curator, column, place, path, shares, settings, wallet)
     if place.outcome != FOUND:
         shares["unspent"] = float(wallet.left / wallet.total)
-        return _nothing(place, path, shares, settings)
-    wide = Widened((place.lower, place.upper))
+        return _failed(_why(place.outcome), path, shares, settings)
+    wide = Widened((place.lower, place.upper), place)
     if settings.check:
-        before = wallet.left
-        wide = widened(curator, column, place, wallet, settings.check, settings.lean)
+        before, there = wallet.left, schedule.persons - place.missing.believed
+        wide = widened(curator, column, place, wallet, settings.check, settings.lean, there)
         shares["beyond the limits"] = float((before - wallet.left) / wallet.total)
-    limits = wide.limits
+    limits, place = wide.limits, wide.place
     box = Box(*limits)
     final = wallet.take(wallet.left)
     shares["mean and square"] = float(final / wallet.total)
@@ -124,12 +127,9 @@ def release_column(
         ratio = ClippedMean(box, found, None, by_records=True)
         return _by_records(wide, path, shares, settings, center, ratio, schedule.persons)
     jumps = (0.0, 0.0)
-    if settings.joint_tail:
-        width = limits[1] - limits[0]
-        jumps = (
-            settings.excess * (limits[1] - center) / width,
-            settings.excess * (center - limits[0]) / width,
-        )
+    if settings.joint_tail:  # both sides count alike: the scales follow the larger jump anyway
+        jump = max(limits[1] - center, center - limits[0]) / (limits[1] - limits[0])
+        jumps = (settings.excess * jump,) * 2
     sums = _box_sums(people, column, box)
     apart: Apart | None = None
     if settings.check:
@@ -137,8 +137,11 @@ def release_column(
         sums = apart.sums
     last = ClippedSums(LAST, relation, epsilon=final, jumps=jumps, apart=apart is not None)
     (found,) = _asked(curator, last, box, sums, 0 if apart is None else apart.far)
+    divided = Divided.of(found, schedule.persons, place.nulls)
+    nobody = almost_nobody(divided.absent, schedule.persons, wallet.total)
+    if nobody or (divided.missing and unseen(found)):
+        return _failed(UNREADABLE if nobody else TOO_FEW, path, shares, settings)
     apart_at = apart.limits if apart else None
-    divided = Divided.of(found, schedule.persons)
     return _found(wide, path, shares, settings, box, center, found, divided, jumps, apart_at)
 
 
@@ -164,27 +167,58 @@ def _counts(wide: Widened) -> dict[str, Any]:
             count.scale
         )
         facts[f"{name} limits"] = list(count.limits)
+    if wide.passed:
+        facts["limits stepped back"] = len(wide.passed) > 1
+        facts["counts before"] = [
+            {"limits": list(item.limits), "persons": item.persons, "noise scale": item.scale}
+            for item in wide.passed
+        ]
     return facts
 
 
-def _nothing(
-    place: Location, path: dict[str, Any], shares: dict[str, float], settings: Settings
+def _why(outcome: str) -> str:
+    """What a failure says: what was seen, and what helps."""
+    if outcome == NOBODY:
+        return UNREADABLE
+    if outcome == BEYOND:
+        return "values reach beyond 2^39: give them in a larger unit, or give bounds"
+    return "no region could be found privately: give bounds, more epsilon or more persons"
+
+
+def _nothing(settings: Settings, status: str) -> ColumnIntervals:
+    return ColumnIntervals(
+        None, default=CLIPPED if settings.target == LIMITED else MEAN, status=status
+    )
+
+
+def _failed(
+    why: str, path: dict[str, Any], shares: dict[str, float], settings: Settings
 ) -> ColumnRelease:
-    if place.outcome == ATOM_ONLY:
-        status = ATOM
-        advice = (
-            "nearly all persons have this very value; a minority too small to be seen is left out "
-            "(more epsilon or more persons show it)"
-        )
-        estimate = place.origin
-    else:
-        status, estimate = FAILED, math.nan
-        advice = "no region could be found privately: give bounds, more epsilon or more persons"
-        if place.outcome == BEYOND:
-            advice = "values reach beyond 2^39: give them in a larger unit, or give bounds"
-    default = CLIPPED if settings.target == LIMITED else MEAN
-    intervals = ColumnIntervals(None, default=default, status=status)
-    return ColumnRelease(estimate, status, advice, intervals, shares, path, ())
+    intervals = _nothing(settings, FAILED)
+    return ColumnRelease(math.nan, FAILED, why, intervals, shares, path, ())
+
+
+def _atom(
+    curator: Curator,
+    column: int,
+    place: Location,
+    path: dict[str, Any],
+    shares: dict[str, float],
+    settings: Settings,
+    wallet: Wallet,
+) -> ColumnRelease:
+    """Nearly everybody has one value: what is left counts the persons who have another one."""
+    shares["other values"] = float(wallet.left / wallet.total)
+    step = wallet.counts("other values", wallet.left, 1)
+    (found,) = curator.ask(step, counted(sum(curator.people.beyond(column, *[place.origin] * 2))))
+    others, scale = max(int(found), 0), float(step.scale)
+    advice = (
+        f"nearly all persons have this very value; about {others} (noise scale {scale:.2g}) have "
+        "another one and are left out: bounds that hold them answer for everybody"
+    )
+    facts = {**path, "persons with another value": int(found), "noise scale of that number": scale}
+    intervals = _nothing(settings, ATOM)
+    return ColumnRelease(place.origin, ATOM, advice, intervals, shares, facts, ())
 
 
 def _by_records(
@@ -201,7 +235,9 @@ def _by_records(
     if settings.check:
         last, again = wide.last, len(wide.counts) > 1
         check = TailCheck(persons, last.persons, last.scale, seen=again)
-    failed = too_few(ratio)
+    if too_few(ratio):
+        why = "too few records: more persons or more epsilon are needed"
+        return _failed(why, path, shares, settings)
     intervals = RecordIntervals(
         ratio,
         reach=reach,
@@ -211,14 +247,18 @@ def _by_records(
         check=check,
         design_effect=settings.design_effect,
         clipped=settings.target == LIMITED,
-        status=FAILED if failed else OK,
     )
     diagnostics = {**path, "limits": list(wide.limits), "sum of weights": ratio.sums.weight}
     diagnostics |= _counts(wide)
-    advice = "too few records: more persons or more epsilon are needed" if failed else ""
-    estimate = math.nan if failed else ratio.estimate
-    status = FAILED if failed else OK
-    return ColumnRelease(estimate, status, advice, intervals, shares, diagnostics, ())
+    status, advice = _standing(check)
+    return ColumnRelease(ratio.estimate, status, advice, intervals, shares, diagnostics, ())
+
+
+def _standing(check: TailCheck | None) -> tuple[str, str]:
+    """ "ok" only where the interval that was asked for stands."""
+    if check is None or check.stands:
+        return OK, ""
+    return check.status, check.advice
 
 
 def _found(
@@ -248,7 +288,13 @@ def _found(
         beyond, scale = wide.last.persons, wide.last.scale
         allowance = Allowance(unit * beyond, unit * scale, unit)
         check = TailCheck(
-            sums.persons, beyond, scale, found.extra, found.extra_noise, len(wide.counts) > 1
+            sums.persons,
+            beyond,
+            scale,
+            found.extra,
+            found.extra_noise,
+            seen=len(wide.counts) > 1,
+            room=2 * WIDTHS * box.radius / reach,
         )
     intervals = ColumnIntervals(
         sums,
@@ -277,9 +323,5 @@ def _found(
     words = []
     if not divided.missing:
         words.append("persons without a usable value count at the middle of the limits")
-    status, advice = OK, ""
-    if divided.present < 1 and divided.missing:
-        status, estimate = FAILED, math.nan
-        advice = "too few persons have a value: more persons or more epsilon are needed"
-        intervals = ColumnIntervals(None, default=intervals.default, status=FAILED)
+    status, advice = _standing(check)
     return ColumnRelease(estimate, status, advice, intervals, shares, diagnostics, tuple(words))

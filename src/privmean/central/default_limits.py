@@ -1,5 +1,6 @@
-"""The limits of the last stage: the persons beyond the first limits are counted, and the farther
-limit moves out for them; where they fall off slowly they are counted once more, farther out.
+"""The limits of the last stage: the persons beyond the first limits are counted, and the limits
+move out for them; where they fall off slowly they are counted once more, farther out; where they
+are a group far from a moved origin, the limits step back to what was seen from 0.
 
 Claim and proof: docs/proofs/default-mean.md, sections 3 and 5. All but the counts is a function of
 noisy numbers.
@@ -8,15 +9,16 @@ noisy numbers.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from privmean.central.locate import Location
-from privmean.central.log_segments import BEFORE
+from privmean.central.log_segments import BEFORE, FOUND, Histogram, read_reach
 from privmean.central.wallet import Wallet
 from privmean.mechanisms.counts import counted
 from privmean.mechanisms.curator import Curator
 
+SNUG = 2**0.25  # factor on the outer edge of the last occupied bin, where a count follows
 TRUST, LEAN_TRUST = 1.0, 2.0  # noise scales taken off a count; the second below `LEAN`
 WIDEN, WIDEST = 0.9, 6.0  # how far the limits are moved out for the persons counted
 LEAST = 1.2  # and the least factor that is worth it
@@ -29,6 +31,12 @@ SLOW, FLAT = 1.3, 0.9  # its index is below this, and above this (else persons a
 ONE_SIDED = 0.3  # the nearer limit is at most this part of the farther one's distance away
 LEAVES = 0.6  # at most this part of the first count is believed of the second
 PARTS = 16  # a person beyond the farther limit counts this much, one beyond the nearer one less
+
+# a step back, where rounds have left more than a tail behind
+LEFT_BEHIND = 0.05  # part of the persons beyond the limits, less 2 noise scales
+AWAY = 64.0  # times the longer arm: twelve half octaves, more than the window of a round misses by
+APART, CERTAIN = 0.6, 8.0  # part of those beyond that are away, and noise scales of their number
+BACK = 0.2  # part of what is left for that number, and again for those beyond the new limits
 
 
 @dataclass(frozen=True)
@@ -44,10 +52,16 @@ class Count:
 
 @dataclass(frozen=True)
 class Widened:
-    """The last limits and the counts that led to them (none, one or two)."""
+    """The last limits and the counts that led to them (none, one or two).
+
+    place: the location that the limits belong to: after a step back that seen from 0. passed: the
+    counts before a step back (beyond limits given up), or those that asked for one in vain.
+    """
 
     limits: tuple[float, float]
+    place: Location
     counts: tuple[Count, ...] = ()
+    passed: tuple[Count, ...] = ()
 
     @property
     def last(self) -> Count:
@@ -78,49 +92,109 @@ def widened(
     wallet: Wallet,
     share: float,
     lean: bool,
+    persons: float,
 ) -> Widened:
     """Count the persons beyond `place` for `share` of what is left, and move the limits.
 
-    lean: whether n*epsilon is small; then more is taken off for noise, and no second count is made.
+    lean: whether n*epsilon is small; then more is taken off for noise, no second count is made, and
+    no step back. persons: those with a value, public or noisy.
     """
     first = place.lower, place.upper
-    step = wallet.counts("beyond the limits", wallet.share(share), 1)
-    below, above = curator.people.beyond(column, *first)
-    (found,) = curator.ask(step, counted(above + below))
-    count = Count(first, float(found), float(step.scale))
+    count = _beyond(curator, column, first, "beyond the limits", share, wallet)
+    passed: tuple[Count, ...] = ()
+    many = count.persons - 2 * count.scale > LEFT_BEHIND * persons
+    if many and place.first is not None and not lean:
+        found = step_back(curator, column, place, place.first, count, wallet)
+        if found.counts:
+            return found
+        passed = found.passed
     trust = LEAN_TRUST if lean else TRUST
     limits = first_step(place, count.persons - trust * count.scale, wallet.left)
     if lean or limits == first or not falls_slowly(place, count):
-        return Widened(limits, (count,))
+        return Widened(limits, place, (count,), passed)
     again = _count_again(curator, column, place, limits, wallet)
     believed = min(again.persons, LEAVES * count.persons) - TRUST * again.scale
     factor = WIDEN * max(believed, 0.0) * float(wallet.left) / math.sqrt(2)
-    return Widened(_moved(place, limits, factor), (count, again))
+    limits = moved(place.origin, limits, factor)
+    return Widened(limits, place, (count, again), passed)
+
+
+def _beyond(
+    curator: Curator,
+    column: int,
+    limits: tuple[float, float],
+    name: str,
+    share: float,
+    wallet: Wallet,
+) -> Count:
+    step = wallet.counts(name, wallet.share(share), 1)
+    below, above = curator.people.beyond(column, *limits)
+    (found,) = curator.ask(step, counted(above + below))
+    return Count(limits, float(found), float(step.scale))
+
+
+def step_back(
+    curator: Curator,
+    column: int,
+    place: Location,
+    start: Histogram,
+    count: Count,
+    wallet: Wallet,
+) -> Widened:
+    """Limits from `start`, the first round's histogram, if most of those beyond are far away.
+
+    An atom stays concentrated after every round, until the other values stand dozens of bins away
+    from an origin that sits on it. `counts` is empty if they are no such group, or not seen there.
+    """
+    arm = AWAY * max(place.upper - place.origin, place.origin - place.lower)
+    around = place.origin - arm, place.origin + arm
+    away = _beyond(curator, column, around, "far from the origin", BACK, wallet)
+    stays = Widened((place.lower, place.upper), place, (), (away,))
+    if away.persons <= max(APART * count.persons, CERTAIN * away.scale):
+        return stays
+    reach = read_reach(start, SNUG)
+    if reach.outcome != FOUND:
+        return stays
+    lower, upper = min(0.0, reach.lower, place.lower), max(0.0, reach.upper, place.upper)
+    again = _beyond(curator, column, (lower, upper), "beyond the limits again", BACK, wallet)
+    factor = _factor(again.persons - TRUST * again.scale, wallet.left)
+    back = replace(place, origin=0.0, lower=lower, upper=upper)
+    return Widened(moved(0.0, (lower, upper), factor), back, (again,), (count, away))
 
 
 def first_step(place: Location, persons: float, left: Fraction) -> tuple[float, float]:
     """The limits after the first count.
 
-    A tail: the farther limit is moved out until clipping bias and noise are about equal, for a tail
-    whose excess falls like the inverse of the distance. More persons than a thin tail can hold, and
-    only one side was seen: they are spread thinly on the other side, which is opened as far.
+    A tail: the limits are moved out until clipping bias and noise are about equal, for a tail whose
+    excess falls like the inverse of the distance. More persons than a thin tail can hold, and only
+    one side was seen: they are spread thinly on the other side, which is opened as far.
     """
     up, down = place.upper - place.origin, place.origin - place.lower
     if min(persons, place.hidden) > HIDDEN * place.count_scale:
         return place.origin - max(up, down), place.origin + max(up, down)
-    factor = WIDEN * math.sqrt(max(persons, 0.0) * float(left) / math.sqrt(2))
-    return _moved(place, (place.lower, place.upper), factor)
+    return moved(place.origin, (place.lower, place.upper), _factor(persons, left))
 
 
-def _moved(place: Location, limits: tuple[float, float], factor: float) -> tuple[float, float]:
-    """The limit that is farther from the origin, moved out by a factor (at most `WIDEST`)."""
+def _factor(persons: float, left: Fraction) -> float:
+    return WIDEN * math.sqrt(max(persons, 0.0) * float(left) / math.sqrt(2))
+
+
+def moved(origin: float, limits: tuple[float, float], factor: float) -> tuple[float, float]:
+    """Limits moved out by a factor (at most `WIDEST`), the nearer one at most to where the farther
+    one was: nobody knows on which side those beyond are, and up to there it costs little.
+
+    An inner limit (both on one side of the origin) goes back to the origin and nothing else moves.
+    """
     if factor <= LEAST:
         return limits
     factor = min(factor, WIDEST)
-    lower, upper = limits
-    if place.upper - place.origin >= place.origin - place.lower:
-        return lower, place.origin + (upper - place.origin) * factor
-    return place.origin - (place.origin - lower) * factor, upper
+    up, down = limits[1] - origin, origin - limits[0]
+    near, far = min(up, down), max(up, down)
+    if near < 0:
+        near = 0.0
+    else:
+        near, far = max(near, min(near * factor, far)), far * factor
+    return (origin - near, origin + far) if up >= down else (origin - far, origin + near)
 
 
 def falls_slowly(place: Location, count: Count) -> bool:

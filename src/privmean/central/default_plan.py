@@ -12,8 +12,9 @@ import numpy as np
 
 from privmean import validate
 from privmean.central.default_column import Settings, release_column
-from privmean.central.default_limits import AGAIN
+from privmean.central.default_limits import AGAIN, BACK
 from privmean.central.locate import FEW, FEWEST, LEAN, Schedule
+from privmean.central.log_segments import CELLS
 from privmean.central.wallet import Wallet
 from privmean.errors import ArgumentError
 from privmean.intervals.default_intervals import MEAN, BoxIntervals
@@ -21,7 +22,6 @@ from privmean.intervals.tail_check import TailCheck
 from privmean.mechanisms.counts import NoisyCounts, counted
 from privmean.mechanisms.curator import Curator
 from privmean.outcome import Outcome, estimand_of, overall
-from privmean.people.reductions import LOG_CELLS
 from privmean.people.shape import Shape
 from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE, Budget, Relation
 from privmean.privacy.loss import Laplace, Loss
@@ -30,6 +30,7 @@ from privmean.search import least_number
 
 COUNT_SHARE = 0.02  # of epsilon for the number of persons, under add-remove
 TYPICAL_WIDTH = 7.0  # width of the limits in standard deviations that a prediction assumes
+LEFT_OUT = 60.0  # persons*epsilon of a group apart from the rest that the limits may leave out
 MOST_SPLIT = 400.0  # persons*epsilon of each column that epsilon is split over
 
 PUBLIC = {
@@ -68,9 +69,9 @@ class DefaultMeanPlan(Releasing):
             f"no bounds are needed: limits are found privately, then one Laplace release ({words})"
         )
 
-    def schedule(self, persons: int) -> Schedule:
-        """The prices for a number of persons: n, or a paid noisy count of them."""
-        return Schedule.of(persons, self._purse())
+    def schedule(self, persons: int, doubt: float = 0.0) -> Schedule:
+        """The prices for a number of persons: n, or a paid noisy count (of noise scale `doubt`)."""
+        return Schedule.of(persons, self._purse(), doubt)
 
     def _purse(self) -> Fraction:
         """Epsilon of one column after the count under add-remove."""
@@ -81,6 +82,11 @@ class DefaultMeanPlan(Releasing):
     def _column_settings(self, persons: int) -> Settings:
         lean = float(persons * self.epsilon) < LEAN
         return Settings.of(self.target, self.excess, self.design_effect, self.relation, lean)
+
+    @property
+    def left_out(self) -> int:
+        """About how many persons apart from the rest the limits may leave out."""
+        return math.ceil(LEFT_OUT / self.epsilon)
 
     @property
     def losses(self) -> tuple[Loss, ...]:
@@ -164,7 +170,8 @@ class DefaultMeanPlan(Releasing):
             "excess": self.excess,
             "design effect": self.design_effect,
             "epsilon a column": float(self.epsilon),
-            "histogram cells": LOG_CELLS,
+            "histogram cells": CELLS,
+            "persons apart that may be left out": self.left_out,
         }
         if self.shape.persons is not None:
             schedule = self.schedule(self.shape.persons)
@@ -178,6 +185,7 @@ class DefaultMeanPlan(Releasing):
                 facts["epsilon a round from a new start"] = float(schedule.near)
             if settings.check and not settings.lean:
                 facts["share of a second count beyond, if a tail falls off slowly"] = AGAIN
+                facts["share of each of two counts, if a round left a group behind"] = BACK
             check = self.tail_check(self.shape.persons)
             if check is not None:
                 facts["tail check"] = check.planned
@@ -187,22 +195,27 @@ class DefaultMeanPlan(Releasing):
         return facts
 
     def run(self, curator: Curator) -> Outcome:
-        """Statuses: ok, atom (nearly all persons have one value), failed."""
+        """Statuses: ok, tail too thick or far values seen (no interval for the mean), atom (nearly
+        all persons have one value), failed."""
         people, results = curator.people, []
         count: int | None = self.shape.persons
         for column in range(self.shape.dimension):
-            wallet = Wallet(self.epsilon, self.relation)
+            wallet, doubt = Wallet(self.epsilon, self.relation), 0.0
             if self.relation == ADD_REMOVE:
                 step = wallet.counts("persons", self.epsilon - self._purse(), 1)
                 (found,) = curator.ask(step, counted(people.size()))
-                count = max(int(found), 1)
+                count, doubt = max(int(found), 1), float(step.scale)
             assert count is not None
-            schedule, settings = self.schedule(count), self._column_settings(count)
+            schedule, settings = self.schedule(count, doubt), self._column_settings(count)
             results.append(
                 release_column(curator, column, wallet, schedule, settings, self.relation)
             )
         statuses = tuple(item.status for item in results)
         notes = [item for result in results for item in result.assumptions]
+        notes.append(
+            f"a group of fewer than about {self.left_out} persons apart from the rest may be "
+            "left out"
+        )
         if self.shape.persons is not None and float(self.shape.persons * self.epsilon) < FEW:
             notes.append("fewer than 400 persons*epsilon: expect a wide interval or a failure")
         one_column = self.shape.dimension == 1

@@ -20,11 +20,13 @@ from privmean.central.log_segments import (
     NOTHING,
     Histogram,
     Reach,
+    cells_of,
     concentrated,
     lies_far,
     read_reach,
 )
 from privmean.central.wallet import Wallet, floor_tick
+from privmean.intervals.missing import Missing
 from privmean.mechanisms.counts import NoisyCounts
 from privmean.mechanisms.curator import Curator
 from privmean.privacy.budget import REPLACE_ONE, Relation
@@ -34,11 +36,17 @@ FEW = 400  # and below which the answer is a gamble worth a warning
 ROUNDS_FROM = 600  # rounds need this n*epsilon
 MOST_ROUNDS = 8
 WINDOW, PART = 4, 0.7  # a round moves the origin if 4 neighbouring bins hold 70 % of the persons
+CLEAR = 18.0  # and that is so many noise scales, where many have no value: pure noise rarely is
 FAR_WINDOW = 2  # a new start after the tails if 2 bins away from the origin hold nearly all
 NEAR_COST, NEAR_PART = 40.0, 0.75  # n*epsilon of a round from there, and what 2 bins must hold
 NEAR_ROUNDS, NEAR_LEFT = 3, 4  # at most so many, and only with more than 4 prices left
 LEAN = 1500  # n*epsilon below which more is spent on looking
 AGAIN = 0.5  # part of what is left for a second look
+SURE = 3.0  # noise scales of the persons with a value, or of their private number, in their favour
+LEAST = 100.0  # persons with a value, times epsilon, that a column with nulls must have
+MOST = 0.75  # part of the persons without a value that explains why nothing else is seen
+
+NOBODY = "nobody has a value"
 
 
 @dataclass(frozen=True)
@@ -46,6 +54,7 @@ class Schedule:
     """Prices of the looking stages, from n*epsilon alone (public, or from a paid noisy count).
 
     near: price of a round after a new start, where no other rounds are run (0 where they are).
+    doubt: noise scale of `persons` (0 where they are public).
     """
 
     persons: int
@@ -53,16 +62,17 @@ class Schedule:
     price: Fraction
     share: float
     near: Fraction = Fraction(0)
+    doubt: float = 0.0
 
     @classmethod
-    def of(cls, persons: int, epsilon: Fraction) -> Schedule:
+    def of(cls, persons: int, epsilon: Fraction, doubt: float = 0.0) -> Schedule:
         signal = float(persons * epsilon)
         cost = max(80.0, signal / 50)
         rounds = min(MOST_ROUNDS, int(0.4 * signal / cost)) if signal >= ROUNDS_FROM else 0
         share = 0.4 if signal < LEAN else min(0.4, max(0.1, 0.3 * (4000 / signal) ** 0.25))
         price = floor_tick(Fraction(cost) / max(persons, 1))
         near = Fraction(0) if rounds else floor_tick(Fraction(NEAR_COST) / max(persons, 1))
-        return cls(persons, rounds, price, share, near)
+        return cls(persons, rounds, price, share, near, doubt)
 
 
 @dataclass(frozen=True)
@@ -70,7 +80,8 @@ class Location:
     """The private outcome: limits of the values, and the path that was paid for.
 
     hidden, before: as in `Reach`. count_scale: noise of a count of the histogram behind
-    the limits; seen: that histogram.
+    the limits; seen: that histogram. nulls: the noisy numbers of persons without a value, and their
+    scales. first: the first round's histogram, around 0, where a round moved the origin.
     """
 
     outcome: str
@@ -83,7 +94,14 @@ class Location:
     hidden: float
     count_scale: float
     before: tuple[float, float] = (0.0, 0.0)
+    nulls: tuple[tuple[float, float], ...] = ()
+    first: Histogram | None = field(default=None, repr=False, compare=False)
     seen: Histogram | None = field(default=None, repr=False, compare=False)
+
+    @property
+    def missing(self) -> Missing:
+        """The persons without a value, as far as they are known by now."""
+        return Missing.pooled(self.nulls)
 
 
 def _histogram(
@@ -92,8 +110,15 @@ def _histogram(
     origin: float,
     cells: NoisyCounts,
 ) -> Histogram:
-    counts = curator.ask(cells, curator.people.log_counts(column, origin))
-    return Histogram.of(counts, float(cells.scale))
+    people = curator.people
+    exact = cells_of(people.log_counts(column, origin), people.missing(column))
+    return Histogram.of(curator.ask(cells, exact), float(cells.scale))
+
+
+def almost_nobody(missing: Missing, persons: float, epsilon: Fraction) -> bool:
+    """Whether hardly anybody has a value, by the noisy numbers of those who have none."""
+    there = persons - missing.number + SURE * missing.scale
+    return missing.believed > 0 and there * float(epsilon) < LEAST
 
 
 def locate(
@@ -107,22 +132,31 @@ def locate(
     """Limits that hold the values of `column`; pays for every histogram from `wallet`."""
     # a replaced person leaves one cell for another; an added one enters one cell
     moved_cells = 2 if relation == REPLACE_ONE else 1
+    nulls: list[tuple[float, float]] = []
 
     def look(price: Fraction, name: str) -> Histogram:
         cells = wallet.counts(name, price, moved_cells, spread=moved_cells)
-        return _histogram(curator, column, origin, cells)
+        found = _histogram(curator, column, origin, cells)
+        nulls.append((found.missing, found.scale))
+        return found
+
+    def there() -> float:
+        return schedule.persons - Missing.pooled(nulls).believed
 
     origin, rounds, looks, restarts = 0.0, 0, 0, 0
     earlier: Histogram | None = None
+    first: Histogram | None = None
     fallback: tuple[Reach, float, Histogram] | None = None
     top: int | None = None  # after a new start, no value is known in bins beyond the next one
     part = schedule.share
     while True:
         while earlier is None and rounds < schedule.rounds and wallet.left > schedule.price:
             rounds += 1
-            window = concentrated(look(schedule.price, "origin"), WINDOW)
-            if window.held < PART * schedule.persons:
+            around = look(schedule.price, "origin")
+            window = concentrated(around, WINDOW)
+            if window.held < max(PART * there(), CLEAR * around.scale):
                 break
+            first = around if rounds == 1 else first
             origin += window.middle
         looks += 1
         seen = look(wallet.share(part), "tails")
@@ -142,7 +176,8 @@ def locate(
         if reach.outcome != FOUND or restarts:
             break
         window = concentrated(seen, FAR_WINDOW)
-        if not lies_far(seen, window, schedule.persons, relation == REPLACE_ONE, LAPLACE):
+        everybody = max(there(), CLEAR * seen.scale)
+        if not lies_far(seen, window, everybody, relation == REPLACE_ONE, LAPLACE):
             break
         fallback, restarts = (reach, origin, seen), 1
         origin, earlier, part = origin + window.middle, None, schedule.share
@@ -154,7 +189,7 @@ def locate(
             rounds += 1
             seen = look(schedule.near, "origin")
             window = concentrated(seen, FAR_WINDOW, top)
-            if window.held < NEAR_PART * schedule.persons:
+            if window.held < max(NEAR_PART * there(), LAPLACE.main * seen.scale):
                 break
             near, far = (edge - window.middle for edge in window.edges(FAR_WINDOW))
             origin, top, moved = origin + window.middle, window.first, True
@@ -163,9 +198,17 @@ def locate(
             reach, origin, seen = fallback
             break
     lower, upper = origin + reach.lower, origin + reach.upper
-    outcome = reach.outcome
+    outcome, missing = reach.outcome, Missing.pooled(nulls)
+    if outcome == ATOM_ONLY:  # only if nearly everybody with a value is seen there
+        slack = LAPLACE.main * seen.scale + SURE * schedule.doubt
+        if seen.zero <= schedule.persons - missing.number - slack:
+            outcome = NOTHING
     if outcome == FOUND and not lower < upper:
         outcome = ATOM_ONLY  # the width was lost in the rounding of the origin
+    unseen = outcome != FOUND and missing.believed > MOST * schedule.persons
+    sure = SURE * schedule.doubt if outcome == FOUND else 0.0
+    if unseen or almost_nobody(missing, schedule.persons + sure, wallet.total):
+        outcome = NOBODY
     return Location(
         outcome,
         origin,
@@ -177,5 +220,7 @@ def locate(
         reach.hidden,
         seen.scale,
         reach.before,
+        tuple(nulls),
+        first,
         seen,
     )

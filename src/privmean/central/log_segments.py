@@ -2,7 +2,8 @@
 
 Everything here is a function of noisy counts and public numbers: post-processing that reads no
 data. Bins have two an octave, from 2^-40 to 2^40, for both signs, and one zero bin
-(`privmean.people.reductions`); `scale` is the Laplace scale of every count.
+(`privmean.people.reductions`), and there is a cell for persons without a value; `scale` is the
+Laplace scale of every count.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from privmean.people.reductions import LOG_BINS, LOG_CELLS, LOG_LOW, LOG_ZERO
+from privmean.people.reductions import LOG_BINS, LOG_CELLS, LOG_LOW, LOG_ZERO, Integers
 
 Floats = npt.NDArray[np.float64]
 Counts = npt.NDArray[np.float64]
@@ -26,6 +27,15 @@ FAR_PART, FAR_ALONE = 0.95, 0.9  # part of all persons in a far window, or in it
 COARSE = 0.75  # and of a noisy number of persons
 DEPTH = 16  # bins below the top of a limited window: where values are that were near it
 TOP = LOG_BINS - 1  # bin 79 holds everything beyond 2^40
+CELLS = LOG_CELLS + 1  # with that of the persons without a value
+
+
+def cells_of(logarithmic: Integers, missing: int) -> Integers:
+    """Exact counts in disjoint cells: those of `People.log_counts`, where nulls are in the zero
+    bin, with the nulls in a last cell of their own."""
+    cells = np.append(logarithmic, np.int64(missing))
+    cells[LOG_ZERO] -= missing
+    return cells
 
 
 @dataclass(frozen=True)
@@ -33,12 +43,14 @@ class Evidence:
     """What must be seen, in noise scales of one count.
 
     price: what every further bin of a segment must pay for; main: the first segment's sum beyond
-    that; other: the sum of a segment of the other sign that reaches about as far; atom: the zero
-    bin.
+    that, and with `gap` a bin between, that of a further segment of either sign; other: the sum of
+    a segment of the other sign that reaches about as far; atom: the zero bin. A half octave of
+    false width multiplies the noise by sqrt(2) = e^.35.
     """
 
     price: float = 2.5
     main: float = 13.0
+    gap: float = 0.35
     other: float = 7.0
     atom: float = 6.0
 
@@ -56,25 +68,30 @@ _MIDDLES: Floats = np.array([(bin_edge(i) + bin_edge(i + 1)) / 2 for i in range(
 
 @dataclass(frozen=True)
 class Histogram:
-    """Noisy counts: positive[i], zero, negative[i], and the Laplace scale of each."""
+    """Noisy counts: positive[i], zero, negative[i], and the Laplace scale of each; missing: those
+    without a value."""
 
     positive: Counts
     zero: float
     negative: Counts
     scale: float
+    missing: float = 0.0
 
     @classmethod
     def of(cls, cells: npt.NDArray[Any], scale: float) -> Histogram:
-        """From the layout of `People.log_counts`."""
-        assert cells.shape == (LOG_CELLS,)
+        """From the layout of `cells_of`, or that of `People.log_counts`."""
+        if cells.shape == (LOG_CELLS,):
+            cells = np.append(cells, 0)
+        assert cells.shape == (CELLS,)
         x = cells.astype(float)
-        return cls(x[:LOG_BINS], float(x[LOG_ZERO]), x[LOG_ZERO + 1 :], scale)
+        negative = x[LOG_ZERO + 1 : LOG_CELLS]
+        return cls(x[:LOG_BINS], float(x[LOG_ZERO]), negative, scale, float(x[LOG_CELLS]))
 
     def within(self, top: int) -> Histogram:
         """Without the bins beyond `top`, where no values are."""
         positive, negative = self.positive.copy(), self.negative.copy()
         positive[top + 1 :] = negative[top + 1 :] = 0.0
-        return Histogram(positive, self.zero, negative, self.scale)
+        return Histogram(positive, self.zero, negative, self.scale, self.missing)
 
     def pooled(self, other: Histogram) -> Histogram:
         """The average of two histograms of the same cells, weighted by precision."""
@@ -85,6 +102,7 @@ class Histogram:
             a * self.zero + b * other.zero,
             a * self.negative + b * other.negative,
             (one + two) ** -0.5,
+            a * self.missing + b * other.missing,
         )
 
 
@@ -185,9 +203,10 @@ class Reach:
 def read_reach(histogram: Histogram, safety: float, evidence: Evidence = LAPLACE) -> Reach:
     """The limits that hold the values, seen from the histogram's origin.
 
-    safety: factor on the outer edge of the last occupied bin. The far side of a lone segment and
-    a second segment of the other sign need evidence of their own; evidence grows with distance, so
-    that a runaway becomes exponentially unlikely in the number of empty bins it must cross.
+    safety: factor on the outer edge of the last occupied bin. A farther segment of the same sign,
+    the far side of a lone segment and a segment of the other sign need evidence of their own, which
+    grows with distance, so that a runaway becomes exponentially unlikely in the number of empty
+    bins it must cross.
     """
     scale = histogram.scale
     price = evidence.price * scale
@@ -197,34 +216,46 @@ def read_reach(histogram: Histogram, safety: float, evidence: Evidence = LAPLACE
     main = up if positive else down
     if main.score < evidence.main * scale:
         return Reach(ATOM_ONLY if histogram.zero > evidence.atom * scale else NOTHING)
-    rest = histogram.negative if positive else histogram.positive
+    near, rest = histogram.positive, histogram.negative
+    if not positive:
+        near, rest = rest, near
+    top = _farther(near, main.last, scale, evidence)
     other = best_segment(rest, price, max(main.last - LOOK, 0))
-    distance = other.first - main.last
-    needed = evidence.other if distance <= NEAR else evidence.main + distance
+    distance = other.first - top
+    needed = evidence.other if distance <= NEAR else evidence.main + evidence.gap * distance
     both = other.score > needed * scale
-    if main.last == TOP or (both and other.last == TOP):
+    end = _farther(rest, other.last, scale, evidence) if both else other.last
+    if top == TOP or (both and end == TOP):
         return Reach(BEYOND)
-    outer = safety * bin_edge(main.last + 1)
+    outer = safety * bin_edge(top + 1)
     inner = 0.0
     if both:
-        inner = -safety * bin_edge(other.last + 1)
+        inner = -safety * bin_edge(end + 1)
     elif histogram.zero <= evidence.atom * scale:
+        below = best_segment(near[: max(main.first - 1, 1)], price)
         start = bin_edge(main.first - 1)
-        inner = start if start > outer / NARROW else 0.0
+        alone = start > outer / NARROW and below.score < evidence.main * scale
+        inner = start if alone else 0.0
     hidden = 0.0
-    main_side = histogram.positive if positive else histogram.negative
     if not both and inner == 0:
-        beyond = main_side[main.last + 1 : main.last + 1 + NEAR]
+        beyond = near[top + 1 : top + 1 + NEAR]
         hidden = float(rest[max(main.last - LOOK, 0) : main.last + 1].sum() - beyond.sum())
-    farther = (rest, other) if both and other.last > main.last else (main_side, main)
-    before = _before(*farther)
+    before = _before(rest, end) if both and end > top else _before(near, top)
     if positive:
         return Reach(FOUND, inner, outer, hidden, before)
     return Reach(FOUND, -outer, -inner, hidden, before)
 
 
-def _before(counts: Counts, segment: Segment) -> tuple[float, float]:
-    few, many = (
-        float(counts[max(segment.last + 1 - k, 0) : segment.last + 1].sum()) for k in BEFORE
-    )
+def _farther(counts: Counts, last: int, scale: float, evidence: Evidence) -> int:
+    """The last bin of the segments beyond bin `last` that are believed, one after the other."""
+    while last < TOP:
+        further = best_segment(counts, evidence.price * scale, last + 1)
+        if further.score <= (evidence.main + evidence.gap * (further.first - last)) * scale:
+            break
+        last = further.last
+    return last
+
+
+def _before(counts: Counts, last: int) -> tuple[float, float]:
+    few, many = (float(counts[max(last + 1 - k, 0) : last + 1].sum()) for k in BEFORE)
     return few, many

@@ -72,11 +72,11 @@ def run(
     Exit status 0 if every question has an answer, 2 if nothing was spent or a run cannot go on, 3
     if a question failed privately (the others are there).
     """
-    import privmean as pm
+    from privmean.privacy.ledger import Ledger
     from privmean.study.file import read_study
     from privmean.study.outputs import run_in
 
-    book = None if ledger is None else pm.Ledger.open(ledger)
+    book = None if ledger is None else Ledger.open(ledger)
     stored = run_in(read_study(study), out, ledger=book, label=label, analyst=analyst)
     typer.echo(json.dumps(stored, allow_nan=False) if as_json else told(stored, out))
     if any(failed(question) for question in stored["questions"]):

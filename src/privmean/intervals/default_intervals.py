@@ -22,7 +22,7 @@ from privmean.intervals.mean_interval import (
     noise_interval,
     parts_of,
 )
-from privmean.intervals.tail_check import TAIL_SEEN, TOO_THICK, TailCheck
+from privmean.intervals.tail_check import TAIL_SEEN, TailCheck
 
 MEAN, CLIPPED, BOUNDED = "mean", "clipped mean", "mean within bounds"
 WORDS = {"clipped": CLIPPED}  # the short word for it
@@ -65,11 +65,11 @@ class ColumnIntervals:
             return no_interval(level, bounds=self.bounds, target=wanted, status=self.status)
         if wanted == MEAN and self.allowance is None:
             raise _not_counted(wanted)
-        if wanted == MEAN and (self.check is None or self.check.status != TOO_THICK):
+        if wanted == MEAN and (self.check is None or self.check.stands):
             return self._mean(level)
         if wanted == MEAN and self.check is not None:
             clipped = self._clipped(level, CLIPPED, self._moved())
-            return replace(clipped, status=TOO_THICK, advice=self.check.advice)
+            return replace(clipped, status=self.check.status, advice=self.check.advice)
         # the value of a corrected release is off the clipped mean by at most the allowance
         return self._clipped(level, wanted, self._moved())
 

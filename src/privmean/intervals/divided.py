@@ -5,15 +5,15 @@ Post-processing of released numbers: reads no data.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from privmean.intervals.mean_interval import NoisySums
+from privmean.intervals.missing import UNKNOWN, Missing
 from privmean.mechanisms.clipped_sum import ColumnSums
 from privmean.privacy.budget import REPLACE_ONE
 
-# nulls count as seen when they exceed this many noise scales (deviations) of the number of persons
-# with a value
-MISSING_SCALES, MISSING_SDS = 4, 5
+MISSING_SDS = 5  # with Gaussian noise: deviations from which nulls count as seen
 # noise scales (deviations) of the number of persons with a value that it must reach: of nobody at
 # all, noise shows more in one release of a hundred
 FEWEST = 4.0
@@ -30,17 +30,26 @@ def unseen(column: ColumnSums) -> bool:
 class Divided:
     """sums: ready for intervals, in units of the radius. present: the noisy number of persons with
     a value. missing: whether `sums` divide by it, because the number of persons is private or
-    enough persons have no value to be seen. tail, tail_scale: `extra` of the column."""
+    enough persons have no value to be seen. tail, tail_scale: `extra` of the column. absent: the
+    noisy number of persons without a value (replace-one)."""
 
     sums: NoisySums
     present: float
     missing: bool
     tail: float = 0.0
     tail_scale: float = 0.0
+    absent: Missing = UNKNOWN
 
     @classmethod
-    def of(cls, column: ColumnSums, persons: int | None) -> Divided:
-        """persons: n under replace-one, where the weights count persons."""
+    def of(
+        cls,
+        column: ColumnSums,
+        persons: int | None,
+        earlier: Sequence[tuple[float, float]] = (),
+    ) -> Divided:
+        """persons: n under replace-one, where the weights count persons. earlier: other noisy
+        numbers of the persons without a value, and their scales (Laplace noise only); given, those
+        who may have none are in the intervals too."""
         value_scale, square_scale, count_scale = column.noise
         present = column.weight
         if column.relation != REPLACE_ONE:
@@ -55,15 +64,29 @@ class Divided:
             )
             return cls(sums, present, True, column.extra, column.extra_noise)
         assert persons is not None
-        most = MISSING_SDS if column.gaussian else MISSING_SCALES
-        missing = persons - present > most * count_scale
+        if column.gaussian:
+            missing = persons - present > MISSING_SDS * count_scale
+            sums = NoisySums(
+                column.value,
+                column.square,
+                max(present, 1.0) if missing else float(persons),
+                value_scale,
+                square_scale,
+                "gaussian",
+                count_scale if missing else 0.0,
+            )
+            return cls(sums, present, missing, column.extra, column.extra_noise)
+        absent = Missing.pooled([*earlier, (persons - present, count_scale)])
+        gone = absent.believed
         sums = NoisySums(
             column.value,
             column.square,
-            max(present, 1.0) if missing else float(persons),
+            max(persons - gone, 1.0),
             value_scale,
             square_scale,
-            "gaussian" if column.gaussian else "laplace",
-            count_scale if missing else 0.0,
+            "laplace",
+            absent.scale if gone else 0.0,
+            doubt=absent.spared / persons if earlier else 0.0,
         )
-        return cls(sums, present, missing, column.extra, column.extra_noise)
+        present = persons - absent.number
+        return cls(sums, present, gone > 0, column.extra, column.extra_noise, absent)

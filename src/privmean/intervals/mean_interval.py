@@ -33,7 +33,8 @@ class NoisySums:
     count with Laplace scale `count_scale` (persons without a value left out), or with
     `partition` a noisy count from the three cells of the add-remove release, each with scale
     `value_scale`. value_scale, square_scale: Laplace scales, or standard deviations if law is
-    "gaussian". Persons without a value have z = 0.
+    "gaussian". Persons without a value have z = 0. doubt: the part of all persons that may have no
+    value although `persons` counts them: their mean lies that much farther from 0, in proportion.
     """
 
     value: float
@@ -44,6 +45,13 @@ class NoisySums:
     law: Law = "laplace"
     count_scale: float = 0.0
     partition: bool = False
+    doubt: float = 0.0
+
+    @property
+    def farther(self) -> tuple[float, float]:
+        """What `doubt` adds below and above: only at the end away from z = 0."""
+        size = self.doubt * abs(self.mean)
+        return (size, 0.0) if self.mean < 0 else (0.0, size)
 
     @property
     def mean(self) -> float:
@@ -124,7 +132,7 @@ def ends_of(
     extra = max(allowance.total, 0.0) / n if allowance else 0.0
     rho = allowance.scale if allowance else 0.0
     ends = []
-    for sign in (-1.0, 1.0):
+    for sign, more in zip((-1.0, 1.0), sums.farther, strict=True):
         theta = v
         # value - theta*persons has noise that depends on theta: taken at the end point itself
         for _ in range(2 if sums.ratio else 1):
@@ -136,7 +144,7 @@ def ends_of(
                 scales = tuple(item / unit for item in sums.scales(theta))
                 half = unit * allowance_half_length(sd / unit, rho / unit, alpha, scales)
             theta = min(1.0, max(-1.0, v + sign * half / n))
-        ends.append(v + sign * (half / n + extra))
+        ends.append(v + sign * (half / n + extra + more))
     return ends[0], ends[1]
 
 
@@ -226,9 +234,10 @@ def noise_interval(
     """Interval for the same quantity of this very sample: privacy noise alone."""
     half = radius * noise_half(sums, level)
     center = middle + radius * sums.mean
+    below, above = sums.farther
     return Interval(
-        (center - half,),
-        (center + half,),
+        (center - half - radius * below,),
+        (center + half + radius * above,),
         level,
         kind="noise_interval",
         target=target,

@@ -44,7 +44,8 @@ class TailCheck:
 
     beyond: persons beyond the first limits. far: persons far beyond the last limits, None if they
     were not counted apart. persons: their number, public or a noisy count. seen: whether an earlier
-    count, nearer by, has already shown persons beyond.
+    count, nearer by, has already shown persons beyond. room: how many persons beyond the limits a
+    far one takes the place of: what he exceeds them by, over what the assumption allows on average.
     """
 
     persons: float
@@ -53,6 +54,21 @@ class TailCheck:
     far: float | None = None
     far_scale: float = 0.0
     seen: bool = False
+    room: float = 0.0
+
+    @property
+    def refuted(self) -> bool:
+        """Whether the counts contradict the tail assumption: more persons far beyond than it has
+        room for (by chance in less than 5 %)."""
+        if self.far is None:
+            return False
+        most = max(self.beyond + SEEN * self.beyond_scale, 0.0)
+        return (self.far - SEEN * self.far_scale) * self.room > most
+
+    @property
+    def stands(self) -> bool:
+        """Whether an interval for the mean can be given."""
+        return self.status != TOO_THICK and not self.refuted
 
     @property
     def finest_scale(self) -> float:
@@ -79,7 +95,7 @@ class TailCheck:
     def status(self) -> str:
         if (self.beyond + self.beyond_scale) / self.persons > THICKEST:
             return TOO_THICK
-        if self.far is not None and self.far > self.threshold * self.far_scale:
+        if (self.far is not None and self.far > self.threshold * self.far_scale) or self.refuted:
             return FAR_SEEN
         needed = self.threshold if self.far is None else SEEN
         if self.seen or self.beyond > needed * self.beyond_scale:
@@ -93,12 +109,25 @@ class TailCheck:
         part = f"{hidden} ({min(self.hidden / self.persons, 1):.1%} of all)"
         return {
             TOO_THICK: "too many persons lie beyond the limits to speak of the mean: give bounds",
-            FAR_SEEN: (
-                "the tail assumption is in doubt: some persons seem to lie far beyond the limits "
-                f"(a false alarm in {0.5 * math.exp(-self.threshold):.0%} of such releases); if "
-                "they can carry the mean, give bounds that hold them"
-            ),
+            FAR_SEEN: self._far_words(),
             TAIL_SEEN: "persons lie beyond the limits: the interval leans on the tail assumption",
             UNCHECKED: f"the tail assumption is unchecked for {part}: {REMEDY}",
             TOO_FEW: f"too few persons to see a tail of {part}: {REMEDY}",
         }.get(self.status, "")
+
+    def _far_words(self) -> str:
+        if self.far is None:
+            return ""
+        alarm = 0.5 * math.exp(-max(self.far, 0.0) / self.far_scale)
+        if self.refuted:
+            return (
+                f"about {round(self.far)} persons lie far beyond the limits, more than the tail "
+                f"assumption has room for (by chance alone in {alarm:.1g} of releases), so no "
+                "interval for the mean is given: give bounds that hold them, or take out what is "
+                "no value (a code such as 9999)"
+            )
+        return (
+            "the tail assumption is in doubt: some persons seem to lie far beyond the limits "
+            f"(by chance alone in {alarm:.1g} of releases); if they can carry the mean, give "
+            "bounds that hold them"
+        )

@@ -36,6 +36,7 @@ from privmean.people.records import FLOAT, INTEGER, PERSON, count_names, value_n
 from privmean.people.reductions import (
     HALF_OCTAVE,
     LOG_CELLS,
+    LOG_ZERO,
     UNIFORM_LIMIT,
     Ball,
     BallSums,
@@ -84,10 +85,23 @@ class FramePeople:
 
     def _log_counts(self, column: int, origin: float) -> Integers:
         frame = log_cells(self.frame.select(v=nw.col(f"v{column}") - origin))
-        counts = np.zeros(LOG_CELLS, dtype=np.int64)
-        for cell, count in counted(frame.select("k")):
+        null = nw.lit(float(LOG_CELLS))  # the nulls of the zero bin, told apart
+        key = nw.when(nw.col("v").is_null()).then(null).otherwise(nw.col("k"))
+        counts = np.zeros(LOG_CELLS + 1, dtype=np.int64)
+        for cell, count in counted(frame.select(k=key)):
             counts[int(cell)] += int(count)
-        return counts
+        self._cache["missing", column] = int(counts[LOG_CELLS])  # comes with any histogram
+        counts[LOG_ZERO] += counts[LOG_CELLS]
+        return counts[:LOG_CELLS]
+
+    def missing(self, column: int) -> int:
+        key = ("missing", column)
+        if key not in self._cache:
+            totals = Totals()
+            totals.add("nulls", number_of(nw.col(f"v{column}").is_null()))
+            self._cache[key] = totals.of(self.frame)["nulls"]
+        found: int = self._cache[key]
+        return found
 
     def uniform_counts(self, column: int, half_width: float, origin: float = 0.0) -> dict[int, int]:
         x = nw.col(f"v{column}")

@@ -140,6 +140,16 @@ class MatrixPeople:
         result: Integers = self._cache[key].copy()
         return result
 
+    def missing(self, column: int) -> int:
+        key = ("missing", column)
+        if key not in self._cache:
+            x, some = self.values[:, column], np.isnan(self._ends(column)[0])
+            starts = np.flatnonzero(some) * CHUNK
+            counts = (np.count_nonzero(np.isnan(x[i : i + CHUNK])) for i in starts)
+            self._cache[key] = int(sum(counts))
+        result: int = self._cache[key]
+        return result
+
     def _ends(self, column: int) -> Floats:
         """The least and the largest value of every chunk of a column, from one pass over it."""
         if ("ends", column) not in self._cache:

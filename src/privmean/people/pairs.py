@@ -116,6 +116,10 @@ class PairPeople(ABC):
     def log_counts(self, column: int, origin: float) -> Integers:
         """Masses per signed logarithmic bin of x - origin over all pairs; shape (LOG_CELLS,)."""
 
+    def missing(self, column: int) -> int:
+        """Masses of pairs without a value: there are none, such a pair is left out."""
+        return 0
+
     @abstractmethod
     def beyond(self, column: int, lower: float, upper: float) -> tuple[int, int]:
         """Masses of pairs with x below `lower`, and above `upper`."""

@@ -206,6 +206,10 @@ class People(Protocol):
         """Persons per signed logarithmic bin of (value - origin); shape (LOG_CELLS,)."""
         ...
 
+    def missing(self, column: int) -> int:
+        """Persons without a value in this column."""
+        ...
+
     def uniform_counts(self, column: int, half_width: float, origin: float = 0.0) -> dict[int, int]:
         """Persons per occupied uniform bin, by bin index; nulls are in no bin."""
         ...

@@ -75,7 +75,7 @@ class GroupPlan(Releasing):
     @property
     def why(self) -> str:
         return (
-            "nothing is assumed: persons are counted by group, limits are found from all persons "
+            "no bounds are needed: persons are counted by group, limits are found from all persons "
             "together and chosen by the size of each group, then all groups are released at once"
         )
 

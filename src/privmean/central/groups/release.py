@@ -41,7 +41,7 @@ def _finite(value: float) -> float | None:
     return float(value) if math.isfinite(value) else None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class GroupRelease(Release):
     """A release whose columns are groups. term: the value; by: the columns of keys; groups: the
     numbers of every row; contrasts: the comparisons that were asked. shrunk: means drawn to each
