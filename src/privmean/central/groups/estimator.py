@@ -86,4 +86,4 @@ class GroupMeans:
             public_keys=self.keys is not None,
             public_groups=self.public_groups,
         )
-        return GroupPlan(self, budget, shape, epsilon, settings)
+        return GroupPlan(self.labels, budget, shape, epsilon, settings, self.simultaneous)

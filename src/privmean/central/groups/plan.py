@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from scipy.special import ndtr, ndtri
@@ -47,22 +47,20 @@ from privmean.privacy.budget import REPLACE_ONE, Budget, Relation
 from privmean.privacy.loss import Laplace, Loss
 from privmean.road import Releasing
 
-if TYPE_CHECKING:
-    from privmean.central.groups.estimator import GroupMeans
-
 USUAL_STEPS = 2**19 + 1
 USUAL_PERSONS = 2000  # with which a kind of noise is chosen
 
 
 @dataclass(frozen=True)
 class GroupPlan(Releasing):
-    """The stages and their prices; see `GroupMeans`."""
+    """The stages and their prices; see `GroupMeans`. labels: of public keys, as they are shown."""
 
-    asked: GroupMeans
+    labels: tuple[str, ...]
     budget: Budget
     shape: Shape
     epsilon: Fraction
     settings: GroupSettings
+    simultaneous: bool = False
 
     @property
     def relation(self) -> Relation:
@@ -225,7 +223,7 @@ class GroupPlan(Releasing):
             return self._run(curator)
 
     def _run(self, curator: Curator) -> Outcome:
-        labels, hidden, settings = self.asked.labels, "", self.settings
+        labels, hidden, settings = self.labels, "", self.settings
         if settings.public_keys:
             strength = self.strength if self.gaussian else None
             found = run_groups(curator, settings, self.epsilon, strength)
@@ -257,7 +255,7 @@ class GroupPlan(Releasing):
 
     def _worded(self, table: GroupTable, found: Found) -> GroupTable:
         words = assumption_of(found, self.settings)
-        return replace(table, assumption=words, simultaneous=self.asked.simultaneous)
+        return replace(table, assumption=words, simultaneous=self.simultaneous)
 
     def _estimand(self) -> str:
         s = self.settings
