@@ -22,7 +22,8 @@ GROUP = "g"
 @dataclass(frozen=True)
 class FramePairs(PairPeople):
     """One row a pair inside an engine: columns p (the person), g (the place of the key), v, w, m
-    (mass) and f (1 for one pair of each person, else 0). Values are finite doubles.
+    (mass) and f (1 for one pair of each person, else 0). Values are finite doubles, or
+    null where who is in a group is public.
     """
 
     frame: nw.LazyFrame[Any] = field(repr=False)
@@ -85,7 +86,7 @@ class FramePairs(PairPeople):
         clipped = nw.when(x > high).then(high).otherwise(nw.when(x < low).then(low).otherwise(x))
         frame = self._beside(limits).select(
             GROUP,
-            w=nw.col("w").cast(FLOAT),
+            w=nw.when(~x.is_null()).then(nw.col("w").cast(FLOAT)),
             z=((clipped - nw.col("middle")) * nw.col("per") + 0.5).floor(),
         )
         w, z, totals = nw.col("w"), nw.col("z"), Totals()
