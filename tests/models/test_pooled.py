@@ -18,7 +18,8 @@ from privmean.models.design import design_of
 from privmean.models.formula import read_formula
 from privmean.models.moment_rows import Weighting
 from privmean.models.panel import PanelSums
-from privmean.models.pooled import Pooled, Target
+from privmean.models.pooled import Pooled
+from privmean.models.pooled_steps import Target
 from privmean.models.symmetric import eigen
 from privmean.noise.simulated import SimulatedNoise
 from privmean.people.shape import Shape

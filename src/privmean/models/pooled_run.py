@@ -28,8 +28,8 @@ from privmean.models.moment_rows import (
     triangle,
 )
 from privmean.models.panel import PanelPeople
-from privmean.models.pooled import CELLS, PooledPlan
 from privmean.models.pooled_intervals import Coefficients
+from privmean.models.pooled_steps import CELLS, PooledSteps
 from privmean.models.radius import Radius, best_radius
 from privmean.models.standard import (
     HIGHEST,
@@ -89,7 +89,7 @@ class Fitted:
 class PooledRun:
     """One release under way."""
 
-    plan: PooledPlan
+    plan: PooledSteps
     curator: Curator
     people: PanelPeople
 
