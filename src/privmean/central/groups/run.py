@@ -155,7 +155,8 @@ def price(part: float, epsilon: Fraction) -> Fraction:
 def _persons(
     asking: Asking, counts: Floats, count_sd: float, epsilon: Fraction
 ) -> tuple[float, float]:
-    """The number of persons with a pair, and the deviation of its noise: bought, summed over groups, or both by precision."""
+    """The number of persons with a pair (bought, summed over groups, or both by precision), and
+    the deviation of its noise."""
     settings = asking.settings
     if settings.public_groups:
         return float(asking.people.members()), 0.0
