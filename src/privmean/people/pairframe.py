@@ -67,6 +67,14 @@ class FramePairs(PairPeople):
         found: Integers = self._cache[key].copy()
         return found
 
+    def missing(self, column: int) -> int:
+        if "missing" not in self._cache:
+            totals = Totals()
+            totals.add("m", nw.when(nw.col("v").is_null()).then(nw.col("m")).otherwise(0).sum())
+            self._cache["missing"] = totals.of(self.frame)["m"]
+        found: int = self._cache["missing"]
+        return found
+
     def beyond(self, column: int, lower: float, upper: float) -> tuple[int, int]:
         x, mass, totals = nw.col("v"), nw.col("m"), Totals()
         for name, out in (("below", x < lower), ("above", x > upper)):

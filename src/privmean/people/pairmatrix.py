@@ -87,6 +87,9 @@ class MatrixPairs(PairPeople):
         found: Integers = self._cache[key].copy()
         return found
 
+    def missing(self, column: int) -> int:
+        return int(self.mass[np.isnan(self.value)].sum())
+
     def beyond(self, column: int, lower: float, upper: float) -> tuple[int, int]:
         below, above = self.mass[self.value < lower], self.mass[self.value > upper]
         return int(below.sum()), int(above.sum())

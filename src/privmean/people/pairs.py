@@ -119,7 +119,7 @@ class PairPeople(ABC):
         """Masses per signed logarithmic bin of x - origin over all pairs; shape (LOG_CELLS,)."""
 
     def missing(self, column: int) -> int:
-        """Masses of pairs without a value: there are none, such a pair is left out."""
+        """Masses of pairs without a value: none, but where who is in a group is public."""
         return 0
 
     @abstractmethod

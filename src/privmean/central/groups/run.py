@@ -83,12 +83,12 @@ def run_groups(
         before = wallet.left
 
     counts, count_sd = asking.group_weights(price(COUNTS, epsilon))
-    persons = _persons(asking, counts, count_sd, epsilon)
+    persons, doubt = _persons(asking, counts, count_sd, epsilon)
     spent("persons by group")
     if persons * settings.strength(epsilon) < LEAST:
         shares["unspent"] = float(wallet.left / epsilon)
         return Found(persons, weight=counts, weight_sd=count_sd, shares=shares)
-    place = asking.location(persons, float(counts.max()))
+    place = asking.location(persons, doubt, float(counts.max()))
     spent("location")
     path: dict[str, Any] = {
         "outcome": place.outcome, "origin": place.origin, "rounds": place.rounds,
@@ -152,20 +152,23 @@ def price(part: float, epsilon: Fraction) -> Fraction:
     return floor_tick(epsilon * Fraction(part))
 
 
-def _persons(asking: Asking, counts: Floats, count_sd: float, epsilon: Fraction) -> float:
-    """The number of persons with a pair: bought, summed over groups, or both by precision."""
+def _persons(
+    asking: Asking, counts: Floats, count_sd: float, epsilon: Fraction
+) -> tuple[float, float]:
+    """The number of persons with a pair (bought, summed over groups, or both by precision), and
+    the deviation of its noise."""
     settings = asking.settings
     if settings.public_groups:
-        return float(asking.people.members())
+        return float(asking.people.members()), 0.0
     summed, sum_sd = float(counts.sum()), count_sd * settings.groups**0.5
     if not settings.total:
-        return summed
+        return summed, sum_sd
     bought, sd = asking.members(price(TOTAL, epsilon))
     if settings.weights.split:
-        return bought
+        return bought, sd
     assert settings.groups > MANY
     (found,) = pooled_weight((np.array([summed]), sum_sd), (np.array([bought]), sd))
-    return float(found)
+    return float(found), (sum_sd**-2 + sd**-2) ** -0.5
 
 
 def _beyond(

@@ -72,8 +72,9 @@ class Asking:
         (found,) = self.curator.ask(step, counted(self.people.members()))
         return float(found), float(step.scale) * 2**0.5
 
-    def location(self, persons: float, largest: float) -> Location:
-        """Limits of all pairs together. largest: noisy weight of the largest group."""
+    def location(self, persons: float, doubt: float, largest: float) -> Location:
+        """Limits of all pairs together. doubt: deviation of the noise of `persons`; largest: noisy
+        weight of the largest group."""
         s, wallet = self.settings, self.wallet
         unit = s.weights.mass
         whole = max(int(persons), 1)
@@ -81,7 +82,7 @@ class Asking:
         share = min(LOOK_MOST, max(LOOK_LEAST, LOOK / (whole * s.strength(wallet.total))))
         if not s.weights.split and largest > HEAVY * persons:
             share = max(share, schedule.share)
-        schedule = replace(schedule, share=share, persons=whole * unit)
+        schedule = replace(schedule, share=share, persons=whole * unit, doubt=doubt * unit / 2**0.5)
         return locate(self.curator, 0, schedule, SNUG, wallet, wallet.relation)
 
     def beyond(self, epsilon: Fraction, lower: float, upper: float) -> tuple[float, float]:
