@@ -31,9 +31,10 @@ from privmean.errors import Infeasible
 from privmean.mechanisms.group_cells import GroupCells
 from privmean.noise.simulated import SimulatedNoise
 from privmean.people.matrix import MatrixPeople
+from privmean.people.pairings import Pairs
 from privmean.people.pairmatrix import MatrixPairs
 from privmean.people.pairread import read_pairs
-from privmean.people.pairs import Pairs, Weights
+from privmean.people.pairs import Weights
 from privmean.people.shape import Shape
 from privmean.people.table import Table
 from privmean.privacy.budget import ADD_REMOVE, Budget

@@ -158,8 +158,8 @@ def test_the_paired_question_is_the_mean_of_the_differences_to_the_digit():
 
 
 def test_persons_of_a_roster_without_records_stay_as_nulls():
+    from privmean.people.pairings import Difference
     from privmean.people.pairread import read_differences
-    from privmean.people.pairs import Difference
 
     frame = twice(10)
     table = pm.Table(frame, person="who", roster=[1, 2, 5, 99])

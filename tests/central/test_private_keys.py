@@ -188,8 +188,9 @@ def test_private_keys_need_a_delta_and_texts_that_part_in_one_way():
 
 
 def test_which_pairs_a_person_keeps_depends_on_that_person_alone():
+    from privmean.people.pairings import Pairs
     from privmean.people.pairread import read_pairs
-    from privmean.people.pairs import Pairs, Weights
+    from privmean.people.pairs import Weights
     from privmean.people.table import Table
 
     rows = [(1, f"k{g:02d}", 1.0) for g in range(20)] + [(2, "zz", 1.0), (2, "a", 2.0)]

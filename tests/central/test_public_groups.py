@@ -14,8 +14,9 @@ import privmean as pm
 from privmean.errors import ArgumentError
 from privmean.mechanisms.group_sums import GroupSums
 from privmean.noise.simulated import SimulatedNoise
+from privmean.people.pairings import Pairs
 from privmean.people.pairread import read_pairs
-from privmean.people.pairs import Pairs, PairSums, Weights
+from privmean.people.pairs import PairSums, Weights
 from privmean.people.reductions import Box
 from privmean.people.table import Table
 

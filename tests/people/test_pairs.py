@@ -15,9 +15,10 @@ import pytest
 
 from privmean.errors import ArgumentError, SchemaError
 from privmean.people.keytexts import by_text, key_texts
+from privmean.people.pairings import Pairs
 from privmean.people.pairmatrix import MatrixPairs
 from privmean.people.pairread import read_pairs
-from privmean.people.pairs import Centred, Pairs, Weights, pairs_of, weights_of
+from privmean.people.pairs import Centred, Weights, pairs_of, weights_of
 from privmean.people.reductions import LOG_CELLS, Box
 from privmean.people.table import Table
 

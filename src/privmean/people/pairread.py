@@ -19,7 +19,7 @@ from privmean.people.frame import FramePeople
 from privmean.people.keys import key_expression
 from privmean.people.keytexts import by_text
 from privmean.people.pairframe import GROUP, FramePairs, persons_of
-from privmean.people.pairs import Difference, Pairs, Weights
+from privmean.people.pairs import DifferenceAsked, PairsAsked, Weights
 from privmean.people.records import INTEGER, PERSON, person_rows
 from privmean.people.roster import roster_frame
 from privmean.people.tables import open_source, typed
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 NOWHERE = -1  # the place of records of no group
 
 
-def read_pairs(asked: Pairs, table: Table) -> FramePairs:
+def read_pairs(asked: PairsAsked, table: Table) -> FramePairs:
     """The pairs that `asked` describes. Raises ArgumentError or SchemaError from the arguments,
     the schema and the soundness of files alone, never from a record."""
     more = () if asked.before is None else (asked.before,)
@@ -51,10 +51,10 @@ def read_pairs(asked: Pairs, table: Table) -> FramePairs:
     return FramePairs(pairs, columns[:1], asked.groups, asked.weights, home, persons)
 
 
-def read_differences(asked: Difference, table: Table) -> FramePeople:
+def read_differences(asked: DifferenceAsked, table: Table) -> FramePeople:
     """One row a person of the roster: the difference of its own means in two groups."""
     keys = tuple((key,) for key in asked.pair)
-    pairs = Pairs(asked.value, (asked.by,), keys, resolution=asked.resolution)
+    pairs = PairsAsked(asked.value, (asked.by,), keys, resolution=asked.resolution)
     records, _, home = _records(table, (asked.value, asked.by), (asked.by,))
     rows = _placed_rows(records, pairs, home)
     assert pairs.keys is not None
@@ -91,7 +91,7 @@ def _records(
     return typed(_with_keys(records, by), who, columns, by), columns, opened.home
 
 
-def _placed_rows(records: nw.LazyFrame[Any], asked: Pairs, home: Home) -> nw.LazyFrame[Any]:
+def _placed_rows(records: nw.LazyFrame[Any], asked: PairsAsked, home: Home) -> nw.LazyFrame[Any]:
     """One row a person and place of a key (p, g, v0, c0 and for `before` v1, c1)."""
     width = 1 if asked.before is None else 2
     placed = _placed(records, asked, home)
@@ -110,7 +110,7 @@ def _in_roster(
 
 
 def _private(
-    records: nw.LazyFrame[Any], asked: Pairs, column: str, roster: Any, home: Home
+    records: nw.LazyFrame[Any], asked: PairsAsked, column: str, roster: Any, home: Home
 ) -> FramePairs:
     """Pairs of all keys there are. A person keeps so many of its own as the weights say: which ones
     depends on the person alone."""
@@ -149,7 +149,7 @@ def _with_keys(records: nw.LazyFrame[Any], by: Sequence[str]) -> nw.LazyFrame[An
     )
 
 
-def _placed(records: nw.LazyFrame[Any], asked: Pairs, home: Home) -> nw.LazyFrame[Any]:
+def _placed(records: nw.LazyFrame[Any], asked: PairsAsked, home: Home) -> nw.LazyFrame[Any]:
     """Records (p, x0, g, and for `before` x1): g is the place of the key in the order of texts."""
     assert asked.keys is not None
     texts = [f"x{j}" for j in range(1, len(asked.by) + 1)]

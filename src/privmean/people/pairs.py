@@ -11,21 +11,15 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from privmean import validate
 from privmean.errors import ArgumentError
 from privmean.people.keytexts import by_text
 from privmean.people.reductions import Box, Integers
 
-if TYPE_CHECKING:
-    from privmean.people.reductions import People
-    from privmean.people.table import Table
-
 PARTS, FEWER_PARTS, MANY = 256, 64, 32  # parts of a person; fewer of them for many groups each
 MASS = 1024
-READER = "privmean.people.pairread"  # imports engines, and what is declared here
 MOST_GROUPS = 1000
 KEPT = 8  # times `most`: pairs of a person that count where keys are private
 OTHER = "other"
@@ -140,7 +134,7 @@ class PairPeople(ABC):
 
 
 @dataclass(frozen=True)
-class Pairs:
+class PairsAsked:
     """Pairs of persons and groups as one summary of a table.
 
     value: one column of numbers; by: columns of keys; keys: public ones, as texts (kept in the
@@ -179,11 +173,6 @@ class Pairs:
             return ()
         return (*self.keys, (OTHER,)) if self.other else self.keys
 
-    def reduce(self, table: Table) -> People:
-        # the road hands people on unseen; who asks pairs takes them with `pairs_of`
-        found: Any = import_module(READER).read_pairs(self, table)
-        return found  # type: ignore[no-any-return]
-
 
 def weights_of(max_groups: int, rule: str | None) -> Weights:
     """The public settings `max_groups` and `rule` as weights."""
@@ -215,7 +204,7 @@ def pairs_of(people: Any) -> PairPeople:
 
 
 @dataclass(frozen=True)
-class Difference:
+class DifferenceAsked:
     """One value a person: its own mean in the first group less that in the second, null for a
     person without both. pair: the two keys as texts."""
 
@@ -227,7 +216,3 @@ class Difference:
     @property
     def names(self) -> tuple[str, ...]:
         return (f"{self.value}: {self.pair[0]} - {self.pair[1]}",)
-
-    def reduce(self, table: Table) -> People:
-        found: Any = import_module(READER).read_differences(self, table)
-        return found  # type: ignore[no-any-return]

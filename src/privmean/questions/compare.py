@@ -12,7 +12,7 @@ from privmean.central.groups.estimator import GroupMeans
 from privmean.errors import ArgumentError
 from privmean.intervals.contrasts import contrasts_of
 from privmean.people.keytexts import key_texts
-from privmean.people.pairs import Difference, Pairs
+from privmean.people.pairings import Difference, Pairs
 from privmean.privacy.budget import Neighbors
 from privmean.questions.base import Estimator
 

@@ -12,7 +12,7 @@ from privmean.central.concentration import Bounded
 from privmean.central.winsorized import Winsorized
 from privmean.errors import ArgumentError
 from privmean.models.random_effects import RandomEffects
-from privmean.people.pairs import Pairs
+from privmean.people.pairings import Pairs
 from privmean.people.read import Estimand
 from privmean.people.table import RecordMeans, Table
 from privmean.questions.assumptions import (

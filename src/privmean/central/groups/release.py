@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from privmean.central.groups.text import text
 from privmean.errors import ArgumentError
 from privmean.intervals.contrasts import (
     ALL_PAIRS,
@@ -151,7 +151,7 @@ class GroupRelease(Release):
 
     def summary(self) -> str:
         """A line a group and a comparison, and below them the release in words."""
-        return _text(self)
+        return text(self)
 
     def __str__(self) -> str:
         return self.summary()
@@ -266,8 +266,3 @@ def _told(row: Row) -> dict[str, Any]:
         "interval": [_finite(row.lower), _finite(row.upper)],
         "noise_interval": [_finite(row.noise_lower), _finite(row.noise_upper)],
     }
-
-
-def _text(release: GroupRelease) -> str:
-    found: str = import_module("privmean.central.groups.text").text(release)
-    return found

@@ -4,20 +4,38 @@ from __future__ import annotations
 
 import math
 import textwrap
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import Any, Protocol
 
+from privmean.intervals.contrasts import Contrast
+from privmean.intervals.group_table import GroupTable
 from privmean.intervals.interval import OK, UNSAFE
 from privmean.privacy.guarantee import RELATION_WORDS
-
-if TYPE_CHECKING:
-    from privmean.central.groups.release import GroupRelease
-    from privmean.rows import Row
+from privmean.rows import Row
+from privmean.summary import Told
 
 WIDTH = 100
 WIDEST = 40  # characters of a key that are shown
 
 
-def text(release: GroupRelease) -> str:
+class GroupTold(Told, Protocol):
+    """What this text is made of: a release by group."""
+
+    @property
+    def term(self) -> str: ...
+    @property
+    def by(self) -> tuple[str, ...]: ...
+    @property
+    def estimand(self) -> str: ...
+    @property
+    def groups(self) -> GroupTable: ...
+    @property
+    def contrasts(self) -> tuple[Contrast, ...]: ...
+    @property
+    def diagnostics(self) -> Mapping[str, Any]: ...
+
+
+def text(release: GroupTold) -> str:
     """The text of `print(release)`."""
     lines = [] if release.secure else [f"*** {UNSAFE} ***"]
     lines.append(f"{release.term} by {', '.join(release.by)}: {release.estimand}")
@@ -56,7 +74,7 @@ def text(release: GroupRelease) -> str:
     return "\n".join(lines)
 
 
-def _table(release: GroupRelease, rows: tuple[Row, ...]) -> list[str]:
+def _table(release: GroupTold, rows: tuple[Row, ...]) -> list[str]:
     wide = min(max(len(_short(row.group)) for row in rows), WIDEST)
     percent = f"{100 * release.level:g} % interval"
     lines = [f"  {'':<{wide}}{'persons':>9}{'estimate':>12}   {percent}   (privacy noise alone)"]
