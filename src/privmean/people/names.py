@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from privmean.people import schema
 from privmean.people.tables import open_source
 from privmean.people.textformat import options
 
 
-def column_names(source: Any, person: str) -> list[str]:
+def column_names(source: object, person: str) -> list[str]:
     """The columns, `person` checked to be one; no record is read. Empty where the caller must name
     them, or where the first line could be a record."""
     opened = open_source(

@@ -61,7 +61,7 @@ def _said(items: list[Any]) -> Any:
     return found
 
 
-def _text(item: Any) -> str | None:
+def _text(item: object) -> str | None:
     if isinstance(item, bytes):
         return item.decode(errors="backslashreplace")
     try:

@@ -40,7 +40,7 @@ class ParquetTable:
         )
 
 
-def open_table(engine: Engine, path: str, text: Mapping[str, Any]) -> ParquetTable | TextTable:
+def open_table(engine: Engine, path: str, text: Mapping[str, object]) -> ParquetTable | TextTable:
     """The table behind a path. text: what the caller says of text files (`text.options`)."""
     where = Path(path)
     if not path:
@@ -67,7 +67,7 @@ def open_table(engine: Engine, path: str, text: Mapping[str, Any]) -> ParquetTab
 
 
 def _folder(
-    engine: Engine, path: str, where: Path, text: Mapping[str, Any]
+    engine: Engine, path: str, where: Path, text: Mapping[str, object]
 ) -> ParquetTable | TextTable:
     """Parquet files where there are any, else the text files; hidden ones are left out."""
     if any(item.is_file() for item in where.rglob("*.parquet")):
@@ -119,7 +119,7 @@ def _literally(path: str) -> str:
     return "".join(f"[{sign}]" if sign in "*?[" else sign for sign in path)
 
 
-def _parquet(engine: Engine, path: str, pattern: str, text: Mapping[str, Any]) -> ParquetTable:
+def _parquet(engine: Engine, path: str, pattern: str, text: Mapping[str, object]) -> ParquetTable:
     import duckdb
 
     from privmean.people.kinds import as_written

@@ -103,7 +103,7 @@ def read(
     return read_table(source, person, values, weight, step, roster, text, machine)
 
 
-def checked(estimand: str, cap: Any, resolution: float) -> tuple[int | None, float]:
+def checked(estimand: str, cap: object, resolution: float) -> tuple[int | None, float]:
     """The record cap and the resolution, refused from the arguments alone."""
     validate.choice("estimand", estimand, ESTIMANDS)
     weight = _cap(estimand, cap)
@@ -115,7 +115,7 @@ def checked(estimand: str, cap: Any, resolution: float) -> tuple[int | None, flo
     return weight, step
 
 
-def _cap(estimand: str, cap: Any) -> int | None:
+def _cap(estimand: str, cap: object) -> int | None:
     if estimand == "persons":
         if cap is not None:
             raise ArgumentError(
@@ -138,7 +138,7 @@ def _array(
     cap: int | None,
     resolution: float,
     roster: Roster | None,
-    machine: Mapping[str, Any],
+    machine: Mapping[str, object],
 ) -> MatrixPeople:
     if source.ndim not in (1, 2):
         raise ArgumentError(
@@ -191,6 +191,6 @@ def _array_names(values: str | Sequence[str] | None, width: int) -> tuple[str, .
     return tuple(str(item) for item in names)
 
 
-def is_path(source: Any) -> bool:
+def is_path(source: object) -> bool:
     """Whether a source is named by a path."""
     return isinstance(source, str | os.PathLike)

@@ -23,6 +23,7 @@ from privmean.people.roster import roster_frame
 from privmean.people.schema import Columns
 from privmean.people.textformat import refuse
 from privmean.people.textscan import TextTable
+from privmean.people.totals import Lazy
 
 Machine = Mapping[str, Any]
 IDS = (nw.String, nw.Boolean, nw.Date, nw.Datetime, nw.Decimal)
@@ -33,18 +34,18 @@ class Opened:
     """A table before anything is read: its names, and how to get the records (p, x0, ...)."""
 
     names: Columns
-    records: Callable[..., nw.LazyFrame[Any]]
+    records: Callable[..., Lazy]
     home: Home
 
 
 def read_table(
-    source: Any,
-    person: Any,
-    values: Any,
+    source: object,
+    person: object,
+    values: object,
     cap: int | None,
     resolution: float,
-    roster: Any,
-    text: Mapping[str, Any],
+    roster: object,
+    text: Mapping[str, object],
     machine: Machine,
 ) -> FramePeople:
     """People from a path or a frame: DuckDB, unless the frame has an engine of its own."""
@@ -61,7 +62,7 @@ def read_arrays(
     columns: tuple[str, ...],
     cap: int | None,
     resolution: float,
-    roster: Any,
+    roster: object,
     machine: Machine,
 ) -> MatrixPeople:
     """People in memory from arrays of records, grouped by DuckDB."""
@@ -74,7 +75,7 @@ def read_arrays(
     return people.collect()
 
 
-def open_arrays(arrays: Mapping[str, Any], machine: Machine) -> Opened:
+def open_arrays(arrays: Mapping[str, object], machine: Machine) -> Opened:
     """A table given as arrays by name, one number or id a record."""
     named = {str(item): np.ascontiguousarray(values) for item, values in arrays.items()}
     if len({values.shape for values in named.values()}) != 1 or any(
@@ -88,11 +89,11 @@ def open_arrays(arrays: Mapping[str, Any], machine: Machine) -> Opened:
 
 
 def _grouped(
-    records: nw.LazyFrame[Any],
+    records: Lazy,
     columns: tuple[str, ...],
     cap: int | None,
     resolution: float,
-    roster: Any,
+    roster: object,
     home: Home,
 ) -> FramePeople:
     people = person_rows(records, len(columns), resolution, counts=cap is not None)
@@ -107,7 +108,7 @@ def _grouped(
     return FramePeople(kept, columns, cap, home, known_size)
 
 
-def open_source(source: Any, text: Mapping[str, Any], machine: Machine) -> Opened:
+def open_source(source: Any, text: Mapping[str, object], machine: Machine) -> Opened:
     """A path, a frame, or arrays by name. text: what the caller says of text files."""
     if isinstance(source, str | os.PathLike):
         engine = Engine(**machine)
@@ -144,8 +145,8 @@ def open_source(source: Any, text: Mapping[str, Any], machine: Machine) -> Opene
         )
     whole = frame.lazy()
 
-    def records(person: str, values: Sequence[str], texts: Sequence[str] = ()) -> nw.LazyFrame[Any]:
-        chosen: nw.LazyFrame[Any] = whole.select(
+    def records(person: str, values: Sequence[str], texts: Sequence[str] = ()) -> Lazy:
+        chosen: Lazy = whole.select(
             nw.col(person).alias(PERSON),
             *(nw.col(item).alias(f"x{j}") for j, item in enumerate(values)),
         )
@@ -160,11 +161,11 @@ def _registered(names: Sequence[str], column: Callable[[int], Any], machine: Mac
     names know no upper and lower case, and a type it does not read may stand in another column."""
     engine = Engine(**machine)
 
-    def relation(label: str, chosen: Mapping[str, Any]) -> Any:
+    def relation(label: str, chosen: Mapping[str, object]) -> Any:
         engine.connection.register(label, _table(chosen))
         return engine.connection.table(label)
 
-    def records(person: str, values: Sequence[str], texts: Sequence[str] = ()) -> nw.LazyFrame[Any]:
+    def records(person: str, values: Sequence[str], texts: Sequence[str] = ()) -> Lazy:
         wanted = (person, *values)
         labels = (PERSON, *record_names(len(values)))
         chosen = {
@@ -190,7 +191,7 @@ def _registered(names: Sequence[str], column: Callable[[int], Any], machine: Mac
     return Opened(Columns(tuple(names)), records, Home(engine.connection, engine))
 
 
-def _table(columns: Mapping[str, Any]) -> Any:
+def _table(columns: Mapping[str, object]) -> Any:
     """Columns as one table of their own kind: arrays, pandas or Arrow."""
     first = next(iter(columns.values()))
     if isinstance(first, np.ndarray):
@@ -209,7 +210,7 @@ def _type(column: Any) -> str:
 
 
 def _scanned(engine: Engine, table: ParquetTable | TextTable) -> Opened:
-    def records(person: str, values: Sequence[str], texts: Sequence[str] = ()) -> nw.LazyFrame[Any]:
+    def records(person: str, values: Sequence[str], texts: Sequence[str] = ()) -> Lazy:
         try:
             return lazy(table.records(engine, person, values, texts))
         except Exception:
@@ -222,9 +223,7 @@ def _scanned(engine: Engine, table: ParquetTable | TextTable) -> Opened:
     return Opened(table.columns, records, Home(engine.connection, engine))
 
 
-def typed(
-    records: nw.LazyFrame[Any], person: str, columns: Sequence[str], texts: Sequence[str] = ()
-) -> nw.LazyFrame[Any]:
+def typed(records: Lazy, person: str, columns: Sequence[str], texts: Sequence[str] = ()) -> Lazy:
     """Check types, which are public; every value a double (but in the columns `texts`), ids that
     compare alike everywhere."""
     try:
