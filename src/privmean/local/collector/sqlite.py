@@ -172,7 +172,7 @@ def unsealed(upto: int, data: bytes) -> bytes | None:
     return state if sealed(upto, state) == data else None
 
 
-def _durable(link: Any, _: Any) -> None:
+def _durable(link: Any, _: object) -> None:
     """Every commit reaches the disk, and the file itself."""
     cursor = link.cursor()
     cursor.execute("PRAGMA busy_timeout=60000")

@@ -39,7 +39,7 @@ def below_many(noise: Noise, size: int, bound: int) -> Integers:
     return result
 
 
-def rare_coins(noise: Noise, shape: tuple[int, int], thresholds: Any) -> Mask:
+def rare_coins(noise: Noise, shape: tuple[int, int], thresholds: object) -> Mask:
     """Coins with P(True) = threshold/2^64 a row, exactly, at about nine bits of entropy a coin.
 
     A uniform word is compared with the threshold byte by byte; only where the first bytes are
