@@ -61,7 +61,7 @@ def save(
     sums: NoisyPrefixSums,
     released: list[StoredRelease],
     *,
-    mark: Any,
+    mark: object,
     history: bool,
 ) -> None:
     """One durable entry with everything a batch changed."""
@@ -92,7 +92,7 @@ def save(
         file.rewrite(_all(schedule, sums, file))
 
 
-def save_fact(file: StateFile, name: str, value: Any) -> None:
+def save_fact(file: StateFile, name: str, value: object) -> None:
     """One more fact, durable."""
     file.add({"facts": {name: value}})
 
