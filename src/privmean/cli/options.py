@@ -111,7 +111,7 @@ def signing_key(path: str | None, as_json: bool) -> Any:
     return private_key(path)
 
 
-def stored(release: Any, key: Any = None) -> str:
+def stored(release: Any, key: object = None) -> str:
     """A release as one line of JSON, signed if there is a key."""
     if key is None:
         return json.dumps(release.to_dict(), allow_nan=False)
@@ -140,7 +140,7 @@ def text(
 
 
 def roster(
-    path: str | None, column: str | None, person: str, written: dict[str, Any]
+    path: str | None, column: str | None, person: str, written: dict[str, object]
 ) -> list[str] | None:
     """The ids in a file of them."""
     from privmean.errors import ArgumentError

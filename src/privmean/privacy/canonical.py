@@ -13,7 +13,7 @@ import json
 from typing import Any
 
 
-def canonical(value: Any) -> str:
+def canonical(value: object) -> str:
     """The text of plain data. Raises ValueError for what JSON cannot hold (NaN, infinities)."""
     try:
         return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
@@ -21,7 +21,7 @@ def canonical(value: Any) -> str:
         raise ValueError(str(error)) from None
 
 
-def digest(purpose: str, value: Any) -> str:
+def digest(purpose: str, value: object) -> str:
     """SHA-256 over the purpose, a line end and the text: "sha256:" and 64 hexadecimal digits."""
     return "sha256:" + hashlib.sha256(f"{purpose}\n{canonical(value)}".encode()).hexdigest()
 
@@ -42,7 +42,7 @@ def parsed(text: str | bytes) -> Any:
         raise ValueError("it is nested too deeply") from None
 
 
-def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _once(pairs: list[tuple[str, object]]) -> dict[str, Any]:
     result = dict(pairs)
     if len(result) != len(pairs):
         raise ValueError("a name occurs twice in one object")
