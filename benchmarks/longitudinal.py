@@ -18,7 +18,6 @@ import time
 from pathlib import Path
 
 import numpy as np
-from privmean.models.pointwise import alone, status_of
 
 import privmean as pm
 from kit import planned
@@ -265,7 +264,7 @@ def wages(path: Path, releases: int) -> str:
     rows: list[list[object]] = []
     covered: list[list[object]] = []
     for effects in (False, True):
-        question = pm.Regression(FORMULA, fixed_effects=effects)
+        question = pm.Regression(FORMULA, effect="own", fixed_effects=effects)
         people = pm.Table(str(path), person="person_id").people(question.summary)
         values = people.values
         fitted = int(np.isfinite(values[:, 0]).sum())
@@ -322,9 +321,9 @@ def coverage(
     for _ in range(releases):
         drawn = MatrixPeople(values[rng.integers(0, n, n)], tuple(map(str, range(p))))
         release = plan.release(drawn, noise)
-        for j in range(p):
-            low, high = alone(release.intervals, j, 0.95)
-            short = status_of(release.intervals, j) == TOO_THICK
+        for j, row in enumerate(release.rows(0.95)):
+            low, high = row.lower, row.upper
+            short = row.status == TOO_THICK
             radius = release.diagnostics["clip_radius"][j]
             clipped = short or target == "clipped"
             x = np.clip(fine[:, j], -radius, radius) if clipped else fine[:, j]

@@ -170,7 +170,9 @@ def _regress(size: int, _: Path) -> tuple[Job, Job]:
     table = {"person": person, "a": a, "b": b, "y": y}
     design = np.column_stack([np.ones(len(person)), a, b])
     return (
-        lambda: pm.regress(table, "y ~ a + b", person="person", epsilon=3.0, delta=1e-6),
+        lambda: pm.regress(
+            table, "y ~ a + b", effect="own", person="person", epsilon=3.0, delta=1e-6
+        ),
         lambda: np.linalg.lstsq(design, y, rcond=None),
     )
 

@@ -9,13 +9,12 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from privmean.asking.study_file import read_questions
-
 import privmean as pm
 from privmean.asking.declared import question_of
 from privmean.asking.road import asked
 from privmean.cli.app import run
 from privmean.cli.asking import commands
+from privmean.study.file import read_study
 
 Said = Mapping[str, Any]
 FUNCTIONS = {
@@ -59,7 +58,7 @@ def by_function(table: str, kind: str, words: Said, terms: Said) -> dict[str, An
 
 
 def by_file(path: Any, table: str, kind: str, words: Said, terms: Said) -> dict[str, Any]:
-    """`read_questions`; the file is written to `path`."""
+    """`read_study`; the file is written to `path`."""
     parts = {"table": {"source": table, "person": "who"}, "budget": terms}
     parts["questions.q"] = {"ask": kind, **words}
     lines = [
@@ -70,8 +69,8 @@ def by_file(path: Any, table: str, kind: str, words: Said, terms: Said) -> dict[
     path.write_text("\n".join(lines) + "\n")
 
     def asking() -> pm.Release:
-        found = read_questions(str(path))
-        return asked(found.table, found.questions["q"], found.said)
+        found = read_study(str(path))
+        return asked(found.source, found.questions["q"].question, found.said)
 
     return _refusing(asking)
 

@@ -81,12 +81,14 @@ def curve(**settings):
 
 def asked(**settings):
     terms = {"epsilon": 6.0, "delta": 1e-6, "noise": pm.SimulatedNoise(1)}
-    return pm.ask(TABLE, pm.Regression("y ~ x", **settings), person="p", **terms)
+    return pm.ask(TABLE, pm.Regression("y ~ x", effect="own", **settings), person="p", **terms)
 
 
 def regress(**settings):
     noise = pm.SimulatedNoise(1)
-    return pm.regress(TABLE, "y ~ x", person="p", epsilon=6.0, delta=1e-6, noise=noise, **settings)
+    return pm.regress(
+        TABLE, "y ~ x", effect="own", person="p", epsilon=6.0, delta=1e-6, noise=noise, **settings
+    )
 
 
 def winsorized(assumption=None, **settings):
@@ -225,7 +227,8 @@ def answered(call, *arguments):
     except PrivmeanError:
         return False
     if isinstance(result, pm.Release):
-        assert result.failed or np.isfinite(result.estimate).all(), arguments
+        for row in result.rows():  # what has no number says why
+            assert math.isfinite(row.estimate) or row.status != "ok", arguments
         json.dumps(result.to_dict(), allow_nan=False)
         assert str(result)
     return True

@@ -72,7 +72,7 @@ def _curve():
 
 
 def _regression():
-    return pm.regress(table(), "y ~ x", person="person", epsilon=4.0)
+    return pm.regress(table(), "y ~ x", effect="own", person="person", epsilon=4.0)
 
 
 def _design():
@@ -233,7 +233,7 @@ def test_engines_and_charges_are_stated(tmp_path):
     for number, made in enumerate((
         pm.mean(people("y"), epsilon=1.0, ledger=ledger),
         pm.variance(people("y"), epsilon=1.0, within=(0.1, 10.0), ledger=ledger),
-        pm.regress(table(), "y ~ x", person="person", epsilon=3.0, ledger=ledger),
+        pm.regress(table(), "y ~ x", effect="own", person="person", epsilon=3.0, ledger=ledger),
         pm.curve(table(), "y", time="t", bins=[0, 1, 3], person="person", epsilon=2.0,
                  ledger=ledger),
     ), 1):  # fmt: skip

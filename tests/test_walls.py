@@ -15,9 +15,9 @@ FACE = ROOT  # the names that users type: may name every room, and no room impor
 # from the ground up; rooms of one floor stand side by side and know nothing of each other
 FLOORS = (
     ("errors", "_version", "rows", "search", "plain", "late"),
-    ("validate", "durable"),
+    ("validate", "durable", "examples"),
     ("privacy", "noise"),
-    ("people", "provenance"),
+    ("people", "provenance", "verified_study"),
     ("mechanisms",),
     ("intervals",),
     ("outcome", "summary", "stored"),
@@ -29,6 +29,7 @@ FLOORS = (
     ("questions",),
     ("asking",),
     ("study",),
+    ("auditing",),
     ("cli",),
     ("__main__",),
 )

@@ -12,7 +12,9 @@ from privmean._version import __version__ as __version__
 
 if TYPE_CHECKING:
     from privmean.asking.functions import ask as ask
+    from privmean.asking.functions import compare as compare
     from privmean.asking.functions import curve as curve
+    from privmean.asking.functions import least_epsilon as least_epsilon
     from privmean.asking.functions import mean as mean
     from privmean.asking.functions import persons_needed as persons_needed
     from privmean.asking.functions import plan as plan
@@ -31,6 +33,9 @@ if TYPE_CHECKING:
     from privmean.central.concentration import SubGaussian as SubGaussian
     from privmean.central.concentration import UnknownScale as UnknownScale
     from privmean.central.default_mean import DefaultMean as DefaultMean
+    from privmean.central.groups.compared import CompareRelease as CompareRelease
+    from privmean.central.groups.estimator import GroupMeans as GroupMeans
+    from privmean.central.groups.release import GroupRelease as GroupRelease
     from privmean.central.heavy_tailed import BoundedMoment as BoundedMoment
     from privmean.central.heavy_tailed import HeavyTailed as HeavyTailed
     from privmean.central.heavy_tailed import PureCover as PureCover
@@ -44,6 +49,7 @@ if TYPE_CHECKING:
     from privmean.errors import PrivateFailure as PrivateFailure
     from privmean.errors import PrivmeanError as PrivmeanError
     from privmean.errors import SchemaError as SchemaError
+    from privmean.examples import example as example
     from privmean.intervals.interval import Interval as Interval
     from privmean.models.curve_release import CurveRelease as CurveRelease
     from privmean.models.fixed_design import FixedDesign as FixedDesign
@@ -62,7 +68,9 @@ if TYPE_CHECKING:
     from privmean.privacy.budget import Budget as Budget
     from privmean.privacy.guarantee import Guarantee as Guarantee
     from privmean.privacy.ledger import Ledger as Ledger
+    from privmean.privacy.policies import Policy as Policy
     from privmean.questions.assumptions import Covariance as Covariance
+    from privmean.questions.compare import Compare as Compare
     from privmean.questions.curve import Curve as Curve
     from privmean.questions.mean import Mean as Mean
     from privmean.questions.quantile import Quantile as Quantile
@@ -108,6 +116,8 @@ else:
         "BoundedWithin": "privmean.central.concentration",
         "UnknownScale": "privmean.central.concentration",
         "Ledger": "privmean.privacy.ledger",
+        "example": "privmean.examples",
+        "Policy": "privmean.privacy.policies",
         "verify": "privmean.verification",
         "Verification": "privmean.verification",
         "sign": "privmean.signing",
@@ -140,6 +150,12 @@ else:
         "audit": "privmean.auditing.audit",
         "AuditReport": "privmean.auditing.report",
         "quantile": "privmean.asking.functions",
+        "GroupRelease": "privmean.central.groups.release",
+        "GroupMeans": "privmean.central.groups.estimator",
+        "CompareRelease": "privmean.central.groups.compared",
+        "Compare": "privmean.questions.compare",
+        "least_epsilon": "privmean.asking.functions",
+        "compare": "privmean.asking.functions",
         "Quantile": "privmean.questions.quantile",
         "QuantileRelease": "privmean.models.quantile_release",
         "Study": "privmean.study.study",

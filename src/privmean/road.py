@@ -6,6 +6,7 @@ before the charge; what a release says of itself (bill, promise, noise) is writt
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Protocol
 
 from privmean.errors import ArgumentError
@@ -103,6 +104,7 @@ def execute(
     noise: Noise | None = None,
     ledger: Ledger | None = None,
     label: str | None = None,
+    about: Mapping[str, str] | None = None,
     level: float = 0.95,
     draws: Draws | None = None,
 ) -> Release:
@@ -112,7 +114,7 @@ def execute(
     entry = None
     if ledger is not None:
         worst = Guarantee.of(plan.budget, plan.budget.neighbors, plan.losses, unit=plan.unit)
-        entry = ledger.charge(worst, label=label or plan.estimator)
+        entry = ledger.charge(worst, label=label or plan.estimator, about=about)
     curator = TrustedCurator(people, ExactNoise() if noise is None else noise, draws)
     outcome = plan.run(curator)
     promise = Guarantee.of(

@@ -7,7 +7,6 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from privmean.mechanisms.procedure import Procedure
 
 from privmean.auditing.meter import shift, troubles
 from privmean.central.heavy_tailed.private_radius import ClippedCount
@@ -144,13 +143,6 @@ def test_gaussian_sensitivities_are_never_understated():
 def test_more_changed_answers_than_were_counted_cost_more():
     sums_ = GaussianSums("g", (1.0, 1.0, 1.0), 10.0, affected=1)
     assert sums_.moved((0, 0, 0), (1, 1, 1))[0] == 3
-
-
-def test_a_procedure_without_a_measure_has_no_share():
-    step = Procedure(NoisyCounts.at("c", E, REPLACE_ONE).losses, lambda exact, noise: exact)
-    assert step.moved(1, 2) == ()
-    measured = Procedure(step.losses, step.run, lambda a, b: (Fraction(abs(a - b)),))
-    assert measured.moved(1, 3) == (2,)
 
 
 def test_k_norm_costs_its_norm():

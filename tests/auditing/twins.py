@@ -14,13 +14,12 @@ from functools import cache, partial
 from typing import Any
 
 import numpy as np
-from privmean.mechanisms.procedure import Procedure
 
 from privmean.auditing.cases import Case, every_case, plan_of, shape_of
 from privmean.auditing.findings import Findings
 from privmean.auditing.hostile import neighbours, table
 from privmean.auditing.local import audit_local
-from privmean.auditing.meter import numbers
+from privmean.auditing.meter import PROCEDURES, numbers
 from privmean.auditing.replaying import Recorded, name_of
 from privmean.auditing.streams import STREAMED, audit_streams
 from privmean.auditing.subjects import budget_of
@@ -268,7 +267,7 @@ TWINS: dict[str, dict[str, Any]] = {
 def applies(twin: str, mechanism: Any) -> bool:
     """Whether there is such a twin of this mechanism."""
     step = mechanism.step if isinstance(mechanism, EachColumn) else mechanism
-    if isinstance(step, Procedure):
+    if isinstance(step, PROCEDURES):
         return twin in ("one answer unbilled", "noise from elsewhere", "limits from private values")
     if twin == "threshold 1 % low":
         return any(isinstance(loss, Threshold) for loss in mechanism.losses)

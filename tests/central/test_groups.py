@@ -346,3 +346,33 @@ def test_settings_state_what_a_change_moves():
     settings = GroupSettings((("a",), ("b",)), Weights(5, True), REPLACE_ONE)
     assert (settings.most, settings.moves, settings.affected) == (2, 2, 6)
     assert settings.strength(Fraction(3)) == 1.5
+
+
+def test_margins_of_crossed_columns_are_sums_of_their_cells():
+    rng = np.random.default_rng(4)
+    size = 6000
+    a, b = rng.integers(0, 2, size), rng.integers(0, 3, size)
+    frame = pl.DataFrame(
+        {
+            "who": range(size),
+            "a": [["x", "y"][i] for i in a],
+            "b": b,
+            "x": 3 + a + 0.5 * b + rng.standard_normal(size),
+        }
+    )
+    keys = [(u, v) for u in ("x", "y") for v in (0, 1, 2)]
+    release = asked(frame, by=["a", "b"], keys=keys)
+    assert release.columns[:2] == ("x, 0", "x, 1")
+    margin = release.margin("a")
+    assert [row.group for row in margin] == ["x", "y"]
+    for row, truth in zip(margin, (3.5, 4.5), strict=True):
+        assert row.lower < truth < row.upper
+        assert row.noise_lower < row.estimate < row.noise_upper
+    cells = release.groups
+    part = cells.divisor[:3] / cells.divisor[:3].sum()
+    assert margin[0].estimate == pytest.approx(float(part @ release.estimate[:3]))
+    assert len(release.to_dict()["margins"]["b"]) == 3
+    with pytest.raises(ArgumentError):
+        release.margin("c")
+    with pytest.raises(ArgumentError):
+        asked(records()).margin("key")

@@ -15,8 +15,8 @@ from privmean.errors import ArgumentError, Infeasible
 from privmean.mechanisms.key_cells import KeyCells
 from privmean.noise.simulated import SimulatedNoise
 from privmean.people.reductions import Box
+from privmean.privacy.bill import loss_from_dict
 from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE
-from privmean.privacy.loss import loss_from_dict
 from privmean.privacy.threshold_of_sum import ThresholdOfSum, scales_needed, three_laplace_tail
 
 STEPS = 2**20 - 1

@@ -17,7 +17,9 @@ COMMANDS = {
         "variance", "TABLE", "--person", "p", "--value", "v", "--within", "0.01",
         "100",
     ],
-    "regress": ["regress", "TABLE", "v ~ a", "--person", "p", "--assume", "-9,9"],
+    "regress": [
+        "regress", "TABLE", "v ~ a", "--effect", "own", "--person", "p", "--assume", "-9,9",
+    ],
     "curve": [
         "curve", "TABLE", "--person", "p", "--value", "v", "--time", "a", "--bins", "-9,0,9",
         "--bounds", "0", "6",

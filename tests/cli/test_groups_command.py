@@ -8,8 +8,8 @@ import polars as pl
 import pytest
 
 import privmean as pm
-from privmean.asking.study_file import read_questions
 from privmean.cli.app import run
+from privmean.study.file import read_study
 
 
 @pytest.fixture
@@ -74,6 +74,7 @@ person = "who"
 [budget]
 epsilon = 1.0
 neighbors = "add-remove"
+n_design = 900
 [questions.one]
 ask = "mean"
 values = ["x"]
@@ -84,7 +85,7 @@ contrasts = ["all pairs"]
 simultaneous = true
 """
     )
-    question = read_questions(str(path)).questions["one"]
+    question = read_study(str(path)).questions["one"].question
     assert question == pm.Mean(
         ("x",), by=("key",), keys=("north, far", "south"), max_groups=2, contrasts=("all pairs",),
         simultaneous=True,

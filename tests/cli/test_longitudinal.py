@@ -28,7 +28,7 @@ def table(tmp_path_factory):
     return str(path)
 
 
-REGRESS = ["y ~ x", "--person", "who", "--epsilon", "5"]
+REGRESS = ["y ~ x", "--effect", "own", "--person", "who", "--epsilon", "5"]
 
 
 @pytest.mark.parametrize(
@@ -50,7 +50,7 @@ def test_regress_prints_one_json_object(table, capsys, more):
 def test_regress_prints_a_table(table, capsys):
     assert run(["regress", table, *REGRESS]) == 0
     text = capsys.readouterr().out
-    assert text.startswith("y ~ x   (ordinary least squares a person; mean over persons")
+    assert text.startswith("mean over persons of own coefficients: y ~ x   (ordinary least squ")
     assert "std err" in text.splitlines()[1]
 
 

@@ -100,15 +100,30 @@ def questions() -> dict[str, tuple[Any, tuple[Budget, ...]]]:
     formula = "y ~ a + b"
     errors = pm.Errors(0.5, 1.0, range=near)
     found |= {
-        "regression": (pm.Regression(formula, records=3), ANY),
-        "regression, fixed effects": (pm.Regression(formula, fixed_effects=True), ANY),
-        "regression, exchangeable": (pm.Regression(formula, working=pm.Exchangeable(0.3)), ANY),
-        "regression, AR(1)": (pm.Regression("y ~ a", working=pm.AR1(0.4), time="time"), ANY),
-        "regression, limits": (pm.Regression(formula, assume=(-9, 9)), ANY),
-        "regression, sub-Gaussian": (pm.Regression("y ~ a", assume=pm.SubGaussian(2.0)), (MIXED,)),
-        "regression, errors": (pm.Regression(formula, threshold=0.1, assume=errors), ANY),
+        "regression": (pm.Regression(formula, effect="own", records=3), ANY),
+        "regression, fixed effects": (
+            pm.Regression(formula, effect="own", fixed_effects=True),
+            ANY,
+        ),
+        "regression, exchangeable": (
+            pm.Regression(formula, effect="own", working=pm.Exchangeable(0.3)),
+            ANY,
+        ),
+        "regression, AR(1)": (
+            pm.Regression("y ~ a", effect="own", working=pm.AR1(0.4), time="time"),
+            ANY,
+        ),
+        "regression, limits": (pm.Regression(formula, effect="own", assume=(-9, 9)), ANY),
+        "regression, sub-Gaussian": (
+            pm.Regression("y ~ a", effect="own", assume=pm.SubGaussian(2.0)),
+            (MIXED,),
+        ),
+        "regression, errors": (
+            pm.Regression(formula, effect="own", threshold=0.1, assume=errors),
+            ANY,
+        ),
         "regression, clipped": (
-            pm.Regression("y ~ a", method=pm.Magnitudes(target="clipped")),
+            pm.Regression("y ~ a", effect="own", method=pm.Magnitudes(target="clipped")),
             ANY,
         ),
         "curve": (pm.Curve("y", "time", edges), ANY),

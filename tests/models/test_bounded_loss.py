@@ -169,7 +169,9 @@ def test_add_remove_pays_and_does_not_show_the_number():
     x = rng.normal(size=len(who))
     table = {"who": who, "x": x, "y": 1 + 0.5 * x + 0.3 * rng.normal(size=len(who))}
     settings = {"person": "who", "neighbors": "add-remove", "noise": SimulatedNoise(3)}
-    release = pm.regress(table, "y ~ x", epsilon=4.0, n_design=1000, level=0.999999, **settings)
+    release = pm.regress(
+        table, "y ~ x", effect="own", epsilon=4.0, n_design=1000, level=0.999999, **settings
+    )
     assert release.guarantee.relation == "add-remove"
     assert "roster" not in str(release.guarantee.public)
     assert sum(loss.pure for loss in release.guarantee.mechanisms) == 4
@@ -177,13 +179,17 @@ def test_add_remove_pays_and_does_not_show_the_number():
     lines = {line.term: line for line in release.table()}
     assert lines["x"].lower < 0.5 < lines["x"].upper
     json.dumps(release.to_dict(), allow_nan=False)
-    limits = pm.regress(table, "y ~ x", epsilon=4.0, n_design=1000, assume=(-2, 2), **settings)
+    limits = pm.regress(
+        table, "y ~ x", effect="own", epsilon=4.0, n_design=1000, assume=(-2, 2), **settings
+    )
     assert limits.guarantee.relation == "add-remove"
     with pytest.raises(ArgumentError, match="n_design"):
-        pm.regress(table, "y ~ x", epsilon=4.0, **settings)
+        pm.regress(table, "y ~ x", effect="own", epsilon=4.0, **settings)
     mean = Magnitudes(target="mean")
     with pytest.raises(ArgumentError, match="target"):
-        pm.regress(table, "y ~ x", epsilon=4.0, n_design=1000, method=mean, **settings)
+        pm.regress(
+            table, "y ~ x", effect="own", epsilon=4.0, n_design=1000, method=mean, **settings
+        )
     bins = {"time": "x", "bins": (-1, 0, 1), "bounds": (-3, 3)}
     curve = pm.curve(table, "y", epsilon=4.0, n_design=1000, **bins, **settings)
     assert curve.guarantee.relation == "add-remove"
@@ -192,7 +198,7 @@ def test_add_remove_pays_and_does_not_show_the_number():
 
 def rows_of(source, formula):
     model = read_formula(formula)
-    question = pm.Regression(formula, threshold=1e-3, records=len(model.terms))
+    question = pm.Regression(formula, effect="own", threshold=1e-3, records=len(model.terms))
     return pm.Table(source, person="who").people(question.summary).values
 
 

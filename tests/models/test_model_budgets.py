@@ -33,9 +33,9 @@ MODELS = {
     "coinpress": lambda **given: pm.variance(
         VALUES, smallest=0.01, largest=100.0, method="coinpress", center=5.0, **given
     ),
-    "regression": lambda **given: pm.regress(TABLE, "y ~ x", person="who", **given),
+    "regression": lambda **given: pm.regress(TABLE, "y ~ x", effect="own", person="who", **given),
     "limited regression": lambda **given: pm.regress(
-        TABLE, "y ~ x", person="who", coefficient_range=(-5, 5), **given
+        TABLE, "y ~ x", effect="own", person="who", coefficient_range=(-5, 5), **given
     ),
     "random effects": lambda **given: pm.mean(VALUES, range=(-50, 50), related=EFFECTS, **given),
     "curve": lambda **given: pm.curve(TABLE, "y", bounds=(-5, 5), **BINS, **given),

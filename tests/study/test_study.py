@@ -503,8 +503,10 @@ def test_equal_summaries_are_reduced_once(monkeypatch):
 
 
 def test_add_remove_needs_a_guess_and_keeps_its_relation():
-    with pytest.raises(ArgumentError, match="n_design"):
-        pm.Study(TABLE, epsilon=1.0, neighbors="add-remove")
+    bare = pm.Study(TABLE, epsilon=1.0, neighbors="add-remove").add("a", pm.Mean("y"))
+    for act in (bare.plan, bare.release):
+        with pytest.raises(ArgumentError, match="n_design"):
+            act()
     made = pm.Study(
         TABLE, epsilon=3.0, neighbors="add-remove", n_design=PERSONS, noise=SimulatedNoise(2)
     )

@@ -51,11 +51,19 @@ one = pm.mean(table, "wage", related=effects, epsilon=1.0, delta=1e-6)
 
 # the other questions, and what their releases are
 fit: pm.RegressionRelease = pm.regress(
-    table, "y ~ a + b", working=pm.AR1(0.4), time="year", assume=pm.Errors(0.3), epsilon=1.0
+    table,
+    "y ~ a + b",
+    effect="own",
+    working=pm.AR1(0.4),
+    time="year",
+    assume=pm.Errors(0.3),
+    epsilon=1.0,
 )
 line: pm.CurveRelease = pm.curve(table, "y", time="year", bins=[0, 1, 2], epsilon=1.0)
 one = pm.variance(table, "y", within=(0.01, 10.0), method="bisection", center=3.0, rho=0.5)
-fit = pm.ask(table, pm.Regression("y ~ a", threshold=0.05, method=pm.Magnitudes()), epsilon=1.0)
+fit = pm.ask(
+    table, pm.Regression("y ~ a", effect="own", threshold=0.05, method=pm.Magnitudes()), epsilon=1.0
+)
 line = pm.ask(table, pm.Curve("y", "year", (0, 1, 2), assume=(0, 8)), epsilon=1.0)
 one = pm.ask(table, pm.Mean("wage", resolution=2.0**-10), epsilon=1.0)
 parts: pm.QuantileRelease = pm.quantile(table, "y", [0.25, 0.5], bounds=(0, 8), epsilon=1.0)

@@ -15,12 +15,14 @@ from typing import Any, get_args, get_origin, get_type_hints
 
 from privmean.asking.texts import assumption_of, method_of, related_of, working_of
 from privmean.errors import ArgumentError
+from privmean.questions.effects import contrasts_of
 
 QUESTIONS = {
     "mean": "privmean.questions.mean:Mean",
     "regression": "privmean.questions.regression:Regression",
     "curve": "privmean.questions.curve:Curve",
     "variance": "privmean.questions.variance:Variance",
+    "compare": "privmean.questions.compare:Compare",
     "quantile": "privmean.questions.quantile:Quantile",
 }
 
@@ -97,12 +99,14 @@ def _read(name: str, item: Field, value: Any) -> Any:
             return working_of(name, value)
         if item.name == "related":
             return related_of(name, value)
+        if item.name == "contrasts":
+            return contrasts_of(name, value)
         if _numbers(item.hint):
             return _numbers_of(name, value)
         if _names(item.hint):
             return (value,)
         return value
-    if item.name == "scales" and isinstance(value, list):
+    if item.name in ("scales", "bounds") and isinstance(value, list) and by_name(item.hint):
         return _sizes_of(name, value)
     if isinstance(value, list):
         return tuple(tuple(x) if isinstance(x, list) else x for x in value)
@@ -128,14 +132,21 @@ def _numbers_of(name: str, text: str) -> tuple[float, ...]:
         raise ArgumentError(name, text, "are no numbers", "give them with commas: 0,1,2") from None
 
 
-def _sizes_of(name: str, given: list[str]) -> dict[str, float]:
-    result = {}
+def by_name(hint: Any) -> bool:
+    """Whether a field holds numbers by the name of a column or term."""
+    parts = (part for part in (hint, *get_args(hint)) if get_origin(part) is Mapping)
+    return any(get_origin(get_args(part)[1]) is not Mapping for part in parts)
+
+
+def _sizes_of(name: str, given: list[str]) -> dict[str, float | tuple[float, ...]]:
+    result: dict[str, float | tuple[float, ...]] = {}
     for item in given:
         term, _, number = item.rpartition("=")
         try:
-            result[term] = float(number)
+            numbers = tuple(float(part) for part in number.split(","))
         except ValueError:
             raise ArgumentError(
-                name, item, "is not TERM=NUMBER", "give for example tenure=4"
+                name, item, "is not TERM=NUMBER", "give for example tenure=4, or tenure=4,2"
             ) from None
+        result[term] = numbers[0] if len(numbers) == 1 else numbers
     return result

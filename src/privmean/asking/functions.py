@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Literal, Unpack, cast, overload
 
 from privmean.asking.forecast import forecast, least_persons
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from privmean.questions.curve import Curve
     from privmean.questions.mean import Named
     from privmean.questions.quantile import Quantile
-    from privmean.questions.regression import Errors, Regression
+    from privmean.questions.regression import Effect, Errors, Regression
     from privmean.release import Release
     from privmean.road import Plan
 
@@ -208,6 +208,12 @@ def regress(
     formula: str,
     *,
     person: Person | None = None,
+    effect: Effect = "pooled",
+    only: Sequence[str] | None = None,
+    contrasts: Mapping[str, Mapping[str, float]] | None = None,
+    weights: Literal["persons"] | int = "persons",
+    scales: Mapping[str, tuple[float, float]] | None = None,
+    bounds: Mapping[str, tuple[float, float]] | None = None,
     fixed_effects: bool = False,
     working: Literal["independence"] | Working = "independence",
     time: str | None = None,
@@ -217,11 +223,13 @@ def regress(
     concentration: Concentration | None = None,
     **terms: Unpack[Terms],
 ) -> RegressionRelease:
-    """A differentially private longitudinal regression: the mean over persons of own coefficients.
+    """A differentially private regression of persons with many records each.
 
-    source: a `Table`, or a path, a frame or a mapping of names to arrays (one row a record) with
-    `person`. formula and the rest: see `Regression`; rare settings are fields of it, asked with
-    `ask`. concentration: the same as `assume`. terms: see `Terms`.
+    effect: "pooled" (one regression for all persons), "within" (changes within persons) or "own"
+    (the mean of persons' own coefficients). source: a `Table`, or a path, a frame or a mapping of
+    names to arrays (one row a record) with `person`. formula and the rest: see `Regression`; rare
+    settings are fields of it, asked with `ask`. concentration: the same as `assume`. terms: see
+    `Terms`.
 
     Raises ArgumentError, Infeasible or BudgetExceeded before anything is spent.
 
@@ -238,9 +246,15 @@ def regress(
         fixed_effects,
         working,
         time,
+        scales=scales,
         assume=one_of(assume, {"concentration": concentration}),
         method=method,
         related=related,
+        effect=effect,
+        only=None if only is None else (only,) if isinstance(only, str) else tuple(only),
+        contrasts=contrasts,
+        weights=weights,
+        bounds=bounds,
     )
     return cast("RegressionRelease", asked(source_of(source, person, {}), question, said))
 
@@ -307,6 +321,46 @@ def variance(
     said = settled(terms, "variance", MOVED)
     question = Variance(value, within, method, center)
     return asked(source_of(source, person, {}), question, said)
+
+
+@spelled_out
+def compare(
+    source: Source,
+    value: str,
+    *,
+    person: Person | None = None,
+    arms: str | None = None,
+    levels: Sequence[str | int | bool] | None = None,
+    before: str | None = None,
+    slope: float = 1.0,
+    by: str | None = None,
+    pair: Sequence[str | int | bool] | None = None,
+    **terms: Unpack[Terms],
+) -> Release:
+    """Whether two groups differ: two arms, or the same persons in two groups.
+
+    source: a `Table`, or a path or a frame with `person`. value and the rest: see `Compare`. terms:
+    see `Terms`. With arms the release is a `CompareRelease` (effect, p_value); with a pair that of
+    a mean.
+
+    Raises ArgumentError, Infeasible or BudgetExceeded before anything is spent.
+
+    Example:
+        pm.compare(table, "wage", arms="treated", before="wage_before", epsilon=1.0)
+
+    Guarantees: those of `Compare`, for the budget given.
+    """
+    from privmean.questions.compare import Compare
+
+    question = Compare(value, arms, _listed(levels), before, slope, by, _listed(pair))
+    said = settled(terms, "compare", MOVED, question.usual_neighbors)
+    return asked(source_of(source, person, {}), question, said)
+
+
+def _listed(keys: Sequence[str | int | bool] | None) -> tuple[str, ...] | None:
+    """Keys as a question takes them, which makes texts of them; a text is refused there."""
+    listed = keys if keys is None or isinstance(keys, str) else tuple(keys)
+    return cast("tuple[str, ...] | None", listed)
 
 
 @spelled_out
@@ -378,6 +432,47 @@ def persons_needed(
         return forecast(planned(question, shape, said.budget), guess_sd)["rmse"]
 
     return least_persons(predicted, error, guess_sd)
+
+
+@spelled_out
+def least_epsilon(
+    question: Question,
+    *,
+    sizes: Mapping[str, float] | Sequence[float] | float,
+    error: float,
+    guess_sd: float,
+    **terms: Unpack[Terms],
+) -> float:
+    """The smallest epsilon at which the smallest group of a mean by group has a predicted root mean
+    square error of at most `error`.
+
+    sizes: public guesses of the groups' persons: a mapping, or numbers in the order of the keys.
+    guess_sd: of persons inside a group. terms: without epsilon and rho. Reads no data.
+    """
+    from privmean import validate
+    from privmean.central.groups.plan import GroupPlan
+    from privmean.errors import ArgumentError
+    from privmean.privacy.budget import LARGEST_EPSILON
+
+    wanted = validate.positive("error", error)
+
+    def worst(epsilon: float) -> float:
+        known = terms.copy()
+        known["epsilon"] = epsilon
+        made = plan(question, persons=2, **known)
+        if not isinstance(made, GroupPlan):
+            raise ArgumentError("question", question.kind, "is not by group", "say by= and keys=")
+        return max(item.rmse for item in made.forecast(sizes, guess_sd))
+
+    low, high = 2.0**-9, LARGEST_EPSILON
+    if worst(high) > wanted:
+        raise ArgumentError(
+            "error", error, "is not reached with any epsilon", "ask for a larger one"
+        )
+    while high / low > 1.001:
+        middle = (low * high) ** 0.5
+        low, high = (middle, high) if worst(middle) > wanted else (low, middle)
+    return float(f"{high:.3g}") if worst(float(f"{high:.3g}")) <= wanted else high
 
 
 def shape_for(question: Question, persons: int, columns: int | None, relation: str) -> Shape:

@@ -50,7 +50,8 @@ def asked(source: Table | People, question: Question, said: Settled) -> Release:
         people,
         noise=said.noise,
         ledger=said.ledger,
-        label=question.kind,
+        label=said.label or question.kind,
+        about=_about(source, question, said),
         level=said.level,
     )
     return question.told(release)
@@ -85,6 +86,13 @@ def within_budget(plan: Plan, budget: Budget) -> Plan:
     for item in plan.losses:
         require_drawn(item.name, item.drawn)
     return plan
+
+
+def _about(source: Table | People, question: Question, said: Settled) -> dict[str, str]:
+    """What a ledger's entry says of a question: names and settings, never values."""
+    table = source.name if isinstance(source, Table) else ""
+    told = {"analyst": said.analyst, "questions": question.kind, "table": table}
+    return {name: text for name, text in told.items() if text}
 
 
 def source_of(given: Source, person: Person | None, text: Mapping[str, Any]) -> Table | People:

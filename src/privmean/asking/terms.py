@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -22,7 +23,8 @@ class Terms(TypedDict, total=False):
     "replace-one" (the roster, hence n, is public) or "add-remove" (n is private; n_design is a
     public guess of it where a method needs one); not said: replace-one, but add-remove for means
     by group. level: of the interval that is printed. ledger:
-    charged before any noise is drawn. noise: only for tests and studies; the release is then marked
+    charged before any noise is drawn: a `Ledger`, or the path of one. label, analyst: for its
+    entry. noise: only for tests and studies; the release is then marked
     unsafe."""
 
     epsilon: float
@@ -31,7 +33,9 @@ class Terms(TypedDict, total=False):
     neighbors: Neighbors
     n_design: int
     level: float
-    ledger: Ledger | None
+    ledger: Ledger | str | os.PathLike[str] | None
+    label: str
+    analyst: str
     noise: Noise | None
 
 
@@ -66,6 +70,8 @@ class Settled:
     level: float
     ledger: Ledger | None
     noise: Noise | None
+    label: str | None = None
+    analyst: str = ""
 
 
 def settled(
@@ -103,12 +109,31 @@ def settled(
                 "n_design", guess, "goes with neighbors='add-remove'", "leave it out: n is public"
             )
         guess = validate.whole("n_design", guess, least=1)
-    ledger, noise = terms.get("ledger"), terms.get("noise")
-    if not _does(ledger, "charge"):
-        raise ArgumentError("ledger", ledger, "is no ledger", "give pm.Ledger.open(path), say")
+    noise = terms.get("noise")
     if not _does(noise, "laplace"):
         raise ArgumentError("noise", noise, "is no noise", "leave it out, outside of tests")
-    return Settled(budget, guess, validate.level("level", terms["level"]), ledger, noise)
+    return Settled(
+        budget,
+        guess,
+        validate.level("level", terms["level"]),
+        ledger_of(terms.get("ledger")),
+        noise,
+        terms.get("label"),
+        str(terms.get("analyst") or ""),
+    )
+
+
+def ledger_of(given: Ledger | str | os.PathLike[str] | None) -> Ledger | None:
+    """A ledger as it is, or the one at a path, which must be there."""
+    if isinstance(given, str | os.PathLike):
+        from privmean.privacy.ledger import Ledger
+
+        return Ledger.open(given)
+    if not _does(given, "charge"):
+        raise ArgumentError(
+            "ledger", given, "is no ledger", "give pm.Ledger(...) or the path of its file"
+        )
+    return given
 
 
 def _does(given: object, verb: str) -> bool:

@@ -95,7 +95,7 @@ class Location:
     count_scale: float
     before: tuple[float, float] = (0.0, 0.0)
     nulls: tuple[tuple[float, float], ...] = ()
-    first: Histogram | None = None
+    first: Histogram | None = field(default=None, repr=False, compare=False)
     seen: Histogram | None = field(default=None, repr=False, compare=False)
 
     @property

@@ -79,7 +79,9 @@ class Histogram:
 
     @classmethod
     def of(cls, cells: npt.NDArray[Any], scale: float) -> Histogram:
-        """From the layout of `cells_of`."""
+        """From the layout of `cells_of`, or that of `People.log_counts`."""
+        if cells.shape == (LOG_CELLS,):
+            cells = np.append(cells, 0)
         assert cells.shape == (CELLS,)
         x = cells.astype(float)
         negative = x[LOG_ZERO + 1 : LOG_CELLS]

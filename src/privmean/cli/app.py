@@ -10,8 +10,9 @@ from typing import Annotated
 import typer
 
 from privmean._version import __version__
-from privmean.cli import asking, collect, stream, study
+from privmean.cli import asking, collect, ledger, stream, study
 from privmean.cli.audit import audit
+from privmean.cli.demo import demo
 from privmean.cli.plan import plan
 from privmean.cli.verify import keygen, sign, verify
 from privmean.errors import PrivmeanError
@@ -44,9 +45,11 @@ def _options(
 
 
 app.command()(plan)
+app.command()(demo)
 app.add_typer(stream.app, name="stream")
 app.add_typer(collect.app, name="collect")
 app.add_typer(study.app, name="study")
+app.add_typer(ledger.app, name="ledger")
 app.command()(verify)
 app.command()(sign)
 app.command()(keygen)

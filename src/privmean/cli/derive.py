@@ -13,7 +13,7 @@ from typing import Annotated, Any, get_args
 
 import typer
 
-from privmean.asking.declared import Field, fields_of, question_class, question_of
+from privmean.asking.declared import Field, by_name, fields_of, question_class, question_of
 from privmean.cli import options as opt
 from privmean.errors import ArgumentError
 
@@ -21,7 +21,8 @@ Said = dict[str, Any]
 KEYWORD = inspect.Parameter.KEYWORD_ONLY
 
 PLACES = {"regression": "formula"}  # a question's argument beside the table
-CALLED = {"values": "--value", "contrasts": "--contrast"}  # options whose name is not the field's
+# options whose name is not the field's
+CALLED = {"values": "--value", "contrasts": "--contrast", "levels": "--arm"}
 TERMS: dict[str, tuple[Any, Any]] = {
     "epsilon": (opt.Epsilon, None),
     "delta": (opt.Delta, 0.0),
@@ -30,6 +31,8 @@ TERMS: dict[str, tuple[Any, Any]] = {
     "n_design": (opt.NDesign, None),
     "level": (opt.Level, 0.95),
     "ledger": (opt.LedgerFile, None),
+    "label": (opt.Label, None),
+    "analyst": (opt.Analyst, ""),
 }
 TABLE: dict[str, tuple[Any, Any]] = {
     "delimiter": (opt.Delimiter, None),
@@ -131,7 +134,7 @@ def _parameter(item: Field) -> inspect.Parameter:
 def _shell_type(item: Field) -> Any:
     """How a shell says a field: repeated texts, a pair of numbers, a number, or a text."""
     parts = [part for part in (item.hint, *get_args(item.hint)) if part is not type(None)]
-    if item.name == "scales" or (str, ...) in [get_args(part) for part in parts]:
+    if by_name(item.hint) or (str, ...) in [get_args(part) for part in parts]:
         return list[str]
     if (float, float) in [get_args(part) for part in parts]:
         return tuple[float, float]
@@ -153,7 +156,9 @@ def _asked(kind: str, said: Said) -> Asked:
                 "--value", None, "no column was named", "give --value COLUMN or --values-from ..."
             )
         words["keys"] = opt.keys(words.get("keys"), said["keys_file"])
-    if "assume" in own:
+    if "assume" in own and "bounds" in own:
+        words["assume"] = opt.assumed(words.get("assume"), None, None)
+    elif "assume" in own:
         words["assume"] = opt.assumed(words.get("assume"), said.get("bounds"), said.get("sd"))
     question = question_of(kind, words, "--{}")
     written = opt.text(

@@ -87,6 +87,8 @@ ValuesFrom = Annotated[
 LedgerFile = Annotated[
     str | None, typer.Option("--ledger", help="Ledger file that the release is charged to.")
 ]
+Label = Annotated[str | None, typer.Option(help="Label of the ledger's entry.")]
+Analyst = Annotated[str, typer.Option(help="Who asks, for the ledger's entry.")]
 Plot = Annotated[str | None, typer.Option(help="Write a picture here (.png, .svg or .pdf).")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
 Details = Annotated[

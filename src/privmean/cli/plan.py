@@ -23,20 +23,35 @@ def plan(
     epsilon: opt.Epsilon = None,
     delta: opt.Delta = 0.0,
     rho: opt.Rho = None,
-    neighbors: opt.Neighbors = "replace-one",
+    neighbors: opt.Neighbors = None,
     bounds: opt.Bounds = None,
     sd: opt.Sd = None,
     assume: opt.Assume = None,
     method: opt.Method = "auto",
+    by: Annotated[
+        list[str] | None, typer.Option(help="Column of groups: predicts every group.")
+    ] = None,
+    keys: Annotated[str | None, typer.Option(help="The groups, with commas.")] = None,
+    keys_file: opt.KeysFile = None,
+    sizes: Annotated[
+        str | None,
+        typer.Option(help="Public guesses of the persons of each group, with commas."),
+    ] = None,
+    max_groups: Annotated[int, typer.Option(help="Groups a person counts fully in.")] = 1,
     as_json: opt.Json = False,
 ) -> None:
     """Predict the error of a mean and the persons needed. Reads no data and spends nothing."""
     from privmean.asking.functions import persons_needed, plan
 
+    if by:
+        said = {"by": by, "keys": opt.keys(keys, keys_file), "max_groups": max_groups}
+        _by_group(said, persons, sizes, error, guess_sd, epsilon, delta, rho, neighbors, as_json)
+        return
     words = {"assume": opt.assumed(assume, bounds, sd), "method": method}
     question = question_of("mean", words, "--{}")
     terms: dict[str, Any] = {
-        "epsilon": epsilon, "delta": delta, "rho": rho, "neighbors": neighbors, "columns": columns
+        "epsilon": epsilon, "delta": delta, "rho": rho, "columns": columns,
+        "neighbors": neighbors or "replace-one",
     }  # fmt: skip
     chosen = plan(question, persons=persons, **terms)
     predicted = chosen.predict(guess_sd)
@@ -62,3 +77,58 @@ def plan(
     if error is not None:
         needed = result["persons_needed"]
         typer.echo(f"  persons needed for an error of {error:g}: {needed}")
+
+
+def _by_group(
+    said: dict[str, Any],
+    persons: int,
+    sizes: str | None,
+    error: float | None,
+    guess_sd: float,
+    epsilon: float | None,
+    delta: float,
+    rho: float | None,
+    neighbors: str | None,
+    as_json: bool,
+) -> None:
+    """A line a group, and the least epsilon for a wanted error in the smallest one."""
+    import privmean as pm
+    from privmean.errors import ArgumentError
+
+    question = question_of("mean", {"values": ["value"], **said}, "--{}")
+    terms: Any = {"delta": delta, "neighbors": neighbors or question.usual_neighbors}
+    try:
+        guessed: Any = persons if sizes is None else [float(item) for item in sizes.split(",")]
+    except ValueError:
+        raise ArgumentError("--sizes", sizes, "are no numbers", "give 900,400,60") from None
+    budget: Any = {"epsilon": epsilon, "rho": rho} if rho is not None else {"epsilon": epsilon}
+    chosen: Any = pm.plan(question, persons=persons, **terms, **budget)
+    lines = chosen.forecast(guessed, guess_sd, persons)
+    result: dict[str, Any] = {
+        "estimator": chosen.estimator,
+        "why": chosen.why,
+        "persons": persons,
+        "guess_sd": guess_sd,
+        "groups": [vars(item) for item in lines],
+        "plan": chosen.describe(),
+    }
+    if error is not None:
+        result["wanted_error"] = error
+        result["least_epsilon"] = pm.least_epsilon(
+            question, sizes=guessed, error=error, guess_sd=guess_sd, **terms
+        )
+    if as_json:
+        typer.echo(json.dumps(result, allow_nan=False))
+        return
+    typer.echo(f"{chosen.estimator}: {chosen.why}")
+    for item in lines:
+        typer.echo(
+            f"  {item.key}: {item.persons:.0f} persons, error {item.rmse:.4g} (sampling "
+            f"{item.sampling:.4g}, privacy noise {item.privacy_noise:.4g})"
+            + ("" if item.status == "ok" else f"   {item.status}")
+        )
+    if error is not None:
+        typer.echo(
+            f"  least epsilon for an error of {error:g} in the smallest group: "
+            f"{result['least_epsilon']:.3g}"
+        )

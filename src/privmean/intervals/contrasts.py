@@ -13,7 +13,7 @@ import numpy as np
 
 from privmean import validate
 from privmean.errors import ArgumentError
-from privmean.intervals.group_table import FEW, HIDDEN, GroupTable, Line
+from privmean.intervals.group_table import FEW, HIDDEN, Flags, GroupTable, Line
 from privmean.intervals.interval import OK, Floats
 
 REST, OVERALL, EACH, ALL_PAIRS = "rest", "overall", "each", "all pairs"
@@ -168,6 +168,16 @@ def contrast_line(
     if not weights.any():  # a group and everybody, where nobody else is seen
         return Line(0.0, 0.0, 0.0, 0.0, 0.0, 0.0, OK)
     return table.line(weights, level, extra=extra, clipped=clipped, independent=independent)
+
+
+def average_line(table: GroupTable, which: Flags, level: float) -> Line:
+    """The mean of some groups together, by their noisy persons: of those that have an estimate and
+    a closed interval."""
+    used = which & table.shown & ~table.open_above & ~table.open_below
+    if not used.any():
+        return Line(float("nan"), status=FEW)
+    parts, noise = _average(table, used)
+    return table.line(parts, level, extra=noise, clipped=not table.counted)
 
 
 def _average(table: GroupTable, which: np.ndarray) -> tuple[Floats, float]:

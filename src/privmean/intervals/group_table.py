@@ -15,11 +15,12 @@ import numpy.typing as npt
 from privmean import validate
 from privmean.errors import ArgumentError
 from privmean.intervals.interval import OK, Floats, Interval
-from privmean.intervals.noise_sums import sum_quantile
+from privmean.intervals.noise_sums import sum_quantile, sum_tail
 
 FEW, NEAR, IMPRECISE, HIDDEN = "too few persons", "at the limits", "imprecise", "not shown"
 MEAN, CLIPPED = "mean", "clipped mean"
 WORDS = {"clipped": CLIPPED}
+COUNTS = 0.1  # of the largest factor: rows below it do not give a sum their status
 Flags = npt.NDArray[np.bool_]
 
 
@@ -117,8 +118,30 @@ class GroupTable:
             math.inf if far_up.any() else estimate + whole + up,
             estimate - noise,
             estimate + noise,
-            self.worst(used),
+            self.worst(used[size >= COUNTS * size.max()]),
         )
+
+    def p_value(self, weights: Floats) -> float:
+        """The smallest level at which an interval for a weighted sum leaves 0 out: 1 where that
+        side is open, NaN without an estimate."""
+        line = self.line(weights, 0.95)
+        if math.isnan(line.estimate):
+            return math.nan
+        plain = self.line(weights, 0.95, clipped=True)
+        gap, usual = (
+            (line.estimate - line.lower, plain.estimate - plain.lower)
+            if line.estimate > 0
+            else (line.upper - line.estimate, plain.upper - plain.estimate)
+        )
+        if not math.isfinite(gap):
+            return 1.0
+        distance = max(abs(line.estimate) - (gap - usual), 0.0)
+        used = np.flatnonzero(weights)
+        scales = (np.abs(weights[used])[:, None] * self.scales[used]).ravel()
+        each = np.abs(weights[used]) * self.sampling[used]
+        sampling = float(each.sum()) if self.related else math.sqrt(float(each @ each))
+        normal = math.sqrt(float(((weights[used] * self.normal[used]) ** 2).sum()))
+        return 2 * sum_tail(distance, scales.tolist(), math.hypot(normal, sampling))
 
     def worst(self, used: npt.NDArray[np.intp]) -> str:
         """The status of a sum of these rows."""

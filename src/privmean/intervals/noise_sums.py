@@ -12,12 +12,12 @@ X beyond 60 deviations, plus what lies beyond the last t. Nothing reads data.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from scipy.special import ndtri
 
-from privmean.intervals.laplace_normal import find_root, quantile
+from privmean.intervals.laplace_normal import Floats, find_root, quantile, survival
 
 CLOSED = 3  # scales up to here have a stable closed form
 STEP, POINTS = 0.1, 4000
@@ -29,15 +29,41 @@ _T = STEP * np.arange(1, POINTS + 1)
 
 def sum_quantile(tail: float, scales: Sequence[float], sd: float) -> float:
     """The t with P(sum of Laplace(b_i) + Normal(0, sd) > t) = tail; 0 < tail <= 1/2."""
+    large, normal, whole = _parted(scales, sd)
+    if whole <= 0:
+        return 0.0
+    if not math.isfinite(whole):
+        return whole
+    if len(large) <= CLOSED:
+        return quantile(tail, large.tolist(), normal)
+    above = _tail(large / whole, sd / whole)
+    low, high = 0.0, 1.5 * float(-ndtri(tail)) + 1.0
+    while above(high) > tail:
+        low, high = high, 2 * high
+    return find_root(lambda x: above(x) - tail, low, high, TOLERANCE) * whole
+
+
+def sum_tail(x: float, scales: Sequence[float], sd: float) -> float:
+    """P(sum of Laplace(b_i) + Normal(0, sd) > x) for x >= 0, to 1e-9 or so."""
+    large, normal, whole = _parted(scales, sd)
+    if whole <= 0 or not math.isfinite(whole):
+        return 0.0 if whole <= 0 and x > 0 else 0.5
+    if len(large) <= CLOSED:
+        return float(survival(x, large.tolist(), normal))
+    return min(max(_tail(large / whole, sd / whole)(x / whole), 0.0), 0.5)
+
+
+def _parted(scales: Sequence[float], sd: float) -> tuple[Floats, float, float]:
+    """Scales that count, the normal part with all others, and the deviation of the whole."""
     used = np.abs(np.asarray([item for item in scales if item], dtype=float))
     whole = math.sqrt(float(2 * (used**2).sum()) + sd * sd)
-    if whole <= 0 or not math.isfinite(whole):
-        return 0.0 if whole <= 0 else whole
     large = used[used > SMALL * whole]
-    if len(large) <= CLOSED:
-        rest = float(2 * (used[used <= SMALL * whole] ** 2).sum())
-        return quantile(tail, large.tolist(), math.sqrt(sd * sd + rest))
-    b, s = used / whole, sd / whole
+    rest = float(2 * (used[used <= SMALL * whole] ** 2).sum())
+    return (large if len(large) <= CLOSED else used), math.sqrt(sd * sd + rest), whole
+
+
+def _tail(b: Floats, s: float) -> Callable[[float], float]:
+    """P(X > x) for a sum of deviation 1."""
     # one logarithm a scale and t keeps the product of thousands of factors a double
     log_cf = -0.5 * (s * _T) ** 2
     values, times = np.unique(b, return_counts=True)
@@ -45,12 +71,5 @@ def sum_quantile(tail: float, scales: Sequence[float], sd: float) -> float:
         log_cf = log_cf - number * np.log1p((item * _T) ** 2)
     kept = max(int(np.searchsorted(-log_cf, NOTHING)), 1)  # it falls in t
     t, curve = _T[:kept], np.exp(log_cf[:kept]) / _T[:kept]
-
-    def above(x: float) -> float:
-        # the integrand is x at t = 0
-        return 0.5 - STEP / math.pi * (0.5 * x + float(np.sin(x * t) @ curve)) - tail
-
-    low, high = 0.0, 1.5 * float(-ndtri(tail)) + 1.0
-    while above(high) > 0:
-        low, high = high, 2 * high
-    return find_root(above, low, high, TOLERANCE) * whole
+    # the integrand is x at t = 0
+    return lambda x: 0.5 - STEP / math.pi * (0.5 * x + float(np.sin(x * t) @ curve))

@@ -14,10 +14,10 @@ from fractions import Fraction
 
 import numpy as np
 
-from privmean.mechanisms.moved import differences
+from privmean.mechanisms.moved import differences, pure_share
 from privmean.noise.base import Noise
 from privmean.people.reductions import Integers
-from privmean.privacy.budget import REPLACE_ONE
+from privmean.privacy.budget import REPLACE_ONE, Relation
 from privmean.privacy.loss import Loss, Selection
 
 DOUBT = 1e-9  # relative room around the double of an exponential
@@ -120,3 +120,41 @@ class TopChoices:
 
     def draw(self, exact: Integers, noise: Noise) -> list[int]:
         return peel(exact, self.choices, self.epsilon / (2 * self.span), noise)
+
+
+@dataclass(frozen=True)
+class Exponential:
+    """The index of a score, drawn with probability proportional to exp(epsilon score / change).
+
+    The caller owes that the changes which one person makes lie within an interval of length
+    `change`: half of it in either direction, or all of it in one (docs/proofs/noisy-argmax.md).
+    words: what one person moves, for the bill.
+
+    Guarantees: epsilon-DP of bounded range, hence epsilon^2/8 zCDP. Nothing but the index is
+    released. Source: Cesar and Rogers (2021), Dong et al. (2020).
+    """
+
+    name: str
+    epsilon: Fraction
+    relation: Relation
+    change: int
+    words: str
+
+    @property
+    def scale(self) -> Fraction:
+        return self.change / self.epsilon
+
+    @property
+    def losses(self) -> tuple[Loss, ...]:
+        made = Selection(
+            self.name, self.epsilon, bounded_range=True, relation=self.relation, moved=self.words
+        )
+        return (made,)
+
+    def moved(self, exact: Integers, other: Integers) -> tuple[Fraction, ...]:
+        changes = differences(exact, other)
+        width = max(changes, default=0) - min(changes, default=0)
+        return (pure_share(width / self.scale, self.losses[0]),)
+
+    def draw(self, exact: Integers, noise: Noise) -> int:
+        return choose(exact, 1 / self.scale, noise)

@@ -44,8 +44,10 @@ class Model:
         return tuple(name for name, _ in self.terms)
 
 
-def read_formula(formula: str, *, intercept: bool = True) -> Model:
+def read_formula(formula: str, *, intercept: bool = True, own: bool = False) -> Model:
     """Parse `formula`; intercept False leaves the intercept out whatever the formula says.
+
+    own: whether own(x), the person's own mean of the column x, may be a term.
 
     Raises ArgumentError for anything that is not arithmetic on one record.
     """
@@ -78,7 +80,7 @@ def read_formula(formula: str, *, intercept: bool = True) -> Model:
             "formula", formula, "does not name one response", "write one column before ~"
         )
     response = _factor(formula, left[0].factors[0])
-    if len(response) != 1 or _constant(response[0][1]):
+    if len(response) != 1 or own_column(response[0][1]) is not None or _constant(response[0][1]):
         raise ArgumentError("formula", formula, "has no numeric response", "name a column")
     constant = any(_is_one(term) for term in right)
     terms: list[tuple[str, tuple[Tree, ...]]] = []
@@ -91,6 +93,12 @@ def read_formula(formula: str, *, intercept: bool = True) -> Model:
         products: list[tuple[str, tuple[Tree, ...]]] = [("", ())]
         for factor in term.factors:
             choices = _factor(formula, factor, drop_first=coded)
+            means = [tree for _, tree in choices if own_column(tree) is not None]
+            if means and not (own and len(term.factors) == 1):
+                raise ArgumentError(
+                    "formula", formula, "uses own(x) where it cannot stand",
+                    "write own(x) as a term by itself, with effect='pooled'",
+                )  # fmt: skip
             products = [
                 (f"{name}:{more}" if name else more, (*trees, tree))
                 for name, trees in products
@@ -138,6 +146,13 @@ def level_of_text(tree: Tree) -> str | None:
     return None
 
 
+def own_column(tree: Tree) -> str | None:
+    """The column whose own mean a tree is, None for anything else."""
+    if isinstance(tree, ast.Call) and isinstance(tree.args[0], ast.Name):
+        return tree.args[0].id
+    return None
+
+
 def _is_one(term: Any) -> bool:
     return len(term.factors) == 1 and term.factors[0].expr == "1"
 
@@ -157,6 +172,10 @@ def _factor(formula: str, factor: Any, *, drop_first: bool = True) -> list[tuple
         raise _refused(formula, text, "is no arithmetic expression") from None
     if isinstance(tree, ast.Call) and _called(tree) == "C":
         return _levels(formula, text, tree, drop_first)
+    if isinstance(tree, ast.Call) and _called(tree) == "own":
+        if len(tree.args) != 1 or tree.keywords or not isinstance(tree.args[0], ast.Name):
+            raise _refused(formula, text, "does not name one column")
+        return [(text, ast.Call(ast.Constant("own"), [tree.args[0]], []))]
     if isinstance(tree, ast.Call) and _called(tree) == "I" and len(tree.args) == 1:
         if tree.keywords:
             raise _refused(formula, text, "has an argument that I() does not take")

@@ -48,19 +48,23 @@ WORDS = "the magnitude is found privately, and few persons lie beyond 2.5 times 
 MEAN, CLIPPED = "mean", "clipped"
 
 
-def quantile_scores(counts: Integers, slope: float) -> Integers:
+def quantile_scores(
+    counts: Integers, slope: float, parts: tuple[int, int, int] = (LEAST, MOST, OF)
+) -> Integers:
     """Scores of the candidate magnitudes: the upper edges of half octaves.
 
     counts: persons in each candidate's half octave, smallest first (persons beyond go to the last).
     With N_k of N persons up to edge k, score k is -max(2N - 4N_k, 4N_{k-1} - 3N, 0) less a public
     amount that grows with k: the cells in which the quantiles from 50 to 75 % lie share the best
     score, also where one cell holds everybody. One person replaced moves every score by at most 4,
-    one added or removed by at most 3.
+    one added or removed by at most 3. parts: a, b and c for the quantiles from a/c to b/c; then one
+    person moves scores by at most c, or by the largest of a, c - a, b, c - b.
     """
-    upto = OF * np.cumsum(counts)
-    number = int(upto[-1]) // OF
+    least, most, of = parts
+    upto = of * np.cumsum(counts)
+    number = int(upto[-1]) // of
     before = np.concatenate([[0], upto[:-1]])
-    gap = np.maximum(np.maximum(LEAST * number - upto, before - MOST * number), 0)
+    gap = np.maximum(np.maximum(least * number - upto, before - most * number), 0)
     public = np.floor(slope * np.arange(len(counts))).astype(np.int64)
     scores: Integers = -gap - public
     return scores

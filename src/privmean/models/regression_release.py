@@ -3,9 +3,19 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, ClassVar
 
+import numpy as np
+
+from privmean import validate
+from privmean.errors import ArgumentError
+from privmean.intervals.interval import OK
+from privmean.models.formula import read_formula
+from privmean.models.points import term_at
+from privmean.models.pooled_intervals import Coefficients
+from privmean.people.reductions import Floats
 from privmean.plain import plain
 from privmean.release import Release
 
@@ -14,7 +24,8 @@ from privmean.release import Release
 class Coefficient:
     """One line of the table. noise_sd: of the privacy noise; std_error: noise and sampling; the
     interval is for this coefficient alone. status: "ok", "tail seen" (persons lie beyond the
-    limits) or "tail too thick" (so many that the interval is for the clipped mean)."""
+    limits), "tail too thick" (so many that the interval is for the clipped mean), or why nothing is
+    shown. p_value: of no effect, the level at which the interval ends at 0."""
 
     term: str
     estimate: float
@@ -23,35 +34,115 @@ class Coefficient:
     lower: float
     upper: float
     status: str = "ok"
+    p_value: float = math.nan
 
 
 @dataclass(frozen=True, repr=False)
 class RegressionRelease(Release):
     """A release of regression coefficients: columns are the terms.
 
-    formula, method: the model, and how a person's coefficients are computed. `table` lists the
+    formula, method, effect: the model, how it is fitted, which question is asked. `table` lists the
     coefficients, each with its own interval; `interval` holds all of them together.
     """
 
     formula: str = ""
     method: str = ""
     fixed_effects: bool = False
+    effect: str = "own"
 
     def table(self, level: float | None = None) -> list[Coefficient]:
         """Term, estimate, standard error, privacy noise and interval of every coefficient."""
         return [
             Coefficient(
                 row.term, row.estimate, row.std_error, float(noise), row.lower, row.upper,
-                row.status,
+                row.status, self.p_value(j),
             )
-            for row, noise in zip(self.rows(level), self.noise_sd, strict=True)
+            for j, (row, noise) in enumerate(zip(self.rows(level), self.noise_sd, strict=True))
         ]  # fmt: skip
+
+    def p_value(self, column: int) -> float:
+        """Of no effect: one less the largest level whose interval leaves out 0; NaN where nothing
+        is shown. What intervals allow for (noise, tails) is allowed for here."""
+        if not math.isfinite(self.estimate[column]):
+            return math.nan
+        low, high = -40 * math.log(2.0), -1e-3  # of log(1 - level)
+        for _ in range(30):
+            middle = (low + high) / 2
+            ends = self.alone(column, -math.expm1(middle))
+            inside = ends.lower[0] <= 0 <= ends.upper[0]
+            low, high = (middle, high) if inside else (low, middle)
+        return math.exp(high)
+
+    # --- effects "pooled" and "within" ------------------------------------------------------------
+    @property
+    def _released(self) -> Coefficients:
+        if not isinstance(self.intervals, Coefficients):
+            raise ArgumentError(
+                "effect", self.effect, "has no joint covariance",
+                "ask with effect='pooled' or effect='within'",
+            )  # fmt: skip
+        return self.intervals
+
+    def covariance(self) -> Floats:
+        """Of the coefficients that were released, sampling and noise together, shape (d, d); NaN
+        where nothing is shown. Not for effect "own"."""
+        return self._released.covariance
+
+    def contrast(
+        self, weights: Mapping[str, float], level: float | None = None, name: str = "contrast"
+    ) -> Coefficient:
+        """A sum of released coefficients, weighted, with its interval: free of further budget.
+
+        Example:
+            release.contrast({"race[2]": 1, "race[3]": -1})
+        """
+        row = [0.0] * len(self.columns)
+        for term, weight in weights.items():
+            if term not in self.columns:
+                raise ArgumentError(
+                    "weights", term, "was not released", f"there are {', '.join(self.columns)}"
+                )
+            row[self.columns.index(term)] = validate.number("weights", weight)
+        made, confidence = self._released, self._level(level)
+        value, error, low, high = made.combined(np.array(row), confidence)
+        noise = math.sqrt(
+            sum((w * made.column(j).errors()[0]) ** 2 for j, w in enumerate(row) if w)
+        )
+        used = [made.status_of(j) for j, w in enumerate(row) if w]
+        status = next((item for item in used if item != OK), OK)
+        return Coefficient(name, value, error, noise, low, high, status)
+
+    def predict(
+        self, points: Sequence[Mapping[str, float | str]], level: float | None = None
+    ) -> list[Coefficient]:
+        """The response that the regression expects at given columns, with intervals for it (of the
+        line, not of one record). own(x) is given as {"own(x)": ...}. For effect "pooled", all of
+        whose coefficients were released.
+
+        Example:
+            release.predict([{"ttl_exp": 5, "tenure": 2}, {"ttl_exp": 10, "tenure": 2}])
+        """
+        model = read_formula(self.formula, own=True)
+        if self.effect != "pooled" or set(model.names) != set(self.columns):
+            raise ArgumentError(
+                "points", self.effect, "needs all coefficients of a pooled regression",
+                "ask with effect='pooled' and without only",
+            )  # fmt: skip
+        return [
+            self.contrast(
+                {name: term_at(name, trees, point) for name, trees in model.terms}, level, str(k)
+            )
+            for k, point in enumerate(points)
+        ]
 
     def facts(self) -> dict[str, Any]:
         result = super().facts()
         result["formula"] = self.formula
         result["method"] = self.method
         result["fixed_effects"] = self.fixed_effects
+        if self.effect != "own":
+            result["effect"] = self.effect
+            result["covariance"] = [[plain(x) for x in row] for row in self.covariance()]
         result["coefficients"] = [
             {item.name: plain(getattr(line, item.name)) for item in fields(line)}
             for line in self.table()
@@ -61,8 +152,8 @@ class RegressionRelease(Release):
     tabled: ClassVar[bool] = True
 
     def title(self) -> str:
-        """The model, and how a person's coefficients are computed."""
-        return f"{self.formula}   ({self.method}; {self.estimand})"
+        """Which question is answered, and the model."""
+        return f"{self.estimand}: {self.formula}   ({self.method})"
 
     def footer(self) -> tuple[str, ...]:
         """How many persons could be fitted, as far as noise tells."""

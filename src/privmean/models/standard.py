@@ -13,21 +13,26 @@ from fractions import Fraction
 
 import numpy as np
 
+from privmean.mechanisms.exponential import Exponential
 from privmean.mechanisms.noisy_argmax import Bins, Choice
-from privmean.models.magnitudes import OF, quantile_scores
+from privmean.models.magnitudes import LEAST, MOST, OF, quantile_scores
 from privmean.noise.base import Integers
 from privmean.people.reductions import LOG_BINS, LOG_LOW, LOG_ZERO
 from privmean.privacy.budget import REPLACE_ONE, Relation
 
 POINTS = 2**17 + 1  # of the grid of medians
+MIDDLE = (LEAST, MOST, OF)
+UPPER = 5, 6, 8  # a quantile that does not lie at a column of two values whose median is either
 LOWEST, HIGHEST = LOG_LOW + 2, LOG_LOW + LOG_BINS  # half octaves: upper edges 2^(k/2)
 SLOPE = Fraction(1, 16)  # noise scales that a half octave up costs; there are 159 of them
 
 
-def size_scores(cells: Integers, slope: float, first: int = 0) -> Integers:
+def size_scores(
+    cells: Integers, slope: float, first: int = 0, parts: tuple[int, int, int] = MIDDLE
+) -> Integers:
     """Scores of the half octaves from `People.log_counts`, from place `first` on (who is below
     counts nowhere); see `quantile_scores`."""
-    return quantile_scores(octaves_of(cells)[first:], slope)
+    return quantile_scores(octaves_of(cells)[first:], slope, parts)
 
 
 def octaves_of(cells: Integers) -> Integers:
@@ -55,12 +60,14 @@ class Sizes:
     name: str
     epsilon: Fraction
     relation: Relation
+    bounded: bool = False  # by the exponential mechanism, whose loss has bounded range
+    parts: tuple[int, int, int] = MIDDLE
 
     @property
-    def choice(self) -> Choice:
-        change = 2 * OF if self.relation == REPLACE_ONE else 2 * (OF - 1)
-        words = f"every score, by {change // 2} steps at most"
-        return Choice(self.name, self.epsilon, self.relation, change, words)
+    def choice(self) -> Choice | Exponential:
+        least, most, of = self.parts
+        added = max(least, of - least, most, of - most)
+        return _choice(self, 2 * of if self.relation == REPLACE_ONE else 2 * added)
 
     @property
     def slope(self) -> float:
@@ -75,17 +82,22 @@ class Middle:
     name: str
     epsilon: Fraction
     relation: Relation
+    bounded: bool = False
 
     @property
-    def choice(self) -> Choice:
-        change = 4 if self.relation == REPLACE_ONE else 2
-        words = f"every score, by {change // 2} steps at most"
-        return Choice(self.name, self.epsilon, self.relation, change, words)
+    def choice(self) -> Choice | Exponential:
+        return _choice(self, 4 if self.relation == REPLACE_ONE else 2)
 
 
-def grid_around(lower: float, upper: float) -> Bins:
+def _choice(made: Sizes | Middle, change: int) -> Choice | Exponential:
+    words = f"every score, by {change // 2} steps at most"
+    law = Exponential if made.bounded else Choice
+    return law(made.name, made.epsilon, made.relation, change, words)
+
+
+def grid_around(lower: float, upper: float, points: int = POINTS) -> Bins:
     """The public bins in which the median is looked for."""
-    return Bins(lower, (upper - lower) / (2 * POINTS), POINTS)
+    return Bins(lower, (upper - lower) / (2 * points), points)
 
 
 def place_above(size: float) -> int:

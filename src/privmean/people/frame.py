@@ -85,11 +85,11 @@ class FramePeople:
         return result
 
     def _log_counts(self, column: int, origin: float) -> Integers:
-        v = nw.col("v")
         frame = log_cells(self.frame.select(v=nw.col(f"v{column}") - origin))
-        index = nw.when(v.is_null()).then(nw.lit(float(LOG_CELLS))).otherwise(nw.col("k"))
+        null = nw.lit(float(LOG_CELLS))  # the nulls of the zero bin, told apart
+        key = nw.when(nw.col("v").is_null()).then(null).otherwise(nw.col("k"))
         counts = np.zeros(LOG_CELLS + 1, dtype=np.int64)
-        for cell, count in counted(frame.select(k=index)):
+        for cell, count in counted(frame.select(k=key)):
             counts[int(cell)] += int(count)
         self._cache["missing", column] = int(counts[LOG_CELLS])  # comes with any histogram
         counts[LOG_ZERO] += counts[LOG_CELLS]

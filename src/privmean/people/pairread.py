@@ -15,10 +15,11 @@ from narwhals import dependencies as known
 from privmean.errors import ArgumentError, SchemaError
 from privmean.people import objects, schema
 from privmean.people.engines import Home, fetch
+from privmean.people.frame import FramePeople
 from privmean.people.keys import key_expression
 from privmean.people.keytexts import by_text
 from privmean.people.pairframe import GROUP, FramePairs, persons_of
-from privmean.people.pairs import Pairs, Weights
+from privmean.people.pairs import Difference, Pairs, Weights
 from privmean.people.records import INTEGER, PERSON, person_rows
 from privmean.people.roster import roster_frame
 from privmean.people.tables import open_source, typed
@@ -32,27 +33,65 @@ NOWHERE = -1  # the place of records of no group
 def read_pairs(asked: Pairs, table: Table) -> FramePairs:
     """The pairs that `asked` describes. Raises ArgumentError or SchemaError from the arguments,
     the schema and the soundness of files alone, never from a record."""
+    more = () if asked.before is None else (asked.before,)
+    records, columns, home = _records(table, (asked.value, *asked.by, *more), asked.by)
+    if asked.keys is None:
+        return _private(records, asked, columns[0], table.roster, home)
+    rows = _placed_rows(records, asked, home)
+    kept, persons = _in_roster(rows, records, table.roster, home)
+    value = nw.col("v0")
+    if asked.before is not None:
+        kept = kept.with_columns((value - nw.col("v1") * asked.slope).alias("v0"))
+    usable = kept.filter((nw.col(GROUP) >= 0) & (nw.col("c0") > 0) & ~value.is_null())
+    pairs = home.keep(_weighed(usable, asked.weights, len(asked.groups)))
+    return FramePairs(pairs, columns[:1], asked.groups, asked.weights, home, persons)
+
+
+def read_differences(asked: Difference, table: Table) -> FramePeople:
+    """One row a person of the roster: the difference of its own means in two groups."""
+    keys = tuple((key,) for key in asked.pair)
+    pairs = Pairs(asked.value, (asked.by,), keys, resolution=asked.resolution)
+    records, _, home = _records(table, (asked.value, asked.by), (asked.by,))
+    rows = _placed_rows(records, pairs, home)
+    assert pairs.keys is not None
+    first = pairs.keys.index(keys[0])  # people hold keys in the order of texts
+    g, value = nw.col(GROUP), nw.col("v0")
+    apart = rows.select(
+        PERSON,
+        nw.when(g == first).then(value).alias("a"),
+        nw.when(g == 1 - first).then(value).alias("b"),
+    )
+    both = apart.group_by(PERSON).agg(nw.col("a").max(), nw.col("b").max())
+    people = both.select(PERSON, (nw.col("a") - nw.col("b")).alias("v0"))
+    if table.roster is not None:
+        people = roster_frame(table.roster, records, home).join(people, on=PERSON, how="left")
+    return FramePeople(home.keep(people), asked.names, None, home)
+
+
+def _records(
+    table: Table, names: Sequence[str], by: Sequence[str]
+) -> tuple[nw.LazyFrame[Any], tuple[str, ...], Home]:
+    """The records (p, x0, ...) of these columns, those of `by` as texts of keys."""
     if table.person is None:
         raise ArgumentError("person", None, "is missing", "name the column that says who it is")
     machine = table.machine.options()
     opened = open_source(table.source, table.text, machine)
     who = schema.person_column(opened.names, table.person)
-    columns = schema.value_columns(opened.names, who, [asked.value, *asked.by])
-    if len(columns) != 1 + len(asked.by):
-        raise ArgumentError("values", asked.value, "means several columns", "name one column")
+    columns = schema.value_columns(opened.names, who, names)
+    if len(columns) != len(names):
+        raise ArgumentError("values", names[0], "means several columns", "name one column")
     if known.is_pandas_dataframe(table.source):
-        chosen = objects.of_keys(table.source, (who, *columns), asked.by)
+        chosen = objects.of_keys(table.source, (who, *columns), by)
         opened = open_source(chosen, table.text, machine)
-    records = opened.records(who, columns, asked.by)
-    records = typed(_with_keys(records, asked.by), who, columns, asked.by)
-    if asked.keys is None:
-        return _private(records, asked, columns[0], table.roster, opened.home)
-    found = _placed(records, asked, opened.home)
-    rows = person_rows(found, 1, asked.resolution, counts=True, by=(PERSON, GROUP))
-    kept, persons = _in_roster(rows, records, table.roster, opened.home)
-    usable = kept.filter((nw.col(GROUP) >= 0) & (nw.col("c0") > 0))
-    pairs = opened.home.keep(_weighed(usable, asked.weights, len(asked.groups)))
-    return FramePairs(pairs, columns[:1], asked.groups, asked.weights, opened.home, persons)
+    records = opened.records(who, columns, by)
+    return typed(_with_keys(records, by), who, columns, by), columns, opened.home
+
+
+def _placed_rows(records: nw.LazyFrame[Any], asked: Pairs, home: Home) -> nw.LazyFrame[Any]:
+    """One row a person and place of a key (p, g, v0, c0 and for `before` v1, c1)."""
+    width = 1 if asked.before is None else 2
+    placed = _placed(records, asked, home)
+    return person_rows(placed, width, asked.resolution, counts=True, by=(PERSON, GROUP))
 
 
 def _in_roster(
@@ -107,17 +146,20 @@ def _with_keys(records: nw.LazyFrame[Any], by: Sequence[str]) -> nw.LazyFrame[An
 
 
 def _placed(records: nw.LazyFrame[Any], asked: Pairs, home: Home) -> nw.LazyFrame[Any]:
-    """Records (p, x0, g): g is the place of the key in the order of texts."""
-    texts = [f"x{j}" for j in range(1, len(asked.by) + 1)]
+    """Records (p, x0, g, and for `before` x1): g is the place of the key in the order of texts."""
     assert asked.keys is not None
+    texts = [f"x{j}" for j in range(1, len(asked.by) + 1)]
+    places = [*((key, place) for place, key in enumerate(asked.keys)), *asked.aliases]
     public: dict[str, list[Any]] = {
-        name: [key[j] for key in asked.keys] for j, name in enumerate(texts)
+        name: [key[j] for key, _ in places] for j, name in enumerate(texts)
     }
-    public["h"] = list(range(len(asked.keys)))
-    keys = home.small(public, records)
-    joined = records.join(keys, on=texts, how="left")
+    public["h"] = [place for _, place in places]
+    joined = records.join(home.small(public, records), on=texts, how="left")
     elsewhere = len(asked.keys) if asked.other else NOWHERE
     place = nw.col("h").fill_null(elsewhere).cast(INTEGER)
+    if asked.before is not None:
+        before = nw.col(f"x{len(texts) + 1}").alias("x1")
+        return joined.select(PERSON, "x0", place.alias(GROUP), before)
     return joined.select(PERSON, "x0", place.alias(GROUP))
 
 

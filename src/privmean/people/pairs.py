@@ -139,10 +139,13 @@ class PairPeople(ABC):
 
 @dataclass(frozen=True)
 class Pairs:
-    """Pairs of persons and groups as one summary of a table. value: one column of numbers; by:
-    columns of keys; keys: public ones, as texts (kept in the order of texts), or None for every
-    key that a person has, which people then hold as private. other: one more
-    group for all records without a key or with another one. resolution: as for `privmean.read`.
+    """Pairs of persons and groups as one summary of a table.
+
+    value: one column of numbers; by: columns of keys; keys: public ones, as texts (kept in the
+    order of texts), or None for every key that a person has, which people then hold as private.
+    other: one more group for all records without a key or with another one. before, slope: a
+    person's value is its mean less slope times that of this column (without one there is no pair).
+    aliases: further texts for places of keys. resolution: as for `privmean.read`.
     """
 
     value: str
@@ -151,6 +154,9 @@ class Pairs:
     weights: Weights = Weights()
     resolution: float = 2.0**-40
     other: bool = False
+    before: str | None = None
+    slope: float = 1.0
+    aliases: tuple[tuple[tuple[str, ...], int], ...] = ()
     names: tuple[str, ...] = field(init=False, default=(), compare=False)
 
     def __post_init__(self) -> None:
@@ -203,3 +209,23 @@ def pairs_of(people: Any) -> PairPeople:
             "give a table, or a path or a frame with person=",
         )
     return people
+
+
+@dataclass(frozen=True)
+class Difference:
+    """One value a person: its own mean in the first group less that in the second, null for a
+    person without both. pair: the two keys as texts."""
+
+    value: str
+    by: str
+    pair: tuple[str, str]
+    resolution: float = 2.0**-40
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return (f"{self.value}: {self.pair[0]} - {self.pair[1]}",)
+
+    def reduce(self, table: Table) -> People:
+        from privmean.people.pairread import read_differences
+
+        return read_differences(self, table)

@@ -76,12 +76,13 @@ def person_products(
     roster: object = None,
     text: Mapping[str, object] | None = None,
     machine: Mapping[str, object] | None = None,
-    squares: bool = True,
+    squares: bool | int = True,
 ) -> Products:
     """Sums for model columns `products` (each the product of expressions in `columns`; none: 1).
 
     steps: the public grid of each model column. texts: those of the columns that hold text.
-    squares: whether products of columns are wanted.
+    squares: whether products of columns are wanted; a number: squares alone, of so many first
+    columns.
     """
     opened = open_source(source, text or {}, dict(machine or {}))
     who = schema.person_column(opened.names, person)
@@ -104,7 +105,7 @@ def person_products(
     found = {item: np.ascontiguousarray(table[:, j]) for j, item in enumerate(names)}
     q = len(products)
     totals = [found[f"d{j}"] for j in range(len(names) - 1)]
-    pairs = [(i, j) for i in range(q) for j in range(i, q)] if squares else []
+    pairs = _pairs(q, squares)
     products_of = dict(zip(pairs, totals[q:], strict=False))
     ends, lags = {}, {}
     if time is not None:
@@ -122,7 +123,7 @@ def _sums(
     products: Sequence[Sequence[ast.expr]],
     steps: Sequence[float],
     time: str | None,
-    squares: bool,
+    squares: bool | int,
 ) -> Lazy:
     """(p, count, d0, d1, ...): the sums as doubles."""
     q = range(len(products))
@@ -165,7 +166,7 @@ def _sums(
         ),
     )
     z = [nw.col(f"z{j}") for j in q]
-    pairs = [(i, j) for i in q for j in q if i <= j and squares]
+    pairs = _pairs(len(q), squares)
     terms = [*z, *(z[i] * z[j] for i, j in pairs)]
     if time is not None:
         order = [TIME, *(f"z{j}" for j in q)]
@@ -204,6 +205,13 @@ def _sums(
     return people.select(
         PERSON, "count", *((nw.col(f"d{k}") * scales[k]).alias(f"d{k}") for k in range(m))
     )
+
+
+def _pairs(columns: int, squares: bool | int) -> list[Pair]:
+    """The products of columns that are wanted."""
+    if isinstance(squares, bool):
+        return [(i, j) for i in range(columns) for j in range(i, columns) if squares]
+    return [(j, j) for j in range(squares)]
 
 
 def _value(tree: ast.expr, places: Mapping[str, nw.Expr]) -> nw.Expr:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
@@ -93,6 +94,13 @@ class Table:
             null_words=null_words,
         )
         self._reduced: dict[Summary, People] = {}
+
+    @property
+    def name(self) -> str:
+        """The table by its file's name and its person column; "" for what has no file."""
+        if not isinstance(self.source, str | os.PathLike):
+            return ""
+        return f"{os.path.basename(os.fspath(self.source))} by {self.person}"
 
     def people(self, summary: Summary) -> People:
         """One row a person. Equal summaries are reduced once."""

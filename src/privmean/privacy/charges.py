@@ -74,6 +74,11 @@ class Entry:
     digest: str = ""
     about: Mapping[str, str] = field(default_factory=dict)
 
+    @property
+    def analyst(self) -> str:
+        """Who asked, "" if that was not said."""
+        return self.about.get("analyst", "")
+
     def to_dict(self) -> dict[str, Any]:
         told = {"about": dict(self.about)} if self.about else {}
         return {

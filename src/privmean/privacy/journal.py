@@ -38,11 +38,15 @@ class Journal:
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = Path(path)
 
+    def exists(self) -> bool:
+        """Whether the file is there."""
+        return self.path.exists()
+
     def create(self, entry: dict[str, object]) -> bool:
         """A new file with its first entry, all at once; False if there is a file already."""
         if self.path.exists():
             return False
-        line, _ = _line(START, 0, entry)
+        line, _ = line_of(START, 0, entry)
         draft = self.path.with_name(f".{self.path.name}.{secrets.token_hex(8)}")
         try:
             with open(draft, "xb", buffering=0) as file:
@@ -107,32 +111,37 @@ class Session:
             )
 
     def _take(self, line: bytes) -> None:
-        number = len(self.entries)
-        damaged = JournalDamaged(
-            f"{self._path}: line {number + 1} is damaged or was changed; put back the newest copy "
-            "of the file that is whole, if no release was charged since"
-        )
-        try:
-            entry = json.loads(line)
-        except (ValueError, RecursionError):
-            raise damaged from None
-        if not isinstance(entry, dict) or entry.get("number") != number:
-            raise damaged
-        digest = entry.pop("digest", None)
-        if digest != _digest(self._digest, entry):
-            raise damaged
-        if entry.pop("bytes", len(line)) != len(line):  # lines of older versions state no length
-            raise damaged
+        entry, digest = taken(str(self._path), line, self._digest, len(self.entries))
         self.entries.append(entry)
         self.digests.append(digest)
 
     def append(self, entry: dict[str, object]) -> str:
         """Writes one entry and returns, when it is on the disk, its line's digest."""
-        line, digest = _line(self._digest, len(self.entries), entry)
+        line, digest = line_of(self._digest, len(self.entries), entry)
         _write(self._file, line)
         self.entries.append({"number": len(self.entries), **entry})
         self.digests.append(digest)
         return digest
+
+
+def taken(path: str, line: bytes, before: str, number: int) -> tuple[dict[str, Any], str]:
+    """The entry of a line and its digest; JournalDamaged if it is not what was written."""
+    damaged = JournalDamaged(
+        f"{path}: line {number + 1} is damaged or was changed; put back the newest copy of the "
+        "file that is whole, if no release was charged since"
+    )
+    try:
+        entry = json.loads(line)
+    except (ValueError, RecursionError):
+        raise damaged from None
+    if not isinstance(entry, dict) or entry.get("number") != number:
+        raise damaged
+    digest = entry.pop("digest", None)
+    if digest != _digest(before, entry):
+        raise damaged
+    if entry.pop("bytes", len(line)) != len(line):  # lines of older versions state no length
+        raise damaged
+    return entry, str(digest)
 
 
 def _torn(rest: bytes) -> bool:
@@ -151,7 +160,7 @@ def _torn(rest: bytes) -> bool:
     return False
 
 
-def _line(before: str, number: int, entry: dict[str, object]) -> tuple[bytes, str]:
+def line_of(before: str, number: int, entry: dict[str, object]) -> tuple[bytes, str]:
     """The bytes of a line, its end included, and its digest."""
     size, text, digest = 0, "", ""
     while len(text) != size or not text:
@@ -164,7 +173,7 @@ def _line(before: str, number: int, entry: dict[str, object]) -> tuple[bytes, st
 
 def chained(before: str | None, number: int, entry: dict[str, object]) -> str:
     """The digest that a line would have after a line of digest `before` (None: the first one)."""
-    return _line(START if before is None else before, number, entry)[1]
+    return line_of(START if before is None else before, number, entry)[1]
 
 
 def _write(file: BinaryIO, data: bytes) -> None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 import os
 import threading
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -25,16 +26,22 @@ from privmean.privacy.compose import total_rho
 from privmean.privacy.guarantee import Guarantee
 from privmean.privacy.journal import Journal, JournalDamaged, chained
 from privmean.privacy.loss import Loss
+from privmean.privacy.policies import Policy
 from privmean.privacy.relations import holds_under, stated
+from privmean.privacy.sqljournal import SqlJournal, is_database
 
 SCHEMA = "privmean-ledger-2"
+WITH_POLICIES = "privmean-ledger-3"
 OLDER = ("privmean-ledger-1",)  # lines without their lengths, entries without neighbours
 
 
 class Ledger:
     """A budget for all releases about the same persons, in memory or in a file.
 
-    path: a file of JSON lines, created if it is not there; several processes may use it at once
+    policies: limits below the total (`Policy`), by analyst and period, kept with the ledger.
+    path: a file of JSON lines, created if it is not there, or a database
+    (`sqlite:///team.db#name`, `postgresql://...#name`; privmean[ledger]); several processes may use
+    it at once
     (on a file system whose locks work). An older copy put back forgets charges.
     Without a path the ledger lives in memory. epsilon and delta, or rho: the total; for a file that
     exists they may be left out, and must agree if given. An existing file that is empty is refused:
@@ -60,10 +67,16 @@ class Ledger:
         epsilon: float | None = None,
         delta: float = 0.0,
         rho: float | None = None,
+        policies: Sequence[Policy] = (),
     ) -> None:
         bare = epsilon is None and rho is None and not delta
         given = None if bare else Budget(epsilon, delta, rho)
-        self._journal = None if path is None else Journal(path)
+        self._journal: Journal | SqlJournal | None = None
+        if path is not None:
+            self._journal = SqlJournal(str(path)) if is_database(path) else Journal(path)
+        self._policies = tuple(policies)
+        if given is not None:
+            _fits(self._policies, given)
         self._thread = threading.Lock()
         self._entries: list[Entry] = []
         if self._journal is None:
@@ -71,14 +84,20 @@ class Ledger:
                 raise ArgumentError("epsilon", None, "no total is given", "give epsilon or rho")
             self._total = given
             return
-        if not self._journal.path.exists():
+        if not self._journal.exists():
             if given is None:
                 raise ArgumentError(
                     "epsilon", None, "the ledger is new and has no total", "give epsilon or rho"
                 )
-            self._journal.create(_first(given))
+            self._journal.create(_first(given, self._policies))
         with self._journal.locked() as session:
             self._total = self._opened(session.entries[0])
+            held = tuple(Policy.from_dict(x) for x in session.entries[0].get("policies", ()))
+        if policies and self._policies != held:
+            raise ArgumentError(
+                "policies", "given", "disagree with those of the ledger", "leave them out"
+            )
+        self._policies = held
         if given is not None and given != self._total:
             raise ArgumentError(
                 "epsilon",
@@ -91,7 +110,8 @@ class Ledger:
     @classmethod
     def open(cls, path: str | os.PathLike[str]) -> Ledger:
         """The ledger of a file that exists; ArgumentError if there is none."""
-        if not os.path.exists(path):
+        there = SqlJournal(str(path)).exists() if is_database(path) else os.path.exists(path)
+        if not there:
             raise ArgumentError(
                 "ledger",
                 str(path),
@@ -104,7 +124,7 @@ class Ledger:
         """Nothing to do: the file is open only while it is read or written."""
 
     def _opened(self, first: dict[str, Any]) -> Budget:
-        if first.get("schema") not in (SCHEMA, *OLDER):
+        if first.get("schema") not in (SCHEMA, WITH_POLICIES, *OLDER):
             raise JournalDamaged("the file is not a ledger that this version of privmean knows")
         return Budget(**first["total"])
 
@@ -112,6 +132,11 @@ class Ledger:
     def total(self) -> Budget:
         """The budget for everything."""
         return self._total
+
+    @property
+    def policies(self) -> tuple[Policy, ...]:
+        """Limits below the total."""
+        return self._policies
 
     @property
     def entries(self) -> tuple[Entry, ...]:
@@ -159,12 +184,19 @@ class Ledger:
             left = self._limit - self._sum(entries)
             if not left.covers(entry.amount):
                 raise BudgetExceeded(entry.amount.describe(), left.describe())
+            for policy in self._policies:
+                policy.require(entries, entry)
+            _told_of_another_table(entries, entry)
             made: Entry = write(entry)
             return made
 
     def price(self, guarantee: Guarantee) -> Amount:
         """What this ledger charges for a guarantee; ArgumentError if it holds no such promise."""
         return self._amount(guarantee, guarantee.mechanisms)
+
+    def price_of(self, budget: Budget) -> Amount:
+        """What this ledger would charge for a budget."""
+        return self._amount(budget, ())
 
     def __repr__(self) -> str:
         where = "in memory" if self._journal is None else str(self._journal.path)
@@ -207,7 +239,11 @@ class Ledger:
 
     def _remember(self, entry: Entry) -> Entry:
         """One more charge in memory, chained as in a file."""
-        before = self._entries[-1].digest if self._entries else chained(None, 0, _first(self.total))
+        before = (
+            self._entries[-1].digest
+            if self._entries
+            else chained(None, 0, _first(self.total, self._policies))
+        )
         number = len(self._entries) + 1
         made = replace(entry, number=number, digest=chained(before, number, entry.to_dict()))
         self._entries.append(made)
@@ -271,8 +307,32 @@ class Ledger:
         return Amount(epsilon, sum((Fraction(loss.added_delta) for loss in mechanisms), NOTHING))
 
 
-def _first(total: Budget) -> dict[str, Any]:
-    return {"schema": SCHEMA, "total": total.to_dict()}
+def _first(total: Budget, policies: Sequence[Policy] = ()) -> dict[str, Any]:
+    if not policies:
+        return {"schema": SCHEMA, "total": total.to_dict()}
+    # older versions would not keep the policies, and do not know this schema
+    limits = [policy.to_dict() for policy in policies]
+    return {"schema": WITH_POLICIES, "total": total.to_dict(), "policies": limits}
+
+
+def _fits(policies: Sequence[Policy], total: Budget) -> None:
+    for policy in policies:
+        if (policy.rho is None) != (total.rho is None):
+            raise ArgumentError(
+                "policies", policy.describe(), "are not in the ledger's currency", "use that"
+            )
+
+
+def _told_of_another_table(entries: Sequence[Entry], entry: Entry) -> None:
+    """Say so where a ledger, which is for one group of persons, is charged for another table."""
+    table = entry.about.get("table", "")
+    others = {item.about.get("table", "") for item in entries} - {table, ""}
+    if table and others:
+        warnings.warn(
+            f"this ledger was charged for {', '.join(sorted(others))} before and now for {table}: "
+            "a ledger adds up what the same persons lose",
+            stacklevel=4,
+        )
 
 
 def _unfit(problem: str, remedy: str) -> ArgumentError:

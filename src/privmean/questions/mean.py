@@ -189,6 +189,7 @@ class Mean:
                 keys=None if said.keys is None else said.labels,
                 contrasts=said.contrasts,
                 later=said.later,
+                crossed=() if said.other else said.keys or (),
                 shrink=said.shrink,
             )
         if isinstance(self.related, RandomEffects):

@@ -1,8 +1,9 @@
-"""Longitudinal regression: every person's own coefficients, averaged over persons privately.
+"""Longitudinal regression: one for all persons, or every person's own coefficients averaged.
 
-Source: Roth and Avella-Medina, "Differential Privacy with Dependent Data" (2025), Definition 5.13
-and its estimators, with an enforced threshold on the smallest eigenvalue, the radius without the
-condition number, and the ratio form for persons who cannot be fitted (docs/proofs/longitudinal.md).
+Source of the latter: Roth and Avella-Medina, "Differential Privacy with Dependent Data" (2025),
+Definition 5.13 and its estimators, with an enforced threshold on the smallest eigenvalue, the
+radius without the condition number, and the ratio form for persons who cannot be fitted
+(docs/proofs/longitudinal.md). The former: docs/proofs/pooled-regression.md.
 """
 
 from __future__ import annotations
@@ -21,17 +22,24 @@ from privmean.central.winsorized import Winsorized
 from privmean.errors import ArgumentError
 from privmean.models.formula import INTERCEPT, Model, read_formula
 from privmean.models.magnitudes import CLIPPED, MEAN, Magnitudes
+from privmean.models.panel import PanelSums
 from privmean.models.person_fits import AR1, Exchangeable, Independence, Working, fit_persons
+from privmean.models.pooled import Pooled
 from privmean.models.regression_release import RegressionRelease
 from privmean.people.matrix import MatrixPeople
 from privmean.privacy.budget import REPLACE_ONE, Neighbors
 from privmean.questions.assumptions import BOUNDS, CONCENTRATION, Auto, Bounds, Clipping, kind_of
 from privmean.questions.base import Estimator
+from privmean.questions.effects import EFFECTS, FIRST, OWN, WITHIN, pooled_of, votes
 from privmean.release import Release
 
 if TYPE_CHECKING:
     from privmean.people.table import Table
     from privmean.privacy.budget import Budget
+
+Effect = Literal["pooled", "within", "own"]
+OWN_WORDS = ("fixed_effects", "time", "threshold", "records", "resolution", "assume", "method")
+POOLED_WORDS = ("only", "contrasts", "weights", "bounds")
 
 
 @dataclass(frozen=True)
@@ -116,10 +124,24 @@ class OwnCoefficients:
 
 @dataclass(frozen=True)
 class Regression:
-    """The mean over persons of their own regression coefficients.
+    """A regression of persons with many records each.
 
     formula: "y ~ a + b", with a:b, a*b, 0 + a, I(a**2) and C(a, levels=[1, 2, 3]) or
-    C(a, levels=["u", "v"]); arithmetic on one record only. fixed_effects: use deviations from the
+    C(a, levels=["u", "v"]); arithmetic on one record only. effect: which question is asked.
+    "pooled": the coefficients of one regression for everybody, who may differ in regressors that
+    never change within a person; "within": the same on deviations from own means, what goes with a
+    change within a person; "own": the mean over persons of each person's own coefficients, among
+    persons that can be fitted.
+
+    For "pooled" and "within". Pooled formulas may have own(x), the person's own mean of x: in
+    "y ~ x + own(x)" the coefficient of x is the within slope, that of own(x) is between less
+    within. weights: "persons" (one vote a person) or a number C: records up to C a person. only:
+    the terms to release, the others are used but not released, so that there is less noise.
+    contrasts: sums of coefficients to release, {"b - a": {"k[b]": 1, "k[a]": -1}}. working:
+    "independence" or `Exchangeable(icc)`. scales: public centre and scale of variables, {"age":
+    (30, 8)}; bounds: their public limits, {"age": (14, 50)}: both save the search for them.
+
+    For "own". fixed_effects: use deviations from the
     person's own means (the within form; no intercept). working: "independence", `Exchangeable(icc)`
     or `AR1(phi)`: public covariance of a person's errors, up to scale, by which records are
     weighted; AR1 needs `time`, the column that orders. threshold: persons whose smallest eigenvalue
@@ -136,9 +158,10 @@ class Regression:
     related: public factor on the sampling variance if persons are related.
 
     Guarantees: unit one person with all records, neighbours as the budget names them; the composed
-    loss is at most the budget, for any data: a person's coefficients are computed from that
-    person's records alone, and only their clipped mean over persons with a value is released.
-    Public: formula, settings and, under replace-one, the roster. The estimate is for persons that
+    loss is at most the budget, for any data: what a person adds is computed from that person's
+    records and earlier noisy answers alone, and limited.
+    Public: formula, settings and, under replace-one, the roster. Source: docs/proofs, pages
+    pooled-regression and longitudinal. With "own" the estimate is for persons that
     can be fitted; which those are may depend on regressors, never on the response beyond missing
     values.
     """
@@ -154,14 +177,43 @@ class Regression:
     time: Annotated[str | None, "Column that orders a person's records."] = None
     threshold: Annotated[float, "Least eigenvalue of X'X/T of a person who counts."] = 0.01
     records: Annotated[int | None, "Least number of records of a person who counts."] = None
-    scales: Annotated[Mapping[str, float] | None, "Public sizes of terms, by name."] = None
+    scales: Annotated[
+        Mapping[str, float] | Mapping[str, tuple[float, float]] | None,
+        "Public sizes of terms (own), or centre,scale of variables, by name.",
+    ] = None
     resolution: Annotated[float, "Public resolution of columns, a power of two."] = 2.0**-20
     assume: Annotated[Clipping | Errors | None, "What bounds one person's coefficients."] = None
     method: Annotated[Auto | Estimator, "Estimator; auto chooses from public facts."] = "auto"
     related: Annotated[float, "Design effect: public factor on the sampling variance."] = 1.0
+    effect: Annotated[Effect, "'pooled', 'within' or 'own': which question is asked."] = "pooled"
+    only: Annotated[tuple[str, ...] | None, "Terms to release; others are used only."] = None
+    contrasts: Annotated[
+        Mapping[str, Mapping[str, float]] | None, "Sums to release: 'b - a: k[b]=1 k[a]=-1'."
+    ] = None
+    weights: Annotated[int | str, "'persons', or records up to which a person counts."] = "persons"
+    bounds: Annotated[
+        Mapping[str, tuple[float, float]] | None, "Public limits of variables, by name."
+    ] = None
 
     def __post_init__(self) -> None:
         validate.positive("related", self.related)
+        validate.choice("effect", self.effect, EFFECTS)
+        if self.effect != OWN:
+            for name in OWN_WORDS:
+                if getattr(self, name) != _default(name):
+                    raise ArgumentError(
+                        name, getattr(self, name), f"does not go with effect={self.effect!r}",
+                        "say effect='own' for the mean of persons' own coefficients"
+                        + (", or effect='within'" if name == "fixed_effects" else ""),
+                    )  # fmt: skip
+            self._pooled()
+            return
+        for name in POOLED_WORDS:
+            if getattr(self, name) != _default(name):
+                raise ArgumentError(
+                    name, getattr(self, name), "does not go with effect='own'",
+                    "say effect='pooled' or effect='within'",
+                )  # fmt: skip
         if isinstance(self.method, str) and self.method != "auto":
             raise ArgumentError(
                 "method", self.method, "is no estimator", "give Magnitudes(...) or Winsorized(...)"
@@ -179,7 +231,7 @@ class Regression:
                     raise ArgumentError(
                         name, value, "is given beside a method", "set it where the method is made"
                     )
-        summary = self.summary
+        summary = self._own()
         assume: Any = self.assume
         if isinstance(assume, Errors):
             assume.concentration((1.0,) * len(summary.names))
@@ -197,7 +249,26 @@ class Regression:
                 )
 
     @property
-    def summary(self) -> OwnCoefficients:
+    def summary(self) -> OwnCoefficients | PanelSums:
+        return self._own() if self.effect == OWN else self._panel()
+
+    def _panel(self) -> PanelSums:
+        return PanelSums(self.formula, self.effect == WITHIN)
+
+    def _pooled(self) -> Pooled:
+        return pooled_of(
+            self._panel().design,
+            self.effect,
+            only=self.only,
+            contrasts=self.contrasts,
+            weights=self.weights,
+            working=_working(self.working, False, "t"),
+            scales=self.scales,
+            bounds=self.bounds,
+            related=self.related,
+        )
+
+    def _own(self) -> OwnCoefficients:
         model = read_formula(self.formula, intercept=not self.fixed_effects)
         p = len(model.terms)
         least = p + 1 + self.fixed_effects
@@ -210,7 +281,7 @@ class Regression:
             self.time,
             validate.positive("threshold", self.threshold),
             least,
-            _sizes(self.scales, model),
+            _sizes(self.scales, model),  # type: ignore[arg-type]
             validate.power_of_two("resolution", self.resolution),
         )
 
@@ -218,13 +289,15 @@ class Regression:
         return self
 
     def estimator(self, columns: int, cap: int | None, budget: Budget) -> Estimator:
+        if self.effect != OWN:
+            return self._pooled()
         if self.method != "auto":
             chosen: Estimator = self.method
             return chosen
         effect, limits = self.related, None
         assume: Any = self.assume
         if isinstance(assume, Errors):
-            own = self.summary
+            own = self._own()
             unit = math.sqrt(own.records * own.threshold)
             limits = _ranges(assume.range, columns)
             assume = assume.concentration(tuple(1 / (s * unit) for s in own.sizes[:-1]))
@@ -254,14 +327,32 @@ class Regression:
         return Winsorized(assume, range=limits, design_effect=effect)
 
     def told(self, release: Release) -> RegressionRelease:
+        if self.effect != OWN:
+            pooled = self._pooled()
+            kept = {item.name: getattr(release, item.name) for item in fields(Release)}
+            working = _working(self.working, False, "t")
+            return RegressionRelease(
+                **kept
+                | {
+                    "estimand": FIRST[self.effect].format(votes(self.weights)),
+                    "columns": tuple(target.name for target in pooled.asked),
+                },
+                formula=self.formula,
+                method=working.words if isinstance(working, Exchangeable) else "least squares",
+                effect=self.effect,
+            )
         within = "within-person " if self.fixed_effects else ""
         return RegressionRelease(
             **{item.name: getattr(release, item.name) for item in fields(Release)}
-            | {"estimand": "mean over persons of own coefficients"},
+            | {"estimand": FIRST[OWN]},
             formula=self.formula,
-            method=f"{within}{self.summary.working.words} a person",
+            method=f"{within}{self._own().working.words} a person",
             fixed_effects=self.fixed_effects,
         )
+
+
+def _default(name: str) -> object:
+    return next(item.default for item in fields(Regression) if item.name == name)
 
 
 def _working(working: object, fixed_effects: bool, time: str | None) -> Working:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
+from privmean.asking.terms import ledger_of
 from privmean.mechanisms.curator import Draws
 from privmean.noise.base import Noise
 from privmean.noise.exact import ExactNoise
@@ -16,10 +17,11 @@ from privmean.study.draws import Gone
 from privmean.study.release import NOT_ANSWERED, Answer, StudyRelease
 
 if TYPE_CHECKING:
+    from privmean.asking.terms import Settled
+    from privmean.people.reductions import People
     from privmean.privacy.charges import Entry
     from privmean.privacy.ledger import Ledger
     from privmean.study.plan import StudyPlan
-    from privmean.study.study import Study
 
 LOST = (
     "an error after the charge, in the engine or in privmean; its words are withheld because they "
@@ -27,10 +29,25 @@ LOST = (
 )
 
 
+class Asking(Protocol):
+    """What a run reads of a study."""
+
+    name: str
+    simultaneous: bool
+    card: dict[str, str]
+
+    @property
+    def said(self) -> Settled: ...
+    @property
+    def table_name(self) -> str: ...
+    def people(self) -> dict[str, People]: ...
+    def planned(self, people: dict[str, People]) -> StudyPlan: ...
+
+
 def run(
-    study: Study,
+    study: Asking,
     *,
-    ledger: Ledger | None = None,
+    ledger: Ledger | str | None = None,
     noise: Noise | None = None,
     label: str | None = None,
     analyst: str = "",
@@ -43,7 +60,8 @@ def run(
     the run that is gone on with; claimed, charged: told of the plan before the charge, and of the
     charge before any noise."""
     said = study.said
-    ledger = said.ledger if ledger is None else ledger
+    ledger = said.ledger if ledger is None else ledger_of(ledger)
+    label, analyst = label or said.label, analyst or said.analyst
     noise = said.noise if noise is None else noise
     people = study.people()
     plan = study.planned(people)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Unpack
 
@@ -72,10 +71,6 @@ class Study:
         **terms: Unpack[Terms],
     ) -> None:
         self._said = settled(terms, "Study", {})
-        if self._said.budget.neighbors == ADD_REMOVE and self._said.n_design is None:
-            raise ArgumentError(
-                "n_design", None, "is needed by a study under add-remove", "guess the persons"
-            )
         self.source = source_of(source, person, {})
         if not isinstance(name, str) or not name:
             raise ArgumentError("name", name, "is no name", "name the study")
@@ -126,6 +121,8 @@ class Study:
         items = self._asked()
         if self._said.budget.neighbors == ADD_REMOVE:
             persons = self._said.n_design
+            if persons is None:
+                return self.planned({})
         elif persons is not None:
             persons = validate.whole("persons", persons, least=1)
         if persons is None or any(item.question.summary.names is None for item in items):
@@ -143,6 +140,10 @@ class Study:
     def planned(self, people: Mapping[str, People]) -> StudyPlan:
         """The plan for people that were reduced: reads what is public of them."""
         items, budget = self._asked(), self._said.budget
+        if budget.neighbors == ADD_REMOVE and self._said.n_design is None:
+            raise ArgumentError(
+                "n_design", None, "is needed by a study under add-remove", "guess the persons"
+            )
         shapes = {
             item.name: shape_of(people[item.name], budget.neighbors, self._said.n_design)
             for item in items
@@ -171,10 +172,7 @@ class Study:
     @property
     def table_name(self) -> str:
         """The table by its file's name and its person column; "" for what has neither."""
-        source = self.source
-        if not isinstance(source, Table) or not isinstance(source.source, str | os.PathLike):
-            return ""
-        return f"{os.path.basename(os.fspath(source.source))} by {source.person}"
+        return self.source.name if isinstance(self.source, Table) else ""
 
     def _asked(self) -> tuple[Item, ...]:
         if not self._items:

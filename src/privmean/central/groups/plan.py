@@ -8,8 +8,10 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from scipy.special import ndtr, ndtri
 
 from privmean import validate
+from privmean.central.groups.forecast import GroupForecast, forecast_of, noise_of
 from privmean.central.groups.private_keys import HIDDEN, run_private
 from privmean.central.groups.run import FINAL, Found, price, run_groups
 from privmean.central.groups.settings import (
@@ -46,7 +48,6 @@ if TYPE_CHECKING:
     from privmean.central.groups.estimator import GroupMeans
 
 USUAL_STEPS = 2**19 + 1
-WIDTH = 7.0  # width of limits in deviations that a prediction assumes
 
 
 @dataclass(frozen=True)
@@ -70,7 +71,7 @@ class GroupPlan(Releasing):
     @property
     def why(self) -> str:
         return (
-            "nothing is assumed: persons are counted by group, limits are found from all persons "
+            "no bounds are needed: persons are counted by group, limits are found from all persons "
             "together and chosen by the size of each group, then all groups are released at once"
         )
 
@@ -145,13 +146,24 @@ class GroupPlan(Releasing):
         """Predicted error of a group of this weight among so many persons, for a guess of the
         standard deviation of persons inside a group."""
         sd = validate.positive("guess_sd", guess_sd)
-        s = self.settings
-        scale = s.most * s.moves / self.final_epsilon(persons) / weight
-        noise = WIDTH * sd / 2 * math.sqrt(4) * scale
-        sampling = sd / math.sqrt(weight)
-        return {
-            "rmse": math.hypot(noise, sampling), "sampling": sampling, "privacy_noise": noise
-        }  # fmt: skip
+        noise, sampling = noise_of(self, sd, weight, persons), sd / math.sqrt(weight)
+        rmse = math.hypot(noise, sampling)
+        return {"rmse": rmse, "sampling": sampling, "privacy_noise": noise}
+
+    def forecast(
+        self, sizes: Any, guess_sd: float, persons: int | None = None
+    ) -> tuple[GroupForecast, ...]:
+        """What to expect of every group, for public guesses of their sizes (a mapping, numbers in
+        the order of the keys, or one number to share out)."""
+        return forecast_of(self, sizes, guess_sd, persons)
+
+    def power(self, effect: float, sizes: Any, guess_sd: float, level: float = 0.95) -> float:
+        """The chance that an effect between the first two groups is told from 0, without the
+        allowance for tails."""
+        one, two = self.forecast(sizes, guess_sd)[:2]
+        distance = abs(validate.number("effect", effect)) / math.hypot(one.rmse, two.rmse)
+        limit = float(-ndtri((1 - validate.level("level", level)) / 2))
+        return float(ndtr(distance - limit) + ndtr(-distance - limit))
 
     def describe(self) -> dict[str, Any]:
         s = self.settings

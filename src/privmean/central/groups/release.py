@@ -13,6 +13,7 @@ from privmean.errors import ArgumentError
 from privmean.intervals.contrasts import (
     ALL_PAIRS,
     Contrast,
+    average_line,
     contrast_line,
     contrasts_of,
     shown_contrasts,
@@ -40,7 +41,7 @@ def _finite(value: float) -> float | None:
     return float(value) if math.isfinite(value) else None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class GroupRelease(Release):
     """A release whose columns are groups. term: the value; by: the columns of keys; groups: the
     numbers of every row; contrasts: the comparisons that were asked. shrunk: means drawn to each
@@ -54,6 +55,7 @@ class GroupRelease(Release):
     groups: GroupTable = field(default_factory=_nothing, repr=False)
     contrasts: tuple[Contrast, ...] = ()
     shrunk: Floats | None = field(default=None, repr=False)
+    crossed: tuple[tuple[str, ...], ...] = field(default=(), repr=False)
 
     def rows(self, level: float | None = None) -> tuple[Row, ...]:
         """One row a group, then one a comparison that was asked."""
@@ -103,6 +105,22 @@ class GroupRelease(Release):
         each = at ** (1 / len(pairs)) if pairs else at
         return tuple(self._compared(item, each) for item in pairs)
 
+    def margin(self, column: str, level: float | None = None) -> tuple[Row, ...]:
+        """Means by one of several crossed columns: one row a value of it, the mean of its groups by
+        their noisy persons, so that it is the sum of its cells. Groups without an estimate, or at
+        the limits, are left out. Costs nothing more."""
+        if column not in self.by or not self.crossed:
+            raise ArgumentError(
+                "column", column, "is none of the crossed columns", f"choose of {list(self.by)}"
+            )
+        place, at, rows = self.by.index(column), self._level(level), []
+        for value in dict.fromkeys(key[place] for key in self.crossed):
+            which = np.array([key[place] == value for key in self.crossed])
+            line = average_line(self.groups, which, at)
+            persons = float(self.groups.weight[which].sum())
+            rows.append(self._row(value, line, persons, line.status))
+        return tuple(rows)
+
     def facts(self) -> dict[str, Any]:
         result = super().facts()
         result["term"] = self.term
@@ -118,6 +136,15 @@ class GroupRelease(Release):
             }
             for g, row in enumerate(self.rows()[: len(self.columns)])
         ]
+        if self.crossed:
+            result["margins"] = {
+                name: [
+                    {"key": row.group, **_told(row), "persons": _finite(row.persons),
+                     "status": row.status}
+                    for row in self.margin(name)
+                ]
+                for name in self.by
+            }  # fmt: skip
         result["contrasts"] = [self._contrast_facts(item) for item in self.contrasts]
         return result
 
@@ -184,6 +211,7 @@ def group_release(
     contrasts: Sequence[Contrast],
     shrink: bool,
     later: Sequence[object] = (),
+    crossed: Sequence[tuple[str, ...]] = (),
 ) -> GroupRelease:
     """The release of a plan by group in the words of its question, rows in the order of `keys`.
 
@@ -212,6 +240,7 @@ def group_release(
         by=tuple(by),
         groups=ordered,
         contrasts=tuple(contrasts),
+        crossed=tuple(crossed) if len(by) > 1 else (),
         shrunk=shrunk[order] if shrink and shrunk is not None else None,
     )
 

@@ -10,9 +10,9 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from audit import collect, epsilon_found, intervals_of, lowest_bit, numbers_of
 
 import privmean as pm
+from audit import collect, epsilon_found, intervals_of, lowest_bit, numbers_of
 from kit import planned
 from privmean.central.bounded import BoundedMean
 from privmean.central.concentration import Bounded, SubGaussian

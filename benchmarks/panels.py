@@ -1,0 +1,137 @@
+"""Panels to try regressions of all persons on: drawn persons of a real panel, and simulated ones.
+
+A `Bank` holds records; `people` gives drawn persons as a regression reads them. Sums of products
+are taken in doubles here, without the public grids of `privmean.people`, which are finer than 1e-6.
+"""
+
+from __future__ import annotations
+
+import ast
+import math
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from privmean.models.design import Design
+from privmean.models.moment_rows import Weighting, entry, person_moments
+from privmean.models.panel import GRIDS, Own, PanelPeople, PanelSums
+from privmean.people.products import Products
+
+PANEL = Path(__file__).resolve().parents[2] / "shared" / "data" / "nlswork.parquet"
+
+
+def value(tree: ast.expr, columns: dict[str, np.ndarray]) -> np.ndarray:
+    """The expression of each record, in NumPy."""
+    text = ast.unparse(tree)  # of a formula in this file
+    return np.asarray(eval(text, {"__builtins__": {}}, dict(columns)), dtype=float)
+
+
+@dataclass
+class Bank:
+    """columns: one number a record, sorted by person; starts: the first record of each person."""
+
+    columns: dict[str, np.ndarray]
+    starts: np.ndarray
+
+    @classmethod
+    def of(cls, who: np.ndarray, columns: dict[str, np.ndarray]) -> Bank:
+        order = np.argsort(who, kind="stable")
+        ids = np.asarray(who)[order]
+        starts = np.flatnonzero(np.r_[True, ids[1:] != ids[:-1]])
+        return cls({name: np.asarray(x, dtype=float)[order] for name, x in columns.items()}, starts)
+
+    @property
+    def persons(self) -> int:
+        return len(self.starts)
+
+    def total(self, values: np.ndarray) -> np.ndarray:
+        return np.add.reduceat(values, self.starts)
+
+    def people(self, asked: PanelSums, drawn: np.ndarray) -> PanelPeople:
+        """The drawn persons, whole, with replacement."""
+        design = asked.design
+        trees = dict(design.trees)
+        raw = {name: value(tree, self.columns) for name, tree in trees.items()}
+        usable = np.all([np.isfinite(x) for x in raw.values()], axis=0)
+        count = self.total(usable.astype(float))
+        own = {}
+        with np.errstate(all="ignore"):
+            for name in design.numeric:
+                x = np.where(usable, raw[name], 0.0)
+                for grid in GRIDS:
+                    limit = math.ldexp(1.0, grid + 40)
+                    step = math.ldexp(1.0, grid)
+                    z = np.floor(np.clip(x, -limit, limit) / step + 0.5) * step
+                    mean, square = self.total(z) / count, self.total(z * z) / count
+                    own[name, grid] = Own(mean[drawn], square[drawn])
+
+        def again(units):
+            made = [
+                np.where(usable, np.prod([value(t, self.columns) for t in factors], axis=0), 0.0)
+                for factors in design.products(units)
+            ]
+            q = len(made)
+            sums = np.stack([self.total(x) for x in made], axis=1)[drawn]
+            squares = {
+                (i, j): self.total(made[i] * made[j])[drawn] for i in range(q) for j in range(i, q)
+            }
+            return Products(count[drawn], sums, squares, {}, {})
+
+        rows = np.where(count[drawn] > 0, 0.0, np.nan)[:, None]
+        rows = np.repeat(rows, len(design.names), axis=1)
+        return PanelPeople(rows, design.names, own=own, again=again)
+
+
+def reference(people: PanelPeople, design: Design, how: Weighting) -> tuple[np.ndarray, np.ndarray]:
+    """Coefficients without privacy, and their cluster-robust standard errors."""
+    units = {name: (0.0, 1.0) for name in design.numeric}
+    for name in design.numeric:  # near enough to standardized to be solved in doubles
+        own = people.of(name, float(np.nanmedian(people.sizes(name))) + 1e-9)
+        centre = float(np.nanmedian(own.mean)) if design.centred else 0.0
+        units[name] = centre, float(np.sqrt(np.nanmean(own.about(centre) ** 2))) + 1e-12
+    moments = person_moments(people.again(units), design, how)
+    q = len(design.terms) + 1
+    whole = np.stack([[entry(moments, i, j) for j in range(q)] for i in range(q)]).transpose(
+        2, 0, 1
+    )
+    p = q - 1
+    matrix = whole.mean(axis=0)
+    beta = np.linalg.solve(matrix[:p, :p], matrix[:p, p])
+    score = whole[:, :p, p] - whole[:, :p, :p] @ beta
+    influence = score @ np.linalg.inv(matrix[:p, :p])
+    scale = units[design.response][1]
+    back = scale * design.expansion(units).T
+    raw = back @ beta
+    if "Intercept" in design.names and design.centred:
+        raw[design.names.index("Intercept")] += units[design.response][0]
+    n = len(influence)
+    error = np.sqrt(((influence @ back.T) ** 2).sum(axis=0)) / n * math.sqrt(n / (n - 1))
+    return raw, error
+
+
+def wages(path: Path) -> Bank:
+    """Log wages of 4711 persons."""
+    import polars as pl
+
+    frame = pl.read_parquet(path)
+    numbers = {name: frame[name].cast(pl.Float64).to_numpy() for name in frame.columns}
+    return Bank.of(numbers["person_id"], numbers)
+
+
+def trial(persons: int, rng: np.random.Generator) -> Bank:
+    """A treatment panel: 2 to 10 records, an arm and a base that are constant within a person, a
+    skewed regressor, calendar years, t5 errors, person effects of unequal variance in the arms."""
+    size = rng.integers(2, 11, persons)
+    who = np.repeat(np.arange(persons), size)
+    n = len(who)
+    arm = (rng.random(persons) < 0.5).astype(float)
+    base = rng.normal(50, 10, persons)
+    x = np.exp(rng.normal(0, 0.6, n) + 0.4 * rng.normal(size=persons)[who])
+    year = 2000 + rng.integers(0, 10, n).astype(float)
+    effect = rng.normal(size=persons) * (1 + 0.5 * arm)
+    y = (
+        10 + 1.5 * arm[who] + 0.05 * base[who] + 0.8 * x + 0.1 * (year - 2000)
+        + effect[who] + rng.standard_t(5, n)
+    )  # fmt: skip
+    return Bank.of(who, {"y": y, "arm": arm[who], "base": base[who], "x": x, "year": year})

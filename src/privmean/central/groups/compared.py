@@ -1,0 +1,51 @@
+"""What the release of two arms adds to one by group: the effect and its p-value."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from privmean.central.groups.release import GroupRelease
+
+if TYPE_CHECKING:
+    from privmean.rows import Row
+
+
+@dataclass(frozen=True)
+class CompareRelease(GroupRelease):
+    """Two arms. Every number follows from the means by arm that were released."""
+
+    @property
+    def effect(self) -> Row:
+        """First arm less second, with its intervals."""
+        return self.rows()[len(self.columns)]
+
+    @property
+    def p_value(self) -> float:
+        """The smallest level at which an interval for the effect leaves 0 out: the noise, the
+        sampling errors and the allowances are in it. NaN without an effect."""
+        return self.groups.p_value(np.array([1.0, -1.0]))
+
+    def facts(self) -> dict[str, Any]:
+        result = super().facts()
+        found = self.p_value
+        result["p_value"] = None if math.isnan(found) else found
+        return result
+
+    def summary(self) -> str:
+        lines = super().summary().splitlines()
+        found = self.p_value
+        if not math.isnan(found):
+            said = f"p-value {found:.2g}" if found >= 1e-6 else "p-value below 1e-6"
+            place = next((i for i, x in enumerate(lines) if "differences and ratios" in x), 0)
+            lines.insert(place + 2, f"  {said}, of no effect")
+        lines.append(
+            "  an effect is one of the arms only if these were fixed by chance, before the values"
+        )
+        return "\n".join(lines)
+
+    def __str__(self) -> str:
+        return self.summary()

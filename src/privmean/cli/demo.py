@@ -1,0 +1,36 @@
+"""privmean demo: the main job on a made table, in one command."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def demo(
+    write: Annotated[
+        Path | None, typer.Option(help="Write the made table here (CSV), to try commands on.")
+    ] = None,
+) -> None:
+    """A private mean and a planned study of a made table; needs no files."""
+    from privmean.asking.functions import mean
+    from privmean.examples import example
+    from privmean.people.table import Table
+    from privmean.questions.mean import Mean
+    from privmean.questions.regression import Regression
+    from privmean.study.study import Study
+
+    table = Table(example("wages"), person="id")
+    typer.echo("a made table: wages of 4000 persons, interviewed 1 to 12 times; nobody is in it\n")
+    typer.echo("$ privmean mean wages.csv --person id --value ln_wage --epsilon 1\n")
+    typer.echo(str(mean(table, "ln_wage", epsilon=1.0)))
+    study = Study(table, epsilon=2.0)
+    study.add("level", Mean(("ln_wage",)), weight=2)
+    study.add("hours", Mean(("hours",), assume=(0, 100)))
+    study.add("returns", Regression("ln_wage ~ experience + tenure"))
+    typer.echo("\nthree questions under one budget, planned before anything is read:\n")
+    typer.echo(str(study.plan(4000)))
+    if write is not None:
+        example("wages", write)
+        typer.echo(f"\nthe table is in {write}: try `privmean study init {write} --person id`")

@@ -1,0 +1,161 @@
+"""privmean ledger: make one, read it, check it, and ask what would still fit."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from privmean.cli import options as opt
+from privmean.errors import ArgumentError
+
+if TYPE_CHECKING:
+    from privmean.privacy.policies import Policy
+
+TOO_MUCH = 3
+
+app = typer.Typer(
+    no_args_is_help=True,
+    help="Budgets that last: what the same persons may lose over all releases about them.",
+)
+Place = Annotated[str, typer.Argument(help="File, or database such as sqlite:///team.db#name.")]
+Limits = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--limit",
+        help="WHO/PERIOD=EPSILON[,DELTA] (or rho): WHO a name, * for each analyst, or all; PERIOD "
+        "day, month, year or always; repeat.",
+    ),
+]
+
+
+@app.command()
+def create(
+    ledger: Place,
+    epsilon: opt.Epsilon = None,
+    delta: opt.Delta = 0.0,
+    rho: opt.Rho = None,
+    limit: Limits = None,
+) -> None:
+    """Make a new ledger with its total, and limits by analyst and period."""
+    from privmean.privacy.journal import Journal
+    from privmean.privacy.ledger import Ledger
+    from privmean.privacy.sqljournal import SqlJournal, is_database
+
+    place = SqlJournal(ledger) if is_database(ledger) else Journal(ledger)
+    if place.exists():
+        raise ArgumentError("ledger", ledger, "is there already", "name a new one")
+    policies = [policy_of(text, rho is not None) for text in limit or ()]
+    made = Ledger(ledger, epsilon=epsilon, delta=delta, rho=rho, policies=policies)
+    typer.echo(f"{ledger}: {made.total.describe()} for one group of persons")
+    for policy in made.policies:
+        typer.echo(f"  {policy.describe()}")
+
+
+def policy_of(text: str, zcdp: bool) -> Policy:
+    """WHO/PERIOD=EPSILON[,DELTA] as a policy."""
+    from privmean.privacy.policies import Policy
+
+    who, _, number = text.partition("=")
+    name, _, period = who.partition("/")
+    try:
+        first, *rest = [float(item) for item in number.split(",")]
+    except ValueError:
+        raise ArgumentError(
+            "--limit", text, "is not WHO/PERIOD=EPSILON", "give for example '*/month=1.0,1e-7'"
+        ) from None
+    analyst = None if name in ("", "all") else name
+    when = period or "always"
+    if zcdp:
+        return Policy(rho=first, analyst=analyst, period=when)
+    return Policy(first, rest[0] if rest else 0.0, analyst=analyst, period=when)
+
+
+@app.command()
+def show(ledger: Place, as_json: opt.Json = False) -> None:
+    """What was charged, by whom and for what, and what is left."""
+    from privmean.privacy.ledger import Ledger
+
+    book = Ledger.open(ledger)
+    entries, left = book.entries, book.left()
+    if as_json:
+        found = {
+            "total": book.total.to_dict(),
+            "policies": [policy.to_dict() for policy in book.policies],
+            "left": left.to_dict(),
+            "entries": [
+                {
+                    "number": entry.number,
+                    "digest": entry.digest,
+                    "label": entry.label,
+                    "spent": entry.amount.to_dict(),
+                    "relation": entry.relation,
+                    "unit": entry.unit,
+                    "when": entry.when,
+                    "about": dict(entry.about),
+                }
+                for entry in entries
+            ],
+        }
+        typer.echo(json.dumps(found, allow_nan=False))
+        return
+    typer.echo(f"total {book.total.describe()}, left {left.describe()}")
+    for policy in book.policies:
+        typer.echo(f"  limit: {policy.describe()}")
+    for entry in entries:
+        said = [
+            entry.label,
+            *(f"{name} {text}" for name, text in entry.about.items() if _shown(name)),
+        ]
+        typer.echo(f"{entry.number:>5}  {entry.when}  {entry.amount.describe()}  {'; '.join(said)}")
+
+
+def _shown(name: str) -> bool:
+    return name in ("analyst", "questions", "table")
+
+
+@app.command()
+def check(ledger: Place) -> None:
+    """Read every line: damaged, changed, removed or reordered lines are noticed."""
+    from privmean.privacy.ledger import Ledger
+
+    book = Ledger.open(ledger)
+    entries = book.entries
+    last = entries[-1].digest if entries else "none"
+    typer.echo(
+        f"{len(entries)} charges, every line chained to the one before; {book.left().describe()} "
+        f"of {book.total.describe()} is left\nlast digest: {last}\n"
+        "an older copy put back cannot be told from this file alone: compare the last digest"
+    )
+
+
+@app.command()
+def plan(
+    ledger: Place,
+    epsilon: opt.Epsilon = None,
+    delta: opt.Delta = 0.0,
+    rho: opt.Rho = None,
+    analyst: opt.Analyst = "",
+) -> None:
+    """Whether a budget would still fit; spends nothing. Exit status 0 if so, 3 if not."""
+    from datetime import UTC, datetime
+
+    from privmean.privacy.budget import Budget
+    from privmean.privacy.ledger import Ledger
+
+    book = Ledger.open(ledger)
+    wanted = book.price_of(Budget(epsilon, delta, rho))
+    now = datetime.now(UTC).isoformat(timespec="seconds")
+    rows = [("total", book.left())]
+    rows += [
+        (policy.describe(), policy.left(book.entries, analyst, now))
+        for policy in book.policies
+        if policy.analyst in (None, "*", analyst)
+    ]
+    fits = all(left.covers(wanted) for _, left in rows)
+    for name, left in rows:
+        word = "fits" if left.covers(wanted) else "does NOT fit"
+        typer.echo(f"{word}: {left.describe()} left of {name}")
+    if not fits:
+        raise typer.Exit(TOO_MUCH)

@@ -1,0 +1,99 @@
+"""Tables to try things on: made, not real, the same on every machine, and nobody is in them."""
+
+from __future__ import annotations
+
+import csv
+import os
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from privmean.errors import ArgumentError
+
+Columns = dict[str, npt.NDArray[Any]]
+INDUSTRIES = ("manufacturing", "trade", "services", "finance", "government", "mining")
+SHARES = (0.21, 0.24, 0.3, 0.12, 0.125, 0.005)
+PREMIUM = (0.05, -0.15, -0.02, 0.2, 0.12, 0.25)
+
+
+def _wages() -> Columns:
+    """4000 persons, interviewed 1 to 12 times from 1968 to 1988: wages, hours, work."""
+    rng = np.random.default_rng(1968)
+    times = np.minimum(1 + rng.negative_binomial(2, 0.3, 4000), 12)
+    who = np.repeat(np.arange(1, 4001), times)
+    n = len(who)
+    first = np.repeat(rng.integers(1968, 1980, 4000), times)
+    order = np.concatenate([np.arange(k) for k in times])
+    year = np.minimum(first + order + rng.integers(0, 2, n), 1988)
+    born = np.repeat(rng.integers(1944, 1955, 4000), times)
+    college = np.repeat(rng.random(4000) < 0.17, times)
+    usual = np.repeat(rng.choice(len(INDUSTRIES), 4000, p=SHARES), times)
+    industry = np.where(rng.random(n) < 0.9, usual, rng.choice(len(INDUSTRIES), n, p=SHARES))
+    experience = np.round(np.maximum(0.0, 0.7 * (year - born - 18) + rng.normal(0, 1, n)), 2)
+    tenure = np.round(experience * rng.beta(1.2, 2.0, n), 2)
+    own = np.repeat(rng.normal(0, 0.3, 4000), times)
+    wage = 1.25 + 0.03 * experience + 0.012 * tenure + 0.34 * college + own
+    wage += np.asarray(PREMIUM)[industry] + rng.normal(0, 0.22, n) + 0.2 * rng.standard_t(4, n)
+    hours = np.clip(np.round(rng.normal(37, 9, n)), 1, 90)
+    return {
+        "id": who,
+        "year": year,
+        "age": year - born,
+        "college": college.astype(np.int64),
+        "industry": np.asarray(INDUSTRIES)[industry],
+        "experience": experience,
+        "tenure": tenure,
+        "hours": hours,
+        "ln_wage": np.round(wage, 4),
+    }
+
+
+def _ratings() -> Columns:
+    """2500 students rate lectures from 1 to 5, some of them many."""
+    rng = np.random.default_rng(5)
+    times = np.minimum(1 + rng.negative_binomial(1, 0.05, 2500), 92)
+    who = np.repeat(np.arange(1, 2501), times)
+    taste = np.repeat(rng.normal(0, 0.55, 2500), times)
+    lecture = rng.integers(1, 301, len(who))
+    quality = rng.normal(3.2, 0.5, 301)[lecture]
+    rating = np.clip(np.round(quality + taste + rng.normal(0, 1.1, len(who))), 1, 5)
+    return {"student": who, "lecture": lecture, "rating": rating}
+
+
+TABLES: dict[str, tuple[str, Callable[[], Columns]]] = {
+    "wages": ("id", _wages),
+    "ratings": ("student", _ratings),
+}
+
+
+def example(name: str, path: str | os.PathLike[str] | None = None) -> Any:
+    """A made table, one row a record, as arrays by name: what `Table` takes.
+
+    name: "wages" (persons by `id`) or "ratings" (persons by `student`). path: write it there as CSV
+    and return the path instead.
+
+    Raises ArgumentError for a name that is none, and for a path that cannot be written.
+
+    Example:
+        table = pm.Table(pm.example("wages"), person="id")
+        print(pm.mean(table, "ln_wage", epsilon=1.0))
+
+    Guarantees: none are needed: nobody is in these tables.
+    """
+    if name not in TABLES:
+        raise ArgumentError("name", name, "is no example", f"choose one of {', '.join(TABLES)}")
+    made = TABLES[name][1]()
+    if path is None:
+        return made
+    try:
+        with open(path, "w", newline="", encoding="utf-8") as file:
+            writer = csv.writer(file)
+            writer.writerow(made)
+            writer.writerows(zip(*(column.tolist() for column in made.values()), strict=True))
+    except OSError as error:
+        raise ArgumentError(
+            "path", str(path), f"cannot be written: {error.strerror}", "name another file"
+        ) from None
+    return os.fspath(path)

@@ -1,0 +1,150 @@
+"""Sums of positive semidefinite matrices, and of rows with the matrix of their products.
+
+For PSD matrices tr(Z Z') >= 0, so that one person replaced moves a sum by sqrt(2) radii and not by
+two. For rows z in a ball of radius rho, Gaussian noise of deviation s on z and of sqrt(2) rho s on
+z z' (Frobenius) costs no more together than on z alone. docs/proofs/pooled-regression.md,
+sections 3 and 4.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+
+from privmean.mechanisms.gaussian import GaussianSums
+from privmean.mechanisms.laplace import JointLaplace
+from privmean.noise.base import Noise
+from privmean.privacy.budget import REPLACE_ONE, Relation
+from privmean.privacy.loss import Loss
+
+ROOM = 1 + 1e-12  # deviations are a hair more than needed, so that rounding never exceeds the loss
+ROWS = Fraction(9, 10)  # of epsilon for the rows, under Laplace noise; the rest for their products
+
+
+@dataclass(frozen=True)
+class MatrixSums:
+    """The upper triangle of a sum of PSD matrices of whole numbers. steps: the largest norm of one:
+    Frobenius for Gaussian noise (mu), the sum over the triangle for Laplace noise (epsilon).
+
+    Guarantees: mu-GDP or epsilon-DP for one person, for any matrices that keep the norm.
+    """
+
+    name: str
+    order: int
+    steps: int
+    relation: Relation
+    mu: float | None = None
+    epsilon: Fraction | None = None
+
+    @cached_property
+    def mechanism(self) -> GaussianSums | JointLaplace:
+        places = [(i, j) for i in range(self.order) for j in range(i, self.order)]
+        if self.mu is not None:
+            factor = math.sqrt(2) if self.relation == REPLACE_ONE else 1.0
+            diagonal = factor * self.steps / self.mu * ROOM
+            sds = tuple(diagonal if i == j else diagonal / math.sqrt(2) * ROOM for i, j in places)
+            return GaussianSums(self.name, sds, self.mu, relation=self.relation)
+        assert self.epsilon is not None
+        multiple = 2 if self.relation == REPLACE_ONE else 1
+        size = len(places)
+        return JointLaplace(
+            (self.steps,) * size, (multiple,) * size, self.epsilon, self.relation, self.name
+        )
+
+    @property
+    def losses(self) -> tuple[Loss, ...]:
+        return self.mechanism.losses
+
+    @property
+    def noise(self) -> tuple[float, float]:
+        """Deviations of the noise on and off the diagonal, in steps over `steps`."""
+        if isinstance(self.mechanism, GaussianSums):
+            sds = self.mechanism.sds
+            return sds[0] / self.steps, sds[min(1, len(sds) - 1)] / self.steps
+        assert self.epsilon is not None
+        multiple = 2 if self.relation == REPLACE_ONE else 1
+        return (math.sqrt(2) * multiple / float(self.epsilon),) * 2
+
+    def moved(self, exact: Sequence[int], other: Sequence[int]) -> tuple[Fraction, ...]:
+        return self.mechanism.moved(exact, other)
+
+    def draw(self, exact: Sequence[int], noise: Noise) -> list[float]:
+        """The noisy triangle over `steps`."""
+        return _read(self.mechanism, exact, noise, (self.steps,) * len(exact))
+
+
+@dataclass(frozen=True)
+class RowProducts:
+    """Sums of rows z of `width` whole numbers and of the upper triangle of z z'. steps: the largest
+    l2 norm of a row for Gaussian noise (mu), l1 for Laplace noise (epsilon).
+
+    Guarantees: mu-GDP or epsilon-DP for one person, for any rows that keep the norm.
+    """
+
+    name: str
+    width: int
+    steps: int
+    relation: Relation
+    mu: float | None = None
+    epsilon: Fraction | None = None
+
+    @cached_property
+    def mechanism(self) -> GaussianSums | JointLaplace:
+        places = [(i, j) for i in range(self.width) for j in range(i, self.width)]
+        if self.mu is not None:
+            # replaced: the products are free; added or removed: 1 + 1/2 of the square of the rows
+            factor = 2.0 if self.relation == REPLACE_ONE else math.sqrt(1.5)
+            first = factor * self.steps / self.mu * ROOM
+            second = math.sqrt(2) * self.steps * first * ROOM
+            off = second / math.sqrt(2) * ROOM
+            sds = (first,) * self.width + tuple(second if i == j else off for i, j in places)
+            return GaussianSums(self.name, sds, self.mu, relation=self.relation)
+        assert self.epsilon is not None
+        multiple = 2 if self.relation == REPLACE_ONE else 1
+        units = (self.steps,) * self.width + (self.steps**2,) * len(places)
+        shares = (multiple / ROWS,) * self.width + (multiple / (1 - ROWS),) * len(places)
+        return JointLaplace(units, shares, self.epsilon, self.relation, self.name)
+
+    @property
+    def losses(self) -> tuple[Loss, ...]:
+        return self.mechanism.losses
+
+    @property
+    def scale(self) -> float:
+        """Noise of a coordinate, over `steps`: a deviation, or a Laplace scale."""
+        if isinstance(self.mechanism, GaussianSums):
+            return self.mechanism.sds[0] / self.steps
+        return float(self.mechanism.multiples[0] / self.mechanism.epsilon)
+
+    @property
+    def products_sd(self) -> float:
+        """Deviation of the noise on the diagonal of the products, over `steps` squared."""
+        if isinstance(self.mechanism, GaussianSums):
+            return self.mechanism.sds[self.width] / self.steps**2
+        return math.sqrt(2) * float(self.mechanism.multiples[-1] / self.mechanism.epsilon)
+
+    def moved(self, exact: Sequence[int], other: Sequence[int]) -> tuple[Fraction, ...]:
+        return self.mechanism.moved(exact, other)
+
+    def draw(self, exact: Sequence[int], noise: Noise) -> list[float]:
+        """The noisy sums: rows over `steps`, products over `steps` squared."""
+        units = [self.steps] * self.width + [self.steps**2] * (len(exact) - self.width)
+        return _read(self.mechanism, exact, noise, units)
+
+
+def _read(
+    mechanism: GaussianSums | JointLaplace,
+    exact: Sequence[int],
+    noise: Noise,
+    units: Sequence[int],
+) -> list[float]:
+    if isinstance(mechanism, JointLaplace):
+        return mechanism.draw(exact, noise)
+    drawn = mechanism.draw(exact, noise)
+    return [
+        float(Fraction(x, unit << bits))
+        for x, unit, bits in zip(drawn, units, mechanism.bits, strict=True)
+    ]

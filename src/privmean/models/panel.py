@@ -1,0 +1,146 @@
+"""A panel for one regression of all persons: read for sizes first, then in the units found.
+
+Of a record every model column is IEEE arithmetic; of a person exact sums of products. The first
+reading has every variable on three public grids, so that no unit is too fine or too coarse; the
+second has (x - c)/s with released c and s. A record in which a model column is missing counts
+nowhere in either. docs/proofs/pooled-regression.md, section 1.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from privmean.errors import PrivmeanError
+from privmean.models.design import Design, Units, design_of
+from privmean.models.formula import Model, Tree, read_formula
+from privmean.people.matrix import MatrixPeople
+from privmean.people.products import Products, person_products
+from privmean.people.reductions import Floats
+
+if TYPE_CHECKING:
+    from privmean.people.table import Table
+
+GRIDS = (-40, -20, 0)  # a variable is read in steps of 2^g, limited to 2^(g + 40)
+SPARE = 8  # a grid serves sizes up to its limit over 2^8
+FINE = -20  # the grid of columns in standard units
+
+
+@dataclass(frozen=True)
+class Own:
+    """One person a row: own means and root mean squares of one variable; NaN without a record."""
+
+    mean: Floats
+    square: Floats
+
+    def about(self, centre: float) -> Floats:
+        """Root mean square of own records about a centre."""
+        with np.errstate(all="ignore"):
+            return np.sqrt(np.maximum(self.square - 2 * centre * self.mean + centre * centre, 0.0))
+
+    def within(self) -> Floats:
+        """Root mean square of own records about their own mean."""
+        with np.errstate(all="ignore"):
+            return np.sqrt(np.maximum(self.square - self.mean * self.mean, 0.0))
+
+
+@dataclass(frozen=True)
+class PanelPeople(MatrixPeople):
+    """Persons of a panel. values: own means of the terms' columns are not kept; one row of NaN or 0
+    a person tells who has a record. own: of each variable, by name and grid. again: the second
+    reading; None where the source cannot be read as it was.
+    """
+
+    own: dict[tuple[str, int], Own] = field(default_factory=dict, repr=False)
+    again: Callable[[Units], Products | None] | None = field(default=None, repr=False)
+
+    def sizes(self, name: str) -> Floats:
+        """Own root mean squares, each from the grid that holds it; a function of own records."""
+        fine, middle, coarse = (self.own[name, grid].about(0.0) for grid in GRIDS)
+        found = np.where(coarse >= math.ldexp(1.0, 19), coarse, middle)
+        result: Floats = np.where(found < math.ldexp(1.0, -8), fine, found)
+        return result
+
+    def of(self, name: str, size: float) -> Own:
+        """One variable on the finest grid that holds 2^8 times a released size."""
+        grid = next((g for g in GRIDS if size <= math.ldexp(1.0, g + 40 - SPARE)), GRIDS[-1])
+        return self.own[name, grid]
+
+
+@dataclass(frozen=True)
+class PanelSums:
+    """What one regression of all persons asks of a table. within: own means are taken off."""
+
+    formula: str
+    within: bool
+
+    @cached_property
+    def model(self) -> Model:
+        return read_formula(self.formula, intercept=not self.within, own=not self.within)
+
+    @cached_property
+    def design(self) -> Design:
+        return design_of(self.model, within=self.within)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return self.design.names
+
+    def reduce(self, table: Table) -> PanelPeople:
+        """Private, spends nothing."""
+        design = self.design
+        trees = dict(design.trees)
+        numeric = design.numeric
+        columns = [(trees[name],) for name in numeric for _ in GRIDS]
+        first = self._read(
+            table,
+            [*columns, *((trees[name],) for name in sorted(design.indicators))],
+            [math.ldexp(1.0, grid) for _ in numeric for grid in GRIDS]
+            + [1.0] * len(design.indicators),
+            len(columns),
+        )
+        count = first.count
+        own = {}
+        with np.errstate(all="ignore"):
+            for k, name in enumerate(numeric):
+                for g, grid in enumerate(GRIDS):
+                    at = k * len(GRIDS) + g
+                    own[name, grid] = Own(first.sums[:, at] / count, first.squares[at, at] / count)
+        some = np.where(count > 0, 0.0, np.nan)[:, None]
+        rows = np.repeat(some, len(design.names), axis=1)
+
+        def again(units: Units) -> Products | None:
+            """After the charge: a source that cannot be read again is no exception."""
+            asked = design.products(units)
+            try:
+                made = self._read(table, asked, [math.ldexp(1.0, FINE)] * len(asked), True)
+            except (PrivmeanError, OSError):
+                return None
+            return made if len(made.count) == len(count) else None
+
+        return PanelPeople(rows, design.names, engine=first.engine, own=own, again=again)
+
+    def _read(
+        self,
+        table: Table,
+        products: Sequence[Sequence[Tree]],
+        steps: list[float],
+        squares: bool | int,
+    ) -> Products:
+        return person_products(
+            table.source,
+            person=table.person,
+            columns=self.model.columns,
+            texts=self.model.texts,
+            products=products,
+            steps=steps,
+            roster=table.roster,
+            text=table.text,
+            machine=table.machine.options(),
+            squares=squares,
+        )

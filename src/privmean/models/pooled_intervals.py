@@ -1,0 +1,310 @@
+"""Coefficients, their covariance and intervals from what a pooled regression released.
+
+Reads no data. The covariance has three parts: sampling, from the products of influences that were
+released with them; the noise of the sum; and what the noisy matrix of the step leaves of the
+distance from its start. docs/proofs/pooled-regression.md, section 6.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from scipy.special import ndtri
+
+from privmean import validate
+from privmean.intervals.boxes import sidak_level
+from privmean.intervals.interval import OK, Interval
+from privmean.intervals.laplace_normal import quantile
+from privmean.intervals.tail_check import TAIL_SEEN, TOO_THICK
+from privmean.models.symmetric import eigen, times
+from privmean.people.reductions import Floats
+
+TARGETS = ("mean", "clipped")
+UNRELATED = "unrelated persons"
+SEEN = 2.0  # deviations of its noise from which the number of shortened persons is called seen
+THICKEST = 15.0  # shortened persons over the noise of a sum, beyond which the limit was misled
+FEW = 1 / 12
+FEW_PERSONS = "few persons carry it"
+PARTLY = "some terms are missing"
+ADVICE = {
+    "not told apart": "noise does not tell it from other terms: leave one of them out",
+    "thin level": "few persons have this level: merge levels",
+    FEW_PERSONS: "a handful of persons decides it: leave it out or merge levels",
+}
+TAIL_ADVICE = {
+    TOO_THICK: "many persons' influences are shortened (heavy tails, or a line through a curve): "
+    "the interval is for the equation with long influences shortened; use logs or a curved term",
+    TAIL_SEEN: "some persons' influences are shortened: the interval leans on the tail assumption",
+}
+
+
+@dataclass(frozen=True, eq=False)
+class Coefficients:
+    """names, statuses: of everything asked for. kept: the places of what was released; the arrays
+    are for those. scales: of the noise of each (a deviation, or a Laplace scale). sampling,
+    step_error: covariances. shift, shorten: what ends are moved by for the mean and for the
+    shortened equation."""
+
+    names: tuple[str, ...]
+    statuses: tuple[str, ...]
+    law: str
+    kept: tuple[int, ...] = ()
+    values: Floats = field(default_factory=lambda: np.zeros(0))
+    sampling: Floats = field(default_factory=lambda: np.zeros((0, 0)))
+    step_error: Floats = field(default_factory=lambda: np.zeros((0, 0)))
+    scales: Floats = field(default_factory=lambda: np.zeros(0))
+    shift: Floats = field(default_factory=lambda: np.zeros(0))
+    shorten: Floats = field(default_factory=lambda: np.zeros(0))
+    tail: str = OK
+    excess: float = 0.0
+    diagnostics: Mapping[str, Any] = field(default_factory=dict)
+
+    @classmethod
+    def none(cls, names: tuple[str, ...], statuses: tuple[str, ...], law: str) -> Coefficients:
+        return cls(names, statuses, law)
+
+    @classmethod
+    def of(
+        cls,
+        names: tuple[str, ...],
+        statuses: tuple[str, ...],
+        law: str,
+        *,
+        kept: tuple[int, ...],
+        estimate: Floats,
+        units: Floats,
+        step: Floats,
+        second: Floats,
+        second_sd: float,
+        scale: float,
+        limit: float,
+        cut: float,
+        beyond: float,
+        beyond_sd: float,
+        persons: int,
+        leak: Floats,
+        inverse: Floats,
+        backward: Floats,
+        off: float,
+        design_effect: float,
+        excess: float,
+    ) -> Coefficients:
+        """From the numbers of the last release, in units of an influence's deviation; shares of
+        persons for `beyond`."""
+        k = len(kept)
+        sd = scale * (math.sqrt(2) if law == "laplace" else 1.0)
+        values, vectors = eigen(second)
+        psd = times(vectors * np.maximum(values, 0.0), np.ascontiguousarray(vectors.T))
+        psd[np.diag_indices(k)] = np.minimum(psd[np.diag_indices(k)] + second_sd / 2, limit**2)
+        both = units[:, None] * units[None, :]
+        sampling = design_effect * psd * both / persons
+        # how far the start of the step was off: the step shows it, less its noise
+        away = times(backward, (step * units)[:, None])[:, 0]
+        noise = float(((backward * (units * sd)) ** 2).sum())
+        distance = max(float((away**2).sum()) - noise, 0.0) + backward.shape[0] * off**2
+        error = off**2 * distance * times(inverse, np.ascontiguousarray(inverse.T))
+        error[np.diag_indices(k)] += leak**2
+        few = np.diagonal(second) + second_sd < FEW
+        found = list(statuses)
+        for place, lost in zip(kept, few, strict=True):
+            if lost:
+                found[place] = FEW_PERSONS
+        counted = max(beyond, 0.0) + beyond_sd
+        tail = OK
+        unit = k * math.sqrt(2) if law == "laplace" else math.sqrt(k)
+        if beyond > THICKEST * scale / limit * unit and beyond > SEEN * beyond_sd:
+            tail = TOO_THICK
+        elif beyond > SEEN * beyond_sd:
+            tail = TAIL_SEEN
+        return cls(
+            names,
+            tuple(found),
+            law,
+            kept,
+            estimate,
+            sampling,
+            error,
+            scale * units,
+            np.maximum(cut / 2, excess * counted * limit) * units,
+            cut / 2 * units,
+            tail,
+            excess,
+            {
+                "shortened": beyond * persons,
+                "limit": limit,
+                "units": units.tolist(),
+            },
+        )
+
+    # --- numbers ----------------------------------------------------------------------------------
+    @property
+    def shown(self) -> list[int | None]:
+        """For everything asked for, its place in the arrays; None where nothing is shown."""
+        place = {t: j for j, t in enumerate(self.kept)}
+        return [place.get(t) if status == OK else None for t, status in enumerate(self.statuses)]
+
+    @property
+    def estimate(self) -> Floats:
+        return np.array([math.nan if j is None else float(self.values[j]) for j in self.shown])
+
+    @property
+    def status(self) -> str:
+        if all(item is None for item in self.shown):
+            return "failed"
+        return PARTLY if any(item is None for item in self.shown) else self.tail
+
+    @property
+    def advice(self) -> str:
+        told = []
+        for status, advice in ADVICE.items():
+            named = [n for n, s in zip(self.names, self.statuses, strict=True) if s == status]
+            if named:
+                told.append(f"{', '.join(named)}: {status} ({advice})")
+        if self.tail in TAIL_ADVICE and self.values.size:
+            told.append(TAIL_ADVICE[self.tail])
+        return "; ".join(told)
+
+    def status_of(self, column: int) -> str:
+        own = self.statuses[column]
+        return own if own != OK else self.tail
+
+    @property
+    def noise(self) -> Floats:
+        """Covariance of the noise of the released sums."""
+        factor = 2.0 if self.law == "laplace" else 1.0
+        return np.diag(factor * self.scales**2)
+
+    @property
+    def covariance(self) -> Floats:
+        """Of everything asked for, sampling and noise together; NaN where nothing is shown."""
+        whole = self.sampling + self.noise + self.step_error
+        found = np.full((len(self.names), len(self.names)), math.nan)
+        for a, i in enumerate(self.shown):
+            for b, j in enumerate(self.shown):
+                if i is not None and j is not None:
+                    found[a, b] = whole[i, j]
+        return found
+
+    def combined(
+        self, weights: Floats, level: float, *, sampling: bool = True, clipped: bool = False
+    ) -> tuple[float, float, float, float]:
+        """Estimate, standard error and interval of a weighted sum of what was asked for."""
+        used = [(w, j) for w, j in zip(weights, self.shown, strict=True) if w]
+        if any(j is None for _, j in used) or not used:
+            return (math.nan,) * 4
+        c = np.zeros(len(self.values))
+        for w, j in used:
+            assert j is not None
+            c[j] += w
+        value = float(c @ self.values)
+        rest = self.step_error + (self.sampling if sampling else 0.0)
+        variance = max(float(c @ rest @ c), 0.0)
+        scales = np.abs(c * self.scales)
+        alpha = 1 - level
+        if self.law == "laplace":
+            half = _laplace_half(scales[scales > 0], math.sqrt(variance), alpha)
+            total = math.sqrt(variance + 2 * float((scales**2).sum()))
+        else:
+            total = math.sqrt(variance + float((scales**2).sum()))
+            half = -float(ndtri(alpha / 2)) * total
+        extra = self.shorten if clipped or not sampling or self.tail == TOO_THICK else self.shift
+        if sampling:
+            half += float(np.abs(c) @ extra)
+        return value, total, value - half, value + half
+
+    # --- intervals --------------------------------------------------------------------------------
+    def column(self, index: int) -> OneCoefficient:
+        """The intervals of one of them for itself."""
+        return OneCoefficient(self, index)
+
+    def interval(self, level: float, target: str | None = None) -> Interval:
+        """All that is shown together. target "mean" (default), or "clipped": of the equation with
+        long influences shortened."""
+        clipped = target is not None and validate.choice("target", target, TARGETS) == "clipped"
+        made = self._made(level, sampling=True, clipped=clipped)
+        target, assumption = self.words(clipped)
+        status, advice = self.status, self.advice
+        return Interval(
+            *made, level, target=target, assumption=assumption, status=status, advice=advice
+        )
+
+    def words(self, clipped: bool) -> tuple[str, str]:
+        """Target and assumption of an interval."""
+        if clipped or self.tail == TOO_THICK:
+            return "coefficients of the equation with long influences shortened", UNRELATED
+        return "coefficients", (
+            f"{UNRELATED}; persons whose influence is shortened exceed the limit on average by no "
+            f"more than {self.excess:g} of it"
+        )
+
+    def errors(self) -> tuple[float, float]:
+        """Of the one number that was asked for; NaN for several."""
+        return self.column(0).errors() if len(self.names) == 1 else (math.nan, math.nan)
+
+    def noise_interval(self, level: float) -> Interval:
+        made = self._made(level, sampling=False, clipped=True)
+        return Interval(*made, level, kind="noise_interval", target="coefficients of these persons")
+
+    def _made(
+        self, level: float, *, sampling: bool, clipped: bool
+    ) -> tuple[tuple[float, ...], tuple[float, ...]]:
+        number = max(1, sum(item is not None for item in self.shown))
+        one = sidak_level(level, number)
+        ends = [
+            self.combined(_unit(len(self.names), t), one, sampling=sampling, clipped=clipped)[2:]
+            for t in range(len(self.names))
+        ]
+        return tuple(low for low, _ in ends), tuple(high for _, high in ends)
+
+
+@dataclass(frozen=True, eq=False)
+class OneCoefficient:
+    """One of the coefficients: its interval, and the deviations behind it."""
+
+    all: Coefficients
+    index: int
+
+    def interval(self, level: float, target: str | None = None) -> Interval:
+        clipped = target is not None and validate.choice("target", target, TARGETS) == "clipped"
+        low, high = self._ends(level, sampling=True, clipped=clipped)
+        status = self.all.status_of(self.index)
+        target, assumption = self.all.words(clipped)
+        return Interval((low,), (high,), level, target=target, assumption=assumption, status=status)
+
+    def noise_interval(self, level: float) -> Interval:
+        low, high = self._ends(level, sampling=False, clipped=True)
+        return Interval(
+            (low,), (high,), level, kind="noise_interval", target="coefficients of these persons"
+        )
+
+    def errors(self) -> tuple[float, float]:
+        """Deviations of privacy noise, and of noise and sampling together."""
+        place = self.all.shown[self.index]
+        if place is None:
+            return math.nan, math.nan
+        noise = math.sqrt(float(self.all.noise[place, place]))
+        return noise, math.sqrt(float(self.all.covariance[self.index, self.index]))
+
+    def _ends(self, level: float, *, sampling: bool, clipped: bool) -> tuple[float, float]:
+        row = _unit(len(self.all.names), self.index)
+        return self.all.combined(row, level, sampling=sampling, clipped=clipped)[2:]
+
+
+def _unit(size: int, place: int) -> Floats:
+    found = np.zeros(size)
+    found[place] = 1.0
+    return found
+
+
+def _laplace_half(scales: Floats, sd: float, alpha: float) -> float:
+    """Half length for a normal and independent Laplace variables: exactly for one or two; of more,
+    all but the largest together are taken as normal."""
+    order = np.sort(scales)
+    if len(order) > 2:
+        sd = math.hypot(sd, math.sqrt(2 * float((order[:-1] ** 2).sum())))
+        order = order[-1:]
+    return float(quantile(alpha / 2, tuple(map(float, order)), sd))

@@ -1,0 +1,339 @@
+"""Running a pooled regression before a curator: what is asked, in which order, and what follows.
+
+Every branch depends on the plan and on noisy answers only; where an answer says that nothing can be
+told, what is left of the budget stays unspent.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from privmean.intervals.interval import FAILED, OK
+from privmean.mechanisms.counts import GaussianCounts, NoisyCounts
+from privmean.mechanisms.curator import Curator
+from privmean.models.moment_rows import (
+    Norm,
+    Symmetric,
+    exact_sum,
+    influence_rows,
+    lattice_matrices,
+    lattice_rows,
+    matrix_sizes,
+    person_moments,
+    row_sizes,
+    transformed,
+    triangle,
+)
+from privmean.models.panel import PanelPeople
+from privmean.models.pooled import CELLS, PooledPlan
+from privmean.models.pooled_intervals import Coefficients
+from privmean.models.radius import Radius, best_radius
+from privmean.models.standard import (
+    HIGHEST,
+    LOWEST,
+    edge,
+    grid_around,
+    median_scores,
+    place_above,
+    size_scores,
+)
+from privmean.models.symmetric import eigen, times
+from privmean.outcome import Outcome
+from privmean.people.matrix import MatrixPeople
+from privmean.people.reductions import Floats, Integers
+from privmean.privacy.budget import REPLACE_ONE
+
+SHORTEST = -8  # half octave of the least length of matrices
+FLOOR, STRICT = 0.05, 1.5  # eigenvalues below these (times the noise) are not told apart
+LEAK = 0.15  # part of a coefficient in such directions up to which it is shown
+THIN = 0.03  # least share of persons at a declared level
+FEW = 1 / 12  # second moment of an influence, over that if one unit of error were everybody's
+SINGULAR, AGAIN, RANGE = "singular", "source changed", "beyond the public range"
+ADVICE = {
+    SINGULAR: "the regressors cannot be told apart: leave out one of those that repeat each other",
+    FAILED: "noise hides the regressors: more persons, more epsilon, a delta, or fewer terms",
+    AGAIN: "the table could not be read a second time as it was the first",
+    RANGE: "a variable is smaller than 2^-20 or larger than 2^39: give it in another unit",
+}
+ENTANGLED = "not told apart"
+THIN_LEVEL = "thin level"
+FEW_PERSONS = "few persons carry it"
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """What the moments gave, in the metric of the last round. rows: B, from standardized columns;
+    start: the coefficients there; values, vectors: of the last matrix of regressors; bad: which
+    directions are not told apart; off: noise of an entry; variance: of residuals; thin: regressors
+    at a thin level."""
+
+    rows: Floats
+    start: Floats
+    values: Floats
+    vectors: Floats
+    bad: np.ndarray[tuple[int], np.dtype[np.bool_]]
+    off: float
+    variance: float
+    thin: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class PooledRun:
+    """One release under way."""
+
+    plan: PooledPlan
+    curator: Curator
+    people: PanelPeople
+
+    @property
+    def _norm(self) -> Norm:
+        return "l1" if self.plan.law == "laplace" else "l2"
+
+    def outcome(self) -> Outcome:
+        design, settings = self.plan.settings.design, self.plan.settings
+        units, reached = self.units()
+        assert self.people.again is not None
+        products = self.people.again(units)
+        if products is None:
+            return self._nothing(AGAIN)
+        if not reached:
+            return self._nothing(RANGE)
+        moments = person_moments(products, design, settings.weighting)
+        fitted = self.moments(moments)
+        if fitted.bad.all():
+            return self._nothing(FAILED)
+        return self.score(moments, fitted, units)
+
+    # --- centre and spread ------------------------------------------------------------------------
+    def units(self) -> tuple[dict[str, tuple[float, float]], bool]:
+        """Centre and scale of each variable, and whether all lie within the public range."""
+        design = self.plan.settings.design
+        found = dict(self.plan.settings.units)
+        inside = True
+        for name in self.plan.settings.searched:
+            size = self.plan.size(name)
+            cells = _column(self.people.sizes(name)).log_counts(0, 0.0)
+            place = self.curator.ask(size.choice, size_scores(cells, size.slope))
+            inside &= 0 < place < HIGHEST - LOWEST
+            largest = edge(place)
+            own = self.people.of(name, largest)
+            bins = grid_around(-2 * largest, 2 * largest)
+            middle = self.plan.middle(name)
+            counts = bins.all_counts(_column(own.mean).uniform_counts(0, bins.half, bins.origin))
+            centre = bins.center(self.curator.ask(middle.choice, median_scores(counts)))
+            if not design.centred:
+                centre = 0.0
+            within = self.plan.settings.weighting.within
+            away = own.within() if within else own.about(centre)
+            first = place_above(4 * bins.half) + 1
+            spread = self.plan.spread(name)
+            cells = _column(away).log_counts(0, 0.0)
+            scores = size_scores(cells, spread.slope, first, spread.parts)
+            place = self.curator.ask(spread.choice, scores)
+            found[name] = centre, edge(first + place)
+        return found, inside
+
+    # --- second moments ---------------------------------------------------------------------------
+    def moments(self, moments: Symmetric) -> Fitted:
+        """Two rounds: the second sees whitened regressors and residuals of the first."""
+        plan, p, n = self.plan, self.plan.order - 1, self.plan.persons
+        rows: Floats = np.eye(p + 1)
+        thin: tuple[int, ...] = ()
+        for turn in (0, 1):
+            seen = transformed(moments, rows)
+            length = plan.length(turn)
+            cells = _column(_positive(matrix_sizes(seen, self._norm))).log_counts(0, 0.0)
+            first = SHORTEST - LOWEST
+            place = self.curator.ask(length.choice, size_scores(cells, length.slope, first))
+            radius = plan.kappa * edge(first + place)
+            sums = plan.matrices(turn)
+            exact = lattice_matrices(seen, radius, self._norm)
+            places = triangle(p + 1)
+            noisy = self.curator.ask(sums, [exact_sum(exact[at]) for at in places])
+            matrix = np.zeros((p + 1, p + 1))
+            for (i, j), value in zip(places, noisy, strict=True):
+                matrix[i, j] = matrix[j, i] = value * radius / n
+            diagonal, off = (item * radius / n for item in sums.noise)
+            if turn == 0:
+                thin = self._thin(matrix)
+            left, right = matrix[:p, :p], matrix[:p, p]
+            floor = 2 * off * math.sqrt(p)
+            values, vectors = eigen(left)
+            kept = np.maximum(values, floor)
+            inverse = np.where(values > floor, 1 / kept, np.maximum(values, 0.0) / kept**2)
+            start = times(vectors, (inverse * times(vectors.T, right[:, None])[:, 0])[:, None])[
+                :, 0
+            ]
+            whole = float(
+                matrix[p, p]
+                - 2 * (right @ start)
+                + (kept * times(vectors.T, start[:, None])[:, 0] ** 2).sum()
+            )
+            variance = max(whole, diagonal, 1e-3 * abs(float(matrix[p, p])), 1e-12)
+            if turn == 1:
+                bad = values < max(STRICT * floor, FLOOR)
+                return Fitted(rows, start, values, vectors, bad, off, variance, thin)
+            change = np.zeros((p + 1, p + 1))
+            change[:p, :p] = (vectors / np.sqrt(kept)).T
+            change[p, p] = 1 / math.sqrt(variance)
+            change[p, :p] = -start / math.sqrt(variance)
+            rows = times(change, rows)
+        raise AssertionError("two rounds")
+
+    def _thin(self, matrix: Floats) -> tuple[int, ...]:
+        """Declared levels that hold few or nearly all persons, by the first round."""
+        design = self.plan.settings.design
+        if "Intercept" not in design.names or self.plan.settings.weighting.within:
+            return ()
+        one = design.names.index("Intercept")
+        total = matrix[one, one]
+        return tuple(
+            j for j in design.declared if min(matrix[j, j], total - matrix[j, j]) < THIN * total
+        )
+
+    # --- the score --------------------------------------------------------------------------------
+    def score(
+        self, moments: Symmetric, fitted: Fitted, units: dict[str, tuple[float, float]]
+    ) -> Outcome:
+        plan, settings, n = self.plan, self.plan.settings, self.plan.persons
+        design, p = settings.design, plan.order - 1
+        scale = units[design.response][1]
+        centre = units[design.response][0] if design.centred else 0.0
+        last = fitted.rows[p]
+        # raw coefficients = toward (in the last metric) + constant
+        toward = scale / last[p] * times(design.expansion(units).T, fitted.rows[:p, :p].T)
+        constant = -scale / last[p] * times(design.expansion(units).T, last[:p, None])[:, 0]
+        if "Intercept" in design.names:
+            constant[design.names.index("Intercept")] += centre
+        weights = np.zeros((len(settings.asked), p))
+        for t, target in enumerate(settings.asked):
+            for name, weight in target.weights:
+                weights[t, design.names.index(name)] = weight
+        toward, constant = times(weights, toward), times(weights, constant[:, None])[:, 0]
+        good = ~fitted.bad
+        inverse = times(
+            fitted.vectors[:, good] / fitted.values[good],
+            np.ascontiguousarray(fitted.vectors[:, good].T),
+        )
+        size_bad = np.sqrt((times(toward, fitted.vectors[:, fitted.bad]) ** 2).sum(axis=1))
+        size_all = np.sqrt((times(toward, fitted.vectors) ** 2).sum(axis=1))
+        statuses = [OK] * len(weights)
+        for t in range(len(weights)):
+            if any(weights[t, j] for j in fitted.thin):
+                statuses[t] = THIN_LEVEL
+            elif size_bad[t] > LEAK * size_all[t]:
+                statuses[t] = ENTANGLED
+        kept = [t for t, status in enumerate(statuses) if status == OK]
+        if not kept:
+            made = Coefficients.none(self._names, tuple(statuses), plan.law)
+            return self._told(made, SINGULAR)
+        influence = times(toward, inverse)[kept]
+        units_of = np.sqrt(
+            np.maximum(fitted.variance * (influence * toward[kept]).sum(axis=1), 1e-300)
+        )
+        residual = last - times(fitted.start[None, :], fitted.rows[:p])[0]
+        regressors = times(influence / units_of[:, None], fitted.rows[:p])
+        values = influence_rows(moments, residual, regressors)
+        radius = self._look(values)
+        whole = lattice_rows(values, radius.limit, self._norm)
+        k = len(kept)
+        rows = plan.rows_of(k)
+        answers = [exact_sum(item) for item in whole]
+        answers += [exact_sum(whole[i] * whole[j]) for i, j in triangle(k)]
+        noisy = self.curator.ask(rows, answers)
+        far = int(np.count_nonzero(row_sizes(values, self._norm) > radius.limit))
+        beyond, beyond_sd = self._count(far)
+        limit = radius.limit
+        step = np.array(noisy[:k]) * limit / n
+        second = np.zeros((k, k))
+        for (i, j), value in zip(triangle(k), noisy[k:], strict=True):
+            second[i, j] = second[j, i] = value * limit**2 / n
+        estimate = times(toward[kept], fitted.start[:, None])[:, 0] + constant[kept]
+        made = Coefficients.of(
+            self._names,
+            tuple(statuses),
+            plan.law,
+            kept=tuple(kept),
+            estimate=estimate + step * units_of,
+            units=units_of,
+            step=step,
+            second=second,
+            second_sd=rows.products_sd * limit**2 / n,
+            scale=rows.scale * limit / n,
+            limit=limit,
+            cut=radius.cut / n,
+            beyond=beyond / n,
+            beyond_sd=beyond_sd / n,
+            persons=n,
+            leak=size_bad[kept],
+            inverse=times(toward[kept], inverse),
+            backward=np.asarray(np.linalg.pinv(toward[kept]), dtype=np.float64),
+            off=fitted.off,
+            design_effect=settings.design_effect,
+            excess=settings.excess,
+        )
+        return self._told(made, OK)
+
+    def _look(self, values: list[Floats]) -> Radius:
+        """The length at which influences are shortened, from noisy counts of their lengths."""
+        plan, k = self.plan, len(values)
+        unit = float(k) if plan.law == "laplace" else math.sqrt(k)
+        size = row_sizes(values, self._norm) / unit
+        edges = np.array([2.0 ** ((j - 14) / 2) for j in range(CELLS)])
+        cell = np.searchsorted(edges, size[size > 0], side="right")  # without a record: nowhere
+        counts: Integers = np.bincount(cell, minlength=CELLS + 1).astype(np.int64)
+        noisy, sd = self._counts(plan.look, counts)
+        one = plan.rows_of(k).scale * unit * (math.sqrt(2) if plan.law == "laplace" else 1.0)
+        return best_radius(noisy, sd, edges, one).times(unit)
+
+    def _count(self, number: int) -> tuple[float, float]:
+        noisy, sd = self._counts(self.plan.beyond, np.array([number], dtype=np.int64))
+        return float(noisy[0]), sd
+
+    def _counts(
+        self, mechanism: NoisyCounts | GaussianCounts, exact: Integers
+    ) -> tuple[Floats, float]:
+        if isinstance(mechanism, GaussianCounts):
+            return self.curator.ask(mechanism, [exact])[0], mechanism.sd
+        return self.curator.ask(mechanism, exact).astype(float), math.sqrt(2) * float(
+            mechanism.scale
+        )
+
+    # --- words ------------------------------------------------------------------------------------
+    @property
+    def _names(self) -> tuple[str, ...]:
+        return tuple(target.name for target in self.plan.settings.asked)
+
+    def _nothing(self, status: str) -> Outcome:
+        names = self._names
+        made = Coefficients.none(names, (status,) * len(names), self.plan.law)
+        return self._told(made, status)
+
+    def _told(self, made: Coefficients, status: str) -> Outcome:
+        plan = self.plan
+        found = status if status != OK else made.status
+        return Outcome(
+            made.estimate,
+            made,
+            persons=plan.persons if plan.relation == REPLACE_ONE else None,
+            status=found,
+            advice=ADVICE.get(found, made.advice),
+            assumptions=("unrelated persons",) if plan.settings.design_effect == 1 else (),
+            shares=dict(
+                zip(("scales", "moments", "influences"), map(float, plan.shares), strict=True)
+            ),
+            diagnostics=made.diagnostics,
+            estimand="coefficients of one regression for all persons",
+        )
+
+
+def _column(values: Floats) -> MatrixPeople:
+    return MatrixPeople(values[:, None], ("x",))
+
+
+def _positive(values: Floats) -> Floats:
+    """Without those of length 0, who have no record and are in no cell."""
+    return np.where(values > 0, values, np.nan)

@@ -1,0 +1,109 @@
+"""Limits inside a ledger's total: what one analyst, or everybody in one period, may spend."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+from privmean import validate
+from privmean.errors import ArgumentError, BudgetExceeded
+from privmean.privacy.budget import Budget, as_written
+from privmean.privacy.charges import NOTHING, Amount, Entry
+
+PERIODS = {"always": 0, "year": 4, "month": 7, "day": 10}  # letters of an ISO time that name it
+EACH = "*"  # every analyst for themselves
+
+
+@dataclass(frozen=True)
+class Policy:
+    """A limit below the ledger's total.
+
+    epsilon and delta, or rho: what may be spent. analyst: by whom: a name, "*" for each analyst
+    alone, None for all together. period: in each "day", "month" or "year" (UTC), or "always".
+
+    Example:
+        pm.Ledger("team.ledger", epsilon=10.0, delta=1e-5, policies=[
+            pm.Policy(epsilon=2.0, delta=1e-6, analyst="*", period="month")])
+
+    Guarantees: a charge that would break it is refused before any noise is drawn.
+    """
+
+    epsilon: float | None = None
+    delta: float = 0.0
+    rho: float | None = None
+    analyst: str | None = None
+    period: str = "always"
+
+    def __post_init__(self) -> None:
+        Budget(self.epsilon, self.delta, self.rho)
+        validate.choice("period", self.period, list(PERIODS))
+        if self.analyst is not None and not (isinstance(self.analyst, str) and self.analyst):
+            raise ArgumentError("analyst", self.analyst, "is no name", "give a name or '*'")
+
+    @property
+    def limit(self) -> Amount:
+        if self.rho is not None:
+            return Amount(rho=as_written(self.rho))
+        assert self.epsilon is not None
+        return Amount(as_written(self.epsilon), as_written(self.delta))
+
+    def left(self, entries: Sequence[Entry], analyst: str, when: str) -> Amount:
+        """What `analyst` may still spend at a time; the whole limit for others than it names."""
+        letters = PERIODS[self.period]
+        spent = [
+            entry.amount
+            for entry in entries
+            if entry.when[:letters] == when[:letters] and self._counts(entry.analyst, analyst)
+        ]
+        nothing = Amount(rho=NOTHING) if self.rho is not None else Amount()
+        return self.limit - sum(spent, nothing)
+
+    def _counts(self, spender: str, analyst: str) -> bool:
+        if self.analyst is None:
+            return True
+        return spender == (analyst if self.analyst == EACH else self.analyst)
+
+    def concerns(self, entry: Entry) -> bool:
+        """Whether a charge is limited by it."""
+        return self.analyst in (None, EACH, entry.analyst)
+
+    def require(self, entries: Sequence[Entry], entry: Entry) -> None:
+        """Raise BudgetExceeded if a charge would break it."""
+        if not self.concerns(entry):
+            return
+        if self.analyst == EACH and not entry.analyst:
+            raise ArgumentError(
+                "analyst",
+                None,
+                "must be named: the ledger has a limit for each analyst",
+                "name one",
+            )
+        left = self.left(entries, entry.analyst, entry.when)
+        if not left.covers(entry.amount):
+            raise BudgetExceeded(entry.amount.describe(), f"{left.describe()} ({self.describe()})")
+
+    def describe(self) -> str:
+        """In words."""
+        who = {None: "all together", EACH: "each analyst"}.get(self.analyst, self.analyst)
+        when = "" if self.period == "always" else f" in a {self.period}"
+        return f"{who}{when}: at most {self.limit.describe()}"
+
+    def to_dict(self) -> dict[str, Any]:
+        budget = {"rho": self.rho} if self.rho is not None else {
+            "epsilon": self.epsilon, "delta": self.delta
+        }  # fmt: skip
+        return {**budget, "analyst": self.analyst, "period": self.period}
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> Policy:
+        return cls(**values)
+
+
+def fraction_of(amount: Amount, total: Amount) -> float:
+    """How much of a total an amount is: the larger of its parts."""
+    if total.rho is not None and amount.rho is not None:
+        return float(amount.rho / total.rho)
+    parts = [(amount.epsilon, total.epsilon), (amount.delta, total.delta)]
+    return max(float(a / b) if b else float(a > Fraction(0)) for a, b in parts)

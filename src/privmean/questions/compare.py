@@ -1,0 +1,131 @@
+"""The difference of two groups as a question of its own: two arms, or the same persons twice."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+
+from privmean import validate
+from privmean.central.default_mean import DefaultMean
+from privmean.central.groups.estimator import GroupMeans
+from privmean.errors import ArgumentError
+from privmean.intervals.contrasts import contrasts_of
+from privmean.people.keytexts import key_texts
+from privmean.people.pairs import Difference, Pairs
+from privmean.privacy.budget import Neighbors
+from privmean.questions.base import Estimator
+
+if TYPE_CHECKING:
+    from privmean.people.table import Table
+    from privmean.privacy.budget import Budget
+    from privmean.release import Release
+
+TRUE, FALSE = ("1", "true"), ("0", "false")
+PAIRED = "mean over persons with records in both groups of the difference of their own means"
+
+
+@dataclass(frozen=True)
+class Compare:
+    """Whether two groups differ: an effect, its interval and its p-value.
+
+    arms: a column that says which arm a person is in, fixed before the values: 1 and 0 (or true and
+    false) mean treated and control, unless `levels` names the two keys, the treated one first. A
+    person with records in both arms belongs to the one of most records. before: a column of earlier
+    values: then a person's value is its own mean less slope times its own earlier mean, which
+    narrows the noise of both kinds; persons without an earlier value are left out.
+
+    by, pair: the same persons in two groups: the mean over persons with records in both of their
+    own difference, first less second. Its estimand is over those persons alone, and one person has
+    one value, so that its noise is far below that of a difference of two means by group.
+
+    Guarantees: unit one person with all records; neighbours as the budget names them (add-remove
+    for arms, replace-one for a pair, unless said); pure epsilon for any data. Public are the keys
+    and the settings; the arm of a person is private.
+    """
+
+    kind: ClassVar[str] = "compare"
+
+    value: Annotated[str, "Column of numbers."]
+    arms: Annotated[str | None, "Column of the arm of a person: 1 or true, and 0 or false."] = None
+    levels: Annotated[tuple[str, ...] | None, "The two arms by name, the treated one first."] = None
+    before: Annotated[str | None, "Column of values before the arms: compare the change."] = None
+    slope: Annotated[float, "How much of the earlier value is taken off."] = 1.0
+    by: Annotated[str | None, "Column of groups of records, for a pair of them."] = None
+    pair: Annotated[tuple[str, ...] | None, "The two groups, within the same persons."] = None
+    resolution: Annotated[float, "Public resolution of values, a power of two."] = 2.0**-40
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.value, str):
+            raise ArgumentError("value", self.value, "is no column", "name one column")
+        if (self.arms is None) == (self.by is None):
+            raise ArgumentError(
+                "arms", self.arms, "or by is needed, and not both",
+                "name the column of arms, or by= and pair= for the same persons in two groups",
+            )  # fmt: skip
+        validate.number("slope", self.slope)
+        mine = ("levels", "before") if self.by is not None else ("pair",)
+        for name in mine:
+            if getattr(self, name) is not None:
+                raise ArgumentError(
+                    name, getattr(self, name), "does not go with the question", "leave it out"
+                )
+        _ = self.summary
+
+    @property
+    def usual_neighbors(self) -> Neighbors:
+        """The neighbours where a call names none."""
+        return "replace-one" if self.by is not None else "add-remove"
+
+    @cached_property
+    def _keys(self) -> tuple[str, str]:
+        """The two keys as texts, the first less the second."""
+        name, said = ("pair", self.pair) if self.by is not None else ("levels", self.levels)
+        if said is None and self.arms is not None:
+            return TRUE[0], FALSE[0]
+        given: Any = said
+        listed = [] if given is None or isinstance(given, str) else list(given)
+        if len(listed) != 2:
+            raise ArgumentError(name, said, "are not two keys", "name two groups")
+        (one,), (two,) = key_texts(name, listed, 1)
+        return one, two
+
+    @property
+    def summary(self) -> Pairs | Difference:
+        one, two = self._keys
+        if self.by is not None:
+            return Difference(self.value, self.by, (one, two), self.resolution)
+        assert self.arms is not None
+        more: tuple[tuple[tuple[str, ...], int], ...] = ()
+        if self.levels is None:  # places follow the order of texts: "0", "1"
+            more = (((FALSE[1],), 0), ((TRUE[1],), 1))
+        return Pairs(
+            self.value, (self.arms,), ((one,), (two,)), resolution=self.resolution,
+            before=self.before, slope=float(self.slope), aliases=more,
+        )  # fmt: skip
+
+    def prepared(self, table: Table | None) -> Compare:
+        return self
+
+    def estimator(self, columns: int, cap: int | None, budget: Budget) -> Estimator:
+        asked = self.summary
+        if isinstance(asked, Difference):
+            return DefaultMean()
+        return GroupMeans(asked.groups)
+
+    def told(self, release: Release) -> Release:
+        if self.by is not None:
+            return replace(release, estimand=PAIRED)
+        from privmean.central.groups.compared import CompareRelease
+        from privmean.central.groups.release import group_release
+
+        (effect,) = contrasts_of([f"{self._keys[0]} - {self._keys[1]}"], self._keys)
+        term = self.value
+        if self.before is not None:
+            part = "" if self.slope == 1 else f"{self.slope:g} "
+            term = f"{self.value} - {part}{self.before}"
+        made = group_release(
+            release, term=term, by=(str(self.arms),), keys=self._keys, contrasts=[effect],
+            shrink=False,
+        )  # fmt: skip
+        return CompareRelease(**{item.name: getattr(made, item.name) for item in fields(made)})

@@ -1,0 +1,334 @@
+"""One regression for all persons: what a hostile person can move, and what stays whose."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from itertools import product
+
+import numpy as np
+import polars as pl
+import pytest
+
+import privmean as pm
+from privmean.mechanisms.curator import TrustedCurator
+from privmean.mechanisms.exponential import Exponential
+from privmean.mechanisms.moment_sums import MatrixSums, RowProducts
+from privmean.mechanisms.noisy_argmax import Choice
+from privmean.models.moment_rows import (
+    MATRIX_STEPS,
+    ROW_STEPS,
+    Weighting,
+    exact_sum,
+    influence_rows,
+    lattice_matrices,
+    lattice_rows,
+    matrix_sizes,
+    person_moments,
+    transformed,
+    triangle,
+)
+from privmean.models.panel import PanelSums
+from privmean.models.pooled import Pooled
+from privmean.noise.simulated import SimulatedNoise
+from privmean.people.shape import Shape
+from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE, Budget
+from privmean.privacy.compose import pure_epsilon, total_epsilon, total_rho
+from privmean.privacy.loss import Selection
+
+FORMULA = "y ~ a + b + I(a**2) + own(a)"
+MONEY = [
+    {"epsilon": 3.0}, {"epsilon": 1.0, "delta": 1e-6}, {"epsilon": 8.0, "delta": 1e-9},
+    {"rho": 0.3},
+]  # fmt: skip
+
+
+def panel(persons=60, seed=0, hostile=None):
+    """Records of persons; the last one's may be given."""
+    rng = np.random.default_rng(seed)
+    size = rng.integers(1, 7, persons)
+    who = np.repeat(np.arange(persons), size)
+    n = len(who)
+    a, b = rng.lognormal(0, 1, n), rng.normal(2000, 1, n)
+    y = 1e6 + a - 0.5 * (b - 2000) + rng.standard_t(4, n)
+    table = {"who": who, "a": a, "b": b, "y": y}
+    if hostile is not None:
+        kept = who != persons - 1
+        count = len(hostile["a"])
+        given = {"who": np.full(count, persons - 1), **hostile}
+        table = {name: np.concatenate([x[kept], given[name]]) for name, x in table.items()}
+    return pl.DataFrame(table)
+
+
+def records(count, **columns):
+    rng = np.random.default_rng(1)
+    made = {name: rng.normal(size=count) for name in "aby"}
+    return made | {name: np.broadcast_to(x, (count,)) for name, x in columns.items()}
+
+
+HOSTILE = {
+    "huge": records(5, a=1e300, y=-1e300),
+    "infinite": records(5, a=math.inf, b=-math.inf),
+    "nothing": records(3, y=math.nan),
+    "constant": records(4, a=2.0, b=2000.0, y=1e6),
+    "collinear": records(6, b=np.arange(6.0) + 2000, a=np.arange(6.0)),
+    "one record": records(1),
+    "opposite": records(2, a=1e4, y=-1e12),
+    "many": records(30_000, a=np.linspace(-9, 9, 30_000), y=np.linspace(9e5, 2e6, 30_000)),
+    "zero": records(1, a=0.0, b=0.0, y=0.0),
+}
+
+
+class Watch(TrustedCurator):
+    """Draws from one seed and keeps the exact answers, so that a replay can compare them."""
+
+    def __init__(self, people, seed, script=None):
+        super().__init__(people, SimulatedNoise(seed))
+        self.asked_of, self.script = [], script
+
+    def ask(self, mechanism, exact):
+        drawn = super().ask(mechanism, exact)
+        self.asked_of.append((mechanism, exact, drawn))
+        if self.script is not None:  # later questions are asked as if this had been the answer
+            drawn = self.script[len(self.asked_of) - 1][2]
+        return drawn
+
+
+@pytest.mark.parametrize("relation", [REPLACE_ONE, ADD_REMOVE])
+@pytest.mark.parametrize("money", [{"epsilon": 100.0}, {"rho": 500.0}])
+@pytest.mark.parametrize(
+    "how", [Weighting(), Weighting(within=True), Weighting(icc=0.5), Weighting(cap=3)]
+)
+def test_no_person_moves_an_answer_by_more_than_its_loss(relation, money, how):
+    """Every mechanism on the road, replayed for each hostile person at fixed earlier outputs."""
+    asked = PanelSums("y ~ a + b + I(a**2)" if how.within else FORMULA, how.within)
+    budget = Budget(**money, neighbors=relation)
+    number = 100  # so few, with so large a budget, that every question is reached
+    plan = Pooled(asked.design, how).plan(budget, Shape(asked.names, number, None))
+    largest = {}
+
+    def people(hostile):
+        return asked.reduce(pm.Table(panel(number, hostile=hostile), person="who"))
+
+    base = people(None) if relation == REPLACE_ONE else people(HOSTILE["nothing"])
+    first = Watch(base, 3)
+    plan.run(first)
+    for hostile in HOSTILE.values():
+        other = Watch(people(hostile), 3, first.asked_of)
+        plan.run(other)
+        for (one, exact, _), (_, again, _) in zip(first.asked_of, other.asked_of, strict=False):
+            share = max(one.moved(exact, again))
+            assert share <= 1, (one, float(share))
+            name = type(one).__name__
+            largest[name] = max(largest.get(name, Fraction(0)), share)
+    assert {"MatrixSums", "RowProducts"} <= set(largest)
+
+
+def test_matrices_attain_their_sensitivity_and_never_pass_it():
+    """Random, rank-one and near-singular matrices: exact integers, sqrt(2) rho and not 2 rho."""
+    rng = np.random.default_rng(0)
+    q, count = 4, 20_000
+    vectors = rng.standard_t(1.5, (3, q, count)) * 10.0 ** rng.uniform(-6, 6, (3, 1, count))
+    vectors[1:, :, ::2] = 0  # rank one
+    vectors[1, :, 1::4] = vectors[0, :, 1::4] * (1 + 1e-12)  # nearly singular
+    w = {(i, j): (vectors[:, i] * vectors[:, j]).sum(axis=0) for i, j in triangle(q)}
+    for norm, mu, epsilon in (("l2", 0.5, None), ("l1", None, Fraction(1, 2))):
+        found = lattice_matrices(w, 3.0, norm)
+        sums = MatrixSums("m", q, MATRIX_STEPS, REPLACE_ONE, mu=mu, epsilon=epsilon)
+        rows = [[int(found[at][k]) for at in triangle(q)] for k in range(count)]
+        worst = Fraction(0)
+        for k in range(0, 600, 2):
+            worst = max(worst, *sums.moved(rows[k], rows[k + 1]))
+        assert worst <= 1
+        # orthogonal ranges on the sphere
+        ends = [{(i, j): np.zeros(1) for i, j in triangle(q)} for _ in range(2)]
+        ends[0][0, 0], ends[1][1, 1] = np.array([9.0]), np.array([9.0])
+        one, two = (
+            [int(lattice_matrices(x, 3.0, norm)[at][0]) for at in triangle(q)] for x in ends
+        )
+        assert 0.9999 < float(max(sums.moved(one, two))) <= 1
+        size = matrix_sizes({at: x.astype(float) for at, x in found.items()}, norm)
+        assert np.all(size <= MATRIX_STEPS * (1 + 1e-12))
+        assert size.max() > 0.999 * MATRIX_STEPS
+
+
+def test_a_lattice_matrix_is_near_the_shortened_one():
+    rng = np.random.default_rng(1)
+    q = 5
+    vectors = rng.normal(size=(9, q, 400))
+    w = {(i, j): (vectors[:, i] * vectors[:, j]).mean(axis=0) for i, j in triangle(q)}
+    found = lattice_matrices(w, 4.0, "l2")
+    size = matrix_sizes(w, "l2")
+    for at, z in found.items():
+        want = w[at] * np.minimum(1, 4.0 / size)
+        assert np.abs(z / MATRIX_STEPS * 4.0 - want).max() < 1e-4
+
+
+@pytest.mark.parametrize("relation", [REPLACE_ONE, ADD_REMOVE])
+def test_rows_and_their_products_cost_no_more_together(relation):
+    rng = np.random.default_rng(2)
+    k = 3
+    for norm, settings in (("l2", {"mu": 0.7}), ("l1", {"epsilon": Fraction(1, 3)})):
+        sums = RowProducts("r", k, ROW_STEPS, relation, **settings)
+        values = [x * 10.0 ** rng.uniform(-7, 7, 3000) for x in rng.standard_t(1, (k, 3000))]
+        whole = np.array(lattice_rows(values, 2.0, norm))
+        special = np.zeros((k, 4), dtype=np.int64)
+        special[0, 0], special[0, 1], special[1, 2] = ROW_STEPS, -ROW_STEPS, ROW_STEPS
+        whole = np.concatenate([special, whole], axis=1)
+
+        def answers(z):
+            z = [int(x) for x in z]
+            return [*z, *(z[i] * z[j] for i, j in triangle(k))]
+
+        nobody = [0] * len(answers(whole[:, 0]))
+        worst = Fraction(0)
+        for i in range(4):
+            for j in range(0, 400):
+                other = nobody if relation == ADD_REMOVE else answers(whole[:, j])
+                one = answers(whole[:, j if relation == ADD_REMOVE else i])
+                worst = max(worst, *sums.moved(one, other))
+        assert 0.999 < float(worst) <= 1
+
+
+def test_a_row_is_the_same_whoever_else_is_there():
+    """At fixed earlier outputs: dropped, added and permuted persons change no remaining integer."""
+    asked = PanelSums(FORMULA, False)
+    units = {name: (0.3, 1.7) for name in asked.design.numeric}
+    frame = panel(80)
+    rng = np.random.default_rng(5)
+    q = len(asked.names) + 1
+    rows, residual, targets = rng.normal(size=(q, q)), rng.normal(size=q), rng.normal(size=(3, q))
+
+    def integers(table):
+        products = asked.reduce(pm.Table(table, person="who")).again(units)
+        w = person_moments(products, asked.design, Weighting(icc=0.3))
+        z = lattice_matrices(transformed(w, rows), 2.0, "l2")
+        r = lattice_rows(influence_rows(w, residual, targets), 1.5, "l1")
+        return np.array([*z.values(), *r])
+
+    whole = integers(frame)
+    for kept in ([0], [79], list(range(0, 80, 3)), list(range(1, 80))):
+        few = frame.filter(pl.col("who").is_in(kept)).sample(fraction=1.0, shuffle=True, seed=1)
+        assert np.array_equal(integers(few), whole[:, kept])
+
+
+def test_rows_of_odd_persons_are_finite_integers_within_the_ball():
+    asked = PanelSums(FORMULA, False)
+    units = {name: (0.0, 2.0**-20) for name in asked.design.numeric}
+    for hostile in HOSTILE.values():
+        products = asked.reduce(pm.Table(panel(20, hostile=hostile), person="who")).again(units)
+        for how in (Weighting(), Weighting(within=True), Weighting(icc=0.9), Weighting(cap=1)):
+            w = person_moments(products, asked.design, how)
+            for norm in ("l1", "l2"):
+                z = lattice_matrices(w, 1.0, norm)
+                size = matrix_sizes({at: x.astype(float) for at, x in z.items()}, norm)
+                assert np.all(size <= MATRIX_STEPS * (1 + 1e-12))
+
+
+def test_own_maps_are_positive_semidefinite():
+    asked = PanelSums(FORMULA, False)
+    products = asked.reduce(pm.Table(panel(200), person="who")).again(
+        {"a": (1.0, 1.0), "b": (2000.0, 1.0), asked.design.response: (1e6, 1.0)}
+    )
+    q = len(asked.names) + 1
+    for how in (Weighting(), Weighting(within=True), Weighting(icc=0.99), Weighting(cap=2)):
+        w = person_moments(products, asked.design, how)
+        full = np.array([[w[min(i, j), max(i, j)] for j in range(q)] for i in range(q)])
+        least = np.linalg.eigvalsh(full.transpose(2, 0, 1)).min(axis=1)
+        trace = np.einsum("iik->k", full)
+        assert np.all(least >= -1e-9 * np.maximum(trace, 1))
+
+
+def test_persons_without_a_record_change_nothing():
+    """10^3 persons whose response is missing: every exact answer of the road is the same."""
+    asked = PanelSums(FORMULA, False)
+    frame = panel(100)
+    empty = pl.DataFrame(
+        {"who": np.arange(1000, 2000), "a": 1.0, "b": 2000.0, "y": math.nan}
+    ).with_columns(pl.col("who").cast(frame["who"].dtype))
+    plan = Pooled(asked.design, Weighting()).plan(
+        Budget(epsilon=100.0), Shape(asked.names, 100, None)
+    )
+    first = Watch(asked.reduce(pm.Table(frame, person="who")), 1)
+    plan.run(first)
+    second = Watch(asked.reduce(pm.Table(pl.concat([frame, empty]), person="who")), 1)
+    plan.run(second)
+    assert len(first.asked_of) == len(second.asked_of) == len(plan.losses)
+    for (_, one, _), (_, two, _) in zip(first.asked_of, second.asked_of, strict=True):
+        assert np.array_equal(np.asarray(one), np.asarray(two))
+
+
+# --- the bill -------------------------------------------------------------------------------------
+@pytest.mark.parametrize("relation", [REPLACE_ONE, ADD_REMOVE])
+@pytest.mark.parametrize("money", MONEY)
+@pytest.mark.parametrize("formula", ["y ~ a", "y ~ a + b + c", "y ~ 0 + a*b*c + I(a**2)"])
+def test_the_bill_is_the_budget(money, relation, formula):
+    asked = PanelSums(formula, False)
+    budget = Budget(**money, neighbors=relation)
+    plan = Pooled(asked.design, Weighting()).plan(budget, Shape(asked.names, 10**6, None))
+    chosen = [x for x in plan.losses if isinstance(x, Selection)]
+    if plan.law == "laplace":
+        assert pure_epsilon(plan.losses) == budget.pure_epsilon()
+        assert not any(x.bounded_range for x in chosen)
+        assert isinstance(plan.length(0).choice, Choice)
+        return
+    if budget.rho is not None:
+        assert 0.999 * budget.rho < total_rho(plan.losses) <= budget.rho * (1 + 1e-12)
+    else:
+        found = total_epsilon(plan.losses, budget.delta, grid=False)
+        assert 0.998 * budget.epsilon < found <= budget.epsilon * (1 + 1e-9)
+    assert all(x.bounded_range for x in chosen)
+    assert isinstance(plan.length(0).choice, Exponential)
+
+
+@pytest.mark.parametrize("money", MONEY)
+@pytest.mark.parametrize("relation", [REPLACE_ONE, ADD_REMOVE])
+def test_the_release_bills_what_was_planned_and_draws_nothing_else(money, relation):
+    frame = panel(1500, seed=3)
+    more = {"n_design": 1500} if relation == ADD_REMOVE else {}
+    release = pm.regress(
+        frame, "y ~ a", person="who", neighbors=relation, noise=SimulatedNoise(1), **money, **more
+    )
+    planned_bill = [x.to_dict() for x in release.plan.losses]
+    bill = [x.to_dict() for x in release.guarantee.mechanisms]
+    assert sorted(map(str, bill)) == sorted(map(str, planned_bill))
+    assert release.guarantee.verify()
+    assert release.guarantee.relation == relation
+
+
+def test_under_add_remove_the_number_of_persons_is_not_read():
+    """One person less: the same mechanisms with the same noise, whatever is in the table."""
+    asked = PanelSums("y ~ a", False)
+    budget = Budget(epsilon=2.0, delta=1e-6, neighbors=ADD_REMOVE)
+    plan = Pooled(asked.design, Weighting()).plan(budget, Shape(asked.names, None, 1500))
+    bills = []
+    for persons in (1500, 1499):
+        frame = panel(1500, seed=3).filter(pl.col("who") < persons)
+        curator = TrustedCurator(asked.reduce(pm.Table(frame, person="who")), SimulatedNoise(0))
+        outcome = plan.run(curator)
+        bills.append([x.to_dict() for x in curator.bill])
+        assert outcome.persons is None
+    assert bills[0] == bills[1]
+
+
+def test_the_free_products_are_free_in_exact_fractions():
+    """Loss of rows and products together over that of rows alone, all corners and random pairs."""
+    rng = np.random.default_rng(4)
+    worst = 0.0
+    grid = [Fraction(k, 8) for k in range(9)]
+    for r, t in product(grid, grid):
+        for c in (-1, Fraction(-1, 2), 0, Fraction(1, 2), 1):
+            rows = r * r + t * t - 2 * r * t * c
+            products = (r**4 + t**4 - 2 * r * r * t * t * c * c) / 2
+            worst = max(worst, (rows + products) / 4)
+    assert worst == 1
+    for _ in range(2000):
+        a, b = rng.normal(size=(2, 4))
+        a, b = (x / np.linalg.norm(x) * rng.random() ** 0.2 for x in (a, b))
+        joint = np.sum((a - b) ** 2) + np.sum((np.outer(a, a) - np.outer(b, b)) ** 2) / 2
+        assert joint <= 4 + 1e-12
+
+
+def test_sums_of_many_rows_do_not_overflow():
+    values = np.full(3_000_000, 2**40, dtype=np.int64)
+    assert exact_sum(values) == 3_000_000 * 2**40

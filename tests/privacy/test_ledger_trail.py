@@ -1,0 +1,210 @@
+"""A ledger as a trail: who asked what, limits by analyst and period, one interface, two homes."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+import privmean as pm
+from privmean.cli.app import run
+from privmean.errors import ArgumentError, BudgetExceeded
+from privmean.privacy.journal import JournalDamaged
+from privmean.privacy.policies import Policy
+
+VALUES = np.random.default_rng(1).normal(5, 1, 800)
+
+
+def call(*arguments):
+    return run([str(item) for item in arguments])
+
+
+@pytest.fixture(params=["file", "sqlite"])
+def place(request, tmp_path):
+    return str(tmp_path / "book") if request.param == "file" else f"sqlite:///{tmp_path}/b.db#team"
+
+
+def charge(ledger, epsilon=0.1, **about):
+    return ledger.charge(pm.Budget(epsilon), "replace-one", label="x", about=about)
+
+
+def test_a_path_is_a_ledger_in_every_call(place):
+    pm.Ledger(place, epsilon=1.0)
+    release = pm.mean(VALUES, epsilon=0.5, assume=(0, 10), ledger=place, label="a", analyst="ann")
+    (entry,) = pm.Ledger.open(place).entries
+    assert (entry.label, entry.analyst, entry.about["questions"]) == ("a", "ann", "mean")
+    assert pm.verify(release, ledger=pm.Ledger.open(place))
+    with pytest.raises(BudgetExceeded):
+        pm.mean(VALUES, epsilon=0.6, assume=(0, 10), ledger=place)
+    with pytest.raises(ArgumentError, match="is no ledger"):
+        pm.mean(VALUES, epsilon=0.6, ledger=3)
+
+
+def test_a_ledger_that_is_not_there_is_not_made_by_a_call(place):
+    with pytest.raises(ArgumentError, match="does not exist"):
+        pm.mean(VALUES, epsilon=0.5, ledger=place)
+
+
+def test_both_homes_hold_the_same_chain(tmp_path):
+    """The same charges at the same times give the same digests."""
+    homes = [str(tmp_path / "book"), f"sqlite:///{tmp_path}/b.db"]
+    chains = []
+    for home in homes:
+        ledger = pm.Ledger(home, epsilon=1.0)
+        entry = ledger._entry(pm.Budget(0.25), "replace-one", "x", None)
+        with ledger._open() as (_, write):
+            chains.append(write(type(entry)(**{**entry.__dict__, "when": "2026-01-01T00:00:00"})))
+    assert chains[0] == chains[1]
+
+
+CHANGES = {
+    "an amount": "update privmean_ledger set line = replace(line, '1/2', '1/9') where number = 1",
+    "a row removed": "delete from privmean_ledger where number = 1",
+    "rows swapped": "update privmean_ledger set number = 4 where number = 1",
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_a_changed_row_is_noticed(tmp_path, change):
+    import sqlite3
+
+    place = f"sqlite:///{tmp_path}/b.db"
+    ledger = pm.Ledger(place, epsilon=1.0)
+    charge(ledger, 0.5)
+    charge(ledger, 0.25)
+    with sqlite3.connect(tmp_path / "b.db") as database:
+        database.execute(CHANGES[change])
+    database.close()
+    with pytest.raises(JournalDamaged):
+        _ = pm.Ledger.open(place).entries
+
+
+# --- policies -------------------------------------------------------------------------------------
+def test_limits_of_analysts_and_periods_are_kept_before_noise(place, monkeypatch):
+    limits = [
+        Policy(epsilon=0.5, analyst="*", period="month"),
+        Policy(epsilon=0.8, period="month"),
+        Policy(epsilon=0.3, analyst="bob"),
+    ]
+    pm.Ledger(place, epsilon=10.0, policies=limits)
+    ledger = pm.Ledger.open(place)
+    assert ledger.policies == tuple(limits)
+    charge(ledger, 0.4, analyst="ann")
+    with pytest.raises(BudgetExceeded, match="each analyst in a month"):
+        charge(ledger, 0.2, analyst="ann")
+    charge(ledger, 0.3, analyst="bob")
+    with pytest.raises(BudgetExceeded, match="bob"):
+        charge(ledger, 0.05, analyst="bob")
+    with pytest.raises(BudgetExceeded, match="all together in a month"):
+        charge(ledger, 0.2, analyst="cat")
+    charge(ledger, 0.1, analyst="cat")
+    with pytest.raises(ArgumentError, match="must be named"):
+        charge(ledger, 0.01)
+    assert ledger.spent().epsilon == Fraction(8, 10)
+
+
+def test_a_period_ends():
+    limit = Policy(epsilon=0.5, period="month")
+    ledger = pm.Ledger(epsilon=10.0)
+    entry = charge(ledger, 0.4)
+    assert limit.left([entry], "", entry.when).epsilon == Fraction(1, 10)
+    assert limit.left([entry], "", "2099-01-01T00:00:00").epsilon == Fraction(1, 2)
+
+
+def test_limits_are_in_the_currency_of_the_ledger():
+    with pytest.raises(ArgumentError, match="currency"):
+        pm.Ledger(rho=1.0, policies=[Policy(epsilon=0.5)])
+
+
+def test_another_table_is_said(place):
+    ledger = pm.Ledger(place, epsilon=1.0)
+    charge(ledger, table="a.csv by who")
+    with pytest.warns(UserWarning, match=r"a\.csv by who before and now for b\.csv by who"):
+        charge(ledger, table="b.csv by who")
+
+
+# --- writers --------------------------------------------------------------------------------------
+def test_64_writers_spend_no_more_than_there_is(place):
+    """Each asks for a tenth of the total; ten get it."""
+    pm.Ledger(place, epsilon=1.0)
+    found = []
+
+    def write():
+        try:
+            charge(pm.Ledger.open(place), 0.1)
+            found.append(True)
+        except BudgetExceeded:
+            found.append(False)
+
+    writers = [threading.Thread(target=write) for _ in range(64)]
+    for writer in writers:
+        writer.start()
+    for writer in writers:
+        writer.join()
+    assert found.count(True) == 10
+    assert len(found) == 64
+    assert pm.Ledger.open(place).left().epsilon == 0
+
+
+def test_killed_writers_lose_nothing_that_they_were_told(place, tmp_path):
+    """Each writer notes what it was told was charged; kill -9 in between."""
+    pm.Ledger(place, epsilon=100.0)
+    code = (
+        "import sys, privmean as pm\n"
+        "ledger, told = pm.Ledger.open(sys.argv[1]), open(sys.argv[2], 'a')\n"
+        "while True:\n"
+        "    entry = ledger.charge(pm.Budget(0.01), 'replace-one', label='k')\n"
+        "    told.write(f'{entry.number} {entry.digest}\\n'); told.flush()\n"
+    )
+    notes = [tmp_path / f"told{j}" for j in range(3)]
+    running = [subprocess.Popen([sys.executable, "-c", code, place, str(note)]) for note in notes]
+    deadline = time.monotonic() + 40
+    while time.monotonic() < deadline and not all(
+        note.exists() and note.read_text().count("\n") > 5 for note in notes
+    ):
+        time.sleep(0.05)
+    for process in running:
+        os.kill(process.pid, signal.SIGKILL)
+        process.wait()
+    entries = {entry.number: entry.digest for entry in pm.Ledger.open(place).entries}
+    told = [line.split() for note in notes for line in note.read_text().splitlines()]
+    assert len(told) > 15
+    assert all(entries[int(number)] == digest for number, digest in told)
+    assert len(entries) <= len(told) + len(notes)
+
+
+# --- commands -------------------------------------------------------------------------------------
+def test_the_commands_make_show_check_and_plan(place, capsys):
+    said = ("--epsilon", "2", "--delta", "1e-6", "--limit", "*/month=1.0,1e-6")
+    assert call("ledger", "create", place, *said) == 0
+    assert call("ledger", "create", place, *said) == 2
+    charge(pm.Ledger.open(place), 0.75, analyst="ann", questions="mean")
+    capsys.readouterr()
+    assert call("ledger", "show", place) == 0
+    out = capsys.readouterr().out
+    assert "left epsilon=1.25" in out
+    assert "analyst ann" in out
+    assert call("ledger", "show", place, "--json") == 0
+    assert json.loads(capsys.readouterr().out)["entries"][0]["about"]["analyst"] == "ann"
+    assert call("ledger", "check", place) == 0
+    assert "1 charges" in capsys.readouterr().out
+    assert call("ledger", "plan", place, "--epsilon", "0.25", "--analyst", "ann") == 0
+    assert call("ledger", "plan", place, "--epsilon", "0.5", "--analyst", "ann") == 3
+    assert "does NOT fit" in capsys.readouterr().out
+    assert call("ledger", "plan", place, "--epsilon", "0.5", "--analyst", "bob") == 0
+    assert len(pm.Ledger.open(place).entries) == 1
+
+
+@pytest.mark.parametrize("text", ["ann", "ann=x", "ann/week=1", "=", "*=0"])
+def test_limits_that_are_none_are_refused(tmp_path, text):
+    place = tmp_path / "book"
+    assert call("ledger", "create", place, "--epsilon", "2", "--limit", text) == 2
+    assert not place.exists()

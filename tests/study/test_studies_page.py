@@ -1,0 +1,76 @@
+"""What docs/studies.md says is run as it stands; the made tables and the demo."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import privmean as pm
+from privmean.cli.app import run
+from privmean.intervals.tail_check import FAR_SEEN, TAIL_SEEN, TOO_FEW, TOO_THICK, UNCHECKED
+from privmean.study.file import read_study
+from privmean.study.release import NOT_ANSWERED
+
+DOCS = Path(__file__).parents[2] / "docs"
+PAGE = (DOCS / "studies.md").read_text()
+
+
+def blocks(kind):
+    return re.findall(rf"```{kind}\n(.*?)```", PAGE, re.DOTALL)
+
+
+def test_the_python_of_the_page_runs(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    (text,) = blocks("python")
+    exec(compile(text, "studies.md", "exec"), {})
+    assert "persons >=" in capsys.readouterr().out
+    assert (tmp_path / "report.html").exists()
+
+
+def test_the_file_of_the_page_runs(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (text,) = blocks("toml")
+    Path("study.toml").write_text(text)
+    pm.example("wages", "wages.csv")
+    for line in re.findall(r"^    privmean (.*)$", PAGE, re.MULTILINE):
+        if not line.startswith("ledger"):
+            continue
+        said = [word.strip("'") for word in line.split()]
+        assert run(said) == 0
+    said = ["study", "run", "study.toml", "--out", "page", "--ledger", "team.ledger"]
+    assert run([*said, "--analyst", "ann"]) == 0
+    assert run(["verify", "page/release.json", "--ledger", "team.ledger"]) == 0
+    assert set(read_study("study.toml").questions) == {"level", "trend", "returns"}
+
+
+@pytest.mark.parametrize("name", ["wages", "ratings"])
+def test_examples_are_the_same_everywhere_and_hold_nobody(name, tmp_path):
+    one, other = pm.example(name), pm.example(name)
+    assert all(np.array_equal(one[key], other[key]) for key in one)
+    path = pm.example(name, tmp_path / "t.csv")
+    person, value = next(iter(one)), list(one)[-1]
+    arrays = pm.read(one, person=person, values=value)
+    file = pm.read(path, person=person, values=value)
+    assert arrays.size() == file.size() == len(np.unique(one[person]))
+    a, b = (pm.mean(x, epsilon=1.0, noise=pm.SimulatedNoise(1)) for x in (arrays, file))
+    assert a.estimate == pytest.approx(b.estimate)
+    assert a.status == "ok"
+    with pytest.raises(pm.ArgumentError, match="no example"):
+        pm.example("salaries")
+
+
+def test_the_demo_runs(capsys, tmp_path):
+    assert run(["demo", "--write", str(tmp_path / "wages.csv")]) == 0
+    out = capsys.readouterr().out
+    assert "95 % interval" in out
+    assert "persons >=" in out
+    assert (tmp_path / "wages.csv").exists()
+
+
+def test_every_status_has_a_section():
+    sections = set(re.findall(r"^## (.*)$", (DOCS / "statuses.md").read_text(), re.MULTILINE))
+    known = {"ok", "failed", "atom", "thin", FAR_SEEN, TAIL_SEEN, TOO_FEW, TOO_THICK, UNCHECKED}
+    assert known | {NOT_ANSWERED} <= sections
