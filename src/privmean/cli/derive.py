@@ -109,7 +109,7 @@ def _argument(name: str, annotation: object) -> inspect.Parameter:
     return inspect.Parameter(name, KEYWORD, annotation=annotation)
 
 
-def _positional(item: Field) -> Any:
+def _positional(item: Field) -> object:
     return Annotated[str, typer.Argument(help=item.help)]
 
 

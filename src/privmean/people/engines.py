@@ -8,13 +8,16 @@ import itertools
 import sys
 import weakref
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import narwhals as nw
 
 from privmean.errors import SchemaError
 from privmean.people.progress import shown
 from privmean.people.totals import Lazy
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyRelation
 
 _numbers = itertools.count()
 
@@ -86,7 +89,7 @@ class Home:
         self.rows = int(kept.count())  # now, so that nothing is read (and can fail) later
         return kept
 
-    def _table(self, relation: Any) -> Any:
+    def _table(self, relation: DuckDBPyRelation) -> DuckDBPyRelation:
         """A temporary table: also in a connection to a file it leaves nothing behind."""
         table = f"privmean_people_{next(_numbers)}"
         meter = getattr(self._owner, "meter", None) or self._anchor
@@ -99,7 +102,7 @@ class Home:
         self._kept.append(lambda: anchor.query("privmean_rows", f"DROP TABLE temp.{table}"))
         return anchor.query("privmean_rows", f"FROM temp.{table}")
 
-    def ids(self, ids: Sequence[object], kind: str) -> Any:
+    def ids(self, ids: Sequence[object], kind: str) -> DuckDBPyRelation:
         """A DuckDB relation p of public ids, each cast to the SQL type `kind`."""
         literals = ", ".join("'" + str(item).replace("'", "''") + "'" for item in ids)
         sql = f"SELECT unnest(CAST([{literals}] AS {kind}[])) AS p"
@@ -107,7 +110,7 @@ class Home:
             return self._table(self._anchor.sql(sql))
         return self._table(self._anchor.query("privmean_rows", sql))
 
-    def small(self, columns: Mapping[str, Sequence[object]], like: Lazy) -> Any:
+    def small(self, columns: Mapping[str, Sequence[object]], like: Lazy) -> Lazy:
         """A table of public whole numbers, doubles and texts in the engine of `like`, as a lazy
         frame. Doubles keep every bit."""
         if like.implementation.is_polars():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from functools import reduce
 from typing import Any
 
@@ -149,24 +149,24 @@ class Totals:
 
     def __init__(self) -> None:
         self._expressions: list[nw.Expr] = []
-        self._terms: list[tuple[Any, int]] = []
+        self._terms: list[tuple[Hashable, int]] = []
 
-    def add(self, key: object, total: nw.Expr, times: int = 1) -> None:
+    def add(self, key: Hashable, total: nw.Expr, times: int = 1) -> None:
         self._terms.append((key, times))
         self._expressions.append(total.alias(f"t{len(self._terms)}"))
 
-    def add_halves(self, key: object, a: nw.Expr, times: int = 1) -> None:
+    def add_halves(self, key: Hashable, a: nw.Expr, times: int = 1) -> None:
         """The sum of an integer double |a| < 2^42, in two halves that cannot overflow."""
         for weight, half in _halves(a):
             self.add(key, half.cast(INTEGER).sum(), times * weight)
 
-    def add_product(self, key: object, a: nw.Expr, b: nw.Expr) -> None:
+    def add_product(self, key: Hashable, a: nw.Expr, b: nw.Expr) -> None:
         """The sum of a*b for integer doubles |a|, |b| < 2^42: four exact products of halves."""
         for weight, x in _halves(a):
             for other, y in _halves(b):
                 self.add_halves(key, x * y, weight * other)
 
-    def of(self, frame: Lazy) -> dict[Any, int]:
+    def of(self, frame: Lazy) -> dict[Hashable, int]:
         (row,) = fetch(frame.select(*self._expressions))
         return self._together(row)
 
@@ -175,8 +175,8 @@ class Totals:
         rows = fetch(frame.group_by(group).agg(*self._expressions))
         return {int(row[0]): self._together(row[1:]) for row in rows}
 
-    def _together(self, row: Sequence[Any]) -> dict[Any, int]:
-        found: dict[Any, int] = {}
+    def _together(self, row: Sequence[int | None]) -> dict[Hashable, int]:
+        found: dict[Hashable, int] = {}
         for (key, times), value in zip(self._terms, row, strict=True):
             found[key] = found.get(key, 0) + times * int(value or 0)
         return found

@@ -39,7 +39,7 @@ def key_text(name: str, key: object) -> str:
     raise ArgumentError(name, key, "is no key", f"give {ACCEPTED}")
 
 
-def object_text(item: object) -> Any:
+def object_text(item: object) -> object:
     """A Python object of a column as the text of a key where its type has one, else itself."""
     if isinstance(item, bool | np.bool_ | float | np.floating | datetime.date):
         try:

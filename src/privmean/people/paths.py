@@ -6,7 +6,7 @@ import glob
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from privmean.errors import ArgumentError, SchemaError
 from privmean.people.files import Engine, name, quoted
@@ -14,6 +14,9 @@ from privmean.people.schema import Columns
 from privmean.people.textfiles import READERS, ending, kind
 from privmean.people.textformat import refuse
 from privmean.people.textscan import TextTable
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyRelation
 
 CHECK = "check the path"
 FORMS = {
@@ -32,7 +35,7 @@ class ParquetTable:
 
     def records(
         self, engine: Engine, person: str, values: Sequence[str], texts: Sequence[str] = ()
-    ) -> Any:
+    ) -> DuckDBPyRelation:
         """The records (p, x0, x1, ...): only these columns."""
         fields = [f"{name(item)} AS x{j}" for j, item in enumerate(values)]
         return engine.connection.sql(

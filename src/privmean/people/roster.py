@@ -40,7 +40,7 @@ def roster_frame(roster: object, records: Lazy, home: Home) -> Lazy:
         raise _unfit(f"{len(ids)} ids", kind) from None
 
 
-def public_ids(roster: object, kind: nw.dtypes.DType) -> list[Any]:
+def public_ids(roster: object, kind: nw.dtypes.DType) -> list[object]:
     """The ids in the order given, each once, as Python values of the type `kind`."""
     listed = roster.tolist() if hasattr(roster, "tolist") else roster
     listed = listed.to_list() if hasattr(listed, "to_list") else listed
@@ -59,7 +59,7 @@ def _missing(item: object) -> bool:
         return True
 
 
-def _converted(item: Any, kind: nw.dtypes.DType) -> Any:
+def _converted(item: Any, kind: nw.dtypes.DType) -> object:
     if kind == nw.String:
         return str(item)
     try:
@@ -92,7 +92,7 @@ def _fits(number: int, kind: str) -> bool:
     return -(1 << (bits - 1)) <= number < 1 << (bits - 1)
 
 
-def _unfit(given: Any, kind: nw.dtypes.DType) -> ArgumentError:
+def _unfit(given: object, kind: nw.dtypes.DType) -> ArgumentError:
     return ArgumentError(
         "roster", given, f"does not fit the type of the ids ({kind})", "convert it"
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import narwhals as nw
 import numpy as np
@@ -24,6 +24,9 @@ from privmean.people.schema import Columns
 from privmean.people.textformat import refuse
 from privmean.people.textscan import TextTable
 from privmean.people.totals import Lazy
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyRelation
 
 Machine = Mapping[str, Any]
 IDS = (nw.String, nw.Boolean, nw.Date, nw.Datetime, nw.Decimal)
@@ -156,12 +159,12 @@ def open_source(source: Any, text: Mapping[str, object], machine: Machine) -> Op
     return Opened(Columns(tuple(whole.columns)), records, home)
 
 
-def _registered(names: Sequence[str], column: Callable[[int], Any], machine: Machine) -> Opened:
+def _registered(names: Sequence[str], column: Callable[[int], object], machine: Machine) -> Opened:
     """A table in memory. Only the columns asked for reach the engine, under names of our own: its
     names know no upper and lower case, and a type it does not read may stand in another column."""
     engine = Engine(**machine)
 
-    def relation(label: str, chosen: Mapping[str, object]) -> Any:
+    def relation(label: str, chosen: Mapping[str, object]) -> DuckDBPyRelation:
         engine.connection.register(label, _table(chosen))
         return engine.connection.table(label)
 
@@ -191,7 +194,7 @@ def _registered(names: Sequence[str], column: Callable[[int], Any], machine: Mac
     return Opened(Columns(tuple(names)), records, Home(engine.connection, engine))
 
 
-def _table(columns: Mapping[str, object]) -> Any:
+def _table(columns: Mapping[str, object]) -> object:
     """Columns as one table of their own kind: arrays, pandas or Arrow."""
     first = next(iter(columns.values()))
     if isinstance(first, np.ndarray):
@@ -267,7 +270,7 @@ def typed(records: Lazy, person: str, columns: Sequence[str], texts: Sequence[st
     return records.select(who.alias(PERSON), *numbers)
 
 
-def _wide(kind: Any) -> bool:
+def _wide(kind: nw.dtypes.DType) -> bool:
     """Whole numbers of more than 64 bits."""
     if isinstance(kind, nw.Decimal):
         return kind.scale == 0 and kind.precision > 18

@@ -83,7 +83,7 @@ def _sign(name: str, value: object, remedy: str) -> None:
         raise ArgumentError(name, value, "may be part of an id or a number", remedy)
 
 
-def known_encoding(encoding: Any) -> str:
+def known_encoding(encoding: str) -> str:
     """The codec's own name, where each line can be decoded without its neighbours."""
     remedy = "give 'utf-8', 'latin-1', 'cp1252' or alike, or convert the file to UTF-8"
     try:

@@ -11,9 +11,13 @@ DuckDB and Polars (128 bits), 2^32 in Spark (three words of 64 bits).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import narwhals as nw
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyRelation
+    from pyspark.sql import DataFrame
 
 Lazy: TypeAlias = nw.LazyFrame[Any]  # around a table of DuckDB, Polars or Spark
 
@@ -27,7 +31,9 @@ ALONE = ("p",)
 FLOAT, INTEGER, WIDE = nw.Float64(), nw.Int64(), nw.Int128()
 
 
-def in_duckdb(records: Any, width: int, resolution: float, by: Sequence[str] = ALONE) -> Lazy:
+def in_duckdb(
+    records: DuckDBPyRelation, width: int, resolution: float, by: Sequence[str] = ALONE
+) -> Lazy:
     """Sums in 128 bits. A grid point below 2^62 is cast to 64 bits first, which DuckDB does faster
     than to 128; only the others (and what is no number) take the long way. TRY_CAST makes NaN a
     null even where DuckDB believes that the column holds none (see `records.limited`).
@@ -55,7 +61,9 @@ def in_duckdb(records: Any, width: int, resolution: float, by: Sequence[str] = A
     return frame.select(*by, *(f"c{j}" for j in range(width)), *nearest(frame, width))
 
 
-def exported_sums(points: Any, width: int, by: Sequence[str] = ALONE) -> Any:
+def exported_sums(
+    points: DuckDBPyRelation, width: int, by: Sequence[str] = ALONE
+) -> DuckDBPyRelation:
     """Sums and counts of grid points (p, t0 ..) as the exported state of one `avg`: 24 bytes a
     person and column and one update a record, where two aggregates take 32 bytes and two updates.
     """
@@ -65,7 +73,7 @@ def exported_sums(points: Any, width: int, by: Sequence[str] = ALONE) -> Any:
     return states.project(", ".join([*by, *_columns(parts, width)]))
 
 
-def plain_sums(points: Any, width: int, by: Sequence[str] = ALONE) -> Any:
+def plain_sums(points: DuckDBPyRelation, width: int, by: Sequence[str] = ALONE) -> DuckDBPyRelation:
     """The same sums and counts as two aggregates."""
     sums = _columns(("sum(t{j}) AS t{j}", "count(t{j}) AS c{j}"), width)
     return points.aggregate(", ".join([*by, *sums]), ", ".join(by))
@@ -82,7 +90,7 @@ def in_polars(records: Lazy, width: int, resolution: float, by: Sequence[str] = 
     return frame.select(*by, *(f"c{j}" for j in names), *nearest(frame, width))
 
 
-def in_spark(records: Any, width: int, resolution: float, by: Sequence[str] = ALONE) -> Lazy:
+def in_spark(records: DataFrame, width: int, resolution: float, by: Sequence[str] = ALONE) -> Lazy:
     """Sums of three words, t = a 2^62 + b 2^31 + c with 0 <= b, c < 2^31 (b of either sign where
     a = 0), in 64-bit integers, which Spark aggregates in place; its decimals are objects.
     """

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from typing import Any
+from typing import Any, NoReturn
 
 
 def canonical(value: object) -> str:
@@ -42,14 +42,14 @@ def parsed(text: str | bytes) -> Any:
         raise ValueError("it is nested too deeply") from None
 
 
-def _once(pairs: list[tuple[str, object]]) -> dict[str, Any]:
+def _once(pairs: list[tuple[str, object]]) -> dict[str, object]:
     result = dict(pairs)
     if len(result) != len(pairs):
         raise ValueError("a name occurs twice in one object")
     return result
 
 
-def _refused(text: str) -> Any:
+def _refused(text: str) -> NoReturn:
     raise ValueError(f"{text} is no number")
 
 
