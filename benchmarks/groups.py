@@ -11,6 +11,8 @@ from __future__ import annotations
 
 import argparse
 import math
+import shlex
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -302,14 +304,18 @@ def main() -> None:
         head = ["table", "epsilon", "groups of 60 and more", "mean over groups", "worst group"]
         head += ["differences", "worst difference", "width over t interval"]
         text += [
-            f"\nCoverage of 95 % intervals, {said.samples} samples of persons with replacement.",
+            f"Coverage of 95 % intervals, {said.samples} samples of persons with replacement.",
             table(head, rows),
         ]
-    body = "\n\n".join(text)
-    if said.print:
-        print(body)
-        return
-    publish("groups", "Means by group", body, command="python benchmarks/groups.py")
+    command = "python " + " ".join(["benchmarks/groups.py", *map(shlex.quote, sys.argv[1:])])
+    for section, title, part in (
+        ("groups", "Means by group: error", text[:2] if said.only != "coverage" else []),
+        ("groups-coverage", "Means by group: coverage", text[-2:] * (said.only != "errors")),
+    ):
+        if part and said.print:
+            print("\n\n".join(part))
+        elif part:
+            publish(section, title, "\n\n".join(part), command=command)
 
 
 if __name__ == "__main__":

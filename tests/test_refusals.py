@@ -21,7 +21,7 @@ from privmean.noise.simulated import SimulatedNoise
 NOWHERE = "there-is-no-such-table.parquet"
 RIGHT = {
     "mean": {"values": ["x"]},
-    "regression": {"formula": "y ~ a"},
+    "regression": {"formula": "y ~ a", "effect": "own"},
     "curve": {"value": "y", "time": "t", "bins": [0, 1, 2]},
     "variance": {"value": "x", "within": [0.01, 10.0]},
     "quantile": {"value": "x", "q": [0.25, 0.5]},
@@ -183,8 +183,10 @@ def test_bounds_in_an_array_are_bounds():
     with pytest.raises(pm.ArgumentError, match="assume"):
         pm.mean(values, bounds=limits, method=pm.DefaultMean(), **terms)
     with pytest.raises(pm.ArgumentError, match="assume"):
-        pm.Regression("y ~ a", assume=limits, method=pm.Magnitudes())
-    assert pm.plan(pm.Regression("y ~ a", assume=limits), persons=600, epsilon=1.0).losses
+        pm.Regression("y ~ a", effect="own", assume=limits, method=pm.Magnitudes())
+    assert pm.plan(
+        pm.Regression("y ~ a", effect="own", assume=limits), persons=600, epsilon=1.0
+    ).losses
 
 
 @pytest.mark.parametrize("kind", RIGHT)
@@ -227,7 +229,7 @@ def test_a_word_that_moved_is_refused_with_its_new_place(function, word):
 # every keyword of the functions of version 0.1, but those that are words of the same function still
 FORMER = {
     "mean": "excess beta design_effect target scale_range sampled_degrees",
-    "regression": "threshold records scales resolution range residual_sd between_sd magnitudes "
+    "regression": "threshold records resolution range residual_sd between_sd magnitudes "
     "coefficient_range target delimiter roster memory_limit threads temp_directory progress "
     "design_effect",
     "curve": "resolution range target magnitudes roster delimiter memory_limit threads "
@@ -266,6 +268,8 @@ SAME = [
     ("mean", {"related": "random-effects group=g group_sd=0.2 within_sd=0.5 records=2 person_sd=1"},
      {"epsilon": 2.0, "delta": 1e-6}),
     ("regression", {}, {"epsilon": 4.0}),
+    ("regression", {"effect": "pooled"}, {"epsilon": 4.0, "delta": 1e-6}),
+    ("regression", {"effect": "within"}, {"epsilon": 4.0, "delta": 1e-6}),
     ("regression", {"working": "ar1 phi=0.4", "time": "t", "threshold": 0.02}, {"epsilon": 4.0}),
     ("regression", {"fixed_effects": True, "assume": "-5,5"}, {"epsilon": 4.0}),
     ("regression", {"scales": ["a=2"], "assume": "errors residual_sd=0.5 between_sd=1"},
@@ -307,7 +311,7 @@ def test_three_doors_give_the_same_json(monkeypatch, doors, table, kind, words, 
     found = {name: door(table, kind, words, terms) for name, door in doors.items()}
     times = {name: release.pop("provenance") for name, release in found.items()}
     first = found["question"]
-    assert first["status"] == "ok"
+    assert first["status"] in ("ok", "tail seen")
     assert first["secure"] is False  # simulated noise says so, whatever door it came by
     for name, release in found.items():
         assert release == first, name

@@ -19,12 +19,12 @@ from typing import Any
 
 import mpmath
 import numpy as np
-from privmean.central.anisotropic.filter import keep_odds
 
 from privmean.continual.sensitivity import Participation, sensitivity
 from privmean.errors import Infeasible
 from privmean.local.coins import flip_threshold, odds_threshold
 from privmean.local.entropy import WORD
+from privmean.mechanisms.filtered.filter import keep_odds
 from privmean.mechanisms.k_norm import norm_above
 from privmean.mechanisms.ratio import LAMBDA, Answers
 from privmean.mechanisms.stable_histogram import laplace_tail, laplace_threshold

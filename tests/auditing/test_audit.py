@@ -40,11 +40,10 @@ def test_every_estimator_and_every_question_is_a_subject():
 @pytest.mark.parametrize("subject", SUBJECTS, ids=lambda subject: subject.name)
 def test_every_subject_can_be_planned(subject):
     """A subject whose plans are all refused would be audited in name only."""
-    from privmean.auditing.cases import shape_of
-    from privmean.auditing.hostile import table
+    from privmean.auditing.cases import shape_of, table_of
     from privmean.auditing.subjects import budget_of
 
-    rows = table("normal", subject.persons, subject.dimensions[0], subject.cap, 0)
+    rows = table_of(subject, "normal", subject.dimensions[0], 0)
     for relation in subject.relations:
         budget = budget_of(subject.budgets[-1], relation)
         assert plan_of(subject.make(), budget, shape_of(rows, relation)).losses

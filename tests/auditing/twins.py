@@ -15,9 +15,9 @@ from typing import Any
 
 import numpy as np
 
-from privmean.auditing.cases import Case, every_case, plan_of, shape_of
+from privmean.auditing.cases import Case, every_case, plan_of, shape_of, table_of
 from privmean.auditing.findings import Findings
-from privmean.auditing.hostile import neighbours, table
+from privmean.auditing.hostile import neighbours
 from privmean.auditing.local import audit_local
 from privmean.auditing.meter import PROCEDURES, numbers
 from privmean.auditing.replaying import Recorded, name_of
@@ -286,7 +286,7 @@ def specimens() -> Iterator[tuple[str, Case]]:
         if case.table != "normal":
             break
         try:
-            rows = table(case.table, case.of.persons, case.dimension, case.of.cap, 0)
+            rows = table_of(case.of, case.table, case.dimension, 0)
             budget = budget_of(case.said, case.relation)
             plan = plan_of(case.of.make(), budget, shape_of(rows, case.relation))
         except Infeasible:
@@ -300,7 +300,7 @@ def specimens() -> Iterator[tuple[str, Case]]:
 
 def mechanism_of(name: str, case: Case) -> Any:
     """The first mechanism of this name that the case asks."""
-    rows = table(case.table, case.of.persons, case.dimension, case.of.cap, 0)
+    rows = table_of(case.of, case.table, case.dimension, 0)
     budget = budget_of(case.said, case.relation)
     plan = plan_of(case.of.make(), budget, shape_of(rows, case.relation))
     recorded = Recorded.of(plan, rows, case.where, 0, Findings())
@@ -316,7 +316,7 @@ def caught(
 ) -> int:
     """How many violations an audit of this twin finds."""
     subject = case.of
-    rows = table(case.table, subject.persons, case.dimension, subject.cap, 0)
+    rows = table_of(subject, case.table, case.dimension, 0)
     plan = plan_of(
         subject.make(), budget_of(case.said, case.relation), shape_of(rows, case.relation)
     )
@@ -337,7 +337,7 @@ def caught(
 PLANS: dict[str, tuple[str, dict[str, bool]]] = {
     "an exact count in the outcome": ("bounded", {"leak": True}),
     "run again on failure, unplanned": ("sub-Gaussian", {"retries": True}),
-    "both parts are everybody": ("as published, split", {"whole": True}),
+    "both parts are everybody": ("anisotropic, unknown covariance", {"whole": True}),
 }
 
 

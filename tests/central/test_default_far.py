@@ -218,3 +218,15 @@ def test_every_release_says_what_may_be_left_out(relation):
         words = "a group of fewer than about 75 persons apart from the rest may be left out"
         assert words in release.assumptions
         assert release.to_dict()["plan"]["persons apart that may be left out"] == 75
+
+
+def test_persons_certainly_beyond_are_in_the_status_of_the_release():
+    runs = 40
+    rare = lambda g, n: np.where(g.random(n) < 0.01, 50.0, 0.0) + g.normal(size=n)  # noqa: E731
+    silent = 0
+    for release, _ in releases(rare, 4000, 2.0, runs):
+        ends = release.interval()
+        silent += release.status == "ok" and not ends.lower[0] <= 0.5 <= ends.upper[0]
+    assert silent <= 2
+    plain = [r.status for r, _ in releases(lambda g, n: g.normal(5, 2, n), 4000, 2.0, runs)]
+    kit.assert_rate_at_least(plain.count("ok"), runs, 0.97)

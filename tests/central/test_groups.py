@@ -15,6 +15,8 @@ import privmean as pm
 from privmean.central.groups.estimator import GroupMeans
 from privmean.central.groups.release import GroupRelease
 from privmean.central.groups.settings import GroupSettings
+from privmean.central.groups.stages import boxes_of
+from privmean.central.groups.tails import Limits
 from privmean.errors import ArgumentError
 from privmean.mechanisms.curator import TrustedCurator
 from privmean.noise.simulated import SimulatedNoise
@@ -376,3 +378,19 @@ def test_margins_of_crossed_columns_are_sums_of_their_cells():
         release.margin("c")
     with pytest.raises(ArgumentError):
         asked(records()).margin("key")
+
+
+def test_many_groups_share_few_scales_of_noise():
+    rng = np.random.default_rng(1)
+    limits = Limits(rng.standard_normal(500), 5 + rng.exponential(3, 500))
+    boxes = boxes_of(limits)
+    assert len({box.steps for box in boxes}) <= 65
+    for box, low, high in zip(boxes, limits.lower, limits.upper, strict=True):
+        assert box.lower <= low < high <= box.upper
+        assert box.upper - box.lower <= 1.017 * (high - low)
+    few = Limits(limits.lower[:64], limits.upper[:64])
+    assert [box.lower for box in boxes_of(few)] == few.lower.tolist()
+    pairs = pairs_of(60_000, 3000)
+    release = plan_for(pairs).release(pairs)  # exact noise, thousands of keys
+    assert release.guarantee.verify()
+    assert np.isfinite(release.estimate).sum() > 1000

@@ -25,7 +25,7 @@ from privmean.people.matrix import MatrixPeople
 from privmean.people.products import Products
 from privmean.people.reductions import Box
 from privmean.privacy.budget import Budget
-from privmean.questions.regression import OwnCoefficients
+from privmean.questions.own_coefficients import OwnCoefficients
 
 FORMULA = "y ~ a + b + I(a*b) + C(k, levels=[0, 1])"
 
@@ -529,3 +529,33 @@ def test_a_roster_adds_null_persons():
     )
     assert people.size() == 12
     assert np.isnan(people.values[10:]).all()
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {},
+        {"neighbors": "add-remove", "n_design": 3000},
+        {"method": Magnitudes()},
+        {"assume": (-2, 2)},
+    ],
+)
+def test_a_regressor_that_never_changes_within_a_person_has_a_status_of_its_own(settings):
+    rng = np.random.default_rng(0)
+    who = np.repeat(np.arange(3000), 6)
+    arm = (np.arange(3000) % 2)[who].astype(float)
+    table = {"who": who, "arm": arm, "y": 1 + arm + rng.normal(size=len(who))}
+    for seed in range(4):
+        release = pm.regress(
+            table, "y ~ arm", effect="own", person="who", epsilon=4.0, noise=SimulatedNoise(seed),
+            **settings,
+        )  # fmt: skip
+        assert release.status == "no variation within persons"
+        assert release.failed
+        assert np.isnan(release.estimate).all()
+        assert "effect='pooled'" in release.advice
+        assert {row.status for row in release.rows()} == {"no variation within persons"}
+        assert release.summary()
+        release.to_dict()
+    pooled = pm.regress(table, "y ~ arm", person="who", epsilon=4.0, noise=SimulatedNoise(1))
+    assert abs(pooled.estimate[1] - 1) < 0.3

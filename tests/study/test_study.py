@@ -189,6 +189,8 @@ def test_the_bill_of_a_fixed_plan_is_the_planned_one_whatever_it_finds(seed):
         pm.Mean(method=pm.Winsorized(pm.Bounded(-2.0, 2.0))),
         pm.Mean(method=pm.Magnitudes()),
         pm.Mean(method=pm.Magnitudes(target="mean")),
+        pm.Quantile("value"),
+        pm.Quantile("value", bounds=(-3, 3)),
     ]
     for question in questions:
         for terms in ({"epsilon": 2.0}, {"epsilon": 2.0, "delta": 1e-6}, {"rho": 0.5}):

@@ -23,6 +23,7 @@ from privmean.study.folder import DRAWS, RESULT, RUN, held
 from privmean.study.outputs import run_in
 
 DOCS = Path(__file__).parents[2] / "docs"
+HOW = "declarations changed: store json.dumps(study_schema(), indent=2) and a line end there again"
 FILE = """
 [study]
 name = "a page"
@@ -49,7 +50,7 @@ formula = "y ~ x"
 """
 
 
-def write_table(path, seed=1, persons=900):
+def write_table(path, seed=1, persons=3000):
     rng = np.random.default_rng(seed)
     who = np.repeat(np.arange(persons), 4)
     x, t = rng.normal(0, 1, len(who)), rng.uniform(0, 3, len(who))
@@ -278,7 +279,7 @@ def test_no_seed_and_no_raw_noise_is_in_any_file(place):
 # --- the command ----------------------------------------------------------------------------------
 def test_the_command_plans_runs_verifies_and_runs_again_for_nothing(place, capsys):
     pm.Ledger(place / "book", epsilon=2.0, delta=1e-6)
-    assert call("study", "plan", place / "study.toml", "--persons", "900") == 0
+    assert call("study", "plan", place / "study.toml", "--persons", "3000") == 0
     out = capsys.readouterr().out
     assert "persons >=" in out
     arguments = ("study", "run", place / "study.toml", "--out", place / "out", "--ledger",
@@ -312,7 +313,7 @@ def test_init_writes_a_file_that_runs_once_a_column_is_chosen(place):
     out = place / "new.toml"
     assert call("study", "init", place / "panel.csv", "--person", "who", "--out", out) == 0
     assert call("study", "init", place / "panel.csv", "--person", "who", "--out", out) == 2
-    assert call("study", "plan", out, "--persons", "900") == 0
+    assert call("study", "plan", out, "--persons", "3000") == 0
     assert "who" in out.read_text()
 
 
@@ -342,13 +343,13 @@ def test_columns_are_read_from_the_schema_alone():
 def test_words_that_are_not_known_are_refused_with_a_near_one(place, capsys, old, new, word):
     assert old in FILE
     (place / "study.toml").write_text(FILE.replace(old, new, 1))
-    assert call("study", "plan", place / "study.toml", "--persons", "900") == 2
+    assert call("study", "plan", place / "study.toml", "--persons", "3000") == 2
     assert word in capsys.readouterr().err
 
 
 def test_the_published_schema_is_that_of_the_declarations():
     path = DOCS / "schemas" / "study.schema.json"
-    assert json.loads(path.read_text()) == study_schema()
+    assert json.loads(path.read_text()) == study_schema(), HOW
     import tomllib
 
     stated = tomllib.loads(FILE)
@@ -363,3 +364,24 @@ def test_run_json_names_the_place_and_no_person(place):
     run_in(read_study(place / "study.toml"), place / "out")
     stated = json.loads((place / "out" / RUN).read_text())
     assert set(stated) == {"run", "declared", "plan", "table", "place"}
+
+
+@pytest.mark.parametrize("kind", ["csv", "parquet"])
+def test_planning_reads_the_column_of_persons_and_no_other(place, kind, monkeypatch):
+    import polars as pl
+
+    from privmean.people.read import read
+
+    frame = pl.read_csv(place / "panel.csv").vstack(
+        pl.DataFrame(
+            {"who": [None], "t": [1.0], "x": [1.0], "y": [1.0]}, schema_overrides={"who": pl.Int64}
+        )
+    )
+    path = place / f"t.{kind}"
+    frame.write_csv(path) if kind == "csv" else frame.write_parquet(path)
+    table = pm.Table(str(path), person="who")
+    assert table.persons() == pm.read(str(path), person="who", values="y").size() == 3000
+    monkeypatch.setattr("privmean.people.read.read", lambda *a, **k: 1 / 0)
+    assert read is not None
+    study = pm.Study(table, epsilon=1.0).add("level", pm.Mean("y"))
+    assert study.plan().shapes["level"].persons == 3000

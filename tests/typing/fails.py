@@ -12,7 +12,7 @@ pm.mean([1.0], epsilom=1.0)  # E: call-arg | reportCallIssue
 pm.mean([1.0], epsilon=1.0, neighbors="bad")  # E: arg-type | reportArgumentType
 pm.mean([1.0], epsilon=1.0, level="high")  # E: arg-type | reportArgumentType
 pm.mean([1.0], epsilon=1.0, noise=1)  # E: arg-type | reportArgumentType
-pm.mean([1.0], epsilon=1.0, ledger="budget.json")  # E: arg-type | reportArgumentType
+pm.mean([1.0], epsilon=1.0, ledger=3)  # E: arg-type | reportArgumentType
 pm.mean(3, epsilon=1.0)  # E: arg-type | reportArgumentType
 pm.mean(["wage"], epsilon=1.0)  # E: arg-type | reportArgumentType
 pm.mean(table, 3, epsilon=1.0)  # E: arg-type | reportArgumentType

@@ -62,7 +62,6 @@ MOVED = {
     "range": _ESTIMATOR.format("Winsorized(..., range=...)"),
     "threshold": "ask the question itself: pm.ask(table, pm.Regression(..., threshold=...))",
     "records": "ask the question itself: pm.ask(table, pm.Regression(..., records=...))",
-    "scales": "ask the question itself: pm.ask(table, pm.Regression(..., scales=...))",
     "resolution": "ask the question itself, such as pm.ask(table, pm.Mean(..., resolution=...))",
     "smallest": "say within=(smallest, largest)",
     "largest": "say within=(smallest, largest)",

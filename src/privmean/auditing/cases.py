@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from privmean.asking.road import within_budget
 from privmean.auditing.findings import Findings
+from privmean.auditing.grouped import PairRows, pair_table
 from privmean.auditing.hostile import TABLES, Rows, neighbours, table
 from privmean.auditing.replaying import Recorded
 from privmean.auditing.subjects import SUBJECTS, Said, Subject, budget_of
@@ -60,7 +61,14 @@ def plan_of(made: Estimator | Question, budget: Budget, shape: Shape) -> Plan:
     return within_budget(plan, budget)
 
 
-def shape_of(rows: Rows, relation: Relation) -> Shape:
+def table_of(subject: Subject, kind: str, dimension: int, seed: int) -> Rows | PairRows:
+    """The table of a case; `dimension` groups, where the subject is of groups."""
+    if subject.weights is None:
+        return table(kind, subject.persons, dimension, subject.cap, seed)
+    return pair_table(kind, subject.persons, dimension, subject.weights, subject.private, seed)
+
+
+def shape_of(rows: Rows | PairRows, relation: Relation) -> Shape:
     """What is public of these rows; under add-remove, a guess of their number."""
     n = len(rows.values)
     public = relation == REPLACE_ONE
@@ -70,7 +78,7 @@ def shape_of(rows: Rows, relation: Relation) -> Shape:
 def run(case: Case, runs: int, seed: int) -> Findings:
     """Record the case and replay it on so many neighbours."""
     subject = case.of
-    rows = table(case.table, subject.persons, case.dimension, subject.cap, seed)
+    rows = table_of(subject, case.table, case.dimension, seed)
     budget = budget_of(case.said, case.relation)
     found = Findings()
     try:
@@ -83,7 +91,9 @@ def run(case: Case, runs: int, seed: int) -> Findings:
     return found
 
 
-def follow(plan: Plan, rows: Rows, where: str, runs: int, seed: int, found: Findings) -> None:
+def follow(
+    plan: Plan, rows: Rows | PairRows, where: str, runs: int, seed: int, found: Findings
+) -> None:
     """Record a plan on a table, replay it on neighbours, try its draws."""
     recorded = Recorded.of(plan, rows, where, seed, found)
     near = neighbours(rows, plan.budget.neighbors, recorded.tape, seed)

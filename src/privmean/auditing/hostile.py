@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from privmean.auditing.grouped import PairRows, pair_neighbours
 from privmean.auditing.tape import Answered, Tape
 from privmean.auditing.watched import Asking
 from privmean.people.matrix import MatrixPeople
@@ -135,14 +136,19 @@ def _numbers(value: Any) -> Iterator[float]:
 class Neighbour:
     """A table that differs in one person. place: whose row; what: what was done with it."""
 
-    rows: Rows
+    rows: Rows | PairRows
     place: int
     what: str
 
 
-def neighbours(rows: Rows, relation: str, tape: Tape, seed: int) -> Iterator[Neighbour]:
+def neighbours(rows: Rows | PairRows, relation: str, tape: Tape, seed: int) -> Iterator[Neighbour]:
     """Neighbours of a table without end: every strange value in the place of the first persons, in
     turn with mixtures drawn from a seed; then these alone."""
+    if isinstance(rows, PairRows):
+        known_values = [*STRANGE, *edges(tape)]
+        for other, what in pair_neighbours(rows, relation, known_values, seed):
+            yield Neighbour(other, 0, what)
+        return
     rng = np.random.default_rng(seed)
     n, d = rows.values.shape
     known = np.array([*STRANGE, *edges(tape)])

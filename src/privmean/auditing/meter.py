@@ -130,7 +130,7 @@ def shift(mechanism: Mechanism[Any, Any], exact: Any, other: Any) -> float | Non
         return _choice(mechanism, exact, other, requests)
     if len(laws) != 1 or not laws <= ADDITIVE or not 0 < total <= MOST_SHIFTED or not losses:
         return None
-    if any(isinstance(loss, Selection | Threshold) for loss in losses):
+    if isinstance(exact, Mapping) or any(isinstance(x, Selection | Threshold) for x in losses):
         return None
     first = list(numbers(start))
     if not first:
@@ -204,7 +204,7 @@ def flat(exact: Any) -> Any:
     if isinstance(exact, np.ndarray):
         return np.zeros_like(exact)
     if isinstance(exact, Mapping):
-        return dict.fromkeys(exact, 1)
+        return {key: 1 if isinstance(item, int) else flat(item) for key, item in exact.items()}
     if isinstance(exact, list | tuple):
         return type(exact)(flat(item) for item in exact)
     if isinstance(exact, int):

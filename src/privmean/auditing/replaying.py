@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import Any
+from typing import Any, cast
 
 from privmean.auditing.findings import Findings
+from privmean.auditing.grouped import PairRows
 from privmean.auditing.hostile import Neighbour, Rows
 from privmean.auditing.meter import ROUNDING, shift, troubles
 from privmean.auditing.same import same
@@ -18,6 +19,7 @@ from privmean.mechanisms.curator import Mechanism
 from privmean.mechanisms.pair_scale import PairScale
 from privmean.mechanisms.weighted_rows import JointSums, WeightSum
 from privmean.noise.simulated import SimulatedNoise
+from privmean.people.reductions import People
 from privmean.privacy.guarantee import Guarantee
 from privmean.road import Plan
 
@@ -38,10 +40,12 @@ class Recorded:
     _most: dict[int, Fraction] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, plan: Plan, rows: Rows, where: str, seed: int, found: Findings) -> Recorded:
+    def of(
+        cls, plan: Plan, rows: Rows | PairRows, where: str, seed: int, found: Findings
+    ) -> Recorded:
         """The recording, with what it shows without any neighbour: bill and draws."""
         made = cls(plan, where)
-        curator = Recorder(rows.people, SimulatedNoise(seed), made.tape)
+        curator = Recorder(seen(rows), SimulatedNoise(seed), made.tape)
         made.outcome = plan.run(curator)
         found.recorded += 1
         budget = plan.budget
@@ -60,7 +64,7 @@ class Recorded:
         """The same run on a neighbour with the same noisy answers."""
         found.runs += 1
         compared = Compared()
-        curator = Replayer(neighbour.rows.people, self.tape, compared)
+        curator = Replayer(seen(neighbour.rows), self.tape, compared)
         try:
             outcome = self.plan.run(curator)
             curator.finish()
@@ -135,6 +139,11 @@ class Recorded:
                 mechanism.violations += 1
                 words = f"its draws cost {max(costs):.6g} of the bill"
                 found.violated(self.where, f"{name_of(item.mechanism)}: {words}")
+
+
+def seen(rows: Rows | PairRows) -> People:
+    """The people of a table, of whatever kind: who asks for pairs finds them."""
+    return cast("People", rows.people)
 
 
 def _few(answers: list[Answered]) -> Iterator[tuple[int, Answered]]:

@@ -15,12 +15,15 @@ from privmean.central.anisotropic.estimator import Anisotropic
 from privmean.central.bounded import BoundedMean
 from privmean.central.concentration import Bounded, SubGaussian, UnknownScale
 from privmean.central.default_mean import DefaultMean
+from privmean.central.groups.estimator import GroupMeans
 from privmean.central.heavy_tailed import BoundedMoment, HeavyTailed, PureCover, RecordWeights
 from privmean.central.winsorized import Winsorized
 from privmean.models.magnitudes import Magnitudes
 from privmean.models.random_effects import RandomEffects
 from privmean.models.variance import VarianceSearch
+from privmean.people.pairs import Weights
 from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE, Budget, Relation
+from privmean.questions.compare import Compare
 from privmean.questions.curve import Curve
 from privmean.questions.mean import Mean
 from privmean.questions.quantile import Quantile
@@ -43,7 +46,8 @@ REPLACED: tuple[Relation, ...] = (REPLACE_ONE,)
 @dataclass(frozen=True)
 class Subject:
     """make: the estimator or question. cap: of records, for means over records. weight: of its
-    cases among the runs (those that take long get fewer)."""
+    cases among the runs (those that take long get fewer). weights, private: of means by group, with
+    `dimensions` for numbers of groups."""
 
     name: str
     make: Callable[[], Estimator | Question]
@@ -53,9 +57,16 @@ class Subject:
     persons: int = 601
     cap: int | None = None
     weight: float = 1.0
+    weights: Weights | None = None
+    private: bool = False
 
 
 NEAR = (-9.0, 9.0)
+
+
+def _keys(groups: int) -> tuple[tuple[str, ...], ...]:
+    return tuple((f"g{k:03d}",) for k in range(groups))
+
 
 SUBJECTS: tuple[Subject, ...] = (
     # --- the mean -----------------------------------------------------------------------------
@@ -134,14 +145,62 @@ SUBJECTS: tuple[Subject, ...] = (
     # --- questions ----------------------------------------------------------------------------
     Subject("mean of columns", Mean, dimensions=(1, 3), persons=1200, weight=0.3),
     Subject("mean over records", lambda: Mean(assume=(0, 8), estimand="records", cap=4), cap=4),
-    Subject("regression", lambda: Regression("y ~ a"), relations=REPLACED, dimensions=(2,)),
+    Subject(
+        "regression", lambda: Regression("y ~ a", effect="own"), relations=REPLACED, dimensions=(2,)
+    ),
     Subject(
         "regression, assumed errors",
-        lambda: Regression("y ~ a", assume=Errors(1.0, 1.0, range=NEAR)),
+        lambda: Regression("y ~ a", effect="own", assume=Errors(1.0, 1.0, range=NEAR)),
         dimensions=(2,),
     ),
     Subject("curve", lambda: Curve("y", "t", (0, 1, 2, 3)), relations=REPLACED, dimensions=(3,)),
     Subject("curve, limits", lambda: Curve("y", "t", (0, 1, 2, 3), assume=(0, 8)), dimensions=(3,)),
+    Subject("groups", lambda: GroupMeans(_keys(4)), dimensions=(4,), weight=0.3, weights=Weights()),
+    Subject(
+        "comparison of arms",
+        lambda: Compare("y", arms="arm", levels=("g000", "g001")),
+        dimensions=(2,),
+        weight=0.3,
+        weights=Weights(),
+    ),
+    Subject(
+        "comparison of a pair",
+        lambda: Compare("y", by="g", pair=("g000", "g001")),
+        dimensions=(1,),
+        weight=0.3,
+    ),
+    Subject(
+        "groups, many each",
+        lambda: GroupMeans(_keys(6), Weights(2, True)),
+        dimensions=(6,),
+        weight=0.3,
+        weights=Weights(2, True),
+    ),
+    Subject(
+        "groups, limited mean",
+        lambda: GroupMeans(_keys(20), target="clipped"),
+        dimensions=(20,),
+        weight=0.3,
+        weights=Weights(),
+    ),
+    Subject(
+        "groups, private keys",
+        lambda: GroupMeans(None),
+        (MIXED, LARGE),
+        dimensions=(5,),
+        weight=0.3,
+        weights=Weights(),
+        private=True,
+    ),
+    Subject(
+        "groups, private keys, many each",
+        lambda: GroupMeans(None, Weights(2, True)),
+        (LARGE,),
+        dimensions=(5,),
+        weight=0.3,
+        weights=Weights(2, True),
+        private=True,
+    ),
     Subject("quantiles", lambda: Quantile(q=(0.25, 0.5, 0.75)), dimensions=(1,), weight=0.3),
     Subject("quantiles, limits", lambda: Quantile(bounds=(0.0, 8.0)), dimensions=(1,), weight=0.3),
     Subject("variance", lambda: Variance(within=(0.01, 100.0)), ANY, REPLACED, (1,)),

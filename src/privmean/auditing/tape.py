@@ -19,7 +19,7 @@ import numpy as np
 
 from privmean.auditing.drawing import Draws, Request
 from privmean.auditing.same import same
-from privmean.auditing.watched import Asking, Watched
+from privmean.auditing.watched import Asking, watched
 from privmean.mechanisms.curator import Billing, Curator, Exact, Mechanism, Noisy
 from privmean.noise.base import Noise
 from privmean.people.reductions import People
@@ -69,7 +69,7 @@ class Recorder(Billing):
     """A curator who draws, and keeps everything."""
 
     def __init__(self, people: People, noise: Noise, tape: Tape, branch: Branch = ()) -> None:
-        super().__init__(Watched(people, tape.events.append) if not branch else people)
+        super().__init__(watched(people, tape.events.append) if not branch else people)
         self._noise, self._tape, self._branch = noise, tape, branch
 
     def _answer(self, mechanism: Mechanism[Exact, Noisy], exact: Exact) -> Noisy:
@@ -113,7 +113,7 @@ class Replayer(Billing):
     ) -> None:
         self._tape, self._found, self._branch = tape, found, branch
         self._events = iter(tape.events) if events is None else events
-        super().__init__(Watched(people, self._heard) if not branch else people)
+        super().__init__(watched(people, self._heard) if not branch else people)
 
     def finish(self) -> None:
         """Whether everything on the tape was asked again."""

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Any, TypeVar
 
+from privmean.people.pairs import Centred, PairPeople, PairSums, Weights
 from privmean.people.reductions import (
     Ball,
     BallSums,
@@ -105,3 +106,69 @@ class Watched:
 
     def matrix(self) -> Floats:
         return self._told("matrix").matrix()
+
+
+class WatchedPairs(PairPeople):
+    """The same pairs of persons and groups; `tell` hears every question before it is answered.
+
+    Groups are told by their keys, never by places; limits of groups are not told, since there is
+    one of each key and keys may be private. Where limits follow values, the outcome shows it.
+    """
+
+    def __init__(
+        self,
+        people: PairPeople,
+        tell: Callable[[Asking], None],
+        whom: tuple[object, ...] = (),
+    ) -> None:
+        self._people, self._tell, self._whom = people, tell, whom
+        self.columns = people.columns
+
+    @property
+    def keys(self) -> tuple[tuple[str, ...], ...]:  # type: ignore[override]
+        return self._people.keys
+
+    @property
+    def weights(self) -> Weights:  # type: ignore[override]
+        return self._people.weights
+
+    @property
+    def engine(self) -> str:
+        return self._people.engine
+
+    def _told(self, question: str, *arguments: object) -> PairPeople:
+        self._tell(Asking(self._whom, question, arguments))
+        return self._people
+
+    def size(self) -> int:
+        return self._told("size").size()
+
+    def members(self) -> int:
+        return self._told("members").members()
+
+    def group_weights(self) -> list[int]:
+        return self._told("group_weights").group_weights()
+
+    def log_counts(self, column: int, origin: float) -> Integers:
+        return self._told("log_counts", column, origin).log_counts(column, origin)
+
+    def beyond(self, column: int, lower: float, upper: float) -> tuple[int, int]:
+        return self._told("beyond", column, lower, upper).beyond(column, lower, upper)
+
+    def group_sums(self, boxes: Sequence[Box]) -> list[PairSums]:
+        return self._told("group_sums").group_sums(boxes)
+
+    def among(self, places: Sequence[int]) -> PairPeople:
+        keys = tuple(self._people.keys[place] for place in places)
+        found = self._told("among", *keys).among(places)
+        return WatchedPairs(found, self._tell, (*self._whom, ("among", *keys)))
+
+    def centred_counts(self, units: Centred) -> Integers:
+        keys = tuple(self._people.keys[place] for place in units.places)
+        asked = self._told("centred_counts", *keys, *units.centers, *units.factors)
+        return asked.centred_counts(units)
+
+
+def watched(people: People | PairPeople, tell: Callable[[Asking], None]) -> Any:
+    """These people, watched, as whatever they are."""
+    return WatchedPairs(people, tell) if isinstance(people, PairPeople) else Watched(people, tell)

@@ -256,7 +256,7 @@ def _by_records(
 
 def _standing(check: TailCheck | None) -> tuple[str, str]:
     """ "ok" only where the interval that was asked for stands."""
-    if check is None or check.stands:
+    if check is None or (check.stands and not check.leans):
         return OK, ""
     return check.status, check.advice
 

@@ -195,8 +195,9 @@ class DefaultMeanPlan(Releasing):
         return facts
 
     def run(self, curator: Curator) -> Outcome:
-        """Statuses: ok, tail too thick or far values seen (no interval for the mean), atom (nearly
-        all persons have one value), failed."""
+        """Statuses: ok, tail seen (the interval leans on the tail assumption), tail too thick or
+        far values seen (there may be no interval for the mean), atom (nearly all persons have one
+        value), failed."""
         people, results = curator.people, []
         count: int | None = self.shape.persons
         for column in range(self.shape.dimension):

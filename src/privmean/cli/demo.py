@@ -25,7 +25,7 @@ def demo(
     typer.echo("a made table: wages of 4000 persons, interviewed 1 to 12 times; nobody is in it\n")
     typer.echo("$ privmean mean wages.csv --person id --value ln_wage --epsilon 1\n")
     typer.echo(str(mean(table, "ln_wage", epsilon=1.0)))
-    study = Study(table, epsilon=2.0)
+    study = Study(table, epsilon=3.0)
     study.add("level", Mean(("ln_wage",)), weight=2)
     study.add("hours", Mean(("hours",), assume=(0, 100)))
     study.add("returns", Regression("ln_wage ~ experience + tenure"))

@@ -92,7 +92,8 @@ def _by_group(
     as_json: bool,
 ) -> None:
     """A line a group, and the least epsilon for a wanted error in the smallest one."""
-    import privmean as pm
+    from privmean.asking.functions import least_epsilon
+    from privmean.asking.functions import plan as planned
     from privmean.errors import ArgumentError
 
     question = question_of("mean", {"values": ["value"], **said}, "--{}")
@@ -102,7 +103,7 @@ def _by_group(
     except ValueError:
         raise ArgumentError("--sizes", sizes, "are no numbers", "give 900,400,60") from None
     budget: Any = {"epsilon": epsilon, "rho": rho} if rho is not None else {"epsilon": epsilon}
-    chosen: Any = pm.plan(question, persons=persons, **terms, **budget)
+    chosen: Any = planned(question, persons=persons, **terms, **budget)
     lines = chosen.forecast(guessed, guess_sd, persons)
     result: dict[str, Any] = {
         "estimator": chosen.estimator,
@@ -114,7 +115,7 @@ def _by_group(
     }
     if error is not None:
         result["wanted_error"] = error
-        result["least_epsilon"] = pm.least_epsilon(
+        result["least_epsilon"] = least_epsilon(
             question, sizes=guessed, error=error, guess_sd=guess_sd, **terms
         )
     if as_json:

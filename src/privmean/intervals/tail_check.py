@@ -17,6 +17,7 @@ TOO_THICK, TAIL_SEEN, FAR_SEEN = "tail too thick", "tail seen", "far values seen
 UNCHECKED, TOO_FEW = "tail unchecked", "too few persons"
 THICKEST = 0.05  # noisy share of persons beyond the limits above which no mean is shown
 SEEN = 3.0  # noise scales from which persons beyond the limits are called seen
+CERTAIN = 5.0  # and from which they are there for certain
 LEAST_SEEN = 1.3  # and the least for the finest count: a false alarm in 0.5 exp(-1.3) = 14 %
 GROUP = 0.002  # part of the persons that its threshold is set for
 OVERLOOKED = 0.1  # chance at which a group counts as one that may be overlooked
@@ -71,6 +72,12 @@ class TailCheck:
         return self.status != TOO_THICK and not self.refuted
 
     @property
+    def leans(self) -> bool:
+        """Whether persons certainly lie beyond the limits, so that an interval for the mean stands
+        or falls with the tail assumption (with nobody there: in 0.3 % of releases)."""
+        return self.seen or self.beyond > CERTAIN * self.beyond_scale
+
+    @property
     def finest_scale(self) -> float:
         """Noise of the count that sees the smallest group: of far persons, if they were counted."""
         return self.beyond_scale if self.far is None else self.far_scale
@@ -110,7 +117,10 @@ class TailCheck:
         return {
             TOO_THICK: "too many persons lie beyond the limits to speak of the mean: give bounds",
             FAR_SEEN: self._far_words(),
-            TAIL_SEEN: "persons lie beyond the limits: the interval leans on the tail assumption",
+            TAIL_SEEN: (
+                "persons lie beyond the limits, so that the interval leans on the tail assumption: "
+                "if a few large values can carry the mean, give bounds that hold them"
+            ),
             UNCHECKED: f"the tail assumption is unchecked for {part}: {REMEDY}",
             TOO_FEW: f"too few persons to see a tail of {part}: {REMEDY}",
         }.get(self.status, "")

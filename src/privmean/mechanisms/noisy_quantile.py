@@ -12,6 +12,7 @@ from fractions import Fraction
 
 import numpy as np
 
+from privmean.mechanisms.gaussian import root_above
 from privmean.noise.base import Noise
 from privmean.people.reductions import Floats
 from privmean.privacy.budget import REPLACE_ONE
@@ -58,7 +59,7 @@ class Counting:
     def loss(self, name: str) -> Gaussian:
         steps, rounds = float(self.steps), self.grid.rounds
         return Gaussian(
-            name, math.sqrt(rounds) * steps, steps * self.deviation, rounds, relation=REPLACE_ONE
+            name, root_above(rounds) * steps, steps * self.deviation, rounds, relation=REPLACE_ONE
         )
 
 

@@ -85,7 +85,7 @@ class BinnedIntervals:
 
     def errors(self) -> tuple[float, float]:
         """Of one bin: deviations by privacy noise, and by noise and sampling together."""
-        hidden = _hidden(self.made.columns[0])
+        hidden = unseen(self.made.columns[0])
         return (math.nan, math.nan) if hidden else self.made.errors()
 
     def _ends(self, column: int, level: float) -> tuple[float, float]:
@@ -93,7 +93,7 @@ class BinnedIntervals:
         return found.lower[0], found.upper[0]
 
     def _masked(self, made: Interval, level: float) -> Interval:
-        hidden = [_hidden(item) for item in self.made.columns]
+        hidden = [unseen(item) for item in self.made.columns]
         found = self.statuses(level)
         status, advice = worst(found)
         return replace(
@@ -138,7 +138,8 @@ def _counted(column: ClippedMean | TailMean | None) -> tuple[float, float]:
     return sums.weight, law * math.hypot(*scales)
 
 
-def _hidden(column: ClippedMean | TailMean | None) -> bool:
+def unseen(column: ClippedMean | TailMean | None) -> bool:
+    """Whether the persons with a value are no more than noise."""
     number, sd = _counted(column)
     return not number >= max(SEEN * sd, 1.0)
 
@@ -155,7 +156,7 @@ def _status(
 ) -> str:
     if column is None:
         return FAILED
-    if _hidden(column):
+    if unseen(column):
         return TOO_FEW
     length = ends[1] - ends[0]
     if not math.isfinite(length) or _limited(column):

@@ -28,8 +28,8 @@ from privmean.models.moment_rows import (
     triangle,
 )
 from privmean.models.panel import PanelPeople
-from privmean.models.pooled import CELLS, PooledPlan
 from privmean.models.pooled_intervals import Coefficients
+from privmean.models.pooled_steps import CELLS, PooledSteps
 from privmean.models.radius import Radius, best_radius
 from privmean.models.standard import (
     HIGHEST,
@@ -49,12 +49,17 @@ from privmean.privacy.budget import REPLACE_ONE
 SHORTEST = -8  # half octave of the least length of matrices
 FLOOR, STRICT = 0.05, 1.5  # eigenvalues below these (times the noise) are not told apart
 LEAK = 0.15  # part of a coefficient in such directions up to which it is shown
+LONGEST, FARTHEST = 32.0, 1.5  # influence and step, in deviations, beyond which units were missed
 THIN = 0.03  # least share of persons at a declared level
 FEW = 1 / 12  # second moment of an influence, over that if one unit of error were everybody's
+UNSEEN = "scale not seen"
 SINGULAR, AGAIN, RANGE = "singular", "source changed", "beyond the public range"
 ADVICE = {
     SINGULAR: "the regressors cannot be told apart: leave out one of those that repeat each other",
     FAILED: "noise hides the regressors: more persons, more epsilon, a delta, or fewer terms",
+    UNSEEN: "influences are far longer than the units found: noise hid the scale of a variable, "
+    "most of its values are the same, or tails are very long; give scales or bounds, more persons "
+    "or more epsilon, or use logs",
     AGAIN: "the table could not be read a second time as it was the first",
     RANGE: "a variable is smaller than 2^-20 or larger than 2^39: give it in another unit",
 }
@@ -84,7 +89,7 @@ class Fitted:
 class PooledRun:
     """One release under way."""
 
-    plan: PooledPlan
+    plan: PooledSteps
     curator: Curator
     people: PanelPeople
 
@@ -248,6 +253,9 @@ class PooledRun:
         beyond, beyond_sd = self._count(far)
         limit = radius.limit
         step = np.array(noisy[:k]) * limit / n
+        unit = float(k) if plan.law == "laplace" else math.sqrt(k)
+        if limit > LONGEST * unit or np.abs(step).max() > FARTHEST:
+            return self._nothing(UNSEEN)
         second = np.zeros((k, k))
         for (i, j), value in zip(triangle(k), noisy[k:], strict=True):
             second[i, j] = second[j, i] = value * limit**2 / n

@@ -157,6 +157,11 @@ class QuantilesPlan(Releasing):
         )
 
     @property
+    def fixed(self) -> bool:
+        """Whether every run bills these very lines, whatever it finds."""
+        return True
+
+    @property
     def losses(self) -> tuple[Loss, ...]:
         first = self._size.choice.losses if self.settings.bounds is None else ()
         rest = (*self._middle.choice.losses, *self._spread.choice.losses)

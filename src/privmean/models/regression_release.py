@@ -11,13 +11,33 @@ import numpy as np
 
 from privmean import validate
 from privmean.errors import ArgumentError
-from privmean.intervals.interval import OK
+from privmean.intervals.interval import FAILED, OK, Interval
+from privmean.intervals.mean_interval import no_interval
 from privmean.models.formula import read_formula
 from privmean.models.points import term_at
 from privmean.models.pooled_intervals import Coefficients
 from privmean.people.reductions import Floats
 from privmean.plain import plain
 from privmean.release import Release
+
+NO_VARIATION = "no variation within persons"
+NO_VARIATION_ADVICE = (
+    "hardly anyone has enough records in which all regressors vary: a regressor that never changes "
+    "within a person asks for effect='pooled'; one in very small units for scales="
+)
+
+
+@dataclass(frozen=True)
+class Unfitted:
+    """The intervals where nobody could be fitted: nothing is known."""
+
+    number: int
+
+    def interval(self, level: float, target: str | None = None) -> Interval:
+        return no_interval(level, columns=self.number)
+
+    def noise_interval(self, level: float) -> Interval:
+        return no_interval(level, columns=self.number)
 
 
 @dataclass(frozen=True)
@@ -59,6 +79,11 @@ class RegressionRelease(Release):
             )
             for j, (row, noise) in enumerate(zip(self.rows(level), self.noise_sd, strict=True))
         ]  # fmt: skip
+
+    @property
+    def failed(self) -> bool:
+        """Whether the private outcome is that no coefficient was found."""
+        return self.status in (FAILED, NO_VARIATION)
 
     def p_value(self, column: int) -> float:
         """Of no effect: one less the largest level whose interval leaves out 0; NaN where nothing

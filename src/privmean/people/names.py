@@ -1,9 +1,16 @@
-"""The names of a table's columns: its schema and nothing else."""
+"""The names of a table's columns, and how many persons it has: public facts, nothing else."""
 
 from __future__ import annotations
 
+import os
+from collections.abc import Mapping
+
+import narwhals as nw
+
 from privmean.people import schema
-from privmean.people.tables import open_source
+from privmean.people.engines import fetch
+from privmean.people.records import PERSON
+from privmean.people.tables import open_source, typed
 from privmean.people.textformat import options
 
 
@@ -16,3 +23,19 @@ def column_names(source: object, person: str) -> list[str]:
     schema.person_column(opened.names, person)
     names = opened.names.names if opened.names.shown else None
     return list(names or ())
+
+
+def count_persons(
+    source: object, person: object, text: Mapping[str, object], machine: Mapping[str, object]
+) -> int | None:
+    """The persons of a file, from its column of persons alone; what it holds of them is not read.
+
+    None for sources of another kind: frames and arrays are counted when they are reduced.
+    """
+    if not isinstance(source, str | os.PathLike):
+        return None
+    opened = open_source(source, text, machine)
+    who = schema.person_column(opened.names, person)
+    records = typed(opened.records(who, ()), who, ()).filter(~nw.col(PERSON).is_null())
+    ((persons,),) = fetch(records.select(nw.col(PERSON).n_unique()))
+    return int(persons)

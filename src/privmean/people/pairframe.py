@@ -22,7 +22,8 @@ GROUP = "g"
 @dataclass(frozen=True)
 class FramePairs(PairPeople):
     """One row a pair inside an engine: columns p (the person), g (the place of the key), v, w, m
-    (mass) and f (1 for one pair of each person, else 0). Values are finite doubles.
+    (mass) and f (1 for one pair of each person, else 0). Values are finite doubles, or
+    null where who is in a group is public.
     """
 
     frame: nw.LazyFrame[Any] = field(repr=False)
@@ -66,6 +67,14 @@ class FramePairs(PairPeople):
         found: Integers = self._cache[key].copy()
         return found
 
+    def missing(self, column: int) -> int:
+        if "missing" not in self._cache:
+            totals = Totals()
+            totals.add("m", nw.when(nw.col("v").is_null()).then(nw.col("m")).otherwise(0).sum())
+            self._cache["missing"] = totals.of(self.frame)["m"]
+        found: int = self._cache["missing"]
+        return found
+
     def beyond(self, column: int, lower: float, upper: float) -> tuple[int, int]:
         x, mass, totals = nw.col("v"), nw.col("m"), Totals()
         for name, out in (("below", x < lower), ("above", x > upper)):
@@ -85,7 +94,7 @@ class FramePairs(PairPeople):
         clipped = nw.when(x > high).then(high).otherwise(nw.when(x < low).then(low).otherwise(x))
         frame = self._beside(limits).select(
             GROUP,
-            w=nw.col("w").cast(FLOAT),
+            w=nw.when(~x.is_null()).then(nw.col("w").cast(FLOAT)),
             z=((clipped - nw.col("middle")) * nw.col("per") + 0.5).floor(),
         )
         w, z, totals = nw.col("w"), nw.col("z"), Totals()

@@ -87,6 +87,9 @@ class MatrixPairs(PairPeople):
         found: Integers = self._cache[key].copy()
         return found
 
+    def missing(self, column: int) -> int:
+        return int(self.mass[np.isnan(self.value)].sum())
+
     def beyond(self, column: int, lower: float, upper: float) -> tuple[int, int]:
         below, above = self.mass[self.value < lower], self.mass[self.value > upper]
         return int(below.sum()), int(above.sum())
@@ -97,11 +100,13 @@ class MatrixPairs(PairPeople):
             for name in ("lower", "upper", "middle", "step")
         )
         g = self.group
+        known = ~np.isnan(self.value)
         with np.errstate(all="ignore"):
-            x = np.clip(self.value, lower[g], upper[g])
+            x = np.clip(np.where(known, self.value, 0.0), lower[g], upper[g])
             z = np.floor((x - middle[g]) * (1.0 / step)[g] + 0.5).astype(np.int64)
-        wz = self.weight * z
-        found = zip(self.group_weights(), self._added(wz), self._added(wz * z), strict=True)
+        w = np.where(known, self.weight, 0)
+        wz = w * z
+        found = zip(self._added(w), self._added(wz), self._added(wz * z), strict=True)
         return [PairSums(*item) for item in found]
 
     def among(self, places: Sequence[int]) -> MatrixPairs:
@@ -138,6 +143,7 @@ class MatrixPairs(PairPeople):
 
 
 def _cells(v: Floats, mass: Integers) -> Integers:
-    """Masses per logarithmic bin."""
+    """Masses per logarithmic bin; nulls are in the zero bin."""
+    v = np.where(np.isnan(v), 0.0, v)
     keys = log_keys(v, np.empty(len(v)), np.empty(len(v), dtype=np.int64))
     return log_cells(np.bincount(keys, mass, 4096).astype(np.int64))

@@ -42,7 +42,11 @@ def read_pairs(asked: Pairs, table: Table) -> FramePairs:
     value = nw.col("v0")
     if asked.before is not None:
         kept = kept.with_columns((value - nw.col("v1") * asked.slope).alias("v0"))
-    usable = kept.filter((nw.col(GROUP) >= 0) & (nw.col("c0") > 0) & ~value.is_null())
+    usable = kept.filter(nw.col(GROUP) >= 0)
+    if asked.public:  # the number of records that can be used is not
+        usable = usable.with_columns((nw.col("c0") * 0).alias("c0"))
+    else:
+        usable = usable.filter((nw.col("c0") > 0) & ~value.is_null())
     pairs = home.keep(_weighed(usable, asked.weights, len(asked.groups)))
     return FramePairs(pairs, columns[:1], asked.groups, asked.weights, home, persons)
 
@@ -164,7 +168,7 @@ def _placed(records: nw.LazyFrame[Any], asked: Pairs, home: Home) -> nw.LazyFram
 
 
 def _weighed(rows: nw.LazyFrame[Any], weights: Weights, groups: int) -> nw.LazyFrame[Any]:
-    """Pairs with their weights from rows (p, g, v0, c0), all of them usable."""
+    """Pairs with their weights from rows (p, g, v0, c0)."""
     g, one = nw.col(GROUP), nw.lit(1).cast(INTEGER)
     if not weights.split:
         # most records first, then the first key: no two pairs of a person have one score

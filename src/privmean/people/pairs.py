@@ -11,6 +11,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from privmean import validate
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
 PARTS, FEWER_PARTS, MANY = 256, 64, 32  # parts of a person; fewer of them for many groups each
 MASS = 1024
+READER = "privmean.people.pairread"  # imports engines, and what is declared here
 MOST_GROUPS = 1000
 KEPT = 8  # times `most`: pairs of a person that count where keys are private
 OTHER = "other"
@@ -117,7 +119,7 @@ class PairPeople(ABC):
         """Masses per signed logarithmic bin of x - origin over all pairs; shape (LOG_CELLS,)."""
 
     def missing(self, column: int) -> int:
-        """Masses of pairs without a value: there are none, such a pair is left out."""
+        """Masses of pairs without a value: none, but where who is in a group is public."""
         return 0
 
     @abstractmethod
@@ -145,7 +147,9 @@ class Pairs:
     order of texts), or None for every key that a person has, which people then hold as private.
     other: one more group for all records without a key or with another one. before, slope: a
     person's value is its mean less slope times that of this column (without one there is no pair).
-    aliases: further texts for places of keys. resolution: as for `privmean.read`.
+    aliases: further texts for places of keys. public: who has records in which group is public:
+    then a pair without a usable value stays, as a null, and a person of one group alone has its
+    first key. resolution: as for `privmean.read`.
     """
 
     value: str
@@ -157,6 +161,7 @@ class Pairs:
     before: str | None = None
     slope: float = 1.0
     aliases: tuple[tuple[tuple[str, ...], int], ...] = ()
+    public: bool = False
     names: tuple[str, ...] = field(init=False, default=(), compare=False)
 
     def __post_init__(self) -> None:
@@ -175,10 +180,8 @@ class Pairs:
         return (*self.keys, (OTHER,)) if self.other else self.keys
 
     def reduce(self, table: Table) -> People:
-        from privmean.people.pairread import read_pairs
-
         # the road hands people on unseen; who asks pairs takes them with `pairs_of`
-        found: Any = read_pairs(self, table)
+        found: Any = import_module(READER).read_pairs(self, table)
         return found  # type: ignore[no-any-return]
 
 
@@ -226,6 +229,5 @@ class Difference:
         return (f"{self.value}: {self.pair[0]} - {self.pair[1]}",)
 
     def reduce(self, table: Table) -> People:
-        from privmean.people.pairread import read_differences
-
-        return read_differences(self, table)
+        found: Any = import_module(READER).read_differences(self, table)
+        return found  # type: ignore[no-any-return]

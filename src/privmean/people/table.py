@@ -108,6 +108,17 @@ class Table:
             self._reduced[summary] = summary.reduce(self)
         return self._reduced[summary]
 
+    def persons(self) -> int | None:
+        """The number of persons, from a given roster or the column of persons alone; None where
+        that takes reading the rest (frames and arrays). Public under replace-one only."""
+        from privmean.people.names import count_persons
+
+        if self.roster is not None:
+            return None
+        known = self.machine.options()
+        known.pop("progress")
+        return count_persons(self.source, self.person, self.text, known)
+
     def groups(self, column: str) -> tuple[int, ...]:
         """Numbers of persons in each group of a public column, largest first."""
         from privmean.people.groups import group_sizes

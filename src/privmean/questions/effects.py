@@ -16,7 +16,8 @@ from privmean.errors import ArgumentError
 from privmean.models.design import Design
 from privmean.models.moment_rows import Weighting
 from privmean.models.person_fits import Exchangeable, Independence
-from privmean.models.pooled import Pooled, Target
+from privmean.models.pooled import Pooled
+from privmean.models.pooled_steps import Target
 
 POOLED, WITHIN, OWN = "pooled", "within", "own"
 EFFECTS = (POOLED, WITHIN, OWN)

@@ -51,7 +51,7 @@ def grouping_of(
 ) -> Grouping:
     """The words of a question as one value; ArgumentError for what cannot be meant."""
     columns = _columns(by)
-    validate.choice("membership", membership, [PRIVATE])
+    validate.choice("membership", membership, [PRIVATE, PUBLIC])
     for name, flag in (("other", other), ("shrink", shrink), ("simultaneous", simultaneous)):
         if flag is not True and flag is not False:
             raise ArgumentError(name, flag, "is neither true nor false", "say True or False")
@@ -59,6 +59,8 @@ def grouping_of(
     asked = (said,) if isinstance(said, str | Mapping) else tuple(said)
     weights = weights_of(max_groups, rule)
     if keys is None:
+        if membership == PUBLIC:
+            raise ArgumentError("keys", None, "are public where groups are", "name the keys")
         if other:
             raise ArgumentError(
                 "other", other, "needs public keys", "name the keys, or leave other out"

@@ -24,7 +24,7 @@ from privmean.questions.assumptions import (
     kind_of,
 )
 from privmean.questions.base import Estimator
-from privmean.questions.grouping import PRIVATE, Grouping, grouping_of
+from privmean.questions.grouping import PRIVATE, PUBLIC, Grouping, grouping_of
 
 if TYPE_CHECKING:
     from privmean.central.groups.estimator import GroupMeans
@@ -64,8 +64,9 @@ class Mean:
     shown (needs delta). max_groups: groups a person counts fully in; with 1 a person belongs
     to the group of most own records, with more a person in m > max_groups groups counts
     max_groups/m in each (rule "mode" or "split"). contrasts: comparisons such as "north - south",
-    "each - rest", "all pairs". membership: "private". other: one more group for everything that is
-    not listed. shrink: a further column of means drawn to each other. simultaneous: intervals that
+    "each - rest", "all pairs". membership: "private", or "public" where who has records in which
+    group is public (replace-one, less noise). other: one more group for everything that is not
+    listed. shrink: a further column of means drawn to each other. simultaneous: intervals that
     hold together. The usual neighbours are add-remove then.
 
     Guarantees: unit one person with all records; neighbours as the budget names them; the composed
@@ -130,7 +131,8 @@ class Mean:
     @property
     def usual_neighbors(self) -> Neighbors:
         """The neighbours where a call names none."""
-        return "replace-one" if self.by is None else "add-remove"
+        private = self.by is not None and self.membership != PUBLIC
+        return "add-remove" if private else "replace-one"
 
     @cached_property
     def grouping(self) -> Grouping:
@@ -145,7 +147,10 @@ class Mean:
         if self.by is not None:
             said = self.grouping
             (value,) = self.values or ("",)
-            return Pairs(value, said.by, said.keys, said.weights, self.resolution, said.other)
+            return Pairs(
+                value, said.by, said.keys, said.weights, self.resolution, said.other,
+                public=self.membership == PUBLIC,
+            )  # fmt: skip
         named = None if self.values is None else tuple(self.values)
         return RecordMeans(named, self.estimand, self.cap, self.resolution)
 
@@ -231,7 +236,7 @@ class Mean:
         assert isinstance(pairs, Pairs)
         said = self.grouping
         public = None if pairs.keys is None else pairs.groups
-        return GroupMeans(public, said.weights, target, said.simultaneous)
+        return GroupMeans(public, said.weights, target, said.simultaneous, pairs.public)
 
     # --- the choice -------------------------------------------------------------------------------
     def _chosen(self, by_records: bool) -> Any:

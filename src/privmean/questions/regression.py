@@ -8,7 +8,6 @@ radius without the condition number, and the ratio form for persons who cannot b
 
 from __future__ import annotations
 
-import ast
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
@@ -17,20 +16,28 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 import numpy as np
 
 from privmean import validate
+from privmean.central.clipped_mean import ClippedMeans
 from privmean.central.concentration import Bounded, SubGaussian, UnknownScale
 from privmean.central.winsorized import Winsorized
 from privmean.errors import ArgumentError
-from privmean.models.formula import INTERCEPT, Model, read_formula
+from privmean.models.binned import unseen
+from privmean.models.formula import read_formula
 from privmean.models.magnitudes import CLIPPED, MEAN, Magnitudes
 from privmean.models.panel import PanelSums
-from privmean.models.person_fits import AR1, Exchangeable, Independence, Working, fit_persons
+from privmean.models.person_fits import AR1, Exchangeable, Independence, Working
 from privmean.models.pooled import Pooled
-from privmean.models.regression_release import RegressionRelease
-from privmean.people.matrix import MatrixPeople
+from privmean.models.regression_release import (
+    NO_VARIATION,
+    NO_VARIATION_ADVICE,
+    RegressionRelease,
+    Unfitted,
+)
+from privmean.models.tail_means import TailMeans
 from privmean.privacy.budget import REPLACE_ONE, Neighbors
 from privmean.questions.assumptions import BOUNDS, CONCENTRATION, Auto, Bounds, Clipping, kind_of
 from privmean.questions.base import Estimator
 from privmean.questions.effects import EFFECTS, FIRST, OWN, WITHIN, pooled_of, votes
+from privmean.questions.own_coefficients import OwnCoefficients, sizes_of
 from privmean.release import Release
 
 if TYPE_CHECKING:
@@ -71,55 +78,6 @@ class Errors:
                 for b, s in zip(each, spread, strict=True)
             )
         )
-
-
-@dataclass(frozen=True)
-class OwnCoefficients:
-    """A person's own regression coefficients; sizes: public scales of terms and response."""
-
-    formula: str
-    fixed_effects: bool
-    working: Working
-    time: str | None
-    threshold: float
-    records: int
-    sizes: tuple[float, ...]
-    resolution: float
-
-    @property
-    def model(self) -> Model:
-        return read_formula(self.formula, intercept=not self.fixed_effects)
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        return tuple(self.model.names)
-
-    def reduce(self, table: Table) -> MatrixPeople:
-        """Private, spends nothing."""
-        from privmean.people.products import person_products
-
-        model = self.model
-        products = person_products(
-            table.source,
-            person=table.person,
-            columns=model.columns,
-            texts=model.texts,
-            products=[*(trees for _, trees in model.terms), (model.response,)],
-            steps=[self.resolution * size for size in self.sizes],
-            time=self.time if isinstance(self.working, AR1) else None,
-            roster=table.roster,
-            text=table.text,
-            machine=table.machine.options(),
-        )
-        rows = fit_persons(
-            products,
-            working=self.working,
-            within=self.fixed_effects,
-            threshold=self.threshold,
-            least=self.records,
-            scales=self.sizes,
-        )
-        return MatrixPeople(rows, model.names, engine=products.engine)
 
 
 @dataclass(frozen=True)
@@ -200,7 +158,7 @@ class Regression:
         validate.choice("effect", self.effect, EFFECTS)
         if self.effect != OWN:
             for name in OWN_WORDS:
-                if getattr(self, name) != _default(name):
+                if _said(getattr(self, name), _default(name)):
                     raise ArgumentError(
                         name, getattr(self, name), f"does not go with effect={self.effect!r}",
                         "say effect='own' for the mean of persons' own coefficients"
@@ -209,7 +167,7 @@ class Regression:
             self._pooled()
             return
         for name in POOLED_WORDS:
-            if getattr(self, name) != _default(name):
+            if _said(getattr(self, name), _default(name)):
                 raise ArgumentError(
                     name, getattr(self, name), "does not go with effect='own'",
                     "say effect='pooled' or effect='within'",
@@ -281,7 +239,7 @@ class Regression:
             self.time,
             validate.positive("threshold", self.threshold),
             least,
-            _sizes(self.scales, model),  # type: ignore[arg-type]
+            sizes_of(self.scales, model),  # type: ignore[arg-type]
             validate.power_of_two("resolution", self.resolution),
         )
 
@@ -342,9 +300,18 @@ class Regression:
                 effect=self.effect,
             )
         within = "within-person " if self.fixed_effects else ""
+        kept = {item.name: getattr(release, item.name) for item in fields(Release)}
+        made = release.intervals
+        if isinstance(made, ClippedMeans | TailMeans) and all(map(unseen, made.columns)):
+            kept |= {
+                "estimate": np.full(len(release.columns), math.nan),
+                "intervals": Unfitted(len(release.columns)),
+                "status": NO_VARIATION,
+                "statuses": (),
+                "advice": NO_VARIATION_ADVICE,
+            }
         return RegressionRelease(
-            **{item.name: getattr(release, item.name) for item in fields(Release)}
-            | {"estimand": FIRST[OWN]},
+            **kept | {"estimand": FIRST[OWN]},
             formula=self.formula,
             method=f"{within}{self._own().working.words} a person",
             fixed_effects=self.fixed_effects,
@@ -371,22 +338,6 @@ def _working(working: object, fixed_effects: bool, time: str | None) -> Working:
     return working
 
 
-def _sizes(scales: Mapping[str, float] | None, model: Model) -> tuple[float, ...]:
-    """Public scales of the terms and then the response, rounded to powers of two."""
-    given = dict(scales or {})
-    names = [*model.names, ast.unparse(model.response)]
-    for item in given:
-        if item not in names or item == INTERCEPT:
-            raise ArgumentError(
-                "scales", item, "is no term of the formula", f"the terms are {', '.join(names)}"
-            )
-    result = []
-    for item in names:
-        size = validate.positive("scales", given.get(item, 1.0))
-        result.append(2.0 ** round(math.log2(min(max(size, 2.0**-60), 2.0**60))))
-    return tuple(result)
-
-
 def _ranges(given: Bounds | None, p: int) -> tuple[tuple[float, float], ...] | None:
     if given is None:
         return None
@@ -398,3 +349,9 @@ def _ranges(given: Bounds | None, p: int) -> tuple[tuple[float, float], ...] | N
             "assume", given, f"has {len(pairs)} pairs for {p} terms", "give one a term"
         )
     return tuple(validate.bounds("assume", pair) for pair in pairs)
+
+
+def _said(value: object, default: object) -> bool:
+    """Whether a word was given another value than its default (an array is no default)."""
+    same = value == default
+    return not (isinstance(same, bool | np.bool_) and same)

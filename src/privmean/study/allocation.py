@@ -34,7 +34,7 @@ from privmean.study.parts import Part, bill, down, significant
 
 SUMS, CURVES, RHO = "sums", "curves", "sums of rho"
 FINE = 1e-4  # relative precision of the common factor
-DELTA_APART = 0.1  # part of delta for questions that need one, where curves use the rest
+DELTA_APART = (0.5, 0.1)  # parts of delta for questions that need one, where curves use the rest
 TRIED = 1.02  # factor that curves must allow at once to be searched further
 
 
@@ -54,7 +54,11 @@ def allot(items: Sequence[Item], shapes: Mapping[str, Shape], budget: Budget) ->
     plain = work.sums()
     found = [plain]
     if budget.epsilon is not None and budget.delta > 0:
-        for way in (work.curves, work.rho):
+        ways: list[Callable[[Allotment], Allotment | None]] = [
+            *(partial(work.curves, kept=kept) for kept in DELTA_APART),
+            work.rho,
+        ]
+        for way in ways:
             try:
                 other = way(plain)
             except (Infeasible, ArgumentError):
@@ -240,10 +244,11 @@ class _Work:
         return tuple(found)
 
     # --- curves -----------------------------------------------------------------------------------
-    def curves(self, plain: Allotment) -> Allotment | None:
-        """All free parts larger by the factor that the composed lines allow."""
+    def curves(self, plain: Allotment, kept: float) -> Allotment | None:
+        """All free parts larger by the factor that the composed lines allow; kept: the part of
+        delta for questions that need one."""
         users = frozenset(part.name for part in plain.parts if part.budget.delta)
-        apart = self.budget.delta * DELTA_APART if users else 0.0
+        apart = self.budget.delta * kept if users else 0.0
         deltas = self._deltas(users, apart)
         wanted = {item.name for item in self.items if item.error is not None}
         first = {part.name: part.budget.epsilon or 0.0 for part in plain.parts}
@@ -261,7 +266,7 @@ class _Work:
             return None
         low, high = TRIED, TRIED
         while best is not None and high < 64:
-            low, kept, high = high, best, high * 1.2
+            low, found, high = high, best, high * 1.2
             best = at(high)
         while high / low > 1 + FINE:
             middle = math.sqrt(low * high)
@@ -269,8 +274,8 @@ class _Work:
             if tried is None:
                 high = middle
             else:
-                low, kept = middle, tried
-        return Allotment(kept, CURVES, low)
+                low, found = middle, tried
+        return Allotment(found, CURVES, low)
 
     # --- rho --------------------------------------------------------------------------------------
     def rho(self, plain: Allotment) -> Allotment | None:

@@ -210,6 +210,10 @@ def _types_of(item: Field) -> list[str]:
             found |= {"array", "string"}
         elif "Mapping" in str(part):
             found |= {"object", "array"}
+        elif isinstance(part, type) and part is not type(None):
+            found |= {"string", "array", "number"}  # a class is said by its text, or plain numbers
+    if not found:
+        return ["string", "number", "array", "boolean", "object"]
     if "number" in found:
         found.add("integer")
     return sorted(found)

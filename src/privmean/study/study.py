@@ -114,9 +114,9 @@ class Study:
     def plan(self, persons: int | None = None) -> StudyPlan:
         """What each question gets, from public numbers alone; spends nothing.
 
-        persons: their number, where it is public and known; else the roster is counted (under
-        add-remove `n_design` stands for it). Raises Infeasible for wishes that cannot be had, with
-        the least epsilon that would do.
+        persons: their number, where it is public and known; else the column of persons is counted
+        (under add-remove `n_design` stands for it). Raises Infeasible for wishes that cannot be
+        had, with the least epsilon that would do.
         """
         items = self._asked()
         if self._said.budget.neighbors == ADD_REMOVE:
@@ -125,6 +125,8 @@ class Study:
                 return self.planned({})
         elif persons is not None:
             persons = validate.whole("persons", persons, least=1)
+        elif isinstance(self.source, Table):
+            persons = self.source.persons()
         if persons is None or any(item.question.summary.names is None for item in items):
             return self.planned(self.people(items))
         add_remove = self._said.budget.neighbors == ADD_REMOVE

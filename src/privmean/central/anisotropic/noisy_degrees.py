@@ -17,6 +17,7 @@ from privmean.central.anisotropic.calibration import (
 )
 from privmean.mechanisms.filtered.filter import NoisyDegrees
 from privmean.mechanisms.filtered.mean import MEAN_STEPS, FilterCalibration
+from privmean.mechanisms.gaussian import root_above
 from privmean.privacy.amplification import gaussian_tail, tail_threshold
 from privmean.privacy.budget import REPLACE_ONE
 from privmean.privacy.loss import Gaussian, Loss, Threshold
@@ -49,7 +50,7 @@ def calibrate_noisy_degrees(
     losses: tuple[Loss, ...] = (
         Gaussian(
             "degrees",
-            math.sqrt(persons - 1) * steps,
+            root_above(persons - 1) * steps,
             scale,
             persons - 1,
             relation=REPLACE_ONE,

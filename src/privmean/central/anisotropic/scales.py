@@ -17,6 +17,7 @@ from scipy.special import digamma
 from privmean.mechanisms.curator import Curator
 from privmean.mechanisms.exponential import TopChoices
 from privmean.mechanisms.filtered.lattice import of_columns, slices
+from privmean.mechanisms.gaussian import root_above
 from privmean.mechanisms.lattice_sums import LatticeSums
 from privmean.mechanisms.noisy_quantile import FINE, Counting, NoisyQuantile
 from privmean.people.reductions import Floats, Integers, pair_multiplier
@@ -150,7 +151,7 @@ class ScaleNoise:
     @property
     def values(self) -> LatticeSums:
         """The scores of those columns."""
-        spread = math.sqrt(self.top) * self.span
+        spread = root_above(self.top * self.span**2)
         return LatticeSums(
             (Gaussian("column scales", spread, self.value_scale, self.top, relation=REPLACE_ONE),)
         )

@@ -17,7 +17,7 @@ from privmean.errors import ArgumentError, Infeasible
 from privmean.people.keytexts import label
 from privmean.people.pairs import Weights
 from privmean.people.shape import Shape
-from privmean.privacy.budget import Budget
+from privmean.privacy.budget import REPLACE_ONE, Budget
 
 MOST_KEYS = 100_000
 
@@ -30,19 +30,21 @@ class GroupMeans:
     enough persons are shown (needs delta). weights: how a person of several groups counts.
     target: None for intervals for the mean, which count the persons beyond the limits; "clipped"
     for the least noise and intervals for the mean of limited values. simultaneous: rows hold
-    together at the level.
+    together at the level. public_groups: who has records in which group is public (replace-one
+    only), so that sizes cost nothing and the noise is less.
 
     **Guarantees.** Unit: one person with all records, in whatever groups. Neighbours: add-remove
     (nothing reads a number of persons) or replace-one (the roster is public; the groups of a person
-    are private). Pure epsilon for any data; delta is left unspent, but for private keys, which
-    spend all of it on thresholds; a rho budget runs at epsilon = sqrt(2 rho). Public are the
-    settings and the keys that were named.
+    are private). Pure epsilon for any data; a delta is spent on thresholds of private keys, or on
+    Gaussian noise in the last stage where that is less, which a rho budget always has. Public are
+    the settings and the keys that were named.
     """
 
     keys: tuple[tuple[str, ...], ...] | None
     weights: Weights = field(default_factory=Weights)
     target: str | None = None
     simultaneous: bool = False
+    public_groups: bool = False
 
     def __post_init__(self) -> None:
         validate.choice("target", self.target, [None, "clipped"])
@@ -69,11 +71,19 @@ class GroupMeans:
                 "private keys need a threshold, which needs a delta",
                 "give epsilon and a delta such as 1e-6, or name the public keys",
             )
+        if self.public_groups and budget.neighbors != REPLACE_ONE:
+            raise ArgumentError(
+                "neighbors",
+                budget.neighbors,
+                "has no public groups of persons",
+                "say neighbors='replace-one', or membership='private'",
+            )
         settings = GroupSettings(
             self.keys or (),
             self.weights,
             budget.neighbors,
             counted=self.target is None,
             public_keys=self.keys is not None,
+            public_groups=self.public_groups,
         )
-        return GroupPlan(self, budget, shape, epsilon, settings)
+        return GroupPlan(self.labels, budget, shape, epsilon, settings, self.simultaneous)

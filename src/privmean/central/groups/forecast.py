@@ -5,22 +5,35 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from fractions import Fraction
+from typing import Any, Protocol
 
 from privmean import validate
-from privmean.central.groups.settings import FEW, LEAST, PRECISE
+from privmean.central.groups.settings import FEW, LEAST, PRECISE, GroupSettings
 from privmean.errors import ArgumentError
 from privmean.intervals.group_table import FEW as TOO_FEW
 from privmean.intervals.group_table import IMPRECISE
 from privmean.intervals.interval import OK
 from privmean.people.keytexts import key_text
 
-if TYPE_CHECKING:
-    from privmean.central.groups.plan import GroupPlan
-
 # limits grow with the size of a group: what the noise of a mean is, in deviations inside groups
 # times the noise of a weight over the weight, for a normal law (1.4 times that for exponential)
 SPAN, LEAST_SPAN, MOST_SPAN = 2.7, 3.0, 10.0
+
+
+class Planned(Protocol):
+    """What a forecast reads of a plan."""
+
+    @property
+    def labels(self) -> tuple[str, ...]: ...
+
+    @property
+    def settings(self) -> GroupSettings: ...
+
+    @property
+    def epsilon(self) -> Fraction: ...
+
+    def final_epsilon(self, persons: int) -> float: ...
 
 
 @dataclass(frozen=True)
@@ -37,10 +50,10 @@ class GroupForecast:
     status: str
 
 
-def sizes_of(plan: GroupPlan, sizes: Any) -> dict[str, float]:
+def sizes_of(plan: Planned, sizes: Any) -> dict[str, float]:
     """Guessed persons (or weights) by key: a mapping, numbers in the order of the keys, or one
     number that is shared out evenly."""
-    labels = plan.asked.labels
+    labels = plan.labels
     if not labels:
         raise ArgumentError("sizes", sizes, "needs public keys", "name the keys")
     if isinstance(sizes, Mapping):
@@ -64,7 +77,7 @@ def sizes_of(plan: GroupPlan, sizes: Any) -> dict[str, float]:
 
 
 def forecast_of(
-    plan: GroupPlan, sizes: Any, guess_sd: float, persons: int | None = None
+    plan: Planned, sizes: Any, guess_sd: float, persons: int | None = None
 ) -> tuple[GroupForecast, ...]:
     """A line a group. persons: in all, where they are not the sum of the sizes (in several groups
     each)."""
@@ -74,7 +87,7 @@ def forecast_of(
     return tuple(_line(plan, key, weight, sd, whole) for key, weight in known.items())
 
 
-def _line(plan: GroupPlan, key: str, weight: float, sd: float, persons: int) -> GroupForecast:
+def _line(plan: Planned, key: str, weight: float, sd: float, persons: int) -> GroupForecast:
     s = plan.settings
     noise, sampling = noise_of(plan, sd, weight, persons), sd / math.sqrt(weight)
     signal = weight * s.strength(plan.epsilon) / s.most
@@ -87,7 +100,7 @@ def _line(plan: GroupPlan, key: str, weight: float, sd: float, persons: int) -> 
     return GroupForecast(key, weight, rmse, sampling, noise, 1.96 * rmse, status)
 
 
-def noise_of(plan: GroupPlan, sd: float, weight: float, persons: int) -> float:
+def noise_of(plan: Planned, sd: float, weight: float, persons: int) -> float:
     """Predicted deviation of the noise of a group's mean, for values that are about normal."""
     s = plan.settings
     signal = max(weight * s.strength(plan.epsilon) / s.most, 2.0)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from functools import cached_property
+from typing import Any
 
 import numpy as np
 from scipy.special import ndtr, ndtri
@@ -34,6 +36,7 @@ from privmean.errors import ArgumentError
 from privmean.intervals.group_table import FEW, GroupTable
 from privmean.intervals.interval import FAILED, OK
 from privmean.mechanisms.curator import Curator
+from privmean.mechanisms.gaussian_cells import GaussianCells
 from privmean.mechanisms.key_cells import KeyCells
 from privmean.outcome import Outcome
 from privmean.people.keytexts import label
@@ -44,21 +47,20 @@ from privmean.privacy.budget import REPLACE_ONE, Budget, Relation
 from privmean.privacy.loss import Laplace, Loss
 from privmean.road import Releasing
 
-if TYPE_CHECKING:
-    from privmean.central.groups.estimator import GroupMeans
-
 USUAL_STEPS = 2**19 + 1
+USUAL_PERSONS = 2000  # with which a kind of noise is chosen
 
 
 @dataclass(frozen=True)
 class GroupPlan(Releasing):
-    """The stages and their prices; see `GroupMeans`."""
+    """The stages and their prices; see `GroupMeans`. labels: of public keys, as they are shown."""
 
-    asked: GroupMeans
+    labels: tuple[str, ...]
     budget: Budget
     shape: Shape
     epsilon: Fraction
     settings: GroupSettings
+    simultaneous: bool = False
 
     @property
     def relation(self) -> Relation:
@@ -77,6 +79,11 @@ class GroupPlan(Releasing):
 
     @property
     def public(self) -> tuple[str, ...]:
+        if self.settings.public_groups:
+            return (
+                "roster of persons", "who has records in which group", "column names",
+                "keys of the groups", "number of groups a person counts in",
+            )  # fmt: skip
         known = ("column names", "keys of the groups", "number of groups a person counts in")
         return ("number of persons", "roster of persons", *known) if self._roster else known
 
@@ -100,10 +107,10 @@ class GroupPlan(Releasing):
         purse = Wallet(self.epsilon, relation, s.weights.mass)
         moved = Fraction(s.most * s.weights.parts * s.moves)
         bill: list[Loss] = []
-        if s.public_keys:
+        if s.public_keys and not s.public_groups:
             counts = purse.take(price(COUNTS, self.epsilon))
             bill.append(Laplace("persons by group", moved, moved / counts, relation=relation))
-        if s.total or not s.public_keys:
+        if (s.total or not s.public_keys) and not s.public_groups:
             total = purse.take(price(TOTAL, self.epsilon))
             bill.append(Laplace("persons", Fraction(1), 1 / total, relation=relation))
         # the usual share; what is spent more on looking is spent less on the end
@@ -112,6 +119,13 @@ class GroupPlan(Releasing):
             bill.append(purse.counts("beyond the limits", purse.share(BEYOND), 1).loss)
         for name, delta in zip(("rough cells", FINAL), self.deltas, strict=True):
             part = price(ROUGH, self.epsilon) if name != FINAL else purse.left
+            if self.gaussian and name == FINAL:
+                mu = self.strength(part, bill)
+                cells = GaussianCells(
+                    name, relation, mu, (USUAL_STEPS,), s.weights.parts, s.most, s.affected
+                )
+                bill += cells.losses
+                continue
             if s.public_keys:
                 cost = 1 / purse.take(part)
                 bill.append(Laplace(name, Fraction(1), cost, joint=True, relation=relation))
@@ -122,6 +136,30 @@ class GroupPlan(Releasing):
             )  # fmt: skip
             bill += steps.losses
         return tuple(bill)
+
+    @cached_property
+    def gaussian(self) -> bool:
+        """Whether the last stage has Gaussian noise: under a rho budget, and with a delta where
+        that is less; from public numbers alone."""
+        s = self.settings
+        if not s.public_keys or s.public_groups:
+            return False
+        if self.budget.rho is not None:
+            return True
+        if self.budget.delta <= 0:
+            return False
+        k = s.most * s.moves
+        left = Fraction(self.final_epsilon(USUAL_PERSONS))
+        return math.sqrt(k) / self.strength(left, ()) < math.sqrt(2) * k / float(left)
+
+    def strength(self, left: Fraction, bill: Sequence[Loss]) -> float:
+        """mu of the last stage: what is left of rho, or the basic bound at what is left of epsilon
+        with all of delta, which holds for prices that were chosen along the way."""
+        if self.budget.rho is not None:
+            spent = math.fsum(item.rho for item in bill)
+            return math.sqrt(2 * (self.budget.rho - spent)) * (1 - 1e-9)
+        part = Budget(epsilon=float(left) * (1 - 1e-12), delta=self.budget.delta)
+        return part.gaussian_mu(self.settings.affected) * (1 - 1e-9)
 
     @property
     def deltas(self) -> tuple[float, float]:
@@ -185,9 +223,10 @@ class GroupPlan(Releasing):
             return self._run(curator)
 
     def _run(self, curator: Curator) -> Outcome:
-        labels, hidden, settings = self.asked.labels, "", self.settings
+        labels, hidden, settings = self.labels, "", self.settings
         if settings.public_keys:
-            found = run_groups(curator, settings, self.epsilon)
+            strength = self.strength if self.gaussian else None
+            found = run_groups(curator, settings, self.epsilon, strength)
         else:
             shown = run_private(curator, settings, self.epsilon, self.deltas)
             found, labels = shown.found, tuple(label(key) for key in shown.keys)
@@ -216,7 +255,7 @@ class GroupPlan(Releasing):
 
     def _worded(self, table: GroupTable, found: Found) -> GroupTable:
         words = assumption_of(found, self.settings)
-        return replace(table, assumption=words, simultaneous=self.asked.simultaneous)
+        return replace(table, assumption=words, simultaneous=self.simultaneous)
 
     def _estimand(self) -> str:
         s = self.settings

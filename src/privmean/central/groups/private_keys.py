@@ -66,12 +66,12 @@ def run_private(
         shares[name] = float((before - wallet.left) / epsilon)
         before = wallet.left
 
-    persons, _ = asking.members(price(TOTAL, epsilon))
+    persons, doubt = asking.members(price(TOTAL, epsilon))
     spent("persons")
     if persons * settings.strength(epsilon) < LEAST:
         shares["unspent"] = float(wallet.left / epsilon)
         return Shown(Found(persons, shares=shares))
-    place = asking.location(persons, 0.0)
+    place = asking.location(persons, doubt, 0.0)
     spent("location")
     path: dict[str, Any] = {"outcome": place.outcome, "origin": place.origin}
     if place.outcome != FOUND or place.seen is None:

@@ -13,6 +13,7 @@ from privmean.people.reductions import Box, Floats
 Flags = npt.NDArray[np.bool_]
 TINY, EVEN = 1e-300, 1e-12
 ROUNDS = 200
+SQUARE = 4 * 2**0.5 / 6**0.5  # so that the noise of a square is sqrt(6) scales here too
 
 
 @dataclass(frozen=True)
@@ -58,6 +59,33 @@ class Reading:
             radius,
             middle,
             scale,
+        )
+
+    @classmethod
+    def of_sums(cls, sums: Floats, boxes: Sequence[Box], scale: float, weight: Floats) -> Reading:
+        """From sums of z, z^2 and persons with a value (noise of 2, 4 and 4 times `scale`) in
+        groups of public weight. Nulls stand at the middle unless clearly some are missing."""
+        y, square, there = sums.T
+        missing = weight - there > 3 * 2**0.5 * 4 * scale
+        used = np.where(missing, np.clip(there, 0.0, weight), weight)
+        divisor = np.maximum(used, 3 * scale)
+        share = np.clip(y / divisor, -1.0, 1.0)
+        radius = np.array([box.radius for box in boxes])
+        middle = np.array([box.middle for box in boxes])
+        parts = [np.full(len(y), 2.0), np.where(missing, 4 * np.abs(share), 0.0), np.zeros(len(y))]
+        scales = (radius * scale / divisor)[:, None] * np.stack(parts, axis=1)
+        within = radius**2 * np.clip(square / divisor - share**2, 0.0, 1.0)
+        return cls(
+            weight,
+            divisor,
+            share,
+            middle + radius * share,
+            np.sqrt(2 * (scales**2).sum(axis=1)),
+            scales,
+            within,
+            radius,
+            middle,
+            SQUARE * scale,
         )
 
     def seen(self, least: float) -> Flags:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -268,6 +269,5 @@ def _told(row: Row) -> dict[str, Any]:
 
 
 def _text(release: GroupRelease) -> str:
-    from privmean.central.groups.text import text
-
-    return text(release)
+    found: str = import_module("privmean.central.groups.text").text(release)
+    return found

@@ -3,6 +3,7 @@ answers alone (docs/proofs/groups.md, section 4)."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
@@ -32,6 +33,7 @@ from privmean.central.log_segments import FOUND, Histogram
 from privmean.central.wallet import Wallet, floor_tick
 from privmean.mechanisms.curator import Curator
 from privmean.people.reductions import Floats
+from privmean.privacy.loss import Loss
 
 FINAL = "value, weight and square by group"
 
@@ -59,10 +61,17 @@ class Found:
     weight_sd: float = 0.0
     shares: dict[str, float] = field(default_factory=dict)
     path: dict[str, Any] = field(default_factory=dict)
+    gaussian: bool = False
 
 
-def run_groups(curator: Curator, settings: GroupSettings, epsilon: Fraction) -> Found:
-    """All stages; `epsilon` is what they may cost together."""
+def run_groups(
+    curator: Curator,
+    settings: GroupSettings,
+    epsilon: Fraction,
+    strength: Callable[[Fraction, Sequence[Loss]], float] | None = None,
+) -> Found:
+    """All stages; `epsilon` is what they may cost together. strength: mu of Gaussian noise in the
+    last stage, from what is left of epsilon and the bill so far (None: Laplace noise)."""
     wallet = Wallet(epsilon, settings.relation, settings.weights.mass)
     asking = Asking(curator, settings, wallet)
     shares: dict[str, float] = {}
@@ -74,12 +83,12 @@ def run_groups(curator: Curator, settings: GroupSettings, epsilon: Fraction) -> 
         before = wallet.left
 
     counts, count_sd = asking.group_weights(price(COUNTS, epsilon))
-    persons = _persons(asking, counts, count_sd, epsilon)
+    persons, doubt = _persons(asking, counts, count_sd, epsilon)
     spent("persons by group")
     if persons * settings.strength(epsilon) < LEAST:
         shares["unspent"] = float(wallet.left / epsilon)
         return Found(persons, weight=counts, weight_sd=count_sd, shares=shares)
-    place = asking.location(persons, float(counts.max()))
+    place = asking.location(persons, doubt, float(counts.max()))
     spent("location")
     path: dict[str, Any] = {
         "outcome": place.outcome, "origin": place.origin, "rounds": place.rounds,
@@ -115,13 +124,16 @@ def run_groups(curator: Curator, settings: GroupSettings, epsilon: Fraction) -> 
     limits = opened(limits, rough, mean, between, weight)
     if units is not None:
         limits = units.over(limits, settings, epsilon, wallet.left, weight)
-    final, _ = asking.cells(FINAL, wallet.left, limits)
+    if strength is None:
+        final, _ = asking.cells(FINAL, wallet.left, limits)
+    else:
+        final, _ = asking.gaussian_cells(FINAL, strength(wallet.left, curator.bill), limits)
     spent(FINAL)
     weight = pooled_weight((weight, weight_sd), (final.weight, 6**0.5 * final.scale))
     weight_sd = (weight_sd**-2 + (6**0.5 * final.scale) ** -2) ** -0.5
     return Found(
         persons, place, final, limits, between, tail, wide, heavy, units, beyond, weight, weight_sd,
-        shares, path,
+        shares, path, gaussian=strength is not None,
     )  # fmt: skip
 
 
@@ -140,18 +152,23 @@ def price(part: float, epsilon: Fraction) -> Fraction:
     return floor_tick(epsilon * Fraction(part))
 
 
-def _persons(asking: Asking, counts: Floats, count_sd: float, epsilon: Fraction) -> float:
-    """The number of persons with a pair: bought, summed over groups, or both by precision."""
+def _persons(
+    asking: Asking, counts: Floats, count_sd: float, epsilon: Fraction
+) -> tuple[float, float]:
+    """The number of persons with a pair (bought, summed over groups, or both by precision), and
+    the deviation of its noise."""
     settings = asking.settings
+    if settings.public_groups:
+        return float(asking.people.members()), 0.0
     summed, sum_sd = float(counts.sum()), count_sd * settings.groups**0.5
     if not settings.total:
-        return summed
+        return summed, sum_sd
     bought, sd = asking.members(price(TOTAL, epsilon))
     if settings.weights.split:
-        return bought
+        return bought, sd
     assert settings.groups > MANY
     (found,) = pooled_weight((np.array([summed]), sum_sd), (np.array([bought]), sd))
-    return float(found)
+    return float(found), (sum_sd**-2 + sd**-2) ** -0.5
 
 
 def _beyond(

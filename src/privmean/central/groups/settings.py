@@ -34,7 +34,7 @@ PRECISE = 60.0  # weight times epsilon below which a row is called imprecise
 class GroupSettings:
     """keys: public, in the order in which people hold them; none where they are private. counted:
     whether persons beyond the limits are counted, which an interval for the mean needs (else it is
-    for the clipped mean).
+    for the clipped mean). public_groups: who is in which group is public.
     """
 
     keys: tuple[tuple[str, ...], ...]
@@ -42,6 +42,7 @@ class GroupSettings:
     relation: Relation
     counted: bool = True
     public_keys: bool = True
+    public_groups: bool = False
 
     @property
     def groups(self) -> int:

@@ -41,7 +41,9 @@ def text(release: GroupRelease) -> str:
             f"closer for small groups{more}"
         )
     promise = release.guarantee
-    lines += _wrapped(f"persons with a value in a group (noisy): {release.persons}")
+    public = "who has records in which group" in promise.public
+    said = "persons in a group (public)" if public else "persons with a value in a group (noisy)"
+    lines += _wrapped(f"{said}: {release.persons}")
     lines += _wrapped(
         f"promise: {promise.describe()} for one {promise.unit} with all records in all groups, "
         f"{promise.relation}: {RELATION_WORDS[promise.relation]}"

@@ -13,7 +13,10 @@ from privmean.central.log_segments import ATOM_ONLY, BEYOND
 def notes_of(settings: GroupSettings) -> tuple[str, ...]:
     """The unit, the rule, what is estimated, and what follows from the list of keys."""
     k, split = settings.weights.most, settings.weights.split
-    if not split:
+    if settings.public_groups and not split:
+        rule = "one person counts in one group: the first key of its records, which are public"
+        listed = "who has records in which group is public; only the values are protected"
+    elif not split:
         rule = (
             "one person counts in one group: the one with most usable records among the keys "
             "asked, ties to the first key in the order of texts"

@@ -1,0 +1,78 @@
+"""Means by group from a Parquet file against the plain grouped query in the same engine.
+
+The plain query: the mean of own means by group, one GROUP BY over persons and groups and one over
+groups. Every run is a process of its own, so that nothing is kept from another.
+"""
+
+from __future__ import annotations
+
+import argparse
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from report import publish, table
+
+MAKE = """
+import duckdb
+duckdb.sql('''COPY (SELECT hash(i) % {persons} AS who,
+  'g' || (hash(hash(i) % {persons}) % {groups} + (hash(i + 7) % 5 = 0)::INT)::VARCHAR AS key,
+  (hash(3 * i) % 10000) / 1000.0 + (hash(hash(i) % {persons}) % 100) / 50.0 AS x
+  FROM range({records}) t(i)) TO '{path}' (FORMAT parquet)''')
+"""
+PLAIN = """
+import time, duckdb
+start = time.perf_counter()
+duckdb.sql('''SELECT key, avg(m), count(*) FROM (SELECT who, key, avg(x) AS m FROM '{path}'
+  GROUP BY who, key) GROUP BY key''').fetchall()
+print(time.perf_counter() - start)
+"""
+OURS = """
+import time, privmean as pm
+keys = ['g' + str(g) for g in range({groups} + 1)]
+start = time.perf_counter()
+release = pm.mean('{path}', 'x', person='who', by='key', keys=keys, max_groups={k}, epsilon=1)
+print(time.perf_counter() - start)
+assert not release.failed
+"""
+
+
+def seconds(code: str) -> float:
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    return float(done.stdout.split()[-1])
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--records", type=int, default=50_000_000)
+    parser.add_argument("--persons", type=int, default=1_000_000)
+    parser.add_argument("--groups", type=int, nargs="*", default=[50, 10_000])
+    parser.add_argument("--runs", type=int, default=3)
+    parser.add_argument("--print", action="store_true", help="keep docs/benchmarks.md as it is")
+    said = parser.parse_args()
+    rows: list[list[object]] = []
+    with tempfile.TemporaryDirectory() as folder:
+        for groups in said.groups:
+            known = {"path": Path(folder) / "t.parquet", "groups": groups, "persons": said.persons}
+            known["records"] = said.records
+            subprocess.run(
+                [sys.executable, "-c", MAKE.format(**known)], check=True, capture_output=True
+            )
+            plain = min(seconds(PLAIN.format(**known)) for _ in range(said.runs))
+            for k in (1, 2):
+                ours = min(seconds(OURS.format(**known, k=k)) for _ in range(said.runs))
+                shown = [f"{plain:.1f} s", f"{ours:.1f} s", f"{ours / plain:.2f}"]
+                rows.append([f"{said.records:.0e}", f"{said.persons:.0e}", groups, k, *shown])
+    head = ["records", "persons", "groups", "max_groups", "plain query", "release", "ratio"]
+    body = "Seconds from a Parquet file, the best of some runs.\n\n" + table(head, rows)
+    if said.print:
+        print(body)
+        return
+    publish(
+        "groups-speed", "Means by group: time", body, command="python benchmarks/groups_speed.py"
+    )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,109 @@
+"""Three noisy sums of every group whose members are public: value, square, persons with a value.
+
+Under replace-one with a public roster and public groups a replaced person changes the answers of
+its own groups alone, with the same weights: w z moves by at most 2 w, w z^2 and w by at most w, and
+all three together cost no more than the first alone (docs/proofs/groups.md, section 10).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+
+from privmean.errors import Infeasible
+from privmean.mechanisms.group_cells import ROUNDING
+from privmean.mechanisms.laplace import COARSE, FINE_BITS
+from privmean.noise.base import Noise
+from privmean.people.pairs import PairSums
+from privmean.privacy.budget import REPLACE_ONE
+from privmean.privacy.loss import Laplace
+
+Floats = npt.NDArray[np.float64]
+Sums = tuple[int, int, int]
+MULTIPLES = (2, 4, 4)  # noise scales of the three sums, in persons times epsilon over most
+
+
+@dataclass(frozen=True)
+class GroupSums:
+    """Sums of w z, w z^2 and w over persons with a value, on boxes of their own.
+
+    steps: of the box of each group. parts: a whole person in parts of a weight. most: bound on the
+    weights of one person over its groups. affected: answers that one person can move.
+
+    Guarantees: epsilon-DP under replace-one where the groups of every person, and hence all
+    weights, are public.
+    """
+
+    name: str
+    epsilon: Fraction
+    steps: tuple[int, ...]
+    parts: int
+    most: int
+    affected: int
+
+    def __post_init__(self) -> None:
+        if self.effective <= 0:
+            raise Infeasible(
+                f"epsilon={float(self.epsilon):.3g} is too small for {len(self.steps)} groups",
+                "give more epsilon",
+            )
+
+    @property
+    def losses(self) -> tuple[Laplace, ...]:
+        return (
+            Laplace(self.name, Fraction(1), 1 / self.epsilon, joint=True, relation=REPLACE_ONE),
+        )
+
+    @cached_property
+    def effective(self) -> Fraction:
+        """The epsilon that scales use: less what rounding can cost."""
+        return self.epsilon - self.affected * ROUNDING
+
+    @property
+    def scale(self) -> Fraction:
+        """most over epsilon: the three scales are 2, 4 and 4 of it, in persons."""
+        return self.most / self.effective
+
+    def _drawn(self, steps: int) -> tuple[tuple[int, Fraction, Fraction], ...]:
+        """For each sum of one group: bits of its lattice, a person and the scale there."""
+        units = (self.parts * steps, self.parts * steps * steps, self.parts)
+        found = []
+        for unit, multiple in zip(units, MULTIPLES, strict=True):
+            bits = FINE_BITS if unit < (1 << FINE_BITS) else 0
+            scale = self.scale * multiple * (unit << bits)
+            while scale > COARSE:
+                scale, bits = scale / 2, bits - 1
+            found.append((bits, unit * Fraction(2) ** bits, scale))
+        return tuple(found)
+
+    def exact(self, sums: Sequence[PairSums]) -> list[Sums]:
+        """The sums of every group, in steps. w: of persons with a value."""
+        return [(item.wz, item.wzz, item.w) for item in sums]
+
+    def draw(self, exact: Sequence[Sums], noise: Noise) -> Floats:
+        """The noisy sums in persons, shape (groups, 3)."""
+        noisy = np.empty((len(exact), 3))
+        for steps in sorted(set(self.steps)):
+            places = [g for g, own in enumerate(self.steps) if own == steps]
+            for j, (bits, unit, scale) in enumerate(self._drawn(steps)):
+                draws = noise.laplace(len(places), scale).tolist()
+                for g, draw in zip(places, draws, strict=True):
+                    noisy[g, j] = float((_at(exact[g][j], bits) + draw) / unit)
+        return noisy
+
+    def moved(self, exact: Sequence[Sums], other: Sequence[Sums]) -> tuple[Fraction, ...]:
+        """What a pair of exact answers costs, over what is billed."""
+        cost = Fraction(0)
+        for steps, one, two in zip(self.steps, exact, other, strict=True):
+            for (bits, _, scale), a, b in zip(self._drawn(steps), one, two, strict=True):
+                cost += abs(_at(a, bits) - _at(b, bits)) / scale
+        return (cost / self.epsilon,)
+
+
+def _at(answer: int, bits: int) -> int:
+    return answer << bits if bits >= 0 else answer >> -bits

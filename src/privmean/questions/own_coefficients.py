@@ -1,0 +1,83 @@
+"""A person's own regression coefficients as one row a person: the summary of effect "own"."""
+
+from __future__ import annotations
+
+import ast
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from privmean import validate
+from privmean.errors import ArgumentError
+from privmean.models.formula import INTERCEPT, Model, read_formula
+from privmean.models.person_fits import AR1, Working, fit_persons
+from privmean.people.matrix import MatrixPeople
+
+if TYPE_CHECKING:
+    from privmean.people.table import Table
+
+
+@dataclass(frozen=True)
+class OwnCoefficients:
+    """A person's own regression coefficients; sizes: public scales of terms and response."""
+
+    formula: str
+    fixed_effects: bool
+    working: Working
+    time: str | None
+    threshold: float
+    records: int
+    sizes: tuple[float, ...]
+    resolution: float
+
+    @property
+    def model(self) -> Model:
+        return read_formula(self.formula, intercept=not self.fixed_effects)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(self.model.names)
+
+    def reduce(self, table: Table) -> MatrixPeople:
+        """Private, spends nothing."""
+        from privmean.people.products import person_products
+
+        model = self.model
+        products = person_products(
+            table.source,
+            person=table.person,
+            columns=model.columns,
+            texts=model.texts,
+            products=[*(trees for _, trees in model.terms), (model.response,)],
+            steps=[self.resolution * size for size in self.sizes],
+            time=self.time if isinstance(self.working, AR1) else None,
+            roster=table.roster,
+            text=table.text,
+            machine=table.machine.options(),
+        )
+        rows = fit_persons(
+            products,
+            working=self.working,
+            within=self.fixed_effects,
+            threshold=self.threshold,
+            least=self.records,
+            scales=self.sizes,
+        )
+        return MatrixPeople(rows, model.names, engine=products.engine)
+
+
+def sizes_of(scales: Mapping[str, float] | None, model: Model) -> tuple[float, ...]:
+    """Public scales of the terms and then the response, rounded to powers of two."""
+    given = dict(scales or {})
+    names = [*model.names, ast.unparse(model.response)]
+    for item in given:
+        if item not in names or item == INTERCEPT:
+            raise ArgumentError(
+                "scales", item, "is no term of the formula", f"the terms are {', '.join(names)}"
+            )
+    result = []
+    for item in names:
+        size = validate.positive("scales", given.get(item, 1.0))
+        result.append(2.0 ** round(math.log2(min(max(size, 2.0**-60), 2.0**60))))
+    return tuple(result)
