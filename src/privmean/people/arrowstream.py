@@ -11,9 +11,12 @@ import ctypes
 import itertools
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+
+if TYPE_CHECKING:
+    from privmean.people.sources import Array
 
 NULLABLE = 2
 FAILED = 5  # EIO
@@ -173,7 +176,7 @@ def _schema_of(out: _Schema, kind: bytes, name: bytes, children: list[_Schema]) 
 def _array_of(
     out: _Array,
     length: int,
-    buffers: Sequence[np.ndarray[Any, Any] | None],
+    buffers: Sequence[Array | None],
     children: Sequence[_Array],
 ) -> _Array:
     places = [None if item is None else item.ctypes.data for item in buffers]

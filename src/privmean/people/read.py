@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import TYPE_CHECKING, Literal, get_args
 
 import numpy as np
 
@@ -15,7 +15,7 @@ from privmean.people.textformat import options, refuse
 
 if TYPE_CHECKING:
     from privmean.people.frame import FramePeople
-    from privmean.people.sources import Person, Records, Roster, Rows
+    from privmean.people.sources import Array, Person, Records, Roster, Rows
 
 Estimand = Literal["persons", "records"]
 ESTIMANDS: tuple[Estimand, ...] = get_args(Estimand)
@@ -132,7 +132,7 @@ def _cap(estimand: str, cap: object) -> int | None:
 
 
 def _array(
-    source: np.ndarray[Any, Any],
+    source: Array,
     person: Person | None,
     values: str | Sequence[str] | None,
     cap: int | None,

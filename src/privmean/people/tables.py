@@ -28,6 +28,8 @@ from privmean.people.totals import Lazy
 if TYPE_CHECKING:
     from duckdb import DuckDBPyRelation
 
+    from privmean.people.sources import Array
+
 Machine = Mapping[str, Any]
 IDS = (nw.String, nw.Boolean, nw.Date, nw.Datetime, nw.Decimal)
 
@@ -60,8 +62,8 @@ def read_table(
 
 
 def read_arrays(
-    ids: np.ndarray[Any, Any],
-    matrix: np.ndarray[Any, Any],
+    ids: Array,
+    matrix: Array,
     columns: tuple[str, ...],
     cap: int | None,
     resolution: float,
