@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from typing import Any, TypeVar
+from typing import SupportsFloat, SupportsInt, TypeVar, cast
 
 from privmean.errors import ArgumentError
 
@@ -16,12 +16,12 @@ LARGEST, SMALLEST = 1e120, 1e-120
 LARGEST_COUNT = 2**53
 
 
-def number(name: str, value: Any, remedy: str = "give a finite number") -> float:
+def number(name: str, value: object, remedy: str = "give a finite number") -> float:
     """A finite real number."""
     if isinstance(value, bool | str | bytes):
         raise ArgumentError(name, value, "is not a number", remedy)
     try:
-        result = float(value)
+        result = float(cast(SupportsFloat, value))
     except (TypeError, ValueError, OverflowError):
         raise ArgumentError(name, value, "is not a number", remedy) from None
     if not math.isfinite(result):
@@ -33,7 +33,7 @@ def number(name: str, value: Any, remedy: str = "give a finite number") -> float
     return result
 
 
-def positive(name: str, value: Any, remedy: str = "give a number greater than 0") -> float:
+def positive(name: str, value: object, remedy: str = "give a number greater than 0") -> float:
     """A finite number greater than zero."""
     result = number(name, value, remedy)
     if result <= 0:
@@ -41,7 +41,7 @@ def positive(name: str, value: Any, remedy: str = "give a number greater than 0"
     return _not_tiny(name, value, result)
 
 
-def nonnegative(name: str, value: Any, remedy: str = "give 0 or a greater number") -> float:
+def nonnegative(name: str, value: object, remedy: str = "give 0 or a greater number") -> float:
     """A finite number that is zero or greater."""
     result = number(name, value, remedy)
     if result < 0:
@@ -49,7 +49,7 @@ def nonnegative(name: str, value: Any, remedy: str = "give 0 or a greater number
     return result
 
 
-def fraction(name: str, value: Any, remedy: str = "give a number between 0 and 1") -> float:
+def fraction(name: str, value: object, remedy: str = "give a number between 0 and 1") -> float:
     """A number strictly between zero and one."""
     result = number(name, value, remedy)
     if not 0 < result < 1:
@@ -57,7 +57,7 @@ def fraction(name: str, value: Any, remedy: str = "give a number between 0 and 1
     return _not_tiny(name, value, result)
 
 
-def level(name: str, value: Any) -> float:
+def level(name: str, value: object) -> float:
     """The level of an interval: strictly between zero and one, and neither all nor nothing."""
     result = fraction(name, value)
     if not 1e-6 <= result <= 1 - 1e-15:
@@ -65,7 +65,7 @@ def level(name: str, value: Any) -> float:
     return result
 
 
-def _not_tiny(name: str, value: Any, result: float) -> float:
+def _not_tiny(name: str, value: object, result: float) -> float:
     if result < SMALLEST:
         raise ArgumentError(
             name, value, f"is below {SMALLEST:g}", "give a larger number, in other units perhaps"
@@ -73,7 +73,7 @@ def _not_tiny(name: str, value: Any, result: float) -> float:
     return result
 
 
-def whole(name: str, value: Any, *, least: int = 0, remedy: str | None = None) -> int:
+def whole(name: str, value: object, *, least: int = 0, remedy: str | None = None) -> int:
     """A whole number of at least `least`."""
     advice = remedy or f"give a whole number of at least {least}"
     if isinstance(value, bool) or not hasattr(value, "__index__"):
@@ -81,7 +81,7 @@ def whole(name: str, value: Any, *, least: int = 0, remedy: str | None = None) -
             value = int(value)
         else:
             raise ArgumentError(name, value, "is not a whole number", advice)
-    result = int(value)
+    result = int(cast(SupportsInt, value))
     if result < least:
         raise ArgumentError(name, value, f"must be at least {least}", advice)
     if result > LARGEST_COUNT:
@@ -98,7 +98,7 @@ def choice(name: str, value: T, allowed: Iterable[T]) -> T:
     return value
 
 
-def power_of_two(name: str, value: Any) -> float:
+def power_of_two(name: str, value: object) -> float:
     """A positive power of two, the only scales by which doubles are multiplied exactly."""
     result = positive(name, value, "give a power of two such as 2**-40")
     if math.frexp(result)[0] != 0.5:
@@ -106,11 +106,11 @@ def power_of_two(name: str, value: Any) -> float:
     return result
 
 
-def bounds(name: str, value: Any) -> tuple[float, float]:
+def bounds(name: str, value: object) -> tuple[float, float]:
     """A pair (lower, upper) of finite numbers with lower < upper."""
     remedy = "give two finite numbers, the lower one first"
     try:
-        lower, upper = value
+        lower, upper = cast(Iterable[object], value)
     except (TypeError, ValueError):
         raise ArgumentError(name, value, "is not a pair", remedy) from None
     low, high = number(name, lower, remedy), number(name, upper, remedy)

@@ -78,7 +78,7 @@ class Verification:
 
 
 def verify(
-    release: Release | Mapping[str, Any] | str | os.PathLike[str],
+    release: Release | Mapping[str, object] | str | os.PathLike[str],
     *,
     key: str | os.PathLike[str] | Ed25519PublicKey | None = None,
     ledger: Ledger | str | os.PathLike[str] | None = None,
@@ -153,7 +153,7 @@ class _Look:
         self.problems.append(words)
 
 
-def _stored(release: Any) -> dict[str, Any] | str:
+def _stored(release: object) -> dict[str, Any] | str:
     """The dictionary of a release; or why a file does not hold one."""
     if isinstance(release, str | os.PathLike):
         try:
@@ -245,7 +245,7 @@ def _study(stored: Mapping[str, Any], guarantee: Guarantee | None, look: _Look) 
         )
 
 
-def _numbers(stored: Mapping[str, Any], guarantee: Guarantee | None, look: _Look) -> None:
+def _numbers(stored: Mapping[str, object], guarantee: Guarantee | None, look: _Look) -> None:
     """Whether the parts of a release speak of the same thing."""
     before = len(look.problems)
     schema = stored.get("schema")
@@ -285,13 +285,13 @@ def _numbers(stored: Mapping[str, Any], guarantee: Guarantee | None, look: _Look
         look.right("estimate, columns, persons, intervals, budget and noise are stated and agree")
 
 
-def _named(columns: list[Any], estimate: list[float | None] | None) -> dict[str, float | None]:
+def _named(columns: list[object], estimate: list[float | None] | None) -> dict[str, float | None]:
     """Estimates by column, where both are as they should be."""
     names = [item if isinstance(item, str) else "" for item in columns]
     return dict(zip(names, estimate or (), strict=False))
 
 
-def _rows(found: Any, estimates: Mapping[str, float | None], look: _Look) -> None:
+def _rows(found: object, estimates: Mapping[str, float | None], look: _Look) -> None:
     """The table of the release: whole, in order, and with the estimates that stand beside it."""
     if not isinstance(found, list) or not found:
         look.wrong("the rows are missing")
@@ -315,7 +315,7 @@ def _rows(found: Any, estimates: Mapping[str, float | None], look: _Look) -> Non
             look.wrong(f"the row of {row['term']!r} has another estimate than the release")
 
 
-def _interval(name: str, found: Any, columns: int, secure: Any, look: _Look) -> None:
+def _interval(name: str, found: object, columns: int, secure: object, look: _Look) -> None:
     if not isinstance(found, Mapping):
         look.wrong(f"the {name} is missing")
         return
@@ -328,7 +328,7 @@ def _interval(name: str, found: Any, columns: int, secure: Any, look: _Look) -> 
         look.wrong(f"the {name} does not say of its noise what the release says")
 
 
-def _made(provenance: Mapping[str, Any], look: _Look) -> None:
+def _made(provenance: Mapping[str, object], look: _Look) -> None:
     """When, by what and against which charge."""
     if not provenance:
         return
@@ -365,7 +365,7 @@ def _made(provenance: Mapping[str, Any], look: _Look) -> None:
         )
 
 
-def _line(charge: Any) -> bool:
+def _line(charge: object) -> bool:
     return (
         isinstance(charge, Mapping)
         and type(charge.get("number")) is int
@@ -373,7 +373,9 @@ def _line(charge: Any) -> bool:
     )
 
 
-def _signature(provenance: Mapping[str, Any], own: str | None, public: Any, look: _Look) -> None:
+def _signature(
+    provenance: Mapping[str, object], own: str | None, public: object, look: _Look
+) -> None:
     """The signature: by the owner of `public`, else by whoever it says."""
     signer, signature = provenance.get("signer"), provenance.get("signature")
     if signer is None and signature is None:
@@ -405,17 +407,16 @@ def _signature(provenance: Mapping[str, Any], own: str | None, public: Any, look
         look.right(f"it is signed with the key given: {signer}")
 
 
-def _ledger(ledger: Any) -> Ledger | None:
+def _ledger(ledger: Ledger | str | os.PathLike[str] | None) -> Ledger | None:
     if ledger is None or not isinstance(ledger, str | os.PathLike):
-        book: Ledger | None = ledger
-        return book
+        return ledger
     from privmean.privacy.ledger import Ledger
 
     return Ledger.open(ledger)
 
 
 def _charge(
-    provenance: Mapping[str, Any], guarantee: Guarantee | None, book: Ledger, look: _Look
+    provenance: Mapping[str, object], guarantee: Guarantee | None, book: Ledger, look: _Look
 ) -> None:
     """Whether the charge that a release names is in the ledger, and covers it."""
     charge = provenance.get("ledger")
@@ -442,7 +443,7 @@ def _charge(
         )
 
 
-def _list(value: Any) -> list[Any]:
+def _list(value: object) -> list[Any]:
     return value if isinstance(value, list) else []
 
 
@@ -452,5 +453,5 @@ def _numbers_of(value: Any) -> list[float | None] | None:
     return value if fits else None
 
 
-def _finite(value: Any) -> bool:
+def _finite(value: object) -> bool:
     return not isinstance(value, bool) and isinstance(value, int | float) and math.isfinite(value)

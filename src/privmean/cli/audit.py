@@ -89,7 +89,7 @@ def _terms(
     return {name: given for name, given in terms.items() if given is not None}
 
 
-def _question(person: str | None, value: list[str] | None, assume: Any, method: str) -> Any:
+def _question(person: str | None, value: list[str] | None, assume: object, method: str) -> Any:
     from privmean.asking.declared import question_of
     from privmean.errors import ArgumentError
 

@@ -7,9 +7,12 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Annotated, Any, NoReturn
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
+
+if TYPE_CHECKING:
+    from privmean.local.descriptor import Round
 
 TICKET = "PRIVMEAN_TICKET"
 
@@ -33,7 +36,7 @@ def _fail(error: Exception) -> NoReturn:
     raise typer.Exit(2)
 
 
-def _read_round(path: Path) -> Any:
+def _read_round(path: Path) -> Round:
     from privmean.local.descriptor import Round
 
     return Round.from_json(path.read_bytes())

@@ -95,7 +95,7 @@ def command(kind: str, act: Callable[[Asked], None]) -> Callable[..., None]:
             for name, (annotation, default) in group.items()
         ]
 
-    def run(**said: Any) -> None:
+    def run(**said: object) -> None:
         act(_asked(kind, said))
 
     run.__name__ = kind
@@ -105,11 +105,11 @@ def command(kind: str, act: Callable[[Asked], None]) -> Callable[..., None]:
     return run
 
 
-def _argument(name: str, annotation: Any) -> inspect.Parameter:
+def _argument(name: str, annotation: object) -> inspect.Parameter:
     return inspect.Parameter(name, KEYWORD, annotation=annotation)
 
 
-def _positional(item: Field) -> Any:
+def _positional(item: Field) -> object:
     return Annotated[str, typer.Argument(help=item.help)]
 
 

@@ -4,9 +4,15 @@ from __future__ import annotations
 
 import json
 import sys
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+    from privmean.central.concentration import SubGaussian
+    from privmean.release import Release
 
 Epsilon = Annotated[float | None, typer.Option(help="Privacy budget epsilon. There is no default.")]
 Delta = Annotated[float, typer.Option(help="Privacy budget delta (0: pure differential privacy).")]
@@ -100,7 +106,7 @@ Sign = Annotated[
 ]
 
 
-def signing_key(path: str | None, as_json: bool) -> Any:
+def signing_key(path: str | None, as_json: bool) -> Ed25519PrivateKey | None:
     """The key of --sign, refused before anything is read or spent."""
     from privmean.errors import ArgumentError
 
@@ -113,7 +119,7 @@ def signing_key(path: str | None, as_json: bool) -> Any:
     return private_key(path)
 
 
-def stored(release: Any, key: Any = None) -> str:
+def stored(release: Release, key: object = None) -> str:
     """A release as one line of JSON, signed if there is a key."""
     if key is None:
         return json.dumps(release.to_dict(), allow_nan=False)
@@ -142,7 +148,7 @@ def text(
 
 
 def roster(
-    path: str | None, column: str | None, person: str, written: dict[str, Any]
+    path: str | None, column: str | None, person: str, written: dict[str, object]
 ) -> list[str] | None:
     """The ids in a file of them."""
     from privmean.errors import ArgumentError
@@ -160,7 +166,9 @@ def on_terminal() -> bool:
     return sys.stderr.isatty()
 
 
-def assumed(text: str | None, bounds: tuple[float, float] | None, sd: float | None) -> Any:
+def assumed(
+    text: str | None, bounds: tuple[float, float] | None, sd: float | None
+) -> str | tuple[float, ...] | SubGaussian | None:
     """The one assumption, from --assume or a short form of it."""
     from privmean.errors import ArgumentError
 

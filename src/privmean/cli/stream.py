@@ -11,6 +11,7 @@ import typer
 if TYPE_CHECKING:
     from privmean.continual.candidates import Candidate
     from privmean.continual.stream import MeanStream
+    from privmean.noise.simulated import SimulatedNoise
 
 app = typer.Typer(
     pretty_exceptions_enable=False,
@@ -304,7 +305,7 @@ def _table(found: list[Candidate], unit: float | None) -> str:
     return "\n".join(lines)
 
 
-def _simulated(seed: int | None) -> Any:
+def _simulated(seed: int | None) -> SimulatedNoise | None:
     if seed is None:
         return None
     from privmean.noise.simulated import SimulatedNoise

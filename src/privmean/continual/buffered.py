@@ -21,19 +21,33 @@ from privmean import validate
 from privmean.continual.error import RMSE, Goal
 from privmean.continual.sensitivity import Participation
 from privmean.continual.series import Floats
-from privmean.continual.strategies import LowerToeplitz
+from privmean.continual.strategies import LowerToeplitz, Strategy
 from privmean.errors import ArgumentError
 
 
 @dataclass(frozen=True)
-class Buffered(LowerToeplitz):
+class Buffers(Strategy):
+    """A strategy whose two sides keep a row a buffer, however long the stream is."""
+
+    weights: tuple[float, ...]
+    decays: tuple[float, ...]
+
+    def state_rows(self, steps: int | None) -> int:
+        del steps
+        return 2 * len(self.weights)
+
+    def endless(self, participation: Participation) -> bool:
+        del participation
+        return True
+
+
+@dataclass(frozen=True)
+class Buffered(Buffers, LowerToeplitz):
     """c_0 = 1, c_i = sum_m weights[m] decays[m]^(i-1).
 
     weights: shape (M,), non-negative, at most 1 together. decays: shape (M,), in [0, 1), distinct.
     """
 
-    weights: tuple[float, ...]
-    decays: tuple[float, ...]
     label: str = field(default="", compare=False)
 
     def __post_init__(self) -> None:
@@ -74,14 +88,6 @@ class Buffered(LowerToeplitz):
         if steps is not None:
             return super().sensitivity(participation, steps)
         return limit_sensitivity(np.array(self.weights), np.array(self.decays), participation)
-
-    def state_rows(self, steps: int | None) -> int:
-        del steps
-        return 2 * len(self.weights)
-
-    def endless(self, participation: Participation) -> bool:
-        del participation
-        return True
 
 
 def _response(weights: Floats, decays: Floats, n: int) -> Floats:

@@ -32,14 +32,18 @@ def _lfilter(numerator: Floats, denominator: Floats, rows: Floats, state: Floats
     return result
 
 
-class Convolution:
-    """out_s = sum_j a_j x_{s-j}. With integer rows and taps below 2^53 in sum it is exact."""
+class _Taps:
+    """What a recursion by taps keeps between calls."""
 
     def __init__(self, taps: Floats, coordinates: int) -> None:
         self.taps = _padded(taps)
-        # denominator 1, 0, 0, ...: the recursive code path, which any split leaves unchanged
+        # 1, 0, 0, ...: the recursive code path, which any split leaves unchanged
         self.rest = np.eye(1, len(self.taps))[0]
         self.state = np.zeros((coordinates, len(self.taps) - 1))
+
+
+class Convolution(_Taps):
+    """out_s = sum_j a_j x_{s-j}. With integer rows and taps below 2^53 in sum it is exact."""
 
     def run(self, rows: Floats) -> Floats:
         if rows.shape[1] > 1:
@@ -51,13 +55,8 @@ class Convolution:
         return out
 
 
-class Recursion:
+class Recursion(_Taps):
     """The inverse of `Convolution` for taps that start with 1."""
-
-    def __init__(self, taps: Floats, coordinates: int) -> None:
-        self.taps = _padded(taps)
-        self.rest = np.eye(1, len(self.taps))[0]
-        self.state = np.zeros((coordinates, len(self.taps) - 1))
 
     def run(self, rows: Floats) -> Floats:
         if rows.shape[1] > 1:

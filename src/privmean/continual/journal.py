@@ -28,7 +28,7 @@ class Journal:
     """An open journal, locked until `close`."""
 
     def __init__(
-        self, path: str | os.PathLike[str], settings: Any, *, secure: bool, moved: bool
+        self, path: str | os.PathLike[str], settings: object, *, secure: bool, moved: bool
     ) -> None:
         facts = {"settings": plain(settings), "secure": secure}
         entries: list[Any] = []

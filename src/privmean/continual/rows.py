@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Collection
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ from privmean.continual.series import Floats
 from privmean.errors import ArgumentError
 
 
-def person_name(person: Any) -> str | None:
+def person_name(person: object) -> str | None:
     """The id as text; None for a missing one (None, NaN, NaT, NA). 5 and 5.0 are one person."""
     if person is None or _missing(person):
         return None
@@ -20,7 +21,7 @@ def person_name(person: Any) -> str | None:
     return str(person)
 
 
-def _missing(person: Any) -> bool:
+def _missing(person: object) -> bool:
     """NaN of any kind and NaT differ from themselves; NA does not say whether it does."""
     try:
         return bool(person != person)  # noqa: PLR0124
@@ -30,7 +31,7 @@ def _missing(person: Any) -> bool:
         return False
 
 
-def as_rows(values: Any, dimension: int) -> Floats:
+def as_rows(values: Collection[object], dimension: int) -> Floats:
     """Rows of doubles, shape (m, d); whatever is not a number becomes NaN, silently."""
     if isinstance(values, np.ndarray) and values.dtype.kind in "fiu":
         rows = values.astype(np.float64)
@@ -56,6 +57,6 @@ def as_number(value: Any) -> float:
         return float("-inf") if value < 0 else float("inf")
 
 
-def plain(values: Any) -> Any:
+def plain(values: object) -> Any:
     """As it looks after a round trip through JSON."""
     return json.loads(json.dumps(values, default=repr))

@@ -21,12 +21,11 @@ from functools import lru_cache
 import numpy as np
 
 from privmean import validate
-from privmean.continual.buffered import STARTS, Buffered, limit_sensitivity
+from privmean.continual.buffered import STARTS, Buffered, Buffers, limit_sensitivity
 from privmean.continual.error import RMSE, Goal
 from privmean.continual.loading import Loading, weighted_pattern
 from privmean.continual.sensitivity import Participation
 from privmean.continual.series import Floats
-from privmean.continual.strategies import Strategy
 from privmean.errors import ArgumentError
 
 SCALED_STEPS = 1 << 16  # from here on q_s is its limit, which is never too large
@@ -45,14 +44,12 @@ def _first_order(decay: float, rows: Floats, start: float = 0.0) -> Floats:
 
 
 @dataclass(frozen=True)
-class ScaledBuffered(Strategy):
+class ScaledBuffered(Buffers):
     """diag(t^-exponent) H diag(s^exponent q_s d_s) with buffers (weights, decays) in H.
 
     loading: the column norms d_s; None if all are 1.
     """
 
-    weights: tuple[float, ...]
-    decays: tuple[float, ...]
     exponent: float
     loading: Loading | None = None
 
@@ -89,14 +86,6 @@ class ScaledBuffered(Strategy):
         if self.loading is not None:
             scales = scales * self.loading.factors(0, steps)
         return VarianceTracker(weights, decays, self.exponent).advance(scales)
-
-    def state_rows(self, steps: int | None) -> int:
-        del steps
-        return 2 * len(self.weights)
-
-    def endless(self, participation: Participation) -> bool:
-        del participation
-        return True
 
 
 def scaled_sensitivity(weights: Floats, decays: Floats, participation: Participation) -> float:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -59,7 +59,7 @@ class Schedule:
         """Whether the horizon is reached."""
         return self.steps >= self._most
 
-    def take_in(self, persons: Sequence[Any], rows: Floats) -> Batch:
+    def take_in(self, persons: Sequence[object], rows: Floats) -> Batch:
         """Arrivals in order, until the horizon is reached. rows: shape (m, d), NaN for nulls."""
         batch = Batch()
         clipped = None if self.ball is None else _clip(rows, self.ball)

@@ -14,7 +14,7 @@ from __future__ import annotations
 import base64
 import json
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -96,7 +96,7 @@ class StateFile:
         self._least = log.size
 
     @classmethod
-    def create(cls, path: str | os.PathLike[str], facts: dict[str, Any]) -> StateFile:
+    def create(cls, path: str | os.PathLike[str], facts: dict[str, object]) -> StateFile:
         """A new file with these facts; refused if there is a file."""
         stored = Stored()
         entry = _bytes({"facts": facts})
@@ -174,13 +174,13 @@ def _releases(entry: Entry) -> Iterator[StoredRelease]:
         yield StoredRelease(step, arrivals, records, waiting, square, sums)
 
 
-def packed(array: Array) -> Any:
+def packed(array: Array) -> list[object]:
     """An array as plain data, bit for bit."""
     data = base64.b64encode(np.ascontiguousarray(array).tobytes()).decode()
     return [array.dtype.str, list(array.shape), data]
 
 
-def unpacked(item: Any) -> Array:
+def unpacked(item: Sequence[Any]) -> Array:
     kind, shape, data = item
     return np.frombuffer(base64.b64decode(data), dtype=kind).reshape(shape).copy()
 

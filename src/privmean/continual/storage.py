@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
 
@@ -30,7 +29,7 @@ def open_file(
     path: str | os.PathLike[str],
     *,
     moved: bool,
-    settings: Any = None,
+    settings: object = None,
     plan: StreamPlan | None = None,
 ) -> tuple[StateFile, Stored]:
     """A state file that exists; refused if it belongs to another stream."""
@@ -47,7 +46,7 @@ def open_file(
 
 
 def new_file(
-    path: str | os.PathLike[str], plan: StreamPlan, settings: Any, *, secure: bool
+    path: str | os.PathLike[str], plan: StreamPlan, settings: object, *, secure: bool
 ) -> StateFile:
     """Write down what the stream is, before its first record."""
     facts = {"plan": plan.to_dict(), "settings": plain(settings), "secure": secure}
@@ -61,7 +60,7 @@ def save(
     sums: NoisyPrefixSums,
     released: list[StoredRelease],
     *,
-    mark: Any,
+    mark: object,
     history: bool,
 ) -> None:
     """One durable entry with everything a batch changed."""
@@ -92,7 +91,7 @@ def save(
         file.rewrite(_all(schedule, sums, file))
 
 
-def save_fact(file: StateFile, name: str, value: Any) -> None:
+def save_fact(file: StateFile, name: str, value: object) -> None:
     """One more fact, durable."""
     file.add({"facts": {name: value}})
 
@@ -109,11 +108,11 @@ def _all(schedule: Schedule, sums: NoisyPrefixSums, file: StateFile) -> Iterator
         yield {**entry, "waiting": _waiting(held)} if held else entry
 
 
-def _person(name: str, person: Person[Floats]) -> list[Any]:
+def _person(name: str, person: Person[Floats]) -> list[object]:
     return [name, person.used, person.last]
 
 
-def _waiting(held: dict[int, tuple[str, Floats]]) -> list[Any]:
+def _waiting(held: dict[int, tuple[str, Floats]]) -> list[object]:
     rows = packed(np.array([row for _, row in held.values()]))
     return [list(held), [name for name, _ in held.values()], rows]
 

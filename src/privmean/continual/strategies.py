@@ -250,14 +250,19 @@ class InverseToeplitz(LowerToeplitz):
 
 
 @dataclass(frozen=True)
-class Banded(LowerToeplitz):
-    """The first p entries of another strategy's column, zero afterwards."""
+class _Cut(LowerToeplitz):
+    """Another strategy with a column of which only the first p entries are kept."""
 
     base: LowerToeplitz
     p: int
 
     def __post_init__(self) -> None:
         validate.whole("p", self.p, least=1)
+
+
+@dataclass(frozen=True)
+class Banded(_Cut):
+    """The first p entries of another strategy's column, zero afterwards."""
 
     @property
     def name(self) -> str:
@@ -274,17 +279,11 @@ class Banded(LowerToeplitz):
 
 
 @dataclass(frozen=True)
-class BandedInverse(LowerToeplitz):
+class BandedInverse(_Cut):
     """The inverse column of another strategy cut to its first p entries, and C its inverse.
 
     Cut inverses of the mean Toeplitz and of the prefix root are decreasing (checked when used).
     """
-
-    base: LowerToeplitz
-    p: int
-
-    def __post_init__(self) -> None:
-        validate.whole("p", self.p, least=1)
 
     @property
     def name(self) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -225,7 +225,7 @@ class MeanStream:
         """The clipping region; None until it has been found."""
         return self._schedule.ball
 
-    def update(self, person: Any, value: Any) -> list[StreamRelease]:
+    def update(self, person: object, value: object) -> list[StreamRelease]:
         """One arrival: value a number (or d numbers, or None). Returns the new releases.
 
         Usually one; none while the person has to wait (the latest release then stays valid), more
@@ -233,7 +233,9 @@ class MeanStream:
         """
         return self.extend([person], [value])
 
-    def extend(self, persons: Sequence[Any], values: Any, mark: Any = None) -> list[StreamRelease]:
+    def extend(
+        self, persons: Sequence[object], values: Collection[object], mark: object = None
+    ) -> list[StreamRelease]:
         """Many arrivals in order, durable together. Returns the new releases in order.
 
         persons: ids (None is dropped before it counts). values: shape (m,) or (m, d), or a sequence
@@ -312,7 +314,7 @@ class MeanStream:
         return self._mark
 
     @mark.setter
-    def mark(self, note: Any) -> None:
+    def mark(self, note: object) -> None:
         require_process(self._process)
         self._mark = note
         if self._file is not None and self._file.facts.get("mark") != plain(note):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -138,11 +138,11 @@ class WithholdRelease:
     def secure(self) -> bool:
         return self._noise.secure
 
-    def update(self, person: Any, value: Any) -> list[StreamRelease]:
+    def update(self, person: object, value: object) -> list[StreamRelease]:
         """One arrival; returns the release after it, or none while nothing can be released."""
         return self.extend([person], [value])
 
-    def extend(self, persons: Sequence[Any], values: Any) -> list[StreamRelease]:
+    def extend(self, persons: Sequence[object], values: Collection[object]) -> list[StreamRelease]:
         """Many arrivals in order, durable together; one release an arrival, once there is a mean.
 
         persons: ids (None is dropped before it counts). values: shape (m,) or (m, d).

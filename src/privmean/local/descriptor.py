@@ -336,7 +336,7 @@ class Round:
         return cls.from_dict(values)
 
 
-def _listed(value: Any) -> list[Any]:
+def _listed(value: object) -> list[Any]:
     if not isinstance(value, list | tuple):
         raise TypeError
     return list(value)

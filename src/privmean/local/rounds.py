@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Any
@@ -262,9 +262,9 @@ class WinsorizedRounds:
 
     def run(
         self,
-        values: Any,
+        values: Collection[object],
         *,
-        epsilon: Any,
+        epsilon: object,
         identities: Sequence[str] | None = None,
         noise: Noise | None = None,
     ) -> Estimate:

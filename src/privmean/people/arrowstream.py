@@ -11,9 +11,12 @@ import ctypes
 import itertools
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+
+if TYPE_CHECKING:
+    from privmean.people.sources import Array
 
 NULLABLE = 2
 FAILED = 5  # EIO
@@ -47,7 +50,7 @@ class TextStream:
         self.failed = failed
         self._streams: list[_Stream] = []
 
-    def __arrow_c_stream__(self, requested_schema: object = None) -> Any:
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
         self._streams = [item for item in self._streams if not item.done]
         self._streams.append(_Stream(self))
         make = ctypes.pythonapi.PyCapsule_New
@@ -68,7 +71,7 @@ class _Struct(ctypes.Structure):
     pass
 
 
-_SCHEMA, _ARRAY, _STREAM = map(ctypes.POINTER, (_Schema, _Array, _Struct))
+_SCHEMA, _ARRAY, _STREAM = ctypes.POINTER(_Schema), ctypes.POINTER(_Array), ctypes.POINTER(_Struct)
 _FreeSchema = ctypes.CFUNCTYPE(None, _SCHEMA)
 _FreeArray = ctypes.CFUNCTYPE(None, _ARRAY)
 _FreeStream = ctypes.CFUNCTYPE(None, _STREAM)
@@ -100,7 +103,7 @@ _numbers = itertools.count(1)
 def _release(kind: Any) -> Any:
     """What a consumer calls when it is done with a structure of a kind."""
 
-    def release(struct: Any) -> None:
+    def release(struct: ctypes._Pointer[ctypes.Structure]) -> None:
         _held.pop(struct.contents.private_data, None)
         struct.contents.release = kind()
 
@@ -110,7 +113,7 @@ def _release(kind: Any) -> Any:
 _free_schema, _free_array = _release(_FreeSchema), _release(_FreeArray)
 
 
-def _hold(struct: Any, things: object) -> None:
+def _hold(struct: ctypes.Structure, things: object) -> None:
     number = next(_numbers)
     _held[number] = things
     struct.private_data = number
@@ -129,14 +132,14 @@ class _Stream:
         )  # fmt: skip
         self.struct = _Struct(*self.calls, None)
 
-    def _schema(self, _: Any, out: Any) -> int:
+    def _schema(self, _: object, out: ctypes._Pointer[_Schema]) -> int:
         found = _schema_of(_Schema(), b"u", b"f", [])
         if self.source.width > 1:
             found = _schema_of(_Schema(), b"+w:%d" % self.source.width, b"f", [found])
         _schema_of(out.contents, b"+s", b"", [found])
         return 0
 
-    def _next(self, _: Any, out: Any) -> int:
+    def _next(self, _: object, out: ctypes._Pointer[_Array]) -> int:
         try:
             if self.rows is None:
                 self.rows = self.source.batches()
@@ -154,15 +157,15 @@ class _Stream:
             return FAILED
         return 0
 
-    def _error(self, _: Any) -> int:
+    def _error(self, _: object) -> int:
         return ctypes.addressof(MESSAGE)
 
-    def _free(self, stream: Any) -> None:
+    def _free(self, stream: ctypes._Pointer[_Struct]) -> None:
         stream.contents.release = _FreeStream()
         self.rows, self.done = None, True
 
 
-def _schema_of(out: Any, kind: bytes, name: bytes, children: Sequence[Any]) -> Any:
+def _schema_of(out: _Schema, kind: bytes, name: bytes, children: list[_Schema]) -> _Schema:
     pointers = (_SCHEMA * len(children))(*map(ctypes.pointer, children))
     out.format, out.name, out.metadata, out.flags = kind, name, None, NULLABLE
     out.n_children, out.children, out.release = len(children), pointers, _free_schema
@@ -170,7 +173,12 @@ def _schema_of(out: Any, kind: bytes, name: bytes, children: Sequence[Any]) -> A
     return out
 
 
-def _array_of(out: Any, length: int, buffers: Sequence[Any], children: Sequence[Any]) -> Any:
+def _array_of(
+    out: _Array,
+    length: int,
+    buffers: Sequence[Array | None],
+    children: Sequence[_Array],
+) -> _Array:
     places = [None if item is None else item.ctypes.data for item in buffers]
     addresses = (ctypes.c_void_p * len(buffers))(*places)
     pointers = (_ARRAY * len(children))(*map(ctypes.pointer, children))

@@ -7,24 +7,28 @@ import contextlib
 import itertools
 import sys
 import weakref
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import narwhals as nw
 
 from privmean.errors import SchemaError
 from privmean.people.progress import shown
+from privmean.people.totals import Lazy
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyRelation
 
 _numbers = itertools.count()
 
 
-def lazy(native: Any) -> nw.LazyFrame[Any]:
+def lazy(native: object) -> Lazy:
     """A lazy frame of Narwhals around an engine's own."""
-    frame: nw.LazyFrame[Any] = nw.from_native(native)
+    frame: Lazy = nw.from_native(native)
     return frame
 
 
-def fetch(frame: nw.LazyFrame[Any]) -> list[tuple[Any, ...]]:
+def fetch(frame: Lazy) -> list[tuple[Any, ...]]:
     """The rows of a small result as Python tuples."""
     native = frame.to_native()
     implementation = frame.implementation
@@ -45,7 +49,7 @@ class Home:
     def __init__(self, anchor: Any = None, owner: Any = None) -> None:
         self._anchor = anchor
         self._owner = owner
-        self._kept: list[Any] = []
+        self._kept: list[Callable[[], object]] = []
         self.rows: int | None = None  # of the table computed last, where the engine has said so
         self._finalizer = weakref.finalize(self, _forget, self._kept)
 
@@ -54,7 +58,7 @@ class Home:
         if self._owner is not None:
             self._owner.direct(width)
 
-    def keep(self, frame: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
+    def keep(self, frame: Lazy) -> Lazy:
         """Compute `frame` once, so that later questions do not start over.
 
         `rows` is then the number of its rows, or None. An engine's own words about a failure may
@@ -85,7 +89,7 @@ class Home:
         self.rows = int(kept.count())  # now, so that nothing is read (and can fail) later
         return kept
 
-    def _table(self, relation: Any) -> Any:
+    def _table(self, relation: DuckDBPyRelation) -> DuckDBPyRelation:
         """A temporary table: also in a connection to a file it leaves nothing behind."""
         table = f"privmean_people_{next(_numbers)}"
         meter = getattr(self._owner, "meter", None) or self._anchor
@@ -98,7 +102,7 @@ class Home:
         self._kept.append(lambda: anchor.query("privmean_rows", f"DROP TABLE temp.{table}"))
         return anchor.query("privmean_rows", f"FROM temp.{table}")
 
-    def ids(self, ids: Sequence[Any], kind: str) -> Any:
+    def ids(self, ids: Sequence[object], kind: str) -> DuckDBPyRelation:
         """A DuckDB relation p of public ids, each cast to the SQL type `kind`."""
         literals = ", ".join("'" + str(item).replace("'", "''") + "'" for item in ids)
         sql = f"SELECT unnest(CAST([{literals}] AS {kind}[])) AS p"
@@ -106,7 +110,7 @@ class Home:
             return self._table(self._anchor.sql(sql))
         return self._table(self._anchor.query("privmean_rows", sql))
 
-    def small(self, columns: Mapping[str, Sequence[Any]], like: nw.LazyFrame[Any]) -> Any:
+    def small(self, columns: Mapping[str, Sequence[object]], like: Lazy) -> Lazy:
         """A table of public whole numbers, doubles and texts in the engine of `like`, as a lazy
         frame. Doubles keep every bit."""
         if like.implementation.is_polars():
@@ -131,11 +135,11 @@ class Home:
 SQL = {int: "BIGINT", float: "DOUBLE", str: "VARCHAR"}
 
 
-def _exact(item: Any) -> Any:
+def _exact(item: object) -> object:
     return repr(float(item)) if isinstance(item, float) else item
 
 
-def _forget(kept: list[Any]) -> None:
+def _forget(kept: list[Callable[[], object]]) -> None:
     for drop in kept:
         with contextlib.suppress(Exception):  # the engine may be gone already
             drop()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from functools import reduce
 from typing import Any
 
@@ -24,13 +24,14 @@ from privmean.people.reductions import (
     Standard,
     quotient,
 )
+from privmean.people.totals import Lazy
 
 SPLIT = 2.0**21  # products below 2^42 are summed in two halves, so that 2^40 persons fit
 EXACT_BITS = 52  # 1 - 2^-k is a double up to here
 AT_ONCE = 64  # terms of a sum in one expression: engines limit the depth of expressions
 
 
-def counted(frame: nw.LazyFrame[Any]) -> list[tuple[Any, ...]]:
+def counted(frame: Lazy) -> list[tuple[Any, ...]]:
     """How many rows have each k."""
     return fetch(frame.group_by("k").agg(n=nw.len()))
 
@@ -39,7 +40,7 @@ def number_of(condition: nw.Expr) -> nw.Expr:
     return nw.when(condition).then(1).otherwise(0).sum()
 
 
-def octaves(frame: nw.LazyFrame[Any], steps: Sequence[int], *, strict: bool) -> nw.LazyFrame[Any]:
+def octaves(frame: Lazy, steps: Sequence[int], *, strict: bool) -> Lazy:
     """Divide u by powers of two, largest first, while it is at least (strict: above) the power.
 
     k (a double) collects the exponents. Multiplying by a power of two is exact, so this is a
@@ -56,7 +57,7 @@ def octaves(frame: nw.LazyFrame[Any], steps: Sequence[int], *, strict: bool) -> 
     return frame
 
 
-def log_cells(frame: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
+def log_cells(frame: Lazy) -> Lazy:
     """With the logarithmic bin of v as k (a double); a null is in the zero bin."""
     v = nw.col("v")
     # |v| 2^40 lies in [1, 2^80) for all bins but the last; 2^80 and more is bin 79 too
@@ -96,7 +97,7 @@ def in_units(x: nw.Expr, unit: Standard) -> nw.Expr:
     return quotient(inside - unit.center, unit.scale).fill_null(0.0)  # type: ignore[no-any-return]
 
 
-def running(frame: nw.LazyFrame[Any], name: str, terms: Sequence[nw.Expr]) -> nw.LazyFrame[Any]:
+def running(frame: Lazy, name: str, terms: Sequence[nw.Expr]) -> Lazy:
     """A column `name` that adds the terms from the first to the last, starting at zero."""
     for start in range(0, len(terms), AT_ONCE):
         block = terms[start : start + AT_ONCE]
@@ -105,7 +106,7 @@ def running(frame: nw.LazyFrame[Any], name: str, terms: Sequence[nw.Expr]) -> nw
     return frame
 
 
-def ball_ways(frame: nw.LazyFrame[Any], names: Sequence[str], ball: Ball) -> nw.LazyFrame[Any]:
+def ball_ways(frame: Lazy, names: Sequence[str], ball: Ball) -> Lazy:
     """From columns v (no nulls): the w of `Ball` in their place, their `norm`, and `inside`."""
     frame = frame.with_columns(
         top=nw.max_horizontal(nw.lit(0.0), *(nw.col(v).abs() for v in names))
@@ -126,9 +127,7 @@ def ball_ways(frame: nw.LazyFrame[Any], names: Sequence[str], ball: Ball) -> nw.
     return frame.with_columns(inside=inside)
 
 
-def on_ball(
-    frame: nw.LazyFrame[Any], names: Sequence[str], length: nw.Expr, inside: nw.Expr
-) -> nw.LazyFrame[Any]:
+def on_ball(frame: Lazy, names: Sequence[str], length: nw.Expr, inside: nw.Expr) -> Lazy:
     """Columns z0 .. (w where `inside`, else w/norm times `length`, toward zero), squared `size`."""
     frame = frame.with_columns(length=length, kept=nw.when(inside).then(1).otherwise(0))
     steps = []
@@ -150,34 +149,34 @@ class Totals:
 
     def __init__(self) -> None:
         self._expressions: list[nw.Expr] = []
-        self._terms: list[tuple[Any, int]] = []
+        self._terms: list[tuple[Hashable, int]] = []
 
-    def add(self, key: Any, total: nw.Expr, times: int = 1) -> None:
+    def add(self, key: Hashable, total: nw.Expr, times: int = 1) -> None:
         self._terms.append((key, times))
         self._expressions.append(total.alias(f"t{len(self._terms)}"))
 
-    def add_halves(self, key: Any, a: nw.Expr, times: int = 1) -> None:
+    def add_halves(self, key: Hashable, a: nw.Expr, times: int = 1) -> None:
         """The sum of an integer double |a| < 2^42, in two halves that cannot overflow."""
         for weight, half in _halves(a):
             self.add(key, half.cast(INTEGER).sum(), times * weight)
 
-    def add_product(self, key: Any, a: nw.Expr, b: nw.Expr) -> None:
+    def add_product(self, key: Hashable, a: nw.Expr, b: nw.Expr) -> None:
         """The sum of a*b for integer doubles |a|, |b| < 2^42: four exact products of halves."""
         for weight, x in _halves(a):
             for other, y in _halves(b):
                 self.add_halves(key, x * y, weight * other)
 
-    def of(self, frame: nw.LazyFrame[Any]) -> dict[Any, int]:
+    def of(self, frame: Lazy) -> dict[Hashable, int]:
         (row,) = fetch(frame.select(*self._expressions))
         return self._together(row)
 
-    def by(self, frame: nw.LazyFrame[Any], group: str) -> dict[int, dict[Any, int]]:
+    def by(self, frame: Lazy, group: str) -> dict[int, dict[Any, int]]:
         """The same sums for every value of a column of whole numbers, in one query."""
         rows = fetch(frame.group_by(group).agg(*self._expressions))
         return {int(row[0]): self._together(row[1:]) for row in rows}
 
-    def _together(self, row: Sequence[Any]) -> dict[Any, int]:
-        found: dict[Any, int] = {}
+    def _together(self, row: Sequence[int | None]) -> dict[Hashable, int]:
+        found: dict[Hashable, int] = {}
         for (key, times), value in zip(self._terms, row, strict=True):
             found[key] = found.get(key, 0) + times * int(value or 0)
         return found

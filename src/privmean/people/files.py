@@ -6,10 +6,13 @@ import shutil
 import tempfile
 import weakref
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from privmean import validate
 from privmean.errors import ArgumentError
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
 
 DIRECT = 2**26  # bytes a thread for a table of persons that the id itself indexes
 STATE = 24  # bytes of one exact sum and its count
@@ -92,7 +95,7 @@ def _bytes(size: str) -> int:
     return int(float(number) * 2**scale)
 
 
-def _close(connection: Any, spill: str) -> None:
+def _close(connection: DuckDBPyConnection, spill: str) -> None:
     connection.close()
     shutil.rmtree(spill, ignore_errors=True)
 

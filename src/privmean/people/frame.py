@@ -50,6 +50,7 @@ from privmean.people.reductions import (
     quotient,
     unit_of,
 )
+from privmean.people.totals import Lazy
 
 
 @dataclass(frozen=True)
@@ -59,7 +60,7 @@ class FramePeople:
     columns: the caller's names. cap: see `People`. Values are finite doubles or null.
     """
 
-    frame: nw.LazyFrame[Any] = field(repr=False)  # an engine's own repr would show rows
+    frame: Lazy = field(repr=False)  # an engine's own repr would show rows
     columns: tuple[str, ...]
     cap: int | None = None
     home: Home = field(default_factory=Home, repr=False)
@@ -263,13 +264,13 @@ class FramePeople:
         counts = [] if self.cap is None else count_names(len(self.columns))
         return [PERSON, *value_names(len(self.columns)), *counts]
 
-    def _ranked(self) -> nw.LazyFrame[Any]:
+    def _ranked(self) -> Lazy:
         """The rows with their roster position i: the rank of the id, the same on every engine."""
         if "ranked" not in self._cache:
             ranked = self.frame.with_row_index("i", order_by=PERSON)
             ranked = ranked.with_columns(nw.col("i").cast(INTEGER))
             self._cache["ranked"] = self.home.keep(ranked)
-        frame: nw.LazyFrame[Any] = self._cache["ranked"]
+        frame: Lazy = self._cache["ranked"]
         return frame
 
     def collect(self) -> MatrixPeople:

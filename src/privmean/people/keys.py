@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import narwhals as nw
 
 from privmean.errors import SchemaError
 from privmean.people.keytexts import ACCEPTED, WHOLE
 
 
-def key_expression(column: str, kind: Any, name: str) -> nw.Expr:
+def key_expression(column: str, kind: nw.dtypes.DType, name: str) -> nw.Expr:
     """The canonical text of a column of keys, null where there is none. kind: its type, which is
     public; SchemaError for one that holds no keys. name: as the caller calls it."""
     x = nw.col(column)

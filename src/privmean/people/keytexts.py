@@ -20,7 +20,7 @@ WHOLE = 2.0**53  # whole numbers up to here have a double each
 ACCEPTED = "text, whole numbers, booleans or dates"
 
 
-def key_text(name: str, key: Any) -> str:
+def key_text(name: str, key: object) -> str:
     """The canonical text of one public key; ArgumentError for what cannot be one."""
     if isinstance(key, str):
         return str(key)
@@ -39,7 +39,7 @@ def key_text(name: str, key: Any) -> str:
     raise ArgumentError(name, key, "is no key", f"give {ACCEPTED}")
 
 
-def object_text(item: Any) -> Any:
+def object_text(item: object) -> object:
     """A Python object of a column as the text of a key where its type has one, else itself."""
     if isinstance(item, bool | np.bool_ | float | np.floating | datetime.date):
         try:
@@ -49,7 +49,7 @@ def object_text(item: Any) -> Any:
     return item
 
 
-def key_texts(name: str, keys: Sequence[Any], columns: int) -> tuple[tuple[str, ...], ...]:
+def key_texts(name: str, keys: Sequence[object], columns: int) -> tuple[tuple[str, ...], ...]:
     """Public keys as tuples of canonical texts, one text a column, all different."""
     found = []
     for key in keys:

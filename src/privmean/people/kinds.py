@@ -15,12 +15,15 @@ import json
 import struct
 from collections.abc import Iterable
 from glob import escape
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from narwhals import dependencies as known
 
 from privmean.people.files import name, quoted
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
 
 DURATION = 18  # of the union `Type` in Arrow's Schema.fbs
 DIGITS = 38
@@ -51,7 +54,9 @@ def readable(column: Any) -> Any:
     return pd.Series(pd.arrays.ArrowExtensionArray(cast), index=column.index)
 
 
-def as_written(connection: Any, pattern: str, scan: str, names: Iterable[str]) -> str:
+def as_written(
+    connection: DuckDBPyConnection, pattern: str, scan: str, names: Iterable[str]
+) -> str:
     """SQL that scans the Parquet files of `pattern` like `scan`, where columns (of `names`) that
     hold no numbers by what the first file says of them have a type that shows it."""
     (path,) = connection.execute(f"SELECT file FROM glob({quoted(pattern)}) LIMIT 1").fetchone()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from typing import Any
 
 import narwhals as nw
 
@@ -15,7 +14,7 @@ from privmean.people.tables import open_source, typed
 from privmean.people.textformat import options
 
 
-def column_names(source: Any, person: str) -> list[str]:
+def column_names(source: object, person: str) -> list[str]:
     """The columns, `person` checked to be one; no record is read. Empty where the caller must name
     them, or where the first line could be a record."""
     opened = open_source(
@@ -27,7 +26,7 @@ def column_names(source: Any, person: str) -> list[str]:
 
 
 def count_persons(
-    source: Any, person: Any, text: Mapping[str, Any], machine: Mapping[str, Any]
+    source: object, person: object, text: Mapping[str, object], machine: Mapping[str, object]
 ) -> int | None:
     """The persons of a file, from its column of persons alone; what it holds of them is not read.
 

@@ -7,10 +7,15 @@ surrogate pair, which no engine can hold, is written out (`\\\\ud800`).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from narwhals import dependencies as known
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
+    from privmean.people.sources import Array
 
 
 def texts(column: Any) -> Any:
@@ -37,7 +42,7 @@ def texts(column: Any) -> Any:
     return pd.Series(found, index=column.index, dtype=object)
 
 
-def of_keys(frame: Any, columns: Sequence[str], keys: Sequence[str]) -> Any:
+def of_keys(frame: DataFrame, columns: Sequence[str], keys: Sequence[str]) -> DataFrame:
     """These columns of a pandas frame, those of `keys` that hold Python objects as texts of keys:
     truth values and whole numbers as in a column of their own type."""
     import pandas as pd
@@ -55,13 +60,13 @@ def of_keys(frame: Any, columns: Sequence[str], keys: Sequence[str]) -> Any:
     return pd.DataFrame(chosen, copy=False)
 
 
-def _said(items: list[Any]) -> Any:
+def _said(items: list[object]) -> Any:
     found = np.empty(len(items), dtype=object)
     found[:] = [item if type(item) is str and item.isascii() else _text(item) for item in items]
     return found
 
 
-def _text(item: Any) -> str | None:
+def _text(item: object) -> str | None:
     if isinstance(item, bytes):
         return item.decode(errors="backslashreplace")
     try:
@@ -76,7 +81,7 @@ def _text(item: Any) -> str | None:
         return None
 
 
-def _halves(column: Any) -> bool:
+def _halves(column: Array) -> bool:
     """Whether an array of strings holds a half of a surrogate pair."""
     codes = np.ascontiguousarray(column).view(np.uint32)
     return bool(((codes >= 0xD800) & (codes < 0xE000)).any())

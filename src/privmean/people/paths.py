@@ -6,7 +6,7 @@ import glob
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from privmean.errors import ArgumentError, SchemaError
 from privmean.people.files import Engine, name, quoted
@@ -14,6 +14,9 @@ from privmean.people.schema import Columns
 from privmean.people.textfiles import READERS, ending, kind
 from privmean.people.textformat import refuse
 from privmean.people.textscan import TextTable
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyRelation
 
 CHECK = "check the path"
 FORMS = {
@@ -32,7 +35,7 @@ class ParquetTable:
 
     def records(
         self, engine: Engine, person: str, values: Sequence[str], texts: Sequence[str] = ()
-    ) -> Any:
+    ) -> DuckDBPyRelation:
         """The records (p, x0, x1, ...): only these columns."""
         fields = [f"{name(item)} AS x{j}" for j, item in enumerate(values)]
         return engine.connection.sql(
@@ -40,7 +43,7 @@ class ParquetTable:
         )
 
 
-def open_table(engine: Engine, path: str, text: Mapping[str, Any]) -> ParquetTable | TextTable:
+def open_table(engine: Engine, path: str, text: Mapping[str, object]) -> ParquetTable | TextTable:
     """The table behind a path. text: what the caller says of text files (`text.options`)."""
     where = Path(path)
     if not path:
@@ -67,7 +70,7 @@ def open_table(engine: Engine, path: str, text: Mapping[str, Any]) -> ParquetTab
 
 
 def _folder(
-    engine: Engine, path: str, where: Path, text: Mapping[str, Any]
+    engine: Engine, path: str, where: Path, text: Mapping[str, object]
 ) -> ParquetTable | TextTable:
     """Parquet files where there are any, else the text files; hidden ones are left out."""
     if any(item.is_file() for item in where.rglob("*.parquet")):
@@ -119,7 +122,7 @@ def _literally(path: str) -> str:
     return "".join(f"[{sign}]" if sign in "*?[" else sign for sign in path)
 
 
-def _parquet(engine: Engine, path: str, pattern: str, text: Mapping[str, Any]) -> ParquetTable:
+def _parquet(engine: Engine, path: str, pattern: str, text: Mapping[str, object]) -> ParquetTable:
     import duckdb
 
     from privmean.people.kinds import as_written

@@ -19,7 +19,6 @@ import ast
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
-from typing import Any
 
 import narwhals as nw
 import numpy as np
@@ -39,7 +38,7 @@ from privmean.people.records import (
 from privmean.people.reductions import Floats
 from privmean.people.roster import roster_frame
 from privmean.people.tables import open_source, typed
-from privmean.people.totals import nearest
+from privmean.people.totals import Lazy, nearest
 
 REACH_BITS = 40  # |z| <= 2^40: products below 2^81
 TIME = "t"
@@ -66,17 +65,17 @@ class Products:
 
 
 def person_products(
-    source: Any,
+    source: object,
     *,
-    person: Any,
+    person: object,
     columns: Sequence[str],
     products: Sequence[Sequence[ast.expr]],
     steps: Sequence[float],
     texts: Sequence[str] = (),
     time: str | None = None,
-    roster: Any = None,
-    text: Mapping[str, Any] | None = None,
-    machine: Mapping[str, Any] | None = None,
+    roster: object = None,
+    text: Mapping[str, object] | None = None,
+    machine: Mapping[str, object] | None = None,
     squares: bool | int = True,
 ) -> Products:
     """Sums for model columns `products` (each the product of expressions in `columns`; none: 1).
@@ -119,13 +118,13 @@ def person_products(
 
 
 def _sums(
-    records: nw.LazyFrame[Any],
+    records: Lazy,
     places: Mapping[str, nw.Expr],
     products: Sequence[Sequence[ast.expr]],
     steps: Sequence[float],
     time: str | None,
     squares: bool | int,
-) -> nw.LazyFrame[Any]:
+) -> Lazy:
     """(p, count, d0, d1, ...): the sums as doubles."""
     q = range(len(products))
     frame = records.filter(~nw.col(PERSON).is_null())

@@ -5,14 +5,18 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
+    from rich.console import Console
 
 INTERVAL = 0.2  # seconds between two looks
 PATIENCE = 0.5  # seconds before anything is shown: short jobs stay silent
 
 
 @contextmanager
-def shown(connection: Any, wanted: bool) -> Iterator[None]:
+def shown(connection: DuckDBPyConnection, wanted: bool) -> Iterator[None]:
     """Show the progress of the query that runs inside, on standard error, if `wanted`."""
     if not wanted:
         yield
@@ -27,7 +31,9 @@ def shown(connection: Any, wanted: bool) -> Iterator[None]:
         watcher.join()
 
 
-def _watch(connection: Any, done: threading.Event, console: Any = None) -> None:
+def _watch(
+    connection: DuckDBPyConnection, done: threading.Event, console: Console | None = None
+) -> None:
     if done.wait(PATIENCE):
         return
     from rich.console import Console

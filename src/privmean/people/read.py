@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import TYPE_CHECKING, Literal, get_args
 
 import numpy as np
 
@@ -15,7 +15,7 @@ from privmean.people.textformat import options, refuse
 
 if TYPE_CHECKING:
     from privmean.people.frame import FramePeople
-    from privmean.people.sources import Person, Records, Roster, Rows
+    from privmean.people.sources import Array, Person, Records, Roster, Rows
 
 Estimand = Literal["persons", "records"]
 ESTIMANDS: tuple[Estimand, ...] = get_args(Estimand)
@@ -103,7 +103,7 @@ def read(
     return read_table(source, person, values, weight, step, roster, text, machine)
 
 
-def checked(estimand: str, cap: Any, resolution: float) -> tuple[int | None, float]:
+def checked(estimand: str, cap: object, resolution: float) -> tuple[int | None, float]:
     """The record cap and the resolution, refused from the arguments alone."""
     validate.choice("estimand", estimand, ESTIMANDS)
     weight = _cap(estimand, cap)
@@ -115,7 +115,7 @@ def checked(estimand: str, cap: Any, resolution: float) -> tuple[int | None, flo
     return weight, step
 
 
-def _cap(estimand: str, cap: Any) -> int | None:
+def _cap(estimand: str, cap: object) -> int | None:
     if estimand == "persons":
         if cap is not None:
             raise ArgumentError(
@@ -132,13 +132,13 @@ def _cap(estimand: str, cap: Any) -> int | None:
 
 
 def _array(
-    source: np.ndarray[Any, Any],
+    source: Array,
     person: Person | None,
     values: str | Sequence[str] | None,
     cap: int | None,
     resolution: float,
     roster: Roster | None,
-    machine: Mapping[str, Any],
+    machine: Mapping[str, object],
 ) -> MatrixPeople:
     if source.ndim not in (1, 2):
         raise ArgumentError(
@@ -191,6 +191,6 @@ def _array_names(values: str | Sequence[str] | None, width: int) -> tuple[str, .
     return tuple(str(item) for item in names)
 
 
-def is_path(source: Any) -> bool:
+def is_path(source: object) -> bool:
     """Whether a source is named by a path."""
     return isinstance(source, str | os.PathLike)

@@ -16,11 +16,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
 
 import narwhals as nw
 
 from privmean.people import totals
+from privmean.people.totals import Lazy
 
 LIMIT_BITS = totals.LIMIT_BITS
 
@@ -69,13 +69,13 @@ def divided(a: nw.Expr, b: nw.Expr) -> nw.Expr:
 
 
 def person_rows(
-    records: nw.LazyFrame[Any],
+    records: Lazy,
     width: int,
     resolution: float,
     *,
     counts: bool,
     by: Sequence[str] = (PERSON,),
-) -> nw.LazyFrame[Any]:
+) -> Lazy:
     """One row a person (p, v0 .. and with `counts` c0 ..) from records (p, x0 ..).
 
     by: the columns of which every value gets a row, p among them.

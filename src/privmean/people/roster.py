@@ -12,9 +12,10 @@ import numpy as np
 from privmean.errors import ArgumentError
 from privmean.people.engines import Home, lazy
 from privmean.people.records import PERSON
+from privmean.people.totals import Lazy
 
 
-def roster_frame(roster: Any, records: nw.LazyFrame[Any], home: Home) -> nw.LazyFrame[Any]:
+def roster_frame(roster: object, records: Lazy, home: Home) -> Lazy:
     """The ids of `roster` as a frame (p) of the records' engine, in the type of their ids.
 
     Ids that are one in that type ("1" and 1 among whole numbers) are one person.
@@ -39,7 +40,7 @@ def roster_frame(roster: Any, records: nw.LazyFrame[Any], home: Home) -> nw.Lazy
         raise _unfit(f"{len(ids)} ids", kind) from None
 
 
-def public_ids(roster: Any, kind: Any) -> list[Any]:
+def public_ids(roster: object, kind: nw.dtypes.DType) -> list[object]:
     """The ids in the order given, each once, as Python values of the type `kind`."""
     listed = roster.tolist() if hasattr(roster, "tolist") else roster
     listed = listed.to_list() if hasattr(listed, "to_list") else listed
@@ -51,14 +52,14 @@ def public_ids(roster: Any, kind: Any) -> list[Any]:
     return list(dict.fromkeys(_converted(item, kind) for item in ids))
 
 
-def _missing(item: Any) -> bool:
+def _missing(item: object) -> bool:
     try:
         return item is None or bool(item != item)  # noqa: PLR0124 (NaN and NaT differ from themselves)
     except (TypeError, ValueError):  # pandas' NA cannot say
         return True
 
 
-def _converted(item: Any, kind: Any) -> Any:
+def _converted(item: Any, kind: nw.dtypes.DType) -> object:
     if kind == nw.String:
         return str(item)
     try:
@@ -91,7 +92,7 @@ def _fits(number: int, kind: str) -> bool:
     return -(1 << (bits - 1)) <= number < 1 << (bits - 1)
 
 
-def _unfit(given: Any, kind: Any) -> ArgumentError:
+def _unfit(given: object, kind: nw.dtypes.DType) -> ArgumentError:
     return ArgumentError(
         "roster", given, f"does not fit the type of the ids ({kind})", "convert it"
     )

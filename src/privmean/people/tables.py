@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import narwhals as nw
 import numpy as np
@@ -23,6 +23,12 @@ from privmean.people.roster import roster_frame
 from privmean.people.schema import Columns
 from privmean.people.textformat import refuse
 from privmean.people.textscan import TextTable
+from privmean.people.totals import Lazy
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyRelation
+
+    from privmean.people.sources import Array
 
 Machine = Mapping[str, Any]
 IDS = (nw.String, nw.Boolean, nw.Date, nw.Datetime, nw.Decimal)
@@ -33,18 +39,18 @@ class Opened:
     """A table before anything is read: its names, and how to get the records (p, x0, ...)."""
 
     names: Columns
-    records: Callable[..., nw.LazyFrame[Any]]
+    records: Callable[..., Lazy]
     home: Home
 
 
 def read_table(
-    source: Any,
-    person: Any,
-    values: Any,
+    source: object,
+    person: object,
+    values: object,
     cap: int | None,
     resolution: float,
-    roster: Any,
-    text: Mapping[str, Any],
+    roster: object,
+    text: Mapping[str, object],
     machine: Machine,
 ) -> FramePeople:
     """People from a path or a frame: DuckDB, unless the frame has an engine of its own."""
@@ -56,12 +62,12 @@ def read_table(
 
 
 def read_arrays(
-    ids: np.ndarray[Any, Any],
-    matrix: np.ndarray[Any, Any],
+    ids: Array,
+    matrix: Array,
     columns: tuple[str, ...],
     cap: int | None,
     resolution: float,
-    roster: Any,
+    roster: object,
     machine: Machine,
 ) -> MatrixPeople:
     """People in memory from arrays of records, grouped by DuckDB."""
@@ -74,7 +80,7 @@ def read_arrays(
     return people.collect()
 
 
-def open_arrays(arrays: Mapping[str, Any], machine: Machine) -> Opened:
+def open_arrays(arrays: Mapping[str, object], machine: Machine) -> Opened:
     """A table given as arrays by name, one number or id a record."""
     named = {str(item): np.ascontiguousarray(values) for item, values in arrays.items()}
     if len({values.shape for values in named.values()}) != 1 or any(
@@ -88,11 +94,11 @@ def open_arrays(arrays: Mapping[str, Any], machine: Machine) -> Opened:
 
 
 def _grouped(
-    records: nw.LazyFrame[Any],
+    records: Lazy,
     columns: tuple[str, ...],
     cap: int | None,
     resolution: float,
-    roster: Any,
+    roster: object,
     home: Home,
 ) -> FramePeople:
     people = person_rows(records, len(columns), resolution, counts=cap is not None)
@@ -107,7 +113,7 @@ def _grouped(
     return FramePeople(kept, columns, cap, home, known_size)
 
 
-def open_source(source: Any, text: Mapping[str, Any], machine: Machine) -> Opened:
+def open_source(source: Any, text: Mapping[str, object], machine: Machine) -> Opened:
     """A path, a frame, or arrays by name. text: what the caller says of text files."""
     if isinstance(source, str | os.PathLike):
         engine = Engine(**machine)
@@ -144,8 +150,8 @@ def open_source(source: Any, text: Mapping[str, Any], machine: Machine) -> Opene
         )
     whole = frame.lazy()
 
-    def records(person: str, values: Sequence[str], texts: Sequence[str] = ()) -> nw.LazyFrame[Any]:
-        chosen: nw.LazyFrame[Any] = whole.select(
+    def records(person: str, values: Sequence[str], texts: Sequence[str] = ()) -> Lazy:
+        chosen: Lazy = whole.select(
             nw.col(person).alias(PERSON),
             *(nw.col(item).alias(f"x{j}") for j, item in enumerate(values)),
         )
@@ -155,16 +161,16 @@ def open_source(source: Any, text: Mapping[str, Any], machine: Machine) -> Opene
     return Opened(Columns(tuple(whole.columns)), records, home)
 
 
-def _registered(names: Sequence[str], column: Callable[[int], Any], machine: Machine) -> Opened:
+def _registered(names: Sequence[str], column: Callable[[int], object], machine: Machine) -> Opened:
     """A table in memory. Only the columns asked for reach the engine, under names of our own: its
     names know no upper and lower case, and a type it does not read may stand in another column."""
     engine = Engine(**machine)
 
-    def relation(label: str, chosen: Mapping[str, Any]) -> Any:
+    def relation(label: str, chosen: Mapping[str, object]) -> DuckDBPyRelation:
         engine.connection.register(label, _table(chosen))
         return engine.connection.table(label)
 
-    def records(person: str, values: Sequence[str], texts: Sequence[str] = ()) -> nw.LazyFrame[Any]:
+    def records(person: str, values: Sequence[str], texts: Sequence[str] = ()) -> Lazy:
         wanted = (person, *values)
         labels = (PERSON, *record_names(len(values)))
         chosen = {
@@ -190,7 +196,7 @@ def _registered(names: Sequence[str], column: Callable[[int], Any], machine: Mac
     return Opened(Columns(tuple(names)), records, Home(engine.connection, engine))
 
 
-def _table(columns: Mapping[str, Any]) -> Any:
+def _table(columns: Mapping[str, object]) -> object:
     """Columns as one table of their own kind: arrays, pandas or Arrow."""
     first = next(iter(columns.values()))
     if isinstance(first, np.ndarray):
@@ -209,7 +215,7 @@ def _type(column: Any) -> str:
 
 
 def _scanned(engine: Engine, table: ParquetTable | TextTable) -> Opened:
-    def records(person: str, values: Sequence[str], texts: Sequence[str] = ()) -> nw.LazyFrame[Any]:
+    def records(person: str, values: Sequence[str], texts: Sequence[str] = ()) -> Lazy:
         try:
             return lazy(table.records(engine, person, values, texts))
         except Exception:
@@ -222,9 +228,7 @@ def _scanned(engine: Engine, table: ParquetTable | TextTable) -> Opened:
     return Opened(table.columns, records, Home(engine.connection, engine))
 
 
-def typed(
-    records: nw.LazyFrame[Any], person: str, columns: Sequence[str], texts: Sequence[str] = ()
-) -> nw.LazyFrame[Any]:
+def typed(records: Lazy, person: str, columns: Sequence[str], texts: Sequence[str] = ()) -> Lazy:
     """Check types, which are public; every value a double (but in the columns `texts`), ids that
     compare alike everywhere."""
     try:
@@ -268,7 +272,7 @@ def typed(
     return records.select(who.alias(PERSON), *numbers)
 
 
-def _wide(kind: Any) -> bool:
+def _wide(kind: nw.dtypes.DType) -> bool:
     """Whole numbers of more than 64 bits."""
     if isinstance(kind, nw.Decimal):
         return kind.scale == 0 and kind.precision > 18

@@ -83,10 +83,11 @@ class TextFile:
         return [field or "" for field in csv_fields(line, replace(self.form, null_words=()))]
 
 
-def _unpacked(path: Path, raw: IO[bytes]) -> Any:
+def _unpacked(path: Path, raw: IO[bytes]) -> IO[bytes]:
     for name in ("compression.zstd", "backports.zstd"):  # from Python 3.14 on in the library
         try:
-            return import_module(name).ZstdFile(raw)
+            unpacked: IO[bytes] = import_module(name).ZstdFile(raw)
+            return unpacked
         except ImportError:
             continue
     raise ArgumentError(

@@ -69,21 +69,21 @@ def options(
     return given
 
 
-def refuse(given: Mapping[str, Any], what: str, but: Sequence[str] = ()) -> None:
+def refuse(given: Mapping[str, object], what: str, but: Sequence[str] = ()) -> None:
     """Refuse options of text files that would be ignored."""
     for name, value in given.items():
         if name not in but:
             raise ArgumentError(name, value, f"says nothing about {what}", "leave it out")
 
 
-def _sign(name: str, value: Any, remedy: str) -> None:
+def _sign(name: str, value: object, remedy: str) -> None:
     if not (isinstance(value, str) and len(value) == 1 and value.isascii()) or value in "\r\n\0":
         raise ArgumentError(name, value, "is not one ASCII character", remedy)
     if value.isalnum() or value in "+-._":
         raise ArgumentError(name, value, "may be part of an id or a number", remedy)
 
 
-def known_encoding(encoding: Any) -> str:
+def known_encoding(encoding: str) -> str:
     """The codec's own name, where each line can be decoded without its neighbours."""
     remedy = "give 'utf-8', 'latin-1', 'cp1252' or alike, or convert the file to UTF-8"
     try:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence, Set
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import count
-from typing import IO, Any
+from typing import IO, TYPE_CHECKING
 
 from privmean.people import textblocks
 from privmean.people.arrowstream import Texts, TextStream
@@ -16,6 +16,9 @@ from privmean.people.schema import Columns
 from privmean.people.text import WIDEST, json_fields, lines
 from privmean.people.textfiles import TextFiles, kind
 from privmean.people.textformat import BLANKS, TextFormat
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyRelation
 
 _numbers = count()
 Split = Callable[[IO[bytes], TextFormat], Iterator[Texts]]
@@ -33,7 +36,7 @@ class TextTable:
 
     def records(
         self, engine: Engine, person: str, values: Sequence[str], texts: Sequence[str] = ()
-    ) -> Any:
+    ) -> DuckDBPyRelation:
         """The records (p, x0, x1, ...): only these columns, text turned into doubles (but for the
         columns `texts`)."""
         wanted = tuple(dict.fromkeys((person, *values)))

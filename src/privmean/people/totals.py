@@ -11,9 +11,15 @@ DuckDB and Polars (128 bits), 2^32 in Spark (three words of 64 bits).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import narwhals as nw
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyRelation
+    from pyspark.sql import DataFrame
+
+Lazy: TypeAlias = nw.LazyFrame[Any]  # around a table of DuckDB, Polars or Spark
 
 LIMIT_BITS = 80
 TOTAL_BITS = 100
@@ -26,8 +32,8 @@ FLOAT, INTEGER, WIDE = nw.Float64(), nw.Int64(), nw.Int128()
 
 
 def in_duckdb(
-    records: Any, width: int, resolution: float, by: Sequence[str] = ALONE
-) -> nw.LazyFrame[Any]:
+    records: DuckDBPyRelation, width: int, resolution: float, by: Sequence[str] = ALONE
+) -> Lazy:
     """Sums in 128 bits. A grid point below 2^62 is cast to 64 bits first, which DuckDB does faster
     than to 128; only the others (and what is no number) take the long way. TRY_CAST makes NaN a
     null even where DuckDB believes that the column holds none (see `records.limited`).
@@ -51,11 +57,13 @@ def in_duckdb(
         summed = exported_sums(relation, width, by)
     except Exception:  # a DuckDB whose state has another form: known from types, before any record
         summed = plain_sums(relation, width, by)
-    frame: nw.LazyFrame[Any] = nw.from_native(summed)
+    frame: Lazy = nw.from_native(summed)
     return frame.select(*by, *(f"c{j}" for j in range(width)), *nearest(frame, width))
 
 
-def exported_sums(points: Any, width: int, by: Sequence[str] = ALONE) -> Any:
+def exported_sums(
+    points: DuckDBPyRelation, width: int, by: Sequence[str] = ALONE
+) -> DuckDBPyRelation:
     """Sums and counts of grid points (p, t0 ..) as the exported state of one `avg`: 24 bytes a
     person and column and one update a record, where two aggregates take 32 bytes and two updates.
     """
@@ -65,15 +73,13 @@ def exported_sums(points: Any, width: int, by: Sequence[str] = ALONE) -> Any:
     return states.project(", ".join([*by, *_columns(parts, width)]))
 
 
-def plain_sums(points: Any, width: int, by: Sequence[str] = ALONE) -> Any:
+def plain_sums(points: DuckDBPyRelation, width: int, by: Sequence[str] = ALONE) -> DuckDBPyRelation:
     """The same sums and counts as two aggregates."""
     sums = _columns(("sum(t{j}) AS t{j}", "count(t{j}) AS c{j}"), width)
     return points.aggregate(", ".join([*by, *sums]), ", ".join(by))
 
 
-def in_polars(
-    records: nw.LazyFrame[Any], width: int, resolution: float, by: Sequence[str] = ALONE
-) -> nw.LazyFrame[Any]:
+def in_polars(records: Lazy, width: int, resolution: float, by: Sequence[str] = ALONE) -> Lazy:
     """Sums in 128 bits; the records are limited already."""
     names = range(width)
     points = (((nw.col(f"x{j}") * (1 / resolution) + 0.5).floor()).alias(f"x{j}") for j in names)
@@ -84,9 +90,7 @@ def in_polars(
     return frame.select(*by, *(f"c{j}" for j in names), *nearest(frame, width))
 
 
-def in_spark(
-    records: Any, width: int, resolution: float, by: Sequence[str] = ALONE
-) -> nw.LazyFrame[Any]:
+def in_spark(records: DataFrame, width: int, resolution: float, by: Sequence[str] = ALONE) -> Lazy:
     """Sums of three words, t = a 2^62 + b 2^31 + c with 0 <= b, c < 2^31 (b of either sign where
     a = 0), in 64-bit integers, which Spark aggregates in place; its decimals are objects.
     """
@@ -135,7 +139,7 @@ def in_spark(
     frame = frame.groupBy(*by).agg(*(expr(item) for item in _columns(sums, width)))
     for step in after:
         frame = frame.selectExpr(*by, *_columns(step, width))
-    result: nw.LazyFrame[Any] = nw.from_native(frame)
+    result: Lazy = nw.from_native(frame)
     return result
 
 
@@ -143,7 +147,7 @@ def _columns(step: Sequence[str], width: int) -> list[str]:
     return [item.replace("{j}", str(j)) for j in range(width) for item in step]
 
 
-def nearest(frame: nw.LazyFrame[Any], width: int) -> list[nw.Expr]:
+def nearest(frame: Lazy, width: int) -> list[nw.Expr]:
     """The 128-bit totals t{j} as the nearest doubles d{j}, limited to +-2^100."""
     limit = 2**TOTAL_BITS
     results = []

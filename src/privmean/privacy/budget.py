@@ -59,13 +59,7 @@ class Budget:
             )
         if self.epsilon is not None:
             epsilon = validate.positive("epsilon", self.epsilon)
-            if not SMALLEST_EPSILON <= epsilon <= LARGEST_EPSILON:
-                raise ArgumentError(
-                    "epsilon",
-                    self.epsilon,
-                    "is outside the range that means anything",
-                    f"give a number from {SMALLEST_EPSILON:g} to {LARGEST_EPSILON:g}",
-                )
+            _check_reach("epsilon", self.epsilon, epsilon, SMALLEST_EPSILON, LARGEST_EPSILON)
             delta = validate.nonnegative("delta", self.delta)
             if delta >= 0.5:
                 raise ArgumentError(
@@ -87,13 +81,7 @@ class Budget:
                 )
             rho = validate.positive("rho", self.rho)
             smallest, largest = SMALLEST_EPSILON**2 / 2, LARGEST_EPSILON**2 / 2
-            if not smallest <= rho <= largest:
-                raise ArgumentError(
-                    "rho",
-                    self.rho,
-                    "is outside the range that means anything",
-                    f"give a number from {smallest:g} to {largest:g}",
-                )
+            _check_reach("rho", self.rho, rho, smallest, largest)
             object.__setattr__(self, "rho", rho)
 
     @property
@@ -153,3 +141,13 @@ class Budget:
         if self.rho is not None:
             return {"rho": self.rho}
         return {"epsilon": self.epsilon, "delta": self.delta}
+
+
+def _check_reach(name: str, given: object, number: float, smallest: float, largest: float) -> None:
+    if not smallest <= number <= largest:
+        raise ArgumentError(
+            name,
+            given,
+            "is outside the range that means anything",
+            f"give a number from {smallest:g} to {largest:g}",
+        )

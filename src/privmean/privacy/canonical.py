@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import hashlib
 import json
-from typing import Any
+from typing import Any, NoReturn
 
 
-def canonical(value: Any) -> str:
+def canonical(value: object) -> str:
     """The text of plain data. Raises ValueError for what JSON cannot hold (NaN, infinities)."""
     try:
         return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
@@ -21,7 +21,7 @@ def canonical(value: Any) -> str:
         raise ValueError(str(error)) from None
 
 
-def digest(purpose: str, value: Any) -> str:
+def digest(purpose: str, value: object) -> str:
     """SHA-256 over the purpose, a line end and the text: "sha256:" and 64 hexadecimal digits."""
     return "sha256:" + hashlib.sha256(f"{purpose}\n{canonical(value)}".encode()).hexdigest()
 
@@ -42,14 +42,14 @@ def parsed(text: str | bytes) -> Any:
         raise ValueError("it is nested too deeply") from None
 
 
-def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _once(pairs: list[tuple[str, object]]) -> dict[str, object]:
     result = dict(pairs)
     if len(result) != len(pairs):
         raise ValueError("a name occurs twice in one object")
     return result
 
 
-def _refused(text: str) -> Any:
+def _refused(text: str) -> NoReturn:
     raise ValueError(f"{text} is no number")
 
 

@@ -18,9 +18,12 @@ from collections import Counter
 from collections.abc import Sequence
 from fractions import Fraction
 from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from privmean.privacy.loss import Laplace, Loss
+
+if TYPE_CHECKING:
+    from dp_accounting.pld.privacy_loss_distribution import PrivacyLossDistribution
 
 GRID_POINTS = 2**15
 LONGEST_SHIFT = 2**13  # steps; longer shifts are coarsened, which dominates them
@@ -80,7 +83,7 @@ def grid_epsilon(losses: Sequence[Loss], delta: float) -> float:
 
 
 @lru_cache(maxsize=8)
-def _distribution(losses: tuple[Loss, ...]) -> tuple[Any, float]:
+def _distribution(losses: tuple[Loss, ...]) -> tuple[PrivacyLossDistribution, float]:
     """The composed distribution of the noise parts, and the delta its arithmetic may have lost."""
     from dp_accounting.pld import privacy_loss_distribution as pld
 
@@ -99,7 +102,7 @@ def _distribution(losses: tuple[Loss, ...]) -> tuple[Any, float]:
     return total, GRID_DELTA * (pure.total() + 1)
 
 
-def _one(piece: Piece, interval: float) -> Any:
+def _one(piece: Piece, interval: float) -> PrivacyLossDistribution:
     from dp_accounting.pld import privacy_loss_distribution as pld
 
     scale, shift = piece

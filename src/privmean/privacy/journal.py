@@ -42,7 +42,7 @@ class Journal:
         """Whether the file is there."""
         return self.path.exists()
 
-    def create(self, entry: dict[str, Any]) -> bool:
+    def create(self, entry: dict[str, object]) -> bool:
         """A new file with its first entry, all at once; False if there is a file already."""
         if self.path.exists():
             return False
@@ -115,7 +115,7 @@ class Session:
         self.entries.append(entry)
         self.digests.append(digest)
 
-    def append(self, entry: dict[str, Any]) -> str:
+    def append(self, entry: dict[str, object]) -> str:
         """Writes one entry and returns, when it is on the disk, its line's digest."""
         line, digest = line_of(self._digest, len(self.entries), entry)
         _write(self._file, line)
@@ -160,7 +160,7 @@ def _torn(rest: bytes) -> bool:
     return False
 
 
-def line_of(before: str, number: int, entry: dict[str, Any]) -> tuple[bytes, str]:
+def line_of(before: str, number: int, entry: dict[str, object]) -> tuple[bytes, str]:
     """The bytes of a line, its end included, and its digest."""
     size, text, digest = 0, "", ""
     while len(text) != size or not text:
@@ -171,7 +171,7 @@ def line_of(before: str, number: int, entry: dict[str, Any]) -> tuple[bytes, str
     return text.encode() + b"\n", digest
 
 
-def chained(before: str | None, number: int, entry: dict[str, Any]) -> str:
+def chained(before: str | None, number: int, entry: dict[str, object]) -> str:
     """The digest that a line would have after a line of digest `before` (None: the first one)."""
     return line_of(START if before is None else before, number, entry)[1]
 
@@ -183,7 +183,7 @@ def _write(file: BinaryIO, data: bytes) -> None:
     os.fsync(file.fileno())
 
 
-def _digest(before: str, entry: dict[str, Any]) -> str:
+def _digest(before: str, entry: dict[str, object]) -> str:
     text = json.dumps(entry, sort_keys=True, allow_nan=False)
     return hashlib.sha256(f"{before}\n{text}".encode()).hexdigest()
 

@@ -12,7 +12,7 @@ import math
 import os
 import threading
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -215,7 +215,7 @@ class Ledger:
         return sum((entry.amount for entry in entries), nothing)
 
     @contextmanager
-    def _open(self) -> Iterator[tuple[list[Entry], Any]]:
+    def _open(self) -> Iterator[tuple[list[Entry], Callable[[Entry], Entry]]]:
         """The entries and a function that writes one more, closed to everyone else meanwhile."""
         if self._journal is None:
             with self._thread:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
-from typing import Any
+from numbers import Rational
+from typing import SupportsFloat, SupportsInt, cast
 
 from privmean.errors import ArgumentError
 
@@ -12,17 +13,17 @@ LARGEST_EXPONENT = 700.0  # exp of more overflows a double
 LARGEST_LOSS = 1e100  # no promise is near it, and its square is still a double
 
 
-def refused(name: str, value: Any, problem: str) -> ArgumentError:
+def refused(name: str, value: object, problem: str) -> ArgumentError:
     """The error for a bill entry that no mechanism can have."""
     return ArgumentError(name, value, problem, "a bill entry states the numbers of its mechanism")
 
 
-def positive_fraction(name: str, value: Any) -> Fraction:
+def positive_fraction(name: str, value: object) -> Fraction:
     """An exact positive rational from a Fraction, an integer, a double or text such as "7/3"."""
     if isinstance(value, bool) or (isinstance(value, str) and len(value) > 4000):
         raise refused(name, value, "is not a number")
     try:
-        result = Fraction(value)
+        result = Fraction(cast(Rational | str, value))
     except (TypeError, ValueError, OverflowError, ZeroDivisionError):
         raise refused(name, value, "is not a finite number") from None
     if result <= 0:
@@ -30,12 +31,12 @@ def positive_fraction(name: str, value: Any) -> Fraction:
     return result
 
 
-def positive_float(name: str, value: Any) -> float:
+def positive_float(name: str, value: object) -> float:
     """A finite double greater than zero."""
     if isinstance(value, bool | str):
         raise refused(name, value, "is not a number")
     try:
-        result = float(value)
+        result = float(cast(SupportsFloat, value))
     except (TypeError, ValueError, OverflowError):
         raise refused(name, value, "is not a number") from None
     if not (math.isfinite(result) and result > 0):
@@ -43,8 +44,12 @@ def positive_float(name: str, value: Any) -> float:
     return result
 
 
-def count(name: str, value: Any) -> int:
+def count(name: str, value: object) -> int:
     """A whole number of at least one."""
-    if isinstance(value, bool) or not hasattr(value, "__index__") or int(value) < 1:
+    if (
+        isinstance(value, bool)
+        or not hasattr(value, "__index__")
+        or int(cast(SupportsInt, value)) < 1
+    ):
         raise refused(name, value, "must be a whole number of at least 1")
-    return int(value)
+    return int(cast(SupportsInt, value))

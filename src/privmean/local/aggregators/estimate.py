@@ -237,7 +237,7 @@ def _number(value: float) -> float | None:
     return float(value) if np.isfinite(value) else None
 
 
-def _plain(values: Floats) -> Any:
+def _plain(values: Floats) -> list[object]:
     if values.ndim > 1:
         return [_plain(row) for row in values]
     return [_number(item) for item in values.reshape(-1).tolist()]

@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING
 
-_HOMES = {
-    "Client": "privmean.local.clients.client",
-    "Ledger": "privmean.local.clients.ledger",
-    "person_mean": "privmean.local.clients.summaries",
-    "randomize": "privmean.local.clients.client",
-    "slope": "privmean.local.clients.summaries",
-}
+if TYPE_CHECKING:
+    from privmean.local.clients.client import Client as Client
+    from privmean.local.clients.client import randomize as randomize
+    from privmean.local.clients.ledger import Ledger as Ledger
+    from privmean.local.clients.summaries import person_mean as person_mean
+    from privmean.local.clients.summaries import slope as slope
+else:
+    from privmean.late import names
 
-__all__ = list(_HOMES)
-
-
-def __getattr__(name: str) -> Any:
-    if name in _HOMES:
-        return getattr(import_module(_HOMES[name]), name)
-    raise AttributeError(f"module 'privmean.local.clients' has no attribute {name!r}")
+    _HOMES = {
+        "Client": "privmean.local.clients.client",
+        "Ledger": "privmean.local.clients.ledger",
+        "person_mean": "privmean.local.clients.summaries",
+        "randomize": "privmean.local.clients.client",
+        "slope": "privmean.local.clients.summaries",
+    }
+    __getattr__, __dir__ = names(__name__, _HOMES)
+    __all__ = [*_HOMES]  # noqa: PLE0604

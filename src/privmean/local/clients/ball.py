@@ -9,7 +9,6 @@ import hashlib
 import math
 import random
 import struct
-from typing import Any
 
 from privmean.local.clients.caps import cap_law
 from privmean.local.clients.domain import direction
@@ -18,7 +17,7 @@ from privmean.local.descriptor import Round
 from privmean.local.entropy import Entropy, normals
 
 
-def _pole(round_: Round, value: Any, entropy: Entropy) -> list[float]:
+def _pole(round_: Round, value: object, entropy: Entropy) -> list[float]:
     """V: a unit vector with E[r V] = x, drawn as u with probability 1/2 + rho/(2r), else -u."""
     u, share = direction(round_, value)
     if entropy.word() < chance_threshold(0.5 + 0.5 * share):
@@ -47,7 +46,7 @@ def public_words(round_: Round, nonce: bytes) -> bytes:
     return hashlib.shake_128(b"privmean-ball" + round_.seed + nonce).digest(size)
 
 
-def ball(round_: Round, level: int, value: Any, nonce: bytes, entropy: Entropy) -> bytes:
+def ball(round_: Round, level: int, value: object, nonce: bytes, entropy: Entropy) -> bytes:
     """Hemisphere mechanism (Duchi, Jordan and Wainwright 2018): the direction is the client's.
 
     Sends the unit vector as 32-bit floats; the server multiplies it by B.
@@ -61,7 +60,7 @@ def ball(round_: Round, level: int, value: Any, nonce: bytes, entropy: Entropy) 
     return struct.pack(f"<{size}f", *(sign * item for item in u))
 
 
-def ball_bit(round_: Round, level: int, value: Any, nonce: bytes, entropy: Entropy) -> bytes:
+def ball_bit(round_: Round, level: int, value: object, nonce: bytes, entropy: Entropy) -> bytes:
     """Hemisphere mechanism with a public direction: only the sign is sent."""
     assert round_.dimension is not None
     data = public_words(round_, nonce)
@@ -80,14 +79,14 @@ class _Generator(random.Random):
     def random(self) -> float:
         return (self._entropy.word() >> 11) * 2.0**-53
 
-    def seed(self, *_: Any, **__: Any) -> None:
+    def seed(self, *_: object, **__: object) -> None:
         return None
 
     def getrandbits(self, k: int, /) -> int:
         return int.from_bytes(self._entropy.bytes((k + 7) // 8), "little") >> (-k % 8)
 
 
-def priv_unit(round_: Round, level: int, value: Any, nonce: bytes, entropy: Entropy) -> bytes:
+def priv_unit(round_: Round, level: int, value: object, nonce: bytes, entropy: Entropy) -> bytes:
     """PrivUnit (Bhowmick et al. 2018): a cap around V instead of a hemisphere. IDEALISED.
 
     The chance of the cap is an exact integer coin; where in the cap the report lies is drawn with

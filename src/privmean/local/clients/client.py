@@ -67,7 +67,7 @@ def _level(round_: Round, epsilon: object, ticket: Ticket | None) -> int:
 
 def randomize(
     round_: Round,
-    value: Any,
+    value: object,
     *,
     epsilon: object,
     nonce: bytes | None = None,
@@ -129,7 +129,7 @@ class Client:
                 "entropy", "seeded", "is not private", "use `randomize` for simulations"
             )
 
-    def report(self, round_: Round, value: Any, *, ticket: Ticket | None = None) -> bytes | None:
+    def report(self, round_: Round, value: object, *, ticket: Ticket | None = None) -> bytes | None:
         """The report for this round: made once, and the same bytes at every further call.
 
         None if the round asks another part of the clients. Raises BudgetExceeded when the ledger

@@ -7,19 +7,20 @@ middle of a range, the zero vector, or no item.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from itertools import islice
-from typing import Any
+from typing import Any, SupportsFloat, cast
 
 from privmean.local.descriptor import Round
 
 
-def real(value: Any) -> float:
+def real(value: object) -> float:
     """A float; NaN for anything that is none, whatever its conversion raises.
 
     An integer beyond the range of floats is infinite: it is clipped like any large number.
     """
     try:
-        return float(value)
+        return float(cast(SupportsFloat, value))
     except OverflowError:
         return _infinite(value)
     except Exception:  # a value may be of any type, and its type may raise anything
@@ -33,13 +34,13 @@ def _infinite(value: Any) -> float:
         return math.nan
 
 
-def reals(value: Any, size: int) -> list[float]:
+def reals(value: object, size: int) -> list[float]:
     """`size` floats; all NaN for anything of another shape."""
     missing = [math.nan] * size
     if value is None or isinstance(value, str | bytes):
         return missing
     try:
-        entries = iter(value)
+        entries = iter(cast("Iterable[object]", value))
     except Exception:
         return [real(value)] if size == 1 else missing
     try:
@@ -49,7 +50,7 @@ def reals(value: Any, size: int) -> list[float]:
     return result if len(result) == size else missing
 
 
-def picked(round_: Round, value: Any, nonce: bytes) -> tuple[float, float, float]:
+def picked(round_: Round, value: object, nonce: bytes) -> tuple[float, float, float]:
     """The coordinate that the nonce assigns, with its bounds."""
     place = round_.coordinate(nonce)
     return (
@@ -59,7 +60,7 @@ def picked(round_: Round, value: Any, nonce: bytes) -> tuple[float, float, float
     )
 
 
-def unit_value(round_: Round, value: Any, nonce: bytes) -> float:
+def unit_value(round_: Round, value: object, nonce: bytes) -> float:
     """The value clipped to its range and mapped to [-1, 1]; 0 for a null."""
     x, low, high = picked(round_, value, nonce)
     if math.isnan(x):
@@ -68,7 +69,7 @@ def unit_value(round_: Round, value: Any, nonce: bytes) -> float:
     return min(max((x - low - (high - x)) / (high - low), -1.0), 1.0)
 
 
-def item(round_: Round, value: Any, nonce: bytes) -> int | None:
+def item(round_: Round, value: object, nonce: bytes) -> int | None:
     """The item or the bin of the value; `other` for an unknown item, None for a null."""
     assert round_.items is not None
     if round_.bins is not None:
@@ -83,7 +84,7 @@ def item(round_: Round, value: Any, nonce: bytes) -> int | None:
     return round_.other
 
 
-def direction(round_: Round, value: Any) -> tuple[list[float], float]:
+def direction(round_: Round, value: object) -> tuple[list[float], float]:
     """A unit vector u and rho/r in [0, 1] with rho u the value clipped to the ball.
 
     The norm is taken after division by the largest entry, so that nothing under- or overflows. A

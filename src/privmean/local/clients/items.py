@@ -9,7 +9,6 @@ import hashlib
 import struct
 from fractions import Fraction
 from functools import lru_cache
-from typing import Any
 
 from privmean.local.clients.domain import item
 from privmean.local.coins import flip_threshold, odds_threshold
@@ -38,7 +37,7 @@ def hadamard_sign(row: int, column: int) -> int:
     return 1 - 2 * ((row & column).bit_count() & 1)
 
 
-def row_bit(round_: Round, level: int, value: Any, nonce: bytes, entropy: Entropy) -> bytes:
+def row_bit(round_: Round, level: int, value: object, nonce: bytes, entropy: Entropy) -> bytes:
     """One bit: the sign of the item in a row drawn without looking at it, by randomized response.
 
     A null sends a uniform bit.
@@ -65,7 +64,7 @@ def pack(bits: list[bool]) -> bytes:
     return bytes(result)
 
 
-def unary(round_: Round, level: int, value: Any, nonce: bytes, entropy: Entropy) -> bytes:
+def unary(round_: Round, level: int, value: object, nonce: bytes, entropy: Entropy) -> bytes:
     """Optimized unary encoding (Wang et al. 2017): own bit with 1/2, others with 1/(e^eps + 1).
 
     A null sends the zero vector through the same coins.
@@ -76,7 +75,7 @@ def unary(round_: Round, level: int, value: Any, nonce: bytes, entropy: Entropy)
     return pack([entropy.word() < (WORD // 2 if k == v else rare) for k in range(round_.items)])
 
 
-def histogram(round_: Round, level: int, value: Any, nonce: bytes, entropy: Entropy) -> bytes:
+def histogram(round_: Round, level: int, value: object, nonce: bytes, entropy: Entropy) -> bytes:
     """Every bit of the one-hot vector by randomized response at epsilon/2 (two bits differ)."""
     assert round_.items is not None
     v = item(round_, value, nonce)
@@ -98,7 +97,7 @@ def subset_threshold(epsilon: Fraction, items: int) -> int:
     return odds_threshold(epsilon, size, items - size)
 
 
-def subset(round_: Round, level: int, value: Any, nonce: bytes, entropy: Entropy) -> bytes:
+def subset(round_: Round, level: int, value: object, nonce: bytes, entropy: Entropy) -> bytes:
     """Subset selection (Ye and Barg 2018): a set of k items, the own one favoured by e^epsilon.
 
     Given whether the own item is in, the others are a uniform choice. A null plays a uniform item.

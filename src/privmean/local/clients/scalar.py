@@ -10,7 +10,6 @@ import struct
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
-from typing import Any
 
 from privmean.local.clients.domain import unit_value
 from privmean.local.coins import (
@@ -37,7 +36,7 @@ def bit_threshold(epsilon: Fraction, x: float) -> int:
     return min(max(wanted, flip), WORD - flip)
 
 
-def one_bit(round_: Round, level: int, value: Any, nonce: bytes, entropy: Entropy) -> bytes:
+def one_bit(round_: Round, level: int, value: object, nonce: bytes, entropy: Entropy) -> bytes:
     """One-bit mean (Duchi, Jordan and Wainwright 2018): y = +1 with probability (1 + x t)/2."""
     x = unit_value(round_, value, nonce)
     return b"\x01" if entropy.word() < bit_threshold(round_.menu[level], x) else b"\x00"
@@ -54,7 +53,7 @@ def grid_point(position: float, word: int) -> int:
     return low + (word < chance_threshold(position - low))
 
 
-def laplace(round_: Round, level: int, value: Any, nonce: bytes, entropy: Entropy) -> bytes:
+def laplace(round_: Round, level: int, value: object, nonce: bytes, entropy: Entropy) -> bytes:
     """Discrete Laplace noise on a grid of 2^-grid_bits, the value rounded without bias."""
     steps = 2**round_.grid_bits
     x = unit_value(round_, value, nonce)
@@ -124,7 +123,7 @@ def piecewise_value(epsilon: Fraction, x: float, entropy: Entropy) -> int:
     return window_draw(law, start, inside, below(entropy, count))
 
 
-def piecewise(round_: Round, level: int, value: Any, nonce: bytes, entropy: Entropy) -> bytes:
+def piecewise(round_: Round, level: int, value: object, nonce: bytes, entropy: Entropy) -> bytes:
     """Piecewise mechanism (Wang et al. 2019) on a grid, with integer probabilities."""
     x = unit_value(round_, value, nonce)
     return INT32.pack(piecewise_value(round_.menu[level], x, entropy))
@@ -141,7 +140,7 @@ def takes_piecewise(round_: Round, level: int, nonce: bytes) -> bool:
     return (round_.selector(nonce) >> 32) < hybrid_share(round_.menu[level])
 
 
-def hybrid(round_: Round, level: int, value: Any, nonce: bytes, entropy: Entropy) -> bytes:
+def hybrid(round_: Round, level: int, value: object, nonce: bytes, entropy: Entropy) -> bytes:
     """Piecewise with probability 1 - e^(-epsilon/2), else one bit (sent as +1 or -1)."""
     if takes_piecewise(round_, level, nonce):
         return piecewise(round_, level, value, nonce, entropy)

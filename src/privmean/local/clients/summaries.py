@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from typing import Any
+from typing import cast
 
 from privmean.local.clients.domain import real
 
 LARGEST = 1.7976931348623157e308
 
 
-def person_mean(records: Iterable[Any] | None) -> float:
+def person_mean(records: Iterable[object] | None) -> float:
     """The mean of one person's records; NaN (a null, which is reported as such) without any.
 
     Missing records are left out; infinite ones count as the largest float. What cannot be listed
@@ -27,24 +27,24 @@ def person_mean(records: Iterable[Any] | None) -> float:
         return 2 * min(max(half, -LARGEST / 2), LARGEST / 2)
 
 
-def _numbers(records: Any) -> list[float]:
+def _numbers(records: object) -> list[float]:
     """The entries as floats; none if there is nothing to list."""
     if isinstance(records, str | bytes):
         return []
     try:
-        return [real(item) for item in records]
+        return [real(item) for item in cast("Iterable[object]", records)]
     except Exception:
         return []
 
 
-def _rows(covariates: Any) -> list[list[float]]:
+def _rows(covariates: object) -> list[list[float]]:
     try:
-        return [_numbers(row) for row in covariates]
+        return [_numbers(row) for row in cast("Iterable[object]", covariates)]
     except Exception:
         return []
 
 
-def slope(covariates: Iterable[Iterable[Any]], responses: Iterable[Any]) -> list[float]:
+def slope(covariates: Iterable[Iterable[object]], responses: Iterable[object]) -> list[float]:
     """One person's least-squares coefficients; all NaN where they are not determined.
 
     covariates: one row a record (put a 1 in each row for an intercept). Rows with anything

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 from importlib.resources import files
@@ -169,7 +169,7 @@ def serve(
     port: int = 8000,
     secret: bytes | None = None,
     limits: Limits | None = None,
-    on_ready: Any = None,
+    on_ready: Callable[[str], object] | None = None,
 ) -> None:
     """Run the service until it is interrupted. port 0 takes a free one; on_ready gets the URL."""
     import socket

@@ -7,7 +7,6 @@ refused body it still reads. This is its protocol over h11 with these bounds.
 from __future__ import annotations
 
 import asyncio
-from typing import Any
 
 import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
@@ -17,7 +16,7 @@ from privmean.local.collector.limits import WHOLE, Addresses, Crowd, Limits, net
 LINGER = 1 << 18  # bytes of a refused body that are still read, so that its sender hears why
 
 
-def protocol_class(limits: Limits, addresses: Addresses, crowd: Crowd) -> type[Any]:
+def protocol_class(limits: Limits, addresses: Addresses, crowd: Crowd) -> type[H11Protocol]:
     """The protocol for `uvicorn.Config(http=...)` under these limits."""
 
     class Bounded(H11Protocol):  # type: ignore[misc]
@@ -26,7 +25,7 @@ def protocol_class(limits: Limits, addresses: Addresses, crowd: Crowd) -> type[A
         _reader: asyncio.TimerHandle | None = None
         _linger = LINGER
 
-        def connection_made(self, transport: Any) -> None:
+        def connection_made(self, transport: asyncio.Transport) -> None:
             super().connection_made(transport)
             peer = transport.get_extra_info("peername")
             self._address = network(peer[0] if isinstance(peer, tuple) else None)

@@ -16,7 +16,7 @@ import hashlib
 import os
 import secrets
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sql
 from sqlalchemy.dialects import sqlite
@@ -24,6 +24,9 @@ from sqlalchemy.dialects import sqlite
 from privmean.durable import Noted, Seen
 from privmean.errors import PrivmeanError
 from privmean.local.collector.schema import META, REFUSALS, ROUNDS, TALLIES, WRITERS
+
+if TYPE_CHECKING:
+    import sqlite3
 
 # Beside the tables of all databases: the one row of the file, and what each writer has stored.
 OWN = sql.MetaData()
@@ -172,7 +175,7 @@ def unsealed(upto: int, data: bytes) -> bytes | None:
     return state if sealed(upto, state) == data else None
 
 
-def _durable(link: Any, _: Any) -> None:
+def _durable(link: sqlite3.Connection, _: object) -> None:
     """Every commit reaches the disk, and the file itself."""
     cursor = link.cursor()
     cursor.execute("PRAGMA busy_timeout=60000")

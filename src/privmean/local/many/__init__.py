@@ -25,7 +25,7 @@ from privmean.noise.base import Noise
 from privmean.noise.exact import ExactNoise
 
 
-def _payload(round_: Round, values: Any, levels: Levels, nonces: Words, noise: Noise) -> Bytes:
+def _payload(round_: Round, values: object, levels: Levels, nonces: Words, noise: Noise) -> Bytes:
     if round_.mechanism in SCALARS:
         return scalar_payload(round_, values, levels, nonces, noise)
     if round_.mechanism in BALLS:
@@ -37,7 +37,7 @@ def _payload(round_: Round, values: Any, levels: Levels, nonces: Words, noise: N
     return unary_payload(round_, values, levels, nonces, noise)
 
 
-def _levels(round_: Round, epsilon: Any, number: int) -> Levels:
+def _levels(round_: Round, epsilon: object, number: int) -> Levels:
     """The level of each client from its own epsilon (one number, or one a client)."""
     given = np.asarray(epsilon, dtype=np.float64)
     if given.ndim == 0:
@@ -49,7 +49,7 @@ def _levels(round_: Round, epsilon: Any, number: int) -> Levels:
 
 
 def randomize_many(
-    round_: Round, values: Any, *, epsilon: Any, noise: Noise | None = None
+    round_: Round, values: Any, *, epsilon: object, noise: Noise | None = None
 ) -> Batch:
     """One report a client, as arrays (`to_bytes` gives the wire format).
 
@@ -68,7 +68,7 @@ def randomize_many(
 
 
 def tally_many(
-    round_: Round, values: Any, *, epsilon: Any, noise: Noise | None = None, chunk: int = 1 << 15
+    round_: Round, values: Any, *, epsilon: object, noise: Noise | None = None, chunk: int = 1 << 15
 ) -> Tally:
     """Randomize and count at once, in chunks: bounded memory however many clients."""
     total = Tally.empty(round_)

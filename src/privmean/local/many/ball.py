@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from privmean.local.aggregators.batch import (
@@ -35,7 +33,7 @@ def as_float32(vectors: Floats) -> Bytes:
     return result
 
 
-def _poles(round_: Round, values: Any, number: int, noise: Noise) -> Floats:
+def _poles(round_: Round, values: object, number: int, noise: Noise) -> Floats:
     """V of each client: see clients.ball."""
     assert round_.dimension is not None
     assert round_.radius is not None
@@ -58,7 +56,9 @@ def _poles(round_: Round, values: Any, number: int, noise: Noise) -> Floats:
     return np.where(plus[:, None], u, -u)
 
 
-def ball_payload(round_: Round, values: Any, levels: Levels, nonces: Words, noise: Noise) -> Bytes:
+def ball_payload(
+    round_: Round, values: object, levels: Levels, nonces: Words, noise: Noise
+) -> Bytes:
     assert round_.dimension is not None
     number, size = len(levels), round_.dimension
     poles = _poles(round_, values, number, noise)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -20,7 +22,9 @@ Mask = npt.NDArray[np.bool_]
 HALF = np.uint64(WORD // 2)
 
 
-def by_level(round_: Round, rule: Any, levels: Levels, dtype: Any) -> Any:
+def by_level(
+    round_: Round, rule: Callable[[Fraction], float], levels: Levels, dtype: npt.DTypeLike
+) -> Any:
     """rule(epsilon) of each report; one number if the menu has one level."""
     table = np.array([rule(item) for item in round_.menu], dtype=dtype)
     return table[0] if len(table) == 1 else table[levels]
@@ -39,7 +43,7 @@ def below_many(noise: Noise, size: int, bound: int) -> Integers:
     return result
 
 
-def rare_coins(noise: Noise, shape: tuple[int, int], thresholds: Any) -> Mask:
+def rare_coins(noise: Noise, shape: tuple[int, int], thresholds: object) -> Mask:
     """Coins with P(True) = threshold/2^64 a row, exactly, at about nine bits of entropy a coin.
 
     A uniform word is compared with the threshold byte by byte; only where the first bytes are

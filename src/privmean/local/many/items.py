@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from privmean.local.aggregators.batch import (
@@ -33,7 +31,9 @@ from privmean.local.mechanisms import (
 from privmean.noise.base import Noise
 
 
-def row_payload(round_: Round, values: Any, levels: Levels, nonces: Words, noise: Noise) -> Bytes:
+def row_payload(
+    round_: Round, values: object, levels: Levels, nonces: Words, noise: Noise
+) -> Bytes:
     assert round_.rows is not None
     number = len(levels)
     head = np.empty((number, 0), dtype=np.uint8)
@@ -55,7 +55,9 @@ def row_payload(round_: Round, values: Any, levels: Levels, nonces: Words, noise
     return np.concatenate([head, bit.astype(np.uint8).reshape(-1, 1)], axis=1)
 
 
-def unary_payload(round_: Round, values: Any, levels: Levels, nonces: Words, noise: Noise) -> Bytes:
+def unary_payload(
+    round_: Round, values: object, levels: Levels, nonces: Words, noise: Noise
+) -> Bytes:
     assert round_.items is not None
     items = item_indices(round_, values, nonces)
     number = len(levels)
@@ -72,7 +74,7 @@ def unary_payload(round_: Round, values: Any, levels: Levels, nonces: Words, noi
 
 
 def subset_payload(
-    round_: Round, values: Any, levels: Levels, nonces: Words, noise: Noise
+    round_: Round, values: object, levels: Levels, nonces: Words, noise: Noise
 ) -> Bytes:
     assert round_.items is not None
     items = round_.items

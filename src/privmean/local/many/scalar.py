@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from privmean.local.aggregators.batch import (
@@ -80,7 +78,7 @@ def _piecewise(round_: Round, x: Floats, levels: Levels, noise: Noise) -> Intege
 
 
 def scalar_payload(
-    round_: Round, values: Any, levels: Levels, nonces: Words, noise: Noise
+    round_: Round, values: object, levels: Levels, nonces: Words, noise: Noise
 ) -> Bytes:
     x = unit_values(round_, values, nonces)
     if round_.mechanism == ONE_BIT:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterable
+from typing import Any, cast
 
 import numpy as np
+import numpy.typing as npt
 
 from privmean.errors import ArgumentError
 from privmean.local.aggregators.batch import (
@@ -17,7 +19,7 @@ from privmean.local.clients.domain import item, reals
 from privmean.local.descriptor import Round
 
 
-def table_of(values: Any, number: int, width: int) -> Floats:
+def table_of(values: object, number: int, width: int) -> Floats:
     """An (number, width) array of floats, NaN where an entry is no number.
 
     An array of numbers must have that shape, which is public. Of anything else each row is read
@@ -25,7 +27,7 @@ def table_of(values: Any, number: int, width: int) -> Floats:
     """
     array = numeric(values)
     if array is None:
-        rows = [reals(row, width) for row in values]
+        rows = [reals(row, width) for row in cast("Iterable[object]", values)]
         return np.array(rows, dtype=np.float64).reshape(number, width)
     with np.errstate(over="ignore"):  # of longer floats
         result = floats(array)
@@ -38,7 +40,7 @@ def table_of(values: Any, number: int, width: int) -> Floats:
     return result
 
 
-def numeric(values: Any) -> Any:
+def numeric(values: object) -> npt.NDArray[Any] | None:
     """The array of numbers behind `values`, or None: decided by the type alone."""
     if not hasattr(values, "__array__"):
         return None
@@ -46,7 +48,7 @@ def numeric(values: Any) -> Any:
     return array if array.dtype.kind in "fiub" else None
 
 
-def floats(array: Any) -> Floats:
+def floats(array: object) -> Floats:
     """As doubles; masked entries are missing."""
     result: Floats = np.asarray(array, dtype=np.float64)
     if isinstance(array, np.ma.MaskedArray):
@@ -54,14 +56,14 @@ def floats(array: Any) -> Floats:
     return result
 
 
-def _picked(round_: Round, values: Any, nonces: Words) -> tuple[Floats, Floats, Floats]:
+def _picked(round_: Round, values: object, nonces: Words) -> tuple[Floats, Floats, Floats]:
     array = table_of(values, len(nonces), round_.coordinates)
     place = coordinates_of(round_, nonces)
     low, high = np.array(round_.lower), np.array(round_.upper)
     return array[np.arange(len(place)), place], low[place], high[place]
 
 
-def unit_values(round_: Round, values: Any, nonces: Words) -> Floats:
+def unit_values(round_: Round, values: object, nonces: Words) -> Floats:
     """`clients.domain.unit_value` of many."""
     x, low, high = _picked(round_, values, nonces)
     clipped = np.minimum(np.maximum(x, low), high)
@@ -69,7 +71,7 @@ def unit_values(round_: Round, values: Any, nonces: Words) -> Floats:
     return np.where(np.isnan(x), 0.0, result)
 
 
-def item_indices(round_: Round, values: Any, nonces: Words) -> Integers:
+def item_indices(round_: Round, values: object, nonces: Words) -> Integers:
     """`clients.domain.item` of many; -1 for a null."""
     assert round_.items is not None
     null = -1 if round_.other is None else round_.other
@@ -81,7 +83,7 @@ def item_indices(round_: Round, values: Any, nonces: Words) -> Integers:
         return np.where(np.isnan(x), -1, result)
     array = numeric(values)
     if array is None:
-        own = [item(round_, value, b"") for value in values]
+        own = [item(round_, value, b"") for value in cast("Iterable[object]", values)]
         return np.array([-1 if place is None else place for place in own], dtype=np.int64)
     if array.shape != nonces.shape[:1]:
         raise ArgumentError(
