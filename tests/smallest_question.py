@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar
 
 from privmean.central.bounded import BoundedMean
 from privmean.people.table import RecordMeans
+from privmean.privacy.budget import Neighbors
 
 if TYPE_CHECKING:
     from privmean.people.table import Table
@@ -19,6 +20,7 @@ class Grade:
     """The mean of persons' own means in one column of grades, which are from 1 to 6."""
 
     kind: ClassVar[str] = "grade"
+    usual_neighbors: ClassVar[Neighbors] = "replace-one"
 
     value: Annotated[str, "Column of grades."]
 

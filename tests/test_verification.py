@@ -456,7 +456,7 @@ def test_the_command_line_from_keys_to_verification(tmp_path, capsys):
         ["mean", str(file), "--value", "y"],
         ["mean", str(file), "--value", "y", "--related", effects, "--delta", "1e-6"],
         ["mean", str(file), "--value", "y", "--value", "x", "--delta", "1e-6"],
-        ["regress", str(file), "y ~ x"],
+        ["regress", str(file), "y ~ x", "--effect", "own"],
         ["curve", str(file), "--value", "y", "--time", "t", "--bins", "0,1,3"],
         ["variance", str(file), "--value", "y", "--within", ".1", "10"],
     )

@@ -102,4 +102,6 @@ def test_many_columns_and_a_large_cap_are_released(neighbors):
         **options,
     )
     assert len(release.estimate) == 12
-    assert np.isfinite(release.estimate).all()
+    # with this cap the noise hides all 2000 persons: a private failure, not an exception
+    assert release.failed
+    assert np.isnan(release.estimate).all()

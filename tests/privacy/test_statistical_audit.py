@@ -227,7 +227,7 @@ def test_from_a_file_to_the_release(tmp_path):
 
 def test_from_a_file_the_float_twin_is_caught(tmp_path, monkeypatch):
     monkeypatch.setattr(JointLaplace, "draw", float_release)
-    assert found_from_files(tmp_path, Pair(64, 0.0, 1.0), 1600, collected=True, **LIMITS) > 2
+    assert found_from_files(tmp_path, Pair(64, 0.0, 1.0), 2000, collected=True, **LIMITS) > 2
 
 
 def test_a_file_whose_person_count_follows_a_value_is_a_different_roster(tmp_path):

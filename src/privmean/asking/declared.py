@@ -15,7 +15,6 @@ from typing import Any, get_args, get_origin, get_type_hints
 
 from privmean.asking.texts import assumption_of, method_of, related_of, working_of
 from privmean.errors import ArgumentError
-from privmean.questions.effects import contrasts_of
 
 QUESTIONS = {
     "mean": "privmean.questions.mean:Mean",
@@ -99,7 +98,9 @@ def _read(name: str, item: Field, value: Any) -> Any:
             return working_of(name, value)
         if item.name == "related":
             return related_of(name, value)
-        if item.name == "contrasts":
+        if item.name == "contrasts" and not _names(item.hint):
+            from privmean.questions.effects import contrasts_of
+
             return contrasts_of(name, value)
         if _numbers(item.hint):
             return _numbers_of(name, value)
