@@ -6,8 +6,6 @@ A private step that fails (no location found, say) is not an error but an outcom
 
 from __future__ import annotations
 
-from typing import Any
-
 
 class PrivmeanError(Exception):
     """Base of every error raised by privmean."""
@@ -16,7 +14,7 @@ class PrivmeanError(Exception):
 class ArgumentError(PrivmeanError, ValueError):
     """An argument cannot be used: names the argument, its value and the remedy."""
 
-    def __init__(self, argument: str, value: Any, problem: str, remedy: str) -> None:
+    def __init__(self, argument: str, value: object, problem: str, remedy: str) -> None:
         self.argument = argument
         self.value = value
         self.problem = problem

@@ -185,7 +185,7 @@ class Release:
 
         return frame_of(columns_of(self.rows(level)), backend)
 
-    def plot(self, axes: Any = None) -> Any:
+    def plot(self, axes: object = None) -> Any:
         """Both intervals of every row on one axis (needs privmean[plot]); returns the axes."""
         from privmean.pictures import plotted
 

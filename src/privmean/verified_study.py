@@ -52,7 +52,7 @@ def problems_of(stored: Mapping[str, Any], promise: Guarantee, of_release: Probl
     return found
 
 
-def _own(promise: Guarantee, name: str, lines: Any) -> list[Loss] | None:
+def _own(promise: Guarantee, name: str, lines: object) -> list[Loss] | None:
     """The lines of one question; None where they are not its own."""
     bill = promise.mechanisms
     if not isinstance(lines, list) or not lines:

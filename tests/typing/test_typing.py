@@ -6,6 +6,7 @@ other lines have none.
 
 from __future__ import annotations
 
+import ast
 import json
 import re
 import subprocess
@@ -18,6 +19,7 @@ from mypy import api
 
 HERE = Path(__file__).resolve().parent
 HOUSE = HERE.parent.parent
+SOURCES = HOUSE / "src" / "privmean"
 MARK = re.compile(r"# E: ([a-z-]+) \| (\w+)$")
 Found = dict[int, set[str]]
 
@@ -71,3 +73,19 @@ def test_mistakes_are_seen(checked, place):
     assert len(wanted) > 40
     assert set(found) == set(wanted)
     assert {line for line, rule in wanted.items() if rule not in found[line]} == set()
+
+
+def test_any_is_rare_in_signatures():
+    """Parameters and results that are `Any` tell a reader nothing: engines, JSON, and little else."""
+    found = []
+    for path in SOURCES.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                given = node.args
+                listed = [*given.posonlyargs, *given.args, *given.kwonlyargs]
+                listed += [item for item in (given.vararg, given.kwarg) if item]
+                said = [item.annotation for item in listed] + [node.returns]
+                found += [
+                    path.name for one in said if isinstance(one, ast.Name) and one.id == "Any"
+                ]
+    assert len(found) < 120, found

@@ -89,7 +89,7 @@ def question_of(kind: str, said: Mapping[str, Any], word: str = "{}") -> Any:
     return cls(**given)
 
 
-def _read(name: str, item: Field, value: Any) -> Any:
+def _read(name: str, item: Field, value: object) -> Any:
     """A value of the field's type from a text or a plain value of TOML."""
     if isinstance(value, str):
         if item.name == "assume":
@@ -114,7 +114,7 @@ def _read(name: str, item: Field, value: Any) -> Any:
     return value
 
 
-def _numbers(hint: Any) -> bool:
+def _numbers(hint: object) -> bool:
     """Whether a field holds numbers in a row."""
     return any(
         get_origin(part) is not None and float in get_args(part) and str not in get_args(part)
@@ -122,7 +122,7 @@ def _numbers(hint: Any) -> bool:
     )
 
 
-def _names(hint: Any) -> bool:
+def _names(hint: object) -> bool:
     return any(get_args(part) == (str, ...) for part in (hint, *get_args(hint)))
 
 
@@ -133,7 +133,7 @@ def _numbers_of(name: str, text: str) -> tuple[float, ...]:
         raise ArgumentError(name, text, "are no numbers", "give them with commas: 0,1,2") from None
 
 
-def by_name(hint: Any) -> bool:
+def by_name(hint: object) -> bool:
     """Whether a field holds numbers by the name of a column or term."""
     parts = (part for part in (hint, *get_args(hint)) if get_origin(part) is Mapping)
     return any(get_origin(get_args(part)[1]) is not Mapping for part in parts)

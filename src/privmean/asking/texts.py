@@ -54,7 +54,7 @@ def assumption_of(name: str, text: str) -> Any:
     return _made(name, text, ASSUMPTIONS, ["covariance", "LOWER,UPPER"])
 
 
-def method_of(name: str, text: str, assume: Any) -> tuple[Any, Any]:
+def method_of(name: str, text: str, assume: object) -> tuple[Any, Any]:
     """(method, assume) as a question takes them: a name, or with settings the estimator itself,
     which then holds the assumption."""
     kind, _, rest = text.strip().partition(" ")

@@ -35,9 +35,9 @@ PERSONS = 601
 
 def audit(
     question: Estimator | Question | None = None,
-    table: Any = None,
+    table: object = None,
     *,
-    person: Any = None,
+    person: object = None,
     runs: int | None = None,
     seed: int = 0,
     processes: int = 1,
@@ -141,8 +141,8 @@ def _everything(runs: int, seed: int) -> list[Job]:
 
 def _one(
     question: Estimator | Question,
-    source: Any,
-    person: Any,
+    source: object,
+    person: object,
     runs: int,
     seed: int,
     terms: dict[str, Any],

@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields, is_dataclass, replace
-from typing import Any
 
 import numpy as np
 
@@ -115,7 +114,7 @@ def edges(tape: Tape) -> list[float]:
     return listed + beside
 
 
-def _numbers(value: Any) -> Iterator[float]:
+def _numbers(value: object) -> Iterator[float]:
     if isinstance(value, float):
         yield value
     elif isinstance(value, np.ndarray):

@@ -115,7 +115,7 @@ class Unseen:
         return self._random.randbytes(size)
 
 
-def law_of(randomizer: Randomizer, round_: Round, value: Any, nonce: bytes) -> Law:
+def law_of(randomizer: Randomizer, round_: Round, value: object, nonce: bytes) -> Law:
     """Probabilities of all payloads, exactly."""
     law: Law = {}
     path: list[int] | None = []

@@ -48,13 +48,13 @@ SEEDS = 6
 
 
 def drawn(
-    mechanism: Mechanism[Any, Any], exact: Any, noise: Noise, most: int = MOST_REQUESTS
+    mechanism: Mechanism[Any, Any], exact: object, noise: Noise, most: int = MOST_REQUESTS
 ) -> tuple[Any, list[Request]]:
     draws = Draws(noise, most=most)
     return mechanism.draw(exact, draws), draws.requests
 
 
-def troubles(mechanism: Mechanism[Any, Any], exact: Any) -> Iterator[str]:
+def troubles(mechanism: Mechanism[Any, Any], exact: object) -> Iterator[str]:
     """What is wrong with the draws of one recorded answer, in words."""
     simple = not isinstance(_step(mechanism), PROCEDURES)
     try:
@@ -79,7 +79,7 @@ def troubles(mechanism: Mechanism[Any, Any], exact: Any) -> Iterator[str]:
         yield from _threshold(mechanism, exact)
 
 
-def _tries_again(mechanism: Mechanism[Any, Any], exact: Any, requests: list[Request]) -> bool:
+def _tries_again(mechanism: Mechanism[Any, Any], exact: object, requests: list[Request]) -> bool:
     """Whether other noise is asked for otherwise. Mechanisms that end early, and those that draw by
     rejection, may."""
     laws = {item.law for item in requests}
@@ -116,7 +116,7 @@ def _narrow(mechanism: Mechanism[Any, Any], requests: Sequence[Request]) -> Iter
         yield "the noise is narrower than the bill says"
 
 
-def shift(mechanism: Mechanism[Any, Any], exact: Any, other: Any) -> float | None:
+def shift(mechanism: Mechanism[Any, Any], exact: object, other: object) -> float | None:
     """What the pair costs over what is declared, from the draws alone; None where the noise is not
     added to numbers, or there are too many of them. Right to about 1e-9: answers are doubles."""
     try:
@@ -176,7 +176,7 @@ def _choice(
     return float(cost / sum((loss.pure for loss in mechanism.losses), Fraction(0)))
 
 
-def numbers(value: Any) -> Iterator[Fraction]:
+def numbers(value: object) -> Iterator[Fraction]:
     """The finite numbers of an answer, in order."""
     if isinstance(value, bool | str) or value is None:
         return
@@ -199,7 +199,7 @@ def numbers(value: Any) -> Iterator[Fraction]:
             yield from numbers(item)
 
 
-def flat(exact: Any) -> Any:
+def flat(exact: object) -> Any:
     """Answers of the same shape that tell nothing, so that the noise alone decides."""
     if isinstance(exact, np.ndarray):
         return np.zeros_like(exact)

@@ -102,7 +102,7 @@ class Recorded:
         if splits:
             self._one_part(answers, compared, found)
 
-    def _keep(self, index: int, share: Fraction, exact: Any) -> None:
+    def _keep(self, index: int, share: Fraction, exact: object) -> None:
         """The answers of a few neighbours: the first, and the one that costs most."""
         kept = self._kept.setdefault(index, [])
         if share > self._most.get(index, Fraction(-1)):

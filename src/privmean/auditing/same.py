@@ -52,7 +52,7 @@ def _mappings(a: Mapping[Any, Any], b: Mapping[Any, Any]) -> bool:
     return list(a) == list(b) and all(same(value, b[key]) for key, value in a.items())
 
 
-def _place(function: Any) -> tuple[Any, ...]:
+def _place(function: object) -> tuple[Any, ...]:
     function = getattr(function, "func", function)  # of a partial
     function = getattr(function, "__func__", function)  # of a bound method
     return getattr(function, "__module__", None), getattr(function, "__qualname__", None)

@@ -164,7 +164,7 @@ def _held(exact: Exact) -> Exact:
     return cast("Exact", tuple(exact)) if isinstance(exact, Iterator) else exact
 
 
-def _own(noisy: Any) -> Any:
+def _own(noisy: object) -> Any:
     """A noisy answer that nobody else can write into."""
     if isinstance(noisy, np.ndarray):
         return noisy.copy()

@@ -157,7 +157,7 @@ class MeanStream:
         state: str | os.PathLike[str] | None,
         noise: Noise | None,
         view: View,
-        settings: Any,
+        settings: object,
         *,
         history: bool,
     ) -> None:

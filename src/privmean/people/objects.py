@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from privmean.people.sources import Array
 
 
-def texts(column: Any) -> Any:
+def texts(column: object) -> Any:
     """A NumPy array or pandas series as it is, or of texts where it holds Python objects."""
     if isinstance(column, np.ndarray):
         if column.dtype.kind in "OS" or (column.dtype.kind == "U" and _halves(column)):

@@ -99,7 +99,7 @@ def _placed_rows(records: nw.LazyFrame[Any], asked: PairsAsked, home: Home) -> n
 
 
 def _in_roster(
-    rows: nw.LazyFrame[Any], records: nw.LazyFrame[Any], roster: Any, home: Home
+    rows: nw.LazyFrame[Any], records: nw.LazyFrame[Any], roster: object, home: Home
 ) -> tuple[nw.LazyFrame[Any], int]:
     """The rows of persons in the roster, and the number of these."""
     if roster is None:
@@ -110,7 +110,7 @@ def _in_roster(
 
 
 def _private(
-    records: nw.LazyFrame[Any], asked: PairsAsked, column: str, roster: Any, home: Home
+    records: nw.LazyFrame[Any], asked: PairsAsked, column: str, roster: object, home: Home
 ) -> FramePairs:
     """Pairs of all keys there are. A person keeps so many of its own as the weights say: which ones
     depends on the person alone."""

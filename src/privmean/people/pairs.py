@@ -11,7 +11,6 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from privmean import validate
 from privmean.errors import ArgumentError
@@ -191,7 +190,7 @@ def weights_of(max_groups: int, rule: str | None) -> Weights:
     return Weights(most, split)
 
 
-def pairs_of(people: Any) -> PairPeople:
+def pairs_of(people: object) -> PairPeople:
     """The same people as pairs; ArgumentError where they were read for something else."""
     if not isinstance(people, PairPeople):
         raise ArgumentError(

@@ -36,7 +36,7 @@ def pooled_of(
     only: Sequence[str] | None,
     contrasts: Mapping[str, Mapping[str, float]] | None,
     weights: str | int,
-    working: Any,
+    working: object,
     scales: Mapping[str, Any] | None,
     bounds: Mapping[str, Any] | None,
     related: float,
@@ -111,7 +111,7 @@ def _targets(
     return tuple(found)
 
 
-def _known(argument: str, name: Any, names: Sequence[str]) -> str:
+def _known(argument: str, name: object, names: Sequence[str]) -> str:
     if name not in names:
         raise ArgumentError(
             argument, name, "is no term of the formula", f"the terms are {', '.join(names)}"

@@ -38,10 +38,10 @@ class Grouping:
 
 
 def grouping_of(
-    by: Any,
-    keys: Any,
+    by: object,
+    keys: object,
     max_groups: int,
-    contrasts: Any,
+    contrasts: object,
     membership: str,
     rule: str | None,
     *,

@@ -245,7 +245,7 @@ class Mean:
         kind = self._kind(validate.choice("method", self.method, METHODS))
         return _served(self._made(kind, by_records), by_records)
 
-    def _as_given(self, estimator: Any) -> Any:
+    def _as_given(self, estimator: object) -> Any:
         if isinstance(estimator, type) or not callable(getattr(estimator, "plan", None)):
             raise ArgumentError(
                 "method",
@@ -313,7 +313,7 @@ class Mean:
         return Anisotropic(None if given is None else given.bound)
 
 
-def _served(estimator: Any, by_records: bool) -> Any:
+def _served(estimator: object, by_records: bool) -> Any:
     """The estimator, if it answers the mean over records where that is asked for."""
     if by_records and not getattr(estimator, "serves_records", False):
         raise ArgumentError(

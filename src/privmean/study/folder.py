@@ -164,7 +164,7 @@ def _hold(lock: int, path: str | os.PathLike[str]) -> None:
         raise busy from None
 
 
-def table_mark(source: Any) -> str:
+def table_mark(source: object) -> str:
     """What tells one state of a table from another without reading it: name, size and time of the
     last change of its files; nothing of a frame in memory."""
     if not isinstance(source, str | os.PathLike):

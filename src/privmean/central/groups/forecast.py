@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, Protocol
+from typing import Protocol
 
 from privmean import validate
 from privmean.central.groups.settings import FEW, LEAST, PRECISE, GroupSettings
@@ -50,7 +50,7 @@ class GroupForecast:
     status: str
 
 
-def sizes_of(plan: Planned, sizes: Any) -> dict[str, float]:
+def sizes_of(plan: Planned, sizes: object) -> dict[str, float]:
     """Guessed persons (or weights) by key: a mapping, numbers in the order of the keys, or one
     number that is shared out evenly."""
     labels = plan.labels
@@ -77,7 +77,7 @@ def sizes_of(plan: Planned, sizes: Any) -> dict[str, float]:
 
 
 def forecast_of(
-    plan: Planned, sizes: Any, guess_sd: float, persons: int | None = None
+    plan: Planned, sizes: object, guess_sd: float, persons: int | None = None
 ) -> tuple[GroupForecast, ...]:
     """A line a group. persons: in all, where they are not the sum of the sizes (in several groups
     each)."""

@@ -189,13 +189,13 @@ class GroupPlan(Releasing):
         return {"rmse": rmse, "sampling": sampling, "privacy_noise": noise}
 
     def forecast(
-        self, sizes: Any, guess_sd: float, persons: int | None = None
+        self, sizes: object, guess_sd: float, persons: int | None = None
     ) -> tuple[GroupForecast, ...]:
         """What to expect of every group, for public guesses of their sizes (a mapping, numbers in
         the order of the keys, or one number to share out)."""
         return forecast_of(self, sizes, guess_sd, persons)
 
-    def power(self, effect: float, sizes: Any, guess_sd: float, level: float = 0.95) -> float:
+    def power(self, effect: float, sizes: object, guess_sd: float, level: float = 0.95) -> float:
         """The chance that an effect between the first two groups is told from 0, without the
         allowance for tails."""
         one, two = self.forecast(sizes, guess_sd)[:2]

@@ -40,7 +40,7 @@ class Tail:
 DECADES = 240.0  # powers of ten that a moment may reach; planning needs a few more
 
 
-def _many(value: Any) -> bool:
+def _many(value: object) -> bool:
     return hasattr(value, "__len__")
 
 
