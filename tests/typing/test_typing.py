@@ -76,7 +76,7 @@ def test_mistakes_are_seen(checked, place):
 
 
 def test_any_is_rare_in_signatures():
-    """Parameters and results that are `Any` tell a reader nothing: engines, JSON, and little else."""
+    """Parameters and results that are `Any` tell a reader nothing: for engines, and little else."""
     found = []
     for path in SOURCES.rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text())):
