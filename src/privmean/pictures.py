@@ -45,7 +45,7 @@ def svg(rows: Sequence[Row], level: float) -> str:
 
     floor = TOP + LINE * len(rows)
     parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" class="intervals" role="img" '
+        f'<svg class="intervals" role="img" '
         f'viewBox="0 0 {width:.0f} {height}" width="{width:.0f}" height="{height}" '
         f'style="max-width:100%;height:auto" font-family="sans-serif" font-size="12" '
         f'fill="currentColor" stroke="currentColor">',

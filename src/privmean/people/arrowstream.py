@@ -1,7 +1,7 @@
 """Record batches to DuckDB through the C stream interface of Arrow, without a copy and without
 PyArrow: NumPy arrays are handed over as they are, with Python's `ctypes`.
 
-The structures are those of https://arrow.apache.org/docs/format/CStreamInterface.html. A batch is
+The structures are those of the Arrow C stream interface. A batch is
 released by its consumer, from whatever thread; until then `_Stream` holds its arrays.
 """
 

@@ -159,7 +159,6 @@ def study_schema() -> dict[str, Any]:
     """The JSON schema of a study file, from the declarations alone."""
     kinds = [_kind_schema(kind) for kind in QUESTIONS]
     return {
-        "$schema": "https://json-schema.org/draft/2020-12/schema",
         "$id": SCHEMA_ID,
         "title": "A study of privmean: study.toml",
         "type": "object",
