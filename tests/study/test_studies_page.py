@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -64,7 +65,9 @@ def test_examples_are_the_same_everywhere_and_hold_nobody(name, tmp_path):
         pm.example("salaries")
 
 
-def test_the_demo_runs(capsys, tmp_path):
+def test_the_demo_runs(capsys, tmp_path, monkeypatch):
+    for extra in ("formulaic", "matplotlib", "pandas", "pyarrow", "polars", "sqlalchemy"):
+        monkeypatch.setitem(sys.modules, extra, None)  # with the core install alone
     assert run(["demo", "--write", str(tmp_path / "wages.csv")]) == 0
     out = capsys.readouterr().out
     assert "95 % interval" in out

@@ -18,7 +18,7 @@ def demo(
     from privmean.examples import example
     from privmean.people.table import Table
     from privmean.questions.mean import Mean
-    from privmean.questions.regression import Regression
+    from privmean.questions.quantile import Quantile
     from privmean.study.study import Study
 
     table = Table(example("wages"), person="id")
@@ -28,7 +28,7 @@ def demo(
     study = Study(table, epsilon=3.0)
     study.add("level", Mean(("ln_wage",)), weight=2)
     study.add("hours", Mean(("hours",), assume=(0, 100)))
-    study.add("returns", Regression("ln_wage ~ experience + tenure"))
+    study.add("spread", Quantile("ln_wage", (0.25, 0.5, 0.75)))
     typer.echo("\nthree questions under one budget, planned before anything is read:\n")
     typer.echo(str(study.plan(4000)))
     if write is not None:
