@@ -25,7 +25,7 @@ from privmean.auditing.drawing import Draws
 from privmean.auditing.findings import Findings
 from privmean.auditing.replaying import name_of
 from privmean.auditing.same import same
-from privmean.auditing.tape import Compared, Parted, Recorder, Replayer, Tape
+from privmean.auditing.tape import Branch, Compared, Parted, Recorder, Replayer, Tape
 from privmean.noise.simulated import SimulatedNoise
 from privmean.people import expressions, frame
 from privmean.people.shape import shape_of
@@ -168,7 +168,7 @@ def audited(home: str, cases: int, folder: Path, seed: int = 0) -> tuple[Finding
         found.recorded += 1
         for _ in range(math.ceil(share * cases)):
             other = hostile(rows, budget.neighbors, rng, home == "CSV")
-            _compare(plan, tape, outcome, _people(home, other, question, folder), found, boundary)
+            compared(plan, tape, outcome, _people(home, other, question, folder), found, boundary)
     return found, boundary
 
 
@@ -176,25 +176,33 @@ def _people(home: str, rows: Records, question: Any, folder: Path) -> Any:
     return pm.Table(HOMES[home](rows, folder), person="id").people(question.summary)
 
 
-def _compare(
-    plan: Any, tape: Tape, outcome: Any, people: Any, found: Findings, boundary: Boundary
+def compared(
+    plan: Any,
+    tape: Tape,
+    outcome: Any,
+    people: Any,
+    found: Findings,
+    boundary: Boundary | None = None,
+    branch: Branch = (),
 ) -> None:
+    """Replay a recorded plan on other people, and write down what it shows. branch: as recorded;
+    any but the whole has people as they are, and their questions are not on the tape."""
     found.runs += 1
-    compared = Compared()
-    replayer = Replayer(people, tape, compared)
-    with boundary.watched():
+    shown = Compared()
+    replayer = Replayer(people, tape, shown, branch=branch)
+    with (boundary or Boundary()).watched():
         if plan.shape.persons is not None and people.size() != plan.shape.persons:
             found.violated("reading", "the roster follows values")
             return
         try:
             if not same(plan.run(replayer), outcome):
-                compared.difference = "outcome"
+                shown.difference = "outcome"
             replayer.finish()
         except Parted:
             pass
-    if compared.difference:
-        found.violated("reading", compared.difference)
-    for item, shares in zip(tape.answers, compared.shares, strict=False):
+    if shown.difference:
+        found.violated("reading", shown.difference)
+    for item, shares in zip(tape.answers, shown.shares, strict=False):
         mechanism = found.mechanism(name_of(item.mechanism))
         mechanism.runs += 1
         mechanism.largest = max(mechanism.largest, *(shares or ()))

@@ -5,8 +5,9 @@
 2. Whole release plans on NumPy, DuckDB, Polars and Spark: all integers that a plan asked for before
    noise, and the release that the same simulated noise makes of them, byte by byte.
 3. What reaches the driver: results of actions are counted while those releases are made.
+4. From a Spark table to a number: hostile neighbours before a tape (tests/auditing/filed.py).
 
-    python tests/people/spark_homes.py [--data FOLDER] [--tables N]
+    python tests/people/spark_homes.py [--data FOLDER] [--tables N] [--neighbours N]
 """
 
 from __future__ import annotations
@@ -27,6 +28,8 @@ import pyarrow as pa
 import random_tables
 
 import privmean as pm
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 SHARED = Path(__file__).resolve().parents[3] / "shared" / "data"
 SHARED_COLUMNS = {
@@ -238,10 +241,32 @@ def agree(session, name: str, path: Path, columns: list[str], cap: int | None = 
     return wrong + (rows > MOST_ROWS) + len(personal)
 
 
+def neighbours(session, cases: int) -> int:
+    """What leaves Spark are whole numbers, and one person's records move them as billed."""
+    from auditing import filed
+
+    filed.HOMES["Spark table"] = lambda rows, folder: session.createDataFrame(
+        rows, "id string, x double"
+    )
+    start = time.monotonic()
+    with tempfile.TemporaryDirectory() as folder:
+        found, boundary = filed.audited("Spark table", cases, Path(folder))
+    largest = max(float(item.largest) for item in found.mechanisms.values())
+    print(
+        f"{found.runs} hostile neighbours: {found.count} violations, largest share of a bill "
+        f"{largest:.6g}, {boundary.answers} answers of at most {boundary.rows} rows, "
+        f"{len(boundary.others)} no whole numbers, {time.monotonic() - start:.0f} s"
+    )
+    for violation in found.violations:
+        print(violation)
+    return found.count + len(boundary.others) + (boundary.rows > filed.MOST_ROWS) + (largest > 1)
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--data", type=Path, default=SHARED, help="folder of development tables")
     parser.add_argument("--tables", type=int, default=20, help="random tables to try")
+    parser.add_argument("--neighbours", type=int, default=40, help="hostile neighbours to try")
     given = parser.parse_args()
     data = given.data
     from pyspark.sql import SparkSession
@@ -257,6 +282,7 @@ def main() -> int:
     session.sparkContext.setLogLevel("ERROR")
     start = time.monotonic()
     wrong = dirty(session) + types(session) + random_ones(session, given.tables)
+    wrong += neighbours(session, given.neighbours)
     with tempfile.TemporaryDirectory() as folder:
         path = generated(Path(folder))
         wrong += agree(session, "generated", path, ["value"])
