@@ -134,6 +134,22 @@ def test_a_draw_without_end_is_noticed():
         draws.laplace(1, Fraction(1))
 
 
+def test_a_run_without_end_is_a_violation_and_no_crash():
+    class Suits(NoisyCounts):
+        def draw(self, exact, noise):
+            while True:  # until a noisy count is one that no count can be
+                noise.laplace(1, Fraction(1))
+
+    class Runs(Asks):
+        def run(self, curator):
+            return curator.ask(Suits(self.counts.loss), counted(curator.people.size()))
+
+    found = Findings()
+    Recorded.of(Runs((1.0,)), ROWS, "", 0, found)
+    assert found.count == 1
+    assert "no end" in found.violations[0].what
+
+
 def test_noisy_answers_are_frozen_against_those_who_write_into_them():
     class Writes(Asks):
         def run(self, curator):

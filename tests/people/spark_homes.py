@@ -266,7 +266,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--data", type=Path, default=SHARED, help="folder of development tables")
     parser.add_argument("--tables", type=int, default=20, help="random tables to try")
-    parser.add_argument("--neighbours", type=int, default=40, help="hostile neighbours to try")
+    parser.add_argument("--neighbours", type=int, default=8, help="hostile neighbours to try")
     given = parser.parse_args()
     data = given.data
     from pyspark.sql import SparkSession

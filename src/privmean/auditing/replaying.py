@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any, cast
 
+from privmean.auditing.drawing import Endless
 from privmean.auditing.findings import Findings
 from privmean.auditing.grouped import PairRows
 from privmean.auditing.hostile import Neighbour, Rows
@@ -46,8 +47,12 @@ class Recorded:
         """The recording, with what it shows without any neighbour: bill and draws."""
         made = cls(plan, where)
         curator = Recorder(seen(rows), SimulatedNoise(seed), made.tape)
-        made.outcome = plan.run(curator)
         found.recorded += 1
+        try:
+            made.outcome = plan.run(curator)
+        except Endless:
+            found.violated(where, "a draw comes to no end: noise is drawn again until it suits")
+            return made
         budget = plan.budget
         bill = Guarantee.of(budget, budget.neighbors, curator.bill)
         if not bill.verify():
