@@ -311,7 +311,8 @@ def test_what_was_seen_of_epsilon_is_said_over_http(tmp_path):
         assert default == found["tested"]
         assert default["relation"]["found"]
         assert default["relation"]["words"].startswith("the levels of epsilon disagree")
-        assert abs(default["value"][0]) <= default["radius"]  # the mean is 0
+        # the mean is 0, and the radius holds 95 % of releases: three of them hold all but 1e-6
+        assert abs(default["value"][0]) <= 3 * default["radius"]
         assert found["minimax"]["value"][0] > found["minimax"]["radius"]
         assert "may be off" in found["minimax"]["relation"]["words"]
         capped = json.loads(server.get(f"{path}?weights=minimax&epsilon_cap=0.5")[1])
