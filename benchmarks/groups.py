@@ -16,6 +16,7 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -308,7 +309,8 @@ def main() -> None:
             f"Coverage of 95 % intervals, {said.samples} samples of persons with replacement.",
             table(head, rows),
         ]
-    command = "python " + " ".join(["benchmarks/groups.py", *map(shlex.quote, sys.argv[1:])])
+    said_of = [("FOLDER" if before == "--data" else word) for before, word in pairwise(sys.argv)]
+    command = "python " + " ".join(["benchmarks/groups.py", *map(shlex.quote, said_of)])
     for section, title, part in (
         ("groups", "Means by group: error", text[:2] if said.only != "coverage" else []),
         ("groups-coverage", "Means by group: coverage", text[-2:] * (said.only != "errors")),
