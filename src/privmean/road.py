@@ -7,7 +7,7 @@ before the charge; what a release says of itself (bill, promise, noise) is writt
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from privmean.errors import ArgumentError
 from privmean.mechanisms.curator import Curator, Draws, TrustedCurator
@@ -15,7 +15,7 @@ from privmean.noise.base import Noise
 from privmean.noise.exact import ExactNoise
 from privmean.outcome import Outcome
 from privmean.people.reductions import People
-from privmean.privacy.budget import Budget
+from privmean.privacy.budget import Budget, Relation
 from privmean.privacy.guarantee import Guarantee
 from privmean.privacy.loss import Loss
 from privmean.provenance import Provenance
@@ -85,9 +85,12 @@ class Plan(Protocol):
 class Releasing:
     """What every plan of an estimator can do by itself."""
 
+    unit: ClassVar[str] = "person"
+
     @property
-    def unit(self) -> str:
-        return "person"
+    def relation(self: Plan) -> Relation:
+        """The neighbours of the promise."""
+        return self.budget.neighbors
 
     def accepts(self, people: People) -> None:
         """Any people of its shape will do."""
