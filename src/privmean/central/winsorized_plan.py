@@ -44,7 +44,7 @@ class WinsorizedPlan(Releasing):
 
     @property
     def shape(self) -> Shape:
-        known = self.facts.persons if self.relation == REPLACE_ONE else None
+        known = self.facts.persons if self.facts.relation == REPLACE_ONE else None
         return Shape.of(self.facts.columns, known, self.facts.persons)
 
     @property

@@ -43,7 +43,7 @@ from privmean.people.keytexts import label
 from privmean.people.pairs import pairs_of
 from privmean.people.reductions import LOG_CELLS, Floats, People
 from privmean.people.shape import Shape
-from privmean.privacy.budget import REPLACE_ONE, Budget
+from privmean.privacy.budget import REPLACE_ONE, Budget, Relation
 from privmean.privacy.loss import Laplace, Loss
 from privmean.road import Releasing
 
@@ -61,6 +61,10 @@ class GroupPlan(Releasing):
     epsilon: Fraction
     settings: GroupSettings
     simultaneous: bool = False
+
+    @property
+    def relation(self) -> Relation:
+        return self.budget.neighbors
 
     @property
     def estimator(self) -> str:
