@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -49,14 +49,11 @@ class DefaultMeanPlan(Releasing):
     target: str | None = None
     excess: float = 1.0
     design_effect: float = 1.0
+    estimator: ClassVar[str] = "default mean"
 
     @property
     def relation(self) -> Relation:
         return self.budget.neighbors
-
-    @property
-    def estimator(self) -> str:
-        return "default mean"
 
     @property
     def why(self) -> str:

@@ -52,7 +52,6 @@ from privmean.privacy.loss import Gaussian, Loss
 from privmean.road import Releasing
 
 PARTLY, ATOM = "some columns not seen", "atom"
-PUBLIC = ("number of persons", "roster of persons", "column names")
 TYPICAL_ROUNDS = 2  # before the last one, for planning
 NARROW, WIDE = 1.0, 1.8  # expected radius in scales: sqrt(d) * (NARROW + WIDE/sqrt(d))
 
@@ -62,6 +61,8 @@ class DefaultVectorPlan(Releasing):
     """mu of the whole; the parts of each step are public rules of n, d, mu and earlier outputs."""
 
     persons_only: ClassVar[bool] = True
+    estimator: ClassVar[str] = "default mean of many columns"
+    public: ClassVar[tuple[str, ...]] = ("number of persons", "roster of persons", "column names")
 
     budget: Budget
     shape: Shape
@@ -71,10 +72,6 @@ class DefaultVectorPlan(Releasing):
     @property
     def _persons(self) -> int:
         return self.shape.known()
-
-    @property
-    def estimator(self) -> str:
-        return "default mean of many columns"
 
     @property
     def why(self) -> str:
@@ -192,10 +189,6 @@ class DefaultVectorPlan(Releasing):
             },
             diagnostics=diagnostics,
         )
-
-    @property
-    def public(self) -> tuple[str, ...]:
-        return PUBLIC
 
     def _advice(self, people: People, outcomes: list[str]) -> str:
         hidden = [people.columns[j] for j, item in enumerate(outcomes) if item != FOUND]

@@ -56,10 +56,7 @@ class Quantile:
 
     @property
     def summary(self) -> RecordMeans:
-        value = self.value
-        if value is not None and not isinstance(value, str):
-            raise ArgumentError("value", value, "is no column", "name one column")
-        return RecordMeans(None if value is None else (value,), resolution=self.resolution)
+        return RecordMeans.of_one(self.value, self.resolution)
 
     def prepared(self, table: Table | None) -> Quantile:
         return self

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy.special import ndtr, ndtri
@@ -61,14 +61,11 @@ class GroupPlan(Releasing):
     epsilon: Fraction
     settings: GroupSettings
     simultaneous: bool = False
+    estimator: ClassVar[str] = "means by group"
 
     @property
     def relation(self) -> Relation:
         return self.budget.neighbors
-
-    @property
-    def estimator(self) -> str:
-        return "means by group"
 
     @property
     def why(self) -> str:

@@ -275,16 +275,23 @@ class Coordinates:
         return None if self.ranges is None else self.ranges[column]
 
     def noise_interval(self, level: float) -> Interval:
-        d = len(self.estimate)
         half = self._noise(level, 0.0)
-        return Interval(
-            tuple(x - half for x in self.estimate),
-            tuple(x + half for x in self.estimate),
-            level,
-            kind="noise_interval",
-            target="clipped mean of these persons",
-            parts={"noise": (half,) * d},
-        )
+        return _noise_box(self.estimate, half, level, "clipped mean of these persons")
+
+
+def _noise_box(
+    estimate: tuple[float, ...], half: float, level: float, target: str, assumption: str = ""
+) -> Interval:
+    """The same half length on both sides in every column: privacy noise alone."""
+    return Interval(
+        tuple(x - half for x in estimate),
+        tuple(x + half for x in estimate),
+        level,
+        kind="noise_interval",
+        target=target,
+        assumption=assumption,
+        parts={"noise": (half,) * len(estimate)},
+    )
 
 
 @dataclass(frozen=True)
@@ -321,14 +328,12 @@ class CoverBox:
     def noise_interval(self, level: float) -> Interval:
         d = len(self.estimate)
         half = self.resolution * (d + math.log(1 / (1 - level))) + self.spacing
-        return Interval(
-            tuple(x - half for x in self.estimate),
-            tuple(x + half for x in self.estimate),
+        return _noise_box(
+            self.estimate,
+            half,
             level,
-            kind="noise_interval",
-            target="best point of the cover for these persons",
-            assumption="rule of thumb: scores fall by n/radius a unit of distance",
-            parts={"noise": (half,) * d},
+            "best point of the cover for these persons",
+            "rule of thumb: scores fall by n/radius a unit of distance",
         )
 
 
