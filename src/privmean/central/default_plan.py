@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -49,7 +49,7 @@ class DefaultMeanPlan(Releasing):
     target: str | None = None
     excess: float = 1.0
     design_effect: float = 1.0
-    estimator: ClassVar[str] = "default mean"
+    estimator = "default mean"
 
     @property
     def relation(self) -> Relation:

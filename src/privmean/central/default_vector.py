@@ -61,8 +61,8 @@ class DefaultVectorPlan(Releasing):
     """mu of the whole; the parts of each step are public rules of n, d, mu and earlier outputs."""
 
     persons_only: ClassVar[bool] = True
-    estimator: ClassVar[str] = "default mean of many columns"
-    public: ClassVar[tuple[str, ...]] = ("number of persons", "roster of persons", "column names")
+    estimator = "default mean of many columns"
+    public = ("number of persons", "roster of persons", "column names")
 
     budget: Budget
     shape: Shape

@@ -41,7 +41,7 @@ def plan(
     as_json: opt.Json = False,
 ) -> None:
     """Predict the error of a mean and the persons needed. Reads no data and spends nothing."""
-    from privmean.asking.functions import persons_needed, plan
+    from privmean.asking.planning import persons_needed, plan
 
     if by:
         said = {"by": by, "keys": opt.keys(keys, keys_file), "max_groups": max_groups}
@@ -92,8 +92,8 @@ def _by_group(
     as_json: bool,
 ) -> None:
     """A line a group, and the least epsilon for a wanted error in the smallest one."""
-    from privmean.asking.functions import least_epsilon
-    from privmean.asking.functions import plan as planned
+    from privmean.asking.planning import least_epsilon
+    from privmean.asking.planning import plan as planned
     from privmean.errors import ArgumentError
 
     question = question_of("mean", {"values": ["value"], **said}, "--{}")

@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -175,9 +175,9 @@ class MagnitudesPlan(Releasing):
     counting: Fraction | None = None
     tail: Fraction | None = None
 
-    estimator: ClassVar[str] = "mean clipped at private magnitudes"
+    estimator = "mean clipped at private magnitudes"
     # Whether every run bills these very lines, whatever it finds.
-    fixed: ClassVar[bool] = True
+    fixed = True
 
     @property
     def why(self) -> str:

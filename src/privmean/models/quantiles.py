@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -110,7 +110,7 @@ class QuantilesPlan(Releasing):
     persons: int
     share: Fraction
     each: Fraction
-    estimator: ClassVar[str] = "quantiles from a histogram around a private median"
+    estimator = "quantiles from a histogram around a private median"
 
     @property
     def why(self) -> str:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -90,7 +90,7 @@ class PublishedVariancePlan(Releasing):
     budget: Budget
     persons: int
     each: Fraction
-    public: ClassVar[tuple[str, ...]] = ("column", "number of persons", "settings")
+    public = ("column", "number of persons", "settings")
 
     @property
     def estimator(self) -> str:

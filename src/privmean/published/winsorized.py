@@ -145,7 +145,7 @@ class PublishedPlan(WinsorizedPlan):
     published: AsPublished
     mean_persons: int
 
-    estimator: ClassVar[str] = f"Winsorized mean ({MARK})"
+    estimator = f"Winsorized mean ({MARK})"
 
     @property
     def why(self) -> str:

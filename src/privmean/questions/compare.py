@@ -14,10 +14,9 @@ from privmean.intervals.contrasts import contrasts_of
 from privmean.people.keytexts import key_texts
 from privmean.people.pairings import Difference, Pairs
 from privmean.privacy.budget import Neighbors
-from privmean.questions.base import Estimator
+from privmean.questions.base import Estimator, Usual
 
 if TYPE_CHECKING:
-    from privmean.people.table import Table
     from privmean.privacy.budget import Budget
     from privmean.release import Release
 
@@ -26,7 +25,7 @@ PAIRED = "mean over persons with records in both groups of the difference of the
 
 
 @dataclass(frozen=True)
-class Compare:
+class Compare(Usual):
     """Whether two groups differ: an effect, its interval and its p-value.
 
     arms: a column that says which arm a person is in, fixed before the values: 1 and 0 (or true and
@@ -103,9 +102,6 @@ class Compare:
             self.value, (self.arms,), ((one,), (two,)), resolution=self.resolution,
             before=self.before, slope=float(self.slope), aliases=more,
         )  # fmt: skip
-
-    def prepared(self, table: Table | None) -> Compare:
-        return self
 
     def estimator(self, columns: int, cap: int | None, budget: Budget) -> Estimator:
         asked = self.summary

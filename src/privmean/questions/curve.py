@@ -26,9 +26,8 @@ from privmean.models.curve_release import CurveRelease
 from privmean.models.magnitudes import Magnitudes
 from privmean.models.tail_means import TailMeans
 from privmean.people.matrix import MatrixPeople
-from privmean.privacy.budget import Neighbors
 from privmean.questions.assumptions import BOUNDS, CONCENTRATION, Auto, Clipping, kind_of
-from privmean.questions.base import Estimator
+from privmean.questions.base import Estimator, Usual
 from privmean.release import Release
 
 if TYPE_CHECKING:
@@ -81,7 +80,7 @@ class BinnedMeans:
 
 
 @dataclass(frozen=True)
-class Curve:
+class Curve(Usual):
     """The mean of persons over time, in public bins.
 
     value, time: columns. bins: public edges, increasing; bin j holds edges[j] <= time <
@@ -102,7 +101,6 @@ class Curve:
     """
 
     kind: ClassVar[str] = "curve"
-    usual_neighbors: ClassVar[Neighbors] = "replace-one"
 
     value: Annotated[str, "Column to average."]
     time: Annotated[str, "Column of times."]
@@ -125,9 +123,6 @@ class Curve:
     def summary(self) -> BinnedMeans:
         step = validate.power_of_two("resolution", self.resolution)
         return BinnedMeans(self.value, self.time, tuple(self.bins), step)
-
-    def prepared(self, table: Table | None) -> Curve:
-        return self
 
     def estimator(self, columns: int, cap: int | None, budget: Budget) -> Estimator:
         return self._chosen()

@@ -33,15 +33,14 @@ from privmean.models.regression_release import (
     Unfitted,
 )
 from privmean.models.tail_means import TailMeans
-from privmean.privacy.budget import REPLACE_ONE, Neighbors
+from privmean.privacy.budget import REPLACE_ONE
 from privmean.questions.assumptions import BOUNDS, CONCENTRATION, Auto, Bounds, Clipping, kind_of
-from privmean.questions.base import Estimator
+from privmean.questions.base import Estimator, Usual
 from privmean.questions.effects import EFFECTS, FIRST, OWN, WITHIN, pooled_of, votes
 from privmean.questions.own_coefficients import OwnCoefficients, sizes_of
 from privmean.release import Release
 
 if TYPE_CHECKING:
-    from privmean.people.table import Table
     from privmean.privacy.budget import Budget
 
 Effect = Literal["pooled", "within", "own"]
@@ -81,7 +80,7 @@ class Errors:
 
 
 @dataclass(frozen=True)
-class Regression:
+class Regression(Usual):
     """A regression of persons with many records each.
 
     formula: "y ~ a + b", with a:b, a*b, 0 + a, I(a**2) and C(a, levels=[1, 2, 3]) or
@@ -125,7 +124,6 @@ class Regression:
     """
 
     kind: ClassVar[str] = "regression"
-    usual_neighbors: ClassVar[Neighbors] = "replace-one"
 
     formula: Annotated[str, "Formula, such as 'y ~ a + b + I(a**2)'."]
     fixed_effects: Annotated[bool, "Use deviations from the person's own means."] = False
@@ -242,9 +240,6 @@ class Regression:
             sizes_of(self.scales, model),  # type: ignore[arg-type]
             validate.power_of_two("resolution", self.resolution),
         )
-
-    def prepared(self, table: Table | None) -> Regression:
-        return self
 
     def estimator(self, columns: int, cap: int | None, budget: Budget) -> Estimator:
         if self.effect != OWN:

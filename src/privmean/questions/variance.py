@@ -8,16 +8,15 @@ from typing import TYPE_CHECKING, Annotated, ClassVar
 from privmean.errors import ArgumentError
 from privmean.models.variance import Method, VarianceSearch
 from privmean.people.table import RecordMeans
-from privmean.privacy.budget import Neighbors
+from privmean.questions.base import Usual
 
 if TYPE_CHECKING:
-    from privmean.people.table import Table
     from privmean.privacy.budget import Budget
     from privmean.release import Release
 
 
 @dataclass(frozen=True)
-class Variance:
+class Variance(Usual):
     """The variance of persons' own means in one column.
 
     value: the column. within: public smallest and largest standard deviation. method, center: see
@@ -32,7 +31,6 @@ class Variance:
     """
 
     kind: ClassVar[str] = "variance"
-    usual_neighbors: ClassVar[Neighbors] = "replace-one"
 
     value: Annotated[str | None, "Column whose persons' means vary."] = None
     within: Annotated[tuple[float, float] | None, "Public limits of the deviation."] = None
@@ -47,9 +45,6 @@ class Variance:
     @property
     def summary(self) -> RecordMeans:
         return RecordMeans.of_one(self.value, self.resolution)
-
-    def prepared(self, table: Table | None) -> Variance:
-        return self
 
     def estimator(self, columns: int, cap: int | None, budget: Budget) -> VarianceSearch:
         return self._search()

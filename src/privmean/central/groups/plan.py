@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from scipy.special import ndtr, ndtri
@@ -61,7 +61,7 @@ class GroupPlan(Releasing):
     epsilon: Fraction
     settings: GroupSettings
     simultaneous: bool = False
-    estimator: ClassVar[str] = "means by group"
+    estimator = "means by group"
 
     @property
     def relation(self) -> Relation:

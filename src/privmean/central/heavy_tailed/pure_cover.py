@@ -14,7 +14,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -57,7 +57,7 @@ class CoverPlan(HeavyTailedPlan):
     per_axis: int
     why: str = "the exponential mechanism over a cover was asked for"
 
-    estimator: ClassVar[str] = "exponential mechanism over a cover"
+    estimator = "exponential mechanism over a cover"
 
     @property
     def threshold(self) -> int:
