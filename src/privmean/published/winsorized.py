@@ -25,7 +25,8 @@ from privmean.mechanisms.stable_histogram import StableHistogram, laplace_thresh
 from privmean.people.reductions import Box, People
 from privmean.people.shape import Shape
 from privmean.privacy.budget import REPLACE_ONE, Budget
-from privmean.privacy.loss import Loss, Parallel
+from privmean.privacy.loss import Loss
+from privmean.privacy.parallel import Parallel
 from privmean.published.terms import require_delta, require_theorem
 
 HALVES = "location and mean, disjoint halves"

@@ -20,10 +20,10 @@ import numpy as np
 
 from privmean import validate
 from privmean.central.heavy_tailed import bias
+from privmean.central.heavy_tailed.boxes import CoverBox
 from privmean.central.heavy_tailed.coarse import Coarse
 from privmean.central.heavy_tailed.coarse_needs import CoarseNeeds
 from privmean.central.heavy_tailed.cover_scores import RADIUS_BITS, directions, scores
-from privmean.central.heavy_tailed.intervals import CoverBox
 from privmean.central.heavy_tailed.moment import BoundedMoment
 from privmean.central.heavy_tailed.outcome import Common, HeavyTailedPlan, assumption_of
 from privmean.central.heavy_tailed.settings import COARSE_SHARE
