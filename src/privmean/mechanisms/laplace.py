@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 
+from privmean.mechanisms.joint_draws import drawn_each
 from privmean.mechanisms.limits import require_loss
 from privmean.mechanisms.moved import differences, pure_share
 from privmean.noise.base import Noise
@@ -95,13 +96,14 @@ class JointLaplace:
 
     def draw(self, exact: Sequence[int], noise: Noise) -> list[float]:
         """The noisy answers, in units."""
-        result = []
-        for lattice, unit, bits, scale in zip(
-            self._placed(exact), self.units, self.lattice, self.scales, strict=True
-        ):
-            draw = noise.laplace(1, scale)
-            result.append(float((lattice + int(draw[0])) * _step(bits) / unit))
-        return result
+        return self.read(exact, drawn_each(noise.laplace, self.scales))
+
+    def read(self, exact: Sequence[int], draws: Iterable[int]) -> list[float]:
+        """The answers, in units, with these draws of the noise of `scales`."""
+        answers = zip(self._placed(exact), self.units, self.lattice, draws, strict=True)
+        return [
+            float((placed + drawn) * _step(bits) / unit) for placed, unit, bits, drawn in answers
+        ]
 
 
 def _step(bits: int) -> Fraction:
