@@ -248,7 +248,7 @@ class SumsOver:
             flat = mechanism.draw([answer for column in exact for answer in column], noise)
             units = [unit for k in steps for unit in kind.units(k)]
             read = [
-                float(Fraction(x, unit << bits))
+                x / (unit << bits)  # whole numbers: rounded once
                 for x, unit, bits in zip(flat, units, mechanism.bits, strict=True)
             ]
             return [

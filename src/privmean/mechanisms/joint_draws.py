@@ -9,7 +9,7 @@ from typing import TypeVar
 from privmean.noise.base import Integers
 
 Scale = TypeVar("Scale")
-TOGETHER = 256  # equal scales of one release from which they are drawn in one call
+TOGETHER = 8  # equal scales of one release from which they are drawn in one call
 
 
 def drawn_each(draw: Callable[[int, Scale], Integers], scales: Sequence[Scale]) -> list[int]:

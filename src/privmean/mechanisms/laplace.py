@@ -84,7 +84,7 @@ class JointLaplace:
     def _placed(self, exact: Sequence[int]) -> list[int]:
         """The answers on their lattices."""
         return [
-            answer << bits if bits >= 0 else answer >> -bits
+            int(answer) << bits if bits >= 0 else int(answer) >> -bits
             for answer, bits in zip(exact, self.lattice, strict=True)
         ]
 
@@ -101,8 +101,9 @@ class JointLaplace:
     def read(self, exact: Sequence[int], draws: Iterable[int]) -> list[float]:
         """The answers, in units, with these draws of the noise of `scales`."""
         answers = zip(self._placed(exact), self.units, self.lattice, draws, strict=True)
-        return [
-            float((placed + drawn) * _step(bits) / unit) for placed, unit, bits, drawn in answers
+        return [  # quotients of whole numbers, rounded once
+            (placed + drawn) / (unit << bits) if bits >= 0 else ((placed + drawn) << -bits) / unit
+            for placed, unit, bits, drawn in answers
         ]
 
 
