@@ -11,6 +11,7 @@ import pytest
 from scipy import stats
 
 from kit import ALPHA, assert_law, cdf_p_value, law_p_value
+from privmean.noise import bulk
 from privmean.noise.exact import ExactNoise
 from privmean.noise.simulated import SimulatedNoise
 
@@ -18,16 +19,19 @@ DRAWS = 20_000
 TWINS = (Fraction(7, 10), Fraction(13, 10))
 
 
+PIECE = min(bulk.LEAST.values()) - 1
+
+
 class OneByOne(ExactNoise):
     """Draws in calls so small that OpenDP answers each."""
 
     def laplace(self, size, scale):
         draw = super().laplace
-        return np.concatenate([draw(min(250, size - k), scale) for k in range(0, size, 250)])
+        return np.concatenate([draw(min(PIECE, size - k), scale) for k in range(0, size, PIECE)])
 
     def gaussian(self, size, scale):
         draw = super().gaussian
-        return np.concatenate([draw(min(250, size - k), scale) for k in range(0, size, 250)])
+        return np.concatenate([draw(min(PIECE, size - k), scale) for k in range(0, size, PIECE)])
 
 
 SOURCES = [ExactNoise(), OneByOne(), SimulatedNoise(1)]

@@ -27,8 +27,8 @@ from privmean.noise.enclosed import DIGIT, Bounds, Source, exp_minus, product, u
 Flags = npt.NDArray[np.bool_]
 
 SMALLEST, LARGEST = 2.0**-10, 2.0**52  # scales: at most 47 bits of place below cell and sign
-# draws from which a table pays for being made; laws of Laplace have longer tables
-LEAST = {1: 512, 2: 256}
+# draws from which a table pays for being made, by power; that of a Laplace law is longer
+LEAST = {1: 128, 2: 64}
 CELL_BITS = 16
 CHUNK = 2**14  # candidates at a time, so that working memory is small and stays in the cache
 PLACES = 128  # bits of the bounds from which a table is made
@@ -82,13 +82,13 @@ class Table:
         sure = np.array([self.peak * low >> PLACES for low, _ in lowest])
         needed = np.array([-(-self.peak * high >> PLACES) for _, high in heights[:-1]])
         self.sure, self.tail = int(sure.sum()), int(needed.sum())
+        above = needed - sure  # crossed cells of each block, which come after all sure ones
         numbers = np.arange(self.blocks, dtype=np.uint16)
-        crossed = np.repeat(numbers, needed - sure)
-        self.block = np.zeros(cells, dtype=np.uint16)  # of each cell: sure ones, then crossed ones
-        self.block[: self.tail] = np.concatenate([np.repeat(numbers, sure), crossed])
-        self.level = np.concatenate(
-            [np.arange(low, top) for low, top in zip(sure, needed, strict=True)]
-        )  # of each crossed cell
+        self.block = np.zeros(cells, dtype=np.uint16)
+        self.block[: self.sure] = np.repeat(numbers, sure)
+        self.block[self.sure : self.tail] = np.repeat(numbers, above)
+        first = sure - (np.cumsum(above) - above)
+        self.level = np.arange(self.tail - self.sure) + np.repeat(first, above)
         self.height = np.array([self.peak * low / (1 << PLACES) for low, _ in heights[:-1]])
         for array in (self.block, self.level, self.height):
             array.flags.writeable = False
