@@ -12,7 +12,7 @@ import typer
 from privmean._version import __version__
 from privmean.cli import asking, collect, ledger, stream, study
 from privmean.cli.audit import audit
-from privmean.cli.demo import demo
+from privmean.cli.demo import demo, write_example
 from privmean.cli.plan import plan
 from privmean.cli.verify import keygen, sign, verify
 from privmean.errors import PrivmeanError
@@ -46,6 +46,7 @@ def _options(
 
 app.command()(plan)
 app.command()(demo)
+app.command("example")(write_example)
 app.add_typer(stream.app, name="stream")
 app.add_typer(collect.app, name="collect")
 app.add_typer(study.app, name="study")
