@@ -1,4 +1,4 @@
-"""What docs/studies.md says is run as it stands; the made tables and the demo."""
+"""The tables that the package carries, the demo, and a section for every status."""
 
 from __future__ import annotations
 
@@ -14,39 +14,9 @@ from privmean.cli.app import run
 from privmean.intervals.group_table import FEW, HIDDEN, IMPRECISE, NEAR
 from privmean.intervals.tail_check import FAR_SEEN, TAIL_SEEN, TOO_FEW, TOO_THICK, UNCHECKED
 from privmean.models.quantiles import UNRESOLVED
-from privmean.study.file import read_study
 from privmean.study.release import NOT_ANSWERED
 
 DOCS = Path(__file__).parents[2] / "docs"
-PAGE = (DOCS / "studies.md").read_text()
-
-
-def blocks(kind):
-    return re.findall(rf"```{kind}\n(.*?)```", PAGE, re.DOTALL)
-
-
-def test_the_python_of_the_page_runs(tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
-    (text,) = blocks("python")
-    exec(compile(text, "studies.md", "exec"), {})
-    assert "persons >=" in capsys.readouterr().out
-    assert (tmp_path / "report.html").exists()
-
-
-def test_the_file_of_the_page_runs(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    (text,) = blocks("toml")
-    Path("study.toml").write_text(text)
-    pm.example("wages", "wages.csv")
-    for line in re.findall(r"^    privmean (.*)$", PAGE, re.MULTILINE):
-        if not line.startswith("ledger"):
-            continue
-        said = [word.strip("'") for word in line.split()]
-        assert run(said) == 0
-    said = ["study", "run", "study.toml", "--out", "page", "--ledger", "team.ledger"]
-    assert run([*said, "--analyst", "ann"]) == 0
-    assert run(["verify", "page/release.json", "--ledger", "team.ledger"]) == 0
-    assert set(read_study("study.toml").questions) == {"level", "trend", "returns"}
 
 
 @pytest.mark.parametrize("name", ["wages", "ratings", "nlswork"])

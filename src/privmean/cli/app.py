@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import traceback
+import warnings
 from collections.abc import Sequence
 from typing import Annotated
 
@@ -15,7 +16,7 @@ from privmean.cli.audit import audit
 from privmean.cli.demo import demo, write_example
 from privmean.cli.plan import plan
 from privmean.cli.verify import keygen, sign, verify
-from privmean.errors import PrivmeanError
+from privmean.errors import PrivmeanError, PrivmeanWarning
 
 UNEXPECTED, WRONG_ARGUMENTS = 1, 2
 
@@ -63,7 +64,9 @@ def run(argv: Sequence[str] | None = None) -> int:
     try:
         asking.refuse_moved(arguments)
         asking.add(app, arguments)
-        app(args=arguments, prog_name="privmean")
+        with warnings.catch_warnings():
+            warnings.showwarning = _cautioned
+            app(args=arguments, prog_name="privmean")
     except SystemExit as stop:
         return stop.code if isinstance(stop.code, int) else int(stop.code is not None)
     except PrivmeanError as error:
@@ -73,6 +76,12 @@ def run(argv: Sequence[str] | None = None) -> int:
         typer.echo(f"privmean: {_withheld(error)}", err=True)
         return UNEXPECTED
     return 0
+
+
+def _cautioned(message: Warning | str, category: type[Warning], *_: object, **__: object) -> None:
+    """A warning by its own words; those of libraries, which may quote private values, by kind."""
+    ours = issubclass(category, PrivmeanWarning)
+    typer.echo(f"privmean: {message if ours else category.__name__}", err=True)
 
 
 def _withheld(error: Exception) -> str:
