@@ -10,10 +10,22 @@ import numpy as np
 import pytest
 
 import privmean as pm
+from privmean.central.default_vector import PARTLY as SOME_COLUMNS
 from privmean.cli.app import run
 from privmean.intervals.group_table import FEW, HIDDEN, IMPRECISE, NEAR
 from privmean.intervals.tail_check import FAR_SEEN, TAIL_SEEN, TOO_FEW, TOO_THICK, UNCHECKED
+from privmean.models.pooled_intervals import PARTLY as SOME_TERMS
+from privmean.models.pooled_run import (
+    AGAIN,
+    ENTANGLED,
+    FEW_PERSONS,
+    RANGE,
+    SINGULAR,
+    THIN_LEVEL,
+    UNSEEN,
+)  # fmt: skip
 from privmean.models.quantiles import UNRESOLVED
+from privmean.outcome import PARTLY
 from privmean.study.release import NOT_ANSWERED
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -47,7 +59,12 @@ def test_the_demo_runs(capsys, tmp_path, monkeypatch):
 
 
 def test_every_status_has_a_section():
-    sections = set(re.findall(r"^## (.*)$", (DOCS / "statuses.md").read_text(), re.MULTILINE))
+    text = (DOCS / "statuses.md").read_text()
+    sections = set(re.findall(r"^## (.*)$", text, re.MULTILINE))
     known = {"ok", "failed", "atom", "thin", FAR_SEEN, TAIL_SEEN, TOO_FEW, TOO_THICK, UNCHECKED}
-    known |= {FEW, NEAR, IMPRECISE, HIDDEN, UNRESOLVED, NOT_ANSWERED}
+    known |= {FEW, NEAR, IMPRECISE, HIDDEN, UNRESOLVED, NOT_ANSWERED, PARTLY}
+    known |= {ENTANGLED, THIN_LEVEL, FEW_PERSONS, SINGULAR}
     assert known <= sections
+    assert all(f"({'#' + name.replace(' ', '-')})" in text for name in known - {PARTLY})
+    for word in (SOME_TERMS, SOME_COLUMNS, UNSEEN, AGAIN, RANGE):  # of releases, or rare
+        assert f'"{word}"' in re.sub(r"\s+", " ", text)
