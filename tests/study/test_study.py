@@ -17,6 +17,7 @@ import pytest
 import privmean as pm
 from privmean.errors import ArgumentError, Infeasible
 from privmean.noise.simulated import SimulatedNoise
+from privmean.people.reductions import Box
 from privmean.people.shape import Shape
 from privmean.privacy.budget import Budget, as_written
 from privmean.privacy.calibrate import within
@@ -387,8 +388,10 @@ class Broken:
                     fixed = False
 
                     def run(self, curator):
-                        curator.people.box_sums([None])
-                        raise RuntimeError("private-value-xyz")
+                        (sums,) = curator.people.box_sums([Box(*LIMITS)])
+                        if sums.present % 2:
+                            raise RuntimeError("private-value-xyz")
+                        raise MemoryError
 
                 from dataclasses import fields
 
@@ -410,6 +413,26 @@ def test_an_error_after_the_charge_keeps_the_others_and_quotes_nothing():
     assert "RuntimeError" not in stored
     assert found.to_dict()["questions"][-1]["status"] == "not answered"
     assert pm.verify(json.loads(stored))
+
+
+def test_which_error_it_was_depends_on_records_and_is_told_nowhere():
+    """Two tables whose runs break with different exceptions give the same words."""
+    told = []
+    for dropped in (0, 1):
+        values = records()
+        values["y"] = np.where(values["who"] < dropped, np.nan, values["y"])
+        made = pm.Study(pm.Table(values, person="who"), epsilon=1.0, noise=SimulatedNoise(1))
+        made.add("broken", Broken(pm.Mean("y", assume=LIMITS)))
+        found = made.release()
+        stored = found.to_dict()
+        told.append((str(found), repr(found), stored["questions"], found.rows()))
+        assert not any(word in str(told) for word in ("RuntimeError", "MemoryError", "xyz"))
+        from privmean.study.report import page
+
+        html = page(stored)
+        assert "which one is not told" in html
+        assert not any(word in html for word in ("RuntimeError", "MemoryError"))
+    assert str(told[0]) == str(told[1])
 
 
 def test_a_failed_question_changes_nothing_of_the_others():

@@ -28,15 +28,14 @@ OK, FAILED, NOT_ANSWERED = "ok", "failed", "not answered"
 
 @dataclass(frozen=True)
 class Answer:
-    """One question's outcome. release: None where an error came after the charge; error: its type
-    (never its words)."""
+    """One question's outcome. release: None where an error came after the charge: nothing is told
+    of it, since which error it is may depend on records."""
 
     item: Item
     part: Part
     release: Release | None
     status: str = ""
     advice: str = ""
-    error: str = ""
 
     @property
     def stated(self) -> tuple[str, str]:

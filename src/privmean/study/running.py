@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from privmean.study.plan import StudyPlan
 
 LOST = (
-    "an error after the charge, in the engine or in privmean; its words are withheld because they "
-    "may quote records"
+    "an error after the charge, in the engine or in privmean; which one is not told, because it may "
+    "depend on records"
 )
 
 
@@ -97,8 +97,9 @@ def run(
             answers.append(Answer(item, part, item.question.told(made)))
         except Gone:
             raise
-        except Exception as error:  # what was charged is spent: the other questions are owed
-            answers.append(Answer(item, part, None, NOT_ANSWERED, LOST, type(error).__name__))
+        except Exception:  # what was charged is spent: the other questions are owed
+            # which error it was may depend on the records: one sentence for all
+            answers.append(Answer(item, part, None, NOT_ANSWERED, LOST))
     secure = (ExactNoise() if noise is None else noise).secure
     engine = next((getattr(item, "engine", None) for item in people.values()), None)
     found = StudyRelease(
