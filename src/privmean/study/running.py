@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from privmean.study.plan import StudyPlan
 
 LOST = (
-    "an error after the charge, in the engine or in privmean; which one is not told, because it may "
-    "depend on records"
+    "an error after the charge, in the engine or in privmean; which one is not told, because it "
+    "may depend on records"
 )
 
 
