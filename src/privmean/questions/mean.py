@@ -175,6 +175,37 @@ class Mean:
         answering: Estimator = chosen
         return answering
 
+    @property
+    def looked_at(self) -> tuple[str, ...]:
+        """Its column, where it is located privately, one vote a person."""
+        from privmean.central.default_mean import DefaultMean
+
+        if self.by is not None or self.assume is not None or self.summary.names is None:
+            return ()
+        named = self.summary.names
+        if len(named) != 1 or self.summary != RecordMeans(named):
+            return ()
+        if random_effects(self.related) is not None:
+            return ()
+        method = self.method
+        asked = method in ("auto", "default") or (
+            isinstance(method, DefaultMean) and method.target is None
+        )
+        return named if asked else ()
+
+    @property
+    def needs_look(self) -> bool:
+        return True
+
+    def located(self, columns: tuple[str, ...]) -> Estimator:
+        from privmean.central.default_mean import DefaultMean
+        from privmean.central.located_mean import LocatedMean
+
+        if isinstance(self.method, DefaultMean):
+            return LocatedMean(self.method.excess, self.method.design_effect)
+        assert isinstance(self.related, int | float)
+        return LocatedMean(design_effect=self.related)
+
     def told(self, release: Release) -> Release:
         if self.by is not None:
             from privmean.central.groups.release import group_release
