@@ -35,6 +35,7 @@ from privmean.central.wallet import Wallet
 from privmean.errors import ArgumentError
 from privmean.intervals.group_table import FEW, GroupTable
 from privmean.intervals.interval import FAILED, OK
+from privmean.intervals.tail_check import TOO_THICK
 from privmean.mechanisms.curator import Curator
 from privmean.mechanisms.gaussian_cells import GaussianCells
 from privmean.mechanisms.key_cells import KeyCells
@@ -240,6 +241,8 @@ class GroupPlan(Releasing):
             table = empty_table(labels, word, found.weight, found.weight_sd)
         else:
             table, shrunk = table_of(found, settings, self.epsilon, labels)
+            if TOO_THICK in table.status:
+                status = TOO_THICK
         table = self._worded(table, found)
         return Outcome(
             table.estimate,
@@ -275,7 +278,7 @@ def _facts(found: Found, shrunk: Floats | None) -> dict[str, Any]:
         facts["deviation within groups"] = found.between.within**0.5
         facts["deviation between groups"] = found.between.between**0.5
     if found.beyond is not None:
-        facts["share of persons beyond the pooled limits"] = found.beyond
+        facts["share of persons beyond the pooled limits"] = found.beyond.share
     if found.units is not None:
         facts["groups with limits of their own"] = int(found.units.known.sum())
     if shrunk is not None:

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from privmean.central.default_limits import TRUST, first_step
+from privmean.central.default_limits import first_step
 from privmean.central.groups.reading import Between, Flags, Reading, between_groups, pooled_weight
 from privmean.central.groups.recentring import Units, recentred
 from privmean.central.groups.settings import (
@@ -26,7 +26,7 @@ from privmean.central.groups.settings import (
     TOTAL,
     GroupSettings,
 )
-from privmean.central.groups.stages import Asking, joined
+from privmean.central.groups.stages import Asking, Outside, joined
 from privmean.central.groups.tails import Limits, PooledTail
 from privmean.central.locate import Location
 from privmean.central.log_segments import FOUND, Histogram
@@ -43,8 +43,8 @@ class Found:
     """What was released, with what is needed to read it.
 
     tail: of the pooled values; wide: that of heavy groups, which look farther; units: of groups
-    that have limits of their own. beyond: noisy share of all persons beyond the limits of the
-    location, None where it was not bought. weight, weight_sd: of every group from all counts.
+    that have limits of their own. beyond: the persons beyond the limits of the location, None where
+    they were not counted. weight, weight_sd: of every group from all counts.
     """
 
     persons: float
@@ -56,7 +56,7 @@ class Found:
     wide: PooledTail | None = None
     heavy: Flags = field(default_factory=lambda: np.zeros(0, dtype=bool))
     units: Units | None = None
-    beyond: float | None = None
+    beyond: Outside | None = None
     weight: Floats = field(default_factory=lambda: np.empty(0))
     weight_sd: float = 0.0
     shares: dict[str, float] = field(default_factory=dict)
@@ -178,19 +178,17 @@ def _beyond(
     tail: PooledTail,
     persons: float,
     heavy: bool,
-) -> tuple[PooledTail, float | None]:
-    """The tail for heavy groups, and the noisy share of persons beyond the location's limits."""
-    wallet, unit = asking.wallet, asking.settings.weights.mass
+) -> tuple[PooledTail, Outside | None]:
+    """The tail for heavy groups, and the persons beyond the location's limits."""
+    wallet = asking.wallet
     if not heavy and not asking.settings.counted:
         return tail, None
     part = HEAVY_CHECK if heavy else BEYOND
-    mass, scale = asking.beyond(wallet.share(part), place.lower, place.upper)
-    share = max(mass, 0.0) / unit / max(persons, 1.0)
+    found = asking.beyond(wallet.share(part), place, persons)
     if not heavy:
-        return tail, share
-    believed = mass - TRUST * scale
-    lower, upper = first_step(place, believed, wallet.left)
-    return tail.opened(lower, upper, seen, max(believed, 0.0)), share
+        return tail, found
+    lower, upper = first_step(place, found.believed, wallet.left)
+    return tail.opened(lower, upper, seen, max(found.believed, 0.0)), found
 
 
 def _limits(

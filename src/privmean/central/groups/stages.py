@@ -11,6 +11,7 @@ from fractions import Fraction
 
 import numpy as np
 
+from privmean.central.default_limits import TRUST
 from privmean.central.groups.reading import Reading
 from privmean.central.groups.settings import (
     HEAVY,
@@ -23,6 +24,7 @@ from privmean.central.groups.tails import Limits
 from privmean.central.locate import Location, Schedule, locate
 from privmean.central.log_segments import Histogram
 from privmean.central.wallet import Wallet
+from privmean.intervals.tail_check import CERTAIN, THICKEST
 from privmean.mechanisms.counts import NoisyCounts, counted
 from privmean.mechanisms.curator import Curator
 from privmean.mechanisms.gaussian_cells import GaussianCells
@@ -35,6 +37,27 @@ from privmean.privacy.budget import REPLACE_ONE
 KNOWN = 1e-6  # the deviation of a number that is public
 MANY_BOXES, EVEN = 64, 2**13
 SNUG = 2**0.25  # factor on the outer edge of the last occupied bin
+
+
+@dataclass(frozen=True)
+class Outside:
+    """Persons beyond the limits of the location, by a noisy count. share: of all persons; believed:
+    the same less one noise scale, in parts of a mass. thick: so many that no mean is told; seen:
+    there for certain."""
+
+    share: float
+    believed: float
+    thick: bool
+    seen: bool
+
+    @classmethod
+    def of(cls, mass: float, scale: float, persons: float) -> Outside:
+        """persons: all of them, in parts of a mass."""
+        whole = max(persons, 1.0)
+        believed = mass - TRUST * scale
+        return cls(
+            max(mass, 0.0) / whole, believed, believed > THICKEST * whole, mass > CERTAIN * scale
+        )
 
 
 @dataclass(frozen=True)
@@ -85,12 +108,12 @@ class Asking:
         schedule = replace(schedule, share=share, persons=whole * unit, doubt=doubt * unit / 2**0.5)
         return locate(self.curator, 0, schedule, SNUG, wallet, wallet.relation)
 
-    def beyond(self, epsilon: Fraction, lower: float, upper: float) -> tuple[float, float]:
-        """Noisy mass beyond limits, in parts of a person, and its Laplace scale."""
+    def beyond(self, epsilon: Fraction, place: Location, persons: float) -> Outside:
+        """Persons beyond the limits that were found. persons: all of them, by noisy counts."""
         step = self.wallet.counts("beyond the limits", epsilon, 1)
-        exact = counted(sum(self.people.beyond(0, lower, upper)))
+        exact = counted(sum(self.people.beyond(0, place.lower, place.upper)))
         (found,) = self.curator.ask(step, exact)
-        return float(found), float(step.scale)
+        return Outside.of(float(found), float(step.scale), persons * self.settings.weights.mass)
 
     def cells(self, name: str, epsilon: Fraction, limits: Limits) -> tuple[Reading, list[Box]]:
         """Weight, mean and spread of every group within its limits."""

@@ -9,6 +9,12 @@ from privmean.central.groups.run import Found
 from privmean.central.groups.settings import LEAST, PRECISE, GroupSettings
 from privmean.central.log_segments import ATOM_ONLY, BEYOND
 
+THICK = (
+    "too many persons lie beyond the limits to speak of means: the estimates are of limited values "
+    "(nearly all others may share a value, or groups may lie far apart); ask for that with "
+    "DefaultMean(target='clipped'), or ask each question where the others are no usable value"
+)
+
 
 def notes_of(settings: GroupSettings) -> tuple[str, ...]:
     """The unit, the rule, what is estimated, and what follows from the list of keys."""
@@ -54,9 +60,9 @@ def assumption_of(found: Found, settings: GroupSettings) -> str:
 
 
 def advice_of(found: Found, settings: GroupSettings, epsilon: Fraction) -> str:
-    """What to do about a table that was not found."""
+    """What to do about a table that was not found, or of which too much lies beyond the limits."""
     if found.reading is not None:
-        return ""
+        return THICK if found.beyond is not None and found.beyond.thick else ""
     if found.place is None:
         needed = math.ceil(LEAST / settings.strength(epsilon))
         return (
