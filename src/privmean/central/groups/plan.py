@@ -15,7 +15,7 @@ from scipy.special import ndtr, ndtri
 from privmean import validate
 from privmean.central.groups.forecast import GroupForecast, forecast_of, noise_of
 from privmean.central.groups.private_keys import HIDDEN, run_private
-from privmean.central.groups.run import FINAL, Found, price, run_groups
+from privmean.central.groups.run import FINAL, Found, enough, price, run_groups
 from privmean.central.groups.settings import (
     BEYOND,
     COUNTS,
@@ -100,6 +100,8 @@ class GroupPlan(Releasing):
             raise ArgumentError(
                 "people", len(found.keys), "were read for other groups", "plan for their keys"
             )
+        if self.settings.public_groups:
+            enough(found, self.settings, self.epsilon)
 
     @property
     def losses(self) -> tuple[Loss, ...]:
@@ -196,11 +198,20 @@ class GroupPlan(Releasing):
         the order of the keys, or one number to share out)."""
         return forecast_of(self, sizes, guess_sd, persons)
 
+    def difference(self, guess_sd: float, sizes: object) -> dict[str, float]:
+        """Predicted error of the difference of the first two groups, by cause."""
+        one, two = self.forecast(sizes, guess_sd)[:2]
+        return {
+            "rmse": math.hypot(one.rmse, two.rmse),
+            "sampling": math.hypot(one.sampling, two.sampling),
+            "privacy_noise": math.hypot(one.privacy_noise, two.privacy_noise),
+        }
+
     def power(self, effect: float, sizes: object, guess_sd: float, level: float = 0.95) -> float:
         """The chance that an effect between the first two groups is told from 0, without the
         allowance for tails."""
-        one, two = self.forecast(sizes, guess_sd)[:2]
-        distance = abs(validate.number("effect", effect)) / math.hypot(one.rmse, two.rmse)
+        error = self.difference(guess_sd, sizes)["rmse"]
+        distance = abs(validate.number("effect", effect)) / error
         limit = float(-ndtri((1 - validate.level("level", level)) / 2))
         return float(ndtr(distance - limit) + ndtr(-distance - limit))
 

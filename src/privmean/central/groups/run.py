@@ -3,6 +3,7 @@ answers alone (docs/proofs/groups.md, section 4)."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -31,7 +32,9 @@ from privmean.central.groups.tails import Limits, PooledTail
 from privmean.central.locate import Location
 from privmean.central.log_segments import FOUND, Histogram
 from privmean.central.wallet import Wallet, floor_tick
+from privmean.errors import Infeasible
 from privmean.mechanisms.curator import Curator
+from privmean.people.pairs import PairPeople
 from privmean.people.reductions import Floats
 from privmean.privacy.loss import Loss
 
@@ -145,6 +148,15 @@ def opened(
     place = between.shrunk(mean, between.variance(rough.noise, weight)) - between.grand
     shift = np.where(rough.seen(SEEN), place, 0.0)
     return Limits(limits.lower + np.minimum(shift, 0.0), limits.upper + np.maximum(shift, 0.0))
+
+
+def enough(people: PairPeople, settings: GroupSettings, epsilon: Fraction) -> None:
+    """Refuse groups that are public and hold too few persons in all: nothing need be spent."""
+    if people.members() * settings.strength(epsilon) < LEAST:
+        raise Infeasible(
+            f"{people.members()} persons in the groups asked are too few to find the values",
+            f"about {math.ceil(LEAST / settings.strength(epsilon))} are needed, or more epsilon",
+        )
 
 
 def price(part: float, epsilon: Fraction) -> Fraction:

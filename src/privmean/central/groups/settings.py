@@ -27,6 +27,7 @@ STAY, TAKE = 0.9, 0.6  # ratios of widths that end the rounds
 SURE = 0.8  # and above which the pooled tail is believed of every group
 SEEN = 4.0  # noise scales of a weight that is used
 FEW = 3.0  # noise deviations of a weight below which there is no estimate
+ALLOWED = 2.0  # how much more than the pooled tail an interval allows a group
 PRECISE = 60.0  # weight times epsilon below which a row is called imprecise
 
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from privmean.central.groups.reading import Between, Reading, between_groups
 from privmean.central.groups.run import Found
-from privmean.central.groups.settings import FEW, PRECISE, SEEN, SURE, GroupSettings
+from privmean.central.groups.settings import ALLOWED, FEW, PRECISE, SEEN, SURE, GroupSettings
 from privmean.central.groups.tails import Limits, PooledTail
 from privmean.intervals.group_table import FEW as TOO_FEW
 from privmean.intervals.group_table import IMPRECISE, NEAR, GroupTable
@@ -18,7 +18,6 @@ from privmean.intervals.tail_check import TAIL_SEEN, TOO_THICK
 from privmean.people.reductions import Floats
 
 SPREADS = 0.35  # typical difference of logarithms of groups' deviations
-ALLOWED = 2.0  # how much more than the pooled tail the allowance assumes
 
 
 def empty_table(
