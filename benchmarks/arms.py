@@ -42,7 +42,7 @@ def ends(way: str, pairs: MatrixPairs, epsilon: float, seed: int) -> list[tuple[
         found = made.release(pairs, SimulatedNoise(seed))
         both = [found.interval(target="clipped"), found.interval()]
         return [(item.lower[0], item.upper[0]) for item in both]
-    made = GroupMeans(KEYS).plan(budget, shape)
+    made = GroupMeans(KEYS, common=True).plan(budget, shape)
     groups = made.release(pairs, SimulatedNoise(seed)).intervals
     lines = [groups.line(SIGNS, 0.95, clipped=True), groups.line(SIGNS, 0.95)]
     return [(item.lower, item.upper) for item in lines]

@@ -9,7 +9,7 @@ from privmean import validate
 from privmean.errors import ArgumentError
 from privmean.intervals.group_table import CLIPPED, MEAN, WORDS
 from privmean.intervals.interval import OK, Interval
-from privmean.intervals.noise_sums import sum_quantile
+from privmean.intervals.noise_sums import sum_quantile, sum_tail
 
 NOISE_TARGET = "clipped difference of these persons"
 
@@ -65,6 +65,12 @@ class EffectIntervals:
             target=NOISE_TARGET,
             status=self.status,
         )
+
+    def p_value(self) -> float:
+        """The smallest level at which the interval for the clipped mean leaves 0 out."""
+        if math.isnan(self.estimate):
+            return math.nan
+        return 2 * sum_tail(abs(self.estimate), self.scales, self.sampling)
 
     def errors(self) -> tuple[float, float]:
         """Deviations by privacy noise, and by noise and sampling together."""

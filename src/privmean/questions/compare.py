@@ -130,7 +130,7 @@ class Compare:
         if self._public:
             one, two = self.keys
             return TwoArms(((one,), (two,)))
-        return GroupMeans(asked.groups)
+        return GroupMeans(asked.groups, common=True)
 
     def told(self, release: Release) -> Release:
         if self.by is not None:

@@ -6,11 +6,13 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
+from privmean.intervals.effect import EffectIntervals
+from privmean.intervals.tail_check import TOO_THICK
 from privmean.release import Release
 from privmean.rows import Row
 
 SMALLEST, LARGEST = 1e-12, 1 - 1e-6  # p-values that are told apart
-ROUNDS = 60
+ROUNDS = 40
 CHANCE = "an effect is one of the arms only if these were fixed by chance, before the values"
 
 
@@ -28,13 +30,17 @@ class EffectRelease(Release):
 
     @property
     def p_value(self) -> float:
-        """The smallest level at which the interval leaves 0 out: noise, sampling errors and
-        allowances are in it. 1 where that side is open, NaN without an effect; 1e-12 stands for
-        everything smaller."""
+        """Of no effect. The smallest level at which an interval leaves 0 out: of a pair the one
+        shown; of arms that for the difference of limited values, which is 0 where both arms have
+        one law of values, whatever the tails, since both have the same limits (the interval shown
+        allows for tails that differ, and is longer). 1 where nothing is ruled out, NaN without an
+        effect; of a pair 1e-12 stands for everything smaller."""
         if math.isnan(self.effect.estimate):
             return math.nan
-        if self._holds(LARGEST):
+        if self.status == TOO_THICK or self._holds(LARGEST):
             return 1.0
+        if isinstance(self.intervals, EffectIntervals):
+            return self.intervals.p_value()
         low, high = SMALLEST, LARGEST  # 0 is inside at low, if anywhere, and outside at high
         if not self._holds(low):
             return SMALLEST
@@ -44,7 +50,7 @@ class EffectRelease(Release):
         return high
 
     def _holds(self, alpha: float) -> bool:
-        found = self.alone(0, 1 - alpha)
+        found = self.interval(1 - alpha, "clipped" if self.by_arms else None)
         return not (found.lower[0] > 0 or found.upper[0] < 0)
 
     def facts(self) -> dict[str, Any]:
@@ -57,5 +63,6 @@ class EffectRelease(Release):
         found, lines = self.p_value, super().footer()
         if not math.isnan(found):
             said = f"p-value {found:.2g}" if found >= 1e-6 else "p-value below 1e-6"
-            lines = (*lines, f"{said}, of no effect")
+            more = ": one law of values in both arms" if self.by_arms else ""
+            lines = (*lines, f"{said}, of no effect{more}")
         return (*lines, CHANCE) if self.by_arms else lines

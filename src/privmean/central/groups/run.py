@@ -91,7 +91,7 @@ def run_groups(
     if persons * settings.strength(epsilon) < LEAST:
         shares["unspent"] = float(wallet.left / epsilon)
         return Found(persons, weight=counts, weight_sd=count_sd, shares=shares)
-    place = asking.location(persons, doubt, float(counts.max()))
+    place = asking.location(persons, doubt, 0.0 if settings.common else float(counts.max()))
     spent("location")
     path: dict[str, Any] = {
         "outcome": place.outcome, "origin": place.origin, "rounds": place.rounds,
@@ -102,7 +102,7 @@ def run_groups(
         return Found(persons, place, weight=counts, weight_sd=count_sd, shares=shares, path=path)
     tail = PooledTail.of(place.seen, place.origin, place.lower, place.upper)
     heavy = np.zeros(settings.groups, dtype=bool)
-    if not settings.weights.split:
+    if not settings.weights.split and not settings.common:
         heavy = counts > HEAVY * persons
     wide, beyond = _beyond(asking, place, place.seen, tail, persons, bool(heavy.any()))
     if beyond is not None:
@@ -116,15 +116,19 @@ def run_groups(
     between = between_groups(rough, mean, weight, rough.seen(SEEN), tail.spread)
     weight_sd = (count_sd**-2 + (6**0.5 * rough.scale) ** -2) ** -0.5
     before = wallet.left
-    units, weight, weight_sd, rounds = recentred(
-        asking, epsilon, rough, mean, between, weight, weight_sd, tail
-    )
+    units, rounds = None, 0
+    if not settings.common:
+        units, weight, weight_sd, rounds = recentred(
+            asking, epsilon, rough, mean, between, weight, weight_sd, tail
+        )
     if wallet.left < before:
         spent("limits of groups")
     path["rounds about groups"] = rounds
     path["spread within over all"] = between.ratio
     limits = _limits(settings, epsilon, wallet.left, weight, tail, wide, heavy)
     limits = opened(limits, rough, mean, between, weight)
+    if settings.common:
+        limits = limits.widest()
     if units is not None:
         limits = units.over(limits, settings, epsilon, wallet.left, weight)
     if strength is None:
@@ -213,6 +217,8 @@ def _limits(
     heavy: Flags,
 ) -> Limits:
     """Pooled limits by the size of each group; heavy groups may look farther."""
+    if settings.common:  # the noise of the smallest group is nearly that of a comparison
+        weight = np.full(len(weight), weight.min())
     noise = settings.width_noise(epsilon, left, weight)
     usual, large = np.flatnonzero(~heavy), np.flatnonzero(heavy)
     chosen = tail.choose(noise[usual], RHO), wide.choose(noise[large], 1.0)
