@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from privmean.central.groups.effect_release import EffectRelease as EffectRelease
     from privmean.central.groups.estimator import GroupMeans as GroupMeans
     from privmean.central.groups.release import GroupRelease as GroupRelease
+    from privmean.central.groups.values_release import ValuesRelease as ValuesRelease
     from privmean.central.heavy_tailed import BoundedMoment as BoundedMoment
     from privmean.central.heavy_tailed import HeavyTailed as HeavyTailed
     from privmean.central.heavy_tailed import PureCover as PureCover
@@ -153,6 +154,7 @@ else:
         "AuditReport": "privmean.auditing.report",
         "quantile": "privmean.asking.functions",
         "GroupRelease": "privmean.central.groups.release",
+        "ValuesRelease": "privmean.central.groups.values_release",
         "GroupMeans": "privmean.central.groups.estimator",
         "CompareRelease": "privmean.central.groups.compared",
         "EffectRelease": "privmean.central.groups.effect_release",

@@ -89,4 +89,14 @@ class GroupMeans:
             public_groups=self.public_groups,
             common=self.common,
         )
-        return GroupPlan(self.labels, budget, shape, epsilon, settings, self.simultaneous)
+        if shape.dimension == 1:
+            return GroupPlan(self.labels, budget, shape, epsilon, settings, self.simultaneous)
+        if self.keys is None or self.simultaneous:
+            name = "keys" if self.keys is None else "simultaneous"
+            raise ArgumentError(
+                name, getattr(self, name), "does not go with several values",
+                "name the public keys and leave simultaneous out, or ask for one value",
+            )  # fmt: skip
+        from privmean.central.groups.several import ValuesPlan
+
+        return ValuesPlan(self.labels, budget, shape, epsilon, settings)

@@ -67,17 +67,50 @@ class Found:
     gaussian: bool = False
 
 
+@dataclass(frozen=True)
+class Counted:
+    """Noisy weights of every group, all persons with a pair, the deviations of their noise. alike:
+    whether every pair has the value that is asked for."""
+
+    weight: Floats
+    sd: float
+    persons: float
+    doubt: float
+    alike: bool = True
+
+
+def counted_groups(asking: Asking, epsilon: Fraction) -> Counted:
+    """Persons by group and in all, at parts of `epsilon`."""
+    weight, sd = asking.group_weights(price(COUNTS, epsilon))
+    return Counted(weight, sd, *_persons(asking, weight, sd, epsilon))
+
+
+Strength = Callable[[Fraction, Sequence[Loss]], float]
+
+
 def run_groups(
-    curator: Curator,
-    settings: GroupSettings,
-    epsilon: Fraction,
-    strength: Callable[[Fraction, Sequence[Loss]], float] | None = None,
+    curator: Curator, settings: GroupSettings, epsilon: Fraction, strength: Strength | None = None
 ) -> Found:
     """All stages; `epsilon` is what they may cost together. strength: mu of Gaussian noise in the
     last stage, from what is left of epsilon and the bill so far (None: Laplace noise)."""
     wallet = Wallet(epsilon, settings.relation, settings.weights.mass)
     asking = Asking(curator, settings, wallet)
-    shares: dict[str, float] = {}
+    counted = counted_groups(asking, epsilon)
+    shares = {"persons by group": float((epsilon - wallet.left) / epsilon)}
+    return run_value(asking, epsilon, counted, shares, strength)
+
+
+def run_value(
+    asking: Asking,
+    epsilon: Fraction,
+    counted: Counted,
+    shares: dict[str, float],
+    strength: Strength | None,
+) -> Found:
+    """The stages of one value after the counts. epsilon: of which prices are parts; shares: what
+    was spent so far."""
+    settings, wallet, curator = asking.settings, asking.wallet, asking.curator
+    counts, count_sd, persons, doubt = counted.weight, counted.sd, counted.persons, counted.doubt
     before = wallet.left
 
     def spent(name: str) -> None:
@@ -85,9 +118,6 @@ def run_groups(
         shares[name] = float((before - wallet.left) / epsilon)
         before = wallet.left
 
-    counts, count_sd = asking.group_weights(price(COUNTS, epsilon))
-    persons, doubt = _persons(asking, counts, count_sd, epsilon)
-    spent("persons by group")
     if persons * settings.strength(epsilon) < LEAST:
         shares["unspent"] = float(wallet.left / epsilon)
         return Found(persons, weight=counts, weight_sd=count_sd, shares=shares)
@@ -111,10 +141,13 @@ def run_groups(
     limits = _limits(settings, epsilon, left, counts, tail, wide, heavy)
     rough, _ = asking.cells("rough cells", price(ROUGH, epsilon), limits)
     spent("rough cells")
-    weight = pooled_weight((counts, count_sd), (rough.weight, 6**0.5 * rough.scale))
+    rough_sd = 6**0.5 * rough.scale
+    weight, weight_sd = rough.weight, rough_sd
+    if counted.alike:
+        weight = pooled_weight((counts, count_sd), (rough.weight, rough_sd))
+        weight_sd = (count_sd**-2 + rough_sd**-2) ** -0.5
     mean = rough.mean + tail.up(limits.upper) - tail.down(limits.lower)
     between = between_groups(rough, mean, weight, rough.seen(SEEN), tail.spread)
-    weight_sd = (count_sd**-2 + (6**0.5 * rough.scale) ** -2) ** -0.5
     before = wallet.left
     units, rounds = None, 0
     if not settings.common:

@@ -63,12 +63,13 @@ class Outside:
 @dataclass(frozen=True)
 class Asking:
     """One run: who is asked, what is public, and what is left to spend. among: pairs of groups that
-    were shown, where the others must not be asked for."""
+    were shown, where the others must not be asked for. column: the value that is asked for."""
 
     curator: Curator
     settings: GroupSettings
     wallet: Wallet
     among: PairPeople | None = None
+    column: int = 0
 
     @property
     def people(self) -> PairPeople:
@@ -106,12 +107,12 @@ class Asking:
         if not s.weights.split and largest > HEAVY * persons:
             share = max(share, schedule.share)
         schedule = replace(schedule, share=share, persons=whole * unit, doubt=doubt * unit / 2**0.5)
-        return locate(self.curator, 0, schedule, SNUG, wallet, wallet.relation)
+        return locate(self.curator, self.column, schedule, SNUG, wallet, wallet.relation)
 
     def beyond(self, epsilon: Fraction, place: Location, persons: float) -> Outside:
         """Persons beyond the limits that were found. persons: all of them, by noisy counts."""
         step = self.wallet.counts("beyond the limits", epsilon, 1)
-        exact = counted(sum(self.people.beyond(0, place.lower, place.upper)))
+        exact = counted(sum(self.people.beyond(self.column, place.lower, place.upper)))
         (found,) = self.curator.ask(step, exact)
         return Outside.of(float(found), float(step.scale), persons * self.settings.weights.mass)
 
@@ -130,7 +131,7 @@ class Asking:
             s.most,
             s.affected,
         )
-        sums = self.people.group_sums(boxes)
+        sums = self.people.group_sums(boxes, self.column)
         noisy = self.curator.ask(step, step.exact(boxes, sums))
         return Reading.of(noisy, boxes, float(step.scale)), boxes
 
@@ -147,7 +148,8 @@ class Asking:
             s.most,
             s.affected,
         )
-        noisy = self.curator.ask(step, step.exact(boxes, self.people.group_sums(boxes)))
+        sums = self.people.group_sums(boxes, self.column)
+        noisy = self.curator.ask(step, step.exact(boxes, sums))
         # sqrt(6) of these scales is the noise of a weight, as for Laplace noise
         return Reading.of(noisy, boxes, step.sd / 2**0.5), boxes
 
@@ -162,7 +164,8 @@ class Asking:
             s.most,
             s.affected,
         )
-        sums = self.curator.ask(step, step.exact(self.people.group_sums(boxes)))
+        exact = step.exact(self.people.group_sums(boxes, self.column))
+        sums = self.curator.ask(step, exact)
         weight, _ = self.group_weights(epsilon)
         return Reading.of_sums(sums, boxes, float(step.scale), weight)
 
@@ -170,7 +173,7 @@ class Asking:
         """The noisy histogram of values in units of their own groups."""
         moved = 2 if self.wallet.relation == REPLACE_ONE else 1
         step = self.wallet.counts("values about their groups", epsilon, moved, spread=moved)
-        exact = self.people.centred_counts(units)
+        exact = self.people.centred_counts(units, self.column)
         return Histogram.of(self.curator.ask(step, exact), float(step.scale))
 
 
