@@ -118,8 +118,8 @@ def _in_roster(
 def _private(
     records: nw.LazyFrame[Any], asked: PairsAsked, column: str, roster: object, home: Home
 ) -> FramePairs:
-    """Pairs of all keys there are. A person keeps so many of its own as the weights say: which ones
-    depends on the person alone."""
+    """Pairs of all keys there are. A person of more groups than have a weight has no pair, so that
+    nobody can make more keys than are paid for, and no key counts less for its text."""
     texts = [f"x{j}" for j in range(1, len(asked.by) + 1)]
     rows = person_rows(records, 1, asked.resolution, counts=True, by=(PERSON, *texts))
     kept, persons = _in_roster(rows, records, roster, home)
@@ -127,9 +127,8 @@ def _private(
     for text in texts:
         usable = usable.filter(~nw.col(text).is_null())
     if asked.weights.split:
-        rank = nw.col("c0").cum_count().over(PERSON, order_by=texts)
-        ranked = usable.with_columns(rank.alias("rank"))
-        usable = ranked.filter(nw.col("rank") <= asked.weights.kept)
+        own = usable.with_columns(nw.col("c0").count().over(PERSON).alias("own"))
+        usable = own.filter(nw.col("own") <= asked.weights.kept)
     found = home.keep(usable.select(PERSON, *texts, "v0", "c0"))
     keys = by_text([tuple(row) for row in fetch(found.select(*texts).unique())])
     public: dict[str, list[Any]] = {

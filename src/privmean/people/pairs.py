@@ -20,7 +20,6 @@ from privmean.people.reductions import Box, Integers
 PARTS, FEWER_PARTS, MANY = 256, 64, 32  # parts of a person; fewer of them for many groups each
 MASS = 1024
 MOST_GROUPS = 1000
-KEPT = 8  # times `most`: pairs of a person that count where keys are private
 OTHER = "other"
 
 
@@ -43,9 +42,8 @@ class Weights:
 
     @property
     def kept(self) -> int:
-        """Pairs of a person that count where keys are private: the first ones in the order of
-        texts (of one group, where weights are not split)."""
-        return KEPT * self.most if self.split else 1
+        """Most pairs of a person that have a weight at all: `weight` of more groups is nothing."""
+        return self.parts * self.most if self.split else 1
 
     @property
     def mass(self) -> int:
