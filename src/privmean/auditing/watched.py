@@ -158,18 +158,21 @@ class WatchedPairs(PairPeople):
     def beyond(self, column: int, lower: float, upper: float) -> tuple[int, int]:
         return self._told("beyond", column, lower, upper).beyond(column, lower, upper)
 
-    def group_sums(self, boxes: Sequence[Box]) -> list[PairSums]:
-        return self._told("group_sums").group_sums(boxes)
+    def missing(self, column: int) -> int:
+        return self._told("missing", column).missing(column)
+
+    def group_sums(self, boxes: Sequence[Box], column: int = 0) -> list[PairSums]:
+        return self._told("group_sums", column).group_sums(boxes, column)
 
     def among(self, places: Sequence[int]) -> PairPeople:
         keys = tuple(self._people.keys[place] for place in places)
         found = self._told("among", *keys).among(places)
         return WatchedPairs(found, self._tell, (*self._whom, ("among", *keys)))
 
-    def centred_counts(self, units: Centred) -> Integers:
+    def centred_counts(self, units: Centred, column: int = 0) -> Integers:
         keys = tuple(self._people.keys[place] for place in units.places)
-        asked = self._told("centred_counts", *keys, *units.centers, *units.factors)
-        return asked.centred_counts(units)
+        asked = self._told("centred_counts", column, *keys, *units.centers, *units.factors)
+        return asked.centred_counts(units, column)
 
 
 class WatchedPanel(Watched, PanelPeople):  # type: ignore[misc]  # two kinds of people
