@@ -15,7 +15,7 @@ from privmean.central.default_limits import SNUG, Widened, widened
 from privmean.central.default_records import RecordIntervals, record_sums, too_few
 from privmean.central.default_tail import WIDTHS, Apart, set_apart
 from privmean.central.locate import NOBODY, Location, Schedule, almost_nobody, locate
-from privmean.central.log_segments import ATOM_ONLY, BEYOND, FOUND
+from privmean.central.log_segments import ATOM_ONLY, BEYOND, FOUND, RANGE
 from privmean.central.wallet import Wallet
 from privmean.intervals.default_intervals import CLIPPED, MEAN, ColumnIntervals
 from privmean.intervals.divided import TOO_FEW, Divided, unseen
@@ -181,7 +181,7 @@ def _why(outcome: str) -> str:
     if outcome == NOBODY:
         return UNREADABLE
     if outcome == BEYOND:
-        return "values reach beyond 2^39: give them in a larger unit, or give bounds"
+        return RANGE
     return "no region could be found privately: give bounds, more epsilon or more persons"
 
 

@@ -16,7 +16,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from privmean import validate
-from privmean.central.log_segments import ATOM_ONLY, BEYOND, FOUND
+from privmean.central.log_segments import ATOM_ONLY, BEYOND, FOUND, RANGE
 from privmean.central.octaves import MAIN, PRICE, Seen
 from privmean.central.parts import Parts
 from privmean.central.vector_looks import (
@@ -211,7 +211,7 @@ class DefaultVectorPlan(Releasing):
             "zero (atom) or not at all; more epsilon or more persons show them"
         )
         if BEYOND in outcomes:
-            advice += "; values beyond 2^39 need a larger unit"
+            advice += f"; {RANGE}"
         return advice
 
 
