@@ -209,7 +209,7 @@ def locate(
             outcome = NOTHING
     if outcome == FOUND and not lower < upper:
         outcome = ATOM_ONLY  # the width was lost in the rounding of the origin
-    if outcome in (FOUND, ATOM_ONLY) and not (-LAST < lower and upper < LAST):
+    if outcome in (FOUND, ATOM_ONLY) and not (lower > -LAST and upper < LAST):
         outcome = BEYOND  # values at the end of the range may be any values beyond it
     unseen = outcome != FOUND and missing.believed > MOST * schedule.persons
     sure = SURE * schedule.doubt if outcome == FOUND else 0.0
