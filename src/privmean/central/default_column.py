@@ -19,9 +19,9 @@ from privmean.central.log_segments import ATOM_ONLY, BEYOND, FOUND, RANGE
 from privmean.central.wallet import Wallet
 from privmean.intervals.default_intervals import CLIPPED, MEAN, ColumnIntervals
 from privmean.intervals.divided import TOO_FEW, Divided, unseen
-from privmean.intervals.interval import FAILED, OK, IntervalMaker
+from privmean.intervals.interval import FAILED, IntervalMaker
 from privmean.intervals.mean_interval import Allowance
-from privmean.intervals.tail_check import TailCheck
+from privmean.intervals.tail_check import TailCheck, standing
 from privmean.mechanisms.clipped_sum import ClippedSums, ColumnSums
 from privmean.mechanisms.counts import counted
 from privmean.mechanisms.curator import Curator
@@ -250,15 +250,8 @@ def _by_records(
     )
     diagnostics = {**path, "limits": list(wide.limits), "sum of weights": ratio.sums.weight}
     diagnostics |= _counts(wide)
-    status, advice = _standing(check)
+    status, advice = standing(check)
     return ColumnRelease(ratio.estimate, status, advice, intervals, shares, diagnostics, ())
-
-
-def _standing(check: TailCheck | None) -> tuple[str, str]:
-    """ "ok" only where the interval that was asked for stands."""
-    if check is None or (check.stands and not check.leans):
-        return OK, ""
-    return check.status, check.advice
 
 
 def _found(
@@ -323,5 +316,5 @@ def _found(
     words = []
     if not divided.missing:
         words.append("persons without a usable value count at the middle of the limits")
-    status, advice = _standing(check)
+    status, advice = standing(check)
     return ColumnRelease(estimate, status, advice, intervals, shares, diagnostics, tuple(words))

@@ -70,7 +70,7 @@ class DefaultMean:
         """
         epsilon = budget.pure_epsilon() / shape.dimension
         if shape.dimension > 1 and self._together(epsilon, shape, budget.neighbors):
-            return vector_plan(budget, shape, self.design_effect)
+            return vector_plan(budget, shape, self.target, self.excess, self.design_effect)
         self.check_alone(epsilon, shape)
         return self.alone(budget, shape, epsilon)
 
