@@ -16,6 +16,7 @@ from privmean.people.reductions import (
     Besides,
     Box,
     BoxSums,
+    Cut,
     Floats,
     Integers,
     People,
@@ -87,6 +88,9 @@ class Watched:
 
     def ball_sums(self, ball: Ball, besides: Besides | None = None) -> BallSums:
         return self._told("ball_sums", ball, besides).ball_sums(ball, besides)
+
+    def tail_sums(self, cut: Cut) -> BallSums:
+        return self._told("tail_sums", cut).tail_sums(cut)
 
     def shell_counts(self, edges: Sequence[float]) -> Integers:
         return self._told("shell_counts", tuple(edges)).shell_counts(edges)
