@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import traceback
+import warnings
 from collections.abc import Sequence
 from importlib import import_module
 from typing import Annotated
@@ -12,13 +13,14 @@ import typer
 
 from privmean._version import __version__
 from privmean.cli import asking
-from privmean.errors import PrivmeanError
+from privmean.errors import PrivmeanError, PrivmeanWarning
 
 UNEXPECTED, WRONG_ARGUMENTS = 1, 2
 # where the commands that are no questions live, one by one or in groups
 COMMANDS = {
     "plan": "privmean.cli.plan:plan",
     "demo": "privmean.cli.demo:demo",
+    "example": "privmean.cli.demo:write_example",
     "stream": "privmean.cli.stream:app",
     "collect": "privmean.cli.collect:app",
     "study": "privmean.cli.study:app",
@@ -81,7 +83,9 @@ def run(argv: Sequence[str] | None = None) -> int:
     try:
         asking.refuse_moved(arguments)
         _add(arguments[0] if arguments else "")
-        app(args=arguments, prog_name="privmean")
+        with warnings.catch_warnings():
+            warnings.showwarning = _cautioned
+            app(args=arguments, prog_name="privmean")
     except SystemExit as stop:
         return stop.code if isinstance(stop.code, int) else int(stop.code is not None)
     except PrivmeanError as error:
@@ -91,6 +95,12 @@ def run(argv: Sequence[str] | None = None) -> int:
         typer.echo(f"privmean: {_withheld(error)}", err=True)
         return UNEXPECTED
     return 0
+
+
+def _cautioned(message: Warning | str, category: type[Warning], *_: object, **__: object) -> None:
+    """A warning by its own words; those of libraries, which may quote private values, by kind."""
+    ours = issubclass(category, PrivmeanWarning)
+    typer.echo(f"privmean: {message if ours else category.__name__}", err=True)
 
 
 def _withheld(error: Exception) -> str:

@@ -65,7 +65,7 @@ class MomentSums(ABC):
             return self.mechanism.draw(exact, noise)
         drawn = self.mechanism.draw(exact, noise)
         return [
-            float(Fraction(x, unit << bits))
+            x / (unit << bits)  # whole numbers: rounded once
             for x, unit, bits in zip(drawn, units, self.mechanism.bits, strict=True)
         ]
 

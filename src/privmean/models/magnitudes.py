@@ -149,6 +149,16 @@ class Magnitudes:
         return MagnitudesPlan(self, budget, relation, n, d, share, each, final)
 
 
+def _spread(multiple: float, one: float) -> float:
+    """Deviation of a noisy sum, per deviation between persons, at that multiple of a magnitude."""
+    return 0.97 * 1.19 * multiple * one
+
+
+def spread_noise(sums: ClippedSums) -> float:
+    """The same for sums that are clipped at the usual multiple."""
+    return _spread(BEYOND, sums.value_sd)
+
+
 def _of_one(budget: Budget, share: Fraction, columns: int) -> Fraction:
     """Epsilon of one column's pure mechanism out of a share of the budget."""
     if budget.rho is None:
@@ -224,7 +234,7 @@ class MagnitudesPlan(Releasing):
             one = self._tail_sums(self.tail).value_sd
         else:
             multiple, one = BEYOND, self.final.value_sd
-        noise = 0.97 * 1.19 * multiple * guess * one / self.persons
+        noise = guess * _spread(multiple, one) / self.persons
         sampling = guess / math.sqrt(self.persons)
         return {"rmse": math.hypot(noise, sampling), "noise": noise, "sampling": sampling}
 
