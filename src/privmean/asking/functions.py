@@ -118,7 +118,9 @@ def ask(
     is not an error: the release says so in `status`.
 
     Example:
-        pm.ask(table, pm.Regression("y ~ x", threshold=0.05), epsilon=1.0)
+        table = pm.Table(pm.example("nlswork"), person="person_id")
+        question = pm.Regression("ln_wage ~ tenure", effect="own", threshold=0.05)
+        print(pm.ask(table, question, epsilon=1.0))
 
     Guarantees: those of the question, for the budget given.
     """
@@ -163,7 +165,9 @@ def mean(
     is not an error: the release says so in `status`.
 
     Example:
-        pm.mean("panel.parquet", "wage", person="idcode", epsilon=1.0)
+        table = pm.Table(pm.example("nlswork"), person="person_id")
+        print(pm.mean(table, "ln_wage", epsilon=1.0))
+        pm.mean(table, "ln_wage", by="union", keys=[0, 1], contrasts=["1 - 0"], epsilon=1.0)
 
     Guarantees: those of `Mean`, for the budget given.
     """
@@ -233,7 +237,8 @@ def regress(
     Raises ArgumentError, Infeasible or BudgetExceeded before anything is spent.
 
     Example:
-        pm.regress(table, "ln_wage ~ ttl_exp + tenure", epsilon=3.0, delta=1e-6)
+        table = pm.Table(pm.example("nlswork"), person="person_id")
+        print(pm.regress(table, "ln_wage ~ ttl_exp + tenure", epsilon=3.0, delta=1e-6))
 
     Guarantees: those of `Regression`, for the budget given.
     """
@@ -281,7 +286,9 @@ def curve(
     Raises ArgumentError, Infeasible or BudgetExceeded before anything is spent.
 
     Example:
-        pm.curve(table, "ln_wage", time="year", bins=[1968, 1975, 1982, 1989], epsilon=1.0)
+        table = pm.Table(pm.example("nlswork"), person="person_id")
+        bins = [1968, 1975, 1982, 1989]
+        print(pm.curve(table, "ln_wage", time="year", bins=bins, bounds=(0, 4), epsilon=1.0))
 
     Guarantees: those of `Curve`, for the budget given.
     """
@@ -311,7 +318,8 @@ def variance(
     Raises ArgumentError, Infeasible or BudgetExceeded before anything is spent.
 
     Example:
-        pm.variance(table, "ln_wage", within=(0.01, 10.0), epsilon=1.0)
+        table = pm.Table(pm.example("nlswork"), person="person_id")
+        print(pm.variance(table, "ln_wage", within=(0.01, 10.0), epsilon=1.0))
 
     Guarantees: those of `Variance`, for the budget given.
     """
@@ -345,7 +353,8 @@ def compare(
     Raises ArgumentError, Infeasible or BudgetExceeded before anything is spent.
 
     Example:
-        pm.compare(table, "wage", arms="treated", before="wage_before", epsilon=1.0)
+        table = pm.Table(pm.example("nlswork"), person="person_id")
+        print(pm.compare(table, "ln_wage", by="union", pair=["1", "0"], epsilon=1.0))
 
     Guarantees: those of `Compare`, for the budget given.
     """
@@ -380,7 +389,8 @@ def quantile(
     Raises ArgumentError, Infeasible or BudgetExceeded before anything is spent.
 
     Example:
-        pm.quantile(table, "ln_wage", [0.25, 0.5, 0.75], epsilon=1.0)
+        table = pm.Table(pm.example("nlswork"), person="person_id")
+        print(pm.quantile(table, "ln_wage", [0.25, 0.5, 0.75], epsilon=1.0))
 
     Guarantees: those of `Quantile`, for the budget given.
     """
@@ -403,6 +413,10 @@ def plan(
     its public facts (`describe`).
 
     Raises Infeasible when the public numbers cannot work, saying which would have to change.
+
+    Example:
+        plan = pm.plan(pm.Mean("wage"), persons=4000, epsilon=1.0)
+        plan.predict(guess_sd=0.5)["rmse"], plan.why
     """
     said = settled(terms, "plan", MOVED, question.usual_neighbors)
     return planned(
@@ -423,6 +437,10 @@ def persons_needed(
 
     guess_sd: public guess of the standard deviation between persons, for planning only. Sizes at
     which the plan is infeasible count as too small.
+
+    Example:
+        question = pm.Mean("wage")
+        assert pm.persons_needed(question, error=0.02, guess_sd=0.5, epsilon=1.0) < 2000
     """
     said = settled(terms, "persons_needed", MOVED, question.usual_neighbors)
 
@@ -447,6 +465,11 @@ def least_epsilon(
 
     sizes: public guesses of the groups' persons: a mapping, or numbers in the order of the keys.
     guess_sd: of persons inside a group. terms: without epsilon and rho. Reads no data.
+
+    Example:
+        sizes = {"north": 2500, "south": 1400, "islands": 100}
+        question = pm.Mean("wage", by=("region",), keys=tuple(sizes))
+        assert pm.least_epsilon(question, error=0.1, guess_sd=0.5, sizes=sizes) < 1
     """
     from privmean import validate
     from privmean.central.groups.plan import GroupPlan

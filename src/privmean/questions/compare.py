@@ -39,6 +39,11 @@ class Compare:
     own difference, first less second. Its estimand is over those persons alone, and one person has
     one value, so that its noise is far below that of a difference of two means by group.
 
+    Example:
+        table = pm.Table(pm.example("nlswork"), person="person_id")
+        question = pm.Compare("ln_wage", by="union", pair=("1", "0"))
+        print(pm.ask(table, question, epsilon=1.0))
+
     Guarantees: unit one person with all records; neighbours as the budget names them (add-remove
     for arms, replace-one for a pair, unless said); pure epsilon for any data. Public are the keys
     and the settings; the arm of a person is private.

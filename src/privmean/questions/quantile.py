@@ -30,6 +30,10 @@ class Quantile:
     One noisy histogram around a private median answers for all quantiles: asking for more of them
     costs nothing. Where values repeat (whole numbers), a quantile is a place near the value.
 
+    Example:
+        table = pm.Table(pm.example("nlswork"), person="person_id")
+        print(pm.ask(table, pm.Quantile("ln_wage", (0.1, 0.5, 0.9)), epsilon=1.0))
+
     Guarantees: unit one person with all records, neighbours as the budget names them; the composed
     loss is at most the budget, for any data; delta is left unspent. Source:
     docs/proofs/quantiles.md.

@@ -33,6 +33,12 @@ class GroupMeans:
     together at the level. public_groups: who has records in which group is public (replace-one
     only), so that sizes cost nothing and the noise is less.
 
+    Example:
+        table = pm.Table(pm.example("nlswork"), person="person_id")
+        question = pm.Mean("ln_wage", by=("union",), keys=("0", "1"))  # plans a GroupMeans
+        plan = pm.plan(question, persons=4000, epsilon=1.0)
+        plan.forecast([3000, 1000], guess_sd=0.4)
+
     **Guarantees.** Unit: one person with all records, in whatever groups. Neighbours: add-remove
     (nothing reads a number of persons) or replace-one (the roster is public; the groups of a person
     are private). Pure epsilon for any data; a delta is spent on thresholds of private keys, or on
