@@ -28,7 +28,8 @@ class Quantile:
     public factor on the sampling variance if persons are related. resolution: see `privmean.read`.
 
     One noisy histogram around a private median answers for all quantiles: asking for more of them
-    costs nothing. Where values repeat (whole numbers), a quantile is a place near the value.
+    costs nothing. Where values repeat, the interval is a cell that holds the value, and the
+    estimate a place in it.
 
     Example:
         table = pm.Table(pm.example("nlswork"), person="person_id")
@@ -77,8 +78,22 @@ class Quantile:
             )
         return self._chosen()
 
-    def _chosen(self) -> Quantiles:
-        return Quantiles(tuple(self.q), self.bounds, self.related)
+    @property
+    def looked_at(self) -> tuple[str, ...]:
+        """Its column, where no limits are given."""
+        named = self.summary.names
+        usual = self.bounds is None and self.summary == RecordMeans(named)
+        return named if usual and named is not None else ()
+
+    @property
+    def needs_look(self) -> bool:
+        return False
+
+    def located(self, columns: tuple[str, ...]) -> Quantiles:
+        return self._chosen(looked=True)
+
+    def _chosen(self, looked: bool = False) -> Quantiles:
+        return Quantiles(tuple(self.q), self.bounds, self.related, looked)
 
     def told(self, release: Release) -> QuantileRelease:
         kept = {item.name: getattr(release, item.name) for item in fields(Release)}

@@ -8,9 +8,10 @@ radius without the condition number, and the ratio form for persons who cannot b
 
 from __future__ import annotations
 
+import ast
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 import numpy as np
@@ -36,7 +37,7 @@ from privmean.models.tail_means import TailMeans
 from privmean.privacy.budget import REPLACE_ONE, Neighbors
 from privmean.questions.assumptions import BOUNDS, CONCENTRATION, Auto, Bounds, Clipping, kind_of
 from privmean.questions.base import Estimator
-from privmean.questions.effects import EFFECTS, FIRST, OWN, WITHIN, pooled_of, votes
+from privmean.questions.effects import EFFECTS, FIRST, OWN, POOLED, WITHIN, pooled_of, votes
 from privmean.questions.own_coefficients import OwnCoefficients, sizes_of
 from privmean.release import Release
 
@@ -294,6 +295,26 @@ class Regression:
                 "method=Winsorized(..., range=(-1, 1))",
             )
         return Winsorized(assume, range=limits, design_effect=effect)
+
+    @property
+    def looked_at(self) -> tuple[str, ...]:
+        """Columns that are variables of one regression for all, with no public scale."""
+        return tuple(self._variables()) if self.effect == POOLED else ()
+
+    @property
+    def needs_look(self) -> bool:
+        return False
+
+    def located(self, columns: tuple[str, ...]) -> Pooled:
+        variables = self._variables()
+        return replace(self._pooled(), looked=tuple(variables[item] for item in columns))
+
+    def _variables(self) -> dict[str, str]:
+        """Variables that are a column as it stands and whose units are looked for, by column."""
+        pooled = self._pooled()
+        trees = dict(pooled.design.trees)
+        named = ((name, trees[name]) for name in pooled.searched)
+        return {tree.id: name for name, tree in named if isinstance(tree, ast.Name)}
 
     def told(self, release: Release) -> RegressionRelease:
         if self.effect != OWN:
