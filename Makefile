@@ -61,8 +61,8 @@ $(DOCS)/.ready: requirements-docs.lock
 LOWEST := $(VENV)-lowest
 lowest: $(LOWEST)/.ready
 	$(LOWEST)/bin/python -m pytest -p no:cacheprovider -W ignore::DeprecationWarning \
-	  -W ignore::FutureWarning tests/noise tests/test_pages.py tests/test_docstrings.py tests/cli tests/people/test_types.py \
-	  tests/local/test_cli.py tests/local/test_collector.py tests/privacy/test_ledger_trail.py tests/test_release_face.py
+	  -W ignore::FutureWarning tests/noise tests/test_pages.py tests/test_docstrings.py \
+	  tests/cli tests/local/test_cli.py tests/privacy/test_ledger_trail.py tests/test_release_face.py
 
 EXTRAS := polars,pandas,arrow,plot,zstd,regression,sign,ledger,collector
 $(LOWEST)/.ready: pyproject.toml
