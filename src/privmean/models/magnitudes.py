@@ -80,6 +80,11 @@ class Magnitudes:
     them on average by at most `excess` times the limit (1: no heavier than a Pareto tail of index
     2). design_effect: public variance of the mean over that of unrelated persons.
 
+    Example:
+        table = pm.Table(pm.example("nlswork"), person="person_id")
+        sizes = pm.Magnitudes(target="mean")
+        pm.regress(table, "ln_wage ~ ttl_exp", effect="own", method=sizes, epsilon=2.0)
+
     Guarantees: the budget given to `plan`, for one person with all records and any data, under
     replace-one or (target "clipped") add-remove. Public: columns, settings and, under replace-one,
     the number of persons. Persons without a value are not counted

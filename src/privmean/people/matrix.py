@@ -9,7 +9,13 @@ from typing import Any
 
 import numpy as np
 
-from privmean.people.balls import ball_totals, by_columns, squares, standardize
+from privmean.people.balls import (
+    ball_totals,
+    by_columns,
+    clip_rows_to_ball,
+    squares,
+    standardize,
+)
 from privmean.people.kernels import (
     CHUNK,
     box_totals,

@@ -55,6 +55,12 @@ class Errors:
 
     residual_sd: of errors; between_sd: of coefficients between persons, one for all or one a term.
     range: public limits of the centre, one pair or one a term (needed without delta).
+
+    Example:
+        table = pm.Table(pm.example("nlswork"), person="person_id")
+        known = pm.Errors(residual_sd=0.4, between_sd=0.1)
+        formula = "ln_wage ~ ttl_exp"
+        pm.regress(table, formula, effect="own", assume=known, epsilon=2.0, delta=1e-6)
     """
 
     residual_sd: float
@@ -114,6 +120,11 @@ class Regression(Usual):
     concentration (`SubGaussian`, ...); or `Errors(residual_sd=..., between_sd=...)`. method:
     "auto", or an estimator itself (`Magnitudes(target="clipped")`, `Winsorized(..., range=...)`).
     related: public factor on the sampling variance if persons are related.
+
+    Example:
+        table = pm.Table(pm.example("nlswork"), person="person_id")
+        question = pm.Regression("ln_wage ~ union + tenure", effect="within")
+        print(pm.ask(table, question, epsilon=3.0, delta=1e-6))
 
     Guarantees: unit one person with all records, neighbours as the budget names them; the composed
     loss is at most the budget, for any data: what a person adds is computed from that person's
