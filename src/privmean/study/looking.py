@@ -71,10 +71,6 @@ class LookedPlan(Releasing):
         return f"{self.inner.why} (look shared: {columns})"
 
     @property
-    def unit(self) -> str:
-        return self.inner.unit
-
-    @property
     def public(self) -> tuple[str, ...]:
         return self.inner.public
 
