@@ -127,7 +127,7 @@ class Magnitudes:
                 "target",
                 MEAN,
                 "counts a tail beside a public number of persons, which add-remove does not have",
-                "use target='clipped', or a coefficient_range or concentration",
+                "use target='clipped', or assume public limits or a concentration",
             )
         share = next((x for x in SHARES if n * _of_one(budget, x, d) >= ENOUGH), SHARES[-1])
         each = _of_one(budget, share, d)
@@ -135,7 +135,7 @@ class Magnitudes:
             raise Infeasible(
                 f"{n} persons with {budget.describe()} do not show the size of {d} columns",
                 f"about {math.ceil(FEWEST / float(each))} persons would do, or a larger epsilon, "
-                "or a public coefficient_range or concentration",
+                "or assume public limits or a concentration",
             )
         if self.target == MEAN:
             counting = _of_one(budget, COUNTING, d)
