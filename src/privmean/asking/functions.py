@@ -34,9 +34,10 @@ if TYPE_CHECKING:
     )
     from privmean.questions.base import Estimator, Question
     from privmean.questions.curve import Curve
+    from privmean.questions.errors import Errors
     from privmean.questions.mean import Named
     from privmean.questions.quantile import Quantile
-    from privmean.questions.regression import Effect, Errors, Regression
+    from privmean.questions.regression import Effect, Regression
     from privmean.release import Release
     from privmean.road import Plan
 

@@ -36,6 +36,11 @@ class OwnCoefficients:
         return read_formula(self.formula, intercept=not self.fixed_effects)
 
     @property
+    def by_time(self) -> bool:
+        """Whether records are ordered."""
+        return isinstance(self.working, AR1)
+
+    @property
     def names(self) -> tuple[str, ...]:
         return tuple(self.model.names)
 
@@ -51,7 +56,7 @@ class OwnCoefficients:
             texts=model.texts,
             products=[*(trees for _, trees in model.terms), (model.response,)],
             steps=[self.resolution * size for size in self.sizes],
-            time=self.time if isinstance(self.working, AR1) else None,
+            time=self.time if self.by_time else None,
             roster=table.roster,
             text=table.text,
             machine=table.machine.options(),
