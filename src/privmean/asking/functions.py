@@ -335,13 +335,14 @@ def compare(
     slope: float = 1.0,
     by: str | None = None,
     pair: Sequence[str | int | bool] | None = None,
+    membership: str = "private",
     **terms: Unpack[Terms],
 ) -> Release:
     """Whether two groups differ: two arms, or the same persons in two groups.
 
     source: a `Table`, or a path or a frame with `person`. value and the rest: see `Compare`. terms:
-    see `Terms`. With arms the release is a `CompareRelease` (effect, p_value); with a pair that of
-    a mean.
+    see `Terms`. With arms the release is a `CompareRelease` (effect, p_value, and the means of both
+    arms); with a pair or public arms an `EffectRelease` (effect, p_value).
 
     Raises ArgumentError, Infeasible or BudgetExceeded before anything is spent.
 
@@ -352,7 +353,7 @@ def compare(
     """
     from privmean.questions.compare import Compare
 
-    question = Compare(value, arms, _listed(levels), before, slope, by, _listed(pair))
+    question = Compare(value, arms, _listed(levels), before, slope, by, _listed(pair), membership)
     said = settled(terms, "compare", MOVED, question.usual_neighbors)
     return asked(source_of(source, person, {}), question, said)
 

@@ -83,9 +83,9 @@ class Draws(Protocol):
 class Billing(ABC):
     """A curator but for how it comes by noisy answers: it writes the bill, and opens parts."""
 
-    def __init__(self, people: People) -> None:
+    def __init__(self, people: People, paid: Sequence[Loss] = ()) -> None:
         self._people = people
-        self._asked: list[Loss | _Apart] = []
+        self._asked: list[Loss | _Apart] = list(paid)
 
     @property
     def people(self) -> People:
@@ -121,10 +121,17 @@ class Billing(ABC):
 
 
 class TrustedCurator(Billing):
-    """A curator who draws. Made once a release, by the road. draws: where answers are kept."""
+    """A curator who draws. Made once a release, by the road. draws: where answers are kept. paid:
+    lines of earlier steps whose answers this release uses: on its bill, in full."""
 
-    def __init__(self, people: People, noise: Noise, draws: Draws | None = None) -> None:
-        super().__init__(people)
+    def __init__(
+        self,
+        people: People,
+        noise: Noise,
+        draws: Draws | None = None,
+        paid: Sequence[Loss] = (),
+    ) -> None:
+        super().__init__(people, paid)
         self._noise, self._draws = noise, draws
 
     @property

@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -139,6 +139,16 @@ class Magnitudes:
         return MagnitudesPlan(self, budget, relation, n, d, share, each, final)
 
 
+def _spread(multiple: float, one: float) -> float:
+    """Deviation of a noisy sum, per deviation between persons, at that multiple of a magnitude."""
+    return 0.97 * 1.19 * multiple * one
+
+
+def spread_noise(sums: ClippedSums) -> float:
+    """The same for sums that are clipped at the usual multiple."""
+    return _spread(BEYOND, sums.value_sd)
+
+
 @dataclass(frozen=True)
 class MagnitudesPlan(Releasing):
     """Everything public of such a mean decided. persons: their number, under add-remove a public
@@ -157,9 +167,9 @@ class MagnitudesPlan(Releasing):
     counting: Fraction | None = None
     tail: Fraction | None = None
 
-    @property
-    def estimator(self) -> str:
-        return "mean clipped at private magnitudes"
+    estimator: ClassVar[str] = "mean clipped at private magnitudes"
+    # Whether every run bills these very lines, whatever it finds.
+    fixed: ClassVar[bool] = True
 
     @property
     def why(self) -> str:
@@ -168,11 +178,6 @@ class MagnitudesPlan(Releasing):
             return f"{found} a column by noisy argmax, then sums with a count of the tail"
         law = "Laplace" if self.final.epsilon is not None else "Gaussian"
         return f"{found} a column by noisy argmax, then clipped sums with {law} noise"
-
-    @property
-    def fixed(self) -> bool:
-        """Whether every run bills these very lines, whatever it finds."""
-        return True
 
     @property
     def losses(self) -> tuple[Loss, ...]:
@@ -218,7 +223,7 @@ class MagnitudesPlan(Releasing):
             one = self._tail_sums(self.tail).value_sd
         else:
             multiple, one = BEYOND, self.final.value_sd
-        noise = 0.97 * 1.19 * multiple * guess * one / self.persons
+        noise = guess * _spread(multiple, one) / self.persons
         sampling = guess / math.sqrt(self.persons)
         return {"rmse": math.hypot(noise, sampling), "noise": noise, "sampling": sampling}
 

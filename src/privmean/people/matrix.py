@@ -26,7 +26,9 @@ from privmean.people.reductions import (
     GROW,
     HALF_OCTAVE,
     HUGE,
+    QUARTER,
     SHRINK,
+    SLIGHTLY,
     TINY,
     UNIFORM_LIMIT,
     Ball,
@@ -34,6 +36,7 @@ from privmean.people.reductions import (
     Besides,
     Box,
     BoxSums,
+    Cut,
     Floats,
     Integers,
     Standard,
@@ -59,10 +62,7 @@ def clip_rows_to_ball(rows: Floats, ball: Ball) -> tuple[Integers, npt.NDArray[n
         far = v * np.where(top > HUGE, SHRINK, np.where(top < TINY, GROW, 1.0))[:, None]
         near = top <= ball.radius
         w = np.where(near[:, None], quotient(v, ball.step), far)
-        square = np.zeros(len(w))
-        for j in range(w.shape[1]):
-            square = square + w[:, j] * w[:, j]
-        norm = np.sqrt(square)
+        norm = np.sqrt(_squares(w))
         inside = near & (norm <= ball.steps)
         way = np.where(inside[:, None], 0.0, w / norm[:, None])
     z = np.trunc(np.where(inside[:, None], w, way * ball.steps)).astype(np.int64)
@@ -74,6 +74,18 @@ def clip_rows_to_ball(rows: Floats, ball: Ball) -> tuple[Integers, npt.NDArray[n
         over = np.sum(z * z, axis=1) > limit
         z[over] = 0
     return z, present
+
+
+def _squares(w: Floats) -> Floats:
+    """The sum of squares of each row, added up from the first column to the last: every home adds
+    in this order. Few wide rows at once by accumulation, which keeps the order by definition."""
+    if w.shape[1] > 2 * len(w):
+        running: Floats = np.add.accumulate(w * w, axis=1)
+        return running[:, -1]
+    total = np.zeros(len(w))
+    for j in range(w.shape[1]):
+        total = total + w[:, j] * w[:, j]
+    return total
 
 
 def _clip_row(row: list[float], ball: Ball) -> tuple[Integers, npt.NDArray[np.bool_]]:
@@ -249,6 +261,39 @@ class MatrixPeople:
                 again = np.abs(z) if besides == "sizes" else z * z
                 more = [a + int(b) for a, b in zip(more, again.sum(axis=0), strict=True)]
         return BallSums(tuple(total), present, tuple(more))
+
+    def tail_sums(self, cut: Cut) -> BallSums:
+        width, inner = len(self.columns), cut.inner
+        totals, present = [[0] * width for _ in range(3)], 0
+        rows_at_once = max(1, CHUNK // max(1, width))
+        for start in range(0, self.size(), rows_at_once):
+            rows = self.values[start : start + rows_at_once]
+            v, square = np.where(np.isnan(rows), 0.0, rows), np.zeros(len(rows))
+            for j in range(width):
+                square = square + v[:, j] * v[:, j]
+            norm, radius = np.sqrt(square), cut.ball.radius
+            end = (v > np.asarray(cut.upper)) | (v < np.asarray(cut.lower))
+            touched = (norm > SLIGHTLY * radius) | end.any(axis=1)
+            slight = ~touched & (norm > radius)
+            z = []
+            for chosen, ball in ((~touched & ~slight, cut.ball), (slight, cut.middle),
+                                 (touched, inner)):  # fmt: skip
+                inside, there = clip_rows_to_ball(rows[chosen], ball)
+                present += int(np.count_nonzero(there))
+                z.append(inside)
+            t = (np.abs(z[1]) * QUARTER).astype(np.int64).sum(axis=0)
+            q = np.abs(z[2]) * (norm > radius)[touched, None] + inner.steps * end[touched]
+            size = np.sum(q * q, axis=1)
+            over = size > inner.steps * inner.steps
+            way = q[over] / np.sqrt(size[over])[:, None]
+            q[over] = np.trunc(way * inner.shorter).astype(np.int64)
+            squares = sum((item * item).sum(axis=0) for item in z)
+            found = sum(item.sum(axis=0) for item in z), squares, t + q.sum(axis=0)
+            totals = [
+                [a + int(b) for a, b in zip(one, more, strict=True)]
+                for one, more in zip(totals, found, strict=True)
+            ]
+        return BallSums(tuple(totals[0]), present, tuple(totals[1]), tuple(totals[2]))
 
     def shell_counts(self, edges: Sequence[float]) -> Integers:
         counts = np.zeros(len(edges) + 1, dtype=np.int64)

@@ -23,6 +23,7 @@ from privmean.errors import ArgumentError
 from privmean.intervals.interval import OK
 from privmean.models.binned import BinnedIntervals, worst
 from privmean.models.curve_release import CurveRelease
+from privmean.models.located_bins import LocatedBins
 from privmean.models.magnitudes import Magnitudes
 from privmean.models.tail_means import TailMeans
 from privmean.people.matrix import MatrixPeople
@@ -131,6 +132,18 @@ class Curve:
 
     def estimator(self, columns: int, cap: int | None, budget: Budget) -> Estimator:
         return self._chosen()
+
+    @property
+    def looked_at(self) -> tuple[str, ...]:
+        """Its column, where nothing is assumed of the values."""
+        return (self.value,) if self.assume is None and self.method == "auto" else ()
+
+    @property
+    def needs_look(self) -> bool:
+        return False
+
+    def located(self, columns: tuple[str, ...]) -> LocatedBins:
+        return LocatedBins(self.related)
 
     def _chosen(self) -> Estimator:
         if self.method != "auto":

@@ -74,8 +74,22 @@ class Quantile:
             )
         return self._chosen()
 
-    def _chosen(self) -> Quantiles:
-        return Quantiles(tuple(self.q), self.bounds, self.related)
+    @property
+    def looked_at(self) -> tuple[str, ...]:
+        """Its column, where no limits are given."""
+        named = self.summary.names
+        usual = self.bounds is None and self.summary == RecordMeans(named)
+        return named if usual and named is not None else ()
+
+    @property
+    def needs_look(self) -> bool:
+        return False
+
+    def located(self, columns: tuple[str, ...]) -> Quantiles:
+        return self._chosen(looked=True)
+
+    def _chosen(self, looked: bool = False) -> Quantiles:
+        return Quantiles(tuple(self.q), self.bounds, self.related, looked)
 
     def told(self, release: Release) -> QuantileRelease:
         kept = {item.name: getattr(release, item.name) for item in fields(Release)}

@@ -8,9 +8,10 @@ radius without the condition number, and the ratio form for persons who cannot b
 
 from __future__ import annotations
 
+import ast
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 import numpy as np
@@ -25,7 +26,7 @@ from privmean.models.formula import read_formula
 from privmean.models.magnitudes import CLIPPED, MEAN, Magnitudes
 from privmean.models.own_means import OwnMeans, OwnPanel
 from privmean.models.panel import PanelSums
-from privmean.models.person_fits import AR1, Exchangeable, Independence, Working
+from privmean.models.person_fits import Exchangeable, Working
 from privmean.models.pooled import Pooled
 from privmean.models.regression_release import (
     NO_VARIATION,
@@ -37,9 +38,9 @@ from privmean.models.tail_means import TailMeans
 from privmean.privacy.budget import REPLACE_ONE, Neighbors
 from privmean.questions.assumptions import BOUNDS, CONCENTRATION, Auto, Clipping, kind_of
 from privmean.questions.base import Estimator
-from privmean.questions.effects import EFFECTS, FIRST, OWN, WITHIN, pooled_of, votes
+from privmean.questions.effects import EFFECTS, FIRST, OWN, POOLED, WITHIN, pooled_of, votes
 from privmean.questions.errors import Errors, ranges_of
-from privmean.questions.own_coefficients import OwnCoefficients, sizes_of
+from privmean.questions.own_coefficients import OwnCoefficients, sizes_of, working_of
 from privmean.release import Release
 
 if TYPE_CHECKING:
@@ -203,7 +204,7 @@ class Regression:
             only=self.only,
             contrasts=self.contrasts,
             weights=self.weights,
-            working=_working(self.working, False, "t"),
+            working=working_of(self.working, False, "t"),
             scales=self.scales,
             bounds=self.bounds,
             related=self.related,
@@ -218,7 +219,7 @@ class Regression:
         return OwnCoefficients(
             self.formula,
             self.fixed_effects,
-            _working(self.working, self.fixed_effects, self.time),
+            working_of(self.working, self.fixed_effects, self.time),
             self.time,
             validate.positive("threshold", self.threshold),
             least,
@@ -278,11 +279,31 @@ class Regression:
             )
         return Winsorized(assume, range=limits, design_effect=effect)
 
+    @property
+    def looked_at(self) -> tuple[str, ...]:
+        """Columns that are variables of one regression for all, with no public scale."""
+        return tuple(self._variables()) if self.effect == POOLED else ()
+
+    @property
+    def needs_look(self) -> bool:
+        return False
+
+    def located(self, columns: tuple[str, ...]) -> Pooled:
+        variables = self._variables()
+        return replace(self._pooled(), looked=tuple(variables[item] for item in columns))
+
+    def _variables(self) -> dict[str, str]:
+        """Variables that are a column as it stands and whose units are looked for, by column."""
+        pooled = self._pooled()
+        trees = dict(pooled.design.trees)
+        named = ((name, trees[name]) for name in pooled.searched)
+        return {tree.id: name for name, tree in named if isinstance(tree, ast.Name)}
+
     def told(self, release: Release) -> RegressionRelease:
         if self.effect != OWN:
             pooled = self._pooled()
             kept = {item.name: getattr(release, item.name) for item in fields(Release)}
-            working = _working(self.working, False, "t")
+            working = working_of(self.working, False, "t")
             return RegressionRelease(
                 **kept
                 | {
@@ -314,22 +335,6 @@ class Regression:
 
 def _default(name: str) -> object:
     return next(item.default for item in fields(Regression) if item.name == name)
-
-
-def _working(working: object, fixed_effects: bool, time: str | None) -> Working:
-    if working == "independence":
-        working = Independence()
-    if not isinstance(working, Independence | Exchangeable | AR1):
-        raise ArgumentError(
-            "working", working, "is no working covariance", "give Exchangeable(icc) or AR1(phi)"
-        )
-    if fixed_effects and not isinstance(working, Independence):
-        raise ArgumentError(
-            "working", working, "does not go with fixed_effects", "choose one of them"
-        )
-    if isinstance(working, AR1) and time is None:
-        raise ArgumentError("time", None, "is needed by AR1", "name the column that orders records")
-    return working
 
 
 def _said(value: object, default: object) -> bool:
