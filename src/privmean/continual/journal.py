@@ -19,8 +19,6 @@ from privmean.durable import DurableLog
 from privmean.errors import ArgumentError
 from privmean.noise.base import Integers
 
-KIND = "withhold-release"
-
 Event = tuple[str, Floats]
 
 
@@ -28,17 +26,23 @@ class Journal:
     """An open journal, locked until `close`."""
 
     def __init__(
-        self, path: str | os.PathLike[str], settings: object, *, secure: bool, moved: bool
+        self,
+        path: str | os.PathLike[str],
+        settings: object,
+        *,
+        kind: str,
+        secure: bool,
+        moved: bool,
     ) -> None:
         facts = {"settings": plain(settings), "secure": secure}
         entries: list[Any] = []
         if os.path.exists(path):
             self._log = DurableLog.open(
-                path, KIND, lambda data: entries.append(json.loads(data)), moved=moved
+                path, kind, lambda data: entries.append(json.loads(data)), moved=moved
             )
         else:
             entries.append(facts)
-            self._log = DurableLog.create(path, KIND, [json.dumps(facts).encode()])
+            self._log = DurableLog.create(path, kind, [json.dumps(facts).encode()])
         stored, *self._batches = entries
         if stored != facts:
             self.close()

@@ -65,6 +65,8 @@ def save(
 ) -> None:
     """One durable entry with everything a batch changed."""
     facts: Entry = {"progress": [schedule.arrivals, schedule.records, schedule.steps]}
+    if schedule.period:
+        facts["period"] = schedule.period
     if batch.radius is not None:
         facts["radius"] = batch.radius
     if mark is not None:
@@ -109,7 +111,7 @@ def _all(schedule: Schedule, sums: NoisyPrefixSums, file: StateFile) -> Iterator
 
 
 def _person(name: str, person: Person[Floats]) -> list[object]:
-    return [name, person.used, person.last]
+    return [name, person.used, person.last, person.allowed]
 
 
 def _waiting(held: dict[int, tuple[str, Floats]]) -> list[object]:
@@ -124,6 +126,7 @@ def _arrays(sums: NoisyPrefixSums) -> Entry:
 def load(stored: Stored, schedule: Schedule, sums: NoisyPrefixSums) -> None:
     """Bring a fresh schedule and fresh sums to where the file stands."""
     schedule.arrivals, schedule.records, schedule.steps = stored.facts["progress"]
+    schedule.period = stored.facts.get("period", "")
     radius = stored.facts.get("radius")
     if radius is not None:
         schedule.ball = schedule.plan.ball(radius)
@@ -134,4 +137,7 @@ def load(stored: Stored, schedule: Schedule, sums: NoisyPrefixSums) -> None:
         queue.restore(name, *person)
     for arrival, (name, row) in sorted(stored.waiting.items()):
         queue.restore_waiting(name, arrival, row)
-    queue.announce_all(schedule.steps)
+    if schedule.plan.period:
+        queue.collect_all()
+    else:
+        queue.announce_all(schedule.steps)

@@ -112,7 +112,9 @@ class WithholdRelease:
         self._process = os.getpid()
         self._journal = None
         if state is not None:
-            self._journal = Journal(state, settings, secure=source.secure, moved=moved)
+            self._journal = Journal(
+                state, settings, kind="withhold-release", secure=source.secure, moved=moved
+            )
         self._recorder = RecordedNoise(source)
         self._noise: Noise = source if self._journal is None else self._recorder
         self._levels = [_OpenLevel(item, self.plan, self._noise) for item in self.plan.levels]
