@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from privmean.errors import Infeasible as Infeasible
     from privmean.errors import PrivateFailure as PrivateFailure
     from privmean.errors import PrivmeanError as PrivmeanError
+    from privmean.errors import PrivmeanWarning as PrivmeanWarning
     from privmean.errors import SchemaError as SchemaError
     from privmean.examples import example as example
     from privmean.intervals.interval import Interval as Interval
@@ -144,6 +145,7 @@ else:
         "Interval": "privmean.intervals.interval",
         "SimulatedNoise": "privmean.noise.simulated",
         "PrivmeanError": "privmean.errors",
+        "PrivmeanWarning": "privmean.errors",
         "ArgumentError": "privmean.errors",
         "SchemaError": "privmean.errors",
         "Infeasible": "privmean.errors",

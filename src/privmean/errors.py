@@ -55,3 +55,10 @@ class PrivateFailure(PrivmeanError):
 
 class SchemaError(PrivmeanError):
     """The table's public schema (columns, types, roster) cannot be used as asked."""
+
+
+class PrivmeanWarning(UserWarning):
+    """Something public that the caller should know: a delta that is none, another table.
+
+    It never tells of a private value, and nothing is refused for it.
+    """

@@ -7,7 +7,7 @@ before the charge; what a release says of itself (bill, promise, noise) is writt
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from privmean.errors import ArgumentError
 from privmean.mechanisms.curator import Curator, Draws, TrustedCurator
@@ -85,9 +85,7 @@ class Plan(Protocol):
 class Releasing:
     """What every plan of an estimator can do by itself."""
 
-    @property
-    def unit(self) -> str:
-        return "person"
+    unit: ClassVar[str] = "person"
 
     def accepts(self, people: People) -> None:
         """Any people of its shape will do."""

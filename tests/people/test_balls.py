@@ -13,6 +13,7 @@ import pytest
 
 from privmean.central.heavy_tailed.private_radius import search_ball
 from privmean.mechanisms.weighted_rows import UNIT, JointSums
+from privmean.people import matrix
 from privmean.people.matrix import MatrixPeople, clip_rows_to_ball
 from privmean.people.read import read
 from privmean.people.reductions import Ball
@@ -77,6 +78,24 @@ def test_a_row_alone_is_clipped_as_among_others(radius, ratio):
         alone = [clip_rows_to_ball(rows[i : i + 1], ball) for i in range(len(rows))]
         assert np.vstack([item for item, _ in alone]).tolist() == z.tolist()
         assert [bool(item[0]) for _, item in alone] == present.tolist()
+
+
+@pytest.mark.parametrize("width", [9, 33, 700])
+def test_squares_of_few_wide_rows_are_added_as_those_of_many(width):
+    """From the first column to the last, to the last bit; NumPy's own sum would not."""
+    generator = np.random.default_rng(6)
+    rows = generator.normal(size=(3 * width, width)) * 2.0 ** generator.integers(-9, 9, width)
+    rows[:2] = generator.choice([1e200, 2.0**400, 1e-170, 0.0, -1.0], (2, width))
+    with np.errstate(all="ignore"):
+        many = matrix._squares(rows)
+        for count in (1, 2, width // 3):
+            assert matrix._squares(rows[:count]).tolist() == many[:count].tolist()
+        assert np.sum(rows * rows, axis=1).tolist() != many.tolist()
+    for row, total in zip(rows[2:20].tolist(), many[2:20], strict=True):
+        added = 0.0
+        for x in row:
+            added = added + x * x
+        assert added == total
 
 
 @pytest.mark.parametrize("radius", [1e-310, 1e-200, 3e-9, 0.3, 7.1, 1e12, 1e155, 1e300])

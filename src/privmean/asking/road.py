@@ -19,6 +19,7 @@ from privmean.people.shape import Shape, shape_of
 from privmean.people.table import Table
 from privmean.privacy.budget import ADD_REMOVE, Budget
 from privmean.privacy.guarantee import Guarantee
+from privmean.privacy.words import warn_of_delta
 from privmean.questions.base import Question
 from privmean.road import Plan, execute
 
@@ -45,6 +46,7 @@ def asked(source: Table | People, question: Question, said: Settled) -> Release:
         people, question = source, question.prepared(None)
     shape = shape_of(people, said.budget.neighbors, said.n_design)
     plan = planned(question, shape, said.budget)
+    warn_of_delta(Guarantee.of(plan.budget, plan.budget.neighbors, plan.losses), shape.count)
     release = execute(
         plan,
         people,

@@ -19,6 +19,7 @@ from privmean.central.groups.estimator import GroupMeans
 from privmean.central.heavy_tailed import BoundedMoment, HeavyTailed, PureCover, RecordWeights
 from privmean.central.winsorized import Winsorized
 from privmean.models.magnitudes import Magnitudes
+from privmean.models.panel import PanelSums
 from privmean.models.random_effects import RandomEffects
 from privmean.models.variance import VarianceSearch
 from privmean.people.pairs import Weights
@@ -38,6 +39,11 @@ MIXED = (("epsilon", 2.0), ("delta", 1e-6))
 ZCDP = (("rho", 1.0),)
 LARGE = (("epsilon", 6.0), ("delta", 1e-6))
 Said = tuple[tuple[str, float], ...]
+GENEROUS: tuple[Said, ...] = (  # so that plans for few persons come to their last step
+    (("epsilon", 60.0), ("delta", 0.0)),
+    (("epsilon", 60.0), ("delta", 1e-6)),
+    (("rho", 30.0),),
+)
 ANY = (PURE, MIXED, ZCDP)
 BOTH: tuple[Relation, ...] = (REPLACE_ONE, ADD_REMOVE)
 REPLACED: tuple[Relation, ...] = (REPLACE_ONE,)
@@ -47,7 +53,7 @@ REPLACED: tuple[Relation, ...] = (REPLACE_ONE,)
 class Subject:
     """make: the estimator or question. cap: of records, for means over records. weight: of its
     cases among the runs (those that take long get fewer). weights, private: of means by group, with
-    `dimensions` for numbers of groups."""
+    `dimensions` for numbers of groups. panel: of regressions that read records."""
 
     name: str
     make: Callable[[], Estimator | Question]
@@ -59,6 +65,7 @@ class Subject:
     weight: float = 1.0
     weights: Weights | None = None
     private: bool = False
+    panel: PanelSums | None = None
 
 
 NEAR = (-9.0, 9.0)
@@ -152,6 +159,24 @@ SUBJECTS: tuple[Subject, ...] = (
         "regression, assumed errors",
         lambda: Regression("y ~ a", effect="own", assume=Errors(1.0, 1.0, range=NEAR)),
         dimensions=(2,),
+    ),
+    Subject(
+        "regression, pooled",
+        lambda: Regression("y ~ x"),
+        GENEROUS,
+        dimensions=(2,),
+        persons=150,
+        weight=0.1,
+        panel=PanelSums("y ~ x", within=False),
+    ),
+    Subject(
+        "regression, within",
+        lambda: Regression("y ~ x", effect="within"),
+        GENEROUS,
+        dimensions=(1,),
+        persons=150,
+        weight=0.1,
+        panel=PanelSums("y ~ x", within=True),
     ),
     Subject("curve", lambda: Curve("y", "t", (0, 1, 2, 3)), relations=REPLACED, dimensions=(3,)),
     Subject("curve, limits", lambda: Curve("y", "t", (0, 1, 2, 3), assume=(0, 8)), dimensions=(3,)),

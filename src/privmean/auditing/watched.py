@@ -6,7 +6,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
+from privmean.models.design import Units
+from privmean.models.panel import Own, PanelPeople
 from privmean.people.pairs import Centred, PairPeople, PairSums, Weights
+from privmean.people.products import Products
 from privmean.people.reductions import (
     Ball,
     BallSums,
@@ -169,6 +172,38 @@ class WatchedPairs(PairPeople):
         return asked.centred_counts(units)
 
 
+class WatchedPanel(Watched, PanelPeople):  # type: ignore[misc]  # two kinds of people
+    """The same panel; `tell` hears every question before it is answered."""
+
+    def __init__(self, people: PanelPeople, tell: Callable[[Asking], None]) -> None:
+        super().__init__(people, tell)
+        self._panel = people
+
+    @property
+    def again(self) -> Callable[[Units], Products | None] | None:
+        real = self._panel.again
+
+        def asked(units: Units) -> Products | None:
+            self._told("again", units)
+            return None if real is None else real(units)
+
+        return asked
+
+    @property
+    def own(self) -> dict[tuple[str, int], Own]:
+        return self._panel.own  # names are public; what is done with values shows in the outcome
+
+    def sizes(self, name: str) -> Floats:
+        self._told("sizes", name)
+        return self._panel.sizes(name)
+
+    def of(self, name: str, size: float) -> Own:
+        self._told("of", name, size)
+        return self._panel.of(name, size)
+
+
 def watched(people: People | PairPeople, tell: Callable[[Asking], None]) -> Any:
     """These people, watched, as whatever they are."""
+    if isinstance(people, PanelPeople):
+        return WatchedPanel(people, tell)
     return WatchedPairs(people, tell) if isinstance(people, PairPeople) else Watched(people, tell)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -105,9 +105,9 @@ class BoundedMeanPlan(Releasing):
     boxes: tuple[Box, ...]
     sums: ClippedSums
 
-    @property
-    def estimator(self) -> str:
-        return "bounded mean"
+    estimator: ClassVar[str] = "bounded mean"
+    # Whether every run bills these very lines, whatever it finds.
+    fixed: ClassVar[bool] = True
 
     @property
     def why(self) -> str:
@@ -116,11 +116,6 @@ class BoundedMeanPlan(Releasing):
     @property
     def _law(self) -> str:
         return "Gaussian" if self.sums.epsilon is None else "Laplace"
-
-    @property
-    def fixed(self) -> bool:
-        """Whether every run bills these very lines, whatever it finds."""
-        return True
 
     @property
     def losses(self) -> tuple[Loss, ...]:

@@ -46,7 +46,7 @@ from privmean.mechanisms.gaussian import FINEST
 from privmean.outcome import Outcome
 from privmean.people.reductions import People
 from privmean.people.shape import Shape
-from privmean.privacy.budget import REPLACE_ONE, Budget, Relation
+from privmean.privacy.budget import REPLACE_ONE, Budget
 from privmean.privacy.calibrate import calibrate
 from privmean.privacy.loss import Gaussian, Loss
 from privmean.road import Releasing
@@ -71,10 +71,6 @@ class DefaultVectorPlan(Releasing):
     @property
     def _persons(self) -> int:
         return self.shape.known()
-
-    @property
-    def relation(self) -> Relation:
-        return REPLACE_ONE
 
     @property
     def estimator(self) -> str:

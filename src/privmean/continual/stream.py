@@ -16,7 +16,7 @@ from privmean.continual.rows import as_rows, plain
 from privmean.continual.scheduling import Batch, Schedule
 from privmean.continual.state import StateFile, Stored, StoredRelease
 from privmean.continual.streamplan import StreamPlan
-from privmean.durable import require_process
+from privmean.disk import require_process
 from privmean.errors import ArgumentError, Infeasible, PrivmeanError
 from privmean.noise.base import Noise
 from privmean.noise.exact import ExactNoise

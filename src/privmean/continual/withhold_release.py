@@ -18,7 +18,7 @@ from privmean.continual.mechanism import NoisyPrefixSums
 from privmean.continual.release import StreamRelease
 from privmean.continual.rows import as_rows, person_name
 from privmean.continual.series import Floats
-from privmean.durable import require_process
+from privmean.disk import require_process
 from privmean.errors import ArgumentError
 from privmean.noise.base import Noise
 from privmean.noise.exact import ExactNoise

@@ -145,6 +145,6 @@ def _read(
         return mechanism.draw(exact, noise)
     drawn = mechanism.draw(exact, noise)
     return [
-        float(Fraction(x, unit << bits))
+        x / (unit << bits)  # whole numbers: rounded once
         for x, unit, bits in zip(drawn, units, mechanism.bits, strict=True)
     ]

@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -175,9 +175,9 @@ class MagnitudesPlan(Releasing):
     counting: Fraction | None = None
     tail: Fraction | None = None
 
-    @property
-    def estimator(self) -> str:
-        return "mean clipped at private magnitudes"
+    estimator: ClassVar[str] = "mean clipped at private magnitudes"
+    # Whether every run bills these very lines, whatever it finds.
+    fixed: ClassVar[bool] = True
 
     @property
     def why(self) -> str:
@@ -185,11 +185,6 @@ class MagnitudesPlan(Releasing):
             return "a magnitude a column by noisy argmax, then sums with a count of the tail"
         law = "Laplace" if self.final.epsilon is not None else "Gaussian"
         return f"a magnitude a column by noisy argmax, then clipped sums with {law} noise"
-
-    @property
-    def fixed(self) -> bool:
-        """Whether every run bills these very lines, whatever it finds."""
-        return True
 
     @property
     def losses(self) -> tuple[Loss, ...]:

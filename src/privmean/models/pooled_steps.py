@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from privmean import validate
 from privmean.errors import ArgumentError
@@ -110,6 +110,7 @@ class PooledSteps:
     budget: Budget
     persons: int
     parts: Parts
+    estimator: ClassVar[str] = "one regression for all persons"
 
     @property
     def relation(self) -> Relation:
@@ -118,10 +119,6 @@ class PooledSteps:
     @property
     def law(self) -> Law:
         return self.parts.law
-
-    @property
-    def estimator(self) -> str:
-        return "one regression for all persons"
 
     @property
     def why(self) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -35,13 +35,9 @@ class PointsPlan(ResponsePlan):
     whole: Integers
     points: Floats
 
-    @property
-    def estimator(self) -> str:
-        return "weighted means of clipped responses"
+    estimator: ClassVar[str] = "weighted means of clipped responses"
 
-    @property
-    def why(self) -> str:
-        return "the whole budget goes to the points asked for, which are public"
+    why: ClassVar[str] = "the whole budget goes to the points asked for, which are public"
 
     @cached_property
     def sums(self) -> WeightedSums:

@@ -20,6 +20,8 @@ from privmean.mechanisms.counts import GaussianCounts, NoisyCounts
 from privmean.mechanisms.curator import Curator
 from privmean.models.quantile_intervals import Distribution
 from privmean.models.standard import (
+    HIGHEST,
+    LOWEST,
     Middle,
     Sizes,
     edge,
@@ -36,10 +38,12 @@ from privmean.privacy.loss import Loss
 from privmean.road import Releasing
 
 # edges of cells to either side of the median, in units of the spread
-NEAR = (1 / 256, *(k / 8 for k in range(1, 9)), 1.25, 1.5, 1.75, 2.0, 2.5, 3.0, 4.0)
+WIDTHS = (0.11, 0.25, 0.36, 0.5, 0.61, 0.75, 0.86, 1.0)  # unequal: values on a lattice show
+NEAR = (1 / 256, *WIDTHS, 1.25, 1.5, 1.75, 2.0, 2.5, 3.0, 4.0)
 AWAY = (*NEAR, 6.0, 10.0, 32.0, 1024.0)
+CLOSE = 2.0, 1 / 512  # bins of the grid of medians, and spreads: the nearest edge is the closer
 FINE = 64.0  # steps of the grid of medians up to which a point mass is a number
-CELLS = 2 * len(AWAY) + 1
+CELLS = 2 * len(AWAY) + 3
 SHARES = (Fraction(3, 20), Fraction(1, 4), Fraction(7, 20), Fraction(9, 20))  # for looking
 ENOUGH, FEWEST = 90.0, 60.0  # persons times epsilon of one choice
 SEEN = 8.0  # deviations of the persons in the histogram
@@ -49,6 +53,7 @@ FAR = (
     "more epsilon, or bounds"
 )
 NOBODY = "too few persons have a value: more persons or more epsilon"
+RANGE = "values reach beyond the public range of 2^40 to either side: give them in a larger unit"
 
 
 @dataclass(frozen=True)
@@ -194,10 +199,12 @@ class QuantilesPlan(Releasing):
 
     def run(self, curator: Curator) -> Outcome:
         people = curator.people
-        limits = self.settings.bounds
+        limits, inside = self.settings.bounds, True
         if limits is None:
             scores = size_scores(people.log_counts(0, 0.0), self._size.slope)
-            size = edge(curator.ask(self._size.choice, scores))
+            place = curator.ask(self._size.choice, scores)
+            inside = place < HIGHEST - LOWEST
+            size = edge(place)
             limits = -2 * size, 2 * size
         bins = grid_around(*limits)
         counts = bins.all_counts(people.uniform_counts(0, bins.half, bins.origin))
@@ -206,8 +213,10 @@ class QuantilesPlan(Releasing):
         step = 2 * bins.half
         first = place_above(2 * step) + 1
         scores = size_scores(people.log_counts(0, center), self._spread.slope, first)
-        spread = edge(first + curator.ask(self._spread.choice, scores))
-        edges = edges_around(center, spread)
+        place = first + curator.ask(self._spread.choice, scores)
+        inside &= place < HIGHEST - LOWEST
+        spread = edge(place)
+        edges = edges_around(center, spread, bins.half)
         exact = cells_between(people, edges)
         made = self.histogram
         if isinstance(made, GaussianCounts):
@@ -221,13 +230,15 @@ class QuantilesPlan(Releasing):
         estimates = law.estimates()
         nobody = law.persons < SEEN * math.sqrt(CELLS) * self.noise
         missed = np.isnan(estimates)
-        status = FAILED if nobody or missed.all() else UNRESOLVED if missed.any() else OK
+        failed = nobody or not inside or missed.all()
+        status = FAILED if failed else UNRESOLVED if missed.any() else OK
+        why = NOBODY if nobody else FAR if inside else RANGE
         return Outcome(
             np.full(len(estimates), math.nan) if status == FAILED else estimates,
             law,
             persons=self.persons if self.relation == REPLACE_ONE else max(0, round(law.persons)),
             status=status,
-            advice=NOBODY if nobody else "" if status == OK else FAR,
+            advice="" if status == OK else why,
             assumptions=("unrelated persons",) if self.settings.design_effect == 1 else (),
             shares={"looking": float(self.share), "histogram": 1 - float(self.share)},
             diagnostics={"center": center, "spread": spread,
@@ -236,10 +247,12 @@ class QuantilesPlan(Releasing):
         )  # fmt: skip
 
 
-def edges_around(center: float, spread: float) -> tuple[float, ...]:
-    """Increasing edges of the cells around a median; those that doubles cannot tell apart merge
-    into cells that hold nobody."""
-    away = [spread * x for x in AWAY]
+def edges_around(center: float, spread: float, half: float) -> tuple[float, ...]:
+    """Increasing edges of the cells around a median on bins of that half width; those that doubles
+    cannot tell apart merge into cells that hold nobody. A point mass at the median is alone in the
+    innermost cell."""
+    bins, spreads = CLOSE
+    away = [min(2 * bins * half, spreads * spread), *(spread * x for x in AWAY)]
     return (*(center - x for x in reversed(away)), *(center + x for x in away))
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import fields
+from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -32,6 +33,8 @@ class ResponsePlan(ABC):
 
     budget: Budget
     points: Floats
+    unit: ClassVar[str] = "response"
+    public: ClassVar[tuple[str, ...]] = ("times", "number of responses", "settings")
 
     @property
     @abstractmethod
@@ -62,16 +65,8 @@ class ResponsePlan(ABC):
     def run(self, curator: Curator) -> Outcome: ...
 
     @property
-    def unit(self) -> str:
-        return "response"
-
-    @property
     def shape(self) -> Shape:
         return Shape(("response",), self.responses)
-
-    @property
-    def public(self) -> tuple[str, ...]:
-        return ("times", "number of responses", "settings")
 
     def predict(self, guess_sd: float) -> dict[str, float]:
         """Root mean square error over the points by privacy noise, whatever the responses."""

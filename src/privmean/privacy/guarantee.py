@@ -8,7 +8,6 @@ from typing import Any
 
 from privmean import validate
 from privmean.errors import ArgumentError, PrivmeanError
-from privmean.privacy.bill import loss_from_dict, says_its_loss
 from privmean.privacy.budget import Budget, Relation
 from privmean.privacy.calibrate import within
 from privmean.privacy.canonical import digest
@@ -192,6 +191,8 @@ class Guarantee:
         the digest fits is for `verify`. A guarantee stored before there was a schema number is read
         and composed as ever, but not verified: its entries name no neighbours.
         """
+        from privmean.privacy.bill import loss_from_dict  # every kind of loss that there is
+
         if not isinstance(values, dict) or not isinstance(values.get("mechanisms"), list):
             raise ArgumentError(
                 "guarantee", values, "is not a stored guarantee", "give what `to_dict` returned"
@@ -219,6 +220,8 @@ class Guarantee:
 
     def _doubts(self, values: dict[str, Any], schema: int) -> tuple[str, ...]:
         """What is wrong with `values`, from which this guarantee was read, as a whole."""
+        from privmean.privacy.bill import says_its_loss
+
         if schema < SCHEMA:
             return (
                 "the guarantee has no schema number: an older privmean stored it, or the number "

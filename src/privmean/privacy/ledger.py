@@ -19,7 +19,7 @@ from datetime import UTC, datetime
 from fractions import Fraction
 from typing import Any
 
-from privmean.errors import ArgumentError, BudgetExceeded
+from privmean.errors import ArgumentError, BudgetExceeded, PrivmeanWarning
 from privmean.privacy.budget import Budget, as_written, relation_of
 from privmean.privacy.charges import NOTHING, Amount, Entry
 from privmean.privacy.compose import total_rho
@@ -331,6 +331,7 @@ def _told_of_another_table(entries: Sequence[Entry], entry: Entry) -> None:
         warnings.warn(
             f"this ledger was charged for {', '.join(sorted(others))} before and now for {table}: "
             "a ledger adds up what the same persons lose",
+            PrivmeanWarning,
             stacklevel=4,
         )
 

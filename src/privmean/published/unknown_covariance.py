@@ -12,7 +12,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -66,6 +66,7 @@ class UnknownCovariancePlan(Releasing):
     estimator: str = "anisotropic, as published"
     relation: Relation = REPLACE_ONE
     why: str = "the published algorithms for an unknown covariance, for study"
+    public: ClassVar[tuple[str, ...]] = ("persons", "columns", "positions")
 
     @property
     def groups(self) -> int:
@@ -102,10 +103,6 @@ class UnknownCovariancePlan(Releasing):
     @property
     def shape(self) -> Shape:
         return Shape.of(self.dimension, self.persons)
-
-    @property
-    def public(self) -> tuple[str, ...]:
-        return ("persons", "columns", "positions")
 
     def accepts(self, people: People) -> None:
         weighed_alike(people)

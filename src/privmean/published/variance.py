@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -26,7 +26,7 @@ from privmean.models.variance_intervals import PublicRange
 from privmean.models.variance_rounds import Search, clip_multiple
 from privmean.outcome import Outcome
 from privmean.people.shape import Shape
-from privmean.privacy.budget import REPLACE_ONE, Budget, Relation
+from privmean.privacy.budget import REPLACE_ONE, Budget
 from privmean.privacy.calibrate import within
 from privmean.privacy.loss import Laplace, Loss
 from privmean.published.winsorized import MARK
@@ -107,6 +107,7 @@ class PublishedVariancePlan(Releasing):
     budget: Budget
     persons: int
     each: Fraction
+    public: ClassVar[tuple[str, ...]] = ("column", "number of persons", "settings")
 
     @property
     def estimator(self) -> str:
@@ -136,16 +137,8 @@ class PublishedVariancePlan(Releasing):
         }
 
     @property
-    def relation(self) -> Relation:
-        return REPLACE_ONE
-
-    @property
     def shape(self) -> Shape:
         return Shape.of(1, self.persons)
-
-    @property
-    def public(self) -> tuple[str, ...]:
-        return ("column", "number of persons", "settings")
 
     def run(self, curator: Curator) -> Outcome:
         """The estimate is a variance; diagnostics hold the deviation."""

@@ -160,9 +160,7 @@ class PublishedPlan(WinsorizedPlan):
     published: AsPublished
     mean_persons: int
 
-    @property
-    def estimator(self) -> str:
-        return f"Winsorized mean ({MARK})"
+    estimator: ClassVar[str] = f"Winsorized mean ({MARK})"
 
     @property
     def why(self) -> str:

@@ -14,6 +14,7 @@ from privmean.errors import ArgumentError
 if TYPE_CHECKING:
     from privmean.central.heavy_tailed import BoundedMoment, HeavyTailed, PureCover
     from privmean.central.radii import Concentration
+    from privmean.models.random_effects import RandomEffects
 
 Pair: TypeAlias = tuple[float, float]
 Bounds: TypeAlias = Pair | list[float] | list[int] | Sequence[Pair] | npt.NDArray[np.float64]
@@ -43,9 +44,10 @@ class Covariance:
 if TYPE_CHECKING:
     Clipping: TypeAlias = Bounds | Concentration
     Assumption: TypeAlias = Clipping | Moment | Covariance
+    Related: TypeAlias = float | RandomEffects
 else:
     # of fields that texts fill, by name: what they may hold is checked where they are read
-    Clipping = Assumption = object
+    Clipping = Assumption = Related = object
 Auto = Literal["auto"]
 
 
@@ -68,6 +70,15 @@ def kind_of(assume: object) -> str:
         "is no assumption",
         "give bounds such as (0, 10), SubGaussian(sd=...), BoundedMoment(...) or Covariance(...)",
     )
+
+
+def random_effects(related: Related) -> RandomEffects | None:
+    """What is said of related persons, where it is more than a number."""
+    if isinstance(related, int | float):
+        return None
+    from privmean.models.random_effects import RandomEffects
+
+    return related if isinstance(related, RandomEffects) else None
 
 
 def one_of(assume: object, words: Mapping[str, object]) -> Any:

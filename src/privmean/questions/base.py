@@ -11,6 +11,8 @@ if TYPE_CHECKING:
     from privmean.release import Release
     from privmean.road import Plan
 
+PRIVATE, PUBLIC = "private", "public"  # who has records in which group
+
 
 class Estimator(Protocol):
     """Assumptions and settings; see docs/architecture.md for the smallest real one."""

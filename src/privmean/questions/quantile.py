@@ -28,7 +28,8 @@ class Quantile:
     public factor on the sampling variance if persons are related. resolution: see `privmean.read`.
 
     One noisy histogram around a private median answers for all quantiles: asking for more of them
-    costs nothing. Where values repeat (whole numbers), a quantile is a place near the value.
+    costs nothing. Where values repeat, the interval is a cell that holds the value, and the
+    estimate a place in it.
 
     Guarantees: unit one person with all records, neighbours as the budget names them; the composed
     loss is at most the budget, for any data; delta is left unspent. Source:

@@ -18,6 +18,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
+from privmean.disk import sync_folder, write_all
 from privmean.errors import PrivmeanError
 from privmean.mechanisms.curator import Mechanism
 from privmean.privacy.canonical import digest
@@ -123,24 +124,10 @@ def _check(at: str, what: str, answer: str) -> str:
 def _append(path: Path, data: bytes) -> None:
     new = not path.exists()
     with path.open("ab", buffering=0) as file:
-        view = memoryview(data)
-        while view:
-            view = view[file.write(view) :]
+        write_all(file.fileno(), data)
         os.fsync(file.fileno())
     if new:
         sync_folder(path.parent)
-
-
-def sync_folder(folder: Path) -> None:
-    """Make a new name in a folder durable, where folders can be opened."""
-    try:
-        handle = os.open(folder, os.O_RDONLY)
-    except OSError:
-        return
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
 
 
 class _Known(pickle.Unpickler):

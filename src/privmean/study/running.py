@@ -11,6 +11,7 @@ from privmean.asking.terms import ledger_of
 from privmean.mechanisms.curator import Draws
 from privmean.noise.base import Noise
 from privmean.noise.exact import ExactNoise
+from privmean.privacy.words import warn_of_delta
 from privmean.provenance import Provenance
 from privmean.road import execute
 from privmean.study.draws import Gone
@@ -68,6 +69,7 @@ def run(
     for part in plan.parts:
         part.plan.accepts(people[part.name])
     promise, entry, run = plan.guarantee, None, run_id or uuid.uuid4().hex
+    warn_of_delta(promise, plan.parts[0].plan.shape.count)
     if claimed is not None:
         claimed(plan)
     if ledger is not None:

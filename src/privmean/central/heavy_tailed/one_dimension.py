@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -43,9 +43,7 @@ class OneDimensionPlan(HeavyTailedPlan):
     why: str = ""
     nothing: float | None = None
 
-    @property
-    def estimator(self) -> str:
-        return "heavy-tailed mean, one column"
+    estimator: ClassVar[str] = "heavy-tailed mean, one column"
 
     @property
     def error(self) -> float:

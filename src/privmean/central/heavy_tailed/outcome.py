@@ -102,17 +102,13 @@ class HeavyTailedPlan(Releasing):
         return self.common.budget
 
     @property
-    def relation(self) -> Relation:
-        return self.common.relation
-
-    @property
     def shape(self) -> Shape:
-        known = self.common.persons if self.relation == REPLACE_ONE else None
+        known = self.common.persons if self.common.relation == REPLACE_ONE else None
         return Shape.of(self.common.dimension, known, self.common.persons)
 
     @property
     def public(self) -> tuple[str, ...]:
-        known = ("number of persons",) if self.relation == REPLACE_ONE else ()
+        known = ("number of persons",) if self.common.relation == REPLACE_ONE else ()
         return (*known, "moment assumption and public range")
 
 

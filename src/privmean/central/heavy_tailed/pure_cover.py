@@ -14,7 +14,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -57,9 +57,7 @@ class CoverPlan(HeavyTailedPlan):
     per_axis: int
     why: str = "the exponential mechanism over a cover was asked for"
 
-    @property
-    def estimator(self) -> str:
-        return "exponential mechanism over a cover"
+    estimator: ClassVar[str] = "exponential mechanism over a cover"
 
     @property
     def threshold(self) -> int:
