@@ -163,8 +163,6 @@ def test_every_question_can_be_audited_on_a_table(asked):
         "g": RNG.choice(["a", "b"], 360),
         "arm": ids % 2,
     }
-    report = pm.audit(
-        QUESTIONS_ASKED[asked], table, person="id", runs=4, epsilon=40.0, delta=1e-3
-    )
+    report = pm.audit(QUESTIONS_ASKED[asked], table, person="id", runs=4, epsilon=40.0, delta=1e-3)
     assert report.violations == 0, report.findings.violations
     assert report.runs >= 4

@@ -258,8 +258,9 @@ def test_a_person_takes_part_in_so_many_days_and_never_late():
     when = [f"2026-01-0{day}" for day in (1, 2, 3, 2, 4, 5, 6)]
     ids = ["a", "a", "a", "b", "b", "a", "b"]
     released = stream.extend(ids, [1.0, 2.0, 3.0, 8.0, 5.0, 6.0, 7.0], times=when) + stream.flush()
-    # days on which nobody may take part make no step; b's record of the 2nd came too late
-    assert [item.period for item in released] == [f"2026-01-0{day}" for day in (1, 4, 5, 6)]
+    # days on which nobody may take part are empty steps; b's record of the 2nd came too late
+    assert [item.period for item in released] == [f"2026-01-0{day}" for day in (1, 3, 4, 6)]
+    assert [item.step for item in released] == [1, 3, 4, 6]
 
 
 def test_values_never_decide_in_periods():

@@ -9,6 +9,7 @@ from typing import Any, Unpack
 
 import numpy as np
 
+from privmean.continual.charging import Ledger, charge_stream
 from privmean.continual.journal import Journal
 from privmean.continual.making import Making
 from privmean.continual.periods import period_of
@@ -18,7 +19,7 @@ from privmean.continual.rows import as_rows, person_name
 from privmean.continual.scheduling import Batch, Common, Schedule
 from privmean.continual.series import Floats
 from privmean.continual.streamplan import StreamPlan
-from privmean.durable import require_process
+from privmean.disk import require_process
 from privmean.errors import ArgumentError, Infeasible, PrivmeanError
 from privmean.noise.base import Noise
 from privmean.noise.exact import ExactNoise
@@ -140,6 +141,16 @@ class MeanStreams:
         return self.plan.guarantee
 
     @property
+    def mark(self) -> Any:
+        """The note stored with the last batch that had one."""
+        return None if self._journal is None else self._journal.mark
+
+    def charge(self, ledger: Ledger, *, label: str = "") -> None:
+        """Charge a ledger for all releases of this stream together, once however often it stops."""
+        run = None if self._journal is None else self._journal.run_id
+        charge_stream(ledger, self.plan.guarantee, run, label or self.plan.estimator)
+
+    @property
     def groups(self) -> tuple[str, ...]:
         """The groups so far, in the order of their first record."""
         return tuple(self._groups)
@@ -165,11 +176,13 @@ class MeanStreams:
         groups: Sequence[object],
         values: Collection[object],
         times: Sequence[object] | None = None,
+        mark: object = None,
     ) -> list[StreamRelease]:
         """Many arrivals in order, durable together. Returns the new releases, group by group.
 
         persons, groups: ids and public groups (None is dropped before it counts). values: shape
-        (m,) or (m, d). times: with `period`. Raises `Infeasible` when the horizon was reached
+        (m,) or (m, d). times: with `period`. mark: a
+        public note stored with the batch. Raises `Infeasible` when the horizon was reached
         before.
         """
         self._require_open()
@@ -192,7 +205,7 @@ class MeanStreams:
             when = None if times is None else period_of(times[index], self.plan.period)
             if who is not None and key is not None:
                 events.append((json.dumps([who, key, when]), rows[index]))
-        return self._durably(events)
+        return self._durably(events, mark)
 
     def flush(self) -> list[StreamRelease]:
         """Release what waits in each group, as `MeanStream.flush` does."""
@@ -223,11 +236,13 @@ class MeanStreams:
                 "this stream was closed or stopped within a batch; open its state file again"
             )
 
-    def _durably(self, events: list[tuple[str, Floats]]) -> list[StreamRelease]:
+    def _durably(
+        self, events: list[tuple[str, Floats]], mark: object = None
+    ) -> list[StreamRelease]:
         self._broken = True  # until everything below is on disk
         released = self._run(events)
-        if self._journal is not None and events:
-            self._journal.append(events, self._recorder.take_drawn())
+        if self._journal is not None and (events or mark is not None):
+            self._journal.append(events, self._recorder.take_drawn(), mark)
         self._broken = False
         return released
 

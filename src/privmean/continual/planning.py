@@ -124,7 +124,7 @@ def plan(
     half_life
         Release the decayed mean: the weight of a row halves every so many steps.
     period
-        "hour", "day", "week" or "month": a step is one such period of the arrivals' public times,
+        "hour", "day", "week" or "month": a step is one such period (with arrivals) of public times,
         and is taken when the next one begins. A person's row is the mean of what that person gave
         in the period; who may not take part in it is left out of it. With window=1 (usual here)
         each period's mean, with window=7 that of the last seven.

@@ -107,7 +107,7 @@ class Schedule:
         if self.ball is None:
             return batch
         if self.plan.period:
-            self._close_period(batch)
+            self._close_period(batch, empty=False)
             return batch
         while not self.finished and (allowed := self.queue.next_step) is not None:
             while self.steps < allowed and not self.finished:
@@ -122,7 +122,7 @@ class Schedule:
             self.late += 1
             return
         if period > self.period:
-            self._close_period(batch)
+            self._close_period(batch, empty=bool(self.period))
             if self.finished:
                 return
             self.period = period
@@ -130,15 +130,18 @@ class Schedule:
             batch.accepted[self.arrivals] = (name, row)
             batch.people.add(name)
 
-    def _close_period(self, batch: Batch) -> None:
-        """The step of a period: one row a person, the mean of what that person gave in it."""
+    def _close_period(self, batch: Batch, *, empty: bool) -> None:
+        """The step of a period: one row a person, the mean of what that person gave in it.
+
+        empty: take it also if nobody could take part, so that time goes on.
+        """
         rows = []
         for name, arrivals, held in self.queue.leave(self.steps):
             # inside the ball, as the rows are; cutting to whole steps only makes it shorter
             rows.append(np.trunc(np.mean(np.array(held), axis=0)))
             batch.passed.update(arrivals)
             batch.people.add(name)
-        if rows:
+        if rows or empty:
             self._add_step(rows, batch)
 
     def _arrive(self, name: str, row: Floats, batch: Batch) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import uuid
 from collections.abc import Iterator
 
 import numpy as np
@@ -50,6 +51,7 @@ def new_file(
 ) -> StateFile:
     """Write down what the stream is, before its first record."""
     facts = {"plan": plan.to_dict(), "settings": plain(settings), "secure": secure}
+    facts["run"] = uuid.uuid4().hex  # what a ledger knows this stream by
     return StateFile.create(path, {**facts, "progress": [0, 0, 0]})
 
 

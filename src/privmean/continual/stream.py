@@ -8,6 +8,7 @@ from typing import Any, Unpack
 
 from privmean import validate
 from privmean.continual import bands, storage
+from privmean.continual.charging import Ledger, charge_stream
 from privmean.continual.making import Making
 from privmean.continual.periods import period_of
 from privmean.continual.planning import plan as make_plan
@@ -200,6 +201,11 @@ class MeanStream:
         """The promise about all releases of this stream together, past and future."""
         return self.plan.guarantee
 
+    def charge(self, ledger: Ledger, *, label: str = "") -> None:
+        """Charge a ledger for all releases of this stream together, once however often it stops."""
+        run = None if self._file is None else self._file.facts.get("run")
+        charge_stream(ledger, self.guarantee, run, label or self.plan.estimator)
+
     @property
     def steps(self) -> int:
         """Steps taken so far."""
@@ -219,6 +225,11 @@ class MeanStream:
     def waiting(self) -> int:
         """Accepted records that wait for their turn."""
         return self._schedule.queue.waiting
+
+    @property
+    def late(self) -> int:
+        """Arrivals of periods that were over, or without a readable time, since the start."""
+        return self._schedule.late
 
     @property
     def finished(self) -> bool:
