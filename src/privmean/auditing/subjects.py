@@ -11,15 +11,19 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from privmean.auditing.looked import LookFirst
 from privmean.central.anisotropic.estimator import Anisotropic
 from privmean.central.bounded import BoundedMean
 from privmean.central.concentration import Bounded, SubGaussian, UnknownScale
 from privmean.central.default_mean import DefaultMean
 from privmean.central.groups.estimator import GroupMeans
 from privmean.central.heavy_tailed import BoundedMoment, HeavyTailed, PureCover, RecordWeights
+from privmean.central.located_mean import LocatedMean
 from privmean.central.winsorized import Winsorized
+from privmean.models.located_bins import LocatedBins
 from privmean.models.magnitudes import Magnitudes
 from privmean.models.panel import PanelSums
+from privmean.models.quantiles import Quantiles
 from privmean.models.random_effects import RandomEffects
 from privmean.models.variance import VarianceSearch
 from privmean.people.pairs import Weights
@@ -80,6 +84,15 @@ SUBJECTS: tuple[Subject, ...] = (
     Subject("default", DefaultMean, dimensions=(1,)),
     Subject("default, interval first", lambda: DefaultMean(target="mean"), dimensions=(1,)),
     Subject("default, columns", DefaultMean, (MIXED, ZCDP), REPLACED, (2, 5), 1200, weight=0.3),
+    Subject(
+        "default, columns, interval first",
+        lambda: DefaultMean(target="mean"),
+        (MIXED,),
+        REPLACED,
+        (4,),
+        1200,
+        weight=0.3,
+    ),
     Subject("default, records", DefaultMean, dimensions=(1,), cap=5),
     Subject("bounded", lambda: BoundedMean((0.0, 8.0)), dimensions=(1, 3)),
     Subject("limits", lambda: Winsorized(Bounded(0.0, 8.0))),
@@ -228,6 +241,21 @@ SUBJECTS: tuple[Subject, ...] = (
     ),
     Subject("quantiles", lambda: Quantile(q=(0.25, 0.5, 0.75)), dimensions=(1,), weight=0.3),
     Subject("quantiles, limits", lambda: Quantile(bounds=(0.0, 8.0)), dimensions=(1,), weight=0.3),
+    Subject(
+        "look, then mean", lambda: LookFirst(LocatedMean), ANY, REPLACED, (1,), 1600, weight=0.3
+    ),
+    Subject(
+        "look, then bins", lambda: LookFirst(LocatedBins), ANY, REPLACED, (3,), 1600, weight=0.3
+    ),
+    Subject(
+        "look, then quantiles",
+        lambda: LookFirst(lambda: Quantiles((0.25, 0.5), looked=True)),
+        ANY,
+        REPLACED,
+        (1,),
+        1600,
+        weight=0.3,
+    ),
     Subject("variance", lambda: Variance(within=(0.01, 100.0)), ANY, REPLACED, (1,)),
     Subject(
         "variance, coinpress",

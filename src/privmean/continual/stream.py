@@ -55,6 +55,15 @@ class MeanStream:
     noise
         None for exact noise from the operating system's entropy.
 
+    Example:
+        stream = pm.MeanStream(
+            epsilon=1, delta=1e-6, max_participations=4, min_separation=8, bounds=(0, 5), steps=64
+        )
+        for i in range(16):
+            for release in stream.update(f"person {i % 8}", 3.5):
+                print(release.step, float(release), release.noise_sd)
+        stream.close()
+
     Guarantees
     ----------
     See `StreamPlan`. The promise is about values at fixed public times: ids, order and number of

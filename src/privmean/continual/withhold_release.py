@@ -87,6 +87,12 @@ class WithholdRelease:
     noise, level and history as for `MeanStream`. The state file keeps every record and every draw,
     and a restart replays them.
 
+    Example:
+        stream = pm.WithholdRelease(max_records=16, bounds=(0, 1), epsilon=1, delta=1e-6)
+        for i in range(16):
+            stream.update(f"person {i % 4}", 0.5)
+        stream.close()
+
     Guarantees
     ----------
     See `WithholdPlan`: values at fixed public times, not participation. One paid attempt at a

@@ -7,13 +7,15 @@ every quantile and the whole distribution function, whatever the unit. docs/proo
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
 import numpy as np
 
 from privmean import validate
+from privmean.central.locate import Location
+from privmean.central.log_segments import FOUND
 from privmean.errors import ArgumentError, Infeasible
 from privmean.intervals.interval import FAILED, OK
 from privmean.mechanisms.counts import GaussianCounts, NoisyCounts
@@ -44,6 +46,7 @@ AWAY = (*NEAR, 6.0, 10.0, 32.0, 1024.0)
 CLOSE = 2.0, 1 / 512  # bins of the grid of medians, and spreads: the nearest edge is the closer
 FINE = 64.0  # steps of the grid of medians up to which a point mass is a number
 CELLS = 2 * len(AWAY) + 3
+ROUNDED = 2.0**-30  # limits that a look found are at least so far apart, over their size
 SHARES = (Fraction(3, 20), Fraction(1, 4), Fraction(7, 20), Fraction(9, 20))  # for looking
 ENOUGH, FEWEST = 90.0, 60.0  # persons times epsilon of one choice
 SEEN = 8.0  # deviations of the persons in the histogram
@@ -59,7 +62,8 @@ RANGE = "values reach beyond the public range of 2^40 to either side: give them 
 @dataclass(frozen=True)
 class Quantiles:
     """Quantiles of one column. points: between 0 and 1, increasing. bounds: public limits of the
-    values, or None: they are found. design_effect: public factor on the sampling variance.
+    values, or None: they are found. design_effect: public factor on the sampling variance. looked:
+    a private look at the column says where to search for the median, which then costs nothing.
 
     Guarantees: the budget given to `plan`, for one person with all records and any data. Pure
     epsilon for an epsilon budget (delta is left unspent), Gaussian counts for rho. Public: settings
@@ -69,6 +73,12 @@ class Quantiles:
     points: tuple[float, ...] = (0.5,)
     bounds: tuple[float, float] | None = None
     design_effect: float = 1.0
+    looked: bool = False
+
+    @property
+    def choices(self) -> int:
+        """How many choices are made: limits where they are not known, median, spread."""
+        return 2 if self.looked or self.bounds is not None else 3
 
     def __post_init__(self) -> None:
         points = tuple(validate.number("q", item) for item in self.points)
@@ -87,7 +97,7 @@ class Quantiles:
             raise ArgumentError("value", shape.dimension, "is not one column", "name one column")
         relation, n = budget.neighbors, shape.number()
         epsilon = budget.pure_epsilon()
-        number = 3 if self.bounds is None else 2
+        number = self.choices
 
         def each(share: Fraction) -> Fraction:
             if budget.rho is None:
@@ -107,7 +117,8 @@ class Quantiles:
 
 @dataclass(frozen=True)
 class QuantilesPlan(Releasing):
-    """Prices of all choices and of the histogram. each: epsilon of a choice."""
+    """Prices of all choices and of the histogram. each: epsilon of a choice. near: limits of the
+    median that a look at the column found."""
 
     settings: Quantiles
     budget: Budget
@@ -115,14 +126,20 @@ class QuantilesPlan(Releasing):
     persons: int
     share: Fraction
     each: Fraction
+    near: tuple[float, float] | None = None
+    estimator = "quantiles from a histogram around a private median"
 
-    @property
-    def estimator(self) -> str:
-        return "quantiles from a histogram around a private median"
+    def after(self, places: tuple[Location, ...]) -> QuantilesPlan | None:
+        """The plan that runs from where a look found the values: the median is inside."""
+        if any(place.outcome != FOUND for place in places):
+            return None
+        (place,) = places
+        reach = max(place.upper - place.lower, abs(place.origin) * ROUNDED)
+        return replace(self, near=(place.lower - reach, place.upper + reach))
 
     @property
     def why(self) -> str:
-        found = "limits, " if self.settings.bounds is None else ""
+        found = "limits, " if self.settings.choices > 2 else ""
         law = "Laplace" if self.budget.rho is None else "Gaussian"
         return f"{found}median and spread by noisy argmax, then {CELLS} cells with {law} noise"
 
@@ -155,7 +172,7 @@ class QuantilesPlan(Releasing):
         if self.budget.rho is None:
             left = self.budget.pure_epsilon() * (1 - self.share)
             return NoisyCounts.at("histogram", left, self.relation, moved, moved)
-        number = 3 if self.settings.bounds is None else 2
+        number = self.settings.choices
         rest = self.budget.rho - number * float(self.each) ** 2 / 2
         return GaussianCounts.at(
             "histogram", math.sqrt(2 * rest) * (1 - 1e-12), self.relation, moved
@@ -168,7 +185,7 @@ class QuantilesPlan(Releasing):
 
     @property
     def losses(self) -> tuple[Loss, ...]:
-        first = self._size.choice.losses if self.settings.bounds is None else ()
+        first = self._size.choice.losses if self.settings.choices > 2 else ()
         rest = (*self._middle.choice.losses, *self._spread.choice.losses)
         return (*first, *rest, *self.histogram.losses)
 
@@ -199,7 +216,7 @@ class QuantilesPlan(Releasing):
 
     def run(self, curator: Curator) -> Outcome:
         people = curator.people
-        limits, inside = self.settings.bounds, True
+        limits, inside = self.near if self.settings.looked else self.settings.bounds, True
         if limits is None:
             scores = size_scores(people.log_counts(0, 0.0), self._size.slope)
             place = curator.ask(self._size.choice, scores)

@@ -58,7 +58,8 @@ class Mean:
     (`DefaultMean(target="mean")`), instead of the choice from public facts. related: public
     variance of the mean over that of unrelated persons, or `RandomEffects` of public groups.
 
-    by: a column of groups (or several): one mean a group under one budget, for one value. keys: the
+    by: a column of groups (or several): one mean a group under one budget; several values share the
+    counts, and a person is in a group with any of them. keys: the
     groups, which are public; without them keys are private, and only groups of enough persons are
     shown (needs delta). max_groups: groups a person counts fully in; with 1 a person belongs
     to the group of most own records, with more a person in m > max_groups groups counts
@@ -67,6 +68,11 @@ class Mean:
     group is public (replace-one, less noise). other: one more group for everything that is not
     listed. shrink: a further column of means drawn to each other. simultaneous: intervals that
     hold together. The usual neighbours are add-remove then.
+
+    Example:
+        table = pm.Table(pm.example("nlswork"), person="person_id")
+        question = pm.Mean("ln_wage", assume=pm.SubGaussian(sd=0.5))
+        print(pm.ask(table, question, epsilon=1.0, delta=1e-6))
 
     Guarantees: unit one person with all records; neighbours as the budget names them; the composed
     loss of all mechanism calls is at most the budget, for any data; public are the columns, the
@@ -175,20 +181,58 @@ class Mean:
         answering: Estimator = chosen
         return answering
 
+    @property
+    def looked_at(self) -> tuple[str, ...]:
+        """Its column, where it is located privately, one vote a person."""
+        from privmean.central.default_mean import DefaultMean
+
+        if self.by is not None or self.assume is not None or self.summary.names is None:
+            return ()
+        named = self.summary.names
+        if len(named) != 1 or self.summary != RecordMeans(named):
+            return ()
+        if random_effects(self.related) is not None:
+            return ()
+        method = self.method
+        asked = method in ("auto", "default") or (
+            isinstance(method, DefaultMean) and method.target is None
+        )
+        return named if asked else ()
+
+    @property
+    def needs_look(self) -> bool:
+        return True
+
+    def located(self, columns: tuple[str, ...]) -> Estimator:
+        from privmean.central.default_mean import DefaultMean
+        from privmean.central.located_mean import LocatedMean
+
+        if isinstance(self.method, DefaultMean):
+            return LocatedMean(self.method.excess, self.method.design_effect)
+        assert isinstance(self.related, int | float)
+        return LocatedMean(design_effect=self.related)
+
     def told(self, release: Release) -> Release:
         if self.by is not None:
             from privmean.central.groups.release import group_release
 
-            said = self.grouping
-            (term,) = self.values or ("",)
+            said, terms = self.grouping, self.values or ("",)
+            crossed = () if said.other else said.keys or ()
+            if len(terms) > 1:
+                from privmean.central.groups.values_release import values_release
+
+                return values_release(
+                    release, terms=terms, by=said.by, keys=said.labels, contrasts=said.contrasts,
+                    crossed=crossed, shrink=said.shrink,
+                )  # fmt: skip
             return group_release(
                 release,
-                term=term,
+                term=terms[0],
                 by=said.by,
                 keys=None if said.keys is None else said.labels,
                 contrasts=said.contrasts,
                 later=said.later,
-                crossed=() if said.other else said.keys or (),
+                crossed=crossed,
                 shrink=said.shrink,
             )
         effects = random_effects(self.related)
@@ -199,10 +243,16 @@ class Mean:
 
     # --- groups ----------------------------------------------------------------------------------
     def _check_groups(self) -> None:
-        if self.values is None or len(self.values) != 1:
+        named = self.values or ()
+        if not named or len(set(named)) < len(named) or any("*" in x or "?" in x for x in named):
             raise ArgumentError(
-                "values", self.values, "is not one column", "name the one value that is averaged"
+                "values", self.values, "are no columns", "name the values that are averaged"
             )
+        if len(named) > 1 and (self.keys is None or self.simultaneous):
+            raise ArgumentError(
+                "values", self.values, "are several, which need public keys and no simultaneous",
+                "name keys and leave simultaneous out, or ask for one value",
+            )  # fmt: skip
         usual = {"estimand": "persons", "cap": None, "assume": None, "related": 1.0}
         for name, value in usual.items():
             if getattr(self, name) != value:
@@ -215,10 +265,10 @@ class Mean:
         from privmean.people.pairings import Pairs
 
         said = self.grouping
-        (value,) = self.values or ("",)
+        value, *more = self.values or ("",)
         return Pairs(
             value, said.by, said.keys, said.weights, self.resolution, said.other,
-            public=self.membership == PUBLIC,
+            public=self.membership == PUBLIC, more=tuple(more),
         )  # fmt: skip
 
     def _by_group(self) -> GroupMeans:
