@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from privmean.central.heavy_tailed import RecordWeights as RecordWeights
     from privmean.central.winsorized import Winsorized as Winsorized
     from privmean.continual import MeanStream as MeanStream
+    from privmean.continual import MeanStreams as MeanStreams
     from privmean.continual import WithholdRelease as WithholdRelease
     from privmean.errors import ArgumentError as ArgumentError
     from privmean.errors import BudgetExceeded as BudgetExceeded
@@ -135,6 +136,7 @@ else:
         "person_covariance": "privmean.central.anisotropic.spectrum",
         "BoundedMean": "privmean.central.bounded",
         "MeanStream": "privmean.continual",
+        "MeanStreams": "privmean.continual",
         "WithholdRelease": "privmean.continual",
         "Exchangeable": "privmean.models.person_fits",
         "AR1": "privmean.models.person_fits",
