@@ -30,7 +30,9 @@ class PairRows:
     @property
     def people(self) -> MatrixPairs:
         most = self.weights.kept if self.private else len(self.keys)
-        listed = [(k, place, x) for k, own in enumerate(self.values) for place, x in _own(own, most)]
+        listed = [
+            (k, place, x) for k, own in enumerate(self.values) for place, x in _own(own, most)
+        ]
         listed = [item for item in listed if not math.isnan(item[2])]
         used = sorted({place for _, place, _ in listed}) if self.private else range(len(self.keys))
         where = {place: k for k, place in enumerate(used)}
