@@ -14,13 +14,13 @@ if TYPE_CHECKING:
     from privmean.asking.functions import ask as ask
     from privmean.asking.functions import compare as compare
     from privmean.asking.functions import curve as curve
-    from privmean.asking.functions import least_epsilon as least_epsilon
     from privmean.asking.functions import mean as mean
-    from privmean.asking.functions import persons_needed as persons_needed
-    from privmean.asking.functions import plan as plan
     from privmean.asking.functions import quantile as quantile
     from privmean.asking.functions import regress as regress
     from privmean.asking.functions import variance as variance
+    from privmean.asking.planning import least_epsilon as least_epsilon
+    from privmean.asking.planning import persons_needed as persons_needed
+    from privmean.asking.planning import plan as plan
     from privmean.auditing.audit import audit as audit
     from privmean.auditing.report import AuditReport as AuditReport
     from privmean.central.anisotropic.estimator import Anisotropic as Anisotropic
@@ -51,6 +51,7 @@ if TYPE_CHECKING:
     from privmean.errors import Infeasible as Infeasible
     from privmean.errors import PrivateFailure as PrivateFailure
     from privmean.errors import PrivmeanError as PrivmeanError
+    from privmean.errors import PrivmeanWarning as PrivmeanWarning
     from privmean.errors import SchemaError as SchemaError
     from privmean.examples import example as example
     from privmean.intervals.interval import Interval as Interval
@@ -100,8 +101,8 @@ else:
         "regress": "privmean.asking.functions",
         "curve": "privmean.asking.functions",
         "variance": "privmean.asking.functions",
-        "plan": "privmean.asking.functions",
-        "persons_needed": "privmean.asking.functions",
+        "plan": "privmean.asking.planning",
+        "persons_needed": "privmean.asking.planning",
         "Mean": "privmean.questions.mean",
         "Regression": "privmean.questions.regression",
         "Curve": "privmean.questions.curve",
@@ -145,6 +146,7 @@ else:
         "Interval": "privmean.intervals.interval",
         "SimulatedNoise": "privmean.noise.simulated",
         "PrivmeanError": "privmean.errors",
+        "PrivmeanWarning": "privmean.errors",
         "ArgumentError": "privmean.errors",
         "SchemaError": "privmean.errors",
         "Infeasible": "privmean.errors",
@@ -160,7 +162,7 @@ else:
         "EffectRelease": "privmean.central.groups.effect_release",
         "TwoArms": "privmean.central.groups.arms",
         "Compare": "privmean.questions.compare",
-        "least_epsilon": "privmean.asking.functions",
+        "least_epsilon": "privmean.asking.planning",
         "compare": "privmean.asking.functions",
         "Quantile": "privmean.questions.quantile",
         "QuantileRelease": "privmean.models.quantile_release",

@@ -8,8 +8,11 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from privmean.people.engines import fetch
+from privmean.people.pairframe import GROUP, FramePairs
 from privmean.people.pairmatrix import MatrixPairs
 from privmean.people.pairs import Weights
+from privmean.people.records import PERSON
 from privmean.privacy.budget import REPLACE_ONE
 
 Own = tuple[tuple[int, float], ...]  # of one person: a place and a value in each of some groups
@@ -26,6 +29,21 @@ class PairRows:
     private: bool = False
     columns: tuple[str, ...] = ("value",)
     cap: None = None
+
+    @classmethod
+    def read(cls, pairs: FramePairs, private: bool) -> PairRows:
+        """The pairs of a table of one's own, as the engine has weighed them."""
+        own: dict[object, list[tuple[int, float]]] = {}
+        for person, place, value in fetch(pairs.frame.select(PERSON, GROUP, "v")):
+            own.setdefault(person, []).append((place, math.nan if value is None else value))
+        values = [tuple(sorted(found)) for found in own.values()]
+        values += [()] * (pairs.persons - len(values))
+        keys = tuple(" ".join(key) for key in pairs.keys)
+        return cls(tuple(values), keys, pairs.weights, private, pairs.columns)
+
+    @property
+    def count(self) -> int:
+        return len(self.values)
 
     @property
     def people(self) -> MatrixPairs:

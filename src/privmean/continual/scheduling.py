@@ -16,7 +16,7 @@ from privmean.continual.rows import person_name
 from privmean.continual.series import Floats
 from privmean.continual.streamplan import StreamPlan
 from privmean.noise.base import Noise
-from privmean.people.matrix import clip_rows_to_ball
+from privmean.people.balls import clip_rows_to_ball
 from privmean.people.reductions import Ball
 
 
