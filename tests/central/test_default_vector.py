@@ -94,7 +94,9 @@ def test_the_bill_of_every_path_is_what_was_drawn_and_within_the_budget(path):
              ("columns by octave", "norms of rows")}  # fmt: skip
     assert looks == named["columns by octave"]
     assert norms == named["norms of rows"]
-    drawn = sorted(sd for size, sd in noise.calls if size == 1)
+    drawn = sorted(
+        sd for size, sd in noise.calls if size not in (CELLS, len(SHELLS) + 1) for _ in range(size)
+    )
     columns = int(shown.sum())
     rounds = found.diagnostics.get("rounds", 0)
     assert len(drawn) == 2 * columns * rounds + (columns if rounds else 0)  # and those cut

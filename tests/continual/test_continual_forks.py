@@ -1,7 +1,9 @@
 """Forks: two processes never use the same noise, nor one stream."""
 
+import copy
 import json
 import os
+import pickle
 
 import numpy as np
 import pytest
@@ -10,7 +12,7 @@ from forking import forked
 from privmean.continual import MeanStream, WithholdRelease
 from privmean.continual.buffered import Buffered
 from privmean.errors import PrivmeanError
-from privmean.mechanisms.noisy_rows import AHEAD, DrawAhead
+from privmean.mechanisms.noisy_rows import BLOCK, DrawAhead
 from privmean.noise.exact import ExactNoise
 
 MEAN = {
@@ -40,7 +42,7 @@ def in_fork(work):
 def test_noise_drawn_ahead_is_not_used_by_two_processes():
     ahead = DrawAhead(ExactNoise(), 2.0**40)
     ahead.draw(3)
-    assert len(ahead._ready) == AHEAD - 3  # there is something to share
+    assert len(ahead._ready) == BLOCK - 3  # there is something to share
     theirs = [in_fork(lambda: ahead.draw(20).tolist()) for _ in range(2)]
     ours = [ahead.draw(20).tolist() for _ in range(2)]
     everything = [draw for part in theirs + ours for draw in part]
@@ -59,6 +61,34 @@ def test_a_fork_of_a_fork_draws_its_own():
     assert len(set(everything)) == 20
 
 
+@pytest.mark.parametrize(
+    "copied", [copy.copy, copy.deepcopy, lambda item: pickle.loads(pickle.dumps(item))]
+)
+def test_a_copy_draws_its_own(copied):
+    ahead = DrawAhead(ExactNoise(), 2.0**40)
+    ahead.draw(3)
+    other = copied(ahead)
+    everything = [*ahead.draw(20).tolist(), *other.draw(20).tolist()]
+    assert len(set(everything)) == 40  # equal by chance: below 1e-9
+
+
+def test_draws_are_handed_out_once_in_order_and_none_is_lost():
+    class Counting(ExactNoise):
+        def __init__(self):
+            self.drawn = []
+
+        def gaussian(self, size, scale):
+            self.drawn.append(super().gaussian(size, scale))
+            return self.drawn[-1]
+
+    noise = Counting()
+    ahead = DrawAhead(noise, 2.0**40)
+    taken = np.concatenate([ahead.draw(5000), ahead.draw(3000), ahead.draw(300), ahead.draw(1)])
+    assert np.array_equal(taken, np.concatenate(noise.drawn)[: len(taken)])
+    assert len(ahead.draw(BLOCK)) == BLOCK  # at once: what is ready stays
+    assert np.array_equal(ahead.draw(10), np.concatenate(noise.drawn[:2])[8301:8311])
+
+
 def test_samplers_and_entropy_start_anew_in_a_fork():
     from fractions import Fraction
 
@@ -73,6 +103,8 @@ def test_samplers_and_entropy_start_anew_in_a_fork():
         return [
             *noise.gaussian(4, 2.0**40).tolist(),
             *noise.laplace(4, Fraction(2**40)).tolist(),
+            *noise.gaussian(1000, 2.0**40)[:4].tolist(),
+            *noise.laplace(1000, Fraction(2**40))[:4].tolist(),
             *(noise.bits64(4) >> np.uint64(1)).tolist(),
             *noise.below(4, 2**60).tolist(),
             tuple(best()),
@@ -80,7 +112,7 @@ def test_samplers_and_entropy_start_anew_in_a_fork():
 
     draws()
     everything = [*in_fork(draws), *in_fork(draws), *json.loads(json.dumps(draws()))]
-    assert len({str(draw) for draw in everything}) == 3 * 17
+    assert len({str(draw) for draw in everything}) == 3 * 25
 
 
 @pytest.mark.parametrize("kept", [False, True])

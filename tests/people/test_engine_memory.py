@@ -76,6 +76,49 @@ def test_sums_from_an_exported_state_are_those_of_two_aggregates():
         }
 
 
+WRONG_STATES = {
+    "of other fields": ("STRUCT(count UBIGINT, value HUGEINT)", "STRUCT(n UBIGINT, value HUGEINT)"),
+    "of another average": ("avg(t{j})", "avg(t{j} + 1)"),
+    "of 64 bits": ("STRUCT(count UBIGINT, value HUGEINT)", "STRUCT(count UBIGINT, value BIGINT)"),
+    "of doubles": ("avg(t{j})", "avg(t{j}::DOUBLE)"),
+    "of another function": ("avg(t{j}) EXPORT_STATE", "avg(t{j}) NO_SUCH_STATE"),
+    "counting nulls": ("avg(t{j})", "avg(coalesce(t{j}, 0))"),
+    "without the last sign": ("avg(t{j})", "avg(abs(t{j}))"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", [None, *WRONG_STATES])
+def test_a_state_that_is_not_what_it_was_is_noticed_and_not_used(monkeypatch, name):
+    """DuckDB does not document it: a known sum is asked of it in every process."""
+    monkeypatch.setattr(totals, "_verdicts", [])
+    if name is not None:
+        old, new = WRONG_STATES[name]
+        assert old in totals.STATE
+        monkeypatch.setattr(totals, "STATE", totals.STATE.replace(old, new))
+    used = []
+
+    def spied(way, sums):
+        return lambda points, width, by=totals.ALONE: (
+            used.append((way, width)) or sums(points, width, by)
+        )
+
+    for way in ("exported_sums", "plain_sums"):
+        monkeypatch.setattr(totals, way, spied(way, getattr(totals, way)))
+    table = {"who": [1, 1, 2, 2, 3], "x": [2.0**70, 1.0, -(2.0**62), None, 0.5]}
+    frame = pl.DataFrame(table).to_arrow()
+    for _ in range(2):
+        relation = duckdb.connect().from_arrow(frame)
+        people = pm.read(relation, person="who", values="x", resolution=1.0)
+        rows = sorted(people.log_counts(0, 0.0).tolist())
+        assert people.size() == 3
+    trusted = "exported_sums" if name is None else "plain_sums"
+    # once for known points, and then for the tables
+    assert used == [("exported_sums", 1), (trusted, 1), (trusted, 1)]
+    assert totals._verdicts == [name is None]
+    expected = pm.read(pl.DataFrame(table), person="who", values="x", resolution=1.0)
+    assert rows == sorted(expected.log_counts(0, 0.0).tolist())
+
+
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="what Linux says of memory")
 @pytest.mark.parametrize("threads", [1, 2])
 def test_memory_of_a_query_is_given_back(threads):

@@ -95,9 +95,27 @@ def release_column(
     relation: Relation,
 ) -> ColumnRelease:
     """Run all stages on one column; `wallet` holds what they may cost."""
-    people, before = curator.people, wallet.left
+    before = wallet.left
     place = locate(curator, column, schedule, settings.safety, wallet, relation)
     shares = {"location": float((before - wallet.left) / wallet.total)}
+    return release_located(
+        curator, column, place, wallet, schedule.persons, settings, relation, shares
+    )
+
+
+def release_located(
+    curator: Curator,
+    column: int,
+    place: Location,
+    wallet: Wallet,
+    persons: int,
+    settings: Settings,
+    relation: Relation,
+    shares: dict[str, float],
+) -> ColumnRelease:
+    """The stages after the location, wherever it was found; `wallet` holds what they may cost.
+    persons: public, or a noisy number."""
+    people = curator.people
     path = {
         "outcome": place.outcome,
         "origin": place.origin,
@@ -112,7 +130,7 @@ def release_column(
         return _failed(_why(place.outcome), path, shares, settings)
     wide = Widened((place.lower, place.upper), place)
     if settings.check:
-        before, there = wallet.left, schedule.persons - place.missing.believed
+        before, there = wallet.left, persons - place.missing.believed
         wide = widened(curator, column, place, wallet, settings.check, settings.lean, there)
         shares["beyond the limits"] = float((before - wallet.left) / wallet.total)
     limits, place = wide.limits, wide.place
@@ -124,7 +142,7 @@ def release_column(
         last = record_sums(LAST, relation, final)
         (found,) = _asked(curator, last, box, _box_sums(people, column, box))
         ratio = ClippedMean(box, found, None, by_records=True)
-        return _by_records(wide, path, shares, settings, center, ratio, schedule.persons)
+        return _by_records(wide, path, shares, settings, center, ratio, persons)
     jumps = (0.0, 0.0)
     if settings.joint_tail:  # both sides count alike: the scales follow the larger jump anyway
         jump = max(limits[1] - center, center - limits[0]) / (limits[1] - limits[0])
@@ -136,8 +154,8 @@ def release_column(
         sums = apart.sums
     last = ClippedSums(LAST, relation, epsilon=final, jumps=jumps, apart=apart is not None)
     (found,) = _asked(curator, last, box, sums, 0 if apart is None else apart.far)
-    divided = Divided.of(found, schedule.persons, place.nulls)
-    nobody = almost_nobody(divided.absent, schedule.persons, wallet.total)
+    divided = Divided.of(found, persons, place.nulls)
+    nobody = almost_nobody(divided.absent, persons, wallet.total)
     if nobody or (divided.missing and unseen(found)):
         return _failed(UNREADABLE if nobody else TOO_FEW, path, shares, settings)
     apart_at = apart.limits if apart else None

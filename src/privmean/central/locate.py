@@ -9,6 +9,7 @@ threshold and no delta are needed.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 
@@ -108,12 +109,13 @@ class Location:
         return Missing.pooled(self.nulls)
 
 
-def _histogram(
+def histogram(
     curator: Curator,
     column: int,
     origin: float,
     cells: NoisyCounts,
 ) -> Histogram:
+    """The noisy histogram of x - origin, and of those without a value."""
     people = curator.people
     exact = cells_of(people.log_counts(column, origin), people.missing(column))
     return Histogram.of(curator.ask(cells, exact), float(cells.scale))
@@ -140,7 +142,7 @@ def locate(
 
     def look(price: Fraction, name: str) -> Histogram:
         cells = wallet.counts(name, price, moved_cells, spread=moved_cells)
-        found = _histogram(curator, column, origin, cells)
+        found = histogram(curator, column, origin, cells)
         nulls.append((found.missing, found.scale))
         return found
 
@@ -201,6 +203,23 @@ def locate(
         if moved:  # another histogram of the tails would cost more than it shows
             reach, origin, seen = fallback
             break
+    path = rounds, looks, restarts
+    return settled(reach, origin, seen, nulls, schedule, wallet.total, path, first)
+
+
+def settled(
+    reach: Reach,
+    origin: float,
+    seen: Histogram,
+    nulls: Sequence[tuple[float, float]],
+    schedule: Schedule,
+    epsilon: Fraction,
+    path: tuple[int, int, int],
+    first: Histogram | None,
+) -> Location:
+    """What the looks say in the end: post-processing. epsilon: of all that the column may cost;
+    path: numbers of rounds, looks and new starts."""
+    rounds, looks, restarts = path
     lower, upper = origin + reach.lower, origin + reach.upper
     outcome, missing = reach.outcome, Missing.pooled(nulls)
     if outcome == ATOM_ONLY:  # only if nearly everybody with a value is seen there
@@ -213,7 +232,7 @@ def locate(
         outcome = BEYOND  # values at the end of the range may be any values beyond it
     unseen = outcome != FOUND and missing.believed > MOST * schedule.persons
     sure = SURE * schedule.doubt if outcome == FOUND else 0.0
-    if unseen or almost_nobody(missing, schedule.persons + sure, wallet.total):
+    if unseen or almost_nobody(missing, schedule.persons + sure, epsilon):
         outcome = NOBODY
     return Location(
         outcome,

@@ -42,6 +42,13 @@ def as_rows(values: Collection[object], dimension: int) -> Floats:
     rows = np.full((len(values), dimension), np.nan)
     for index, value in enumerate(values):
         cells = value if isinstance(value, list | tuple | np.ndarray) else [value]
+        if isinstance(cells, np.ndarray):
+            if cells.ndim == 0:  # an array that has no length
+                cells = cells.reshape(1)
+            if cells.ndim == 1 and cells.dtype.kind in "fiu":
+                if len(cells) == dimension:
+                    rows[index] = cells  # as `as_number` would, cell by cell
+                continue
         if len(cells) == dimension:
             rows[index] = [as_number(cell) for cell in cells]
     return rows

@@ -12,8 +12,10 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from itertools import islice
 
 from privmean.mechanisms.gaussian import COARSE, FINEST, GaussianSums
+from privmean.mechanisms.joint_draws import drawn_each
 from privmean.mechanisms.laplace import JointLaplace
 from privmean.mechanisms.limits import require_loss
 from privmean.mechanisms.ratio import Answers, Three, Whole
@@ -246,15 +248,18 @@ class SumsOver:
             flat = mechanism.draw([answer for column in exact for answer in column], noise)
             units = [unit for k in steps for unit in kind.units(k)]
             read = [
-                float(Fraction(x, unit << bits))
+                x / (unit << bits)  # whole numbers: rounded once
                 for x, unit, bits in zip(flat, units, mechanism.bits, strict=True)
             ]
             return [
                 sums.read(read[i : i + 3], sums.noise(self.cap)) for i in range(0, len(read), 3)
             ]
+        joint = {k: self._joint(k) for k in set(steps)}
+        scales = [scale for k in steps for scale in joint[k].scales]
+        draws = iter(drawn_each(noise.laplace, scales))
         found = []
         for k, answers in zip(steps, exact, strict=True):
-            multiples = kind.multiples_at(k)
-            scales = [float(item / sums.epsilon) for item in multiples]
-            found.append(sums.read(self._joint(k).draw(answers, noise), scales))
+            numbers = joint[k].read(answers, islice(draws, len(answers)))
+            widths = [float(item / sums.epsilon) for item in joint[k].multiples]
+            found.append(sums.read(numbers, widths))
         return found

@@ -10,6 +10,7 @@ from functools import cached_property
 
 from scipy.special import log_ndtr
 
+from privmean.mechanisms.joint_draws import drawn_each
 from privmean.mechanisms.limits import require_loss
 from privmean.mechanisms.moved import differences, gaussian_share
 from privmean.noise.base import Noise
@@ -105,7 +106,10 @@ class GaussianSums:
 
     def draw(self, answers: Sequence[int], noise: Noise) -> tuple[int, ...]:
         """Answer i times 2^bits[i], plus noise: divide by 2^bits[i] to read it."""
+        draws = drawn_each(noise.gaussian, [sd for _, sd in self.drawn])
         return tuple(
-            (placed + int(noise.gaussian(1, sd)[0])) << coarse
-            for placed, (coarse, sd) in zip(self._placed(answers), self.drawn, strict=True)
+            (placed + drawn) << coarse
+            for placed, drawn, (coarse, _) in zip(
+                self._placed(answers), draws, self.drawn, strict=True
+            )
         )

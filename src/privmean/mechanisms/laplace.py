@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 
+from privmean.mechanisms.joint_draws import drawn_each
 from privmean.mechanisms.limits import require_loss
 from privmean.mechanisms.moved import differences, pure_share
 from privmean.noise.base import Noise
@@ -83,7 +84,7 @@ class JointLaplace:
     def _placed(self, exact: Sequence[int]) -> list[int]:
         """The answers on their lattices."""
         return [
-            answer << bits if bits >= 0 else answer >> -bits
+            int(answer) << bits if bits >= 0 else int(answer) >> -bits
             for answer, bits in zip(exact, self.lattice, strict=True)
         ]
 
@@ -95,13 +96,15 @@ class JointLaplace:
 
     def draw(self, exact: Sequence[int], noise: Noise) -> list[float]:
         """The noisy answers, in units."""
-        result = []
-        for lattice, unit, bits, scale in zip(
-            self._placed(exact), self.units, self.lattice, self.scales, strict=True
-        ):
-            draw = noise.laplace(1, scale)
-            result.append(float((lattice + int(draw[0])) * _step(bits) / unit))
-        return result
+        return self.read(exact, drawn_each(noise.laplace, self.scales))
+
+    def read(self, exact: Sequence[int], draws: Iterable[int]) -> list[float]:
+        """The answers, in units, with these draws of the noise of `scales`."""
+        answers = zip(self._placed(exact), self.units, self.lattice, draws, strict=True)
+        return [  # quotients of whole numbers, rounded once
+            (placed + drawn) / (unit << bits) if bits >= 0 else ((placed + drawn) << -bits) / unit
+            for placed, unit, bits, drawn in answers
+        ]
 
 
 def _step(bits: int) -> Fraction:

@@ -7,39 +7,41 @@ every quantile and the whole distribution function, whatever the unit. docs/proo
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
 import numpy as np
 
 from privmean import validate
+from privmean.central.locate import Location
+from privmean.central.log_segments import FOUND
 from privmean.errors import ArgumentError, Infeasible
 from privmean.intervals.interval import FAILED, OK
 from privmean.mechanisms.counts import GaussianCounts, NoisyCounts
 from privmean.mechanisms.curator import Curator
+from privmean.models.quantile_cells import FEW, MANY, Layout, cells_between
 from privmean.models.quantile_intervals import Distribution
+from privmean.models.scores import median_scores
 from privmean.models.standard import (
+    HIGHEST,
+    LOWEST,
     Middle,
     Sizes,
     edge,
     grid_around,
-    median_scores,
     place_above,
     size_scores,
 )
 from privmean.outcome import Outcome
-from privmean.people.reductions import Box, Integers, People
 from privmean.people.shape import Shape
 from privmean.privacy.budget import REPLACE_ONE, Budget, Relation
 from privmean.privacy.loss import Loss
 from privmean.road import Releasing
 
-# edges of cells to either side of the median, in units of the spread
-NEAR = (1 / 256, *(k / 8 for k in range(1, 9)), 1.25, 1.5, 1.75, 2.0, 2.5, 3.0, 4.0)
-AWAY = (*NEAR, 6.0, 10.0, 32.0, 1024.0)
 FINE = 64.0  # steps of the grid of medians up to which a point mass is a number
-CELLS = 2 * len(AWAY) + 1
+NOISY = 0.8  # of the noise of the median over its sampling error: above it, few cells
+ROUNDED = 2.0**-30  # limits that a look found are at least so far apart, over their size
 SHARES = (Fraction(3, 20), Fraction(1, 4), Fraction(7, 20), Fraction(9, 20))  # for looking
 ENOUGH, FEWEST = 90.0, 60.0  # persons times epsilon of one choice
 SEEN = 8.0  # deviations of the persons in the histogram
@@ -49,12 +51,14 @@ FAR = (
     "more epsilon, or bounds"
 )
 NOBODY = "too few persons have a value: more persons or more epsilon"
+RANGE = "values reach beyond the public range of 2^40 to either side: give them in a larger unit"
 
 
 @dataclass(frozen=True)
 class Quantiles:
     """Quantiles of one column. points: between 0 and 1, increasing. bounds: public limits of the
-    values, or None: they are found. design_effect: public factor on the sampling variance.
+    values, or None: they are found. design_effect: public factor on the sampling variance. looked:
+    a private look at the column says where to search for the median, which then costs nothing.
 
     Guarantees: the budget given to `plan`, for one person with all records and any data. Pure
     epsilon for an epsilon budget (delta is left unspent), Gaussian counts for rho. Public: settings
@@ -64,6 +68,12 @@ class Quantiles:
     points: tuple[float, ...] = (0.5,)
     bounds: tuple[float, float] | None = None
     design_effect: float = 1.0
+    looked: bool = False
+
+    @property
+    def choices(self) -> int:
+        """How many choices are made: limits where they are not known, median, spread."""
+        return 2 if self.looked or self.bounds is not None else 3
 
     def __post_init__(self) -> None:
         points = tuple(validate.number("q", item) for item in self.points)
@@ -82,7 +92,7 @@ class Quantiles:
             raise ArgumentError("value", shape.dimension, "is not one column", "name one column")
         relation, n = budget.neighbors, shape.number()
         epsilon = budget.pure_epsilon()
-        number = 3 if self.bounds is None else 2
+        number = self.choices
 
         def each(share: Fraction) -> Fraction:
             if budget.rho is None:
@@ -102,7 +112,8 @@ class Quantiles:
 
 @dataclass(frozen=True)
 class QuantilesPlan(Releasing):
-    """Prices of all choices and of the histogram. each: epsilon of a choice."""
+    """Prices of all choices and of the histogram. each: epsilon of a choice. near: limits of the
+    median that a look at the column found."""
 
     settings: Quantiles
     budget: Budget
@@ -110,16 +121,23 @@ class QuantilesPlan(Releasing):
     persons: int
     share: Fraction
     each: Fraction
+    near: tuple[float, float] | None = None
+    estimator = "quantiles from a histogram around a private median"
 
-    @property
-    def estimator(self) -> str:
-        return "quantiles from a histogram around a private median"
+    def after(self, places: tuple[Location, ...]) -> QuantilesPlan | None:
+        """The plan that runs from where a look found the values: the median is inside."""
+        if any(place.outcome != FOUND for place in places):
+            return None
+        (place,) = places
+        reach = max(place.upper - place.lower, abs(place.origin) * ROUNDED)
+        return replace(self, near=(place.lower - reach, place.upper + reach))
 
     @property
     def why(self) -> str:
-        found = "limits, " if self.settings.bounds is None else ""
+        found = "limits, " if self.settings.choices > 2 else ""
         law = "Laplace" if self.budget.rho is None else "Gaussian"
-        return f"{found}median and spread by noisy argmax, then {CELLS} cells with {law} noise"
+        cells = f"{self.layout.cells} cells with {law} noise"
+        return f"{found}median and spread by noisy argmax, then {cells}"
 
     @property
     def public(self) -> tuple[str, ...]:
@@ -150,11 +168,18 @@ class QuantilesPlan(Releasing):
         if self.budget.rho is None:
             left = self.budget.pure_epsilon() * (1 - self.share)
             return NoisyCounts.at("histogram", left, self.relation, moved, moved)
-        number = 3 if self.settings.bounds is None else 2
+        number = self.settings.choices
         rest = self.budget.rho - number * float(self.each) ** 2 / 2
         return GaussianCounts.at(
             "histogram", math.sqrt(2 * rest) * (1 - 1e-12), self.relation, moved
         )
+
+    @property
+    def layout(self) -> Layout:
+        """Many cells, or few of them where the noise of sums over cells would count. Public."""
+        noise = math.sqrt(MANY.cells / 4) * self.noise
+        sampling = math.sqrt(self.settings.design_effect * self.persons) / 2
+        return FEW if noise > NOISY * sampling else MANY
 
     @property
     def fixed(self) -> bool:
@@ -163,7 +188,7 @@ class QuantilesPlan(Releasing):
 
     @property
     def losses(self) -> tuple[Loss, ...]:
-        first = self._size.choice.losses if self.settings.bounds is None else ()
+        first = self._size.choice.losses if self.settings.choices > 2 else ()
         rest = (*self._middle.choice.losses, *self._spread.choice.losses)
         return (*first, *rest, *self.histogram.losses)
 
@@ -177,7 +202,7 @@ class QuantilesPlan(Releasing):
         """Predicted errors of the median of normal values."""
         guess = validate.positive("guess_sd", guess_sd)
         density = math.sqrt(2 * math.pi) * guess
-        noise = density * math.sqrt(CELLS / 4) * self.noise / self.persons
+        noise = density * math.sqrt(self.layout.cells / 4) * self.noise / self.persons
         sampling = density * math.sqrt(self.settings.design_effect / self.persons) / 2
         return {"rmse": math.hypot(noise, sampling), "noise": noise, "sampling": sampling}
 
@@ -187,17 +212,19 @@ class QuantilesPlan(Releasing):
             "budget": self.budget.to_dict(),
             "quantiles": list(self.settings.points),
             "bounds": self.settings.bounds,
-            "cells": CELLS,
+            "cells": self.layout.cells,
             "noise_sd_of_a_cell": self.noise,
             "mechanisms": [loss.to_dict() for loss in self.losses],
         }
 
     def run(self, curator: Curator) -> Outcome:
         people = curator.people
-        limits = self.settings.bounds
+        limits, inside = self.near if self.settings.looked else self.settings.bounds, True
         if limits is None:
             scores = size_scores(people.log_counts(0, 0.0), self._size.slope)
-            size = edge(curator.ask(self._size.choice, scores))
+            place = curator.ask(self._size.choice, scores)
+            inside = place < HIGHEST - LOWEST
+            size = edge(place)
             limits = -2 * size, 2 * size
         bins = grid_around(*limits)
         counts = bins.all_counts(people.uniform_counts(0, bins.half, bins.origin))
@@ -206,8 +233,10 @@ class QuantilesPlan(Releasing):
         step = 2 * bins.half
         first = place_above(2 * step) + 1
         scores = size_scores(people.log_counts(0, center), self._spread.slope, first)
-        spread = edge(first + curator.ask(self._spread.choice, scores))
-        edges = edges_around(center, spread)
+        place = first + curator.ask(self._spread.choice, scores)
+        inside &= place < HIGHEST - LOWEST
+        spread = edge(place)
+        edges = self.layout.edges_around(center, spread, bins.half)
         exact = cells_between(people, edges)
         made = self.histogram
         if isinstance(made, GaussianCounts):
@@ -216,39 +245,23 @@ class QuantilesPlan(Releasing):
             noisy = curator.ask(made, exact).astype(float)
         law = Distribution(
             edges, tuple(noisy.tolist()), self.noise, self.settings.design_effect,
-            self.settings.bounds, self.settings.points, FINE * step,
+            self.settings.bounds, self.settings.points, FINE * step, self.layout.side,
         )  # fmt: skip
         estimates = law.estimates()
-        nobody = law.persons < SEEN * math.sqrt(CELLS) * self.noise
+        nobody = law.persons < SEEN * math.sqrt(self.layout.cells) * self.noise
         missed = np.isnan(estimates)
-        status = FAILED if nobody or missed.all() else UNRESOLVED if missed.any() else OK
+        failed = nobody or not inside or missed.all()
+        status = FAILED if failed else UNRESOLVED if missed.any() else OK
+        why = NOBODY if nobody else FAR if inside else RANGE
         return Outcome(
             np.full(len(estimates), math.nan) if status == FAILED else estimates,
             law,
             persons=self.persons if self.relation == REPLACE_ONE else max(0, round(law.persons)),
             status=status,
-            advice=NOBODY if nobody else "" if status == OK else FAR,
+            advice="" if status == OK else why,
             assumptions=("unrelated persons",) if self.settings.design_effect == 1 else (),
             shares={"looking": float(self.share), "histogram": 1 - float(self.share)},
             diagnostics={"center": center, "spread": spread,
                          "weight": [law.persons]},
             estimand="quantiles of persons' values",
         )  # fmt: skip
-
-
-def edges_around(center: float, spread: float) -> tuple[float, ...]:
-    """Increasing edges of the cells around a median; those that doubles cannot tell apart merge
-    into cells that hold nobody."""
-    away = [spread * x for x in AWAY]
-    return (*(center - x for x in reversed(away)), *(center + x for x in away))
-
-
-def cells_between(people: People, edges: tuple[float, ...]) -> Integers:
-    """Persons with a value below the first edge, between edges (lower ends included), and from the
-    last one on: everybody with a value is in one cell."""
-    (box,) = people.box_sums([Box(-1.0, 1.0)])
-    assert box is not None
-    below = [people.beyond(0, x, x)[0] for x in edges]
-    upto = np.array([0, *below, box.present], dtype=np.int64)
-    cells: Integers = upto[1:] - upto[:-1]
-    return cells

@@ -1,4 +1,5 @@
-"""Exact integer noise: OpenDP's rational samplers on the operating system's entropy."""
+"""Exact integer noise on the operating system's entropy: OpenDP's rational samplers for single
+draws and choices, the sampler of this library (`bulk.py`) for many draws of one scale."""
 
 from __future__ import annotations
 
@@ -13,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from privmean.noise import bulk
 from privmean.noise.base import LARGEST_SCALE, FromBits, Integers, Words
 
 
@@ -78,18 +80,27 @@ def _argmax(scale: float) -> Any:
 
 
 class ExactNoise(FromBits):
-    """Secure noise for releases. Scales are rounded up to the next double, never down."""
+    """Secure noise for releases. Scales are rounded up to the next double, never down.
+
+    Who draws depends on the size and the scale alone, which are public; the law is the same.
+    """
 
     @property
     def secure(self) -> bool:
         return True
 
     def laplace(self, size: int, scale: Fraction) -> Integers:
-        draws = _laplace(double_above(scale))([0] * size)
+        width = double_above(scale)
+        if bulk.fits(size, width, 1):
+            return bulk.table(width, 1).draw(size, self.bits64)
+        draws = _laplace(width)([0] * size)
         return np.asarray(draws, dtype=np.int64)
 
     def gaussian(self, size: int, scale: float) -> Integers:
-        draws = _gaussian(double_above(scale))([0] * size)
+        width = double_above(scale)
+        if bulk.fits(size, width, 2):
+            return bulk.table(width, 2).draw(size, self.bits64)
+        draws = _gaussian(width)([0] * size)
         return np.asarray(draws, dtype=np.int64)
 
     def argmax(self, scores: Integers, scale: Fraction) -> int:

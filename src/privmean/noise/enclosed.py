@@ -1,0 +1,63 @@
+"""The exponential of a rational number between integers, and comparisons that it decides exactly.
+
+Proofs: docs/proofs/bulk-noise.md, sections 3 and 4.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from fractions import Fraction
+
+import numpy as np
+import numpy.typing as npt
+
+Words = npt.NDArray[np.uint64]
+Source = Callable[[int], Words]  # that many uniform 64-bit words, native byte order
+Bounds = tuple[int, int]  # a number times a power of 2 lies between them
+
+DIGIT = 64  # bits of a uniform number that come with each word
+GUARD = 32  # bits of an exponential beyond those of the number that it is compared with
+
+
+def exp_minus(x: Fraction, places: int) -> Bounds:
+    """Integers (low, high) with low <= 2^places exp(-x) <= high, for a rational x >= 0."""
+    if x < 0:
+        raise ValueError("exp_minus needs x >= 0")
+    if x == 0:
+        return 1 << places, 1 << places
+    halvings = (2 * x.numerator // x.denominator).bit_length()  # x / 2^halvings <= 1/2
+    precision = places + halvings + GUARD
+    y = (x.numerator << precision) // (x.denominator << halvings)
+    value, term, terms = 1 << precision, 1 << precision, 0
+    while term:  # the series of exp(-y), each term rounded down
+        terms += 1
+        term = (term * y >> precision) // terms
+        value += term if terms % 2 == 0 else -term
+    error = 2 * terms + 5
+    low, high = value - error, min(value + error, 1 << precision)
+    for _ in range(halvings):
+        low, high = low * low >> precision, (high * high >> precision) + 1
+    drop = precision - places
+    return low >> drop, (high >> drop) + 1
+
+
+def product(one: Bounds, other: Bounds, places: int) -> Bounds:
+    """Bounds of a product of two numbers of at least 0, all with `places` bits."""
+    return one[0] * other[0] >> places, (one[1] * other[1] >> places) + 1
+
+
+def under_curve(first: int, level: int, peak: int, x: Fraction, words: Source) -> bool:
+    """Whether level + U < peak exp(-x), for U uniform on [0, 1) with the first digit `first`.
+
+    More digits of U are drawn until intervals decide; nothing is rounded into a decision.
+    """
+    digits, bits = first, DIGIT
+    while True:
+        low, high = exp_minus(x, bits + GUARD)
+        least = (level << bits) + digits
+        if (least + 1) << GUARD <= peak * low:
+            return True
+        if least << GUARD >= peak * high:
+            return False
+        digits = (digits << DIGIT) + int(words(1)[0])
+        bits += DIGIT
