@@ -120,9 +120,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--runs", type=int, default=100, help="releases a cell")
     parser.add_argument("--data", type=Path, default=DATA)
-    parser.add_argument(
-        "--few", action="store_true", help="rules of few persons"
-    )
+    parser.add_argument("--few", action="store_true", help="rules of few persons")
     a = parser.parse_args()
     cells = []
     for name in HARD:
