@@ -268,7 +268,7 @@ class FramePeople:
             t = nw.when(touched & over).then(way).otherwise(q)
             totals.add((j, "t"), nw.when(touched).then(t).otherwise(slightly).sum())
         found = totals.of(frame)
-        sums, squares, tails = (tuple(found[j, name] for j in width) for name in ("z", "zz", "t"))
+        sums, squares, tails = (tuple(found[j, k] for j in width) for k in ("z", "zz", "t"))
         return BallSums(sums, found["present"], squares, tails)
 
     def shell_counts(self, edges: Sequence[float]) -> Integers:
