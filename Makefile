@@ -1,6 +1,8 @@
 # Two commands do everything on a fresh machine with Python 3.11+ and make:
 #   make demo   installs what privmean itself needs and runs the main job on real data
 #   make test   installs what tests need too, and runs format check, lint, types and tests
+# and one makes the site, in an environment of its own:
+#   make docs   site/index.html, to be read from disk; a warning is an error
 PYTHON ?= $(shell for p in python3.13 python3.12 python3.11 python3 python; do \
   $$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
 VENV := .venv
@@ -18,7 +20,9 @@ ifeq ($(SYSTEM)$(CI),)
 SELECT := -m "not system"
 endif
 
-.PHONY: demo test review lint types unit fuzz test-spark reproduce bench peers clean
+DOCS := $(VENV)-docs
+
+.PHONY: demo test docs lowest review lint types unit fuzz test-spark reproduce bench peers clean
 
 # requirements.lock: what privmean and the demo import; requirements-dev.lock: all of that at the
 # same versions, and what tests and benchmarks need
@@ -41,6 +45,33 @@ demo: $(RUNS)
 	$(BIN)/python examples/demo.py
 
 test: lint types unit
+
+docs: $(DOCS)/.ready
+	NO_MKDOCS_2_WARNING=1 $(DOCS)/bin/mkdocs build --strict --quiet
+	@echo "the site is in site/index.html"
+
+# privmean is read, not imported: the site needs nothing of what privmean needs
+$(DOCS)/.ready: requirements-docs.lock
+	@test -n "$(PYTHON)" || { echo "no Python 3.11 or newer is found: make docs PYTHON=..."; exit 1; }
+	@$(PYTHON) -m venv $(DOCS)
+	@$(DOCS)/bin/python -m pip install --quiet --disable-pip-version-check -r requirements-docs.lock
+	@touch $@
+
+# the lowest versions that pyproject.toml admits: the law of the noise, and every page of the docs
+LOWEST := $(VENV)-lowest
+lowest: $(LOWEST)/.ready
+	$(LOWEST)/bin/python -m pytest -p no:cacheprovider -W ignore::DeprecationWarning \
+	  -W ignore::FutureWarning tests/noise tests/test_pages.py tests/test_docstrings.py \
+	  tests/cli tests/local/test_cli.py tests/privacy/test_ledger_trail.py tests/test_release_face.py
+
+EXTRAS := polars,pandas,arrow,plot,zstd,regression,sign,ledger,collector
+$(LOWEST)/.ready: pyproject.toml
+	@test -n "$(PYTHON)" || { echo "no Python 3.11 or newer is found: make lowest PYTHON=..."; exit 1; }
+	@$(PYTHON) -m venv $(LOWEST)
+	@$(LOWEST)/bin/python -m pip install --quiet --disable-pip-version-check uv==0.13.9
+	@$(LOWEST)/bin/uv pip install --quiet --python $(LOWEST)/bin/python --resolution lowest-direct \
+	  -e '.[$(EXTRAS)]' 'pytest>=9' 'hypothesis>=6.150' 'packaging>=24' 'httpx>=0.27'
+	@touch $@
 
 # ten claims, ten commands, one table: docs/review.md
 review: $(READY)
@@ -89,4 +120,4 @@ peers: $(READY)
 	$(BIN)/python benchmarks/peers.py
 
 clean:
-	rm -rf $(VENV) $(VENV)-spark .peers demo .pytest_cache .mypy_cache .ruff_cache
+	rm -rf $(VENV) $(VENV)-spark $(DOCS) $(LOWEST) .peers site demo .pytest_cache .mypy_cache .ruff_cache

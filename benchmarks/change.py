@@ -1,7 +1,8 @@
 """Speed of this tree against another tree of privmean (an earlier commit, say), in one run.
 
-The jobs are those of benchmarks/speed_cases.py. Each runs in a process of its own with either tree
-in turn; the ratio of the least times is what counts.
+The jobs are those of benchmarks/speed_cases.py, and `privmean mean FILE` as a whole process, with
+its imports. Each runs in a process of its own with either tree in turn; the ratio of the least
+times is what counts.
 
     git worktree add ../before COMMIT
     python benchmarks/change.py ../before [--repeats 5] [--only NAME ...]
@@ -11,18 +12,21 @@ from __future__ import annotations
 
 import argparse
 import os
+import resource
 import subprocess
 import sys
 import tempfile
+import time
 from pathlib import Path
 
 from report import publish, table
 from speed_cases import CASES
 
 ROOT = Path(__file__).resolve().parent.parent
+COMMAND = "command"
 JOBS = {
     "file": 5_000_000, "records": 1_000_000, "array": 1_000_000, "items": 1_000_000,
-    "local-mean": 1_000_000, "stream": 2_000, "anisotropic": 4_000,
+    "local-mean": 1_000_000, "stream": 2_000, "anisotropic": 4_000, COMMAND: 73_000,
 }  # fmt: skip
 ONE = """
 import sys, time
@@ -53,9 +57,36 @@ def least(tree: Path, name: str, size: int, scratch: str, repeats: int) -> tuple
     return wall, cpu
 
 
+def command(tree: Path, size: int, scratch: str, repeats: int) -> tuple[float, float]:
+    """Wall and processor seconds of `privmean mean FILE` from start to end, imports included."""
+    path = Path(scratch) / "command.parquet"
+    if not path.exists():
+        import duckdb
+
+        duckdb.sql(
+            f"COPY (SELECT i // 25 AS who, 1 + (i * 7919 % 1000) / 250 AS x FROM range({size}) "
+            f"t(i)) TO '{path}' (FORMAT parquet)"
+        )
+    said = ["mean", str(path), "--person", "who", "--value", "x", "--epsilon", "1"]
+    # compiled once, as an installed package is
+    own = {"PYTHONPATH": str(tree / "src"), "PYTHONPYCACHEPREFIX": f"{scratch}/compiled"}
+    kept = {key: value for key, value in os.environ.items() if key != "PYTHONDONTWRITEBYTECODE"}
+    times = []
+    for _ in range(repeats + 1):
+        wall, before = time.perf_counter(), resource.getrusage(resource.RUSAGE_CHILDREN)
+        subprocess.run(
+            [sys.executable, "-m", "privmean", *said],
+            env=kept | own, check=True, capture_output=True,
+        )  # fmt: skip
+        wall, after = time.perf_counter() - wall, resource.getrusage(resource.RUSAGE_CHILDREN)
+        used = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+        times.append((wall, used))
+    return min(wall for wall, _ in times[1:]), min(used for _, used in times[1:])
+
+
 def commit(tree: Path) -> str:
-    command = ["git", "-C", str(tree), "rev-parse", "--short", "HEAD"]
-    return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
+    told = ["git", "-C", str(tree), "rev-parse", "--short", "HEAD"]
+    return subprocess.run(told, check=True, capture_output=True, text=True).stdout.strip()
 
 
 def main() -> None:
@@ -76,13 +107,17 @@ def main() -> None:
             found: dict[Path, list[tuple[float, float]]] = {options.before: [], ROOT: []}
             for _ in range(options.turns):
                 for tree, runs in found.items():
-                    runs.append(least(tree, name, size, scratch, options.repeats))
+                    if name == COMMAND:
+                        runs.append(command(tree, size, scratch, options.repeats))
+                    else:
+                        runs.append(least(tree, name, size, scratch, options.repeats))
             before, now = (
                 [min(column) for column in zip(*runs, strict=True)] for runs in found.values()
             )
             rows.append(
                 [
-                    CASES[name].title, f"{size:,}", f"{1000 * before[0]:.1f}",
+                    "the whole command" if name == COMMAND else CASES[name].title,
+                    f"{size:,}", f"{1000 * before[0]:.1f}",
                     f"{1000 * now[0]:.1f}", f"{now[0] / before[0]:.2f}",
                     f"{now[1] / before[1]:.2f}",
                 ]

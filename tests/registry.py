@@ -18,6 +18,7 @@ from privmean.central.default_mean import DefaultMean
 from privmean.central.heavy_tailed import BoundedMoment, HeavyTailed, PureCover
 from privmean.central.winsorized import Winsorized
 from privmean.models.magnitudes import Magnitudes
+from privmean.models.quantiles import Quantiles
 from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE, Budget
 
 PURE = Budget(epsilon=2.0)
@@ -117,5 +118,13 @@ REGISTRY: tuple[Entry, ...] = (
         ANY,
         (REPLACE_ONE,),
         (1, 3),
+    ),
+    Entry("quantiles", lambda _: Quantiles((0.5,)), dimensions=(1,), octaves=True),
+    Entry(
+        "quantiles, limited",
+        lambda unit: Quantiles((0.5,), bounds=(-9 * unit, 9 * unit)),
+        (PURE, ZCDP),
+        dimensions=(1,),
+        octaves=True,
     ),
 )

@@ -60,7 +60,8 @@ LOADED = {"privmean", "privmean._version", "privmean.late"}
 def loaded(code):
     """The modules that code loads which a bare interpreter has not loaded."""
     listed = f"exec({code!r}); print(sorted(set(sys.modules) - before))"
-    return set(ast.literal_eval(run(f"import sys; before = set(sys.modules); {listed}").stdout))
+    said = run(f"import sys; before = set(sys.modules); {listed}").stdout
+    return set(ast.literal_eval(said.splitlines()[-1]))
 
 
 def test_importing_privmean_loads_three_modules_of_its_own():
@@ -135,3 +136,42 @@ def test_a_mean_loads_only_what_its_assumption_needs(assume):
         "'privmean.central.anisotropic', 'duckdb', 'narwhals') if n in sys.modules])"
     )
     assert run(code).stdout.strip() == "[]"
+
+
+# what a mean of one column of a Parquet file, with nothing given but the budget, has no use for
+UNUSED = {
+    "pandas", "polars", "pyarrow", "pyspark", "ibis", "matplotlib", "rich", "formulaic", "jinja2",
+    "dp_accounting", "cryptography", "scipy.stats", "scipy.optimize", "scipy.signal",
+    "scipy.linalg", "scipy.sparse", "scipy.interpolate", "privmean.auditing", "privmean.study",
+    "privmean.continual", "privmean.local", "privmean.models", "privmean.published",
+    "privmean.central.winsorized", "privmean.central.winsorized_plan", "privmean.central.cheapest",
+    "privmean.central.bounded", "privmean.central.heavy_tailed", "privmean.central.anisotropic",
+    "privmean.central.groups", "privmean.central.concentration", "privmean.central.default_vector",
+    "privmean.questions.grouping", "privmean.people.pairs", "privmean.people.textscan",
+    "privmean.people.rosterfiles", "privmean.people.products", "privmean.privacy.ledger",
+    "privmean.privacy.bill", "privmean.signing", "privmean.verification",
+}  # fmt: skip
+COMMAND = "import sys\nfrom privmean.cli.app import run\nassert run({!r}) == 0\n"
+
+
+def test_the_command_of_a_mean_loads_only_what_the_mean_needs(tmp_path):
+    import duckdb
+
+    path = str(tmp_path / "t.parquet")
+    duckdb.sql(
+        "COPY (SELECT i // 3 AS who, 1.5 + (i * 7919 % 1000) / 250 AS x FROM range(9000) t(i)) "
+        f"TO '{path}' (FORMAT parquet)"
+    )
+    said = ["mean", path, "--person", "who", "--value", "x", "--epsilon", "1"]
+    found = loaded(COMMAND.format(said))
+    assert found >= {"privmean.central.default_mean", "opendp", "duckdb", "typer", "scipy.special"}
+    assert found & UNUSED == set()
+    commands = {name for name in found if name.startswith("privmean.cli.")}
+    assert commands == {f"privmean.cli.{name}" for name in ("app", "asking", "derive", "options")}
+
+
+def test_the_list_of_what_is_unused_names_modules_that_are_there():
+    from importlib.util import find_spec
+
+    own = sorted(name for name in UNUSED if name.startswith("privmean."))
+    assert [name for name in own if find_spec(name) is None] == []

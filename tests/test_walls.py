@@ -14,16 +14,17 @@ FACE = ROOT  # the names that users type: may name every room, and no room impor
 
 # from the ground up; rooms of one floor stand side by side and know nothing of each other
 FLOORS = (
-    ("errors", "_version", "rows", "search", "plain", "late"),
-    ("validate", "durable", "examples"),
+    ("errors", "_version", "rows", "search", "plain", "late", "noted", "frames"),
+    ("validate", "disk", "examples"),
+    ("durable",),
     ("privacy", "noise"),
-    ("people", "provenance", "verified_study"),
+    ("people", "provenance"),
     ("mechanisms",),
     ("intervals",),
     ("outcome", "summary", "stored"),
     ("pictures",),
     ("release",),
-    ("road", "signing", "verified_study"),
+    ("road", "signing", "verified_study", "verified_numbers"),
     ("central", "verification"),
     ("models",),
     ("questions",),
@@ -44,10 +45,12 @@ def up_to(last):
 # apart: a room, and all that it may import
 APART = {
     "continual": {
-        "errors", "validate", "durable", "plain", "late", "privacy", "noise", "people",
+        "errors", "validate", "disk", "durable", "plain", "late", "privacy", "noise", "people",
         "mechanisms", "intervals",
     },
-    "local": {"errors", "validate", "durable", "_version", "noise", "intervals", "late"},
+    "local": {
+        "errors", "validate", "durable", "noted", "_version", "noise", "intervals", "late",
+    },
     "auditing": up_to("asking") | {"continual", "local"},
     "published": up_to("models"),
 }  # fmt: skip

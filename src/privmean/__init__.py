@@ -14,13 +14,13 @@ if TYPE_CHECKING:
     from privmean.asking.functions import ask as ask
     from privmean.asking.functions import compare as compare
     from privmean.asking.functions import curve as curve
-    from privmean.asking.functions import least_epsilon as least_epsilon
     from privmean.asking.functions import mean as mean
-    from privmean.asking.functions import persons_needed as persons_needed
-    from privmean.asking.functions import plan as plan
     from privmean.asking.functions import quantile as quantile
     from privmean.asking.functions import regress as regress
     from privmean.asking.functions import variance as variance
+    from privmean.asking.planning import least_epsilon as least_epsilon
+    from privmean.asking.planning import persons_needed as persons_needed
+    from privmean.asking.planning import plan as plan
     from privmean.auditing.audit import audit as audit
     from privmean.auditing.report import AuditReport as AuditReport
     from privmean.central.anisotropic.estimator import Anisotropic as Anisotropic
@@ -33,9 +33,12 @@ if TYPE_CHECKING:
     from privmean.central.concentration import SubGaussian as SubGaussian
     from privmean.central.concentration import UnknownScale as UnknownScale
     from privmean.central.default_mean import DefaultMean as DefaultMean
+    from privmean.central.groups.arms import TwoArms as TwoArms
     from privmean.central.groups.compared import CompareRelease as CompareRelease
+    from privmean.central.groups.effect_release import EffectRelease as EffectRelease
     from privmean.central.groups.estimator import GroupMeans as GroupMeans
     from privmean.central.groups.release import GroupRelease as GroupRelease
+    from privmean.central.groups.values_release import ValuesRelease as ValuesRelease
     from privmean.central.heavy_tailed import BoundedMoment as BoundedMoment
     from privmean.central.heavy_tailed import HeavyTailed as HeavyTailed
     from privmean.central.heavy_tailed import PureCover as PureCover
@@ -48,6 +51,7 @@ if TYPE_CHECKING:
     from privmean.errors import Infeasible as Infeasible
     from privmean.errors import PrivateFailure as PrivateFailure
     from privmean.errors import PrivmeanError as PrivmeanError
+    from privmean.errors import PrivmeanWarning as PrivmeanWarning
     from privmean.errors import SchemaError as SchemaError
     from privmean.examples import example as example
     from privmean.intervals.interval import Interval as Interval
@@ -97,8 +101,8 @@ else:
         "regress": "privmean.asking.functions",
         "curve": "privmean.asking.functions",
         "variance": "privmean.asking.functions",
-        "plan": "privmean.asking.functions",
-        "persons_needed": "privmean.asking.functions",
+        "plan": "privmean.asking.planning",
+        "persons_needed": "privmean.asking.planning",
         "Mean": "privmean.questions.mean",
         "Regression": "privmean.questions.regression",
         "Curve": "privmean.questions.curve",
@@ -142,6 +146,7 @@ else:
         "Interval": "privmean.intervals.interval",
         "SimulatedNoise": "privmean.noise.simulated",
         "PrivmeanError": "privmean.errors",
+        "PrivmeanWarning": "privmean.errors",
         "ArgumentError": "privmean.errors",
         "SchemaError": "privmean.errors",
         "Infeasible": "privmean.errors",
@@ -151,10 +156,13 @@ else:
         "AuditReport": "privmean.auditing.report",
         "quantile": "privmean.asking.functions",
         "GroupRelease": "privmean.central.groups.release",
+        "ValuesRelease": "privmean.central.groups.values_release",
         "GroupMeans": "privmean.central.groups.estimator",
         "CompareRelease": "privmean.central.groups.compared",
+        "EffectRelease": "privmean.central.groups.effect_release",
+        "TwoArms": "privmean.central.groups.arms",
         "Compare": "privmean.questions.compare",
-        "least_epsilon": "privmean.asking.functions",
+        "least_epsilon": "privmean.asking.planning",
         "compare": "privmean.asking.functions",
         "Quantile": "privmean.questions.quantile",
         "QuantileRelease": "privmean.models.quantile_release",

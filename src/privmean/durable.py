@@ -21,20 +21,19 @@ import hashlib
 import json
 import os
 import secrets
-import struct
 import time
 import weakref
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import BinaryIO, NamedTuple
+from typing import BinaryIO
 
+from privmean.disk import is_at, locked, require_process, sync_folder, try_lock, words_of, write_all
 from privmean.errors import ArgumentError, PrivmeanError
+from privmean.frames import HEAD, TAIL, frame_of, head_of, length_of
+from privmean.noted import Noted, Seen
 
 START = b"privmean durable log 1, "
-HEAD, TAIL = 16, 32  # length and its check before an entry, the digest after it
 OWN, GIVEN = b"\0", b"\1"  # whose an entry is: the log's own, or the caller's
-FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
-RETRY = 0.02
 
 
 class LogExists(ArgumentError):
@@ -110,7 +109,7 @@ class DurableLog:
         """
         real = Path(path).resolve()
         try:
-            handle = _locked(real, time.monotonic() + patience)
+            handle = locked(real, time.monotonic() + patience)
         except OSError as problem:
             raise ArgumentError(
                 name, str(path), f"cannot be opened ({words_of(problem)})", "check the path"
@@ -138,7 +137,7 @@ class DurableLog:
         with open(self.path, "rb") as file:
             file.readline()
             while first := file.read(HEAD):
-                payload = file.read(_length(first))
+                payload = file.read(length_of(first))
                 file.seek(TAIL, os.SEEK_CUR)
                 if payload[:1] == GIVEN:
                     yield payload[1:]
@@ -179,9 +178,9 @@ class DurableLog:
 
     def _append(self, payload: bytes) -> None:
         handle = self._usable()
-        frame, chain = _frame(self._chain, payload)
+        frame, chain = frame_of(self._chain, payload)
         try:
-            _write(handle, frame)
+            write_all(handle, frame)
             os.fsync(handle)
         except OSError as problem:
             with contextlib.suppress(OSError):
@@ -200,7 +199,7 @@ class DurableLog:
         path = self._beside(".new")
         handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
         try:
-            if not _lock(handle) or not _is_at(handle, path) or (new and self.path.exists()):
+            if not try_lock(handle) or not is_at(handle, path) or (new and self.path.exists()):
                 raise FileExistsError(errno.EEXIST, "another process makes it")
             os.fchmod(handle, 0o600)
             os.ftruncate(handle, 0)
@@ -209,10 +208,10 @@ class DurableLog:
             first["after"] = self._chain.hex()
             head = START + self.kind.encode() + b"\n"
             chain, size = hashlib.sha256(head).digest(), len(head)
-            _write(handle, head)
+            write_all(handle, head)
             for payload in _with_ends(_own(first), entries, _own({"whole": True})):
-                frame, chain = _frame(chain, payload)
-                _write(handle, frame)
+                frame, chain = frame_of(chain, payload)
+                write_all(handle, frame)
                 size += len(frame)
             os.fsync(handle)
             os.rename(path, self.path)
@@ -222,7 +221,8 @@ class DurableLog:
         if self._handle is not None and self._handle >= 0:
             os.close(self._handle)
         self._handle, self._chain, self._place, self.size = handle, chain, place, size
-        _sync_folder(self.path.parent)
+        with contextlib.suppress(OSError):
+            sync_folder(self.path.parent)
 
     def _noted(self) -> None:
         self._seen.note(Noted(self._log, self.number, self._chain.hex()))
@@ -283,12 +283,12 @@ class DurableLog:
         self._chain, self.size = hashlib.sha256(head).digest(), len(head)
         whole, passed = False, set()
         while first := file.read(HEAD):
-            if len(first) == HEAD and first != _head(self._chain, _length(first)):
+            if len(first) == HEAD and first != head_of(self._chain, length_of(first)):
                 raise self._damaged()
-            if len(first) < HEAD or self.size + HEAD + _length(first) + TAIL > end:
+            if len(first) < HEAD or self.size + HEAD + length_of(first) + TAIL > end:
                 break
-            payload = file.read(_length(first))
-            frame, chain = _frame(self._chain, payload)
+            payload = file.read(length_of(first))
+            frame, chain = frame_of(self._chain, payload)
             if file.read(TAIL) != frame[-TAIL:]:
                 raise self._damaged()
             self._chain = chain
@@ -321,56 +321,6 @@ class DurableLog:
         )
 
 
-class Noted(NamedTuple):
-    """Which file, how often it was changed, and a mark of the last change."""
-
-    identity: str
-    number: int
-    mark: str
-
-
-class Seen:
-    """The last change of a file, noted beside it: tells that the file is an old copy.
-
-    Where nothing can be noted, nothing is. A note may be lost with the machine's power; it is never
-    ahead of the file, because it is written after the change is on the disk.
-    """
-
-    def __init__(self, path: Path) -> None:
-        self._path = path.with_name(path.name + ".seen")
-        self._handle: int | None = None
-
-    def note(self, noted: Noted) -> None:
-        """This is on the disk."""
-        text = f"{noted.identity} {noted.number:020d} {noted.mark}\n"
-        with contextlib.suppress(OSError):
-            if self._handle is None:
-                self._handle = os.open(self._path, os.O_WRONLY | os.O_CREAT, 0o600)
-            os.pwrite(self._handle, text.encode(), 0)
-
-    def read(self) -> Noted | None:
-        """What was noted last, None if nothing can be read."""
-        try:
-            identity, number, mark = self._path.read_text().split()
-            return Noted(identity, int(number), mark)
-        except (OSError, ValueError):
-            return None
-
-    def close(self) -> None:
-        handle, self._handle = self._handle, None
-        if handle is not None:
-            os.close(handle)
-
-
-def require_process(process: int) -> None:
-    """Refuse what another process opened: a fork of it would be a second copy of its state."""
-    if process != os.getpid():
-        raise PrivmeanError(
-            "a fork of the process that opened this cannot go on with it; open it, or start it, in "
-            "the process that uses it"
-        )
-
-
 def _own(facts: dict[str, object]) -> bytes:
     return OWN + json.dumps(facts).encode()
 
@@ -379,75 +329,6 @@ def _with_ends(first: bytes, entries: Iterable[bytes], last: bytes) -> Iterator[
     yield first
     yield from (GIVEN + entry for entry in entries)
     yield last
-
-
-def _head(chain: bytes, length: int) -> bytes:
-    said = struct.pack(">Q", length)
-    return said + hashlib.sha256(chain + said).digest()[: HEAD - 8]
-
-
-def _length(first: bytes) -> int:
-    return int(struct.unpack(">Q", first[:8])[0])
-
-
-def _frame(chain: bytes, payload: bytes) -> tuple[bytes, bytes]:
-    """(an entry as it is written, the digest that the next one chains to)."""
-    first = _head(chain, len(payload))
-    digest = hashlib.sha256(chain + first + payload).digest()
-    return first + payload + digest, digest
-
-
-def _write(handle: int, data: bytes) -> None:
-    view = memoryview(data)
-    while view:
-        view = view[os.write(handle, view) :]
-
-
-def words_of(problem: OSError) -> str:
-    """What the operating system said, with a full disk called that."""
-    if problem.errno in FULL:
-        return "the disk is full"
-    return os.strerror(problem.errno) if problem.errno else str(problem)
-
-
-def _locked(path: Path, until: float) -> int | None:
-    """The file under lock, or None if somebody else holds it for too long."""
-    while True:
-        handle = os.open(path, os.O_RDWR | os.O_APPEND)
-        # a file may have been replaced between opening and locking
-        if _lock(handle) and _is_at(handle, path):
-            return handle
-        os.close(handle)
-        if time.monotonic() >= until:
-            return None
-        time.sleep(RETRY)
-
-
-def _is_at(handle: int, path: Path) -> bool:
-    try:
-        return os.path.samestat(os.fstat(handle), os.stat(path))
-    except FileNotFoundError:
-        return False
-
-
-def _lock(handle: int) -> bool:
-    import fcntl  # the locks of POSIX: held by the open file, gone with its process
-
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
-
-
-def _sync_folder(folder: Path) -> None:
-    """Make a new name durable, where folders can be opened."""
-    with contextlib.suppress(OSError):
-        handle = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)
 
 
 _held: weakref.WeakSet[DurableLog] = weakref.WeakSet()

@@ -1,10 +1,19 @@
-"""Tables to try things on: made, not real, the same on every machine, and nobody is in them."""
+"""Tables to try things on: two are made (nobody is in them), one is a public survey.
+
+"nlswork": the National Longitudinal Survey of Young Women, 1968 to 1988, of the Bureau of Labor
+Statistics of the United States; a public-use file, and a work of that government (public domain).
+The extract is that of the panel-data manual of Stata, and of `nlswork` in the R package
+sampleSelection: 28534 interviews of 4711 women; 12 of its 21 columns are here, with years of four
+digits and experience, tenure and wages to four decimals.
+"""
 
 from __future__ import annotations
 
 import csv
 import os
 from collections.abc import Callable
+from math import isnan
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,6 +24,7 @@ from privmean.errors import ArgumentError
 Columns = dict[str, npt.NDArray[Any]]
 INDUSTRIES = ("manufacturing", "trade", "services", "finance", "government", "mining")
 SHARES = (0.21, 0.24, 0.3, 0.12, 0.125, 0.005)
+IN_TEN_THOUSANDTHS = ("ttl_exp", "tenure", "ln_wage")
 PREMIUM = (0.05, -0.15, -0.02, 0.2, 0.12, 0.25)
 
 
@@ -62,25 +72,53 @@ def _ratings() -> Columns:
     return {"student": who, "lecture": lecture, "rating": rating}
 
 
+def _nlswork() -> Columns:
+    """A public survey: whole numbers as they are, the rest in ten-thousandths; -1 is missing."""
+    table: Columns = {}
+    with np.load(Path(__file__).parent / "tables" / "nlswork.npz") as stored:
+        for name in stored.files:
+            codes = stored[name]
+            if name in IN_TEN_THOUSANDTHS:
+                column = codes / 1e4
+            elif (codes < 0).any():
+                column = codes.astype(np.float64)
+            else:
+                column = codes.astype(np.int64)
+            if column.dtype == np.float64:
+                column[codes < 0] = np.nan
+            table[name] = column
+    return table
+
+
+def _text(value: float | int | str) -> str:
+    """As a table on disk has it: nothing for what is missing, no point after a whole number."""
+    if isinstance(value, float):
+        return "" if isnan(value) else f"{value:.0f}" if value.is_integer() else repr(value)
+    return str(value)
+
+
 TABLES: dict[str, tuple[str, Callable[[], Columns]]] = {
     "wages": ("id", _wages),
     "ratings": ("student", _ratings),
+    "nlswork": ("person_id", _nlswork),
 }
 
 
 def example(name: str, path: str | os.PathLike[str] | None = None) -> Any:
-    """A made table, one row a record, as arrays by name: what `Table` takes.
+    """A table to try things on, one row a record, as arrays by name: what `Table` takes.
 
-    name: "wages" (persons by `id`) or "ratings" (persons by `student`). path: write it there as CSV
+    name: "ratings" (made: students rate lectures; persons by `student`, value `rating`), "wages"
+    (made: interviews about work; persons by `id`), or "nlswork" (a public survey of 4711 women;
+    persons by `person_id`; its source is named in `privmean.examples`). path: write it there as CSV
     and return the path instead.
 
     Raises ArgumentError for a name that is none, and for a path that cannot be written.
 
     Example:
-        table = pm.Table(pm.example("wages"), person="id")
-        print(pm.mean(table, "ln_wage", epsilon=1.0))
+        table = pm.Table(pm.example("ratings"), person="student")
+        print(pm.mean(table, "rating", epsilon=1.0))
 
-    Guarantees: none are needed: nobody is in these tables.
+    Guarantees: none are needed: nobody is in the made tables, and the survey is public.
     """
     if name not in TABLES:
         raise ArgumentError("name", name, "is no example", f"choose one of {', '.join(TABLES)}")
@@ -91,7 +129,8 @@ def example(name: str, path: str | os.PathLike[str] | None = None) -> Any:
         with open(path, "w", newline="", encoding="utf-8") as file:
             writer = csv.writer(file)
             writer.writerow(made)
-            writer.writerows(zip(*(column.tolist() for column in made.values()), strict=True))
+            texts = ([_text(value) for value in column.tolist()] for column in made.values())
+            writer.writerows(zip(*texts, strict=True))
     except OSError as error:
         raise ArgumentError(
             "path", str(path), f"cannot be written: {error.strerror}", "name another file"

@@ -6,10 +6,10 @@ before the charge; what a release says of itself (bill, promise, noise) is writt
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Protocol
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
-from privmean.errors import ArgumentError
+from privmean.errors import ArgumentError, PrivmeanError
 from privmean.mechanisms.curator import Curator, Draws, TrustedCurator
 from privmean.noise.base import Noise
 from privmean.noise.exact import ExactNoise
@@ -24,6 +24,9 @@ from privmean.release import Release
 if TYPE_CHECKING:
     from privmean.people.shape import Shape
     from privmean.privacy.ledger import Ledger
+
+T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
 
 
 class Plan(Protocol):
@@ -85,9 +88,7 @@ class Plan(Protocol):
 class Releasing:
     """What every plan of an estimator can do by itself."""
 
-    @property
-    def unit(self) -> str:
-        return "person"
+    unit = "person"
 
     def accepts(self, people: People) -> None:
         """Any people of its shape will do."""
@@ -107,15 +108,17 @@ def execute(
     about: Mapping[str, str] | None = None,
     level: float = 0.95,
     draws: Draws | None = None,
+    paid: Sequence[Loss] = (),
 ) -> Release:
     """Charge, run and release. noise None means exact noise from the system's entropy. draws: where
-    noisy answers are kept before they are seen, if a run that was stopped is to go on."""
+    noisy answers are kept before they are seen, if a run that was stopped is to go on. paid: lines
+    of steps taken before (`taken`) from which the plan works."""
     _check(plan, people)
     entry = None
     if ledger is not None:
         worst = Guarantee.of(plan.budget, plan.budget.neighbors, plan.losses, unit=plan.unit)
         entry = ledger.charge(worst, label=label or plan.estimator, about=about)
-    curator = TrustedCurator(people, ExactNoise() if noise is None else noise, draws)
+    curator = TrustedCurator(people, ExactNoise() if noise is None else noise, draws, paid)
     outcome = plan.run(curator)
     promise = Guarantee.of(
         plan.budget, plan.budget.neighbors, curator.bill, unit=plan.unit, public=plan.public
@@ -139,6 +142,28 @@ def execute(
         level=level,
         provenance=Provenance().made_by(getattr(people, "engine", None), entry),
     )
+
+
+class Step(Protocol[T_co]):
+    """One look at people whose answer several plans work from: priced beforehand, drawn once."""
+
+    @property
+    def losses(self) -> tuple[Loss, ...]:
+        """Its lines: every run asks them all."""
+        ...
+
+    def take(self, curator: Curator) -> T_co: ...
+
+
+def taken(
+    step: Step[T], people: People, *, noise: Noise | None = None, draws: Draws | None = None
+) -> T:
+    """What a step shows; whoever runs it has charged its lines."""
+    curator = TrustedCurator(people, ExactNoise() if noise is None else noise, draws)
+    found = step.take(curator)
+    if curator.bill != step.losses:
+        raise PrivmeanError("internal: a step asked other lines than it was charged for")
+    return found
 
 
 def _check(plan: Plan, people: People) -> None:

@@ -3,17 +3,17 @@ questions without a rest, each question within its part."""
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 from privmean.errors import PrivmeanError
 from privmean.privacy.budget import Budget, as_written
+from privmean.privacy.covering import covered
 from privmean.privacy.guarantee import Guarantee
 from privmean.privacy.loss import Approximate, Concentrated, Loss, Pure
 
 KIND = "study"
+LOOK = "look"
 SCHEMA = 1
 Problems = Callable[[Mapping[str, Any]], Sequence[str]]
 
@@ -31,6 +31,9 @@ def problems_of(stored: Mapping[str, Any], promise: Guarantee, of_release: Probl
         return [*found, "the questions are missing"]
     taken: list[int] = []
     names = []
+    looks, words = _looks(stored.get("looks", []), promise)
+    found += words
+    taken += [at for lines in looks.values() for at in lines]
     for question in questions:
         if not isinstance(question, Mapping) or not isinstance(question.get("name"), str):
             found.append("a question has no name")
@@ -38,18 +41,51 @@ def problems_of(stored: Mapping[str, Any], promise: Guarantee, of_release: Probl
         name = question["name"]
         names.append(name)
         lines = question.get("lines")
-        own = _own(promise, name, lines)
+        run = stored.get("run") if "looks" in stored else None  # older ones did not say it
+        own, shared = _own(promise, name, lines), _shared(question.get("looks", []), looks)
         if own is None:
             found.append(f"{name}: its lines are not lines of the bill with its name")
             continue
+        if shared is None:
+            found.append(f"{name}: it names a look that the study does not have")
+            continue
+        paid = [promise.mechanisms[at] for at in shared]
         assert isinstance(lines, list)
         taken += lines
-        found += [f"{name}: {word}" for word in _question(question, own, promise, of_release)]
+        found += [
+            f"{name}: {word}" for word in _question(question, own, paid, promise, run, of_release)
+        ]
     if len(set(names)) != len(names):
         found.append("two questions have one name")
     if sorted(taken) != list(range(len(promise.mechanisms))):
         found.append("the bill is not parted among the questions: a line has no question, or two")
     return found
+
+
+def _looks(stored: object, promise: Guarantee) -> tuple[dict[str, list[int]], list[str]]:
+    """The lines of each look by its column, and what is wrong with them."""
+    lines: dict[str, list[int]] = {}
+    if not isinstance(stored, list):
+        return lines, ["the looks are no list"]
+    for look in stored:
+        column = look.get("column") if isinstance(look, Mapping) else None
+        at = look.get("lines") if isinstance(look, Mapping) else None
+        if not isinstance(column, str) or column in lines:
+            return lines, ["a look has no column, or two have one"]
+        if _own(promise, f"{LOOK}: {column}", at) is None:
+            return lines, [f"look at {column}: its lines are not lines of the bill with its name"]
+        assert isinstance(at, list)
+        lines[column] = at
+    return lines, []
+
+
+def _shared(named: object, looks: Mapping[str, list[int]]) -> list[int] | None:
+    """The lines of the looks that a question names; None for one that there is not."""
+    if not isinstance(named, list) or not all(isinstance(item, str) for item in named):
+        return None
+    if any(item not in looks for item in named) or len(set(named)) < len(named):
+        return None
+    return [at for item in named for at in looks[item]]
 
 
 def _own(promise: Guarantee, name: str, lines: object) -> list[Loss] | None:
@@ -64,9 +100,15 @@ def _own(promise: Guarantee, name: str, lines: object) -> list[Loss] | None:
 
 
 def _question(
-    question: Mapping[str, Any], own: list[Loss], promise: Guarantee, of_release: Problems
+    question: Mapping[str, Any],
+    own: list[Loss],
+    paid: list[Loss],
+    promise: Guarantee,
+    run: object,
+    of_release: Problems,
 ) -> list[str]:
-    """What is wrong with one question: its release, and whether that keeps its lines."""
+    """What is wrong with one question: its release, and whether that keeps its lines and those of
+    the looks that it works from."""
     release = question.get("release")
     if release is None:
         answered = question.get("status") == "not answered"
@@ -80,16 +122,19 @@ def _question(
         return found  # said above
     if made.relation != promise.relation or made.unit != promise.unit:
         found.append("its release is for other neighbours or another unit than the study")
-    if not _kept(made, own, str(question["name"])):
+    whole = f", run {run}"
+    if run is not None and not made.part_of.endswith(whole):
+        found.append("its release does not say that it is part of this run: it could be charged")
+    if not _kept(made, own, paid, str(question["name"])):
         found.append("its release has a bill that its lines of the study do not cover")
     return found
 
 
-def _kept(made: Guarantee, own: list[Loss], name: str) -> bool:
+def _kept(made: Guarantee, own: list[Loss], paid: list[Loss], name: str) -> bool:
     """Whether a release's promise, or its bill entry by entry, is covered by its lines."""
     (first, *rest) = own
     budget: Budget = made.budget()
-    if not rest and first.name == f"{name}: whole":
+    if not rest and not paid and first.name == f"{name}: whole":
         if isinstance(first, Concentrated):
             return budget.rho is not None and budget.rho <= first.limit
         if budget.epsilon is None:
@@ -98,6 +143,5 @@ def _kept(made: Guarantee, own: list[Loss], name: str) -> bool:
         if isinstance(first, Pure):
             return fits and not budget.delta
         return fits and isinstance(first, Approximate) and budget.delta <= first.delta
-    spent = Counter(replace(item, name="", moved="") for item in made.mechanisms)
-    allowed = Counter(replace(item, name="", moved="") for item in own)
-    return spent <= allowed
+    # a release states the looks that it works from in full: its own promise counts them
+    return covered(paid, made.mechanisms) and covered(made.mechanisms, [*own, *paid])

@@ -25,7 +25,7 @@ from privmean.auditing.drawing import Draws
 from privmean.auditing.findings import Findings
 from privmean.auditing.replaying import name_of
 from privmean.auditing.same import same
-from privmean.auditing.tape import Branch, Compared, Parted, Recorder, Replayer, Tape
+from privmean.auditing.tape import Compared, Parted, Recorder, Replayer, Tape
 from privmean.noise.simulated import SimulatedNoise
 from privmean.people import expressions, frame
 from privmean.people.shape import shape_of
@@ -183,13 +183,11 @@ def compared(
     people: Any,
     found: Findings,
     boundary: Boundary | None = None,
-    branch: Branch = (),
 ) -> None:
-    """Replay a recorded plan on other people, and write down what it shows. branch: as recorded;
-    any but the whole has people as they are, and their questions are not on the tape."""
+    """Replay a recorded plan on other people, and write down what it shows."""
     found.runs += 1
     shown = Compared()
-    replayer = Replayer(people, tape, shown, branch=branch)
+    replayer = Replayer(people, tape, shown)
     with (boundary or Boundary()).watched():
         if plan.shape.persons is not None and people.size() != plan.shape.persons:
             found.violated("reading", "the roster follows values")

@@ -140,3 +140,29 @@ def test_findings_add_up_in_any_order():
     assert Findings.of([one, two]).mechanisms["a"].runs == 12
     assert Findings.of([two, one]).count == 1
     assert RUNS > 1000
+
+
+QUESTIONS_ASKED = {
+    "groups": pm.Mean("y", by="g", keys=["a", "b"], max_groups=2),
+    "private keys": pm.Mean("y", by="g"),
+    "arms": pm.Compare("y", arms="arm"),
+    "pooled": pm.Regression("y ~ x"),
+    "levels": pm.Regression("y ~ x + C(g, levels=['a', 'b'])", effect="within"),
+    "own": pm.Regression("y ~ x", effect="own"),
+    "quantile": pm.Quantile("y"),
+}
+
+
+@pytest.mark.parametrize("asked", QUESTIONS_ASKED)
+def test_every_question_can_be_audited_on_a_table(asked):
+    ids = np.repeat(np.arange(120), 3)
+    table = {
+        "id": ids,
+        "y": RNG.normal(5, 2, 360),
+        "x": RNG.normal(0, 1, 360),
+        "g": RNG.choice(["a", "b"], 360),
+        "arm": ids % 2,
+    }
+    report = pm.audit(QUESTIONS_ASKED[asked], table, person="id", runs=4, epsilon=40.0, delta=1e-3)
+    assert report.violations == 0, report.findings.violations
+    assert report.runs >= 4

@@ -1,6 +1,7 @@
 """A pooled regression, whose every answer is read from records: one person's records become others.
 
-Not a subject of `privmean audit`, whose tables are of one row a person.
+`privmean audit` replays these questions too, on sums of persons that are put together; here every
+table is read anew.
 """
 
 from __future__ import annotations
@@ -23,7 +24,6 @@ from privmean.people.shape import shape_of
 from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE, Budget
 
 PERSONS = 150
-RECORDS = (0, 0)  # a part of the tape: its people are the panel itself, whose sums are read twice
 STRANGE = (None, math.nan, math.inf, 1e308, -1e308, 5e-324, 0.0, 1.0, 3.0, -3.0, 2.0**40, 2.0**-30)
 
 Records = list[tuple[str, Any, Any]]
@@ -73,11 +73,11 @@ def test_one_persons_records_move_it_as_billed(effect, relation, said):
     budget = Budget(**said, neighbors=relation)
     plan = plan_of(question, budget, shape_of(people, relation, guess))
     tape, found = Tape(), Findings()
-    outcome = plan.run(Recorder(people, Draws(SimulatedNoise(1)), tape, RECORDS))
+    outcome = plan.run(Recorder(people, Draws(SimulatedNoise(1)), tape))
     assert len(tape.answers) > 5
     for _ in range(6):
         other = people_of(hostile(rows, relation, rng), question)
-        compared(plan, tape, outcome, other, found, branch=RECORDS)
+        compared(plan, tape, outcome, other, found)
     assert found.count == 0, found.violations
     assert found.runs == 6
     assert max(item.largest for item in found.mechanisms.values()) > 0.9  # they are hostile

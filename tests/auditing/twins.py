@@ -7,7 +7,7 @@ people who answer a little too much. Nothing of the package is patched.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, is_dataclass, replace
 from fractions import Fraction
 from functools import cache, partial
@@ -26,10 +26,13 @@ from privmean.auditing.subjects import budget_of
 from privmean.errors import Infeasible
 from privmean.local.clients.client import RANDOMIZERS, Randomizer
 from privmean.mechanisms.columns import EachColumn
+from privmean.mechanisms.exponential import Exponential, choose
+from privmean.models.panel import PanelPeople
 from privmean.noise.base import Noise
 from privmean.noise.simulated import SimulatedNoise
 from privmean.outcome import Outcome
 from privmean.privacy.loss import Threshold
+from privmean.privacy.threshold_of_sum import ThresholdOfSum
 
 PERCENT = Fraction(101, 100)
 
@@ -68,7 +71,8 @@ class Words:
 
     def laplace(self, size: int, scale: Fraction) -> Any:
         u = self._uniform(size) - 0.5
-        drawn = -float(scale) * np.sign(u) * np.log1p(-2 * np.abs(u))
+        with np.errstate(divide="ignore"):
+            drawn = -float(scale) * np.sign(u) * np.log1p(-2 * np.abs(u))
         return np.rint(np.clip(drawn, -(2.0**60), 2.0**60)).astype(np.int64)
 
     def gaussian(self, size: int, scale: float) -> Any:
@@ -102,8 +106,11 @@ def twin_class(base: type, twin: str) -> type:
     def unbilled(self: Any, exact: Any, noise: Noise) -> Any:
         return _whole(self, base).draw(exact, noise)  # some draw by the losses that they declare
 
+    def sharper(self: Any, exact: Any, noise: Noise) -> Any:
+        return choose(exact, PERCENT / self.scale, noise)
+
     broken: dict[str, dict[str, Any]] = {
-        "noise 1 % narrow": {"draw": narrow},
+        "noise 1 % narrow": {"draw": sharper if base is Exponential else narrow},
         "noise from floats": {"draw": floats},
         "noise from elsewhere": {"draw": elsewhere},
         "drawn again on failure": {"draw": retried},
@@ -113,11 +120,16 @@ def twin_class(base: type, twin: str) -> type:
             "draw": unbilled,
         },
         "threshold 1 % low": {
-            "threshold": property(lambda self: math.floor(base.threshold.fget(self) / PERCENT)),
+            "threshold": property(lambda self: lowered(_whole(self, base).threshold)),
             "losses": property(lambda self: _whole(self, base).losses),
         },
     }
     return type(base.__name__, (base,), broken[twin])
+
+
+def lowered(threshold: float) -> float:
+    low = threshold / float(PERCENT)
+    return math.floor(low) if isinstance(threshold, int) else low
 
 
 def _whole(mechanism: Any, base: type) -> Any:
@@ -165,7 +177,7 @@ def amplified(exact: Any) -> Any:
     if isinstance(exact, np.ndarray):
         return 2 * exact
     if isinstance(exact, Mapping):
-        return {key: 2 * value for key, value in exact.items()}
+        return {key: amplified(value) for key, value in exact.items()}
     if is_dataclass(exact) and not isinstance(exact, type):
         named = {item.name: amplified(getattr(exact, item.name)) for item in fields(exact)}
         return type(exact)(**named)
@@ -197,11 +209,20 @@ class Breaking:
         if not isinstance(exact, list | tuple | dict | int) and hasattr(exact, "__next__"):
             exact = tuple(exact)
         if self.peeks:  # limits from private values
-            above = float(np.count_nonzero(self.people.matrix() > 3.0))
-            self.people.beyond(0, -above, above)
+            self._peek()
         if self.exact is not None:
             exact = self.exact(exact)
         return self.curator.ask(mechanism if self.broken is None else self.broken(mechanism), exact)
+
+    def _peek(self) -> None:
+        """Ask with a limit that follows private values."""
+        people = self.people
+        if isinstance(people, PanelPeople):
+            (name, _), *_ = people.own
+            people.of(name, float(np.sum(people.sizes(name) > 3.0)))
+        else:
+            above = float(people.beyond(0, -3.0, 3.0)[1])
+            people.beyond(0, -above, above)
 
     def apart(self, name: str, people: Any, **more: Any) -> Any:
         return tuple(
@@ -277,18 +298,21 @@ def applies(twin: str, mechanism: Any) -> bool:
     if isinstance(step, PROCEDURES):
         return twin in ("one answer unbilled", "noise from elsewhere", "limits from private values")
     if twin == "threshold 1 % low":
-        return any(isinstance(loss, Threshold) for loss in mechanism.losses)
+        return any(isinstance(loss, Threshold | ThresholdOfSum) for loss in mechanism.losses)
     if twin in ("noise from floats", "drawn again on failure"):
         kind = type(step).__name__
-        choice = kind in ("Choice", "NoisyArgmax", "FirstBelow")
+        choice = kind in ("Choice", "Exponential", "NoisyArgmax", "FirstBelow")
         by_rejection = getattr(step, "law", "") == "k-norm"
         return not choice and not by_rejection
     return True
 
 
-def specimens() -> Iterator[tuple[str, Case]]:
-    """For every mechanism that any subject asks, the first case that does."""
-    seen: set[str] = set()
+TRIED = 4  # cases of a mechanism: not every one comes to the edge of its loss
+
+
+def specimens() -> dict[str, list[Case]]:
+    """For every mechanism that any subject asks, the first cases that do."""
+    found: dict[str, list[Case]] = {}
     for case in every_case():
         if case.table != "normal":
             break
@@ -299,10 +323,10 @@ def specimens() -> Iterator[tuple[str, Case]]:
         except Infeasible:
             continue
         recorded = Recorded.of(plan, rows, case.where, 0, Findings())
-        for item in recorded.tape.answers:
-            if name_of(item.mechanism) not in seen:
-                seen.add(name_of(item.mechanism))
-                yield name_of(item.mechanism), case
+        for name in {name_of(item.mechanism) for item in recorded.tape.answers}:
+            if len(found.setdefault(name, [])) < TRIED:
+                found[name].append(case)
+    return found
 
 
 def mechanism_of(name: str, case: Case) -> Any:

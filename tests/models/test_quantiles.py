@@ -73,7 +73,7 @@ def test_one_person_moves_every_answer_by_at_most_its_loss(relation):
     plan = Quantiles(QUARTILES).plan(budget, Shape.of(1, known, 41))
     largest = {"size": 0, "median": 0, "spread": 0, "histogram": 0}
     bins = grid_around(-4.0, 4.0)
-    edges = edges_around(1.0, 0.5)
+    edges = edges_around(1.0, 0.5, 1e-4)
     part = Fraction(1)
     size, middle = Sizes("size", part, relation), Middle("median", part, relation)
     for one, two in pairs:
@@ -101,7 +101,7 @@ def test_one_person_moves_every_answer_by_at_most_its_loss(relation):
 def test_everybody_with_a_value_is_in_one_cell():
     rng = np.random.default_rng(2)
     values = np.concatenate([rng.standard_t(2, 500), HOSTILE])
-    edges = edges_around(0.3, 0.7)
+    edges = edges_around(0.3, 0.7, 1e-4)
     cells = cells_between(people(values), edges)
     assert len(cells) == CELLS
     assert cells.min() >= 0
@@ -214,6 +214,69 @@ def test_a_point_mass_is_a_number_or_nothing():
         assert math.isnan(found[-1]) == release.failed
     assert np.nanmax(np.abs(np.array(found) - 12.5)) < 0.05
     assert np.isfinite(found).sum() > 15
+
+
+def _zero_or_more(rng, n):
+    return np.where(rng.random(n) < 0.8, 0.0, rng.lognormal(3, 0.5, n))
+
+
+REPEATING = {
+    "0 or 1": (lambda rng, n: (rng.random(n) < 0.4) * 1.0, (0, 0, 1)),
+    "nearly all 5": (
+        lambda rng, n: np.where(rng.random(n) < 0.9, 5, rng.normal(5, 3, n)), (5,) * 3),
+    "ratings": (lambda rng, n: rng.choice(5, n, p=[0.05, 0.1, 0.3, 0.35, 0.2]) + 1.0, (3, 4, 4)),
+    "zeros": (_zero_or_more, (0, 0, 0)),
+    "whole, dense": (lambda rng, n: np.round(rng.normal(100.3, 6, n)), (96, 100, 104)),
+    "whole, a lattice of the cells": (
+        lambda rng, n: np.round(rng.normal(100.3, 16, n)), (89, 100, 111)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", REPEATING)
+@pytest.mark.parametrize("persons", [1000, 20_000])
+def test_intervals_hold_the_value_that_many_persons_have(name, persons):
+    draw, truth = REPEATING[name]
+    plan = Quantiles(QUARTILES).plan(Budget(epsilon=1.0), Shape.of(1, persons))
+    held, shown = np.zeros(3, dtype=int), np.zeros(3, dtype=int)
+    for seed in range(40):
+        values = draw(np.random.default_rng(seed), persons)
+        release = plan.release(people(values), SimulatedNoise(seed))
+        one = release.intervals.alone(0.95)
+        there = np.isfinite(release.estimate)
+        shown += there
+        held += there & (np.array(one.lower) <= truth) & (truth <= np.array(one.upper))
+        inside = (release.estimate >= one.lower) & (release.estimate <= one.upper)
+        assert np.all(inside | ~there)
+    assert np.all(shown >= 35)
+    for count, number in zip(held, shown, strict=True):
+        assert_rate_at_least(int(count), int(number), 0.93)
+
+
+def test_smooth_columns_do_not_pay_for_those_that_repeat():
+    lengths = []
+    for seed in range(40):
+        values = np.random.default_rng(seed).normal(size=4700)
+        release = pm.quantile(
+            people(values), None, QUARTILES, epsilon=1.0, noise=SimulatedNoise(seed)
+        )
+        one = release.intervals.alone(0.95)
+        lengths.append(np.subtract(one.upper, one.lower))
+    assert np.all(np.median(lengths, axis=0) < 0.1)  # order statistics alone: .072 to .078
+
+
+@pytest.mark.parametrize("values", [
+    np.random.default_rng(0).normal(size=4000) * 1e300, np.tile([2.0**40, -(2.0**41)], 2000),
+    np.where(np.arange(4000) % 4, 1e200, 0.0) * np.tile([1, -1], 2000),
+])  # fmt: skip
+@pytest.mark.parametrize("settings", [{"epsilon": 1.0}, {"rho": 0.5}])
+def test_values_beyond_the_public_range_are_no_estimates(values, settings):
+    for seed in range(5):
+        release = pm.quantile(
+            people(values), None, QUARTILES, noise=SimulatedNoise(seed), **settings
+        )
+        assert release.failed
+        assert np.isnan(release.estimate).all()
+        assert "2^40" in release.advice
 
 
 def test_many_zeros_do_not_hide_the_others():

@@ -39,7 +39,7 @@ SHARED_COLUMNS = {
 MOST_ROWS = 2 * 160 + 1  # the logarithmic bins; no table here has so few persons
 QUESTIONS = (
     "size", "log_counts", "uniform_counts", "pair_counts", "box_sums", "ball_sums", "count_in_box",
-    "count_in_ball", "beyond", "shell_counts", "missing",
+    "count_in_ball", "beyond", "shell_counts", "missing", "tail_sums",
 )  # fmt: skip
 
 

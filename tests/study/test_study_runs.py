@@ -100,8 +100,8 @@ def test_stopped_at_every_moment_it_charges_once_and_draws_each_answer_once(plac
     then run to its end. What an estimator saw at a place is the same ever after."""
     people = pm.read(np.random.default_rng(3).normal(5, 1, 900))
     clock = Clock(monkeypatch)
-    seen: dict[tuple[str, str], bytes] = {}
-    once = draws_module.pickle.dumps
+    seen: dict[tuple[str, str], str] = {}
+    once = draws_module.written
 
     def study():
         made = pm.Study(people, epsilon=1.0, delta=1e-6, name="killed")
@@ -245,24 +245,53 @@ def test_damaged_answers_are_refused_and_nothing_is_drawn_again(place, monkeypat
     assert path.read_bytes() == kept
 
 
-def test_kept_answers_can_do_nothing_but_be_answers(place):
-    import base64
-    import pickle
-
-    class Evil:
-        def __reduce__(self):
-            return os.system, ("touch owned",)
-
-    text = base64.b64encode(pickle.dumps(Evil())).decode()
+def kept_as(path, text):
+    """A forged file of one answer, with its check made anew, and the question that asks for it."""
 
     class Asked:
         losses = ()
 
     what = draws_module._what(Asked())
     line = ["q/0", what, text, draws_module._check("q/0", what, text)]
-    (place / DRAWS).write_text(json.dumps(line) + "\n")
-    with pytest.raises(Gone, match="no answer holds"):
-        Draws(place / DRAWS).answer("q", Asked(), lambda: 1)
+    path.write_text(json.dumps(line) + "\n")
+    return Draws(path).answer("q", Asked(), lambda: pytest.fail("drawn again"))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '["Ledger","owned"]',
+        '["object"]',
+        '["ColumnSums",1,2]',
+        '["array","|O",[1],"AAAA"]',
+        '["array","<f8",[2],"AAAAAAAAAAA="]',
+        '["float","1e3"]',
+        '{"ColumnSums": 1}',
+        "[]",
+        "cos\nsystem\n(S'touch owned'\ntR.",
+        "[" * 100000,
+    ],
+)
+def test_kept_answers_can_do_nothing_but_be_answers(tmp_path, text):
+    """A file that somebody forged makes no object that no mechanism answers with, and runs
+    nothing."""
+    with pytest.raises(Gone, match="no answer"):
+        kept_as(tmp_path / DRAWS, text)
+    assert [item.name for item in tmp_path.iterdir()] == [DRAWS]
+
+
+def test_a_pickle_is_no_answer(tmp_path):
+    import base64
+    import pickle
+
+    class Evil:
+        def __reduce__(self):
+            return pm.Ledger, (str(tmp_path / "owned"),)
+
+    for text in (pickle.dumps(Evil(), 0).decode(), base64.b64encode(pickle.dumps(Evil())).decode()):
+        with pytest.raises(Gone, match="no answer"):
+            kept_as(tmp_path / DRAWS, text)
+    assert not (tmp_path / "owned").exists()
 
 
 def test_no_seed_and_no_raw_noise_is_in_any_file(place):
@@ -385,3 +414,24 @@ def test_planning_reads_the_column_of_persons_and_no_other(place, kind, monkeypa
     assert read is not None
     study = pm.Study(table, epsilon=1.0).add("level", pm.Mean("y"))
     assert study.plan().shapes["level"].persons == 3000
+
+
+def test_runs_that_are_killed_go_on_with_what_they_drew():
+    """A few of the kills of benchmarks/study_kills.py, in a process of their own."""
+    code = (
+        "import json, study_kills\n"
+        "found = study_kills.measured(5, seed=7)\n"
+        "print(json.dumps([found.kills, found.answers, dict(found.wrong)]))\n"
+    )
+    root = Path(__file__).parents[2]
+    places = os.pathsep.join([str(root / "benchmarks"), os.environ.get("PYTHONPATH", "")])
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True, text=True, check=False, env={**os.environ, "PYTHONPATH": places},
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    kills, answers, wrong = json.loads(done.stdout)
+    assert kills == 5
+    assert answers >= 10
+    assert len(wrong) >= 6
+    assert not any(wrong.values()), wrong

@@ -17,10 +17,14 @@ from privmean import validate
 from privmean.asking.road import source_of
 from privmean.auditing import cases, local, streams
 from privmean.auditing.findings import Findings
-from privmean.auditing.hostile import TABLES, Rows, table
+from privmean.auditing.grouped import PairRows
+from privmean.auditing.hostile import TABLES, Audited, Rows, table
+from privmean.auditing.panels import Panel, PanelRows, panel_table
 from privmean.auditing.report import AuditReport
 from privmean.auditing.subjects import ANY, BOTH, Said, budget_of
 from privmean.errors import ArgumentError, Infeasible
+from privmean.models.panel import PanelSums
+from privmean.people.pairframe import FramePairs
 from privmean.people.table import Table
 
 if TYPE_CHECKING:
@@ -30,7 +34,7 @@ if TYPE_CHECKING:
 RUNS, OWN_RUNS, THOROUGH = 5_000, 2_000, 100_000
 EACH = 25  # neighbours of one recorded run, at least
 MOST_EACH = 400
-PERSONS = 601
+PERSONS, PANEL_PERSONS = 601, 150
 
 
 def audit(
@@ -60,9 +64,10 @@ def audit(
     wrong arguments.
 
     Example:
-        report = pm.audit()
+        table = pm.Table(pm.example("ratings"), person="student")
+        report = pm.audit(pm.Mean("rating"), table, runs=10)
         assert report and report.runs > 0
-        print(pm.audit(pm.Mean("wage"), "panel.csv", person="id"))
+        print(report)
 
     Guarantees: none are given or spent. A dry run: the noise is simulated, no release is made, and
     nothing that is returned or printed holds a value of the table; where its number of persons is
@@ -108,7 +113,7 @@ class Own:
     """A question or estimator on one table, at one budget."""
 
     made: Any
-    rows: Rows
+    rows: Audited
     said: Said
     relation: Relation
     table: str
@@ -178,9 +183,13 @@ def _said(terms: dict[str, Any]) -> tuple[Said, ...]:
 
 def _tables(
     question: Estimator | Question, source: Any, person: Any, seed: int
-) -> Iterator[tuple[str, Rows]]:
+) -> Iterator[tuple[str, Audited]]:
     """The rows to record: of the given table, or of every built-in one."""
     summary = getattr(question, "summary", None)
+    if source is None and isinstance(summary, PanelSums):
+        for kind in TABLES:
+            yield kind, panel_table(kind, PANEL_PERSONS, summary, seed)
+        return
     if source is None:
         names = getattr(summary, "names", None) or ("value",)
         cap = getattr(summary, "cap", None)
@@ -194,7 +203,13 @@ def _tables(
                 "question", type(question).__name__, "does not say which columns it is about",
                 "give a question, such as Mean('wage', method=...)",
             )  # fmt: skip
+        if isinstance(summary, PanelSums):
+            yield "own", PanelRows(Panel(summary.reduce(found)), summary)
+            return
         found = found.people(summary)
+    if isinstance(found, FramePairs):
+        yield "own", PairRows.read(found, private=getattr(summary, "keys", None) is None)
+        return
     people: Any = found.collect() if hasattr(found, "collect") else found
     counts = getattr(people, "counts", None)
     yield "own", Rows(people.matrix(), tuple(people.columns), counts, people.cap)

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 
 from privmean.asking.road import within_budget
 from privmean.auditing.findings import Findings
-from privmean.auditing.grouped import PairRows, pair_table
-from privmean.auditing.hostile import TABLES, Rows, neighbours, table
+from privmean.auditing.grouped import pair_table
+from privmean.auditing.hostile import TABLES, Audited, neighbours, table
+from privmean.auditing.panels import panel_table
 from privmean.auditing.replaying import Recorded
 from privmean.auditing.subjects import SUBJECTS, Said, Subject, budget_of
 from privmean.errors import Infeasible
@@ -61,16 +62,18 @@ def plan_of(made: Estimator | Question, budget: Budget, shape: Shape) -> Plan:
     return within_budget(plan, budget)
 
 
-def table_of(subject: Subject, kind: str, dimension: int, seed: int) -> Rows | PairRows:
+def table_of(subject: Subject, kind: str, dimension: int, seed: int) -> Audited:
     """The table of a case; `dimension` groups, where the subject is of groups."""
+    if subject.panel is not None:
+        return panel_table(kind, subject.persons, subject.panel, seed)
     if subject.weights is None:
         return table(kind, subject.persons, dimension, subject.cap, seed)
     return pair_table(kind, subject.persons, dimension, subject.weights, subject.private, seed)
 
 
-def shape_of(rows: Rows | PairRows, relation: Relation) -> Shape:
+def shape_of(rows: Audited, relation: Relation) -> Shape:
     """What is public of these rows; under add-remove, a guess of their number."""
-    n = len(rows.values)
+    n = rows.count
     public = relation == REPLACE_ONE
     return Shape(rows.columns, n if public else None, None if public else n, rows.cap)
 
@@ -91,9 +94,7 @@ def run(case: Case, runs: int, seed: int) -> Findings:
     return found
 
 
-def follow(
-    plan: Plan, rows: Rows | PairRows, where: str, runs: int, seed: int, found: Findings
-) -> None:
+def follow(plan: Plan, rows: Audited, where: str, runs: int, seed: int, found: Findings) -> None:
     """Record a plan on a table, replay it on neighbours, try its draws."""
     recorded = Recorded.of(plan, rows, where, seed, found)
     near = neighbours(rows, plan.budget.neighbors, recorded.tape, seed)

@@ -8,8 +8,11 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from privmean.people.engines import fetch
+from privmean.people.pairframe import GROUP, FramePairs
 from privmean.people.pairmatrix import MatrixPairs
 from privmean.people.pairs import Weights
+from privmean.people.records import PERSON
 from privmean.privacy.budget import REPLACE_ONE
 
 Own = tuple[tuple[int, float], ...]  # of one person: a place and a value in each of some groups
@@ -18,7 +21,7 @@ Own = tuple[tuple[int, float], ...]  # of one person: a place and a value in eac
 @dataclass(frozen=True)
 class PairRows:
     """One tuple of pairs a person. keys: names of groups; private: only those count that somebody
-    is in, and at most `weights.kept` pairs a person."""
+    is in, and persons of more than `weights.kept` groups have none."""
 
     values: tuple[Own, ...]
     keys: tuple[str, ...]
@@ -27,10 +30,27 @@ class PairRows:
     columns: tuple[str, ...] = ("value",)
     cap: None = None
 
+    @classmethod
+    def read(cls, pairs: FramePairs, private: bool) -> PairRows:
+        """The pairs of a table of one's own, as the engine has weighed them."""
+        own: dict[object, list[tuple[int, float]]] = {}
+        for person, place, value in fetch(pairs.frame.select(PERSON, GROUP, "v")):
+            own.setdefault(person, []).append((place, math.nan if value is None else value))
+        values = [tuple(sorted(found)) for found in own.values()]
+        values += [()] * (pairs.persons - len(values))
+        keys = tuple(" ".join(key) for key in pairs.keys)
+        return cls(tuple(values), keys, pairs.weights, private, pairs.columns)
+
+    @property
+    def count(self) -> int:
+        return len(self.values)
+
     @property
     def people(self) -> MatrixPairs:
         most = self.weights.kept if self.private else len(self.keys)
-        listed = [(k, place, x) for k, own in enumerate(self.values) for place, x in own[:most]]
+        listed = [
+            (k, place, x) for k, own in enumerate(self.values) for place, x in _own(own, most)
+        ]
         listed = [item for item in listed if not math.isnan(item[2])]
         used = sorted({place for _, place, _ in listed}) if self.private else range(len(self.keys))
         where = {place: k for k, place in enumerate(used)}
@@ -51,6 +71,11 @@ class PairRows:
 
     def joined(self, own: Own) -> PairRows:
         return replace(self, values=(*self.values, own))
+
+
+def _own(own: Own, most: int) -> Own:
+    """The pairs of one person that count."""
+    return own if len(own) <= most else ()
 
 
 def pair_table(

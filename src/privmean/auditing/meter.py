@@ -8,7 +8,7 @@ Four trials of every recorded answer, none of which uses `moved`:
 * the shift: noise moved by s makes the answer from one exact value that of another. For additive
   noise s is found from the answers to unit steps of noise, and sum |s|/scale (or its squares) is
   what the pair costs. This is the loss by definition, with no formula of ours in between.
-* a threshold keeps a cell of one person hidden but for the billed delta.
+* a threshold keeps a cell, or a key, of one person hidden but for the billed delta.
 """
 
 from __future__ import annotations
@@ -25,9 +25,11 @@ from privmean.auditing.drawing import MOST_REQUESTS, Draws, Endless, Fixed, Requ
 from privmean.auditing.same import same
 from privmean.mechanisms.columns import EachColumn
 from privmean.mechanisms.curator import Mechanism
+from privmean.mechanisms.exponential import Exponential
 from privmean.mechanisms.filtered.filtered_mean import FilteredMean
 from privmean.mechanisms.first_below import FirstBelow
 from privmean.mechanisms.gaussian import tail_above
+from privmean.mechanisms.key_cells import Cells, Key, KeyCells
 from privmean.mechanisms.likeliest_bin import LikeliestBin
 from privmean.mechanisms.location_search import LocationSearch
 from privmean.mechanisms.moved import differences
@@ -37,6 +39,7 @@ from privmean.mechanisms.weighted_rows import JointSums
 from privmean.noise.base import Noise
 from privmean.noise.simulated import SimulatedNoise
 from privmean.privacy.loss import Gaussian, Laplace, Selection, Threshold
+from privmean.privacy.threshold_of_sum import ThresholdOfSum, three_laplace_tail
 
 # several draws whose losses are known together; their answers are no plain numbers
 PROCEDURES = (FilteredMean, LikeliestBin, LocationSearch, NoisyQuantile)
@@ -56,7 +59,8 @@ def drawn(
 
 def troubles(mechanism: Mechanism[Any, Any], exact: object) -> Iterator[str]:
     """What is wrong with the draws of one recorded answer, in words."""
-    simple = not isinstance(_step(mechanism), PROCEDURES)
+    step = _step(mechanism)
+    simple = not isinstance(step, PROCEDURES)
     try:
         _, requests = drawn(mechanism, exact, SimulatedNoise(1))
         for answers in (exact, flat(exact)) if simple else (exact,):
@@ -77,6 +81,10 @@ def troubles(mechanism: Mechanism[Any, Any], exact: object) -> Iterator[str]:
     yield from _narrow(mechanism, requests)
     if any(isinstance(loss, Threshold) for loss in mechanism.losses):
         yield from _threshold(mechanism, exact)
+    if isinstance(mechanism, KeyCells):
+        yield from _threshold_of_cells(mechanism)
+    if isinstance(step, Exponential):
+        yield from _too_sharp(step)
 
 
 def _tries_again(mechanism: Mechanism[Any, Any], exact: object, requests: list[Request]) -> bool:
@@ -238,6 +246,60 @@ def _threshold(mechanism: Mechanism[Any, Any], exact: Any) -> Iterator[str]:
         tail = Fraction(tail_above(low, float(request.scale)))
     if tail * bill.cells > Fraction(bill.delta):
         yield "a cell of one person is shown more often than the bill says"
+
+
+def _threshold_of_cells(mechanism: KeyCells) -> Iterator[str]:
+    """Whether a key of one person alone stays hidden: three noises of this many steps each must add
+    up to what the bill allows; and whether these noises have the scale that the bill says."""
+    bills = [loss for loss in mechanism.losses if isinstance(loss, ThresholdOfSum)]
+    alone: dict[Key, Cells] = {
+        ("\U0010ffff",): (mechanism.unit, 0, 0)
+    }  # after all keys that were shown before
+    _, requests = drawn(mechanism, alone, Fixed())
+    if not requests or requests[-1].law not in ADDITIVE:
+        return
+    own = requests[-1]
+    low, high = 0, 2**62
+    while low < high:
+        middle = (low + high) // 2
+        shown = mechanism.draw(alone, _Steps(middle)).keys() >= alone.keys()
+        low, high = (low, middle) if shown else (middle + 1, high)
+    scales = float(3 * low / own.scale)
+    for bill in bills:
+        if bill.cells * three_laplace_tail(scales) > bill.delta:
+            yield "a key of one person is shown more often than the bill says"
+        if scales > (1 + ROUNDING) * (bill.threshold - 1) / float(bill.scale):
+            yield "the noise is narrower than the bill says"
+
+
+def _too_sharp(mechanism: Exponential) -> Iterator[str]:
+    """Whether one of two items is accepted as often as their scores and the bill say: the first
+    word that refuses it is its probability, in parts of 2^64."""
+    if not mechanism.losses:
+        return
+    gap = max(1, int(mechanism.change * min(1.0, 5 / float(mechanism.epsilon))))
+    scores = np.array([0, gap])
+    low, high = 0, 2**64 - 1
+    while low < high:
+        middle = (low + high) // 2
+        accepted = mechanism.draw(scores, _Proposing(middle)) == 0
+        low, high = (middle + 1, high) if accepted else (low, middle)
+    if 2**64 * math.exp(-float(mechanism.epsilon) * gap / mechanism.change * (1 + ROUNDING)) > low:
+        yield "a choice is sharper than the bill says"
+
+
+class _Proposing(Fixed):
+    """The first item is proposed first, with this word; then the second, for ever."""
+
+    def __init__(self, word: int) -> None:
+        super().__init__()
+        self._word = word
+
+    def below(self, size: int, bound: int) -> Any:
+        return np.minimum(np.arange(size), 1)
+
+    def bits64(self, size: int) -> Any:
+        return np.full(size, self._word, dtype=np.uint64)
 
 
 class _Steps(Fixed):

@@ -9,8 +9,7 @@ from typing import Any, cast
 
 from privmean.auditing.drawing import Endless
 from privmean.auditing.findings import Findings
-from privmean.auditing.grouped import PairRows
-from privmean.auditing.hostile import Neighbour, Rows
+from privmean.auditing.hostile import Audited, Neighbour
 from privmean.auditing.meter import ROUNDING, shift, troubles
 from privmean.auditing.same import same
 from privmean.auditing.tape import Answered, Compared, Parted, Recorder, Replayer, Split, Tape
@@ -37,13 +36,11 @@ class Recorded:
     where: str
     tape: Tape = field(default_factory=Tape)
     outcome: Any = None
-    _kept: dict[int, list[Any]] = field(default_factory=dict)
+    _kept: dict[int, list[tuple[Fraction, Any]]] = field(default_factory=dict)
     _most: dict[int, Fraction] = field(default_factory=dict)
 
     @classmethod
-    def of(
-        cls, plan: Plan, rows: Rows | PairRows, where: str, seed: int, found: Findings
-    ) -> Recorded:
+    def of(cls, plan: Plan, rows: Audited, where: str, seed: int, found: Findings) -> Recorded:
         """The recording, with what it shows without any neighbour: bill and draws."""
         made = cls(plan, where)
         curator = Recorder(seen(rows), SimulatedNoise(seed), made.tape)
@@ -108,13 +105,14 @@ class Recorded:
             self._one_part(answers, compared, found)
 
     def _keep(self, index: int, share: Fraction, exact: object) -> None:
-        """The answers of a few neighbours: the first, and the one that costs most."""
+        """The answers of a few neighbours: the first, and the one that costs most; with the cost
+        that the mechanism itself says."""
         kept = self._kept.setdefault(index, [])
         if share > self._most.get(index, Fraction(-1)):
             self._most[index] = share
-            kept.insert(0, exact)
+            kept.insert(0, (share, exact))
         elif len(kept) < KEPT:
-            kept.append(exact)
+            kept.append((share, exact))
         del kept[KEPT:]
 
     def _one_part(self, answers: list[Answered], compared: Compared, found: Findings) -> None:
@@ -129,24 +127,26 @@ class Recorded:
             found.violated(self.where, "one person is in two parts that are billed as disjoint")
 
     def by_shifts(self, found: Findings) -> None:
-        """What the kept neighbours cost by the draws alone (`meter.shift`), answer by answer."""
+        """What the kept neighbours cost by the draws alone (`meter.shift`), answer by answer: no
+        more than the bill, nor than the mechanism says that this pair costs."""
         for index, item in _few(self.tape.answers):
             costs = [
-                cost
-                for exact in self._kept.get(index, [])
+                (cost, share)
+                for share, exact in self._kept.get(index, [])
                 if (cost := shift(item.mechanism, item.exact, exact)) is not None
             ]
             if not costs:
                 continue
             mechanism = found.mechanism(name_of(item.mechanism))
             mechanism.shifted += len(costs)
-            if max(costs) > 1 + ROUNDING:
-                mechanism.violations += 1
-                words = f"its draws cost {max(costs):.6g} of the bill"
-                found.violated(self.where, f"{name_of(item.mechanism)}: {words}")
+            for cost, share in costs:
+                if cost > min(Fraction(1), share) + ROUNDING:
+                    mechanism.violations += 1
+                    words = f"its draws cost {cost:.6g} of the bill, it says {float(share):.6g}"
+                    found.violated(self.where, f"{name_of(item.mechanism)}: {words}")
 
 
-def seen(rows: Rows | PairRows) -> People:
+def seen(rows: Audited) -> People:
     """The people of a table, of whatever kind: who asks for pairs finds them."""
     return cast("People", rows.people)
 

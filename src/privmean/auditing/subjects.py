@@ -11,14 +11,19 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from privmean.auditing.looked import LookFirst
 from privmean.central.anisotropic.estimator import Anisotropic
 from privmean.central.bounded import BoundedMean
 from privmean.central.concentration import Bounded, SubGaussian, UnknownScale
 from privmean.central.default_mean import DefaultMean
 from privmean.central.groups.estimator import GroupMeans
 from privmean.central.heavy_tailed import BoundedMoment, HeavyTailed, PureCover, RecordWeights
+from privmean.central.located_mean import LocatedMean
 from privmean.central.winsorized import Winsorized
+from privmean.models.located_bins import LocatedBins
 from privmean.models.magnitudes import Magnitudes
+from privmean.models.panel import PanelSums
+from privmean.models.quantiles import Quantiles
 from privmean.models.random_effects import RandomEffects
 from privmean.models.variance import VarianceSearch
 from privmean.people.pairs import Weights
@@ -38,6 +43,11 @@ MIXED = (("epsilon", 2.0), ("delta", 1e-6))
 ZCDP = (("rho", 1.0),)
 LARGE = (("epsilon", 6.0), ("delta", 1e-6))
 Said = tuple[tuple[str, float], ...]
+GENEROUS: tuple[Said, ...] = (  # so that plans for few persons come to their last step
+    (("epsilon", 60.0), ("delta", 0.0)),
+    (("epsilon", 60.0), ("delta", 1e-6)),
+    (("rho", 30.0),),
+)
 ANY = (PURE, MIXED, ZCDP)
 BOTH: tuple[Relation, ...] = (REPLACE_ONE, ADD_REMOVE)
 REPLACED: tuple[Relation, ...] = (REPLACE_ONE,)
@@ -47,7 +57,7 @@ REPLACED: tuple[Relation, ...] = (REPLACE_ONE,)
 class Subject:
     """make: the estimator or question. cap: of records, for means over records. weight: of its
     cases among the runs (those that take long get fewer). weights, private: of means by group, with
-    `dimensions` for numbers of groups."""
+    `dimensions` for numbers of groups. panel: of regressions that read records."""
 
     name: str
     make: Callable[[], Estimator | Question]
@@ -59,6 +69,7 @@ class Subject:
     weight: float = 1.0
     weights: Weights | None = None
     private: bool = False
+    panel: PanelSums | None = None
 
 
 NEAR = (-9.0, 9.0)
@@ -73,6 +84,15 @@ SUBJECTS: tuple[Subject, ...] = (
     Subject("default", DefaultMean, dimensions=(1,)),
     Subject("default, interval first", lambda: DefaultMean(target="mean"), dimensions=(1,)),
     Subject("default, columns", DefaultMean, (MIXED, ZCDP), REPLACED, (2, 5), 1200, weight=0.3),
+    Subject(
+        "default, columns, interval first",
+        lambda: DefaultMean(target="mean"),
+        (MIXED,),
+        REPLACED,
+        (4,),
+        1200,
+        weight=0.3,
+    ),
     Subject("default, records", DefaultMean, dimensions=(1,), cap=5),
     Subject("bounded", lambda: BoundedMean((0.0, 8.0)), dimensions=(1, 3)),
     Subject("limits", lambda: Winsorized(Bounded(0.0, 8.0))),
@@ -153,6 +173,24 @@ SUBJECTS: tuple[Subject, ...] = (
         lambda: Regression("y ~ a", effect="own", assume=Errors(1.0, 1.0, range=NEAR)),
         dimensions=(2,),
     ),
+    Subject(
+        "regression, pooled",
+        lambda: Regression("y ~ x"),
+        GENEROUS,
+        dimensions=(2,),
+        persons=150,
+        weight=0.1,
+        panel=PanelSums("y ~ x", within=False),
+    ),
+    Subject(
+        "regression, within",
+        lambda: Regression("y ~ x", effect="within"),
+        GENEROUS,
+        dimensions=(1,),
+        persons=150,
+        weight=0.1,
+        panel=PanelSums("y ~ x", within=True),
+    ),
     Subject("curve", lambda: Curve("y", "t", (0, 1, 2, 3)), relations=REPLACED, dimensions=(3,)),
     Subject("curve, limits", lambda: Curve("y", "t", (0, 1, 2, 3), assume=(0, 8)), dimensions=(3,)),
     Subject("groups", lambda: GroupMeans(_keys(4)), dimensions=(4,), weight=0.3, weights=Weights()),
@@ -203,6 +241,21 @@ SUBJECTS: tuple[Subject, ...] = (
     ),
     Subject("quantiles", lambda: Quantile(q=(0.25, 0.5, 0.75)), dimensions=(1,), weight=0.3),
     Subject("quantiles, limits", lambda: Quantile(bounds=(0.0, 8.0)), dimensions=(1,), weight=0.3),
+    Subject(
+        "look, then mean", lambda: LookFirst(LocatedMean), ANY, REPLACED, (1,), 1600, weight=0.3
+    ),
+    Subject(
+        "look, then bins", lambda: LookFirst(LocatedBins), ANY, REPLACED, (3,), 1600, weight=0.3
+    ),
+    Subject(
+        "look, then quantiles",
+        lambda: LookFirst(lambda: Quantiles((0.25, 0.5), looked=True)),
+        ANY,
+        REPLACED,
+        (1,),
+        1600,
+        weight=0.3,
+    ),
     Subject("variance", lambda: Variance(within=(0.01, 100.0)), ANY, REPLACED, (1,)),
     Subject(
         "variance, coinpress",

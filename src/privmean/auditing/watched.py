@@ -6,13 +6,17 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
+from privmean.models.design import Units
+from privmean.models.panel import Own, PanelPeople
 from privmean.people.pairs import Centred, PairPeople, PairSums, Weights
+from privmean.people.products import Products
 from privmean.people.reductions import (
     Ball,
     BallSums,
     Besides,
     Box,
     BoxSums,
+    Cut,
     Floats,
     Integers,
     People,
@@ -85,6 +89,9 @@ class Watched:
     def ball_sums(self, ball: Ball, besides: Besides | None = None) -> BallSums:
         return self._told("ball_sums", ball, besides).ball_sums(ball, besides)
 
+    def tail_sums(self, cut: Cut) -> BallSums:
+        return self._told("tail_sums", cut).tail_sums(cut)
+
     def shell_counts(self, edges: Sequence[float]) -> Integers:
         return self._told("shell_counts", tuple(edges)).shell_counts(edges)
 
@@ -155,20 +162,55 @@ class WatchedPairs(PairPeople):
     def beyond(self, column: int, lower: float, upper: float) -> tuple[int, int]:
         return self._told("beyond", column, lower, upper).beyond(column, lower, upper)
 
-    def group_sums(self, boxes: Sequence[Box]) -> list[PairSums]:
-        return self._told("group_sums").group_sums(boxes)
+    def missing(self, column: int) -> int:
+        return self._told("missing", column).missing(column)
+
+    def group_sums(self, boxes: Sequence[Box], column: int = 0) -> list[PairSums]:
+        return self._told("group_sums", column).group_sums(boxes, column)
 
     def among(self, places: Sequence[int]) -> PairPeople:
         keys = tuple(self._people.keys[place] for place in places)
         found = self._told("among", *keys).among(places)
         return WatchedPairs(found, self._tell, (*self._whom, ("among", *keys)))
 
-    def centred_counts(self, units: Centred) -> Integers:
+    def centred_counts(self, units: Centred, column: int = 0) -> Integers:
         keys = tuple(self._people.keys[place] for place in units.places)
-        asked = self._told("centred_counts", *keys, *units.centers, *units.factors)
-        return asked.centred_counts(units)
+        asked = self._told("centred_counts", column, *keys, *units.centers, *units.factors)
+        return asked.centred_counts(units, column)
+
+
+class WatchedPanel(Watched, PanelPeople):  # type: ignore[misc]  # two kinds of people
+    """The same panel; `tell` hears every question before it is answered."""
+
+    def __init__(self, people: PanelPeople, tell: Callable[[Asking], None]) -> None:
+        super().__init__(people, tell)
+        self._panel = people
+
+    @property
+    def again(self) -> Callable[[Units], Products | None] | None:
+        real = self._panel.again
+
+        def asked(units: Units) -> Products | None:
+            self._told("again", units)
+            return None if real is None else real(units)
+
+        return asked
+
+    @property
+    def own(self) -> dict[tuple[str, int], Own]:
+        return self._panel.own  # names are public; what is done with values shows in the outcome
+
+    def sizes(self, name: str) -> Floats:
+        self._told("sizes", name)
+        return self._panel.sizes(name)
+
+    def of(self, name: str, size: float) -> Own:
+        self._told("of", name, size)
+        return self._panel.of(name, size)
 
 
 def watched(people: People | PairPeople, tell: Callable[[Asking], None]) -> Any:
     """These people, watched, as whatever they are."""
+    if isinstance(people, PanelPeople):
+        return WatchedPanel(people, tell)
     return WatchedPairs(people, tell) if isinstance(people, PairPeople) else Watched(people, tell)

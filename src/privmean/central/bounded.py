@@ -37,6 +37,10 @@ class BoundedMean:
     bounds: (lower, upper) for every column, or one pair a column. design_effect: public variance of
     the mean over that of unrelated persons.
 
+    Example:
+        people = pm.read(pm.example("nlswork"), person="person_id", values="ln_wage")
+        pm.mean(people, method=pm.BoundedMean((-2.3, 5.3)), epsilon=1.0)
+
     **Guarantees.** Unit: one person with all records. Neighbours: replace-one (n public) or
     add-remove (n private: a noisy count comes with the sums). Pure epsilon (delta unspent) with
     Laplace noise; (epsilon, delta) or rho with Gaussian noise. The bounds are public; values beyond
@@ -105,9 +109,9 @@ class BoundedMeanPlan(Releasing):
     boxes: tuple[Box, ...]
     sums: ClippedSums
 
-    @property
-    def estimator(self) -> str:
-        return "bounded mean"
+    estimator = "bounded mean"
+    # Whether every run bills these very lines, whatever it finds.
+    fixed = True
 
     @property
     def why(self) -> str:
@@ -116,11 +120,6 @@ class BoundedMeanPlan(Releasing):
     @property
     def _law(self) -> str:
         return "Gaussian" if self.sums.epsilon is None else "Laplace"
-
-    @property
-    def fixed(self) -> bool:
-        """Whether every run bills these very lines, whatever it finds."""
-        return True
 
     @property
     def losses(self) -> tuple[Loss, ...]:

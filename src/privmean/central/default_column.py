@@ -15,13 +15,13 @@ from privmean.central.default_limits import SNUG, Widened, widened
 from privmean.central.default_records import RecordIntervals, record_sums, too_few
 from privmean.central.default_tail import WIDTHS, Apart, set_apart
 from privmean.central.locate import NOBODY, Location, Schedule, almost_nobody, locate
-from privmean.central.log_segments import ATOM_ONLY, BEYOND, FOUND
+from privmean.central.log_segments import ATOM_ONLY, BEYOND, FOUND, RANGE
 from privmean.central.wallet import Wallet
 from privmean.intervals.default_intervals import CLIPPED, MEAN, ColumnIntervals
 from privmean.intervals.divided import TOO_FEW, Divided, unseen
-from privmean.intervals.interval import FAILED, OK, IntervalMaker
+from privmean.intervals.interval import FAILED, IntervalMaker
 from privmean.intervals.mean_interval import Allowance
-from privmean.intervals.tail_check import TailCheck
+from privmean.intervals.tail_check import TailCheck, standing
 from privmean.mechanisms.clipped_sum import ClippedSums, ColumnSums
 from privmean.mechanisms.counts import counted
 from privmean.mechanisms.curator import Curator
@@ -96,9 +96,27 @@ def release_column(
     relation: Relation,
 ) -> ColumnRelease:
     """Run all stages on one column; `wallet` holds what they may cost."""
-    people, before = curator.people, wallet.left
+    before = wallet.left
     place = locate(curator, column, schedule, settings.safety, wallet, relation)
     shares = {"location": float((before - wallet.left) / wallet.total)}
+    return release_located(
+        curator, column, place, wallet, schedule.persons, settings, relation, shares
+    )
+
+
+def release_located(
+    curator: Curator,
+    column: int,
+    place: Location,
+    wallet: Wallet,
+    persons: int,
+    settings: Settings,
+    relation: Relation,
+    shares: dict[str, float],
+) -> ColumnRelease:
+    """The stages after the location, wherever it was found; `wallet` holds what they may cost.
+    persons: public, or a noisy number."""
+    people = curator.people
     path = {
         "outcome": place.outcome,
         "origin": place.origin,
@@ -113,7 +131,7 @@ def release_column(
         return _failed(_why(place.outcome), path, shares, settings)
     wide = Widened((place.lower, place.upper), place)
     if settings.check:
-        before, there = wallet.left, schedule.persons - place.missing.believed
+        before, there = wallet.left, persons - place.missing.believed
         wide = widened(curator, column, place, wallet, settings.check, settings.lean, there)
         shares["beyond the limits"] = float((before - wallet.left) / wallet.total)
     limits, place = wide.limits, wide.place
@@ -125,7 +143,7 @@ def release_column(
         last = record_sums(LAST, relation, final)
         (found,) = _asked(curator, last, box, _box_sums(people, column, box))
         ratio = ClippedMean(box, found, None, by_records=True)
-        return _by_records(wide, path, shares, settings, center, ratio, schedule.persons)
+        return _by_records(wide, path, shares, settings, center, ratio, persons)
     jumps = (0.0, 0.0)
     if settings.joint_tail:  # both sides count alike: the scales follow the larger jump anyway
         jump = max(limits[1] - center, center - limits[0]) / (limits[1] - limits[0])
@@ -137,8 +155,8 @@ def release_column(
         sums = apart.sums
     last = ClippedSums(LAST, relation, epsilon=final, jumps=jumps, apart=apart is not None)
     (found,) = _asked(curator, last, box, sums, 0 if apart is None else apart.far)
-    divided = Divided.of(found, schedule.persons, place.nulls)
-    nobody = almost_nobody(divided.absent, schedule.persons, wallet.total)
+    divided = Divided.of(found, persons, place.nulls)
+    nobody = almost_nobody(divided.absent, persons, wallet.total)
     if nobody or (divided.missing and unseen(found)):
         return _failed(UNREADABLE if nobody else TOO_FEW, path, shares, settings)
     apart_at = apart.limits if apart else None
@@ -181,7 +199,7 @@ def _why(outcome: str) -> str:
     if outcome == NOBODY:
         return UNREADABLE
     if outcome == BEYOND:
-        return "values reach beyond 2^39: give them in a larger unit, or give bounds"
+        return RANGE
     return "no region could be found privately: give bounds, more epsilon or more persons"
 
 
@@ -250,15 +268,8 @@ def _by_records(
     )
     diagnostics = {**path, "limits": list(wide.limits), "sum of weights": ratio.sums.weight}
     diagnostics |= _counts(wide)
-    status, advice = _standing(check)
+    status, advice = standing(check)
     return ColumnRelease(ratio.estimate, status, advice, intervals, shares, diagnostics, ())
-
-
-def _standing(check: TailCheck | None) -> tuple[str, str]:
-    """ "ok" only where the interval that was asked for stands."""
-    if check is None or (check.stands and not check.leans):
-        return OK, ""
-    return check.status, check.advice
 
 
 def _found(
@@ -323,5 +334,5 @@ def _found(
     words = []
     if not divided.missing:
         words.append("persons without a usable value count at the middle of the limits")
-    status, advice = _standing(check)
+    status, advice = standing(check)
     return ColumnRelease(estimate, status, advice, intervals, shares, diagnostics, tuple(words))

@@ -11,15 +11,18 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import TYPE_CHECKING
 
 from privmean import validate
 from privmean.central.default_plan import MOST_SPLIT, DefaultMeanPlan
-from privmean.central.default_vector import DefaultVectorPlan, vector_plan
 from privmean.central.locate import FEWEST
 from privmean.errors import Infeasible
 from privmean.intervals.default_intervals import MEAN
 from privmean.people.shape import Shape
 from privmean.privacy.budget import REPLACE_ONE, Budget, Relation
+
+if TYPE_CHECKING:
+    from privmean.central.default_vector import DefaultVectorPlan
 
 LEAST_EPSILON = Fraction(1, 2**20)
 MOST_COLUMNS = 3  # epsilon is split over columns up to here
@@ -39,6 +42,10 @@ class DefaultMean:
     average by no more than `excess` times the distance from the centre to that limit (1: no heavier
     than a Pareto tail of index 2). design_effect: public variance of the mean over that of
     unrelated persons.
+
+    Example:
+        people = pm.read(pm.example("nlswork"), person="person_id", values="ln_wage")
+        pm.mean(people, method=pm.DefaultMean(target="clipped"), epsilon=1.0)
 
     **Guarantees.** Unit: one person with all records. Neighbours: replace-one (the roster, hence n,
     is public) or add-remove (a noisy count is bought; nothing reads n). Pure epsilon for any data;
@@ -70,7 +77,9 @@ class DefaultMean:
         """
         epsilon = budget.pure_epsilon() / shape.dimension
         if shape.dimension > 1 and self._together(epsilon, shape, budget.neighbors):
-            return vector_plan(budget, shape, self.design_effect)
+            from privmean.central.default_vector import vector_plan
+
+            return vector_plan(budget, shape, self.target, self.excess, self.design_effect)
         self.check_alone(epsilon, shape)
         return self.alone(budget, shape, epsilon)
 

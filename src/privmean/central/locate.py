@@ -9,11 +9,14 @@ threshold and no delta are needed.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 
 from privmean.central.log_segments import (
     ATOM_ONLY,
+    BEYOND,
+    END,
     FAR_ALONE,
     FOUND,
     LAPLACE,
@@ -45,6 +48,8 @@ AGAIN = 0.5  # part of what is left for a second look
 SURE = 3.0  # noise scales of the persons with a value, or of their private number, in their favour
 LEAST = 100.0  # persons with a value, times epsilon, that a column with nulls must have
 MOST = 0.75  # part of the persons without a value that explains why nothing else is seen
+
+LAST = END * (1 - 2.0**-20)  # limits that hold this hold the end of the public range
 
 NOBODY = "nobody has a value"
 
@@ -104,12 +109,13 @@ class Location:
         return Missing.pooled(self.nulls)
 
 
-def _histogram(
+def histogram(
     curator: Curator,
     column: int,
     origin: float,
     cells: NoisyCounts,
 ) -> Histogram:
+    """The noisy histogram of x - origin, and of those without a value."""
     people = curator.people
     exact = cells_of(people.log_counts(column, origin), people.missing(column))
     return Histogram.of(curator.ask(cells, exact), float(cells.scale))
@@ -136,7 +142,7 @@ def locate(
 
     def look(price: Fraction, name: str) -> Histogram:
         cells = wallet.counts(name, price, moved_cells, spread=moved_cells)
-        found = _histogram(curator, column, origin, cells)
+        found = histogram(curator, column, origin, cells)
         nulls.append((found.missing, found.scale))
         return found
 
@@ -197,6 +203,23 @@ def locate(
         if moved:  # another histogram of the tails would cost more than it shows
             reach, origin, seen = fallback
             break
+    path = rounds, looks, restarts
+    return settled(reach, origin, seen, nulls, schedule, wallet.total, path, first)
+
+
+def settled(
+    reach: Reach,
+    origin: float,
+    seen: Histogram,
+    nulls: Sequence[tuple[float, float]],
+    schedule: Schedule,
+    epsilon: Fraction,
+    path: tuple[int, int, int],
+    first: Histogram | None,
+) -> Location:
+    """What the looks say in the end: post-processing. epsilon: of all that the column may cost;
+    path: numbers of rounds, looks and new starts."""
+    rounds, looks, restarts = path
     lower, upper = origin + reach.lower, origin + reach.upper
     outcome, missing = reach.outcome, Missing.pooled(nulls)
     if outcome == ATOM_ONLY:  # only if nearly everybody with a value is seen there
@@ -205,9 +228,11 @@ def locate(
             outcome = NOTHING
     if outcome == FOUND and not lower < upper:
         outcome = ATOM_ONLY  # the width was lost in the rounding of the origin
+    if outcome in (FOUND, ATOM_ONLY) and not (lower > -LAST and upper < LAST):
+        outcome = BEYOND  # values at the end of the range may be any values beyond it
     unseen = outcome != FOUND and missing.believed > MOST * schedule.persons
     sure = SURE * schedule.doubt if outcome == FOUND else 0.0
-    if unseen or almost_nobody(missing, schedule.persons + sure, wallet.total):
+    if unseen or almost_nobody(missing, schedule.persons + sure, epsilon):
         outcome = NOBODY
     return Location(
         outcome,

@@ -19,7 +19,7 @@ from privmean.mechanisms.noisy_argmax import GaussianArgmax, NoisyArgmax
 from privmean.outcome import Outcome, estimand_of, overall
 from privmean.people.reductions import Box, People
 from privmean.people.shape import Shape
-from privmean.privacy.budget import REPLACE_ONE, Budget, Relation
+from privmean.privacy.budget import REPLACE_ONE, Budget
 from privmean.privacy.loss import Loss
 from privmean.road import Releasing
 
@@ -40,19 +40,12 @@ class WinsorizedPlan(Releasing):
     ranges: tuple[tuple[float, float], ...] | None
     concentration: Concentration
     fallback: float | tuple[float, ...] | None
-
-    @property
-    def relation(self) -> Relation:
-        return self.facts.relation
+    estimator = "Winsorized mean"
 
     @property
     def shape(self) -> Shape:
-        known = self.facts.persons if self.relation == REPLACE_ONE else None
+        known = self.facts.persons if self.facts.relation == REPLACE_ONE else None
         return Shape.of(self.facts.columns, known, self.facts.persons)
-
-    @property
-    def estimator(self) -> str:
-        return "Winsorized mean"
 
     @property
     def fixed(self) -> bool:

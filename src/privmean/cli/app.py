@@ -4,20 +4,32 @@ from __future__ import annotations
 
 import sys
 import traceback
+import warnings
 from collections.abc import Sequence
+from importlib import import_module
 from typing import Annotated
 
 import typer
 
 from privmean._version import __version__
-from privmean.cli import asking, collect, ledger, stream, study
-from privmean.cli.audit import audit
-from privmean.cli.demo import demo
-from privmean.cli.plan import plan
-from privmean.cli.verify import keygen, sign, verify
-from privmean.errors import PrivmeanError
+from privmean.cli import asking
+from privmean.errors import PrivmeanError, PrivmeanWarning
 
 UNEXPECTED, WRONG_ARGUMENTS = 1, 2
+# where the commands that are no questions live, one by one or in groups
+COMMANDS = {
+    "plan": "privmean.cli.plan:plan",
+    "demo": "privmean.cli.demo:demo",
+    "example": "privmean.cli.demo:write_example",
+    "stream": "privmean.cli.stream:app",
+    "collect": "privmean.cli.collect:app",
+    "study": "privmean.cli.study:app",
+    "ledger": "privmean.cli.ledger:app",
+    "verify": "privmean.cli.verify:verify",
+    "sign": "privmean.cli.verify:sign",
+    "keygen": "privmean.cli.verify:keygen",
+    "audit": "privmean.cli.audit:audit",
+}
 
 app = typer.Typer(
     name="privmean",
@@ -44,16 +56,25 @@ def _options(
     pass
 
 
-app.command()(plan)
-app.command()(demo)
-app.add_typer(stream.app, name="stream")
-app.add_typer(collect.app, name="collect")
-app.add_typer(study.app, name="study")
-app.add_typer(ledger.app, name="ledger")
-app.command()(verify)
-app.command()(sign)
-app.command()(keygen)
-app.command()(audit)
+def _add(called: str) -> None:
+    """Add the command that is called, or all where none of them is: a call need not wait for the
+    modules of others."""
+    known = {item.name for item in app.registered_commands}
+    known |= {item.name for item in app.registered_groups}
+    questions = {name: kind for kind, name in asking.commands().items()}
+    names = (*COMMANDS, *questions)
+    for name in [called] if called in names else names:
+        if name in known:
+            continue
+        if name in questions:
+            app.command(name)(asking.question_command(questions[name]))
+            continue
+        module, _, item = COMMANDS[name].partition(":")
+        found = getattr(import_module(module), item)
+        if isinstance(found, typer.Typer):
+            app.add_typer(found, name=name)
+        else:
+            app.command(name)(found)
 
 
 def run(argv: Sequence[str] | None = None) -> int:
@@ -61,8 +82,10 @@ def run(argv: Sequence[str] | None = None) -> int:
     arguments = list(sys.argv[1:] if argv is None else argv)
     try:
         asking.refuse_moved(arguments)
-        asking.add(app, arguments)
-        app(args=arguments, prog_name="privmean")
+        _add(arguments[0] if arguments else "")
+        with warnings.catch_warnings():
+            warnings.showwarning = _cautioned
+            app(args=arguments, prog_name="privmean")
     except SystemExit as stop:
         return stop.code if isinstance(stop.code, int) else int(stop.code is not None)
     except PrivmeanError as error:
@@ -72,6 +95,12 @@ def run(argv: Sequence[str] | None = None) -> int:
         typer.echo(f"privmean: {_withheld(error)}", err=True)
         return UNEXPECTED
     return 0
+
+
+def _cautioned(message: Warning | str, category: type[Warning], *_: object, **__: object) -> None:
+    """A warning by its own words; those of libraries, which may quote private values, by kind."""
+    ours = issubclass(category, PrivmeanWarning)
+    typer.echo(f"privmean: {message if ours else category.__name__}", err=True)
 
 
 def _withheld(error: Exception) -> str:

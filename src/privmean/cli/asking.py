@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import typer
@@ -50,18 +50,11 @@ def release_and_show(said: Asked) -> None:
     from privmean.asking.road import asked
     from privmean.asking.terms import settled
     from privmean.people.table import Machine, Table
-    from privmean.privacy.ledger import Ledger
 
     key = opt.signing_key(said.sign, said.as_json)
     if said.plot is not None:
         _ready(said.plot)  # before anything is spent
-    ledger = said.terms.pop("ledger")
-    terms = settled(
-        {**said.terms, "ledger": ledger and Ledger.open(ledger)},
-        "a command",
-        {},
-        said.question.usual_neighbors,
-    )
+    terms = settled(said.terms, "a command", {}, said.question.usual_neighbors)
     machine = Machine(**said.machine, progress=opt.on_terminal())
     table = Table(said.source, person=said.person, machine=machine, **said.table)
     release = asked(table, said.question, terms)
@@ -98,11 +91,6 @@ def refuse_moved(arguments: Sequence[str]) -> None:
             raise ArgumentError(option, None, "is no option any more", MOVED[option])
 
 
-def add(app: typer.Typer, arguments: Sequence[str]) -> None:
-    """Add the commands of questions, where one is called or all are listed: to make them imports
-    what answers them, which verifying a release need not wait for."""
-    known = {item.name for item in app.registered_commands}
-    listed = not arguments or arguments[0].startswith("-")
-    for kind, name in commands().items():
-        if name not in known and (listed or arguments[0] == name):
-            app.command(name)(command(kind, release_and_show))
+def question_command(kind: str) -> Callable[..., None]:
+    """The command of a kind of question; imports what answers it."""
+    return command(kind, release_and_show)

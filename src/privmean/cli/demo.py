@@ -1,4 +1,4 @@
-"""privmean demo: the main job on a made table, in one command."""
+"""privmean demo: the main job on a made table, in one command; privmean example: tables to try."""
 
 from __future__ import annotations
 
@@ -34,3 +34,14 @@ def demo(
     if write is not None:
         example("wages", write)
         typer.echo(f"\nthe table is in {write}: try `privmean study init {write} --person id`")
+
+
+def write_example(
+    name: Annotated[str, typer.Argument(help="ratings, wages (both made) or nlswork (a survey).")],
+    file: Annotated[Path, typer.Argument(help="Where to write it, as CSV.")],
+) -> None:
+    """Write a table to try commands on; nothing of yours is read."""
+    from privmean.examples import TABLES, example
+
+    example(name, file)
+    typer.echo(f"{file}: one row a record, persons by the column `{TABLES[name][0]}`")

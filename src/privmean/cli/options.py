@@ -152,12 +152,13 @@ def roster(
 ) -> list[str] | None:
     """The ids in a file of them."""
     from privmean.errors import ArgumentError
-    from privmean.people.rosterfiles import roster_ids
 
     if path is None:
         if column is not None:
             raise ArgumentError("--roster-column", column, "is given alone", "give --roster FILE")
         return None
+    from privmean.people.rosterfiles import roster_ids
+
     return roster_ids(path, column or person, written)
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 if TYPE_CHECKING:
-    from privmean.continual.candidates import Candidate
+    from privmean.continual.candidates import Candidate, Prospect
     from privmean.continual.stream import MeanStream
     from privmean.noise.simulated import SimulatedNoise
 
@@ -25,8 +25,14 @@ Participations = Annotated[
 Separation = Annotated[
     int | None, typer.Option("--min-separation", help="Least distance between two of them.")
 ]
-Goal = Annotated[str, typer.Option(help="What matters: rmse, final or times.")]
-FromStep = Annotated[int, typer.Option(help="With goal rmse: the first step that matters.")]
+Goal = Annotated[
+    str, typer.Option(help="What matters: shown (clamped to the region), rmse, final or times.")
+]
+FromStep = Annotated[int, typer.Option(help="With shown or rmse: the first step that matters.")]
+LastWithin = Annotated[
+    float,
+    typer.Option(help="With shown: the last step's noise, at most so many times the least."),
+]
 Times = Annotated[list[int] | None, typer.Option("--time", help="With goal times: such a step.")]
 Epsilon = Annotated[float | None, typer.Option(help="Budget of all releases together.")]
 Delta = Annotated[float, typer.Option(help="Goes with --epsilon, such as 1e-6.")]
@@ -63,9 +69,10 @@ def stream(
         tuple[float, float] | None, typer.Option(help="Public limits of the one value.")
     ] = None,
     neighbors: Neighbors = "replace-one",
-    goal: Goal = "rmse",
+    goal: Goal = "shown",
     from_step: FromStep = 1,
     time: Times = None,
+    last_within: LastWithin = 1.75,
     release_every: Annotated[int, typer.Option(help="Release after so many arrivals.")] = 1,
     filler: Annotated[
         bool, typer.Option("--filler", help="Let time go on when nobody may take part.")
@@ -159,6 +166,7 @@ def stream(
             "goal": goal,
             "from_step": from_step,
             "times": list(time or ()),
+            "last_within": last_within,
             "release_every": release_every,
             "filler": filler,
         }
@@ -210,61 +218,69 @@ def plan(
     rho: Rho = None,
     clip: Annotated[float, typer.Option(help="Clipping radius.")] = 1.0,
     neighbors: Neighbors = "replace-one",
-    goal: Goal = "rmse",
+    goal: Annotated[
+        str | None, typer.Option(help="shown (the usual one with a budget), rmse, final or times.")
+    ] = None,
     from_step: FromStep = 1,
     time: Times = None,
+    last_within: LastWithin = 1.75,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False,
 ) -> None:
     """Every strategy with its error, best first. Reads no data, spends nothing.
 
     rmse is sensitivity times the normalised Frobenius norm (noise 1 a unit of sensitivity). With a
-    budget, noise columns show the error of the estimate (l2, in the unit of the values).
+    budget, further columns show the error of the estimate in the unit of the values: of what is
+    shown (clamped), of the noise (l2), at the last step, and the first step from which on the noise
+    stays below a tenth of the region.
     """
     import json
 
+    from privmean.continual.candidates import Prospect
     from privmean.continual.planning import survey
+    from privmean.continual.sensitivity import Participation
+    from privmean.continual.shown import Shown
     from privmean.errors import PrivmeanError
     from privmean.privacy.budget import Budget
 
-    if time and goal == "rmse" and from_step == 1:
-        goal = "times"
     try:
-        found = survey(
-            max_participations=max_participations,
-            min_separation=min_separation,
-            steps=steps,
-            goal=goal,
-            from_step=from_step,
-            times=time or (),
-            watch=_progress(),
-        )
         unit = None
         if epsilon is not None or rho is not None:
             mu = Budget(epsilon=epsilon, delta=delta, rho=rho).gaussian_mu()
             movement = 1 if neighbors == "zero-out" else 2
-            unit = movement * clip * dimension**0.5 / mu if mu else None
+            unit = movement / mu if mu else None
+        usual = "times" if time else "rmse" if unit is None else "shown"
+        found = survey(
+            max_participations=max_participations,
+            min_separation=min_separation,
+            steps=steps,
+            goal=goal or usual,
+            from_step=from_step,
+            times=time or (),
+            shown=None if unit is None else Shown(unit, dimension, last_within),
+            watch=_progress(),
+        )
     except PrivmeanError as problem:
         typer.echo(f"privmean stream plan: {problem}", err=True)
         raise typer.Exit(2) from None
+    prospects = None
+    if unit is not None:
+        pattern = Participation(max_participations, min_separation)
+        prospects = [Prospect.of(item, pattern, steps, unit, clip, dimension) for item in found]
     if as_json:
-        rows = [{**item.to_dict(), **_errors(item, unit)} for item in found]
         facts = {
             "steps": steps,
             "max_participations": max_participations,
             "min_separation": min_separation,
             "dimension": dimension,
-            "goal": goal,
-            "noise_unit": unit,
+            "goal": goal or usual,
+            "noise_unit": None if unit is None else unit * clip * dimension**0.5,
         }
+        rows = [item.to_dict() for item in found]
+        for row, item in zip(rows, prospects or (), strict=False):
+            row.update(item._asdict())
         typer.echo(json.dumps({**facts, "strategies": rows}))
     else:
-        typer.echo(_table(found, unit))
-
-
-def _errors(item: Candidate, unit: float | None) -> dict[str, float]:
-    if unit is None:
-        return {}
-    return {"error_rmse": unit * item.rmse, "error_final": unit * item.rmse_final}
+        typer.echo(_table(found, prospects))
 
 
 def _progress() -> Callable[[str], None] | None:
@@ -276,7 +292,7 @@ def _progress() -> Callable[[str], None] | None:
     return lambda name: typer.echo(f"\r\x1b[K{name} ...\r", err=True, nl=False)
 
 
-def _table(found: list[Candidate], unit: float | None) -> str:
+def _table(found: list[Candidate], prospects: list[Prospect] | None) -> str:
     head = ["strategy", "rmse", "goal", "final", "sensitivity", "numbers kept"]
     rows = [
         [
@@ -293,10 +309,10 @@ def _table(found: list[Candidate], unit: float | None) -> str:
         head.append(f"at {step}")
         for row, item in zip(rows, found, strict=True):
             row.append(f"{item.at[index][1]:.6f}")
-    if unit is not None:
-        head += ["error rmse", "error final"]
-        for row, item in zip(rows, found, strict=True):
-            row += [f"{unit * item.rmse:.4g}", f"{unit * item.rmse_final:.4g}"]
+    if prospects is not None:
+        head += ["error shown", "error rmse", "error final", "below 10 % from"]
+        for row, (shown, noise, last, small) in zip(rows, prospects, strict=True):
+            row += [f"{shown:.4g}", f"{noise:.4g}", f"{last:.4g}", str(small or "never")]
     widths = [max(len(row[i]) for row in [head, *rows]) for i in range(len(head))]
     lines = []
     for row in [head, *rows]:

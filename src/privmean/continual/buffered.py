@@ -12,6 +12,7 @@ closed forms: docs/proofs/continual.md.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import lru_cache
 
@@ -162,13 +163,33 @@ def fit(
 ) -> Buffered:
     """The best `Buffered` strategy found for a goal over `steps` steps.
 
-    Minimises log sens^2 + log sum_s w_s g_s^2 over (logit decay, log weight) by L-BFGS from fixed
-    starting points; the sensitivity is that without a horizon, so the strategy can run on.
+    Minimises log sens^2 + log sum_s w_s g_s^2; see `fit_buffers`.
+    """
+    nodes, weights = compress(goal.tail_weights(steps))
+
+    def loss(sens: float, g: Floats) -> float:
+        return math.log(sens**2) + math.log(float(np.dot(weights, g * g)))
+
+    return fit_buffers(participation, steps, nodes, loss, buffers=buffers)
+
+
+def fit_buffers(
+    participation: Participation,
+    steps: int,
+    nodes: Floats,
+    loss: Callable[[float, Floats], float],
+    *,
+    buffers: int,
+) -> Buffered:
+    """The `Buffered` strategy of least loss found over `steps` steps.
+
+    loss: of the sensitivity and of g, the cumulated inverse column, at the steps `nodes` (from 1).
+    Minimised over (logit decay, log weight) by L-BFGS from fixed starting points; the sensitivity
+    is that without a horizon, so the strategy can run on.
     """
     from scipy.optimize import minimize
 
     validate.choice("buffers", buffers, sorted(STARTS))
-    nodes, weights = compress(goal.tail_weights(steps))
     capped = Participation(participation.within(steps), participation.separation)
 
     def unpack(x: Floats) -> tuple[Floats, Floats]:
@@ -186,9 +207,7 @@ def fit(
         scale = (vectors.T @ u) ** 2 / (1 - theta)
         with np.errstate(under="ignore"):
             g = 1 - scale.sum() + _powers(theta, nodes - 1) @ scale
-        return math.log(limit_sensitivity(omega, decays, capped) ** 2) + math.log(
-            float(np.dot(weights, g * g))
-        )
+        return loss(limit_sensitivity(omega, decays, capped), g)
 
     best: tuple[float, Floats] | None = None
     for first_decays, first_weights in STARTS[buffers]:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import asdict, dataclass, replace
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -15,6 +15,8 @@ from privmean.continual.error import FINAL, RMSE, Goal, row_norms
 from privmean.continual.loaded_fit import fit_loaded
 from privmean.continual.scaled import ScaledBuffered, fit_scaled
 from privmean.continual.sensitivity import Participation
+from privmean.continual.shown import clamped_square, first_usable
+from privmean.continual.shown_fit import fit_shown, fit_shown_buffered
 from privmean.continual.strategies import (
     Banded,
     BandedInverse,
@@ -34,9 +36,10 @@ FITTED = 2_000_000
 class Candidate:
     """A strategy with its error per unit of noise: sensitivity times norms of B.
 
-    rmse: over all steps (the quantity of published tables); rmse_goal: over the steps that matter;
-    rmse_final: at the last step; at: (step, error) at the steps a goal names. state: numbers kept a
-    coordinate while streaming. endless: whether it can run without a horizon.
+    rmse: over all steps (the quantity of published tables); rmse_goal: over the steps that matter
+    (for what is shown: in clip radii, after clamping); rmse_final: at the last step; at: (step,
+    error) at the steps a goal names. state: numbers kept a coordinate while streaming. endless:
+    whether it can run without a horizon.
     """
 
     strategy: Strategy
@@ -74,19 +77,55 @@ class Candidate:
         return result
 
 
+class Prospect(NamedTuple):
+    """What a candidate would give in the unit of the values, for a budget and a region.
+
+    error_shown: root mean squared error over all steps, clamped to the region. error_rmse: the same
+    of the noise. error_final: at the last step. small_from: the first step from which on the noise
+    stays below a tenth of the region's width; None: never.
+    """
+
+    error_shown: float
+    error_rmse: float
+    error_final: float
+    small_from: int | None
+
+    @classmethod
+    def of(
+        cls,
+        item: Candidate,
+        participation: Participation,
+        steps: int,
+        unit: float,
+        radius: float = 1.0,
+        dimension: int = 1,
+    ) -> Prospect:
+        """unit: noise of a coordinate, in radii, of a release whose sens * ||B_t|| is 1."""
+        sens = item.strategy.sensitivity(participation, steps)
+        sds = unit * sens * row_norms(item.strategy.variances(steps))
+        scale = unit * radius * math.sqrt(dimension)
+        return cls(
+            radius * math.sqrt(float(np.mean(clamped_square(sds, dimension)))),
+            scale * item.rmse,
+            scale * item.rmse_final,
+            first_usable(sds, 1.0, dimension),
+        )
+
+
 def evaluate(
     strategy: Strategy, participation: Participation, steps: int, goal: Goal = RMSE
 ) -> Candidate:
     """The errors of one strategy over `steps` steps."""
     variances = strategy.variances(steps)
     sens = strategy.sensitivity(participation, steps)
+    norms = sens * row_norms(variances)
     times = [step for step in goal.times if step <= steps]
     return Candidate(
         strategy,
         sensitivity=sens,
         rmse=sens * RMSE.error(variances),
-        rmse_goal=sens * goal.error(variances),
-        rmse_final=sens * FINAL.error(variances),
+        rmse_goal=goal.of_norms(norms),
+        rmse_final=float(norms[-1]),
         state=strategy.state_rows(steps),
         endless=strategy.endless(participation),
         at=tuple((step, sens * float(np.sqrt(variances[step - 1])) / step) for step in times),
@@ -99,15 +138,17 @@ def candidates(
     goal: Goal = RMSE,
     *,
     watch: Callable[[str], None] | None = None,
+    thorough: bool = True,
 ) -> list[Candidate]:
     """All strategies for `steps` steps, best goal first.
 
     Up to 100 000 steps every family is searched; for longer streams the searches that take more
     than a moment are left out. watch: told the name of each strategy before it is evaluated.
+    thorough: False for the families alone that are fitted to what is shown, which takes a second.
     """
     found: list[Candidate] = []
     names: set[str] = set()
-    for strategy in _strategies(participation, steps, goal):
+    for strategy in _strategies(participation, steps, goal, thorough=thorough):
         if strategy.name not in names:
             names.add(strategy.name)
             if watch is not None:
@@ -119,7 +160,25 @@ def candidates(
     return sorted(found, key=lambda item: item.rmse_goal)
 
 
-def _strategies(participation: Participation, steps: int, goal: Goal) -> Iterator[Strategy]:
+def _strategies(
+    participation: Participation, steps: int, goal: Goal, *, thorough: bool
+) -> Iterator[Strategy]:
+    shown = goal.shown
+    if shown is not None:
+        late = fit(participation, steps, FINAL, buffers=2)
+        cap = shown.last_within * late.rmse(participation, steps, FINAL)
+        capped = replace(goal, shown=replace(shown, cap=cap))
+        yield fit_shown(participation, steps, capped)
+        if steps <= FITTED:
+            yield fit_shown_buffered(participation, steps, capped, buffers=3)
+        yield late
+        if not thorough:
+            return
+    yield from _published(participation, steps)
+    yield from _searched(participation, steps, replace(goal, shown=None))
+
+
+def _published(participation: Participation, steps: int) -> Iterator[Strategy]:
     once = participation.within(steps) == 1
     band = steps if once else min(participation.separation, steps)
     yield Identity()
@@ -130,12 +189,15 @@ def _strategies(participation: Participation, steps: int, goal: Goal) -> Iterato
         yield BandedInverse(PrefixRoot(), p)
         yield Banded(MeanToeplitz(), p)
         yield BandedInverse(MeanToeplitz(), p)
+
+
+def _searched(participation: Participation, steps: int, goal: Goal) -> Iterator[Strategy]:
     for buffers in (1, 2, 3, 4):
         if steps <= FITTED:
             yield fit(participation, steps, goal, buffers=buffers)
         if buffers in (2, 3) and _early(goal, steps):
             yield fit_scaled(participation, steps, goal, buffers=buffers)
-    if not once:
+    if participation.within(steps) > 1:
         yield fit_loaded(participation, steps, goal)
     if steps > SEARCHED:
         return
@@ -152,9 +214,17 @@ def _early(goal: Goal, steps: int) -> bool:
     return not goal.times and 0 < goal.first <= min(400, steps / 40)
 
 
-def choose(found: list[Candidate], *, endless: bool, memory: int) -> Candidate:
-    """The least state among the candidates within 0.3 percent of the least error.
+def choose(
+    found: list[Candidate],
+    *,
+    endless: bool,
+    memory: int,
+    within: float = math.inf,
+    slack: float = 0.003,
+) -> Candidate:
+    """The least state among the candidates within 0.3 percent (`slack`) of the least error.
 
+    within: only those whose error at the last step is at most so many times the least of any.
     endless: only strategies that need no horizon, and front-loaded ones only if they are no worse
     at the last step either: what comes after it is most of such a stream. memory: most numbers kept
     a coordinate.
@@ -169,9 +239,11 @@ def choose(found: list[Candidate], *, endless: bool, memory: int) -> Candidate:
             f"no strategy fits into a memory of {memory} numbers a coordinate",
             "allow at least memory=8",
         )
+    last = (1 + 1e-3) * within * min(item.rmse_final for item in usable)
+    usable = [item for item in usable if item.rmse_final <= last]
     least = min(item.rmse_goal for item in usable)
     return min(
-        (item for item in usable if item.rmse_goal <= 1.003 * least),
+        (item for item in usable if item.rmse_goal <= (1 + slack) * least),
         key=lambda item: (item.state, item.rmse_goal),
     )
 

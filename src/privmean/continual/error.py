@@ -4,7 +4,7 @@ With unit noise per unit sensitivity the estimate of step t has the standard dev
 sens * ||B_t||, where B = A C^{-1} and A_ts = 1[s<=t]/t; t ||B_t|| is the standard deviation of the
 prefix sum. For a Toeplitz C, t^2 ||B_t||^2 = sum_{s<=t} g_s^2 with g = cumsum(inverse column of C),
 and the plain goal is ||B||_F/sqrt(n). For real units multiply by clip radius, sigma and
-sqrt(dimension).
+sqrt(dimension). What is shown is clamped to the region: `shown` has the error of that.
 """
 
 from __future__ import annotations
@@ -16,20 +16,37 @@ import numpy as np
 
 from privmean import validate
 from privmean.continual.series import Floats
+from privmean.continual.shown import Shown
 from privmean.errors import ArgumentError
+
+GOALS = ("shown", "rmse", "final", "times")
 
 
 @dataclass(frozen=True)
 class Goal:
-    """Which steps matter: all from `first` on (root mean square), or only the given `times`."""
+    """Which steps matter: all from `first` on (root mean square), or only the given `times`.
+
+    shown: judge the error after clamping, instead of that of the noise.
+    """
 
     first: int = 1
     times: tuple[int, ...] = ()
+    shown: Shown | None = None
 
     @classmethod
-    def of(cls, goal: str, *, from_step: int = 1, times: Sequence[int] = ()) -> Goal:
-        """The goal named "rmse" (steps from `from_step` on), "final" or "times"."""
-        validate.choice("goal", goal, ["rmse", "final", "times"])
+    def of(
+        cls,
+        goal: str,
+        *,
+        from_step: int = 1,
+        times: Sequence[int] = (),
+        shown: Shown | None = None,
+    ) -> Goal:
+        """The goal named "shown" or "rmse" (both: steps from `from_step` on), "final" or "times".
+
+        shown: what "shown" needs to know.
+        """
+        validate.choice("goal", goal, GOALS)
         first = validate.whole("from_step", from_step, least=1)
         if goal == "times":
             chosen = tuple(sorted({validate.whole("times", item, least=1) for item in times}))
@@ -38,7 +55,13 @@ class Goal:
             return cls(times=chosen)
         if times:
             raise ArgumentError("times", times, "goes with goal='times'", "leave it out")
-        return cls(first=0) if goal == "final" else cls(first=first)
+        if goal == "shown" and shown is None:
+            raise ArgumentError(
+                "goal", goal, "needs a budget", "give one, or choose rmse, final or times"
+            )
+        if goal == "final":
+            return cls(first=0)
+        return cls(first=first, shown=shown if goal == "shown" else None)
 
     def weights(self, steps: int) -> Floats:
         """Non-negative weights of the squared errors of steps 1..n; they sum to 1."""
@@ -60,6 +83,14 @@ class Goal:
             v[self.first - 1 :] = 1.0 / (steps - self.first + 1)
         return v
 
+    def of_norms(self, norms: Floats) -> float:
+        """Root mean squared error over the steps that matter; norms: sens * ||B_t||, shape (n,).
+
+        In clip radii if the goal is what is shown, else for noise 1 a unit of sensitivity.
+        """
+        losses = norms**2 if self.shown is None else self.shown.losses(norms)
+        return float(np.sqrt(np.dot(self.weights(len(norms)), losses)))
+
     def error(self, variances: Floats) -> float:
         """Root of the weighted mean squared error of means with these prefix-sum variances."""
         t = np.arange(1, len(variances) + 1, dtype=np.float64)
@@ -75,6 +106,9 @@ class Goal:
             return "steps " + ", ".join(str(item) for item in self.times[:8])
         if self.first == 0:
             return "the last step"
+        if self.shown is not None:
+            since = "" if self.first == 1 else f" from {self.first} on"
+            return f"what is shown at all steps{since}"
         return "all steps" if self.first == 1 else f"all steps from {self.first} on"
 
 

@@ -164,6 +164,7 @@ def summary(stream: MeanStream, run: Run) -> str:
         f"promise: {guarantee.describe()} for one {guarantee.unit}, {guarantee.relation}; "
         f"{guarantee.note}",
         f"method: {stream.plan.why}",
+        f"planned: {stream.plan.outlook}",
     ]
     if run.nameless:
         some = "no line had a" if not stream.arrivals else f"{run.nameless} lines had no"

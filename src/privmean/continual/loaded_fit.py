@@ -33,7 +33,7 @@ def fit_loaded(participation: Participation, steps: int, goal: Goal = RMSE) -> S
     capped = Participation(k, b)
     length = min(steps, DESIGN)
     wanted = goal.weights(steps) / np.arange(1, steps + 1, dtype=np.float64) ** 2
-    early, later = wanted[:length], _Later(wanted, length)
+    early, later = wanted[:length], Later(wanted, length)
 
     def unpack(x: Floats) -> tuple[Floats, Floats, float, Loading]:
         loading = Loading(float(x[5]), math.exp(x[6]), b, k)
@@ -48,7 +48,7 @@ def fit_loaded(participation: Participation, steps: int, goal: Goal = RMSE) -> S
         known = tracker.advance(column_scales(omega, theta, exponent, length) * d)
         error = float(np.sum(early * known))
         if length < steps:
-            error += later.error(known, d, loading, _final_rate(omega, theta))
+            error += later.error(known, d, loading, final_rate(omega, theta))
         sens = weighted_pattern(loading.worst(capped), omega, theta, b)
         return 2 * math.log(sens) + math.log(error)
 
@@ -60,13 +60,13 @@ def fit_loaded(participation: Participation, steps: int, goal: Goal = RMSE) -> S
     )
 
 
-def _final_rate(omega: Floats, theta: Floats) -> float:
+def final_rate(omega: Floats, theta: Floats) -> float:
     """d^2 times the growth of the variance a step, late: Gamma_0/H(1)^2."""
     pairs = np.outer(omega, omega) / (1 - np.outer(theta, theta))
     return (1 + float(pairs.sum())) / (1 + float(np.sum(omega / (1 - theta)))) ** 2
 
 
-class _Later:
+class Later:
     """The weight of the steps after `length`, on intervals that grow with time."""
 
     def __init__(self, wanted: Floats, length: int) -> None:
@@ -79,7 +79,11 @@ class _Later:
         self.middles = np.sqrt(edges[1:] * edges[:-1].astype(np.float64))
 
     def error(self, known: Floats, d: Floats, loading: Loading, final: float) -> float:
-        """The weighted sum of the variances after the known ones, by their rate of growth.
+        """The weighted sum of the variances after the known ones."""
+        return float(np.sum(self.weights * self.variances(known, d, loading, final)))
+
+    def variances(self, known: Floats, d: Floats, loading: Loading, final: float) -> Floats:
+        """The variances at `middles`, after the known ones, by their rate of growth.
 
         A step adds rate/d^2; the rate tends to `final` like 1/t from its mean over the second half
         of the known steps.
@@ -88,4 +92,5 @@ class _Later:
         rate = float(known[-1] - known[half - 1]) / float(np.sum(d[half:] ** -2))
         rates = final + (rate - final) * 0.75 * self.length / self.middles
         added = self.steps * rates / loading.of_blocks(self.middles // loading.width) ** 2
-        return float(np.sum(self.weights * (known[-1] + np.cumsum(added) - added / 2)))
+        later: Floats = known[-1] + np.cumsum(added) - added / 2
+        return later

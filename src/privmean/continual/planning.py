@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Sequence
 from fractions import Fraction
 
@@ -12,6 +13,7 @@ from privmean.continual.error import Goal
 from privmean.continual.lattice import Lattice, on_lattice
 from privmean.continual.mechanism import PrefixMechanism
 from privmean.continual.sensitivity import Participation
+from privmean.continual.shown import LAST_WITHIN, Shown
 from privmean.continual.strategies import Strategy
 from privmean.continual.streamplan import StreamPlan, bill_of
 from privmean.errors import ArgumentError
@@ -21,6 +23,7 @@ from privmean.privacy.loss import Gaussian, Loss
 
 SEARCH_SHARE = Fraction(1, 10)  # of epsilon, when the clipping radius has to be found
 DESIGN_STEPS = 1000
+SLACK = 0.003
 MEMORY = 256
 
 
@@ -32,9 +35,10 @@ def survey(
     goal: str = "rmse",
     from_step: int = 1,
     times: Sequence[int] = (),
+    shown: Shown | None = None,
     watch: Callable[[str], None] | None = None,
 ) -> list[Candidate]:
-    """Every strategy with its errors, best first; needs no budget.
+    """Every strategy with its errors, best first; needs no budget but for the goal "shown".
 
     watch is told each strategy's name before it is evaluated (a million steps take seconds).
 
@@ -44,7 +48,7 @@ def survey(
     return candidates(
         Participation(max_participations, min_separation),
         validate.whole("steps", steps, least=1),
-        Goal.of(goal, from_step=from_step, times=times),
+        Goal.of(goal, from_step=from_step, times=times, shown=shown),
         watch=watch,
     )
 
@@ -58,9 +62,10 @@ def plan(
     rho: float | None = None,
     steps: int | None = None,
     design_steps: int | None = None,
-    goal: str = "rmse",
+    goal: str = "shown",
     from_step: int = 1,
     times: Sequence[int] = (),
+    last_within: float = LAST_WITHIN,
     strategy: Strategy | None = None,
     dimension: int = 1,
     bounds: tuple[float, float] | None = None,
@@ -85,8 +90,11 @@ def plan(
     design_steps
         How long a run the strategy is chosen for when `steps` is None.
     goal, from_step, times
-        What matters: "rmse" over all steps from `from_step` on, "final" (the last step), or "times"
-        (the listed steps).
+        What matters: "shown", the mean squared error over all steps from `from_step` on of
+        releases clamped to the region; "rmse", the same without clamping; "final" (the last step),
+        or "times" (the listed steps).
+    last_within
+        With "shown": the noise of the last step may be at most so many times the least possible.
     strategy
         A strategy object instead of the choice by predicted error.
     bounds, or clip_radius and center
@@ -127,17 +135,25 @@ def plan(
     if radius is None:
         price = _search_price(budget)
         search = RadiusSearch.priced(price, search_persons)
-    wanted = Goal.of(goal, from_step=from_step, times=times)
+    mu = _remaining(budget, search).gaussian_mu()
+    movement = 1 if relation == ZERO_OUT else 2
+    shown = Shown(movement / mu / every, d, last_within)
+    wanted = Goal.of(goal, from_step=from_step, times=times, shown=shown)
     design = steps or _design_steps(design_steps, participation, wanted)
     found: list[Candidate] = []
     if strategy is None:
-        found = candidates(participation, design, wanted)
-        best = choose(found, endless=steps is None, memory=memory)
-        strategy = best.strategy
-        why = (
-            f"{strategy.name}: within 0.3 % of the least predicted error over {wanted.describe()} "
-            f"of {design}, with the least memory"
+        judged = wanted.shown is not None
+        found = candidates(participation, design, wanted, thorough=not judged)
+        best = choose(
+            found,
+            endless=steps is None,
+            memory=memory,
+            within=last_within if judged else math.inf,
+            slack=0.0 if judged else SLACK,
         )
+        strategy = best.strategy
+        least = "the least" if judged else "with the least memory, within 0.3 % of the least"
+        why = f"{strategy.name}: {least} predicted error of {wanted.describe()} of {design}"
     else:
         why = f"{strategy.name}: chosen by the caller"
     lattice = on_lattice(
@@ -145,8 +161,8 @@ def plan(
         participation,
         steps,
         rows_a_step=every,
-        mu=_remaining(budget, search).gaussian_mu(),
-        movement=1 if relation == ZERO_OUT else 2,
+        mu=mu,
+        movement=movement,
         delta=None if budget.rho is not None else budget.delta,
     )
     mechanism = _mechanism(lattice, budget, relation, d, search)

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Protocol
 
 from privmean.continual.release import StreamRelease
-from privmean.durable import words_of
+from privmean.disk import words_of
 from privmean.errors import ArgumentError, PrivmeanError
 
 

@@ -30,6 +30,7 @@ from privmean.errors import ArgumentError
 
 SCALED_STEPS = 1 << 16  # from here on q_s is its limit, which is never too large
 DESIGN = 4096
+DEPTH = 40.0
 
 
 def _first_order(decay: float, rows: Floats, start: float = 0.0) -> Floats:
@@ -94,10 +95,13 @@ def scaled_sensitivity(weights: Floats, decays: Floats, participation: Participa
     return limit_sensitivity(weights, decays, participation) / norm
 
 
-def column_scales(weights: Floats, decays: Floats, exponent: float, steps: int) -> Floats:
-    """s^gamma q_s for s = 1..n."""
+def column_scales(
+    weights: Floats, decays: Floats, exponent: float, steps: int, *, depth: float = DEPTH
+) -> Floats:
+    """s^gamma q_s for s = 1..n; depth as in `column_norms`."""
     s = np.arange(1, steps + 1, dtype=np.float64)
-    scales: Floats = s**exponent / np.sqrt(column_norms(weights, decays, exponent, steps))
+    norms = column_norms(weights, decays, exponent, steps, depth=depth)
+    scales: Floats = s**exponent / np.sqrt(norms)
     return scales
 
 
@@ -110,13 +114,18 @@ def norm_table(
     return norms[:-1], float(norms[-1])
 
 
-def column_norms(weights: Floats, decays: Floats, exponent: float, steps: int) -> Floats:
-    """N_s = sum_i h_i^2 (s/(s+i))^(2 gamma) for s = 1..n, never too small; q_s = 1/sqrt(N_s)."""
+def column_norms(
+    weights: Floats, decays: Floats, exponent: float, steps: int, *, depth: float = DEPTH
+) -> Floats:
+    """N_s = sum_i h_i^2 (s/(s+i))^(2 gamma) for s = 1..n, never too small; q_s = 1/sqrt(N_s).
+
+    depth: sums are followed until their terms have fallen by e^-depth; the rest is bounded.
+    """
     products = np.outer(decays, decays)
     pairs = np.outer(weights, weights)
     limit = 1 + float((pairs / (1 - products)).sum())
     exact = min(steps, SCALED_STEPS)
-    margin = min(math.ceil(40 / (1 - float(products.max()))), 1 << 18)
+    margin = min(math.ceil(depth / (1 - float(products.max()))), 1 << 18)
     s = np.arange(1, exact + margin + 1, dtype=np.float64)
     powers = s ** (-2 * exponent)
     total = np.ones(exact)

@@ -18,7 +18,7 @@ from privmean.continual.rows import as_rows, plain
 from privmean.continual.scheduling import Batch, Schedule
 from privmean.continual.state import StateFile, Stored, StoredRelease
 from privmean.continual.streamplan import StreamPlan
-from privmean.durable import require_process
+from privmean.disk import require_process
 from privmean.errors import ArgumentError, Infeasible, PrivmeanError
 from privmean.noise.base import Noise
 from privmean.noise.exact import ExactNoise
@@ -52,6 +52,15 @@ class MeanStream:
         Keep all releases for `releases()`; otherwise only the latest one.
     noise
         None for exact noise from the operating system's entropy.
+
+    Example:
+        stream = pm.MeanStream(
+            epsilon=1, delta=1e-6, max_participations=4, min_separation=8, bounds=(0, 5), steps=64
+        )
+        for i in range(16):
+            for release in stream.update(f"person {i % 8}", 3.5):
+                print(release.step, float(release), release.noise_sd)
+        stream.close()
 
     Guarantees
     ----------

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from fractions import Fraction
 from typing import Any
+
+import numpy as np
 
 from privmean.continual.candidates import Candidate, evaluate
 from privmean.continual.error import row_norms
 from privmean.continual.lattice import Lattice
 from privmean.continual.mechanism import PrefixMechanism
 from privmean.continual.series import Floats
+from privmean.continual.shown import clamped_square, first_usable
 from privmean.continual.strategies import Strategy
 from privmean.mechanisms.stream_radius import RadiusSearch
 from privmean.people.reductions import Ball
@@ -29,6 +32,35 @@ NOTE = (
     "protects the values of one person's records at fixed public times; it does not hide that, "
     "when or how often a person took part"
 )
+
+
+@dataclass(frozen=True)
+class Outlook:
+    """What a run of `steps` steps will look like; noise in the unit of the values.
+
+    shown_rmse: root mean squared error over all steps of releases clamped to the region, for a
+    truth at its centre. last_sd: deviation of the noise at the last step. small_from: the first
+    step from which on the noise stays below a tenth of the region's width; None: not in this run.
+    in_radii: the clipping radius is not known yet, and is the unit.
+    """
+
+    steps: int
+    shown_rmse: float
+    last_sd: float
+    small_from: int | None
+    in_radii: bool = False
+
+    def __str__(self) -> str:
+        unit = " clip radii" if self.in_radii else ""
+        small = (
+            f"noise stays above 10 % of the region in all {self.steps} steps"
+            if self.small_from is None
+            else f"noise below 10 % of the region from step {self.small_from} on"
+        )
+        return (
+            f"{small}; over {self.steps} steps: error of what is shown {self.shown_rmse:.4g}{unit} "
+            f"(root mean square), noise at the last step {self.last_sd:.4g}{unit}"
+        )
 
 
 @dataclass(frozen=True)
@@ -95,6 +127,21 @@ class StreamPlan:
         profile: Floats = row_norms(self.strategy.variances(steps)) * unit / self.every
         return profile
 
+    @property
+    def outlook(self) -> Outlook:
+        """What the run, or the first steps of an endless one, will look like."""
+        steps = self.lattice.steps or self.design_steps
+        size = self.clip_radius or 1.0
+        sds = self.noise_sd(steps)
+        mean = float(np.mean(clamped_square(sds / size, self.dimension)))
+        return Outlook(
+            steps,
+            size * math.sqrt(mean),
+            float(sds[-1]),
+            first_usable(sds, size, self.dimension),
+            self.clip_radius is None,
+        )
+
     def describe(self) -> dict[str, Any]:
         """Public facts of the plan."""
         steps = self.lattice.steps or self.design_steps
@@ -102,6 +149,7 @@ class StreamPlan:
         return {
             "estimator": self.estimator,
             "strategy": errors.to_dict(),
+            "outlook": asdict(self.outlook),
             "max_participations": self.lattice.participation.most,
             "min_separation": self.lattice.participation.separation,
             "steps": self.lattice.steps,

@@ -18,7 +18,7 @@ from privmean.continual.mechanism import NoisyPrefixSums
 from privmean.continual.release import StreamRelease
 from privmean.continual.rows import as_rows, person_name
 from privmean.continual.series import Floats
-from privmean.durable import require_process
+from privmean.disk import require_process
 from privmean.errors import ArgumentError
 from privmean.noise.base import Noise
 from privmean.noise.exact import ExactNoise
@@ -85,6 +85,12 @@ class WithholdRelease:
     Arguments: those of `levels.plan_levels` (or a finished plan, for studies), and state, moved,
     noise, level and history as for `MeanStream`. The state file keeps every record and every draw,
     and a restart replays them.
+
+    Example:
+        stream = pm.WithholdRelease(max_records=16, bounds=(0, 1), epsilon=1, delta=1e-6)
+        for i in range(16):
+            stream.update(f"person {i % 4}", 0.5)
+        stream.close()
 
     Guarantees
     ----------

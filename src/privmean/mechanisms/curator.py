@@ -16,7 +16,8 @@ from typing import Protocol, TypeVar
 from privmean.noise.base import Noise
 from privmean.people.reductions import People
 from privmean.privacy.budget import REPLACE_ONE
-from privmean.privacy.loss import Loss, Parallel
+from privmean.privacy.loss import Loss
+from privmean.privacy.parallel import Parallel
 
 X_contra = TypeVar("X_contra", contravariant=True)
 Y_co = TypeVar("Y_co", covariant=True)
@@ -83,9 +84,9 @@ class Draws(Protocol):
 class Billing(ABC):
     """A curator but for how it comes by noisy answers: it writes the bill, and opens parts."""
 
-    def __init__(self, people: People) -> None:
+    def __init__(self, people: People, paid: Sequence[Loss] = ()) -> None:
         self._people = people
-        self._asked: list[Loss | _Apart] = []
+        self._asked: list[Loss | _Apart] = list(paid)
 
     @property
     def people(self) -> People:
@@ -121,10 +122,17 @@ class Billing(ABC):
 
 
 class TrustedCurator(Billing):
-    """A curator who draws. Made once a release, by the road. draws: where answers are kept."""
+    """A curator who draws. Made once a release, by the road. draws: where answers are kept. paid:
+    lines of earlier steps whose answers this release uses: on its bill, in full."""
 
-    def __init__(self, people: People, noise: Noise, draws: Draws | None = None) -> None:
-        super().__init__(people)
+    def __init__(
+        self,
+        people: People,
+        noise: Noise,
+        draws: Draws | None = None,
+        paid: Sequence[Loss] = (),
+    ) -> None:
+        super().__init__(people, paid)
         self._noise, self._draws = noise, draws
 
     @property

@@ -57,6 +57,11 @@ class KeyCells:
     def scale(self) -> Fraction:
         return self._cells.scale
 
+    @property
+    def unit(self) -> int:
+        """A person in steps of the cells of a key that was not shown before."""
+        return self._cells.unit(self.usual)
+
     @cached_property
     def threshold(self) -> float:
         """Noisy persons from which a key is shown."""

@@ -80,6 +80,11 @@ class Magnitudes:
     them on average by at most `excess` times the limit (1: no heavier than a Pareto tail of index
     2). design_effect: public variance of the mean over that of unrelated persons.
 
+    Example:
+        table = pm.Table(pm.example("nlswork"), person="person_id")
+        sizes = pm.Magnitudes(target="mean")
+        pm.regress(table, "ln_wage ~ ttl_exp", effect="own", method=sizes, epsilon=2.0)
+
     Guarantees: the budget given to `plan`, for one person with all records and any data, under
     replace-one or (target "clipped") add-remove. Public: columns, settings and, under replace-one,
     the number of persons. Persons without a value are not counted
@@ -122,7 +127,7 @@ class Magnitudes:
                 "target",
                 MEAN,
                 "counts a tail beside a public number of persons, which add-remove does not have",
-                "use target='clipped', or a coefficient_range or concentration",
+                "use target='clipped', or assume public limits or a concentration",
             )
         share = next((x for x in SHARES if n * _of_one(budget, x, d) >= ENOUGH), SHARES[-1])
         each = _of_one(budget, share, d)
@@ -130,7 +135,7 @@ class Magnitudes:
             raise Infeasible(
                 f"{n} persons with {budget.describe()} do not show the size of {d} columns",
                 f"about {math.ceil(FEWEST / float(each))} persons would do, or a larger epsilon, "
-                "or a public coefficient_range or concentration",
+                "or assume public limits or a concentration",
             )
         if self.target == MEAN:
             counting = _of_one(budget, COUNTING, d)
@@ -147,6 +152,16 @@ class Magnitudes:
             rest = Budget(rho=budget.rho * (1 - float(share)) * (1 - 1e-12))
             final = ClippedSums("clipped sum", relation, d, mu=stages_mu(rest, 0.0, d))
         return MagnitudesPlan(self, budget, relation, n, d, share, each, final)
+
+
+def _spread(multiple: float, one: float) -> float:
+    """Deviation of a noisy sum, per deviation between persons, at that multiple of a magnitude."""
+    return 0.97 * 1.19 * multiple * one
+
+
+def spread_noise(sums: ClippedSums) -> float:
+    """The same for sums that are clipped at the usual multiple."""
+    return _spread(BEYOND, sums.value_sd)
 
 
 def _of_one(budget: Budget, share: Fraction, columns: int) -> Fraction:
@@ -175,9 +190,9 @@ class MagnitudesPlan(Releasing):
     counting: Fraction | None = None
     tail: Fraction | None = None
 
-    @property
-    def estimator(self) -> str:
-        return "mean clipped at private magnitudes"
+    estimator = "mean clipped at private magnitudes"
+    # Whether every run bills these very lines, whatever it finds.
+    fixed = True
 
     @property
     def why(self) -> str:
@@ -185,11 +200,6 @@ class MagnitudesPlan(Releasing):
             return "a magnitude a column by noisy argmax, then sums with a count of the tail"
         law = "Laplace" if self.final.epsilon is not None else "Gaussian"
         return f"a magnitude a column by noisy argmax, then clipped sums with {law} noise"
-
-    @property
-    def fixed(self) -> bool:
-        """Whether every run bills these very lines, whatever it finds."""
-        return True
 
     @property
     def losses(self) -> tuple[Loss, ...]:
@@ -229,7 +239,7 @@ class MagnitudesPlan(Releasing):
             one = self._tail_sums(self.tail).value_sd
         else:
             multiple, one = BEYOND, self.final.value_sd
-        noise = 0.97 * 1.19 * multiple * guess * one / self.persons
+        noise = guess * _spread(multiple, one) / self.persons
         sampling = guess / math.sqrt(self.persons)
         return {"rmse": math.hypot(noise, sampling), "noise": noise, "sampling": sampling}
 

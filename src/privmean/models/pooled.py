@@ -7,9 +7,12 @@ docs/proofs/pooled-regression.md.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
+from privmean.central.locate import Location
+from privmean.central.log_segments import FOUND
+from privmean.central.look import centre_of, spread_of
 from privmean.errors import ArgumentError, Infeasible
 from privmean.mechanisms.curator import Curator
 from privmean.models.panel import PanelPeople
@@ -63,6 +66,17 @@ class Pooled(PooledSettings):
 @dataclass(frozen=True)
 class PooledPlan(PooledSteps, Releasing):
     """Every mechanism of a pooled regression, and its run."""
+
+    def after(self, places: tuple[Location, ...]) -> PooledPlan | None:
+        """The plan that runs from looks at the columns of the variables `looked`, in order."""
+        if any(place.outcome != FOUND for place in places):
+            return None
+        found = {
+            name: (centre_of(place), spread_of(place))
+            for name, place in zip(self.settings.looked, places, strict=True)
+        }
+        units = {**self.settings.units, **found}
+        return replace(self, settings=replace(self.settings, units=units, looked=()))
 
     def run(self, curator: Curator) -> Outcome:
         people = curator.people

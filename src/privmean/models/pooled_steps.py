@@ -36,6 +36,7 @@ CHOICE = Fraction(15, 100)  # of a round, for the length at which matrices are s
 LOOK, COUNT = Fraction(12, 100), Fraction(8, 100)  # of the score
 SEEN = 60.0  # persons times epsilon of a median's choice
 CELLS = 31  # half octaves in which influences are looked at, from 2^-7
+ALIKE = 4.0  # epsilon over mu of equal noise, at deltas from 1e-7 to 1e-5
 FEWEST = {"gaussian": (300.0, 1), "laplace": (300.0, 2)}  # n epsilon over p, or p^2
 
 
@@ -74,7 +75,8 @@ class PooledSettings:
     coefficients if None. units: public centres and scales of variables (a half octave of the
     spread). design_effect: public factor on the sampling variance. excess: persons whose influence
     is shortened exceed the limit on average by no more than so many limits (1/2: no heavier than
-    a Pareto tail of index 3).
+    a Pareto tail of index 3). looked: variables whose centre and scale a private look at their
+    column gives.
 
     Guarantees: the budget given to `plan`, for one person with all records and any data. Public:
     formula, settings and, under replace-one, the number of persons.
@@ -86,6 +88,7 @@ class PooledSettings:
     units: Mapping[str, tuple[float, float]] = field(default_factory=dict)
     design_effect: float = 1.0
     excess: float = 0.5
+    looked: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         validate.positive("design_effect", self.design_effect)
@@ -99,7 +102,8 @@ class PooledSettings:
 
     @property
     def searched(self) -> tuple[str, ...]:
-        return tuple(name for name in self.design.numeric if name not in self.units)
+        known = (*self.units, *self.looked)
+        return tuple(name for name in self.design.numeric if name not in known)
 
 
 @dataclass(frozen=True)
@@ -110,6 +114,7 @@ class PooledSteps:
     budget: Budget
     persons: int
     parts: Parts
+    estimator = "one regression for all persons"
 
     @property
     def relation(self) -> Relation:
@@ -118,10 +123,6 @@ class PooledSteps:
     @property
     def law(self) -> Law:
         return self.parts.law
-
-    @property
-    def estimator(self) -> str:
-        return "one regression for all persons"
 
     @property
     def why(self) -> str:
@@ -172,6 +173,8 @@ class PooledSteps:
         p = len(self.settings.design.terms)
         factor, power = FEWEST[self.law]
         epsilon = float(self.budget.pure_epsilon())
+        if self.budget.rho is not None:  # as an epsilon with a small delta gives that noise
+            epsilon *= ALIKE
         found = [factor * float(p**power) / (self.persons * epsilon)]
         number = len(self.settings.searched)
         if number:
@@ -253,6 +256,12 @@ class PooledSteps:
         return RowProducts(
             "influences and products", width, ROW_STEPS, self.relation, **self.parts.sums(part)
         )
+
+    @property
+    def fixed(self) -> bool:
+        """Whether the bill of any run is covered by these lines: one that stops early leaves some
+        out, and one that releases fewer numbers does so at the same strength."""
+        return True
 
     @property
     def losses(self) -> tuple[Loss, ...]:

@@ -35,13 +35,9 @@ class PointsPlan(ResponsePlan):
     whole: Integers
     points: Floats
 
-    @property
-    def estimator(self) -> str:
-        return "weighted means of clipped responses"
+    estimator = "weighted means of clipped responses"
 
-    @property
-    def why(self) -> str:
-        return "the whole budget goes to the points asked for, which are public"
+    why = "the whole budget goes to the points asked for, which are public"
 
     @cached_property
     def sums(self) -> WeightedSums:

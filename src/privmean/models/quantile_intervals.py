@@ -2,7 +2,8 @@
 
 At a point x with C of T persons below it, C - qT is tested against its noise and the sampling of
 order statistics: the interval for the q-quantile holds every x that passes. T is the noisy total,
-so that no number of persons is needed. Reads no data. docs/proofs/quantiles.md, section 2.
+so that no number of persons is needed. Where values repeat, ends lie at edges: what happens inside
+of such a cell is not known. Reads no data. docs/proofs/quantiles.md, sections 2 and 3.
 """
 
 from __future__ import annotations
@@ -13,15 +14,22 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
+import numpy.typing as npt
 from scipy.interpolate import PchipInterpolator
 from scipy.special import ndtri
 
 from privmean.intervals.interval import Interval
 from privmean.people.reductions import Floats
 
+Flags = npt.NDArray[np.bool_]
+
 UNRELATED = "unrelated persons"
-NEARLY = 0.95
 MOST = 0.6  # part of the persons in one cell above which it says nothing of places inside
+ATOM, HEAVY = 3.0, 5.0  # times as dense as both neighbours, and deviations: may be one value
+AROUND = 5  # cells to either side of the innermost that show how dense persons are
+INNER, SIDE = 2, 7  # cells that count as one around the median, and the like ones to either side
+LATTICE, CURVED, OUTLYING = 12.0, 0.03, 4  # sum of squares, part of a cell, terms left out
+UNEVEN, SURE, REACH = 1.12, 4.0, 4  # denser or thinner than both, deviations, cells to either side
 
 
 @dataclass(frozen=True)
@@ -103,22 +111,111 @@ class Distribution:
     def _limited(self, x: float) -> float:
         return x if self.bounds is None else min(max(x, self.bounds[0]), self.bounds[1])
 
+    @cached_property
+    def _masses(self) -> tuple[Floats, Floats, Floats]:
+        """Of the cells between kept edges: noisy persons, variance of their noise, widths."""
+        edges, places = self._kept
+        upto = np.cumsum(self.cells)[places.astype(int) - 1]
+        return np.diff(upto), np.diff(places) * self.sd**2, np.diff(edges)
+
+    @cached_property
+    def _atoms(self) -> Flags:
+        """Which of these cells may be a single value: far denser than both neighbours."""
+        mass, noise, width = self._masses
+        sure = np.maximum(mass - 2 * np.sqrt(noise + np.maximum(mass, 0)), 0) / width
+        left, right = np.append(0.0, sure[:-1]), np.append(sure[1:], 0.0)
+        beside = np.maximum(left, right) * width
+        found: Flags = (mass > ATOM * beside) & (mass > HEAVY * np.sqrt(noise + beside))
+        return found
+
+    @cached_property
+    def _uneven(self) -> Flags:
+        """Which of these cells are too near to one that differs from both neighbours for the
+        persons inside to be spread as a smooth law has them: values that repeat do that."""
+        mass, noise, width = self._masses
+        density, spread = mass / width, (noise + np.maximum(mass, 1.0)) / width**2
+        found = self._atoms.copy()
+        if len(mass) > 2:
+            one, two, here = density[:-2], density[2:], density[1:-1]
+            error = SURE * np.sqrt(spread[:-2] + spread[1:-1] + spread[2:])
+            found[1:-1] |= here - UNEVEN * np.maximum(one, two) > error
+            found[1:-1] |= np.minimum(one, two) / UNEVEN - here > error
+        near: Flags = np.convolve(found, np.ones(2 * REACH + 1), "same") > 0.5
+        if self.unevenness > LATTICE:
+            near[max(self._inner - INNER - SIDE, 0) : self._inner + INNER + SIDE + 1] = True
+        return near
+
+    @property
+    def _inner(self) -> int:
+        """The place of the cell around the median among those between kept edges; -1 if merged."""
+        found = np.flatnonzero(2 * self._kept[1][1:] == len(self.cells) + 1)
+        return int(found[0]) if len(found) else -1
+
+    @cached_property
+    def unevenness(self) -> float:
+        """How far the cells near the median are from what their neighbours lead to expect, beyond
+        the curvature of a smooth law: a sum of squares in deviations without the largest few (a law
+        may begin, end or have a pole there). Values on a lattice show in all cells."""
+        m, (mass, noise, width) = self._inner, self._masses
+        first, last = m - INNER - SIDE, m + INNER + SIDE + 1
+        if first < 0 or last > len(mass):
+            return 0.0
+        starts = np.array([*range(first, m - INNER + 1), *range(m + INNER + 1, last)])
+        mass, noise, width = (np.add.reduceat(x[:last], starts) for x in (mass, noise, width))
+        left = width[2:] / (width[2:] + width[:-2])  # weights of neighbours' densities
+        one, two = width[1:-1] / width[:-2] * left, width[1:-1] / width[2:] * (1 - left)
+        expected = one * mass[:-2] + two * mass[2:]
+        all_noise = noise + np.maximum(mass, 1.0)
+        sd = np.sqrt(all_noise[1:-1] + one**2 * all_noise[:-2] + two**2 * all_noise[2:])
+        rest = np.maximum(np.abs(mass[1:-1] - expected) - CURVED * np.maximum(mass[1:-1], 0), 0)
+        return float(np.sort((rest / sd) ** 2)[:-OUTLYING].sum())
+
+    @cached_property
+    def _step(self) -> float:
+        """How far values may lie apart if the median is one that many have: the innermost cell's
+        persons over the density around it."""
+        edges, (mass, _, _) = self._kept[0], self._masses
+        middle = self._inner
+        if middle < 0 or not self._atoms[middle]:
+            return 0.0
+        low, high = max(middle - AROUND, 0), min(middle + AROUND + 1, len(mass))
+        return float(mass[middle] * (edges[high] - edges[low]) / mass[low:high].sum())
+
+    def _outward(self, x: float, side: int) -> float:
+        """An end that does not rest on how persons are spread inside of a cell where values may
+        repeat: its edge, or one repetition on."""
+        edges = self._kept[0]
+        k = int(np.searchsorted(edges, x, "right" if side < 0 else "left"))
+        if not 0 < k < len(edges):
+            return x
+        outer = float(edges[k - 1] if side < 0 else edges[k])
+        if self._uneven[k - 1]:
+            return outer
+        return max(outer, x - self._step) if side < 0 else min(outer, x + self._step)
+
     def resolved(self, q: float) -> bool:
         """Whether the cell that holds the quantile says where it is: no outer cell, and none that
-        holds most of the persons unless it is narrow: itself, or as the cell around the median
-        where others show the spread."""
-        below, (edges, cells) = self._below, self._kept
+        holds most of the persons unless it is narrow: a point mass near the median, say."""
+        below, edges = self._below, self._kept[0]
         if not below[0] < q < below[-1]:
             return False
         k = int(np.searchsorted(below, q))
         part = below[k] - below[k - 1]
-        middle = 2 * cells[k] == len(self.cells) + 1
-        most = NEARLY if middle else MOST
-        return bool(part <= most or edges[k] - edges[k - 1] <= self.fine)
+        near = abs(k - 1 - self._inner) <= INNER + SIDE
+        narrow = edges[k] - edges[k - 1] <= self.fine or (near and self._atoms[k - 1])
+        return bool(part <= MOST or narrow)
+
+    def _estimate(self, q: float) -> float:
+        if not self.resolved(q):
+            return math.nan
+        k = int(np.searchsorted(self._below, q))
+        if self._atoms[k - 1]:  # one value, anywhere in the cell
+            return float(self._kept[0][k - 1] + self._kept[0][k]) / 2
+        return self._place(q)
 
     def estimates(self) -> Floats:
         """One number a quantile; NaN where it is not resolved."""
-        found = [self._place(q) if self.resolved(q) else math.nan for q in self.points]
+        found = [self._estimate(q) for q in self.points]
         return np.array([self._limited(x) if math.isfinite(x) else math.nan for x in found])
 
     def _ends(self, q: float, level: float, sampling: bool) -> tuple[float, float]:
@@ -128,7 +225,7 @@ class Distribution:
         where = float(np.interp(q, self._below, half))
         low = self._place(q - float(np.interp(q - where, self._below, half)))
         high = self._place(q + float(np.interp(q + where, self._below, half)))
-        return self._limited(low), self._limited(high)
+        return self._limited(self._outward(low, -1)), self._limited(self._outward(high, 1))
 
     def _made(self, level: float, alone: float, kind: str) -> Interval:
         sampling = kind == "interval"

@@ -7,19 +7,23 @@ every quantile and the whole distribution function, whatever the unit. docs/proo
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
 import numpy as np
 
 from privmean import validate
+from privmean.central.locate import Location
+from privmean.central.log_segments import FOUND
 from privmean.errors import ArgumentError, Infeasible
 from privmean.intervals.interval import FAILED, OK
 from privmean.mechanisms.counts import GaussianCounts, NoisyCounts
 from privmean.mechanisms.curator import Curator
 from privmean.models.quantile_intervals import Distribution
 from privmean.models.standard import (
+    HIGHEST,
+    LOWEST,
     Middle,
     Sizes,
     edge,
@@ -36,10 +40,13 @@ from privmean.privacy.loss import Loss
 from privmean.road import Releasing
 
 # edges of cells to either side of the median, in units of the spread
-NEAR = (1 / 256, *(k / 8 for k in range(1, 9)), 1.25, 1.5, 1.75, 2.0, 2.5, 3.0, 4.0)
+WIDTHS = (0.11, 0.25, 0.36, 0.5, 0.61, 0.75, 0.86, 1.0)  # unequal: values on a lattice show
+NEAR = (1 / 256, *WIDTHS, 1.25, 1.5, 1.75, 2.0, 2.5, 3.0, 4.0)
 AWAY = (*NEAR, 6.0, 10.0, 32.0, 1024.0)
+CLOSE = 2.0, 1 / 512  # bins of the grid of medians, and spreads: the nearest edge is the closer
 FINE = 64.0  # steps of the grid of medians up to which a point mass is a number
-CELLS = 2 * len(AWAY) + 1
+CELLS = 2 * len(AWAY) + 3
+ROUNDED = 2.0**-30  # limits that a look found are at least so far apart, over their size
 SHARES = (Fraction(3, 20), Fraction(1, 4), Fraction(7, 20), Fraction(9, 20))  # for looking
 ENOUGH, FEWEST = 90.0, 60.0  # persons times epsilon of one choice
 SEEN = 8.0  # deviations of the persons in the histogram
@@ -49,12 +56,14 @@ FAR = (
     "more epsilon, or bounds"
 )
 NOBODY = "too few persons have a value: more persons or more epsilon"
+RANGE = "values reach beyond the public range of 2^40 to either side: give them in a larger unit"
 
 
 @dataclass(frozen=True)
 class Quantiles:
     """Quantiles of one column. points: between 0 and 1, increasing. bounds: public limits of the
-    values, or None: they are found. design_effect: public factor on the sampling variance.
+    values, or None: they are found. design_effect: public factor on the sampling variance. looked:
+    a private look at the column says where to search for the median, which then costs nothing.
 
     Guarantees: the budget given to `plan`, for one person with all records and any data. Pure
     epsilon for an epsilon budget (delta is left unspent), Gaussian counts for rho. Public: settings
@@ -64,6 +73,12 @@ class Quantiles:
     points: tuple[float, ...] = (0.5,)
     bounds: tuple[float, float] | None = None
     design_effect: float = 1.0
+    looked: bool = False
+
+    @property
+    def choices(self) -> int:
+        """How many choices are made: limits where they are not known, median, spread."""
+        return 2 if self.looked or self.bounds is not None else 3
 
     def __post_init__(self) -> None:
         points = tuple(validate.number("q", item) for item in self.points)
@@ -82,7 +97,7 @@ class Quantiles:
             raise ArgumentError("value", shape.dimension, "is not one column", "name one column")
         relation, n = budget.neighbors, shape.number()
         epsilon = budget.pure_epsilon()
-        number = 3 if self.bounds is None else 2
+        number = self.choices
 
         def each(share: Fraction) -> Fraction:
             if budget.rho is None:
@@ -102,7 +117,8 @@ class Quantiles:
 
 @dataclass(frozen=True)
 class QuantilesPlan(Releasing):
-    """Prices of all choices and of the histogram. each: epsilon of a choice."""
+    """Prices of all choices and of the histogram. each: epsilon of a choice. near: limits of the
+    median that a look at the column found."""
 
     settings: Quantiles
     budget: Budget
@@ -110,14 +126,20 @@ class QuantilesPlan(Releasing):
     persons: int
     share: Fraction
     each: Fraction
+    near: tuple[float, float] | None = None
+    estimator = "quantiles from a histogram around a private median"
 
-    @property
-    def estimator(self) -> str:
-        return "quantiles from a histogram around a private median"
+    def after(self, places: tuple[Location, ...]) -> QuantilesPlan | None:
+        """The plan that runs from where a look found the values: the median is inside."""
+        if any(place.outcome != FOUND for place in places):
+            return None
+        (place,) = places
+        reach = max(place.upper - place.lower, abs(place.origin) * ROUNDED)
+        return replace(self, near=(place.lower - reach, place.upper + reach))
 
     @property
     def why(self) -> str:
-        found = "limits, " if self.settings.bounds is None else ""
+        found = "limits, " if self.settings.choices > 2 else ""
         law = "Laplace" if self.budget.rho is None else "Gaussian"
         return f"{found}median and spread by noisy argmax, then {CELLS} cells with {law} noise"
 
@@ -150,7 +172,7 @@ class QuantilesPlan(Releasing):
         if self.budget.rho is None:
             left = self.budget.pure_epsilon() * (1 - self.share)
             return NoisyCounts.at("histogram", left, self.relation, moved, moved)
-        number = 3 if self.settings.bounds is None else 2
+        number = self.settings.choices
         rest = self.budget.rho - number * float(self.each) ** 2 / 2
         return GaussianCounts.at(
             "histogram", math.sqrt(2 * rest) * (1 - 1e-12), self.relation, moved
@@ -163,7 +185,7 @@ class QuantilesPlan(Releasing):
 
     @property
     def losses(self) -> tuple[Loss, ...]:
-        first = self._size.choice.losses if self.settings.bounds is None else ()
+        first = self._size.choice.losses if self.settings.choices > 2 else ()
         rest = (*self._middle.choice.losses, *self._spread.choice.losses)
         return (*first, *rest, *self.histogram.losses)
 
@@ -194,10 +216,12 @@ class QuantilesPlan(Releasing):
 
     def run(self, curator: Curator) -> Outcome:
         people = curator.people
-        limits = self.settings.bounds
+        limits, inside = self.near if self.settings.looked else self.settings.bounds, True
         if limits is None:
             scores = size_scores(people.log_counts(0, 0.0), self._size.slope)
-            size = edge(curator.ask(self._size.choice, scores))
+            place = curator.ask(self._size.choice, scores)
+            inside = place < HIGHEST - LOWEST
+            size = edge(place)
             limits = -2 * size, 2 * size
         bins = grid_around(*limits)
         counts = bins.all_counts(people.uniform_counts(0, bins.half, bins.origin))
@@ -206,8 +230,10 @@ class QuantilesPlan(Releasing):
         step = 2 * bins.half
         first = place_above(2 * step) + 1
         scores = size_scores(people.log_counts(0, center), self._spread.slope, first)
-        spread = edge(first + curator.ask(self._spread.choice, scores))
-        edges = edges_around(center, spread)
+        place = first + curator.ask(self._spread.choice, scores)
+        inside &= place < HIGHEST - LOWEST
+        spread = edge(place)
+        edges = edges_around(center, spread, bins.half)
         exact = cells_between(people, edges)
         made = self.histogram
         if isinstance(made, GaussianCounts):
@@ -221,13 +247,15 @@ class QuantilesPlan(Releasing):
         estimates = law.estimates()
         nobody = law.persons < SEEN * math.sqrt(CELLS) * self.noise
         missed = np.isnan(estimates)
-        status = FAILED if nobody or missed.all() else UNRESOLVED if missed.any() else OK
+        failed = nobody or not inside or missed.all()
+        status = FAILED if failed else UNRESOLVED if missed.any() else OK
+        why = NOBODY if nobody else FAR if inside else RANGE
         return Outcome(
             np.full(len(estimates), math.nan) if status == FAILED else estimates,
             law,
             persons=self.persons if self.relation == REPLACE_ONE else max(0, round(law.persons)),
             status=status,
-            advice=NOBODY if nobody else "" if status == OK else FAR,
+            advice="" if status == OK else why,
             assumptions=("unrelated persons",) if self.settings.design_effect == 1 else (),
             shares={"looking": float(self.share), "histogram": 1 - float(self.share)},
             diagnostics={"center": center, "spread": spread,
@@ -236,10 +264,12 @@ class QuantilesPlan(Releasing):
         )  # fmt: skip
 
 
-def edges_around(center: float, spread: float) -> tuple[float, ...]:
-    """Increasing edges of the cells around a median; those that doubles cannot tell apart merge
-    into cells that hold nobody."""
-    away = [spread * x for x in AWAY]
+def edges_around(center: float, spread: float, half: float) -> tuple[float, ...]:
+    """Increasing edges of the cells around a median on bins of that half width; those that doubles
+    cannot tell apart merge into cells that hold nobody. A point mass at the median is alone in the
+    innermost cell."""
+    bins, spreads = CLOSE
+    away = [min(2 * bins * half, spreads * spread), *(spread * x for x in AWAY)]
     return (*(center - x for x in reversed(away)), *(center + x for x in away))
 
 

@@ -32,6 +32,8 @@ class ResponsePlan(ABC):
 
     budget: Budget
     points: Floats
+    unit = "response"
+    public = ("times", "number of responses", "settings")
 
     @property
     @abstractmethod
@@ -62,16 +64,8 @@ class ResponsePlan(ABC):
     def run(self, curator: Curator) -> Outcome: ...
 
     @property
-    def unit(self) -> str:
-        return "response"
-
-    @property
     def shape(self) -> Shape:
         return Shape(("response",), self.responses)
-
-    @property
-    def public(self) -> tuple[str, ...]:
-        return ("times", "number of responses", "settings")
 
     def predict(self, guess_sd: float) -> dict[str, float]:
         """Root mean square error over the points by privacy noise, whatever the responses."""

@@ -13,10 +13,11 @@ from privmean.people.files import Engine, name, quoted
 from privmean.people.schema import Columns
 from privmean.people.textfiles import READERS, ending, kind
 from privmean.people.textformat import refuse
-from privmean.people.textscan import TextTable
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyRelation
+
+    from privmean.people.textscan import TextTable
 
 CHECK = "check the path"
 FORMS = {
@@ -66,7 +67,7 @@ def open_table(engine: Engine, path: str, text: Mapping[str, object]) -> Parquet
         ) from None
     if not files:
         raise ArgumentError("source", path, "there is no such file", CHECK)
-    return TextTable(READERS[form](files, text))
+    return _texts(form, files, text)
 
 
 def _folder(
@@ -96,7 +97,13 @@ def _folder(
             "name another folder, or one file",
         )
     ((form, found),) = files.items()
-    return TextTable(READERS[form](found, text))
+    return _texts(form, found, text)
+
+
+def _texts(form: str, files: Sequence[Path], text: Mapping[str, object]) -> TextTable:
+    from privmean.people.textscan import TextTable
+
+    return TextTable(READERS[form](files, text))
 
 
 def _matching(pattern: str) -> list[Path]:

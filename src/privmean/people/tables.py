@@ -22,13 +22,13 @@ from privmean.people.records import PERSON, person_rows, record_names
 from privmean.people.roster import roster_frame
 from privmean.people.schema import Columns
 from privmean.people.textformat import refuse
-from privmean.people.textscan import TextTable
 from privmean.people.totals import Lazy
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyRelation
 
     from privmean.people.sources import Array
+    from privmean.people.textscan import TextTable
 
 Machine = Mapping[str, Any]
 IDS = (nw.String, nw.Boolean, nw.Date, nw.Datetime, nw.Decimal)

@@ -22,6 +22,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from privmean.disk import sync_folder, write_all
 from privmean.errors import ArgumentError, PrivmeanError
 
 START = "privmean"
@@ -59,7 +60,7 @@ class Journal:
             return False
         except OSError as error:
             raise _unusable(self.path, error) from None
-        _sync_folder(self.path.parent)
+        sync_folder(self.path.parent)
         return True
 
     @contextmanager
@@ -177,9 +178,7 @@ def chained(before: str | None, number: int, entry: dict[str, object]) -> str:
 
 
 def _write(file: BinaryIO, data: bytes) -> None:
-    view = memoryview(data)
-    while view:
-        view = view[file.write(view) :]
+    write_all(file.fileno(), data)
     os.fsync(file.fileno())
 
 
@@ -222,15 +221,3 @@ def _lock(file: BinaryIO) -> None:
         msvcrt.locking(file.fileno(), msvcrt.LK_LOCK, 1)  # type: ignore[attr-defined,unused-ignore]
         return
     fcntl.flock(file.fileno(), fcntl.LOCK_EX)
-
-
-def _sync_folder(folder: Path) -> None:
-    """Makes a new file's name durable, where folders can be opened."""
-    try:
-        handle = os.open(folder, os.O_RDONLY)
-    except OSError:
-        return
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

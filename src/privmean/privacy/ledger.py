@@ -19,7 +19,7 @@ from datetime import UTC, datetime
 from fractions import Fraction
 from typing import Any
 
-from privmean.errors import ArgumentError, BudgetExceeded
+from privmean.errors import ArgumentError, BudgetExceeded, PrivmeanWarning
 from privmean.privacy.budget import Budget, as_written, relation_of
 from privmean.privacy.charges import NOTHING, Amount, Entry
 from privmean.privacy.compose import total_rho
@@ -53,6 +53,12 @@ class Ledger:
 
     Raises ArgumentError for a total that disagrees with the file, JournalDamaged for a file that
     was changed.
+
+    Example:
+        ledger = pm.Ledger("team.ledger", epsilon=2.0, delta=1e-6)
+        people = pm.read(pm.example("nlswork"), person="person_id", values="ln_wage")
+        pm.mean(people, epsilon=1.5, ledger=ledger, label="level", analyst="ann")
+        assert ledger.left().epsilon == 0.5
 
     Guarantees: all charged releases together are (epsilon, delta)-DP, or rho-zCDP, also when each
     budget is chosen after seeing the earlier answers; provided that every release about these
@@ -262,6 +268,11 @@ class Ledger:
             if unit is not None:
                 _agree("unit", unit, cost.unit)
             cost.require()
+            if cost.part_of:
+                raise ArgumentError(
+                    "cost", f"part of {cost.part_of}", "was charged with its study, as a whole",
+                    "charge the guarantee of the study, once",
+                )  # fmt: skip
             relation, unit, mechanisms = cost.relation, cost.unit, cost.mechanisms
         else:
             if neighbors is None:
@@ -331,6 +342,7 @@ def _told_of_another_table(entries: Sequence[Entry], entry: Entry) -> None:
         warnings.warn(
             f"this ledger was charged for {', '.join(sorted(others))} before and now for {table}: "
             "a ledger adds up what the same persons lose",
+            PrivmeanWarning,
             stacklevel=4,
         )
 

@@ -15,9 +15,11 @@ limit of order 1), and that of the (epsilon, delta) to which rho converts, at an
 from __future__ import annotations
 
 import math
+import warnings
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
+from privmean.errors import PrivmeanWarning
 from privmean.privacy.zcdp import rho_delta
 
 if TYPE_CHECKING:
@@ -50,6 +52,22 @@ def in_words(promise: Guarantee) -> str:
         f"a guess about one {promise.unit} that was right 50 % of the time becomes right at most "
         f"{percent(share)} of the time"
     )
+
+
+def warn_of_delta(promise: Guarantee, persons: int | None) -> None:
+    """Say so where the promise leaves room for a release that shows one person outright.
+
+    persons: their number where it is public, or a public guess of it. To publish the records of one
+    person in a thousand keeps (0, 1/1000)-DP: a delta is a promise only far below 1/persons.
+    """
+    if persons and promise.delta * persons >= 1:
+        warnings.warn(
+            f"delta={promise.delta:g} is not below 1/persons ({persons} {promise.unit}s): such a "
+            f"promise would be kept by showing one {promise.unit}'s records to everybody; give a "
+            f"delta far below {1 / persons:.2g}",
+            PrivmeanWarning,
+            stacklevel=4,
+        )
 
 
 def percent(share: float) -> str:

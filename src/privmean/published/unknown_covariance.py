@@ -66,6 +66,7 @@ class UnknownCovariancePlan(Releasing):
     estimator: str = "anisotropic, as published"
     relation: Relation = REPLACE_ONE
     why: str = "the published algorithms for an unknown covariance, for study"
+    public = ("persons", "columns", "positions")
 
     @property
     def groups(self) -> int:
@@ -102,10 +103,6 @@ class UnknownCovariancePlan(Releasing):
     @property
     def shape(self) -> Shape:
         return Shape.of(self.dimension, self.persons)
-
-    @property
-    def public(self) -> tuple[str, ...]:
-        return ("persons", "columns", "positions")
 
     def accepts(self, people: People) -> None:
         weighed_alike(people)

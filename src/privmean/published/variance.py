@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from privmean import validate
-from privmean.errors import ArgumentError, Infeasible
+from privmean.errors import ArgumentError
 from privmean.intervals.divided import TOO_FEW
 from privmean.intervals.interval import FAILED, OK
 from privmean.mechanisms.clipped_sum import ClippedSums
@@ -26,9 +26,9 @@ from privmean.models.variance_intervals import PublicRange
 from privmean.models.variance_rounds import Search, clip_multiple
 from privmean.outcome import Outcome
 from privmean.people.shape import Shape
-from privmean.privacy.budget import REPLACE_ONE, Budget, Relation
-from privmean.privacy.calibrate import within
+from privmean.privacy.budget import REPLACE_ONE, Budget
 from privmean.privacy.loss import Laplace, Loss
+from privmean.published.terms import require_delta, require_theorem
 from privmean.published.winsorized import MARK
 from privmean.road import Releasing
 
@@ -70,32 +70,15 @@ class VarianceAsPublished:
 
     def plan(self, budget: Budget, shape: Shape) -> PublishedVariancePlan:
         """The plan; Infeasible if the budget has no delta. A small n is not refused."""
-        if budget.neighbors != REPLACE_ONE:
-            raise ArgumentError(
-                "relation",
-                budget.neighbors,
-                "is not the paper's",
-                "use replace-one with public persons",
-            )
+        epsilon = require_delta(budget)
         if shape.dimension != 1:
             raise ArgumentError(
                 "dimension", shape.dimension, "must be 1", "give one column at a time"
             )
         n = shape.number(least=2)
-        if budget.epsilon is None or budget.delta == 0:
-            raise Infeasible(
-                f"the published algorithms need epsilon and delta, not {budget.describe()}",
-                "give epsilon and a delta such as 1e-6",
-            )
-        each = budget.epsilon / math.sqrt(16 * self.rounds * math.log(1 / budget.delta))
+        each = epsilon / math.sqrt(16 * self.rounds * math.log(1 / budget.delta))
         plan = PublishedVariancePlan(self, budget, n, Fraction(math.floor(each * 2**50), 2**50))
-        if not within(plan.losses, budget):
-            raise ArgumentError(
-                "epsilon",
-                budget.epsilon,
-                "is beyond the published composition theorem",
-                "give an epsilon of about 1 or less, or use Variance",
-            )
+        require_theorem(plan.losses, budget, "give an epsilon of about 1 or less, or use Variance")
         return plan
 
 
@@ -107,6 +90,7 @@ class PublishedVariancePlan(Releasing):
     budget: Budget
     persons: int
     each: Fraction
+    public = ("column", "number of persons", "settings")
 
     @property
     def estimator(self) -> str:
@@ -136,16 +120,8 @@ class PublishedVariancePlan(Releasing):
         }
 
     @property
-    def relation(self) -> Relation:
-        return REPLACE_ONE
-
-    @property
     def shape(self) -> Shape:
         return Shape.of(1, self.persons)
-
-    @property
-    def public(self) -> tuple[str, ...]:
-        return ("column", "number of persons", "settings")
 
     def run(self, curator: Curator) -> Outcome:
         """The estimate is a variance; diagnostics hold the deviation."""

@@ -14,6 +14,7 @@ from privmean.errors import ArgumentError
 if TYPE_CHECKING:
     from privmean.central.heavy_tailed import BoundedMoment, HeavyTailed, PureCover
     from privmean.central.radii import Concentration
+    from privmean.models.random_effects import RandomEffects
 
 Pair: TypeAlias = tuple[float, float]
 Bounds: TypeAlias = Pair | list[float] | list[int] | Sequence[Pair] | npt.NDArray[np.float64]
@@ -29,7 +30,13 @@ WORDS = (BOUNDS, CONCENTRATION, MOMENT, COVARIANCE)
 @dataclass(frozen=True, eq=False)
 class Covariance:
     """A public upper bound of the covariance of one person's row: a variance for all columns, one
-    variance a column, shape (d,), or a matrix, shape (d, d)."""
+    variance a column, shape (d,), or a matrix, shape (d, d).
+
+    Example:
+        table = pm.Table(pm.example("nlswork"), person="person_id")
+        known = pm.Covariance([0.25, 16.0])  # of a person's ln_wage and tenure, at most
+        pm.mean(table, ["ln_wage", "tenure"], assume=known, epsilon=2.0, delta=1e-6)
+    """
 
     bound: CovarianceBound
 
@@ -43,9 +50,10 @@ class Covariance:
 if TYPE_CHECKING:
     Clipping: TypeAlias = Bounds | Concentration
     Assumption: TypeAlias = Clipping | Moment | Covariance
+    Related: TypeAlias = float | RandomEffects
 else:
     # of fields that texts fill, by name: what they may hold is checked where they are read
-    Clipping = Assumption = object
+    Clipping = Assumption = Related = object
 Auto = Literal["auto"]
 
 
@@ -68,6 +76,15 @@ def kind_of(assume: object) -> str:
         "is no assumption",
         "give bounds such as (0, 10), SubGaussian(sd=...), BoundedMoment(...) or Covariance(...)",
     )
+
+
+def random_effects(related: Related) -> RandomEffects | None:
+    """What is said of related persons, where it is more than a number."""
+    if isinstance(related, int | float):
+        return None
+    from privmean.models.random_effects import RandomEffects
+
+    return related if isinstance(related, RandomEffects) else None
 
 
 def one_of(assume: object, words: Mapping[str, object]) -> Any:

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar, Protocol
+from typing import TYPE_CHECKING, ClassVar, Protocol, Self, TypeVar, runtime_checkable
 
 if TYPE_CHECKING:
+    from privmean.central.locate import Location
     from privmean.people.shape import Shape
     from privmean.people.table import Summary, Table
     from privmean.privacy.budget import Budget, Neighbors
     from privmean.release import Release
     from privmean.road import Plan
+
+R_co = TypeVar("R_co", bound="Release", covariant=True)
+PRIVATE, PUBLIC = "private", "public"  # who has records in which group
 
 
 class Estimator(Protocol):
@@ -45,4 +49,51 @@ class Question(Protocol):
 
     def told(self, release: Release) -> Release:
         """The release in the words of the question."""
+        ...
+
+
+class Telling(Question, Protocol[R_co]):
+    """A question by the kind of release that it tells."""
+
+    def prepared(self, table: Table | None) -> Telling[R_co]: ...
+
+    def told(self, release: Release) -> R_co: ...
+
+
+class Usual:
+    """What most questions say: replace-one where no call names neighbours; no facts of tables."""
+
+    @property
+    def usual_neighbors(self) -> Neighbors:
+        return "replace-one"
+
+    def prepared(self, table: Table | None) -> Self:
+        return self
+
+
+class LocatedPlan(Protocol):
+    """A plan that runs from what looks at columns found; its prices do not depend on that."""
+
+    def after(self, places: tuple[Location, ...]) -> Plan | None:
+        """The plan to run, with the places of the columns that it was made for; None where nothing
+        was found that it can start from."""
+        ...
+
+
+@runtime_checkable
+class Looking(Protocol):
+    """A question that can be answered from private looks at columns that others use as well."""
+
+    @property
+    def looked_at(self) -> tuple[str, ...]:
+        """The columns whose places it can use; none where it asks for something else."""
+        ...
+
+    @property
+    def needs_look(self) -> bool:
+        """Whether it is worth a look by itself."""
+        ...
+
+    def located(self, columns: tuple[str, ...]) -> Estimator:
+        """Who answers from looks at these of the columns; its plans are `LocatedPlan`s."""
         ...

@@ -11,8 +11,8 @@ from privmean.errors import ArgumentError
 from privmean.intervals.contrasts import Contrast, contrasts_of, later_contrasts
 from privmean.people.keytexts import key_texts, label
 from privmean.people.pairs import OTHER, Weights, weights_of
+from privmean.questions.base import PRIVATE, PUBLIC
 
-PRIVATE, PUBLIC = "private", "public"
 MOST_COLUMNS = 4
 
 

@@ -8,11 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, get_args
 
 from privmean import validate
-from privmean.central.concentration import Bounded
-from privmean.central.winsorized import Winsorized
 from privmean.errors import ArgumentError
-from privmean.models.random_effects import RandomEffects
-from privmean.people.pairings import Pairs
 from privmean.people.read import Estimand
 from privmean.people.table import RecordMeans, Table
 from privmean.questions.assumptions import (
@@ -21,14 +17,17 @@ from privmean.questions.assumptions import (
     COVARIANCE,
     MOMENT,
     Assumption,
+    Related,
     kind_of,
+    random_effects,
 )
-from privmean.questions.base import Estimator
-from privmean.questions.grouping import PRIVATE, PUBLIC, Grouping, grouping_of
+from privmean.questions.base import PRIVATE, PUBLIC, Estimator
 
 if TYPE_CHECKING:
     from privmean.central.groups.estimator import GroupMeans
+    from privmean.people.pairings import Pairs
     from privmean.privacy.budget import Budget, Neighbors
+    from privmean.questions.grouping import Grouping
     from privmean.release import Release
 
 Named = Literal["auto", "default", "winsorized", "bounded", "heavy-tailed", "anisotropic"]
@@ -59,7 +58,8 @@ class Mean:
     (`DefaultMean(target="mean")`), instead of the choice from public facts. related: public
     variance of the mean over that of unrelated persons, or `RandomEffects` of public groups.
 
-    by: a column of groups (or several): one mean a group under one budget, for one value. keys: the
+    by: a column of groups (or several): one mean a group under one budget; several values share the
+    counts, and a person is in a group with any of them. keys: the
     groups, which are public; without them keys are private, and only groups of enough persons are
     shown (needs delta). max_groups: groups a person counts fully in; with 1 a person belongs
     to the group of most own records, with more a person in m > max_groups groups counts
@@ -68,6 +68,11 @@ class Mean:
     group is public (replace-one, less noise). other: one more group for everything that is not
     listed. shrink: a further column of means drawn to each other. simultaneous: intervals that
     hold together. The usual neighbours are add-remove then.
+
+    Example:
+        table = pm.Table(pm.example("nlswork"), person="person_id")
+        question = pm.Mean("ln_wage", assume=pm.SubGaussian(sd=0.5))
+        print(pm.ask(table, question, epsilon=1.0, delta=1e-6))
 
     Guarantees: unit one person with all records; neighbours as the budget names them; the composed
     loss of all mechanism calls is at most the budget, for any data; public are the columns, the
@@ -88,9 +93,7 @@ class Mean:
     method: Annotated[
         Named | Estimator, "Estimator, by name or itself; auto chooses from public facts."
     ] = "auto"
-    related: Annotated[
-        float | RandomEffects, "Design effect, or random effects of public groups."
-    ] = 1.0
+    related: Annotated[Related, "Design effect, or random effects of public groups."] = 1.0
     by: Annotated[tuple[str, ...] | None, "Column of groups; repeat for crossed groups."] = None
     keys: Annotated[Any, "The groups: public keys, with commas."] = None
     max_groups: Annotated[int, "Groups a person counts fully in (1: the one of most records)."] = 1
@@ -117,7 +120,7 @@ class Mean:
                     name, getattr(self, name), "goes with by", "name the column of groups"
                 )
         _ = self.summary
-        if not isinstance(self.related, RandomEffects):
+        if random_effects(self.related) is None:
             validate.positive("related", self.related)
         elif self.assume is not None or self.method != "auto":
             raise ArgumentError(
@@ -137,6 +140,8 @@ class Mean:
     @cached_property
     def grouping(self) -> Grouping:
         """What is said of groups; only where `by` names them."""
+        from privmean.questions.grouping import grouping_of
+
         return grouping_of(
             self.by, self.keys, self.max_groups, self.contrasts, self.membership, self.rule,
             other=self.other, shrink=self.shrink, simultaneous=self.simultaneous,
@@ -145,19 +150,14 @@ class Mean:
     @property
     def summary(self) -> RecordMeans | Pairs:
         if self.by is not None:
-            said = self.grouping
-            (value,) = self.values or ("",)
-            return Pairs(
-                value, said.by, said.keys, said.weights, self.resolution, said.other,
-                public=self.membership == PUBLIC,
-            )  # fmt: skip
+            return self._pairs()
         named = None if self.values is None else tuple(self.values)
         return RecordMeans(named, self.estimand, self.cap, self.resolution)
 
     def prepared(self, table: Table | None) -> Mean:
         """With the sizes of the public groups, where random effects name their column."""
-        effects = self.related
-        if isinstance(effects, RandomEffects) and effects.group_sizes is None:
+        effects = random_effects(self.related)
+        if effects is not None and effects.group_sizes is None:
             if table is None or effects.group is None:
                 raise ArgumentError(
                     "group_sizes", None, "are not known", "give them, or a table and its column"
@@ -170,8 +170,8 @@ class Mean:
         """Who answers. With nothing given and several columns: the cheapest of three ways."""
         if self.by is not None:
             return self._by_group()
-        effects, alone = self.related, columns == 1 or cap is not None
-        if isinstance(effects, RandomEffects):
+        effects, alone = random_effects(self.related), columns == 1 or cap is not None
+        if effects is not None:
             return effects.estimator()
         chosen = self._chosen(cap is not None)
         if self.method == "auto" and self.assume is None and not alone:
@@ -181,41 +181,95 @@ class Mean:
         answering: Estimator = chosen
         return answering
 
+    @property
+    def looked_at(self) -> tuple[str, ...]:
+        """Its column, where it is located privately, one vote a person."""
+        from privmean.central.default_mean import DefaultMean
+
+        if self.by is not None or self.assume is not None or self.summary.names is None:
+            return ()
+        named = self.summary.names
+        if len(named) != 1 or self.summary != RecordMeans(named):
+            return ()
+        if random_effects(self.related) is not None:
+            return ()
+        method = self.method
+        asked = method in ("auto", "default") or (
+            isinstance(method, DefaultMean) and method.target is None
+        )
+        return named if asked else ()
+
+    @property
+    def needs_look(self) -> bool:
+        return True
+
+    def located(self, columns: tuple[str, ...]) -> Estimator:
+        from privmean.central.default_mean import DefaultMean
+        from privmean.central.located_mean import LocatedMean
+
+        if isinstance(self.method, DefaultMean):
+            return LocatedMean(self.method.excess, self.method.design_effect)
+        assert isinstance(self.related, int | float)
+        return LocatedMean(design_effect=self.related)
+
     def told(self, release: Release) -> Release:
         if self.by is not None:
             from privmean.central.groups.release import group_release
 
-            said = self.grouping
-            (term,) = self.values or ("",)
+            said, terms = self.grouping, self.values or ("",)
+            crossed = () if said.other else said.keys or ()
+            if len(terms) > 1:
+                from privmean.central.groups.values_release import values_release
+
+                return values_release(
+                    release, terms=terms, by=said.by, keys=said.labels, contrasts=said.contrasts,
+                    crossed=crossed, shrink=said.shrink,
+                )  # fmt: skip
             return group_release(
                 release,
-                term=term,
+                term=terms[0],
                 by=said.by,
                 keys=None if said.keys is None else said.labels,
                 contrasts=said.contrasts,
                 later=said.later,
-                crossed=() if said.other else said.keys or (),
+                crossed=crossed,
                 shrink=said.shrink,
             )
-        if isinstance(self.related, RandomEffects):
-            shown = {**release.diagnostics, **self.related.shown()}
+        effects = random_effects(self.related)
+        if effects is not None:
+            shown = {**release.diagnostics, **effects.shown()}
             return replace(release, diagnostics=shown)
         return release
 
     # --- groups ----------------------------------------------------------------------------------
     def _check_groups(self) -> None:
-        if self.values is None or len(self.values) != 1:
+        named = self.values or ()
+        if not named or len(set(named)) < len(named) or any("*" in x or "?" in x for x in named):
             raise ArgumentError(
-                "values", self.values, "is not one column", "name the one value that is averaged"
+                "values", self.values, "are no columns", "name the values that are averaged"
             )
+        if len(named) > 1 and (self.keys is None or self.simultaneous):
+            raise ArgumentError(
+                "values", self.values, "are several, which need public keys and no simultaneous",
+                "name keys and leave simultaneous out, or ask for one value",
+            )  # fmt: skip
         usual = {"estimand": "persons", "cap": None, "assume": None, "related": 1.0}
         for name, value in usual.items():
             if getattr(self, name) != value:
                 raise ArgumentError(
                     name, getattr(self, name), "does not go with by", "leave it out"
                 )
-        _ = self.summary
         self._by_group()
+
+    def _pairs(self) -> Pairs:
+        from privmean.people.pairings import Pairs
+
+        said = self.grouping
+        value, *more = self.values or ("",)
+        return Pairs(
+            value, said.by, said.keys, said.weights, self.resolution, said.other,
+            public=self.membership == PUBLIC, more=tuple(more),
+        )  # fmt: skip
 
     def _by_group(self) -> GroupMeans:
         from privmean.central.default_mean import DefaultMean
@@ -232,9 +286,7 @@ class Mean:
                 "does not go with by",
                 "leave it out, or give DefaultMean(target='clipped')",
             )
-        pairs = self.summary
-        assert isinstance(pairs, Pairs)
-        said = self.grouping
+        said, pairs = self.grouping, self._pairs()
         public = None if pairs.keys is None else pairs.groups
         return GroupMeans(public, said.weights, target, said.simultaneous, pairs.public)
 
@@ -278,15 +330,14 @@ class Mean:
 
     def _made(self, kind: str, by_records: bool) -> Any:
         given: Any = self.assume  # of the kind that the method asks for
-        effect = self.related
-        if isinstance(effect, RandomEffects):
-            effect = 1.0
+        effect: Any = self.related if random_effects(self.related) is None else 1.0
         if kind == "default":
             from privmean.central.default_mean import DefaultMean
 
             return DefaultMean(design_effect=effect)
         if kind == "winsorized":
             from privmean.central.concentration import UnknownScale
+            from privmean.central.winsorized import Winsorized
 
             return Winsorized(UnknownScale() if given is None else given, design_effect=effect)
         if given is None and kind != "anisotropic":
@@ -295,6 +346,9 @@ class Mean:
             )
         if kind == "bounded":
             if by_records:
+                from privmean.central.concentration import Bounded
+                from privmean.central.winsorized import Winsorized
+
                 return Winsorized(Bounded(*_limits(given)), design_effect=effect)
             from privmean.central.bounded import BoundedMean
 

@@ -11,16 +11,15 @@ from privmean.errors import ArgumentError
 from privmean.models.quantile_release import QuantileRelease
 from privmean.models.quantiles import Quantiles
 from privmean.people.table import RecordMeans
-from privmean.privacy.budget import Neighbors
+from privmean.questions.base import Usual
 from privmean.release import Release
 
 if TYPE_CHECKING:
-    from privmean.people.table import Table
     from privmean.privacy.budget import Budget
 
 
 @dataclass(frozen=True)
-class Quantile:
+class Quantile(Usual):
     """Quantiles of persons' own means in one column, and their whole distribution.
 
     value: the column. q: parts of the persons, between 0 and 1, increasing: (0.25, 0.5, 0.75) are
@@ -28,7 +27,12 @@ class Quantile:
     public factor on the sampling variance if persons are related. resolution: see `privmean.read`.
 
     One noisy histogram around a private median answers for all quantiles: asking for more of them
-    costs nothing. Where values repeat (whole numbers), a quantile is a place near the value.
+    costs nothing. Where values repeat, the interval is a cell that holds the value, and the
+    estimate a place in it.
+
+    Example:
+        table = pm.Table(pm.example("nlswork"), person="person_id")
+        print(pm.ask(table, pm.Quantile("ln_wage", (0.1, 0.5, 0.9)), epsilon=1.0))
 
     Guarantees: unit one person with all records, neighbours as the budget names them; the composed
     loss is at most the budget, for any data; delta is left unspent. Source:
@@ -36,7 +40,6 @@ class Quantile:
     """
 
     kind: ClassVar[str] = "quantile"
-    usual_neighbors: ClassVar[Neighbors] = "replace-one"
 
     value: Annotated[str | None, "Column whose quantiles are asked for."] = None
     q: Annotated[Sequence[float], "Parts of the persons, such as 0.25,0.5,0.75."] = (0.5,)
@@ -56,13 +59,7 @@ class Quantile:
 
     @property
     def summary(self) -> RecordMeans:
-        value = self.value
-        if value is not None and not isinstance(value, str):
-            raise ArgumentError("value", value, "is no column", "name one column")
-        return RecordMeans(None if value is None else (value,), resolution=self.resolution)
-
-    def prepared(self, table: Table | None) -> Quantile:
-        return self
+        return RecordMeans.of_one(self.value, self.resolution)
 
     def estimator(self, columns: int, cap: int | None, budget: Budget) -> Quantiles:
         if columns != 1:
@@ -73,8 +70,22 @@ class Quantile:
             )
         return self._chosen()
 
-    def _chosen(self) -> Quantiles:
-        return Quantiles(tuple(self.q), self.bounds, self.related)
+    @property
+    def looked_at(self) -> tuple[str, ...]:
+        """Its column, where no limits are given."""
+        named = self.summary.names
+        usual = self.bounds is None and self.summary == RecordMeans(named)
+        return named if usual and named is not None else ()
+
+    @property
+    def needs_look(self) -> bool:
+        return False
+
+    def located(self, columns: tuple[str, ...]) -> Quantiles:
+        return self._chosen(looked=True)
+
+    def _chosen(self, looked: bool = False) -> Quantiles:
+        return Quantiles(tuple(self.q), self.bounds, self.related, looked)
 
     def told(self, release: Release) -> QuantileRelease:
         kept = {item.name: getattr(release, item.name) for item in fields(Release)}

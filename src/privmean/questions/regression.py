@@ -8,9 +8,10 @@ radius without the condition number, and the ratio form for persons who cannot b
 
 from __future__ import annotations
 
+import ast
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 import numpy as np
@@ -33,15 +34,14 @@ from privmean.models.regression_release import (
     Unfitted,
 )
 from privmean.models.tail_means import TailMeans
-from privmean.privacy.budget import REPLACE_ONE, Neighbors
+from privmean.privacy.budget import REPLACE_ONE
 from privmean.questions.assumptions import BOUNDS, CONCENTRATION, Auto, Bounds, Clipping, kind_of
-from privmean.questions.base import Estimator
-from privmean.questions.effects import EFFECTS, FIRST, OWN, WITHIN, pooled_of, votes
+from privmean.questions.base import Estimator, Usual
+from privmean.questions.effects import EFFECTS, FIRST, OWN, POOLED, WITHIN, pooled_of, votes
 from privmean.questions.own_coefficients import OwnCoefficients, sizes_of
 from privmean.release import Release
 
 if TYPE_CHECKING:
-    from privmean.people.table import Table
     from privmean.privacy.budget import Budget
 
 Effect = Literal["pooled", "within", "own"]
@@ -55,6 +55,12 @@ class Errors:
 
     residual_sd: of errors; between_sd: of coefficients between persons, one for all or one a term.
     range: public limits of the centre, one pair or one a term (needed without delta).
+
+    Example:
+        table = pm.Table(pm.example("nlswork"), person="person_id")
+        known = pm.Errors(residual_sd=0.4, between_sd=0.1)
+        formula = "ln_wage ~ ttl_exp"
+        pm.regress(table, formula, effect="own", assume=known, epsilon=2.0, delta=1e-6)
     """
 
     residual_sd: float
@@ -81,7 +87,7 @@ class Errors:
 
 
 @dataclass(frozen=True)
-class Regression:
+class Regression(Usual):
     """A regression of persons with many records each.
 
     formula: "y ~ a + b", with a:b, a*b, 0 + a, I(a**2) and C(a, levels=[1, 2, 3]) or
@@ -115,6 +121,11 @@ class Regression:
     "auto", or an estimator itself (`Magnitudes(target="clipped")`, `Winsorized(..., range=...)`).
     related: public factor on the sampling variance if persons are related.
 
+    Example:
+        table = pm.Table(pm.example("nlswork"), person="person_id")
+        question = pm.Regression("ln_wage ~ union + tenure", effect="within")
+        print(pm.ask(table, question, epsilon=3.0, delta=1e-6))
+
     Guarantees: unit one person with all records, neighbours as the budget names them; the composed
     loss is at most the budget, for any data: what a person adds is computed from that person's
     records and earlier noisy answers alone, and limited.
@@ -125,7 +136,6 @@ class Regression:
     """
 
     kind: ClassVar[str] = "regression"
-    usual_neighbors: ClassVar[Neighbors] = "replace-one"
 
     formula: Annotated[str, "Formula, such as 'y ~ a + b + I(a**2)'."]
     fixed_effects: Annotated[bool, "Use deviations from the person's own means."] = False
@@ -243,9 +253,6 @@ class Regression:
             validate.power_of_two("resolution", self.resolution),
         )
 
-    def prepared(self, table: Table | None) -> Regression:
-        return self
-
     def estimator(self, columns: int, cap: int | None, budget: Budget) -> Estimator:
         if self.effect != OWN:
             return self._pooled()
@@ -283,6 +290,26 @@ class Regression:
                 "method=Winsorized(..., range=(-1, 1))",
             )
         return Winsorized(assume, range=limits, design_effect=effect)
+
+    @property
+    def looked_at(self) -> tuple[str, ...]:
+        """Columns that are variables of one regression for all, with no public scale."""
+        return tuple(self._variables()) if self.effect == POOLED else ()
+
+    @property
+    def needs_look(self) -> bool:
+        return False
+
+    def located(self, columns: tuple[str, ...]) -> Pooled:
+        variables = self._variables()
+        return replace(self._pooled(), looked=tuple(variables[item] for item in columns))
+
+    def _variables(self) -> dict[str, str]:
+        """Variables that are a column as it stands and whose units are looked for, by column."""
+        pooled = self._pooled()
+        trees = dict(pooled.design.trees)
+        named = ((name, trees[name]) for name in pooled.searched)
+        return {tree.id: name for name, tree in named if isinstance(tree, ast.Name)}
 
     def told(self, release: Release) -> RegressionRelease:
         if self.effect != OWN:

@@ -8,26 +8,22 @@ drawn again. docs/proofs/study.md, section 4.
 
 from __future__ import annotations
 
-import base64
 import hashlib
-import io
 import json
 import os
-import pickle
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
+from privmean.disk import sync_folder, write_all
 from privmean.errors import PrivmeanError
 from privmean.mechanisms.curator import Mechanism
 from privmean.privacy.canonical import digest
+from privmean.study.kept import NoAnswer, read, written
 
 Exact = TypeVar("Exact")
 Noisy = TypeVar("Noisy")
 PURPOSE = "privmean draw"
-KNOWN = {
-    ("builtins", name) for name in ("complex", "slice", "set", "frozenset", "range", "bytearray")
-} | {("fractions", "Fraction"), ("collections", "OrderedDict")}
 
 
 class Gone(PrivmeanError):
@@ -83,10 +79,16 @@ class Draws:
                     "mechanism; the budget is gone, because a different version of privmean or "
                     "another study would have to draw anew"
                 )
-            found: Noisy = _Known(io.BytesIO(base64.b64decode(text))).load()
+            try:
+                found: Noisy = read(text)
+            except NoAnswer:
+                raise Gone(
+                    f"{question}: what is kept for step {number + 1} is no answer; the budget is "
+                    "gone, because the file was changed"
+                ) from None
             return found
         noisy = draw()
-        text = base64.b64encode(pickle.dumps(noisy, protocol=5)).decode()
+        text = written(noisy)
         line = json.dumps([at, what, text, _check(at, what, text)]).encode() + b"\n"
         try:
             _append(self._path, line)
@@ -123,34 +125,7 @@ def _check(at: str, what: str, answer: str) -> str:
 def _append(path: Path, data: bytes) -> None:
     new = not path.exists()
     with path.open("ab", buffering=0) as file:
-        view = memoryview(data)
-        while view:
-            view = view[file.write(view) :]
+        write_all(file.fileno(), data)
         os.fsync(file.fileno())
     if new:
         sync_folder(path.parent)
-
-
-def sync_folder(folder: Path) -> None:
-    """Make a new name in a folder durable, where folders can be opened."""
-    try:
-        handle = os.open(folder, os.O_RDONLY)
-    except OSError:
-        return
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
-
-
-class _Known(pickle.Unpickler):
-    """Reads what noisy answers are made of, and nothing that could do anything else."""
-
-    def find_class(self, module: str, name: str) -> Any:
-        numpy = module.partition(".")[0] == "numpy" and name in (
-            "_reconstruct", "ndarray", "dtype", "scalar", "_frombuffer",
-        )  # fmt: skip
-        own = module.startswith("privmean.") and "." not in name and name[:1].isupper()
-        if numpy or own or (module, name) in KNOWN:
-            return super().find_class(module, name)
-        raise Gone(f"a kept answer holds a {module}.{name}, which no answer holds")

@@ -16,8 +16,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from privmean.disk import sync_folder
 from privmean.errors import ArgumentError
-from privmean.study.draws import Draws, Gone, sync_folder
+from privmean.study.draws import Draws, Gone
 
 if TYPE_CHECKING:
     from privmean.privacy.charges import Entry

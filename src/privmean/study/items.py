@@ -32,6 +32,8 @@ class Item:
                 "is no name of a question",
                 "use at most 64 letters, digits, ' ', '_', '-', '.'; first a letter or a digit",
             )
+        if self.name == "look":
+            raise ArgumentError("name", self.name, "is kept for looks at columns", "take another")
         if not hasattr(self.question, "estimator") or isinstance(self.question, type):
             raise ArgumentError(
                 "question", self.question, "is no question", "give pm.Mean(...), for example"

@@ -7,22 +7,25 @@ bill. Any other plan is one line: it keeps its part on every path, whatever it a
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Protocol, runtime_checkable
 
+from privmean.central.look import Look
 from privmean.privacy.budget import Budget, as_written
 from privmean.privacy.loss import Approximate, Concentrated, Loss, Pure
 from privmean.road import Plan
+from privmean.study.looking import LookedPlan, look_lines
 
 DIGITS = 12  # decimals of an epsilon, so that sums of parts are exact
 
 
 @runtime_checkable
 class FixedLines(Protocol):
-    """A plan whose every line has a price that is a public number, and whose bill of any run holds
-    no others."""
+    """A plan whose every line has a price that is a public number, and whose bill of any run is
+    covered by them, each used once (`privmean.privacy.covering`)."""
 
     @property
     def fixed(self) -> bool: ...
@@ -30,18 +33,40 @@ class FixedLines(Protocol):
 
 @dataclass(frozen=True)
 class Part:
-    """One question's budget, its plan under it, and its lines on the bill of the study."""
+    """One question's budget, its plan under it, and its lines on the bill of the study. own: what
+    those lines may cost; with what looks cost that it shares, that is its budget by itself."""
 
     name: str
-    budget: Budget
     plan: Plan
+    own: Budget
     lines: tuple[Loss, ...]
 
     @classmethod
-    def of(cls, name: str, budget: Budget, plan: Plan) -> Part:
-        fixed = isinstance(plan, FixedLines) and plan.fixed
-        lines = plan.losses if fixed else (whole(budget),)
-        return cls(name, budget, plan, tuple(_named(name, item) for item in lines))
+    def of(cls, name: str, plan: Plan) -> Part:
+        inner = plan.inner if isinstance(plan, LookedPlan) else plan
+        own = plan.own if isinstance(plan, LookedPlan) else plan.budget
+        fixed = isinstance(inner, FixedLines) and inner.fixed
+        lines = inner.losses if fixed else (whole(own),)
+        return cls(name, plan, own, tuple(_named(name, item) for item in lines))
+
+    @property
+    def budget(self) -> Budget:
+        return self.plan.budget
+
+    @property
+    def looks(self) -> tuple[Look, ...]:
+        """The looks that the question works from."""
+        return self.plan.looks if isinstance(self.plan, LookedPlan) else ()
+
+    @property
+    def size(self) -> float:
+        """How large its own part is: epsilon, or the epsilon of a pure part of that rho."""
+        return float(self.own.pure_epsilon())
+
+    @property
+    def rho(self) -> float:
+        """zCDP of its own lines."""
+        return math.fsum(line.rho for line in self.lines)
 
 
 def whole(budget: Budget) -> Loss:
@@ -82,6 +107,6 @@ def significant(value: float, digits: int = DIGITS) -> float:
     return found
 
 
-def bill(parts: Sequence[Part]) -> tuple[Loss, ...]:
-    """The lines of all questions."""
-    return tuple(line for part in parts for line in part.lines)
+def bill(parts: Sequence[Part], looks: Sequence[Look] = ()) -> tuple[Loss, ...]:
+    """The lines of all looks, once each, then those of all questions."""
+    return (*look_lines(looks), *(line for part in parts for line in part.lines))

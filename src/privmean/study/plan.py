@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from privmean.central.look import Look
 from privmean.errors import ArgumentError, Infeasible
 from privmean.people.shape import Shape
 from privmean.privacy.budget import REPLACE_ONE, Budget
@@ -16,9 +17,11 @@ from privmean.privacy.loss import Loss
 from privmean.privacy.words import in_words
 from privmean.road import Plan
 from privmean.search import least_number
-from privmean.study.allocation import Allotment, allot, noise_of
+from privmean.study.allocation import allot
 from privmean.study.items import Item
+from privmean.study.looking import look_lines, plan_of
 from privmean.study.parts import Part, bill
+from privmean.study.shares import RHO, SUMS, Allotment, noise_of
 
 PURPOSE = "privmean study plan"
 
@@ -45,7 +48,14 @@ class Line:
 
 @dataclass(frozen=True)
 class StudyPlan:
-    """Everything decided before data are read: parts, plans, the composed bill."""
+    """Everything decided before data are read: parts, plans, the composed bill.
+
+    Example:
+        study = pm.Study(pm.example("wages"), person="id", epsilon=1.0)
+        study.add("level", pm.Mean("ln_wage"), weight=2)
+        study.add("hours", pm.Mean("hours", assume=(0, 100)))
+        print(study.plan(4000))
+    """
 
     items: tuple[Item, ...]
     shapes: Mapping[str, Shape]
@@ -63,7 +73,12 @@ class StudyPlan:
     @property
     def losses(self) -> tuple[Loss, ...]:
         """The bill of the study: fixed before any data, whatever is asked of it."""
-        return bill(self.parts)
+        return bill(self.parts, self.looks)
+
+    @property
+    def looks(self) -> tuple[Look, ...]:
+        """The looks that are taken once, before the questions, in the order of the bill."""
+        return tuple(self.allotment.looks.values())
 
     @property
     def guarantee(self) -> Guarantee:
@@ -95,6 +110,7 @@ class StudyPlan:
                     }
                     for item, part in zip(self.items, self.parts, strict=True)
                 ],
+                "looks": [line.to_dict() for line in look_lines(self.looks)],
             },
         )
 
@@ -110,7 +126,7 @@ class StudyPlan:
             item.name,
             item.question.kind,
             part.budget.describe(),
-            _share(part.budget, self.parts),
+            self._share(part.size, part.rho),
             part.plan.predict(guess)["rmse"],
             noise_of(part.plan, guess),
             item.guess_sd is not None,
@@ -120,22 +136,42 @@ class StudyPlan:
             part.plan.why,
         )
 
+    def _share(self, size: float, rho: float) -> float:
+        """The part of what all looks and questions cost: by epsilon where parts of epsilon add up,
+        by zCDP elsewhere."""
+        if self.allotment.way == SUMS:
+            looks = math.fsum(float(look.pure) for look in self.looks)
+            return size / (looks + math.fsum(part.size for part in self.parts))
+        looks = math.fsum(line.rho for line in look_lines(self.looks))
+        return rho / (looks + math.fsum(part.rho for part in self.parts))
+
+    def looked(self) -> tuple[tuple[Look, float, tuple[str, ...]], ...]:
+        """Each look, its share of the whole, and the questions that work from it."""
+        return tuple(
+            (
+                look,
+                self._share(float(look.pure), math.fsum(line.rho for line in look.losses)),
+                tuple(part.name for part in self.parts if look in part.looks),
+            )
+            for look in self.looks
+        )
+
     def _doubled(self, item: Item, guess: float) -> float:
         """The predicted error with twice the weight, by sums of shares."""
         if item.error is not None or len(self.items) == 1:
             return math.nan
         weights = {x.name: x.weight for x in self.items if x.error is None}
-        power = 0.5 if self.parts[0].budget.rho is not None else 1 / 3
+        power = 0.5 if self.allotment.way == RHO else 1 / 3
         before = weights[item.name] ** power / sum(w**power for w in weights.values())
         weights[item.name] *= 2
         after = weights[item.name] ** power / sum(w**power for w in weights.values())
-        budget = self._part(item.name).budget
+        own = self._part(item.name).own
         factor = after / before
-        if budget.rho is not None:
-            larger = replace(budget, rho=budget.rho * factor)
+        if own.rho is not None:
+            larger = replace(own, rho=own.rho * (factor**2 if power < 0.5 else factor))
         else:
-            assert budget.epsilon is not None
-            larger = replace(budget, epsilon=budget.epsilon * factor)
+            assert own.epsilon is not None
+            larger = replace(own, epsilon=own.epsilon * factor)
         try:
             found = self._planned(item, larger, self.shapes[item.name])
         except (Infeasible, ArgumentError):
@@ -151,7 +187,7 @@ class StudyPlan:
             try:
                 self._planned(
                     item,
-                    part.budget,
+                    part.own,
                     replace(shape, persons=known, design=None if known else persons),
                 )
             except (Infeasible, ArgumentError):
@@ -160,10 +196,8 @@ class StudyPlan:
 
         return least_number(works, 1, most=10**9)
 
-    def _planned(self, item: Item, budget: Budget, shape: Shape) -> Plan:
-        from privmean.asking.road import planned
-
-        return planned(item.question, shape, budget)
+    def _planned(self, item: Item, own: Budget, shape: Shape) -> Plan:
+        return plan_of(item.question, shape, own, self.allotment.looks)
 
     def _part(self, name: str) -> Part:
         return next(part for part in self.parts if part.name == name)
@@ -176,6 +210,10 @@ class StudyPlan:
             "way": self.allotment.way,
             "factor": self.allotment.factor,
             "digest": self.digest,
+            "looks": [
+                {"name": look.name, "share": share, "serves": list(serves)}
+                for look, share, serves in self.looked()
+            ],
             "questions": [
                 {
                     "name": line.name,
@@ -211,6 +249,8 @@ class StudyPlan:
             )
             text = "".join(f"{item:>12}" for item in cells)
             rows.append(f"{line.name:<{wide}}{text}   {line.method}: {line.why}")
+        for look, share, serves in self.looked():
+            rows.append(f"{look.name}: {share:.1%}, once for {', '.join(serves)}")
         promise = self.guarantee
         rows.append(
             f"together {promise.describe()} for one {promise.unit} with all records, "
@@ -231,15 +271,6 @@ class StudyPlan:
         public = "public" if self.budget.neighbors == REPLACE_ONE else "a public guess"
         rows.append(f"persons: {', '.join(map(str, sorted(x for x in persons if x)))} ({public})")
         return "\n".join(rows)
-
-
-def _share(budget: Budget, parts: tuple[Part, ...]) -> float:
-    """The part of what all questions get."""
-
-    def size(item: Budget) -> float:
-        return item.rho if item.rho is not None else item.epsilon or 0.0
-
-    return size(budget) / math.fsum(size(part.budget) for part in parts)
 
 
 def _plain(value: float) -> float | None:

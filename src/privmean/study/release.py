@@ -28,15 +28,14 @@ OK, FAILED, NOT_ANSWERED = "ok", "failed", "not answered"
 
 @dataclass(frozen=True)
 class Answer:
-    """One question's outcome. release: None where an error came after the charge; error: its type
-    (never its words)."""
+    """One question's outcome. release: None where an error came after the charge: nothing is told
+    of it, since which error it is may depend on records."""
 
     item: Item
     part: Part
     release: Release | None
     status: str = ""
     advice: str = ""
-    error: str = ""
 
     @property
     def stated(self) -> tuple[str, str]:
@@ -50,6 +49,13 @@ class StudyRelease:
 
     rows, to_frame: every line of every question, with the question's name first. Lines of a study
     with `simultaneous` hold all together, at Bonferroni's level.
+
+    Example:
+        study = pm.Study(pm.example("wages"), person="id", epsilon=1.0)
+        study.add("hours", pm.Mean("hours", assume=(0, 100)))
+        found = study.release()
+        found["hours"].estimate
+        found.report("report.html")
     """
 
     name: str
@@ -133,6 +139,7 @@ class StudyRelease:
             "level": self.level,
             "simultaneous": self.simultaneous,
             "guarantee": self.guarantee.to_dict(),
+            "looks": self._looks(),
             "questions": self._questions(),
             "plan": self.plan.describe(),
             "secure": self.secure,
@@ -141,8 +148,17 @@ class StudyRelease:
             result["warning"] = UNSAFE
         return result
 
-    def _questions(self) -> list[dict[str, Any]]:
+    def _looks(self) -> list[dict[str, Any]]:
+        """The steps that questions share, with their lines of the bill."""
         found, at = [], 0
+        for look, _, serves in self.plan.looked():
+            lines = list(range(at, at + len(look.losses)))
+            at += len(lines)
+            found.append({"column": look.column, "lines": lines, "serves": list(serves)})
+        return found
+
+    def _questions(self) -> list[dict[str, Any]]:
+        found, at = [], sum(len(look.losses) for look in self.plan.looks)
         for answer in self.answers:
             lines = list(range(at, at + len(answer.part.lines)))
             at += len(lines)
@@ -156,6 +172,7 @@ class StudyRelease:
                     "wanted_error": answer.item.error,
                     "budget": answer.part.budget.to_dict(),
                     "lines": lines,
+                    "looks": [look.column for look in answer.part.looks],
                     "status": status,
                     "advice": advice,
                     "release": None if answer.release is None else answer.release.to_dict(),

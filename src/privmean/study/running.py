@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Protocol
 
@@ -11,21 +12,29 @@ from privmean.asking.terms import ledger_of
 from privmean.mechanisms.curator import Draws
 from privmean.noise.base import Noise
 from privmean.noise.exact import ExactNoise
+from privmean.privacy.words import warn_of_delta
 from privmean.provenance import Provenance
-from privmean.road import execute
+from privmean.road import execute, taken
 from privmean.study.draws import Gone
+from privmean.study.looking import PREFIX, LookedPlan
 from privmean.study.release import NOT_ANSWERED, Answer, StudyRelease
 
 if TYPE_CHECKING:
     from privmean.asking.terms import Settled
+    from privmean.central.locate import Location
     from privmean.people.reductions import People
     from privmean.privacy.charges import Entry
     from privmean.privacy.ledger import Ledger
+    from privmean.privacy.loss import Loss
+    from privmean.release import Release
+    from privmean.road import Plan
+    from privmean.study.items import Item
+    from privmean.study.parts import Part
     from privmean.study.plan import StudyPlan
 
 LOST = (
-    "an error after the charge, in the engine or in privmean; its words are withheld because they "
-    "may quote records"
+    "an error after the charge, in the engine or in privmean; which one is not told, because it "
+    "may depend on records"
 )
 
 
@@ -41,6 +50,7 @@ class Asking(Protocol):
     @property
     def table_name(self) -> str: ...
     def people(self) -> dict[str, People]: ...
+    def located(self, columns: Sequence[str]) -> dict[str, People]: ...
     def planned(self, people: dict[str, People]) -> StudyPlan: ...
 
 
@@ -65,9 +75,11 @@ def run(
     noise = said.noise if noise is None else noise
     people = study.people()
     plan = study.planned(people)
+    looked = study.located([look.column for look in plan.looks])
     for part in plan.parts:
         part.plan.accepts(people[part.name])
     promise, entry, run = plan.guarantee, None, run_id or uuid.uuid4().hex
+    warn_of_delta(promise, plan.parts[0].plan.shape.count)
     if claimed is not None:
         claimed(plan)
     if ledger is not None:
@@ -82,23 +94,23 @@ def run(
         entry = ledger.charge(promise, label=label or study.name, about=told)
     if charged is not None:
         charged(entry)
+    places: dict[str, Location] = {}
+    for look in plan.looks:
+        kept = None if draws is None else draws(f"{PREFIX}{look.column}")
+        with _losing_all_but(Gone):  # a look that is lost leaves its questions without an answer
+            places[look.column] = taken(look, looked[look.column], noise=noise, draws=kept)
+    note = (
+        f"part of the study {study.name!r}, charged with it: {promise.describe()} in all",
+        f"study {study.name!r}, run {run}",
+    )
     answers = []
     for item, part in zip(plan.items, plan.parts, strict=True):
-        try:
-            made = execute(
-                part.plan,
-                people[item.name],
-                noise=noise,
-                level=said.level,
-                draws=None if draws is None else draws(item.name),
-            )
-            note = f"part of the study {study.name!r}, charged with it: {promise.describe()} in all"
-            made = replace(made, guarantee=replace(made.guarantee, note=note))
-            answers.append(Answer(item, part, item.question.told(made)))
-        except Gone:
-            raise
-        except Exception as error:  # what was charged is spent: the other questions are owed
-            answers.append(Answer(item, part, None, NOT_ANSWERED, LOST, type(error).__name__))
+        kept = None if draws is None else draws(item.name)
+        answer = Answer(item, part, None, NOT_ANSWERED, LOST)
+        with _losing_all_but(Gone):  # what was charged is spent: the other questions are owed
+            made = _asked(item, part, places, people[item.name], said.level, noise, kept, note)
+            answer = Answer(item, part, made) if made is not None else _unplaced(item, part)
+        answers.append(answer)
     secure = (ExactNoise() if noise is None else noise).secure
     engine = next((getattr(item, "engine", None) for item in people.values()), None)
     found = StudyRelease(
@@ -114,3 +126,47 @@ def run(
         provenance=Provenance().made_by(engine, entry),
     )
     return found.together() if study.simultaneous else found
+
+
+def _asked(
+    item: Item,
+    part: Part,
+    places: Mapping[str, Location],
+    people: People,
+    level: float,
+    noise: Noise | None,
+    draws: Draws | None,
+    note: tuple[str, str],
+) -> Release | None:
+    """The release of one question; None where the looks that it works from found nothing."""
+    plan: Plan = part.plan
+    paid: tuple[Loss, ...] = ()
+    if isinstance(plan, LookedPlan):
+        paid, found = plan.paid, plan.after(places)
+        if found is None:
+            return None
+        plan = found
+    made = execute(plan, people, noise=noise, level=level, draws=draws, paid=paid)
+    words, study = note
+    promise = replace(made.guarantee, note=words, part_of=study)
+    return item.question.told(replace(made, guarantee=promise))
+
+
+def _unplaced(item: Item, part: Part) -> Answer:
+    columns = ", ".join(look.column for look in part.looks)
+    return Answer(
+        item, part, None, NOT_ANSWERED,
+        f"the look that it works from found no limits ({columns}): give bounds, a larger budget, "
+        "or ask about more persons",
+    )  # fmt: skip
+
+
+@contextmanager
+def _losing_all_but(kept: type[Exception]) -> Iterator[None]:
+    """Which error it was may depend on the records: nobody is told."""
+    try:
+        yield
+    except kept:
+        raise
+    except Exception:
+        pass

@@ -10,7 +10,7 @@ from privmean.asking.road import source_of
 from privmean.asking.terms import Settled, Terms, settled
 from privmean.errors import ArgumentError
 from privmean.people.shape import Shape, shape_of
-from privmean.people.table import Table
+from privmean.people.table import RecordMeans, Table
 from privmean.privacy.budget import ADD_REMOVE
 from privmean.study.items import Item
 from privmean.study.plan import StudyPlan
@@ -48,9 +48,10 @@ class Study:
     privately does not stop the others.
 
     Example:
-        study = pm.Study("panel.parquet", person="idcode", epsilon=2.0, delta=1e-6)
+        study = pm.Study(pm.example("nlswork"), person="person_id", epsilon=2.0, delta=1e-6)
         study.add("wage", pm.Mean("ln_wage"), weight=2)
-        study.add("trend", pm.Curve("ln_wage", "year", bins=[1968, 1975, 1982, 1989]))
+        bins = [1968, 1975, 1982, 1989]
+        study.add("trend", pm.Curve("ln_wage", "year", bins=bins, assume=(0, 4)))
         print(study.plan())
         found = study.release()
         found["wage"].interval()
@@ -77,6 +78,7 @@ class Study:
         self.name, self.simultaneous = name, bool(simultaneous)
         self.card = _card(card or {})
         self._items: dict[str, Item] = {}
+        self._last: tuple[tuple[int, ...], StudyPlan] | None = None
 
     @property
     def questions(self) -> Mapping[str, Item]:
@@ -137,7 +139,7 @@ class Study:
             cap = getattr(item.question.summary, "cap", None)
             known, guess = (None, persons) if add_remove else (persons, None)
             shapes[item.name] = Shape(columns, known, guess, cap)
-        return StudyPlan.of(self._prepared(items), shapes, self._said.budget)
+        return self._planned(items, shapes)
 
     def planned(self, people: Mapping[str, People]) -> StudyPlan:
         """The plan for people that were reduced: reads what is public of them."""
@@ -150,7 +152,15 @@ class Study:
             item.name: shape_of(people[item.name], budget.neighbors, self._said.n_design)
             for item in items
         }
-        return StudyPlan.of(self._prepared(items), shapes, budget)
+        return self._planned(items, shapes)
+
+    def _planned(self, items: Sequence[Item], shapes: dict[str, Shape]) -> StudyPlan:
+        """The plan; the last one again where nothing has changed."""
+        known, asked = self._last, tuple(map(id, items))  # items are held as long as the study
+        if known is None or known[0] != asked or known[1].shapes != shapes:
+            made = StudyPlan.of(self._prepared(items), shapes, self._said.budget)
+            known = self._last = asked, made
+        return known[1]
 
     def people(self, items: Sequence[Item] | None = None) -> dict[str, People]:
         """One row a person for every question; equal summaries are reduced once. Private."""
@@ -158,6 +168,14 @@ class Study:
         if not isinstance(source, Table):
             return {item.name: source for item in items or self._asked()}
         return {item.name: source.people(item.question.summary) for item in items or self._asked()}
+
+    def located(self, columns: Sequence[str]) -> dict[str, People]:
+        """One row a person for every column that is looked at. Private."""
+        source = self.source
+        if not isinstance(source, Table):
+            assert not columns  # looks are at columns of a table
+            return {}
+        return {column: source.people(RecordMeans((column,))) for column in columns}
 
     def release(self, **more: Any) -> StudyRelease:
         """Charge once, run every question, and give all releases under one promise.

@@ -73,6 +73,7 @@ class UnknownPlan(Releasing):
     nothing: float | None = None
     estimator: str = "anisotropic"
     relation: Relation = REPLACE_ONE
+    public = ("persons", "columns", "positions in the roster")
 
     @property
     def half(self) -> int:
@@ -183,10 +184,6 @@ class UnknownPlan(Releasing):
     @property
     def shape(self) -> Shape:
         return Shape.of(self.dimension, self.persons)
-
-    @property
-    def public(self) -> tuple[str, ...]:
-        return ("persons", "columns", "positions in the roster")
 
     def accepts(self, people: People) -> None:
         weighed_alike(people)

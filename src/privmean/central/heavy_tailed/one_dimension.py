@@ -43,9 +43,7 @@ class OneDimensionPlan(HeavyTailedPlan):
     why: str = ""
     nothing: float | None = None
 
-    @property
-    def estimator(self) -> str:
-        return "heavy-tailed mean, one column"
+    estimator = "heavy-tailed mean, one column"
 
     @property
     def error(self) -> float:

@@ -11,7 +11,7 @@ import numpy as np
 
 from privmean import validate
 from privmean.central.heavy_tailed.bias import Mode
-from privmean.central.heavy_tailed.intervals import NoInterval
+from privmean.central.heavy_tailed.boxes import NoInterval
 from privmean.central.heavy_tailed.moment import BoundedMoment, Tail
 from privmean.intervals.interval import FAILED, Floats
 from privmean.outcome import Outcome
@@ -102,17 +102,13 @@ class HeavyTailedPlan(Releasing):
         return self.common.budget
 
     @property
-    def relation(self) -> Relation:
-        return self.common.relation
-
-    @property
     def shape(self) -> Shape:
-        known = self.common.persons if self.relation == REPLACE_ONE else None
+        known = self.common.persons if self.common.relation == REPLACE_ONE else None
         return Shape.of(self.common.dimension, known, self.common.persons)
 
     @property
     def public(self) -> tuple[str, ...]:
-        known = ("number of persons",) if self.relation == REPLACE_ONE else ()
+        known = ("number of persons",) if self.common.relation == REPLACE_ONE else ()
         return (*known, "moment assumption and public range")
 
 

@@ -21,9 +21,9 @@ from typing import TYPE_CHECKING, Any
 import sqlalchemy as sql
 from sqlalchemy.dialects import sqlite
 
-from privmean.durable import Noted, Seen
 from privmean.errors import PrivmeanError
 from privmean.local.collector.schema import META, REFUSALS, ROUNDS, TALLIES, WRITERS
+from privmean.noted import Noted, Seen
 
 if TYPE_CHECKING:
     import sqlite3

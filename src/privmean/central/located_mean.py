@@ -1,0 +1,163 @@
+"""The default mean of a column that was located already: a count beyond the limits, then the sum.
+
+Every price is a public number and the bill of any run is covered by these two lines: the count at a
+fixed part, the joint release at the rest. Where nearly everybody has one value the others are
+counted at the price of the joint release. docs/proofs/study.md, section 5.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from privmean import validate
+from privmean.central.default_column import ATOM, LAST, Settings, release_located
+from privmean.central.default_plan import PUBLIC, TYPICAL_WIDTH
+from privmean.central.locate import Location
+from privmean.central.log_segments import ATOM_ONLY
+from privmean.central.wallet import Wallet, floor_tick
+from privmean.errors import Infeasible
+from privmean.mechanisms.counts import NoisyCounts
+from privmean.mechanisms.curator import Curator
+from privmean.outcome import Outcome, estimand_of
+from privmean.people.shape import Shape
+from privmean.privacy.budget import REPLACE_ONE, Budget, Relation
+from privmean.privacy.loss import Laplace, Loss
+from privmean.road import Releasing
+
+LEAST = Fraction(1, 2**20)
+
+
+@dataclass(frozen=True)
+class LocatedMean:
+    """The estimator; excess, design_effect: as for `DefaultMean`, whose target here is the estimate
+    first. A plan of it is given the location before it runs.
+
+    Guarantees: the budget given to `plan`, besides what the look cost, for one person with all
+    records and any data, under replace-one.
+    """
+
+    excess: float = 1.0
+    design_effect: float = 1.0
+
+    def plan(self, budget: Budget, shape: Shape) -> LocatedMeanPlan:
+        """Prices of the two lines. Infeasible for an epsilon below the steps of prices."""
+        epsilon = budget.pure_epsilon()
+        if budget.neighbors != REPLACE_ONE or shape.dimension != 1 or shape.persons is None:
+            raise Infeasible("a located mean has one column and a public number of persons", "")
+        if epsilon < LEAST:
+            raise Infeasible(
+                f"epsilon={float(epsilon):g} is too small for prices in steps of 2^-40",
+                "give a larger budget",
+            )
+        return LocatedMeanPlan(budget, shape, epsilon, self.excess, self.design_effect)
+
+
+@dataclass(frozen=True)
+class LocatedMeanPlan(Releasing):
+    """The two prices; place: what the look found."""
+
+    budget: Budget
+    shape: Shape
+    epsilon: Fraction
+    excess: float = 1.0
+    design_effect: float = 1.0
+    place: Location | None = None
+
+    def after(self, places: tuple[Location, ...]) -> LocatedMeanPlan:
+        """The plan that runs from what was found."""
+        (place,) = places
+        return replace(self, place=place)
+
+    @property
+    def relation(self) -> Relation:
+        return self.budget.neighbors
+
+    @property
+    def settings(self) -> Settings:
+        """As with few persons: one count, and no step that is paid for only sometimes."""
+        return Settings.of(None, self.excess, self.design_effect, self.relation, True)
+
+    @property
+    def check(self) -> Fraction:
+        """Price of the count beyond the limits."""
+        return floor_tick(self.epsilon * Fraction(self.settings.check))
+
+    @property
+    def final(self) -> Fraction:
+        """Price of the joint release."""
+        return self.epsilon - self.check
+
+    @property
+    def estimator(self) -> str:
+        return "default mean"
+
+    @property
+    def why(self) -> str:
+        return (
+            "limits from a private look that other questions share, a count of persons beyond "
+            "them, then one Laplace release"
+        )
+
+    @property
+    def fixed(self) -> bool:
+        """Whether the bill of any run is covered by these lines."""
+        return True
+
+    @property
+    def losses(self) -> tuple[Loss, ...]:
+        count = NoisyCounts.at("beyond the limits", self.check, self.relation)
+        last = Laplace(LAST, Fraction(1), 1 / self.final, joint=True, relation=self.relation)
+        return (*count.losses, last)
+
+    def predict(self, guess_sd: float) -> dict[str, float]:
+        """Predicted error by cause, for a guess of the deviation of persons' values (limits about 7
+        deviations apart)."""
+        sd = validate.positive("guess_sd", guess_sd)
+        n = self.shape.counted()
+        noise = math.sqrt(2) * TYPICAL_WIDTH * sd / (n * float(self.final))
+        sampling = math.sqrt(self.design_effect / n) * sd
+        return {
+            "rmse": math.hypot(sampling, noise), "sampling": sampling, "privacy_noise": noise,
+        }  # fmt: skip
+
+    def describe(self) -> dict[str, Any]:
+        return {
+            "target": "mean, estimate first",
+            "excess": self.excess,
+            "design effect": self.design_effect,
+            "epsilon of the count beyond the limits": float(self.check),
+            "epsilon of the mean and square": float(self.final),
+        }
+
+    def run(self, curator: Curator) -> Outcome:
+        """Statuses as of the default mean."""
+        place, n = self.place, self.shape.known()
+        assert place is not None  # the study gives it
+        wallet = Wallet(self.epsilon, self.relation)
+        if place.outcome == ATOM_ONLY:  # one count at the price of the joint release
+            wallet.take(self.check)
+        made = release_located(curator, 0, place, wallet, n, self.settings, self.relation, {})
+        notes = made.assumptions
+        if made.status != ATOM:
+            notes += ("a group of persons apart from the rest may be left out",)
+        return Outcome(
+            np.array([made.estimate]),
+            made.intervals,
+            persons=n,
+            status=made.status,
+            statuses=(made.status,),
+            advice=made.advice,
+            assumptions=notes,
+            shares=made.shares,
+            diagnostics=made.diagnostics,
+            estimand=estimand_of(curator.people.cap),
+        )
+
+    @property
+    def public(self) -> tuple[str, ...]:
+        return PUBLIC[self.relation]

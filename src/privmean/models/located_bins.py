@@ -1,0 +1,145 @@
+"""Means of bins whose column was located by a private look: clipped sums at limits around it.
+
+The limits are those of persons' means over all their records; means over fewer records spread
+farther, so that they are moved out by a public factor. docs/proofs/study.md, section 5.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import Any
+
+from privmean import validate
+from privmean.central.clipped_mean import ClippedMean, ClippedMeans
+from privmean.central.locate import Location
+from privmean.central.log_segments import FOUND
+from privmean.central.winsorized_ways import stages_mu
+from privmean.intervals.divided import TOO_FEW
+from privmean.intervals.interval import FAILED
+from privmean.mechanisms.clipped_sum import ClippedSums
+from privmean.mechanisms.curator import Curator
+from privmean.models.magnitudes import spread_noise
+from privmean.outcome import Outcome, overall
+from privmean.people.reductions import Box
+from privmean.people.shape import Shape
+from privmean.privacy.budget import REPLACE_ONE, Budget, Relation
+from privmean.privacy.loss import Loss
+from privmean.road import Releasing
+
+GRAIN = 1.25  # how much farther means over a part of the records reach, for limits around them
+WORDS = "few persons have a mean in a bin beyond the limits, which a private look found"
+
+
+@dataclass(frozen=True)
+class LocatedBins:
+    """The estimator; design_effect: public variance of the mean over that of unrelated persons.
+
+    Guarantees: the budget given to `plan`, besides what the look cost, for one person with all
+    records and any data.
+    """
+
+    design_effect: float = 1.0
+
+    def plan(self, budget: Budget, shape: Shape) -> LocatedBinsPlan:
+        """One release of all bins, Laplace or Gaussian, whichever is less."""
+        relation, d = budget.neighbors, shape.dimension
+        if budget.rho is not None:
+            final = ClippedSums("clipped sum", relation, d, mu=stages_mu(budget, 0.0, d))
+        else:
+            final = ClippedSums("clipped sum", relation, d, epsilon=budget.pure_epsilon() / d)
+            if budget.delta > 0 and d > 1:
+                other = ClippedSums("clipped sum", relation, d, mu=stages_mu(budget, 0.0, d))
+                final = min(final, other, key=lambda item: item.value_sd)
+        return LocatedBinsPlan(budget, shape, final, self.design_effect)
+
+
+@dataclass(frozen=True)
+class LocatedBinsPlan(Releasing):
+    """The noise; place: what the look found."""
+
+    budget: Budget
+    shape: Shape
+    final: ClippedSums
+    design_effect: float = 1.0
+    place: Location | None = None
+
+    def after(self, places: tuple[Location, ...]) -> LocatedBinsPlan | None:
+        """The plan that runs from what was found."""
+        if any(place.outcome != FOUND for place in places):
+            return None
+        (place,) = places
+        return replace(self, place=place)
+
+    @property
+    def relation(self) -> Relation:
+        return self.budget.neighbors
+
+    @property
+    def estimator(self) -> str:
+        return "means clipped at located limits"
+
+    @property
+    def why(self) -> str:
+        law = "Laplace" if self.final.epsilon is not None else "Gaussian"
+        return (
+            "limits from a private look that other questions share, then clipped sums with "
+            f"{law} noise"
+        )
+
+    @property
+    def fixed(self) -> bool:
+        """Whether every run bills these very lines, whatever it finds."""
+        return True
+
+    @property
+    def losses(self) -> tuple[Loss, ...]:
+        return self.final.losses
+
+    def predict(self, guess_sd: float) -> dict[str, float]:
+        """Predicted errors at a guessed deviation between persons; limits as wide as those of a
+        magnitude around zero are assumed."""
+        guess, n = validate.positive("guess_sd", guess_sd), self.shape.counted()
+        noise = guess * spread_noise(self.final) / n
+        sampling = guess * math.sqrt(self.design_effect / n)
+        return {"rmse": math.hypot(noise, sampling), "noise": noise, "sampling": sampling}
+
+    def describe(self) -> dict[str, Any]:
+        return {
+            "columns": self.shape.dimension,
+            "budget": self.budget.to_dict(),
+            "limits are moved out by": GRAIN,
+            "mechanisms": [loss.to_dict() for loss in self.losses],
+        }
+
+    @property
+    def limits(self) -> tuple[float, float]:
+        """Where the means of bins are clipped."""
+        place = self.place
+        assert place is not None  # the study gives it
+        middle, half = (place.lower + place.upper) / 2, (place.upper - place.lower) / 2
+        return middle - GRAIN * half, middle + GRAIN * half
+
+    def run(self, curator: Curator) -> Outcome:
+        known = self.shape.persons if self.relation == REPLACE_ONE else None
+        boxes = [Box(*self.limits)] * self.shape.dimension
+        over = self.final.over(boxes)
+        sums = curator.ask(over, over.exact(curator.people.box_sums(boxes)))
+        means = tuple(ClippedMean(box, item, known) for box, item in zip(boxes, sums, strict=True))
+        intervals = ClippedMeans(means, known, self.design_effect, "clipped mean", "")
+        return Outcome(
+            intervals.estimate,
+            intervals,
+            persons=intervals.persons,
+            status=overall(intervals.statuses),
+            statuses=intervals.statuses,
+            advice=TOO_FEW if FAILED in intervals.statuses else "",
+            assumptions=(WORDS, "unrelated persons"),
+            shares={"mean": 1.0},
+            diagnostics={"limits": list(self.limits), "weight": [item.present for item in means]},
+        )
+
+    @property
+    def public(self) -> tuple[str, ...]:
+        shape = ("number of persons",) if self.relation == REPLACE_ONE else ()
+        return ("columns", *shape, "settings")

@@ -1,0 +1,58 @@
+"""Whether a bill that was paid covers one that was run: line by line, each paid line used once.
+
+A line covers another of the same neighbours if every bound that is computed from it is at least as
+large: the same numbers; a line known by its epsilon alone (randomised response, the worst pure
+pair) over any pure line of at most that epsilon; Gaussian noise over Gaussian noise of at most its
+strength and lattice corrections. docs/proofs/study.md, section 1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from privmean.privacy.loss import Gaussian, Laplace, Loss, Pure, Selection
+
+
+def covered(run: Sequence[Loss], paid: Sequence[Loss]) -> bool:
+    """Whether every line that was run has a paid line of its own that covers it."""
+    left = list(paid)
+    rest = []
+    for line in run:  # equal lines first: they serve nobody better
+        same = next((item for item in left if _bare(item) == _bare(line)), None)
+        if same is None:
+            rest.append(line)
+        else:
+            left.remove(same)
+    for line in sorted(rest, key=_price, reverse=True):
+        fits = [item for item in left if covers(item, line)]
+        if not fits:
+            return False
+        left.remove(min(fits, key=_price))
+    return True
+
+
+def covers(paid: Loss, run: Loss) -> bool:
+    """Whether one paid line is enough for one that was run."""
+    if paid.relation != run.relation:
+        return False
+    if _bare(paid) == _bare(run):
+        return True
+    if isinstance(paid, Gaussian) and isinstance(run, Gaussian):
+        return (
+            run.mu <= paid.mu
+            and run.added_epsilon <= paid.added_epsilon
+            and run.delta_factor <= paid.delta_factor
+            and run.tail_delta <= paid.tail_delta
+        )
+    worst = isinstance(paid, Pure) or (isinstance(paid, Laplace) and paid.joint)
+    pure = isinstance(run, Pure | Laplace | Selection)
+    return worst and pure and run.pure <= paid.pure
+
+
+def _bare(line: Loss) -> Loss:
+    return replace(line, name="", moved="")
+
+
+def _price(line: Loss) -> float:
+    return line.rho

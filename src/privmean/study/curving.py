@@ -1,0 +1,122 @@
+"""Parts grown by one factor as far as the lines of the whole bill compose to the budget.
+
+Every question starts from lines with the noise that its part by sums would give it: pure ones, or
+Gaussian ones where these cost less zCDP. docs/proofs/study.md, section 2.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+
+from privmean.errors import ArgumentError, Infeasible
+from privmean.privacy.budget import Budget
+from privmean.privacy.calibrate import within
+from privmean.study.items import Item
+from privmean.study.looking import LookedPlan
+from privmean.study.parts import Part, bill, down, significant
+from privmean.study.shares import CURVES, Allotment, Work
+
+PRECISE = 1e-4  # relative precision of the common factor
+TRIED = 1.02  # factor that curves must allow at once to be searched further
+STRIDE, MOST = 1.2, 64.0
+PLAINER = 1.001  # a promise of epsilon is preferred where a part of rho is not less
+LESS, MORE = 0.8, 1.02  # a part less by that factor has more noise by this one, at least
+LARGEST_RHO = 1.0  # of one question's lines, over the square of its epsilon
+
+
+@dataclass(frozen=True)
+class _Start:
+    """One question at factor 1: its own budget; free: whether it grows."""
+
+    item: Item
+    own: Budget
+    free: bool
+
+    def at(self, factor: float) -> Budget:
+        """Its own budget at a factor of strength."""
+        if not self.free:
+            return self.own
+        if self.own.rho is not None:
+            rho = significant(self.own.rho * factor**2)
+            return Budget(rho=rho, neighbors=self.own.neighbors)
+        assert self.own.epsilon is not None
+        grown = down(Fraction(self.own.epsilon) * Fraction(factor))
+        return Budget(grown, self.own.delta, neighbors=self.own.neighbors)
+
+
+def grown(work: Work, first: Allotment, kept: float) -> Allotment | None:
+    """All free parts larger by the factor that the composed lines allow; kept: the part of delta
+    for questions that need one. None if curves gain nothing."""
+    starts = _starts(work, first, kept)
+    looks = tuple(work.taken.values())
+
+    def at(factor: float) -> tuple[Part, ...] | None:
+        parts = tuple(work.part(start.item, start.at(factor)) for start in starts)
+        return parts if within(bill(parts, looks), work.budget) else None
+
+    best = at(TRIED)
+    if best is None or not any(start.free for start in starts):
+        return None
+    low, high, found = TRIED, TRIED, best
+    while best is not None and high < MOST:
+        low, found, high = high, best, high * STRIDE
+        best = at(high)
+    while high / low > 1 + PRECISE:
+        middle = math.sqrt(low * high)
+        tried = at(middle)
+        if tried is None:
+            high = middle
+        else:
+            low, found = middle, tried
+    return Allotment(found, CURVES, low, work.taken)
+
+
+def _starts(work: Work, first: Allotment, kept: float) -> list[_Start]:
+    chosen = [
+        _start(work, item, part, aim)
+        for item, part, aim in zip(work.items, first.parts, work.noises(first), strict=True)
+    ]
+    users = frozenset(
+        item.name
+        for item, own in zip(work.items, chosen, strict=True)
+        if own is None
+    )  # fmt: skip
+    deltas = work.deltas(users, work.budget.delta * kept if users else 0.0)
+    found = []
+    for item, own, part in zip(work.items, chosen, first.parts, strict=True):
+        apart = work.share(part.own.epsilon or 0.0, deltas[item.name])
+        found.append(_Start(item, apart if own is None else own, item.error is None))
+    return found
+
+
+def _follows(work: Work, item: Item, less: Budget, aim: float) -> bool:
+    """Whether a smaller part would have more noise."""
+    return MORE * aim < work.noise_at(item, less) < math.inf
+
+
+def _start(work: Work, item: Item, part: Part, aim: float) -> Budget | None:
+    """The cheapest lines, by zCDP, with the noise that sums would give; None where only a part of
+    delta will do."""
+    epsilon = part.own.epsilon
+    assert epsilon is not None
+    ways: list[tuple[float, Budget]] = []
+    looked = isinstance(work.plan(item, part.own), LookedPlan)
+    for at, most in ((work.share, epsilon), (work.rho, LARGEST_RHO * epsilon**2)):
+        if at == work.share and not looked:
+            strength = epsilon  # the very part: not less, also where noise does not tell of it
+        else:
+            strength = work.as_quiet(item, at, most, aim)
+            # where noise does not follow the strength, a smaller one fails more often instead
+            if not math.isfinite(strength) or not _follows(work, item, at(LESS * strength), aim):
+                continue
+        try:
+            made = work.part(item, at(strength))
+        except (Infeasible, ArgumentError):
+            continue
+        if made.lines[0].name != f"{item.name}: whole" or made.own.rho is None:
+            ways.append((made.rho, made.own))
+    if not ways:
+        return None if part.own.delta else part.own
+    return min(ways, key=lambda way: way[0] * (1 if way[1].rho is None else PLAINER))[1]
