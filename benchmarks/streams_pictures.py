@@ -41,6 +41,7 @@ def main() -> None:
             thin(released, POINTS),
             [f"goal {goal} (simulated noise)"],
             span=(0.0, 1.0),
+            alone=True,
             label=f"released mean by step, goal {goal}: {chosen.outlook}",
         )
         target = FOLDER / f"streams-{goal}.svg"

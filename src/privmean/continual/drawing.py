@@ -83,9 +83,11 @@ def svg(
     names: Sequence[str],
     *,
     span: tuple[float, float] | None = None,
+    alone: bool = False,
     label: str = "released mean by step",
 ) -> str:
-    """The released path with its band as a vector picture. span: vertical limits, else chosen."""
+    """The released path with its band as a vector picture. span: vertical limits, else
+    chosen. alone: a file of its own, not part of a page."""
     width, height, left, bottom = 900, 420, 80, 40
     body = ""
     if path:
@@ -114,8 +116,9 @@ def svg(
             body += f'<polyline points="{_points(middle)}" fill="none" stroke="{COLORS[j]}"'
             body += f' stroke-width="1.4"/><text x="{width - 30}" y="{34 + 16 * j}"'
             body += f' text-anchor="end" style="fill:{COLORS[j]}">{escape(name)}</text>'
+    space = ' xmlns="http://www.w3.org/2000/svg"' if alone else ""
     return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" role="img" '
+        f'<svg{space} viewBox="0 0 {width} {height}" role="img" '
         f'aria-label="{escape(label)}"><style>text{{font:12px sans-serif;fill:#444}}'
         f"line{{stroke:#ddd}}</style>{body}</svg>"
     )
