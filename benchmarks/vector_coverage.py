@@ -18,11 +18,11 @@ import numpy as np
 
 import report
 from kit import planned
+from many_columns import clipped
 from privmean.central.default_mean import DefaultMean
 from privmean.noise.simulated import SimulatedNoise
 from privmean.people.matrix import MatrixPeople
 from privmean.privacy.budget import Budget
-from privmean.release import Release
 
 LEVEL, BUDGET, FURTHER = 0.95, Budget(epsilon=1.0, delta=1e-6), 20
 Draw = Callable[[np.random.Generator, int, int], np.ndarray]
@@ -51,19 +51,6 @@ LAWS: dict[str, Draw] = {
 SIZES = ((2000, 10, 200), (20_000, 10, 80), (2000, 100, 40))
 
 
-def shortened(x: np.ndarray, release: Release, shown: np.ndarray) -> np.ndarray:
-    """Means of the columns shown, clipped as the release says; a null counts at the centre."""
-    facts = release.diagnostics
-    center, scale = (np.array(list(facts[name].values())) for name in ("centres", "scales"))
-    lower, upper = np.array(release.interval(LEVEL).region).T[:, shown]
-    x = x[:, shown]
-    there = ~np.isnan(x)
-    z = np.where(there, (np.clip(x, lower, upper) - center) / scale, 0.0)
-    norm = np.maximum(np.linalg.norm(z, axis=1, keepdims=True), 1e-300)
-    z *= np.minimum(1.0, facts["radius"] / norm)
-    return center + scale * z.sum(axis=0) / there.sum(axis=0)
-
-
 def cell(law: str, n: int, d: int, runs: int) -> list[object]:
     """Share of columns covered: clipped mean, mean, this sample's clipped mean; and lengths."""
     draw = LAWS[law]
@@ -80,9 +67,11 @@ def cell(law: str, n: int, d: int, runs: int) -> list[object]:
         if not shown.any():
             continue
         each = LEVEL**d  # a Sidak box at this level has LEVEL a column
-        wide, noise = release.interval(each), release.noise_interval(each)
+        wide = release.interval(each, target="clipped")
+        noise = release.noise_interval(each)
         ends = np.array([wide.lower, wide.upper, noise.lower, noise.upper])[:, shown]
-        target, sample = shortened(further, release, shown), shortened(x, release, shown)
+        target = clipped(further, release, shown, plan.inner)
+        sample = clipped(x, release, shown, plan.inner)
         hits.append(
             np.array([
                 (ends[0] <= target) & (target <= ends[1]),
@@ -108,8 +97,8 @@ def main() -> None:
               "clipped mean of these persons", "length"]  # fmt: skip
     text = (
         "Share of columns covered by the 95 % interval (and, for these persons, by the interval of "
-        "the noise alone), epsilon = 1, delta = 1e-6, replace-one. The interval is for the clipped "
-        "mean: what clipping moves the mean by is not in it. A release divides by the persons "
+        "the noise alone), epsilon = 1, delta = 1e-6, replace-one. The interval is that for the "
+        "clipped mean: what clipping moves the mean by is not in it. A release divides by those "
         "with a value where it sees enough of the others, else by all. Length: median, over that "
         "of the plain mean's interval without privacy.\n\n" + report.table(header, rows)
     )

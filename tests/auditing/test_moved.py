@@ -20,6 +20,7 @@ from privmean.mechanisms.noisy_argmax import Choice, GaussianArgmax, NoisyArgmax
 from privmean.mechanisms.pair_scale import DyadicBins, PairScale
 from privmean.mechanisms.row_sums import RowSums
 from privmean.mechanisms.stable_histogram import GaussianStableHistogram, StableHistogram
+from privmean.mechanisms.tail_rows import TailRows
 from privmean.mechanisms.weighted_rows import UNIT, JointSums, WeightSum
 from privmean.people.reductions import BallSums, Box, BoxSums
 from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE
@@ -60,6 +61,11 @@ ADDED = {
         RowSums("rows", 2.0, (3.0, 3.0), 0.4, "squares"),
         BallSums((400_000, 7), 5, (10**11, 10**10)),
         BallSums((-400_000, 9), 5, (10**11, 10**9)),
+    ),
+    "rows with tails": (
+        TailRows("rows", 2.0, (3.0, 3.0), ((-3.0, 3.0), (-3.0, 3.0)), 0.4, 0.9),
+        BallSums((400_000, 7), 5, (10**11, 10**10), (10**5, 0)),
+        BallSums((-400_000, 9), 5, (10**11, 10**9), (0, 10**5)),
     ),
     "weighted rows": (
         JointSums("w", "gaussian", 2, (0, UNIT), (0.0, 1.0), 0.4, REPLACE_ONE),

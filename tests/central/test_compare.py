@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import replace
 
 import numpy as np
 import polars as pl
@@ -94,14 +95,32 @@ def test_the_p_value_is_where_the_interval_meets_zero():
     )
     found = release.p_value
     assert 1e-9 < found < 0.9
-    row = release.contrast("1 - 0", level=1 - found)
+    row = release.groups.line(np.array([1.0, -1.0]), 1 - found, clipped=True)
     near = row.lower if row.estimate > 0 else row.upper
     assert near == pytest.approx(0.0, abs=1e-6)
+    assert len(set(release.groups.upper)) == len(set(release.groups.lower)) == 1
+
+
+@pytest.mark.parametrize("membership", ["private", "public"])
+def test_tails_that_limits_cut_make_no_effect(membership):
+    """Arms of very different sizes and one law with a heavy tail: the limits are the same."""
+    public = membership == "public"
+    question = pm.Compare("y", arms="arm", membership=membership)
+    budget = Budget(epsilon=1.0, neighbors=question.usual_neighbors)
+    plan = question.estimator(1, None, budget).plan(budget, Shape(("y",), 3000 if public else None))
+    rng = np.random.default_rng(8)
+    seen, draws = 0, 150
+    for i in range(draws):
+        arm = (rng.random(3000) < 0.1).astype(int)
+        pairs = MatrixPairs.of(np.arange(3000), arm, rng.pareto(2.5, 3000), ["0", "1"], Weights())
+        pairs = replace(pairs, columns=("y",))
+        seen += question.told(plan.release(pairs, SimulatedNoise(i))).p_value < 0.05
+    assert_rate_at_most(seen, draws, 0.06)
 
 
 def test_size_and_power_of_two_arms():
     rng = np.random.default_rng(2)
-    plan = GroupMeans((("0",), ("1",))).plan(
+    plan = GroupMeans((("0",), ("1",)), common=True).plan(
         Budget(epsilon=2.0, neighbors=ADD_REMOVE), Shape(("x",))
     )
     told = {}

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import kit
+import privmean as pm
 from kit import planned
 from privmean.central.default_limits import WIDEST, moved
 from privmean.central.default_mean import DefaultMean
@@ -230,3 +231,30 @@ def test_persons_certainly_beyond_are_in_the_status_of_the_release():
     assert silent <= 2
     plain = [r.status for r, _ in releases(lambda g, n: g.normal(5, 2, n), 4000, 2.0, runs)]
     kit.assert_rate_at_least(plain.count("ok"), runs, 0.97)
+
+
+@pytest.mark.parametrize("rest", [0.0, 0.03, 0.2])
+@pytest.mark.parametrize("end", [2.0**40, -(2.0**40)])
+@pytest.mark.parametrize("n", [300, 2000, 5000])
+def test_values_at_the_end_of_the_public_range_are_no_answer(n, end, rest):
+    # a table that is read limits values to 2^40: an answer there is that of the range
+    def beyond(g, n):
+        return np.where(g.random(n) < rest, g.normal(size=n), end)
+
+    for release, _ in releases(beyond, n, 1.0, 5):
+        assert release.failed
+        assert "2^40" in release.advice
+        assert math.isnan(release.estimate[0])
+
+
+def test_values_that_are_infinite_in_a_table_fail_from_python():
+    n = 3000
+    for value in (math.inf, 1e300, -math.inf, 2e12):
+        table = {"id": np.arange(n), "v": np.full(n, value)}
+        release = pm.mean(table, "v", person="id", epsilon=1.0, noise=SimulatedNoise(3))
+        assert release.failed
+        assert "2^40" in release.advice
+    near = {"id": np.arange(n), "v": 1e12 + np.random.default_rng(0).normal(size=n)}
+    release = pm.mean(near, "v", person="id", epsilon=1.0, noise=SimulatedNoise(3))
+    assert release.status == "ok"
+    assert abs(float(release) - 1e12) < 1

@@ -9,12 +9,14 @@ import numpy as np
 import polars as pl
 import pytest
 
+import kit
 import privmean as pm
 from kit import planned
 from privmean.central.default_mean import DefaultMean
 from privmean.central.default_vector import bill
 from privmean.central.octaves import CELLS
 from privmean.central.vector_rounds import SHELLS
+from privmean.errors import ArgumentError
 from privmean.noise.simulated import SimulatedNoise
 from privmean.people.matrix import MatrixPeople
 from privmean.privacy.budget import Budget
@@ -97,7 +99,7 @@ def test_the_bill_of_every_path_is_what_was_drawn_and_within_the_budget(path):
     )
     columns = int(shown.sum())
     rounds = found.diagnostics.get("rounds", 0)
-    assert len(drawn) == 2 * columns * rounds
+    assert len(drawn) == 2 * columns * rounds + (columns if rounds else 0)  # and those cut
     sums = [float(item.scale) for item in ran if item.name not in named]
     assert len(sums) == rounds
     assert all(np.isclose(drawn, scale, rtol=1e-9).sum() >= columns for scale in sums)
@@ -135,9 +137,12 @@ def test_accuracy_of_a_cloud_far_from_zero():
 def test_columns_spread_around_zero_are_found_by_a_second_look():
     x = cloud([0.0] * 60, [1.0] * 60, 2000)
     _, found, _ = release(x, seed=1)
-    assert found.status == "ok"
+    assert set(found.diagnostics["outcomes"].values()) == {"ok"}
     assert found.diagnostics["looks"] >= 2
     assert np.abs(found.estimate).max() < 1
+    # limits on one side of 0 leave out half of the persons: counted, and said
+    for status, (lower, upper) in zip(found.statuses, found.interval().region, strict=True):
+        assert status == ("tail too thick" if lower >= 0 or upper <= 0 else "ok")
 
 
 def test_a_third_look_finds_a_minority_of_thin_columns():
@@ -188,3 +193,78 @@ def test_engines_give_the_same_release():
     two = plan.release(memory, SimulatedNoise(3))
     assert (one.estimate == two.estimate).all()
     assert one.interval() == two.interval()
+
+
+def test_every_target_of_many_columns_is_honoured():
+    x = cloud([5.0] * 8, [1.0] * 8, 20_000)
+    people = MatrixPeople(x, tuple("abcdefgh"))
+    found = {}
+    for target in (None, "mean", "clipped"):
+        plan = planned(DefaultMean(target=target), BUDGET, persons=len(x), dimension=8)
+        found[target] = plan.release(people, SimulatedNoise(1))
+        assert found[target].status == "ok"
+        assert found[target].guarantee.verify()
+    assert [found[target].interval().target for target in found] == ["mean", "mean", "clipped mean"]
+    lengths = {
+        target: np.median([row.upper - row.lower for row in release.rows()])
+        for target, release in found.items()
+    }
+    assert lengths["clipped"] < lengths["mean"] < lengths[None] < 4 * lengths["clipped"]
+    assert found[None].interval(target="clipped").target == "clipped mean"
+    with pytest.raises(ArgumentError, match="not counted"):
+        found["clipped"].interval(target="mean")
+    assert "persons cut" not in found["clipped"].diagnostics
+    # a stronger assumption shortens the interval, a weaker one makes it longer
+    wide = planned(DefaultMean(target="mean", excess=3.0), BUDGET, persons=len(x), dimension=8)
+    assert wide.release(people, SimulatedNoise(1)).rows()[0].upper > found["mean"].rows()[0].upper
+
+
+def test_few_persons_name_the_clipped_mean_and_say_why():
+    x = cloud([5.0] * 30, [1.0] * 30, 3000)
+    people = MatrixPeople(x, tuple(f"c{j}" for j in range(30)))
+    plan = planned(DefaultMean(), BUDGET, persons=len(x), dimension=30)
+    assert plan.tail_check is not None
+    assert plan.tail_check.planned == "tail unchecked"
+    release = plan.release(people, SimulatedNoise(1))
+    one = release.alone(3)
+    assert (one.target, one.status) == ("clipped mean", "tail unchecked")
+    assert 'target="mean"' in one.advice
+    assert release.status == "ok"
+    asked = planned(DefaultMean(target="mean"), BUDGET, persons=len(x), dimension=30)
+    assert asked.release(people, SimulatedNoise(1)).alone(3).target == "mean"
+
+
+def test_a_column_with_a_far_group_is_named_and_the_others_stand():
+    g = np.random.default_rng(4)
+    x = 5 + g.normal(size=(20_000, 6))
+    x[:, 2] = np.where(g.random(20_000) < 0.02, 1e5, x[:, 2])
+    for seed in range(5):
+        people = MatrixPeople(x, tuple("abcdef"))
+        plan = planned(DefaultMean(), BUDGET, persons=len(x), dimension=6)
+        release = plan.release(people, SimulatedNoise(seed))
+        assert release.statuses[2] == release.alone(2).status == "tail seen"
+        assert [s for j, s in enumerate(release.statuses) if j != 2] == ["ok"] * 5
+        assert release.status == release.statuses[2]
+        assert release.advice.startswith("c: ")
+        cut = list(release.diagnostics["persons cut"].values())
+        assert cut[2] > 5 * release.diagnostics["noise of that number"]
+
+
+@pytest.mark.parametrize("target", [None, "mean"])
+def test_intervals_of_many_columns_hold_the_mean_alone_and_together(target):
+    """Columns with skewed tails: the printed interval holds what it names, each alone at 95 % and
+    all together; over 40 releases of new persons."""
+    runs, d, n = 40, 12, 15_000
+    plan = planned(DefaultMean(target=target), BUDGET, persons=n, dimension=d)
+    truth = math.exp(0.32)
+    alone = together = 0
+    for run in range(runs):
+        x = np.exp(0.8 * np.random.default_rng(run).normal(size=(n, d)))
+        release = plan.release(MatrixPeople(x, tuple("abcdefghijkl")), SimulatedNoise(run))
+        ends = release.conf_int()
+        assert {release.alone(j).target for j in range(d)} == {"mean"}
+        alone += int(((ends[:, 0] <= truth) & (truth <= ends[:, 1])).sum())
+        box = release.conf_int(simultaneous=True)
+        together += bool(((box[:, 0] <= truth) & (truth <= box[:, 1])).all())
+    kit.assert_rate_at_least(alone, runs * d, 0.95)
+    kit.assert_rate_at_least(together, runs, 0.95)

@@ -394,3 +394,11 @@ def test_many_groups_share_few_scales_of_noise():
     release = plan_for(pairs).release(pairs)  # exact noise, thousands of keys
     assert release.guarantee.verify()
     assert np.isfinite(release.estimate).sum() > 1000
+
+
+def test_the_plot_has_both_intervals_of_every_group_in_order():
+    release = asked(records(), contrasts=["all pairs"], keys=[*KEYS, "nobody"])
+    axes = release.plot()
+    shown = [label.get_text() for label in axes.get_yticklabels()]
+    by_size = sorted(KEYS, key=lambda k: -release.estimate[KEYS.index(k)])
+    assert shown in ([*by_size, "nobody"], ["nobody", *by_size[::-1]])

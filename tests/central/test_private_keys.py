@@ -194,7 +194,7 @@ def test_which_pairs_a_person_keeps_depends_on_that_person_alone():
     from privmean.people.table import Table
 
     rows = [(1, f"k{g:02d}", 1.0) for g in range(20)] + [(2, "zz", 1.0), (2, "a", 2.0)]
-    weights = Weights(2, True)  # keeps 16
+    weights = Weights(2, True)  # up to 512 groups have a weight
 
     def kept(rows):
         frame = pl.DataFrame(
@@ -210,7 +210,10 @@ def test_which_pairs_a_person_keeps_depends_on_that_person_alone():
 
     whole = kept(rows)
     assert kept(rows[::-1]) == whole
-    assert sum(w for key, w in whole.items() if key[0].startswith("k")) == 16 * (256 * 2 // 16)
+    # all of them count, whatever their texts
+    assert {w for key, w in whole.items() if key[0].startswith("k")} == {256 * 2 // 20}
     alone = kept(rows[:20])
     assert alone == {key: w for key, w in whole.items() if key[0].startswith("k")}
-    assert ("k16",) not in whole
+    most = [(3, f"m{g:03d}", 1.0) for g in range(512)]
+    assert {w for key, w in kept(rows + most).items() if key[0].startswith("m")} == {1}
+    assert kept([*rows, *most, (3, "one more", 1.0)]) == whole

@@ -158,6 +158,35 @@ def ball_sums(rows, ball, besides=None):
     return tuple(sum(column) for column in zip(*z, strict=True)) or (0,) * width, present, more
 
 
+def tail_sums(rows, cut):
+    width, k = len(cut.lower), cut.inner.steps
+    sums, squares, tails = [0] * width, [0] * width, [0] * width
+    for row in rows:
+        square = 0.0
+        for v in row:
+            square = square + (0.0 if v is None else v * v)
+        norm, radius = math.sqrt(square), cut.ball.radius
+        ends = [
+            v is not None and (v > up or v < low)
+            for v, low, up in zip(row, cut.lower, cut.upper, strict=True)
+        ]
+        touched = norm > 1.25 * radius or any(ends)
+        z = on_ball(row, cut.inner if touched else cut.middle if norm > radius else cut.ball)
+        t = [0] * width
+        if norm > radius and not touched:
+            t = [abs(a) // 4 for a in z]
+        if touched:
+            t = [abs(a) * (norm > radius) + k * end for a, end in zip(z, ends, strict=True)]
+            size = sum(a * a for a in t)
+            if size > k * k:
+                t = [math.floor(a / math.sqrt(size) * (k * (1 - 2.0**-30))) for a in t]
+        sums = [a + b for a, b in zip(sums, z, strict=True)]
+        squares = [a + b * b for a, b in zip(squares, z, strict=True)]
+        tails = [a + b for a, b in zip(tails, t, strict=True)]
+    present = sum(any(v is not None for v in row) for row in rows)
+    return tuple(sums), present, tuple(squares), tuple(tails)
+
+
 def in_units(v, unit):
     if v is None:
         return 0.0

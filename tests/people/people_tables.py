@@ -13,11 +13,16 @@ import polars as pl
 import pyarrow as pa
 
 from privmean.people.read import read
-from privmean.people.reductions import Ball, Box, Standard
+from privmean.people.reductions import Ball, Box, Cut, Standard
 
 COLUMNS = ("x", "y")
 BOXES = (Box(-3.0, 7.0), Box(0.1, 0.30000000000000004))
 UNITS = (Standard(-3.0, 7.0, 0.3, 0.7), Standard(-1e3, 2.0, -0.1, 3.0))
+ENDS = {"lower": tuple(u.ends[0] for u in UNITS), "upper": tuple(u.ends[1] for u in UNITS)}
+CUTS = tuple(
+    Cut(*(Ball((0.0, 0.0), size * radius, step) for size in (1, (3 + part) / 4, part)), **ENDS)
+    for radius, part, step in ((2.0, 0.9, 2.0**-18), (700.0, 0.5, 2.0**-9), (0.3, 0.75, 0.01))
+)
 SHELLS = (0.0, 2.0**-20, 0.5, 1.0, 2.5, 1e4)
 HALF = 2.0**-0.5
 EDGES = [2.0**-40, 2.0**40, 1.0, 2 * HALF, HALF, 0.1, 7.0, -3.0, 0.25, 1024 * HALF]
@@ -106,6 +111,7 @@ def answers(people):
     x, y = BOXES
     part = people.part(1, 3)
     units = people.standardized(UNITS)
+    opened = people.standardized([unit.opened for unit in UNITS])
     return {
         "size": people.size(),
         "log 0": people.log_counts(0, 0.0).tolist(),
@@ -126,6 +132,7 @@ def answers(people):
         "ball coarse": people.ball_sums(Ball((0.0, 0.0), 1.0, 0.25)),
         "ball and sizes": people.ball_sums(Ball((0.1, -0.2), 5.0, 2.0**-16), "sizes"),
         "in units": units.ball_sums(Ball((0.0, 0.0), 2.0, 2.0**-18), "squares"),
+        "tails in units": [opened.tail_sums(cut) for cut in CUTS],
         "shells in units": units.shell_counts(SHELLS).tolist(),
         "one in units": people.standardized([None, UNITS[0]]).shell_counts(SHELLS).tolist(),
         "in box": people.count_in_box([x, Box(-1.0, 1.0)]),
@@ -155,6 +162,10 @@ def expected(rows, cap=None, resolution=2.0**-40):
     units = [
         [reference.in_units(v, unit) for v, unit in zip(row, UNITS, strict=True)] for row in values
     ]
+    opened = [
+        [reference.in_units(v, unit.opened) for v, unit in zip(row, UNITS, strict=True)]
+        for row in values
+    ]
     return {
         "size": len(table),
         "log 0": reference.log_counts(first, 0.0),
@@ -177,6 +188,7 @@ def expected(rows, cap=None, resolution=2.0**-40):
         "ball coarse": reference.ball_sums(values, Ball((0.0, 0.0), 1.0, 0.25)),
         "ball and sizes": reference.ball_sums(values, Ball((0.1, -0.2), 5.0, 2.0**-16), "sizes"),
         "in units": reference.ball_sums(units, Ball((0.0, 0.0), 2.0, 2.0**-18), "squares"),
+        "tails in units": [reference.tail_sums(opened, cut) for cut in CUTS],
         "shells in units": reference.shell_counts(units, SHELLS),
         "one in units": reference.shell_counts(
             [[reference.in_units(v[1], UNITS[0])] for v in values], SHELLS
@@ -196,4 +208,7 @@ def plain(found):
         result[name] = [None if item is None else vars(item) for item in found[name]]
     for name in ("ball", "ball coarse", "ball and sizes", "in units"):
         result[name] = (found[name].z, found[name].present, found[name].besides)
+    result["tails in units"] = [
+        (item.z, item.present, item.besides, item.tails) for item in found["tails in units"]
+    ]
     return result

@@ -21,7 +21,7 @@ Own = tuple[tuple[int, float], ...]  # of one person: a place and a value in eac
 @dataclass(frozen=True)
 class PairRows:
     """One tuple of pairs a person. keys: names of groups; private: only those count that somebody
-    is in, and at most `weights.kept` pairs a person."""
+    is in, and persons of more than `weights.kept` groups have none."""
 
     values: tuple[Own, ...]
     keys: tuple[str, ...]
@@ -48,7 +48,9 @@ class PairRows:
     @property
     def people(self) -> MatrixPairs:
         most = self.weights.kept if self.private else len(self.keys)
-        listed = [(k, place, x) for k, own in enumerate(self.values) for place, x in own[:most]]
+        listed = [
+            (k, place, x) for k, own in enumerate(self.values) for place, x in _own(own, most)
+        ]
         listed = [item for item in listed if not math.isnan(item[2])]
         used = sorted({place for _, place, _ in listed}) if self.private else range(len(self.keys))
         where = {place: k for k, place in enumerate(used)}
@@ -69,6 +71,11 @@ class PairRows:
 
     def joined(self, own: Own) -> PairRows:
         return replace(self, values=(*self.values, own))
+
+
+def _own(own: Own, most: int) -> Own:
+    """The pairs of one person that count."""
+    return own if len(own) <= most else ()
 
 
 def pair_table(

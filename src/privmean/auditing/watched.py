@@ -16,6 +16,7 @@ from privmean.people.reductions import (
     Besides,
     Box,
     BoxSums,
+    Cut,
     Floats,
     Integers,
     People,
@@ -88,6 +89,9 @@ class Watched:
     def ball_sums(self, ball: Ball, besides: Besides | None = None) -> BallSums:
         return self._told("ball_sums", ball, besides).ball_sums(ball, besides)
 
+    def tail_sums(self, cut: Cut) -> BallSums:
+        return self._told("tail_sums", cut).tail_sums(cut)
+
     def shell_counts(self, edges: Sequence[float]) -> Integers:
         return self._told("shell_counts", tuple(edges)).shell_counts(edges)
 
@@ -158,18 +162,21 @@ class WatchedPairs(PairPeople):
     def beyond(self, column: int, lower: float, upper: float) -> tuple[int, int]:
         return self._told("beyond", column, lower, upper).beyond(column, lower, upper)
 
-    def group_sums(self, boxes: Sequence[Box]) -> list[PairSums]:
-        return self._told("group_sums").group_sums(boxes)
+    def missing(self, column: int) -> int:
+        return self._told("missing", column).missing(column)
+
+    def group_sums(self, boxes: Sequence[Box], column: int = 0) -> list[PairSums]:
+        return self._told("group_sums", column).group_sums(boxes, column)
 
     def among(self, places: Sequence[int]) -> PairPeople:
         keys = tuple(self._people.keys[place] for place in places)
         found = self._told("among", *keys).among(places)
         return WatchedPairs(found, self._tell, (*self._whom, ("among", *keys)))
 
-    def centred_counts(self, units: Centred) -> Integers:
+    def centred_counts(self, units: Centred, column: int = 0) -> Integers:
         keys = tuple(self._people.keys[place] for place in units.places)
-        asked = self._told("centred_counts", *keys, *units.centers, *units.factors)
-        return asked.centred_counts(units)
+        asked = self._told("centred_counts", column, *keys, *units.centers, *units.factors)
+        return asked.centred_counts(units, column)
 
 
 class WatchedPanel(Watched, PanelPeople):  # type: ignore[misc]  # two kinds of people

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -109,9 +109,9 @@ class BoundedMeanPlan(Releasing):
     boxes: tuple[Box, ...]
     sums: ClippedSums
 
-    estimator: ClassVar[str] = "bounded mean"
+    estimator = "bounded mean"
     # Whether every run bills these very lines, whatever it finds.
-    fixed: ClassVar[bool] = True
+    fixed = True
 
     @property
     def why(self) -> str:

@@ -134,7 +134,13 @@ class Cheapest:
         """The plans of these names that the public numbers allow."""
         makers: dict[str, Callable[[], Candidate]] = {
             ALONE: lambda: self._alone(budget, shape),
-            TOGETHER: lambda: vector_plan(budget, shape, self.settings.design_effect),
+            TOGETHER: lambda: vector_plan(
+                budget,
+                shape,
+                self.settings.target,
+                self.settings.excess,
+                self.settings.design_effect,
+            ),
         }
         if self.settings == DefaultMean():
             makers[WINSORIZED] = lambda: Winsorized(UnknownScale()).plan(budget, shape)

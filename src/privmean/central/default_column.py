@@ -15,13 +15,13 @@ from privmean.central.default_limits import SNUG, Widened, widened
 from privmean.central.default_records import RecordIntervals, record_sums, too_few
 from privmean.central.default_tail import WIDTHS, Apart, set_apart
 from privmean.central.locate import NOBODY, Location, Schedule, almost_nobody, locate
-from privmean.central.log_segments import ATOM_ONLY, BEYOND, FOUND
+from privmean.central.log_segments import ATOM_ONLY, BEYOND, FOUND, RANGE
 from privmean.central.wallet import Wallet
 from privmean.intervals.default_intervals import CLIPPED, MEAN, ColumnIntervals
 from privmean.intervals.divided import TOO_FEW, Divided, unseen
-from privmean.intervals.interval import FAILED, OK, IntervalMaker
+from privmean.intervals.interval import FAILED, IntervalMaker
 from privmean.intervals.mean_interval import Allowance
-from privmean.intervals.tail_check import TailCheck
+from privmean.intervals.tail_check import TailCheck, standing
 from privmean.mechanisms.clipped_sum import ClippedSums, ColumnSums
 from privmean.mechanisms.counts import counted
 from privmean.mechanisms.curator import Curator
@@ -199,7 +199,7 @@ def _why(outcome: str) -> str:
     if outcome == NOBODY:
         return UNREADABLE
     if outcome == BEYOND:
-        return "values reach beyond 2^39: give them in a larger unit, or give bounds"
+        return RANGE
     return "no region could be found privately: give bounds, more epsilon or more persons"
 
 
@@ -268,15 +268,8 @@ def _by_records(
     )
     diagnostics = {**path, "limits": list(wide.limits), "sum of weights": ratio.sums.weight}
     diagnostics |= _counts(wide)
-    status, advice = _standing(check)
+    status, advice = standing(check)
     return ColumnRelease(ratio.estimate, status, advice, intervals, shares, diagnostics, ())
-
-
-def _standing(check: TailCheck | None) -> tuple[str, str]:
-    """ "ok" only where the interval that was asked for stands."""
-    if check is None or (check.stands and not check.leans):
-        return OK, ""
-    return check.status, check.advice
 
 
 def _found(
@@ -341,5 +334,5 @@ def _found(
     words = []
     if not divided.missing:
         words.append("persons without a usable value count at the middle of the limits")
-    status, advice = _standing(check)
+    status, advice = standing(check)
     return ColumnRelease(estimate, status, advice, intervals, shares, diagnostics, tuple(words))

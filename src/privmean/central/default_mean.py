@@ -79,7 +79,7 @@ class DefaultMean:
         if shape.dimension > 1 and self._together(epsilon, shape, budget.neighbors):
             from privmean.central.default_vector import vector_plan
 
-            return vector_plan(budget, shape, self.design_effect)
+            return vector_plan(budget, shape, self.target, self.excess, self.design_effect)
         self.check_alone(epsilon, shape)
         return self.alone(budget, shape, epsilon)
 

@@ -10,13 +10,14 @@ docs/proofs/default-mean.md, section 6.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
 
 from privmean import validate
-from privmean.central.log_segments import ATOM_ONLY, BEYOND, FOUND
+from privmean.central.log_segments import ATOM_ONLY, BEYOND, FOUND, RANGE
 from privmean.central.octaves import MAIN, PRICE, Seen
 from privmean.central.parts import Parts
 from privmean.central.vector_looks import (
@@ -29,7 +30,9 @@ from privmean.central.vector_looks import (
     look_sd,
 )
 from privmean.central.vector_rounds import (
+    LAST,
     LAST_NORMS,
+    LAST_TAILS,
     MOST_ROUNDS,
     LastSums,
     Shares,
@@ -37,13 +40,15 @@ from privmean.central.vector_rounds import (
     run,
 )
 from privmean.errors import ArgumentError, Infeasible
-from privmean.intervals.default_intervals import CLIPPED, BoxIntervals, ColumnIntervals
+from privmean.intervals.default_intervals import CLIPPED, MEAN, BoxIntervals, ColumnIntervals
 from privmean.intervals.divided import Divided
 from privmean.intervals.interval import FAILED, OK
+from privmean.intervals.mean_interval import Allowance
+from privmean.intervals.tail_check import SEEN, TailCheck, standing
 from privmean.mechanisms.clipped_sum import ColumnSums
 from privmean.mechanisms.curator import Curator
 from privmean.mechanisms.gaussian import FINEST
-from privmean.outcome import Outcome
+from privmean.outcome import Outcome, overall
 from privmean.people.reductions import People
 from privmean.people.shape import Shape
 from privmean.privacy.budget import REPLACE_ONE, Budget
@@ -51,8 +56,10 @@ from privmean.privacy.calibrate import calibrate
 from privmean.privacy.loss import Gaussian, Loss
 from privmean.road import Releasing
 
+# radius of the last rows that something is cut off, over that of the others, by target: what those
+# rows leave of the privacy loss counts them by column
+INNER = {None: 0.95, MEAN: 0.75, "clipped": 1.0}
 PARTLY, ATOM = "some columns not seen", "atom"
-PUBLIC = ("number of persons", "roster of persons", "column names")
 TYPICAL_ROUNDS = 2  # before the last one, for planning
 NARROW, WIDE = 1.0, 1.8  # expected radius in scales: sqrt(d) * (NARROW + WIDE/sqrt(d))
 
@@ -62,19 +69,24 @@ class DefaultVectorPlan(Releasing):
     """mu of the whole; the parts of each step are public rules of n, d, mu and earlier outputs."""
 
     persons_only: ClassVar[bool] = True
+    estimator = "default mean of many columns"
+    public = ("number of persons", "roster of persons", "column names")
 
     budget: Budget
     shape: Shape
     mu: float
+    target: str | None = None
+    excess: float = 1.0
     design_effect: float = 1.0
+
+    @property
+    def inner(self) -> float:
+        """Part of the radius of the last rows that something is cut off (1: nobody is counted)."""
+        return INNER[self.target]
 
     @property
     def _persons(self) -> int:
         return self.shape.known()
-
-    @property
-    def estimator(self) -> str:
-        return "default mean of many columns"
 
     @property
     def why(self) -> str:
@@ -103,7 +115,16 @@ class DefaultVectorPlan(Releasing):
     @property
     def losses(self) -> tuple[Loss, ...]:
         """The bill of a longest path: every look and every round, all columns released."""
-        return bill(self.shape.dimension, self.mu)
+        return bill(self.shape.dimension, self.mu, self.inner < 1)
+
+    @property
+    def tail_check(self) -> TailCheck | None:
+        """What the counts of those cut can see on a usual path, if nobody is: the `planned` status
+        and the largest group that may be `hidden`."""
+        if self.inner == 1:
+            return None
+        sd = 2**0.5 / (self.mu * math.sqrt(self.last_part * (1 - self.inner**2)))
+        return TailCheck(self._persons, 0.0, sd, least=SEEN, checked=self.target is None)
 
     def predict(self, guess_sd: float) -> dict[str, float]:
         """Predicted error by cause, if every column is seen and has this deviation."""
@@ -120,8 +141,16 @@ class DefaultVectorPlan(Releasing):
 
     def describe(self) -> dict[str, Any]:
         shares = Shares.of(self.shape.dimension, self._persons, self.mu)
+        check = self.tail_check
+        counted: dict[str, Any] = {}
+        if check is not None:
+            counted = {
+                "excess": self.excess,
+                "tail check": check.planned,
+                "persons cut that may stay unseen": math.ceil(check.hidden),
+            }
         return {
-            "target": "clipped",
+            "target": self.target or "mean, estimate first",
             "mu": self.mu,
             "looks at most": MOST_LOOKS,
             "part of mu^2 of the first look": FIRST,
@@ -131,6 +160,8 @@ class DefaultVectorPlan(Releasing):
             "part of mu^2 of the last sums, typically": self.last_part,
             "noise of a count": self.count_sd,
             "persons a column must show": self.seen_from,
+            "radius of rows that are cut": self.inner,
+            **counted,
         }
 
     def run(self, curator: Curator) -> Outcome:
@@ -140,31 +171,24 @@ class DefaultVectorPlan(Releasing):
         outcomes = [item.outcome for item in looks.columns]
         looked = 1 - parts.left
         estimate = np.array([0.0 if item == ATOM_ONLY else math.nan for item in outcomes])
+        default = CLIPPED if self.target == "clipped" else MEAN
         makers = [
-            ColumnIntervals(None, default=CLIPPED, status=ATOM if o == ATOM_ONLY else FAILED)
+            ColumnIntervals(None, default=default, status=ATOM if o == ATOM_ONLY else FAILED)
             for o in outcomes
+        ]
+        statuses = [
+            OK if item == FOUND else ATOM if item == ATOM_ONLY else FAILED for item in outcomes
         ]
         shown = [j for j, item in enumerate(outcomes) if item == FOUND]
         diagnostics: dict[str, Any] = {"outcomes": dict(zip(people.columns, outcomes, strict=True))}
         diagnostics["looks"] = looks.looks
         last_part = 0.0
         if shown:
-            last = run(curator, looks.columns, self._persons, parts)
+            last = run(curator, looks.columns, self._persons, parts, self.inner)
             last_part = (last.mechanism.mu / self.mu) ** 2
             for k, j in enumerate(shown):
-                unit = last.units[k]
-                found = Divided.of(_column(last, k, looks.columns[j], self._persons), self._persons)
-                scale = unit.scale * last.step * last.mechanism.tops[k]
-                value = unit.center + scale * found.sums.mean
-                estimate[j] = min(max(value, unit.lower), unit.upper)
-                makers[j] = ColumnIntervals(
-                    found.sums,
-                    middle=unit.center,
-                    radius=scale,
-                    region=(unit.lower, unit.upper),
-                    default=CLIPPED,
-                    design_effect=self.design_effect,
-                )
+                makers[j], estimate[j] = self._column(last, k, looks.columns[j])
+                statuses[j] = standing(makers[j].check)[0]
             names = [people.columns[j] for j in shown]
             diagnostics |= {
                 "rounds": last.rounds,
@@ -172,17 +196,19 @@ class DefaultVectorPlan(Releasing):
                 "centres": dict(zip(names, (u.center for u in last.units), strict=True)),
                 "scales": dict(zip(names, (u.scale for u in last.units), strict=True)),
             }
+            if last.noisy.tails:
+                diagnostics["persons cut"] = dict(zip(names, last.noisy.tails, strict=True))
+                diagnostics["noise of that number"] = last.noisy.tails_sd
         return Outcome(
             estimate,
             BoxIntervals(makers),
-            statuses=tuple(
-                OK if item == FOUND else ATOM if item == ATOM_ONLY else FAILED for item in outcomes
-            ),
+            statuses=tuple(statuses),
             persons=self._persons,
-            status=OK if len(shown) == self.shape.dimension else PARTLY if shown else FAILED,
-            advice=self._advice(people, outcomes),
+            status=self._status(statuses),
+            advice=self._advice(people, outcomes, makers),
             assumptions=(
-                "clipped mean: rows in units of the columns' scales, shortened to the radius",
+                "clipped mean: values limited by column, then rows in units of the columns' scales "
+                "shortened to the radius",
                 "persons without a usable value count at the centre",
             ),
             shares={
@@ -193,22 +219,67 @@ class DefaultVectorPlan(Releasing):
             diagnostics=diagnostics,
         )
 
-    @property
-    def public(self) -> tuple[str, ...]:
-        return PUBLIC
-
-    def _advice(self, people: People, outcomes: list[str]) -> str:
-        hidden = [people.columns[j] for j, item in enumerate(outcomes) if item != FOUND]
-        if not hidden:
-            return ""
-        advice = (
-            f"columns with fewer than about {math.ceil(self.seen_from)} persons away from zero "
-            f"cannot be seen: {', '.join(hidden[:5])}{' ...' if len(hidden) > 5 else ''} answered "
-            "zero (atom) or not at all; more epsilon or more persons show them"
+    def _column(self, last: LastSums, k: int, seen: Seen) -> tuple[ColumnIntervals, float]:
+        """Intervals and estimate of column k of those that were found."""
+        unit, noisy = last.units[k], last.noisy
+        found = Divided.of(_column(last, k, seen, self._persons), self._persons)
+        scale = unit.scale * last.step * last.mechanism.tops[k]
+        value = unit.center + scale * found.sums.mean
+        # a row that is cut loses its excess beyond the radius, on average at most one radius by
+        # assumption, and what it is shortened by; one slightly cut a quarter of that at most
+        reach = (max(self.excess, 1.0) + 1 - self.inner) * last.mechanism.radius * unit.scale
+        allowance = check = None
+        if noisy.tails:
+            beyond, sd, part = noisy.tails[k], noisy.tails_sd, reach / scale
+            allowance = Allowance(part * beyond, part * sd, part)
+            check = TailCheck(
+                found.sums.persons, beyond, sd, least=SEEN, checked=self.target is None
+            )
+        made = ColumnIntervals(
+            found.sums,
+            middle=unit.center,
+            radius=scale,
+            region=(unit.lower, unit.upper),
+            default=MEAN if noisy.tails else CLIPPED,
+            allowance=allowance,
+            check=check,
+            excess=self.excess,
+            reach=reach,
+            rows=True,
+            design_effect=self.design_effect,
         )
+        return made, min(max(value, unit.lower), unit.upper)
+
+    def _status(self, statuses: list[str]) -> str:
+        """Of the release: which columns were not seen counts before what is said of the others."""
+        hidden = [item in (ATOM, FAILED) for item in statuses]
+        if any(hidden):
+            return FAILED if all(hidden) else PARTLY
+        return overall(tuple(statuses))
+
+    def _advice(
+        self, people: People, outcomes: list[str], makers: Sequence[ColumnIntervals]
+    ) -> str:
+        hidden = [people.columns[j] for j, item in enumerate(outcomes) if item != FOUND]
+        words = []
+        if hidden:
+            words.append(
+                f"columns with fewer than about {math.ceil(self.seen_from)} persons away from zero "
+                f"cannot be seen: {_some(hidden)} answered zero (atom) or not at all; more epsilon "
+                "or more persons show them"
+            )
         if BEYOND in outcomes:
-            advice += "; values beyond 2^39 need a larger unit"
-        return advice
+            words.append(RANGE)
+        leaning: dict[str, list[str]] = {}
+        for name, maker in zip(people.columns, makers, strict=True):
+            if advice := standing(maker.check)[1]:
+                leaning.setdefault(advice, []).append(name)
+        words += [f"{_some(names)}: {advice}" for advice, names in leaning.items()]
+        return "; ".join(words)
+
+
+def _some(names: list[str]) -> str:
+    return f"{', '.join(names[:5])}{' ...' if len(names) > 5 else ''}"
 
 
 def _column(last: LastSums, k: int, seen: Seen, persons: int) -> ColumnSums:
@@ -224,7 +295,7 @@ def _column(last: LastSums, k: int, seen: Seen, persons: int) -> ColumnSums:
     )
 
 
-def bill(dimension: int, mu: float) -> tuple[Loss, ...]:
+def bill(dimension: int, mu: float, tails: bool = False) -> tuple[Loss, ...]:
     """A longest path at a total of mu: no release has more answers or a larger sum of squares."""
     looks = (FIRST, TWO_LOOKS - FIRST, ALL_LOOKS - TWO_LOOKS)
     losses: list[Loss] = [look_counts(dimension, mu * math.sqrt(part)).loss for part in looks]
@@ -232,17 +303,24 @@ def bill(dimension: int, mu: float) -> tuple[Loss, ...]:
     for _ in range(MOST_ROUNDS):
         losses.append(norm_counts(mu * math.sqrt(small)).loss)
     for _ in range(MOST_ROUNDS - 1):
-        losses += _sums("sums of rows and sizes", dimension, mu * math.sqrt(small))
+        losses += _sums("sums of rows and sizes", 2 * dimension, mu * math.sqrt(small))
     losses.append(norm_counts(mu * math.sqrt(LAST_NORMS)).loss)
     left = 1 - ALL_LOOKS - (2 * MOST_ROUNDS - 1) * small - LAST_NORMS
-    return (*losses, *_sums("last sums of rows and squares", dimension, mu * math.sqrt(left)))
+    name, answers = (LAST_TAILS, 3) if tails else (LAST, 2)
+    return (*losses, *_sums(name, answers * dimension, mu * math.sqrt(left)))
 
 
-def _sums(name: str, dimension: int, mu: float) -> tuple[Gaussian, ...]:
-    return (Gaussian(name, mu * FINEST, FINEST, 2 * dimension, relation=REPLACE_ONE),)
+def _sums(name: str, answers: int, mu: float) -> tuple[Gaussian, ...]:
+    return (Gaussian(name, mu * FINEST, FINEST, answers, relation=REPLACE_ONE),)
 
 
-def vector_plan(budget: Budget, shape: Shape, design_effect: float = 1.0) -> DefaultVectorPlan:
+def vector_plan(
+    budget: Budget,
+    shape: Shape,
+    target: str | None = None,
+    excess: float = 1.0,
+    design_effect: float = 1.0,
+) -> DefaultVectorPlan:
     """The plan for many columns; needs delta > 0 or rho, and replace-one."""
     dimension, persons = shape.dimension, shape.persons or 0
     if budget.neighbors != REPLACE_ONE:
@@ -252,13 +330,14 @@ def vector_plan(budget: Budget, shape: Shape, design_effect: float = 1.0) -> Def
             "is not offered for this many columns",
             "use replace-one, or release the columns one by one",
         )
-    mu = calibrate(lambda t: bill(dimension, t), budget, grid=False)
+    tails = INNER[target] < 1
+    mu = calibrate(lambda t: bill(dimension, t, tails), budget, grid=False)
     if mu <= 0:
         raise Infeasible(
             f"{dimension} columns at pure {budget.describe()} leave too little for each",
             "give delta > 0 (or rho), more persons, or bounds",
         )
-    plan = DefaultVectorPlan(budget, shape, mu, design_effect)
+    plan = DefaultVectorPlan(budget, shape, mu, target, excess, design_effect)
     if persons < plan.seen_from:
         raise Infeasible(
             f"{persons} persons are fewer than the {math.ceil(plan.seen_from)} that a column must "

@@ -15,6 +15,8 @@ from fractions import Fraction
 
 from privmean.central.log_segments import (
     ATOM_ONLY,
+    BEYOND,
+    END,
     FAR_ALONE,
     FOUND,
     LAPLACE,
@@ -46,6 +48,8 @@ AGAIN = 0.5  # part of what is left for a second look
 SURE = 3.0  # noise scales of the persons with a value, or of their private number, in their favour
 LEAST = 100.0  # persons with a value, times epsilon, that a column with nulls must have
 MOST = 0.75  # part of the persons without a value that explains why nothing else is seen
+
+LAST = END * (1 - 2.0**-20)  # limits that hold this hold the end of the public range
 
 NOBODY = "nobody has a value"
 
@@ -224,6 +228,8 @@ def settled(
             outcome = NOTHING
     if outcome == FOUND and not lower < upper:
         outcome = ATOM_ONLY  # the width was lost in the rounding of the origin
+    if outcome in (FOUND, ATOM_ONLY) and not (lower > -LAST and upper < LAST):
+        outcome = BEYOND  # values at the end of the range may be any values beyond it
     unseen = outcome != FOUND and missing.believed > MOST * schedule.persons
     sure = SURE * schedule.doubt if outcome == FOUND else 0.0
     if unseen or almost_nobody(missing, schedule.persons + sure, epsilon):

@@ -26,7 +26,8 @@ ALONE = 0.85  # part of a window's persons with which its fullest bin stands for
 FAR_PART, FAR_ALONE = 0.95, 0.9  # part of all persons in a far window, or in its fullest bin
 COARSE = 0.75  # and of a noisy number of persons
 DEPTH = 16  # bins below the top of a limited window: where values are that were near it
-TOP = LOG_BINS - 1  # bin 79 holds everything beyond 2^40
+TOP = LOG_BINS - 1  # the last bin also holds everything beyond 2^40
+END = 2.0**40  # of the public range: values beyond it are read as it
 CELLS = LOG_CELLS + 1  # with that of the persons without a value
 
 
@@ -181,6 +182,10 @@ def lies_far(
 
 
 FOUND, ATOM_ONLY, NOTHING, BEYOND = "ok", "atom", "failed", "beyond range"
+RANGE = (
+    "values reach beyond the public range of 2^40 (or nearly): divide the column by a constant, or "
+    "give bounds"
+)
 
 
 @dataclass(frozen=True)

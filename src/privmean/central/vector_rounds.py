@@ -21,6 +21,7 @@ from privmean.central.parts import Parts
 from privmean.mechanisms.counts import GaussianCounts
 from privmean.mechanisms.curator import Curator
 from privmean.mechanisms.row_sums import NoisyRows, RowSums
+from privmean.mechanisms.tail_rows import TailRows
 from privmean.people.reductions import People, Standard
 from privmean.privacy.budget import REPLACE_ONE
 
@@ -44,6 +45,7 @@ KEEP = 4.0  # rounds stop when less than this many rounds' parts are left
 CERTAIN = 5.0  # deviations of the persons without a value, to be divided out
 WIDER = 2.3  # expected radius over sqrt(d), for planning the rounds
 SHRINK = 1 / 16
+LAST, LAST_TAILS = "last sums of rows and squares", "last sums of rows, squares and tails"
 FINEST = 2.0**-30  # least scale, as a part of the width of the limits
 
 
@@ -68,7 +70,7 @@ class LastSums:
     sums[j] / persons[j] is the mean of column j in steps of the ball from its centre."""
 
     units: tuple[Standard, ...]
-    mechanism: RowSums
+    mechanism: RowSums | TailRows
     noisy: NoisyRows
     persons: Floats
     rounds: int
@@ -128,9 +130,11 @@ def run(
     seen: tuple[Seen, ...],
     persons: int,
     parts: Parts,
+    inner: float = 1.0,
 ) -> LastSums:
     """All rounds over the columns that were found, of one `Seen` a column of `people`; spends all
-    that is left."""
+    that is left. inner: part of the radius of the last rows that something is cut off, which are
+    then counted by column; 1: they are not."""
     width, shown = len(seen), [j for j, item in enumerate(seen) if item.outcome == FOUND]
     seen = tuple(seen[j] for j in shown)
     columns = len(seen)
@@ -165,7 +169,16 @@ def run(
             norms.look(parts.take(min(LAST_NORMS, parts.left / 2)), curator)
         part = parts.left if last else shares.round
         radius = norms.radius(_noise(columns, parts.mu, part), largest)
-        name = "last sums of rows and squares" if last else "sums of rows and sizes"
+        if last and inner < 1:
+            ends, opened = tuple(unit.ends for unit in units), [unit.opened for unit in units]
+            reaches = tuple(unit.reach for unit in opened)
+            for j, unit in zip(shown, opened, strict=True):
+                placed[j] = unit
+            inside = curator.people.standardized(placed)
+            tails = TailRows(LAST_TAILS, radius, reaches, ends, parts.take(part), inner)
+            noisy = curator.ask(tails, inside.tail_sums(tails.cut))
+            return LastSums(units, tails, noisy, divisors, rounds)
+        name = LAST if last else "sums of rows and sizes"
         sums = RowSums(name, radius, reaches, parts.take(part), "squares" if last else "sizes")
         noisy = curator.ask(sums, inside.ball_sums(sums.ball, sums.besides))
         if last:

@@ -15,6 +15,7 @@ from privmean import validate
 from privmean.errors import ArgumentError
 from privmean.intervals.group_table import FEW, HIDDEN, Flags, GroupTable, Line
 from privmean.intervals.interval import OK, Floats
+from privmean.intervals.tail_check import TOO_THICK
 
 REST, OVERALL, EACH, ALL_PAIRS = "rest", "overall", "each", "all pairs"
 MINUS, OVER = " - ", " / "
@@ -162,7 +163,7 @@ def contrast_line(
             others[table.place(contrast.terms[0][0])] = False
         parts, noise = _average(table, others)
         if not others.any():
-            return Line(float("nan"), status=FEW)
+            return Line(float("nan"), status=nobody(table))
         weights += factor * parts
         extra += factor**2 * noise
     if not weights.any():  # a group and everybody, where nobody else is seen
@@ -175,9 +176,14 @@ def average_line(table: GroupTable, which: Flags, level: float) -> Line:
     a closed interval."""
     used = which & table.shown & ~table.open_above & ~table.open_below
     if not used.any():
-        return Line(float("nan"), status=FEW)
+        return Line(float("nan"), status=nobody(table))
     parts, noise = _average(table, used)
     return table.line(parts, level, extra=noise, clipped=not table.counted)
+
+
+def nobody(table: GroupTable) -> str:
+    """The status of a mean over groups of which none has a closed interval."""
+    return TOO_THICK if TOO_THICK in table.status else FEW
 
 
 def _average(table: GroupTable, which: np.ndarray) -> tuple[Floats, float]:

@@ -36,6 +36,7 @@ class ColumnIntervals:
     whole line. allowance: the noisy clipping allowance, None if it was not bought or not needed.
     check: the noisy counts behind the status, None if nobody beyond the limits was counted.
     apart_at: limits beyond which persons count at the middle of the region (or are left out).
+    rows: whether the release also shortened rows, so that the assumption is about all that was cut.
     excess: the stated assumption: those beyond `counted_at` exceed the limits on average by no more
     than `reach` (`nearer` beyond the nearer limit, if that is said), which follows from a mean
     excess over any limit of at most `excess` times its distance from the centre.
@@ -53,6 +54,7 @@ class ColumnIntervals:
     nearer: float | None = None
     counted_at: tuple[float, float] | None = None
     apart_at: tuple[float, float] | None = None
+    rows: bool = False
     bounds: tuple[float, float] | None = None
     design_effect: float = 1.0
     status: str = OK
@@ -124,6 +126,10 @@ class ColumnIntervals:
         )
         extra = max(self.allowance.total, 0.0) / self.sums.persons * self.radius
         words = f"those beyond {self._counted()} exceed the limits on average by no more than "
+        if self.rows:
+            words = (
+                "of those beyond the limits or in shortened rows no more is cut on average than "
+            )
         words += f"{reach_words(self.reach, self.nearer)} (excess {self.excess:g})"
         limits = self.counted_at or self.region
         brief = f"no heavy tail beyond {limits[0]:.4g} to {limits[1]:.4g}"

@@ -16,6 +16,7 @@ from privmean import validate
 from privmean.errors import ArgumentError
 from privmean.intervals.interval import OK, Floats, Interval
 from privmean.intervals.noise_sums import sum_quantile, sum_tail
+from privmean.intervals.tail_check import TAIL_SEEN, TOO_THICK
 
 FEW, NEAR, IMPRECISE, HIDDEN = "too few persons", "at the limits", "imprecise", "not shown"
 MEAN, CLIPPED = "mean", "clipped mean"
@@ -122,20 +123,14 @@ class GroupTable:
         )
 
     def p_value(self, weights: Floats) -> float:
-        """The smallest level at which an interval for a weighted sum leaves 0 out: 1 where that
-        side is open, NaN without an estimate."""
-        line = self.line(weights, 0.95)
+        """The smallest level at which the interval for a weighted sum of means of limited values
+        leaves 0 out: NaN without an estimate, 1 where too much lies beyond the limits."""
+        line = self.line(weights, 0.95, clipped=True)
         if math.isnan(line.estimate):
             return math.nan
-        plain = self.line(weights, 0.95, clipped=True)
-        gap, usual = (
-            (line.estimate - line.lower, plain.estimate - plain.lower)
-            if line.estimate > 0
-            else (line.upper - line.estimate, plain.upper - plain.estimate)
-        )
-        if not math.isfinite(gap):
+        if line.status == TOO_THICK:
             return 1.0
-        distance = max(abs(line.estimate) - (gap - usual), 0.0)
+        distance = abs(line.estimate)
         used = np.flatnonzero(weights)
         scales = (np.abs(weights[used])[:, None] * self.scales[used]).ravel()
         each = np.abs(weights[used]) * self.sampling[used]
@@ -146,7 +141,7 @@ class GroupTable:
     def worst(self, used: npt.NDArray[np.intp]) -> str:
         """The status of a sum of these rows."""
         found = [self.status[g] for g in used]
-        known = (FEW, NEAR, IMPRECISE, OK)
+        known = (FEW, TOO_THICK, NEAR, IMPRECISE, TAIL_SEEN, OK)
         return next((item for item in found if item not in known), None) or next(
             item for item in known if item in found
         )

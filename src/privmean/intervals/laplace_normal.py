@@ -149,6 +149,34 @@ def allowance_half_length(
     return half
 
 
+_HALF: Floats = ndtri((_CELLS[:-1] + _CELLS[1:]) / 2)
+_NORMAL: Floats = np.concatenate([_HALF, -_HALF])
+_NORMAL_ALLOWANCES: Floats = np.concatenate([[0.0], np.geomspace(0.05, 12.0, 24)])
+_FINE = 16.0  # steps an octave of the noise of an allowance, for which half lengths are kept
+_LEAST = 2.0**-8  # noise of an allowance, in deviations of the value, that changes nothing
+
+
+def normal_half_length(rho: float, alpha: float) -> float:
+    """The same for a value and an allowance that both have normal errors: in deviations of the
+    value, rho that of the allowance, rounded up to a sixteenth of an octave."""
+    if rho <= _LEAST:
+        return float(-ndtri(alpha / 2))
+    return _normal_half(math.ceil(_FINE * math.log2(rho)), alpha)
+
+
+@lru_cache(maxsize=4096)
+def _normal_half(step: int, alpha: float) -> float:
+    rho = 2.0 ** (step / _FINE)
+    w = (_NORMAL_ALLOWANCES * max(rho, 1.0))[:, None]
+    allowed = np.maximum(w + rho * _NORMAL[None, :], 0.0)
+
+    def excess(half: float) -> float:
+        missed = (ndtr(w - half - allowed) + ndtr(-half - allowed - w)) @ _WEIGHTS
+        return float(missed.max()) - alpha
+
+    return find_root(excess, 0.0, 2 * (1 + rho) * float(-ndtri(alpha / 2)))
+
+
 def find_root(
     f: Callable[[float], float], low: float, high: float, tolerance: float = 1e-6
 ) -> float:

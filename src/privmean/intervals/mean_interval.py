@@ -18,6 +18,7 @@ from privmean.intervals.laplace_normal import (
     allowance_half_length,
     gaussian_margin,
     margin,
+    normal_half_length,
     quantile,
 )
 
@@ -138,7 +139,7 @@ def ends_of(
         for _ in range(2 if sums.ratio else 1):
             if sums.law == "gaussian":
                 total = math.hypot(sd, *sums.scales(theta))
-                half = float(-ndtri(alpha / 2)) * total
+                half = total * normal_half_length(rho / total, alpha)
             else:
                 unit = sums.value_scale
                 scales = tuple(item / unit for item in sums.scales(theta))

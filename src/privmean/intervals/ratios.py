@@ -15,6 +15,7 @@ import numpy as np
 
 from privmean.intervals.contrasts import Contrast
 from privmean.intervals.group_table import FEW, HIDDEN, GroupTable, Line
+from privmean.intervals.tail_check import TOO_THICK
 
 GRID = 180  # directions looked at first
 ROUNDS = 30
@@ -63,8 +64,9 @@ def ratio_line(
     best = math.atan2(top, bottom)
     lower, upper, status = _set(holds, best)
     low, high, _ = _set(noise, best)
-    if status == "ok":
-        status = table.worst(np.array([a, b]))
+    worst = table.worst(np.array([a, b]))
+    if status == "ok" or worst == TOO_THICK:
+        status = worst
     return Ratio(estimate, lower, upper, low, high, status)
 
 

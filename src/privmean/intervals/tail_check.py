@@ -28,10 +28,10 @@ _SURE = math.log(0.5 / OVERLOOKED)  # noise scales above a threshold that a grou
 REMEDY = "give bounds, more epsilon or more persons"
 
 
-def finest_threshold(persons: float, scale: float) -> float:
+def finest_threshold(persons: float, scale: float, least: float = LEAST_SEEN) -> float:
     """Noise scales from which the finest count calls persons seen: as many as leave a group of
-    `GROUP` of the persons a chance of `OVERLOOKED` to be missed, from 1.3 to 3."""
-    return min(SEEN, max(LEAST_SEEN, GROUP * persons / scale - _SURE))
+    `GROUP` of the persons a chance of `OVERLOOKED` to be missed, from 1.3 (or `least`) to 3."""
+    return min(SEEN, max(least, GROUP * persons / scale - _SURE))
 
 
 def hidden_group(threshold: float, scale: float) -> float:
@@ -47,6 +47,10 @@ class TailCheck:
     were not counted apart. persons: their number, public or a noisy count. seen: whether an earlier
     count, nearer by, has already shown persons beyond. room: how many persons beyond the limits a
     far one takes the place of: what he exceeds them by, over what the assumption allows on average.
+    least: noise scales needed at least to call persons seen. checked: whether an interval for the
+    mean is given only where the counts can see one person in a hundred, so that noise alone need
+    not say that a tail is thick. With normal noise scales are deviations, and false alarms are
+    rarer than said here.
     """
 
     persons: float
@@ -56,6 +60,8 @@ class TailCheck:
     far_scale: float = 0.0
     seen: bool = False
     room: float = 0.0
+    least: float = LEAST_SEEN
+    checked: bool = False
 
     @property
     def refuted(self) -> bool:
@@ -69,7 +75,12 @@ class TailCheck:
     @property
     def stands(self) -> bool:
         """Whether an interval for the mean can be given."""
-        return self.status != TOO_THICK and not self.refuted
+        return not self.doubted and not (self.checked and self.planned != OK)
+
+    @property
+    def doubted(self) -> bool:
+        """Whether the counts themselves speak against one."""
+        return self.status == TOO_THICK or self.refuted
 
     @property
     def leans(self) -> bool:
@@ -85,7 +96,7 @@ class TailCheck:
     @property
     def threshold(self) -> float:
         """Noise scales from which that count calls a group seen."""
-        return finest_threshold(self.persons, self.finest_scale)
+        return finest_threshold(self.persons, self.finest_scale, self.least)
 
     @property
     def hidden(self) -> float:
@@ -100,7 +111,8 @@ class TailCheck:
 
     @property
     def status(self) -> str:
-        if (self.beyond + self.beyond_scale) / self.persons > THICKEST:
+        thick = (self.beyond + self.beyond_scale) / self.persons > THICKEST
+        if thick and (self.leans or not self.checked):
             return TOO_THICK
         if (self.far is not None and self.far > self.threshold * self.far_scale) or self.refuted:
             return FAR_SEEN
@@ -121,9 +133,15 @@ class TailCheck:
                 "persons lie beyond the limits, so that the interval leans on the tail assumption: "
                 "if a few large values can carry the mean, give bounds that hold them"
             ),
-            UNCHECKED: f"the tail assumption is unchecked for {part}: {REMEDY}",
-            TOO_FEW: f"too few persons to see a tail of {part}: {REMEDY}",
+            UNCHECKED: f"the tail assumption is unchecked for {part}: {self._remedy}",
+            TOO_FEW: f"too few persons to see a tail of {part}: {self._remedy}",
         }.get(self.status, "")
+
+    @property
+    def _remedy(self) -> str:
+        if not self.checked:
+            return REMEDY
+        return f'no interval for the mean is given: {REMEDY}, or DefaultMean(target="mean")'
 
     def _far_words(self) -> str:
         if self.far is None:
@@ -141,3 +159,10 @@ class TailCheck:
             f"(by chance alone in {alarm:.1g} of releases); if they can carry the mean, give "
             "bounds that hold them"
         )
+
+
+def standing(check: TailCheck | None) -> tuple[str, str]:
+    """Status and advice of a release: "ok" only where the interval that was asked for stands."""
+    if check is None or not (check.doubted or check.leans):
+        return OK, ""
+    return check.status, check.advice

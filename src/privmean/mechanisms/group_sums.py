@@ -72,14 +72,10 @@ class GroupSums:
     def _drawn(self, steps: int) -> tuple[tuple[int, Fraction, Fraction], ...]:
         """For each sum of one group: bits of its lattice, a person and the scale there."""
         units = (self.parts * steps, self.parts * steps * steps, self.parts)
-        found = []
-        for unit, multiple in zip(units, MULTIPLES, strict=True):
-            bits = FINE_BITS if unit < (1 << FINE_BITS) else 0
-            scale = self.scale * multiple * (unit << bits)
-            while scale > COARSE:
-                scale, bits = scale / 2, bits - 1
-            found.append((bits, unit * Fraction(2) ** bits, scale))
-        return tuple(found)
+        return tuple(
+            on_lattice(unit, self.scale * multiple)
+            for unit, multiple in zip(units, MULTIPLES, strict=True)
+        )
 
     def exact(self, sums: Sequence[PairSums]) -> list[Sums]:
         """The sums of every group, in steps. w: of persons with a value."""
@@ -93,7 +89,7 @@ class GroupSums:
             for j, (bits, unit, scale) in enumerate(self._drawn(steps)):
                 draws = noise.laplace(len(places), scale).tolist()
                 for g, draw in zip(places, draws, strict=True):
-                    noisy[g, j] = float((_at(exact[g][j], bits) + draw) / unit)
+                    noisy[g, j] = float((at_bits(exact[g][j], bits) + draw) / unit)
         return noisy
 
     def moved(self, exact: Sequence[Sums], other: Sequence[Sums]) -> tuple[Fraction, ...]:
@@ -101,9 +97,20 @@ class GroupSums:
         cost = Fraction(0)
         for steps, one, two in zip(self.steps, exact, other, strict=True):
             for (bits, _, scale), a, b in zip(self._drawn(steps), one, two, strict=True):
-                cost += abs(_at(a, bits) - _at(b, bits)) / scale
+                cost += abs(at_bits(a, bits) - at_bits(b, bits)) / scale
         return (cost / self.epsilon,)
 
 
-def _at(answer: int, bits: int) -> int:
+def on_lattice(unit: int, scale: Fraction) -> tuple[int, Fraction, Fraction]:
+    """The lattice of an answer that counts a person as `unit` steps, for noise of this scale in
+    persons: bits by which it is made finer (or coarser), and a person and the scale there."""
+    bits = FINE_BITS if unit < (1 << FINE_BITS) else 0
+    there = scale * (unit << bits)
+    while there > COARSE:
+        there, bits = there / 2, bits - 1
+    return bits, unit * Fraction(2) ** bits, there
+
+
+def at_bits(answer: int, bits: int) -> int:
+    """An exact answer on that lattice; what is made coarser is rounded down."""
     return answer << bits if bits >= 0 else answer >> -bits

@@ -25,12 +25,16 @@ BITS = 20  # lattice steps from the centre to the edge: 2^19 to 2^20
 
 @dataclass(frozen=True)
 class NoisyRows:
-    """Noisy sums of z (in lattice steps) and of |z| or z^2, with the deviations of their noise."""
+    """Noisy sums of z (in lattice steps) and of |z| or z^2, with the deviations of their noise.
+
+    tails, tails_sd: of `TailRows`, in persons."""
 
     sums: tuple[float, ...]
     besides: tuple[float, ...]
     sd: float
     besides_sds: tuple[float, ...]
+    tails: tuple[float, ...] = ()
+    tails_sd: float = 0.0
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ Data" (2025), Definitions 4.7-4.8, in the clipped form of docs/proofs/longitudin
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -123,9 +123,7 @@ class FixedDesignPlan(ResponsePlan):
     counts: npt.NDArray[np.int64]
     points: Floats
     weights: Floats
-    why: ClassVar[str] = (
-        "every response is in one public cell, so that each cell is released at the full budget"
-    )
+    why = "every response is in one public cell, so that each cell is released at the full budget"
 
     @property
     def estimator(self) -> str:

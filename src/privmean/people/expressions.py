@@ -144,6 +144,19 @@ def on_ball(frame: Lazy, names: Sequence[str], length: nw.Expr, inside: nw.Expr)
     return running(frame, "size", [nw.col(f"z{j}") * nw.col(f"z{j}") for j in range(len(names))])
 
 
+def ball_rows(frame: Lazy, names: Sequence[str], ball: Ball) -> Lazy:
+    """From columns v (no nulls): columns z0 .. of `Ball`; all other columns stay."""
+    frame = ball_ways(frame, names, ball)
+    frame = on_ball(frame, names, nw.lit(float(ball.steps)), nw.col("inside") == 1)
+    over = nw.col("size") > ball.steps * ball.steps
+    length = nw.when(over).then(nw.lit(ball.shorter)).otherwise(nw.lit(float(ball.steps)))
+    frame = on_ball(frame, names, length, (nw.col("inside") == 1) & ~over)
+    zs = [f"z{j}" for j in range(len(names))]
+    return frame.with_columns(
+        nw.when(over).then(nw.lit(0)).otherwise(nw.col(z)).cast(INTEGER).alias(z) for z in zs
+    )
+
+
 class Totals:
     """Many exact integer sums in one query, put together again outside."""
 

@@ -20,29 +20,31 @@ import numpy as np
 from privmean.people.engines import Home, fetch
 from privmean.people.expressions import (
     Totals,
-    ball_ways,
+    ball_rows,
     counted,
     in_units,
     log_cells,
     number_of,
     octaves,
-    on_ball,
     on_box,
     one_if,
     running,
 )
 from privmean.people.matrix import MatrixPeople
-from privmean.people.records import FLOAT, INTEGER, PERSON, count_names, value_names
+from privmean.people.records import FLOAT, INTEGER, PERSON, count_names, divided, value_names
 from privmean.people.reductions import (
     HALF_OCTAVE,
     LOG_CELLS,
     LOG_ZERO,
+    QUARTER,
+    SLIGHTLY,
     UNIFORM_LIMIT,
     Ball,
     BallSums,
     Besides,
     Box,
     BoxSums,
+    Cut,
     Floats,
     Integers,
     Standard,
@@ -199,23 +201,74 @@ class FramePeople:
             *(item.alias(f"k{j}") for j, item in enumerate(known)),
         )  # fmt: skip
         frame = running(frame, "known", [nw.col(f"k{j}") for j in width])
-        frame = ball_ways(frame, names, ball)
-        frame = on_ball(frame, names, nw.lit(float(ball.steps)), nw.col("inside") == 1)
-        over = nw.col("size") > ball.steps * ball.steps
-        length = nw.when(over).then(nw.lit(ball.shorter)).otherwise(nw.lit(float(ball.steps)))
-        frame = on_ball(frame, names, length, (nw.col("inside") == 1) & ~over)
+        frame = ball_rows(frame, names, ball)
         totals = Totals()
         totals.add("present", number_of(nw.col("known") > 0))
         for j in width:
-            kept = nw.when(over).then(nw.lit(0)).otherwise(nw.col(f"z{j}"))
-            totals.add(j, kept.cast(INTEGER).sum())
+            kept = nw.col(f"z{j}")
+            totals.add(j, kept.sum())
             if besides == "sizes":
-                totals.add((j, "more"), kept.abs().cast(INTEGER).sum())
+                totals.add((j, "more"), kept.abs().sum())
             elif besides == "squares":
                 totals.add_halves((j, "more"), kept.cast(FLOAT) * kept.cast(FLOAT))
         found = totals.of(frame)
         more = tuple(found[j, "more"] for j in width) if besides else ()
         return BallSums(tuple(found[j] for j in width), found["present"], more)
+
+    def tail_sums(self, cut: Cut) -> BallSums:
+        width, inner = range(len(self.columns)), cut.inner
+        names, radius = value_names(len(self.columns)), cut.ball.radius
+        v = [nw.col(name).fill_null(0.0) for name in names]
+        frame = self.frame.with_columns(
+            nw.when((x > upper) | (x < lower)).then(1).otherwise(0).alias(f"e{j}")
+            for j, (x, lower, upper) in enumerate(zip(v, cut.lower, cut.upper, strict=True))
+        )
+        frame = running(frame, "square", [x * x for x in v])
+        norm = nw.col("square").sqrt()
+        frame = frame.with_columns(
+            long=nw.when(norm > radius).then(1).otherwise(0),
+            longer=nw.when(norm > SLIGHTLY * radius).then(1).otherwise(0),
+        )
+        frame = running(frame, "touched", [nw.col("longer"), *(nw.col(f"e{j}") for j in width)])
+        touched, long = nw.col("touched") > 0, nw.col("long") == 1
+        kinds = {
+            cut.ball: frame.filter(~touched & ~long),
+            cut.middle: frame.filter(~touched & long),
+            inner: frame.filter(touched),
+        }
+        sums = [
+            replace(self, frame=kind, _cache={}).ball_sums(ball, "squares")
+            for ball, kind in kinds.items()
+        ]
+        slight = Totals()
+        for j in width:
+            quarter = nw.col(f"z{j}").abs().cast(FLOAT) * QUARTER
+            slight.add(j, quarter.floor().cast(INTEGER).sum())
+        frame, totals = self._placed(kinds[inner], inner), Totals()
+        frame = frame.with_columns(
+            (nw.col(f"z{j}").abs() * nw.col("long") + inner.steps * nw.col(f"e{j}")).alias(f"q{j}")
+            for j in width
+        )
+        frame = running(frame, "sized", [nw.col(f"q{j}") * nw.col(f"q{j}") for j in width])
+        size = nw.col("sized").cast(FLOAT).sqrt()
+        for j in width:
+            q = nw.col(f"q{j}")
+            way = (divided(q.cast(FLOAT), size) * inner.shorter).floor().cast(INTEGER)
+            over = nw.col("sized") > inner.steps * inner.steps
+            totals.add(j, nw.when(over).then(way).otherwise(q).sum())
+        few, many = slight.of(self._placed(kinds[cut.middle], cut.middle)), totals.of(frame)
+        return BallSums(
+            tuple(map(sum, zip(*(item.z for item in sums), strict=True))),
+            sum(item.present for item in sums),
+            tuple(map(sum, zip(*(item.besides for item in sums), strict=True))),
+            tuple(few[j] + many[j] for j in width),
+        )
+
+    def _placed(self, frame: Lazy, ball: Ball) -> Lazy:
+        """With columns z0 .. of `Ball`, nulls 0."""
+        names = value_names(len(self.columns))
+        known = (nw.col(name).fill_null(0.0).alias(name) for name in names)
+        return ball_rows(frame.with_columns(*known), names, ball)
 
     def shell_counts(self, edges: Sequence[float]) -> Integers:
         names = value_names(len(self.columns))

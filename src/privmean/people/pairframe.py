@@ -21,9 +21,10 @@ GROUP = "g"
 
 @dataclass(frozen=True)
 class FramePairs(PairPeople):
-    """One row a pair inside an engine: columns p (the person), g (the place of the key), v, w, m
-    (mass) and f (1 for one pair of each person, else 0). Values are finite doubles, or
-    null where who is in a group is public.
+    """One row a pair inside an engine: columns p (the person), g (the place of the key), v (v1 and
+    so on for further values), w, m (mass) and f (1 for one pair of each person, else 0). Values are
+    finite doubles, or null where who is in a group is public, or there are several values. roster:
+    a frame with all persons, counted where their number is asked for (under replace-one alone).
     """
 
     frame: nw.LazyFrame[Any] = field(repr=False)
@@ -31,7 +32,7 @@ class FramePairs(PairPeople):
     keys: tuple[tuple[str, ...], ...]
     weights: Weights
     home: Home = field(default_factory=Home, repr=False)
-    persons: int = field(default=0, repr=False)
+    roster: nw.LazyFrame[Any] | None = field(default=None, repr=False)
     _cache: dict[Any, Any] = field(default_factory=dict, repr=False, compare=False)
 
     @property
@@ -39,7 +40,10 @@ class FramePairs(PairPeople):
         return str(self.frame.implementation.value)
 
     def size(self) -> int:
-        return self.persons
+        if "size" not in self._cache:
+            self._cache["size"] = 0 if self.roster is None else persons_of(self.roster)
+        found: int = self._cache["size"]
+        return found
 
     def members(self) -> int:
         return self._counts()[0]
@@ -60,29 +64,29 @@ class FramePairs(PairPeople):
         return known
 
     def log_counts(self, column: int, origin: float) -> Integers:
-        key = ("log", origin)
+        key = ("log", column, origin)
         if key not in self._cache:
-            frame = self.frame.select(nw.col("m"), v=nw.col("v") - origin)
+            frame = self.frame.select(nw.col("m"), v=nw.col(value_name(column)) - origin)
             self._cache[key] = _masses(frame)
         found: Integers = self._cache[key].copy()
         return found
 
     def missing(self, column: int) -> int:
-        if "missing" not in self._cache:
-            totals = Totals()
-            totals.add("m", nw.when(nw.col("v").is_null()).then(nw.col("m")).otherwise(0).sum())
-            self._cache["missing"] = totals.of(self.frame)["m"]
-        found: int = self._cache["missing"]
+        if ("missing", column) not in self._cache:
+            totals, x = Totals(), nw.col(value_name(column))
+            totals.add("m", nw.when(x.is_null()).then(nw.col("m")).otherwise(0).sum())
+            self._cache["missing", column] = totals.of(self.frame)["m"]
+        found: int = self._cache["missing", column]
         return found
 
     def beyond(self, column: int, lower: float, upper: float) -> tuple[int, int]:
-        x, mass, totals = nw.col("v"), nw.col("m"), Totals()
+        x, mass, totals = nw.col(value_name(column)), nw.col("m"), Totals()
         for name, out in (("below", x < lower), ("above", x > upper)):
             totals.add(name, nw.when(out).then(mass).otherwise(0).sum())
         found = totals.of(self.frame)
         return found["below"], found["above"]
 
-    def group_sums(self, boxes: Sequence[Box]) -> list[PairSums]:
+    def group_sums(self, boxes: Sequence[Box], column: int = 0) -> list[PairSums]:
         limits: dict[str, list[Any]] = {
             GROUP: list(range(len(boxes))),
             "low": [box.lower for box in boxes],
@@ -90,7 +94,7 @@ class FramePairs(PairPeople):
             "middle": [box.middle for box in boxes],
             "per": [1.0 / box.step for box in boxes],
         }
-        x, low, high = nw.col("v"), nw.col("low"), nw.col("high")
+        x, low, high = nw.col(value_name(column)), nw.col("low"), nw.col("high")
         clipped = nw.when(x > high).then(high).otherwise(nw.when(x < low).then(low).otherwise(x))
         frame = self._beside(limits).select(
             GROUP,
@@ -104,13 +108,13 @@ class FramePairs(PairPeople):
         found = totals.by(frame, GROUP)
         return [PairSums(**found.get(g, {})) for g in range(len(boxes))]
 
-    def centred_counts(self, units: Centred) -> Integers:
+    def centred_counts(self, units: Centred, column: int = 0) -> Integers:
         known: dict[str, list[Any]] = {
             GROUP: list(units.places),
             "center": list(units.centers),
             "factor": list(units.factors),
         }
-        v = (nw.col("v") - nw.col("center")) * nw.col("factor")
+        v = (nw.col(value_name(column)) - nw.col("center")) * nw.col("factor")
         # kept: engines would write the product out again in every step of the bins
         return _masses(self.home.keep(self._beside(known).select(nw.col("m"), v=v)))
 
@@ -125,19 +129,27 @@ class FramePairs(PairPeople):
 
     def among(self, places: Sequence[int]) -> FramePairs:
         known: dict[str, list[Any]] = {GROUP: list(places), "new": list(range(len(places)))}
-        frame = self._beside(known).select(PERSON, "v", "w", "m", "f", nw.col("new").alias(GROUP))
+        own = [value_name(j) for j in range(len(self.columns))]
+        frame = self._beside(known).select(PERSON, *own, "w", "m", "f", nw.col("new").alias(GROUP))
         keys = tuple(self.keys[place] for place in places)
         return replace(self, frame=self.home.keep(frame), keys=keys, _cache={})
 
     def collect(self) -> MatrixPairs:
         """The same pairs in memory: all of them leave the engine."""
-        rows = fetch(self.frame.select(GROUP, "v", "w", "m"))
-        g, v, w, m = zip(*rows, strict=True) if rows else ((), (), (), ())
+        own = [value_name(j) for j in range(len(self.columns))]
+        rows = fetch(self.frame.select(GROUP, "w", "m", *own))
+        g, w, m, *v = zip(*rows, strict=True) if rows else ((),) * (3 + len(own))
         whole = [np.array(item, dtype=np.int64) for item in (g, w, m)]
+        values = [np.array(item, dtype=float) for item in v]
         return MatrixPairs(
-            self.columns, self.keys, self.weights, whole[0], np.array(v, dtype=float), whole[1],
-            whole[2], self.persons, self.members(), self.engine,
+            self.columns, self.keys, self.weights, whole[0], values[0], whole[1], whole[2],
+            self.size(), self.members(), self.engine, tuple(values[1:]),
         )  # fmt: skip
+
+
+def value_name(column: int) -> str:
+    """The name of a value inside."""
+    return f"v{column}" if column else "v"
 
 
 def persons_of(frame: nw.LazyFrame[Any]) -> int:

@@ -18,7 +18,8 @@ SPLIT = 20  # bits: halves of products whose sums are exact doubles
 @dataclass(frozen=True)
 class MatrixPairs(PairPeople):
     """group: the place of the key of each pair, shape (pairs,); value, weight, mass: of the same
-    shape. persons: in the roster; known: persons with a pair. Nothing is written to.
+    shape. persons: in the roster; known: persons with a pair. others: further columns of values.
+    Nothing is written to.
     """
 
     columns: tuple[str, ...]
@@ -31,6 +32,7 @@ class MatrixPairs(PairPeople):
     persons: int = field(repr=False)
     known: int = field(repr=False)
     made_by: str = field(default="numpy", compare=False)
+    others: tuple[Floats, ...] = field(default=(), repr=False)
     _cache: dict[Any, Any] = field(default_factory=dict, repr=False, compare=False)
 
     @classmethod
@@ -80,29 +82,33 @@ class MatrixPairs(PairPeople):
         return self._added(self.weight)
 
     def log_counts(self, column: int, origin: float) -> Integers:
-        key = ("log", origin)
+        key = ("log", column, origin)
         if key not in self._cache:
             with np.errstate(all="ignore"):
-                self._cache[key] = _cells(self.value - origin, self.mass)
+                self._cache[key] = _cells(self._values(column) - origin, self.mass)
         found: Integers = self._cache[key].copy()
         return found
 
     def missing(self, column: int) -> int:
-        return int(self.mass[np.isnan(self.value)].sum())
+        return int(self.mass[np.isnan(self._values(column))].sum())
 
     def beyond(self, column: int, lower: float, upper: float) -> tuple[int, int]:
-        below, above = self.mass[self.value < lower], self.mass[self.value > upper]
+        value = self._values(column)
+        below, above = self.mass[value < lower], self.mass[value > upper]
         return int(below.sum()), int(above.sum())
 
-    def group_sums(self, boxes: Sequence[Box]) -> list[PairSums]:
+    def _values(self, column: int) -> Floats:
+        return self.others[column - 1] if column else self.value
+
+    def group_sums(self, boxes: Sequence[Box], column: int = 0) -> list[PairSums]:
         lower, upper, middle, step = (
             np.array([getattr(box, name) for box in boxes], dtype=float)
             for name in ("lower", "upper", "middle", "step")
         )
-        g = self.group
-        known = ~np.isnan(self.value)
+        g, value = self.group, self._values(column)
+        known = ~np.isnan(value)
         with np.errstate(all="ignore"):
-            x = np.clip(np.where(known, self.value, 0.0), lower[g], upper[g])
+            x = np.clip(np.where(known, value, 0.0), lower[g], upper[g])
             z = np.floor((x - middle[g]) * (1.0 / step)[g] + 0.5).astype(np.int64)
         w = np.where(known, self.weight, 0)
         wz = w * z
@@ -120,17 +126,18 @@ class MatrixPairs(PairPeople):
             value=self.value[kept],
             weight=self.weight[kept],
             mass=self.mass[kept],
+            others=tuple(item[kept] for item in self.others),
             _cache={},
         )
 
-    def centred_counts(self, units: Centred) -> Integers:
+    def centred_counts(self, units: Centred, column: int = 0) -> Integers:
         width = len(self.keys)
         known = np.zeros(width, dtype=bool)
         center, factor = np.zeros(width), np.zeros(width)
         places = list(units.places)
         known[places], center[places], factor[places] = True, units.centers, units.factors
         kept = known[self.group]
-        g, x = self.group[kept], self.value[kept]
+        g, x = self.group[kept], self._values(column)[kept]
         with np.errstate(all="ignore"):
             return _cells((x - center[g]) * factor[g], self.mass[kept])
 

@@ -18,7 +18,7 @@ from privmean.people.engines import Home, fetch
 from privmean.people.frame import FramePeople
 from privmean.people.keys import key_expression
 from privmean.people.keytexts import by_text
-from privmean.people.pairframe import GROUP, FramePairs, persons_of
+from privmean.people.pairframe import GROUP, FramePairs, value_name
 from privmean.people.pairs import DifferenceAsked, PairsAsked, Weights
 from privmean.people.records import INTEGER, PERSON, person_rows
 from privmean.people.roster import roster_frame
@@ -33,22 +33,28 @@ NOWHERE = -1  # the place of records of no group
 def read_pairs(asked: PairsAsked, table: Table) -> FramePairs:
     """The pairs that `asked` describes. Raises ArgumentError or SchemaError from the arguments,
     the schema and the soundness of files alone, never from a record."""
-    more = () if asked.before is None else (asked.before,)
+    more = asked.more if asked.before is None else (asked.before,)
     records, columns, home = _records(table, (asked.value, *asked.by, *more), asked.by)
+    columns = (columns[0], *columns[len(columns) - len(asked.more) :]) if asked.more else columns
     if asked.keys is None:
         return _private(records, asked, columns[0], table.roster, home)
     rows = _placed_rows(records, asked, home)
-    kept, persons = _in_roster(rows, records, table.roster, home)
+    kept, everybody = _in_roster(rows, records, table.roster, home)
     value = nw.col("v0")
     if asked.before is not None:
         kept = kept.with_columns((value - nw.col("v1") * asked.slope).alias("v0"))
     usable = kept.filter(nw.col(GROUP) >= 0)
+    width = 1 + len(asked.more)
+    if asked.more:  # a pair has any of the values
+        usable = usable.with_columns(sum((nw.col(f"c{j}") for j in range(1, width)), nw.col("c0")))
+        if not asked.public:
+            usable = usable.filter(nw.col("c0") > 0)
     if asked.public:  # the number of records that can be used is not
         usable = usable.with_columns((nw.col("c0") * 0).alias("c0"))
-    else:
+    elif not asked.more:
         usable = usable.filter((nw.col("c0") > 0) & ~value.is_null())
-    pairs = home.keep(_weighed(usable, asked.weights, len(asked.groups)))
-    return FramePairs(pairs, columns[:1], asked.groups, asked.weights, home, persons)
+    pairs = home.keep(_weighed(usable, asked.weights, len(asked.groups), width))
+    return FramePairs(pairs, columns[:width], asked.groups, asked.weights, home, everybody)
 
 
 def read_differences(asked: DifferenceAsked, table: Table) -> FramePeople:
@@ -93,37 +99,36 @@ def _records(
 
 def _placed_rows(records: nw.LazyFrame[Any], asked: PairsAsked, home: Home) -> nw.LazyFrame[Any]:
     """One row a person and place of a key (p, g, v0, c0 and for `before` v1, c1)."""
-    width = 1 if asked.before is None else 2
+    width = 1 + len(asked.more) + (asked.before is not None)
     placed = _placed(records, asked, home)
     return person_rows(placed, width, asked.resolution, counts=True, by=(PERSON, GROUP))
 
 
 def _in_roster(
     rows: nw.LazyFrame[Any], records: nw.LazyFrame[Any], roster: object, home: Home
-) -> tuple[nw.LazyFrame[Any], int]:
-    """The rows of persons in the roster, and the number of these."""
+) -> tuple[nw.LazyFrame[Any], nw.LazyFrame[Any]]:
+    """The rows of persons in the roster, and a frame with all of these."""
     if roster is None:
         kept = home.keep(rows)
-        return kept, persons_of(kept)
+        return kept, kept
     wanted = roster_frame(roster, records, home)
-    return home.keep(rows.join(wanted, on=PERSON, how="inner")), persons_of(wanted)
+    return home.keep(rows.join(wanted, on=PERSON, how="inner")), wanted
 
 
 def _private(
     records: nw.LazyFrame[Any], asked: PairsAsked, column: str, roster: object, home: Home
 ) -> FramePairs:
-    """Pairs of all keys there are. A person keeps so many of its own as the weights say: which ones
-    depends on the person alone."""
+    """Pairs of all keys there are. A person of more groups than have a weight has no pair, so that
+    nobody can make more keys than are paid for, and no key counts less for its text."""
     texts = [f"x{j}" for j in range(1, len(asked.by) + 1)]
     rows = person_rows(records, 1, asked.resolution, counts=True, by=(PERSON, *texts))
-    kept, persons = _in_roster(rows, records, roster, home)
+    kept, everybody = _in_roster(rows, records, roster, home)
     usable = kept.filter(nw.col("c0") > 0)
     for text in texts:
         usable = usable.filter(~nw.col(text).is_null())
     if asked.weights.split:
-        rank = nw.col("c0").cum_count().over(PERSON, order_by=texts)
-        ranked = usable.with_columns(rank.alias("rank"))
-        usable = ranked.filter(nw.col("rank") <= asked.weights.kept)
+        own = usable.with_columns(nw.col("c0").count().over(PERSON).alias("own"))
+        usable = own.filter(nw.col("own") <= asked.weights.kept)
     found = home.keep(usable.select(PERSON, *texts, "v0", "c0"))
     keys = by_text([tuple(row) for row in fetch(found.select(*texts).unique())])
     public: dict[str, list[Any]] = {
@@ -132,7 +137,7 @@ def _private(
     public[GROUP] = list(range(max(len(keys), 1)))
     placed = found.join(home.small(public, found), on=texts, how="inner")
     pairs = home.keep(_weighed(placed, asked.weights, max(len(keys), 1)))
-    return FramePairs(pairs, (column,), keys, asked.weights, home, persons)
+    return FramePairs(pairs, (column,), keys, asked.weights, home, everybody)
 
 
 def _with_keys(records: nw.LazyFrame[Any], by: Sequence[str]) -> nw.LazyFrame[Any]:
@@ -161,14 +166,16 @@ def _placed(records: nw.LazyFrame[Any], asked: PairsAsked, home: Home) -> nw.Laz
     joined = records.join(home.small(public, records), on=texts, how="left")
     elsewhere = len(asked.keys) if asked.other else NOWHERE
     place = nw.col("h").fill_null(elsewhere).cast(INTEGER)
-    if asked.before is not None:
-        before = nw.col(f"x{len(texts) + 1}").alias("x1")
-        return joined.select(PERSON, "x0", place.alias(GROUP), before)
-    return joined.select(PERSON, "x0", place.alias(GROUP))
+    more = len(asked.more) + (asked.before is not None)
+    others = [nw.col(f"x{len(texts) + j}").alias(f"x{j}") for j in range(1, more + 1)]
+    return joined.select(PERSON, "x0", place.alias(GROUP), *others)
 
 
-def _weighed(rows: nw.LazyFrame[Any], weights: Weights, groups: int) -> nw.LazyFrame[Any]:
-    """Pairs with their weights from rows (p, g, v0, c0)."""
+def _weighed(
+    rows: nw.LazyFrame[Any], weights: Weights, groups: int, width: int = 1
+) -> nw.LazyFrame[Any]:
+    """Pairs with their weights from rows (p, g, v0 .., c0), c0 the usable values."""
+    values = [nw.col(f"v{j}").alias(value_name(j)) for j in range(width)]
     g, one = nw.col(GROUP), nw.lit(1).cast(INTEGER)
     if not weights.split:
         # most records first, then the first key: no two pairs of a person have one score
@@ -176,7 +183,7 @@ def _weighed(rows: nw.LazyFrame[Any], weights: Weights, groups: int) -> nw.LazyF
         scored = rows.with_columns(score)
         best = scored.with_columns(nw.col("score").max().over(PERSON).alias("best"))
         kept = best.filter(nw.col("score") == nw.col("best"))
-        return kept.select(PERSON, GROUP, v=nw.col("v0"), w=one, m=one, f=one)
+        return kept.select(PERSON, GROUP, *values, w=one, m=one, f=one)
     counted = rows.with_columns(
         nw.col("c0").count().over(PERSON).cast(INTEGER).alias("n"), g.min().over(PERSON).alias("a")
     )
@@ -185,6 +192,6 @@ def _weighed(rows: nw.LazyFrame[Any], weights: Weights, groups: int) -> nw.LazyF
     weight = nw.when(part > weights.parts).then(nw.lit(weights.parts)).otherwise(part)
     first = nw.when(g == nw.col("a")).then(one).otherwise(one - one)
     return counted.select(
-        PERSON, GROUP, v=nw.col("v0"), w=weight.cast(INTEGER),
+        PERSON, GROUP, *values, w=weight.cast(INTEGER),
         m=(weights.mass // n).cast(INTEGER), f=first,
     )  # fmt: skip

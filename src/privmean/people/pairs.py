@@ -20,7 +20,6 @@ from privmean.people.reductions import Box, Integers
 PARTS, FEWER_PARTS, MANY = 256, 64, 32  # parts of a person; fewer of them for many groups each
 MASS = 1024
 MOST_GROUPS = 1000
-KEPT = 8  # times `most`: pairs of a person that count where keys are private
 OTHER = "other"
 
 
@@ -43,9 +42,8 @@ class Weights:
 
     @property
     def kept(self) -> int:
-        """Pairs of a person that count where keys are private: the first ones in the order of
-        texts (of one group, where weights are not split)."""
-        return KEPT * self.most if self.split else 1
+        """Most pairs of a person that have a weight at all: `weight` of more groups is nothing."""
+        return self.parts * self.most if self.split else 1
 
     @property
     def mass(self) -> int:
@@ -79,9 +77,10 @@ class Centred:
 
 
 class PairPeople(ABC):
-    """The pairs of one value column: the only view of the data that means by group have.
+    """The pairs of some value columns: the only view of the data that means by group have.
 
-    columns: the name of the value. keys: the groups as texts, one a column of `by`. weights: how a
+    columns: the names of the values. Of several, a pair has a usable one at least, and nulls where
+    it has none. keys: the groups as texts, one a column of `by`. weights: how a
     person counts.
     """
 
@@ -112,7 +111,8 @@ class PairPeople(ABC):
         """Masses per signed logarithmic bin of x - origin over all pairs; shape (LOG_CELLS,)."""
 
     def missing(self, column: int) -> int:
-        """Masses of pairs without a value: none, but where who is in a group is public."""
+        """Masses of pairs without a value: none, but where who is in a group is public, or there
+        are several values."""
         return 0
 
     @abstractmethod
@@ -120,15 +120,15 @@ class PairPeople(ABC):
         """Masses of pairs with x below `lower`, and above `upper`."""
 
     @abstractmethod
-    def group_sums(self, boxes: Sequence[Box]) -> list[PairSums]:
-        """The sums of every group, each on its own box."""
+    def group_sums(self, boxes: Sequence[Box], column: int = 0) -> list[PairSums]:
+        """The sums of every group, each on its own box, over pairs with that value."""
 
     @abstractmethod
     def among(self, places: Sequence[int]) -> PairPeople:
         """The pairs of some groups alone, with the weights that they have."""
 
     @abstractmethod
-    def centred_counts(self, units: Centred) -> Integers:
+    def centred_counts(self, units: Centred, column: int = 0) -> Integers:
         """Masses per signed logarithmic bin of centred values, over the pairs of some groups."""
 
 
@@ -142,7 +142,8 @@ class PairsAsked:
     person's value is its mean less slope times that of this column (without one there is no pair).
     aliases: further texts for places of keys. public: who has records in which group is public:
     then a pair without a usable value stays, as a null, and a person of one group alone has its
-    first key. resolution: as for `privmean.read`.
+    first key. resolution: as for `privmean.read`. more: further columns of values, whose pairs are
+    the same ones: those with any usable value.
     """
 
     value: str
@@ -155,6 +156,7 @@ class PairsAsked:
     slope: float = 1.0
     aliases: tuple[tuple[tuple[str, ...], int], ...] = ()
     public: bool = False
+    more: tuple[str, ...] = ()
     names: tuple[str, ...] = field(init=False, default=(), compare=False)
 
     def __post_init__(self) -> None:
@@ -163,7 +165,7 @@ class PairsAsked:
         checked("persons", None, self.resolution)
         if self.keys is not None:
             object.__setattr__(self, "keys", by_text(self.keys))
-        object.__setattr__(self, "names", (self.value,))
+        object.__setattr__(self, "names", (self.value, *self.more))
 
     @property
     def groups(self) -> tuple[tuple[str, ...], ...]:

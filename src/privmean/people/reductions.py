@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Literal, Protocol
 
@@ -157,15 +157,37 @@ def unit_of(radius: float) -> float:
 class BallSums:
     """Exact sums over persons for one `Ball`: the vector of sums of z, and the persons present.
 
-    besides: the sums of |z_j|, or of z_j^2, where they were asked for.
+    besides: the sums of |z_j|, or of z_j^2, where they were asked for. tails: those of `Cut`.
     """
 
     z: tuple[int, ...]
     present: int
     besides: tuple[int, ...] = ()
+    tails: tuple[int, ...] = ()
 
 
+OPENED = 2.0**-20
+SLIGHTLY, QUARTER = 1.25, 0.25
 Besides = Literal["sizes", "squares"]
+
+
+@dataclass(frozen=True)
+class Cut:
+    """Rows of finite values clipped to a ball, and in which columns something is cut off them.
+
+    N is the row's norm (added as in `shell_counts`, nulls 0), R the ball's radius. A row with a
+    value above `upper` or below `lower`, or with N > 1.25 R, is cut and lands in `inner`; else, if
+    N > R, it is slightly cut and lands in `middle`; any other row lands in `ball` (z as `Ball` has
+    it, all three on one lattice). Weights t: with K = inner.steps, q_j = |z_j| if N > R (else 0),
+    plus K for a value beyond; a row that is cut has t = q if ||q|| <= K, else trunc(q/||q||
+    inner.shorter); one that is slightly cut has t_j = floor(|z_j|/4); any other has t = 0.
+    """
+
+    ball: Ball
+    middle: Ball
+    inner: Ball
+    lower: tuple[float, ...]
+    upper: tuple[float, ...]
 
 
 @dataclass(frozen=True)
@@ -181,8 +203,21 @@ class Standard:
     @property
     def reach(self) -> float:
         """The largest value to either side, with the rounding of the column itself."""
-        up, down = self.upper - self.center, self.center - self.lower
-        return float(quotient(max(up, down), self.scale))
+        lower, upper = self.ends
+        return max(upper, -lower)
+
+    @property
+    def opened(self) -> Standard:
+        """With limits a millionth of their distance farther apart, so that values beyond the limits
+        stay apart from those at them."""
+        more = (self.upper - self.lower) * OPENED
+        return replace(self, lower=self.lower - more, upper=self.upper + more)
+
+    @property
+    def ends(self) -> tuple[float, float]:
+        """Where values at the limits are, exactly as every home computes them."""
+        lower, upper = self.lower - self.center, self.upper - self.center
+        return float(quotient(lower, self.scale)), float(quotient(upper, self.scale))
 
 
 class People(Protocol):
@@ -232,6 +267,10 @@ class People(Protocol):
 
     def ball_sums(self, ball: Ball, besides: Besides | None = None) -> BallSums:
         """Sums of the rows clipped to a ball; `besides` needs at most 2^21 steps."""
+        ...
+
+    def tail_sums(self, cut: Cut) -> BallSums:
+        """Sums of rows, of their squares and of what is cut off them, column by column."""
         ...
 
     def shell_counts(self, edges: Sequence[float]) -> Integers:

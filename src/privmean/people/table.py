@@ -155,6 +155,13 @@ class RecordMeans:
 
         checked(self.estimand, self.cap, self.resolution)
 
+    @classmethod
+    def of_one(cls, value: object, resolution: float) -> RecordMeans:
+        """Of one column; None: of people that have one."""
+        if value is not None and not isinstance(value, str):
+            raise ArgumentError("value", value, "is no column", "name one column")
+        return cls(None if value is None else (value,), resolution=resolution)
+
     @property
     def names(self) -> tuple[str, ...] | None:
         named = self.values

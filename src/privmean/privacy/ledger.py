@@ -268,6 +268,11 @@ class Ledger:
             if unit is not None:
                 _agree("unit", unit, cost.unit)
             cost.require()
+            if cost.part_of:
+                raise ArgumentError(
+                    "cost", f"part of {cost.part_of}", "was charged with its study, as a whole",
+                    "charge the guarantee of the study, once",
+                )  # fmt: skip
             relation, unit, mechanisms = cost.relation, cost.unit, cost.mechanisms
         else:
             if neighbors is None:

@@ -8,25 +8,26 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from privmean import validate
 from privmean.central.default_mean import DefaultMean
+from privmean.central.groups.arms import TwoArms
 from privmean.central.groups.estimator import GroupMeans
 from privmean.errors import ArgumentError
 from privmean.intervals.contrasts import contrasts_of
 from privmean.people.keytexts import key_texts
 from privmean.people.pairings import Difference, Pairs
 from privmean.privacy.budget import Neighbors
-from privmean.questions.base import Estimator
+from privmean.questions.base import Estimator, Usual
 
 if TYPE_CHECKING:
-    from privmean.people.table import Table
     from privmean.privacy.budget import Budget
     from privmean.release import Release
 
+PRIVATE, PUBLIC = "private", "public"
 TRUE, FALSE = ("1", "true"), ("0", "false")
 PAIRED = "mean over persons with records in both groups of the difference of their own means"
 
 
 @dataclass(frozen=True)
-class Compare:
+class Compare(Usual):
     """Whether two groups differ: an effect, its interval and its p-value.
 
     arms: a column that says which arm a person is in, fixed before the values: 1 and 0 (or true and
@@ -39,14 +40,18 @@ class Compare:
     own difference, first less second. Its estimand is over those persons alone, and one person has
     one value, so that its noise is far below that of a difference of two means by group.
 
+    membership: "private", or "public" where the roster and the arm of every person are public, as
+    in a trial with a list of its participants: then one signed sum gives the effect alone, under
+    replace-one, at less noise than two means.
+
     Example:
         table = pm.Table(pm.example("nlswork"), person="person_id")
         question = pm.Compare("ln_wage", by="union", pair=("1", "0"))
         print(pm.ask(table, question, epsilon=1.0))
 
     Guarantees: unit one person with all records; neighbours as the budget names them (add-remove
-    for arms, replace-one for a pair, unless said); pure epsilon for any data. Public are the keys
-    and the settings; the arm of a person is private.
+    for private arms, replace-one else, unless said); pure epsilon for any data. Public are the keys
+    and the settings; the arm of a person is private, unless membership is public.
     """
 
     kind: ClassVar[str] = "compare"
@@ -58,6 +63,7 @@ class Compare:
     slope: Annotated[float, "How much of the earlier value is taken off."] = 1.0
     by: Annotated[str | None, "Column of groups of records, for a pair of them."] = None
     pair: Annotated[tuple[str, ...] | None, "The two groups, within the same persons."] = None
+    membership: Annotated[str, "Whether the arm of a person is private."] = PRIVATE
     resolution: Annotated[float, "Public resolution of values, a power of two."] = 2.0**-40
 
     def __post_init__(self) -> None:
@@ -69,6 +75,11 @@ class Compare:
                 "name the column of arms, or by= and pair= for the same persons in two groups",
             )  # fmt: skip
         validate.number("slope", self.slope)
+        validate.choice("membership", self.membership, [PRIVATE, PUBLIC])
+        if self.by is not None and self._public:
+            raise ArgumentError(
+                "membership", self.membership, "is of arms", "leave it out, or name arms"
+            )
         mine = ("levels", "before") if self.by is not None else ("pair",)
         for name in mine:
             if getattr(self, name) is not None:
@@ -80,10 +91,14 @@ class Compare:
     @property
     def usual_neighbors(self) -> Neighbors:
         """The neighbours where a call names none."""
-        return "replace-one" if self.by is not None else "add-remove"
+        return "replace-one" if self.by is not None or self._public else "add-remove"
+
+    @property
+    def _public(self) -> bool:
+        return self.membership == PUBLIC
 
     @cached_property
-    def _keys(self) -> tuple[str, str]:
+    def keys(self) -> tuple[str, str]:
         """The two keys as texts, the first less the second."""
         name, said = ("pair", self.pair) if self.by is not None else ("levels", self.levels)
         if said is None and self.arms is not None:
@@ -97,7 +112,7 @@ class Compare:
 
     @property
     def summary(self) -> Pairs | Difference:
-        one, two = self._keys
+        one, two = self.keys
         if self.by is not None:
             return Difference(self.value, self.by, (one, two), self.resolution)
         assert self.arms is not None
@@ -106,31 +121,40 @@ class Compare:
             more = (((FALSE[1],), 0), ((TRUE[1],), 1))
         return Pairs(
             self.value, (self.arms,), ((one,), (two,)), resolution=self.resolution,
-            before=self.before, slope=float(self.slope), aliases=more,
+            before=self.before, slope=float(self.slope), aliases=more, public=self._public,
         )  # fmt: skip
-
-    def prepared(self, table: Table | None) -> Compare:
-        return self
 
     def estimator(self, columns: int, cap: int | None, budget: Budget) -> Estimator:
         asked = self.summary
         if isinstance(asked, Difference):
             return DefaultMean()
-        return GroupMeans(asked.groups)
+        if self._public:
+            one, two = self.keys
+            return TwoArms(((one,), (two,)))
+        return GroupMeans(asked.groups, common=True)
 
     def told(self, release: Release) -> Release:
         if self.by is not None:
-            return replace(release, estimand=PAIRED)
+            return self._effect(replace(release, estimand=PAIRED))
         from privmean.central.groups.compared import CompareRelease
         from privmean.central.groups.release import group_release
 
-        (effect,) = contrasts_of([f"{self._keys[0]} - {self._keys[1]}"], self._keys)
+        text = f"{self.keys[0]} - {self.keys[1]}"
+        (effect,) = contrasts_of([text], self.keys)
         term = self.value
         if self.before is not None:
             part = "" if self.slope == 1 else f"{self.slope:g} "
             term = f"{self.value} - {part}{self.before}"
+        if self._public:
+            return self._effect(replace(release, columns=(f"{term}: {text}",)))
         made = group_release(
-            release, term=term, by=(str(self.arms),), keys=self._keys, contrasts=[effect],
+            release, term=term, by=(str(self.arms),), keys=self.keys, contrasts=[effect],
             shrink=False,
         )  # fmt: skip
         return CompareRelease(**{item.name: getattr(made, item.name) for item in fields(made)})
+
+    def _effect(self, release: Release) -> Release:
+        from privmean.central.groups.effect_release import EffectRelease
+
+        known = {item.name: getattr(release, item.name) for item in fields(release)}
+        return EffectRelease(**known, by_arms=self.arms is not None)

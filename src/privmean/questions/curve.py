@@ -27,9 +27,8 @@ from privmean.models.located_bins import LocatedBins
 from privmean.models.magnitudes import Magnitudes
 from privmean.models.tail_means import TailMeans
 from privmean.people.matrix import MatrixPeople
-from privmean.privacy.budget import Neighbors
 from privmean.questions.assumptions import BOUNDS, CONCENTRATION, Auto, Clipping, kind_of
-from privmean.questions.base import Estimator
+from privmean.questions.base import Estimator, Usual
 from privmean.release import Release
 
 if TYPE_CHECKING:
@@ -82,7 +81,7 @@ class BinnedMeans:
 
 
 @dataclass(frozen=True)
-class Curve:
+class Curve(Usual):
     """The mean of persons over time, in public bins.
 
     value, time: columns. bins: public edges, increasing; bin j holds edges[j] <= time <
@@ -108,7 +107,6 @@ class Curve:
     """
 
     kind: ClassVar[str] = "curve"
-    usual_neighbors: ClassVar[Neighbors] = "replace-one"
 
     value: Annotated[str, "Column to average."]
     time: Annotated[str, "Column of times."]
@@ -131,9 +129,6 @@ class Curve:
     def summary(self) -> BinnedMeans:
         step = validate.power_of_two("resolution", self.resolution)
         return BinnedMeans(self.value, self.time, tuple(self.bins), step)
-
-    def prepared(self, table: Table | None) -> Curve:
-        return self
 
     def estimator(self, columns: int, cap: int | None, budget: Budget) -> Estimator:
         return self._chosen()

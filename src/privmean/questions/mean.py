@@ -58,7 +58,8 @@ class Mean:
     (`DefaultMean(target="mean")`), instead of the choice from public facts. related: public
     variance of the mean over that of unrelated persons, or `RandomEffects` of public groups.
 
-    by: a column of groups (or several): one mean a group under one budget, for one value. keys: the
+    by: a column of groups (or several): one mean a group under one budget; several values share the
+    counts, and a person is in a group with any of them. keys: the
     groups, which are public; without them keys are private, and only groups of enough persons are
     shown (needs delta). max_groups: groups a person counts fully in; with 1 a person belongs
     to the group of most own records, with more a person in m > max_groups groups counts
@@ -215,16 +216,23 @@ class Mean:
         if self.by is not None:
             from privmean.central.groups.release import group_release
 
-            said = self.grouping
-            (term,) = self.values or ("",)
+            said, terms = self.grouping, self.values or ("",)
+            crossed = () if said.other else said.keys or ()
+            if len(terms) > 1:
+                from privmean.central.groups.values_release import values_release
+
+                return values_release(
+                    release, terms=terms, by=said.by, keys=said.labels, contrasts=said.contrasts,
+                    crossed=crossed, shrink=said.shrink,
+                )  # fmt: skip
             return group_release(
                 release,
-                term=term,
+                term=terms[0],
                 by=said.by,
                 keys=None if said.keys is None else said.labels,
                 contrasts=said.contrasts,
                 later=said.later,
-                crossed=() if said.other else said.keys or (),
+                crossed=crossed,
                 shrink=said.shrink,
             )
         effects = random_effects(self.related)
@@ -235,10 +243,16 @@ class Mean:
 
     # --- groups ----------------------------------------------------------------------------------
     def _check_groups(self) -> None:
-        if self.values is None or len(self.values) != 1:
+        named = self.values or ()
+        if not named or len(set(named)) < len(named) or any("*" in x or "?" in x for x in named):
             raise ArgumentError(
-                "values", self.values, "is not one column", "name the one value that is averaged"
+                "values", self.values, "are no columns", "name the values that are averaged"
             )
+        if len(named) > 1 and (self.keys is None or self.simultaneous):
+            raise ArgumentError(
+                "values", self.values, "are several, which need public keys and no simultaneous",
+                "name keys and leave simultaneous out, or ask for one value",
+            )  # fmt: skip
         usual = {"estimand": "persons", "cap": None, "assume": None, "related": 1.0}
         for name, value in usual.items():
             if getattr(self, name) != value:
@@ -251,10 +265,10 @@ class Mean:
         from privmean.people.pairings import Pairs
 
         said = self.grouping
-        (value,) = self.values or ("",)
+        value, *more = self.values or ("",)
         return Pairs(
             value, said.by, said.keys, said.weights, self.resolution, said.other,
-            public=self.membership == PUBLIC,
+            public=self.membership == PUBLIC, more=tuple(more),
         )  # fmt: skip
 
     def _by_group(self) -> GroupMeans:

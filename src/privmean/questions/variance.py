@@ -8,16 +8,15 @@ from typing import TYPE_CHECKING, Annotated, ClassVar
 from privmean.errors import ArgumentError
 from privmean.models.variance import Method, VarianceSearch
 from privmean.people.table import RecordMeans
-from privmean.privacy.budget import Neighbors
+from privmean.questions.base import Usual
 
 if TYPE_CHECKING:
-    from privmean.people.table import Table
     from privmean.privacy.budget import Budget
     from privmean.release import Release
 
 
 @dataclass(frozen=True)
-class Variance:
+class Variance(Usual):
     """The variance of persons' own means in one column.
 
     value: the column. within: public smallest and largest standard deviation. method, center: see
@@ -36,7 +35,6 @@ class Variance:
     """
 
     kind: ClassVar[str] = "variance"
-    usual_neighbors: ClassVar[Neighbors] = "replace-one"
 
     value: Annotated[str | None, "Column whose persons' means vary."] = None
     within: Annotated[tuple[float, float] | None, "Public limits of the deviation."] = None
@@ -50,13 +48,7 @@ class Variance:
 
     @property
     def summary(self) -> RecordMeans:
-        value = self.value
-        if value is not None and not isinstance(value, str):
-            raise ArgumentError("value", value, "is no column", "name one column")
-        return RecordMeans(None if value is None else (value,), resolution=self.resolution)
-
-    def prepared(self, table: Table | None) -> Variance:
-        return self
+        return RecordMeans.of_one(self.value, self.resolution)
 
     def estimator(self, columns: int, cap: int | None, budget: Budget) -> VarianceSearch:
         return self._search()

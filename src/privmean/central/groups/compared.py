@@ -31,8 +31,11 @@ class CompareRelease(GroupRelease):
 
     @property
     def p_value(self) -> float:
-        """The smallest level at which an interval for the effect leaves 0 out: the noise, the
-        sampling errors and the allowances are in it. NaN without an effect."""
+        """Of no effect: that both arms have one law of values. The smallest level at which an
+        interval for the difference of limited values leaves 0 out; both arms have the same limits,
+        so that this difference is 0 then, whatever the tails. The interval of the effect allows for
+        tails that differ, and is longer. NaN without an effect, 1 where too much lies beyond the
+        limits."""
         return self.groups.p_value(np.array([1.0, -1.0]))
 
     def facts(self) -> dict[str, Any]:
@@ -47,7 +50,7 @@ class CompareRelease(GroupRelease):
         if not math.isnan(found):
             said = f"p-value {found:.2g}" if found >= 1e-6 else "p-value below 1e-6"
             place = next((i for i, x in enumerate(lines) if "differences and ratios" in x), 0)
-            lines.insert(place + 2, f"  {said}, of no effect")
+            lines.insert(place + 2, f"  {said}, of no effect: one law of values in both arms")
         lines.append(
             "  an effect is one of the arms only if these were fixed by chance, before the values"
         )

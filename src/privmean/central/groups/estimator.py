@@ -31,7 +31,8 @@ class GroupMeans:
     target: None for intervals for the mean, which count the persons beyond the limits; "clipped"
     for the least noise and intervals for the mean of limited values. simultaneous: rows hold
     together at the level. public_groups: who has records in which group is public (replace-one
-    only), so that sizes cost nothing and the noise is less.
+    only), so that sizes cost nothing and the noise is less. common: the same limits for all groups,
+    for comparisons of arms: what they cut off cancels where the arms have one law of values.
 
     Example:
         table = pm.Table(pm.example("nlswork"), person="person_id")
@@ -51,6 +52,7 @@ class GroupMeans:
     target: str | None = None
     simultaneous: bool = False
     public_groups: bool = False
+    common: bool = False
 
     def __post_init__(self) -> None:
         validate.choice("target", self.target, [None, "clipped"])
@@ -91,5 +93,16 @@ class GroupMeans:
             counted=self.target is None,
             public_keys=self.keys is not None,
             public_groups=self.public_groups,
+            common=self.common,
         )
-        return GroupPlan(self.labels, budget, shape, epsilon, settings, self.simultaneous)
+        if shape.dimension == 1:
+            return GroupPlan(self.labels, budget, shape, epsilon, settings, self.simultaneous)
+        if self.keys is None or self.simultaneous:
+            name = "keys" if self.keys is None else "simultaneous"
+            raise ArgumentError(
+                name, getattr(self, name), "does not go with several values",
+                "name the public keys and leave simultaneous out, or ask for one value",
+            )  # fmt: skip
+        from privmean.central.groups.several import ValuesPlan
+
+        return ValuesPlan(self.labels, budget, shape, epsilon, settings)

@@ -21,11 +21,15 @@ from privmean.people.keytexts import key_text
 SPAN, LEAST_SPAN, MOST_SPAN = 2.7, 3.0, 10.0
 
 
-class Planned(Protocol):
-    """What a forecast reads of a plan."""
+class Labelled(Protocol):
+    """Whose groups have names."""
 
     @property
     def labels(self) -> tuple[str, ...]: ...
+
+
+class Planned(Labelled, Protocol):
+    """What a forecast reads of a plan."""
 
     @property
     def settings(self) -> GroupSettings: ...
@@ -50,7 +54,7 @@ class GroupForecast:
     status: str
 
 
-def sizes_of(plan: Planned, sizes: object) -> dict[str, float]:
+def sizes_of(plan: Labelled, sizes: object) -> dict[str, float]:
     """Guessed persons (or weights) by key: a mapping, numbers in the order of the keys, or one
     number that is shared out evenly."""
     labels = plan.labels

@@ -15,7 +15,7 @@ from scipy.special import ndtr, ndtri
 from privmean import validate
 from privmean.central.groups.forecast import GroupForecast, forecast_of, noise_of
 from privmean.central.groups.private_keys import HIDDEN, run_private
-from privmean.central.groups.run import FINAL, Found, price, run_groups
+from privmean.central.groups.run import FINAL, Found, Strength, enough, price, run_groups
 from privmean.central.groups.settings import (
     BEYOND,
     COUNTS,
@@ -35,6 +35,7 @@ from privmean.central.wallet import Wallet
 from privmean.errors import ArgumentError
 from privmean.intervals.group_table import FEW, GroupTable
 from privmean.intervals.interval import FAILED, OK
+from privmean.intervals.tail_check import TOO_THICK
 from privmean.mechanisms.curator import Curator
 from privmean.mechanisms.gaussian_cells import GaussianCells
 from privmean.mechanisms.key_cells import KeyCells
@@ -61,14 +62,11 @@ class GroupPlan(Releasing):
     epsilon: Fraction
     settings: GroupSettings
     simultaneous: bool = False
+    estimator = "means by group"
 
     @property
     def relation(self) -> Relation:
         return self.budget.neighbors
-
-    @property
-    def estimator(self) -> str:
-        return "means by group"
 
     @property
     def why(self) -> str:
@@ -99,12 +97,27 @@ class GroupPlan(Releasing):
             raise ArgumentError(
                 "people", len(found.keys), "were read for other groups", "plan for their keys"
             )
+        if self.settings.public_groups:
+            enough(found, self.settings, self.of_value)
+
+    @property
+    def of_value(self) -> Fraction:
+        """Of which the prices of one value are parts."""
+        return self.epsilon
 
     @property
     def losses(self) -> tuple[Loss, ...]:
         """A bill of one path; every path composes to at most epsilon, exactly."""
+        purse = Wallet(self.epsilon, self.relation, self.settings.weights.mass)
+        bill = self.count_losses(purse)
+        spent = tuple(bill)
+        return spent + self.value_losses(
+            purse, self.epsilon, lambda left, own: self.strength(left, (*spent, *own))
+        )
+
+    def count_losses(self, purse: Wallet) -> list[Loss]:
+        """What persons by group and in all cost, taken from `purse`."""
         s, relation = self.settings, self.relation
-        purse = Wallet(self.epsilon, relation, s.weights.mass)
         moved = Fraction(s.most * s.weights.parts * s.moves)
         bill: list[Loss] = []
         if s.public_keys and not s.public_groups:
@@ -113,14 +126,22 @@ class GroupPlan(Releasing):
         if (s.total or not s.public_keys) and not s.public_groups:
             total = purse.take(price(TOTAL, self.epsilon))
             bill.append(Laplace("persons", Fraction(1), 1 / total, relation=relation))
+        return bill
+
+    def value_losses(
+        self, purse: Wallet, epsilon: Fraction, strength: Strength
+    ) -> tuple[Loss, ...]:
+        """What the other stages of one value cost. epsilon: of which prices are parts."""
+        s, relation = self.settings, self.relation
+        bill: list[Loss] = []
         # the usual share; what is spent more on looking is spent less on the end
         bill.append(purse.counts("location", purse.share(LOOK_LEAST), s.moves, spread=s.moves).loss)
         if s.counted:
             bill.append(purse.counts("beyond the limits", purse.share(BEYOND), 1).loss)
         for name, delta in zip(("rough cells", FINAL), self.deltas, strict=True):
-            part = price(ROUGH, self.epsilon) if name != FINAL else purse.left
+            part = price(ROUGH, epsilon) if name != FINAL else purse.left
             if self.gaussian and name == FINAL:
-                mu = self.strength(part, bill)
+                mu = strength(part, bill)
                 cells = GaussianCells(
                     name, relation, mu, (USUAL_STEPS,), s.weights.parts, s.most, s.affected
                 )
@@ -156,9 +177,17 @@ class GroupPlan(Releasing):
         """mu of the last stage: what is left of rho, or the basic bound at what is left of epsilon
         with all of delta, which holds for prices that were chosen along the way."""
         if self.budget.rho is not None:
-            spent = math.fsum(item.rho for item in bill)
-            return math.sqrt(2 * (self.budget.rho - spent)) * (1 - 1e-9)
-        part = Budget(epsilon=float(left) * (1 - 1e-12), delta=self.budget.delta)
+            return self.mu_of_rho(self.budget.rho, bill)
+        return self.mu_of_epsilon(left, self.budget.delta)
+
+    @staticmethod
+    def mu_of_rho(rho: float, bill: Sequence[Loss]) -> float:
+        """From what a bill leaves of rho."""
+        return math.sqrt(2 * (rho - math.fsum(item.rho for item in bill))) * (1 - 1e-9)
+
+    def mu_of_epsilon(self, left: Fraction, delta: float) -> float:
+        """From what is left of epsilon, with this delta, by the basic bound."""
+        part = Budget(epsilon=float(left) * (1 - 1e-12), delta=delta)
         return part.gaussian_mu(self.settings.affected) * (1 - 1e-9)
 
     @property
@@ -171,9 +200,13 @@ class GroupPlan(Releasing):
         """What the last stage gets where groups keep pooled limits and none is heavy."""
         s, whole = self.settings, float(self.epsilon)
         left = whole * (1 - COUNTS * s.public_keys - TOTAL * (s.total or not s.public_keys))
-        signal = max(persons, 1) * s.strength(self.epsilon)
-        left *= 1 - min(LOOK_MOST, max(LOOK_LEAST, LOOK / signal))
-        return left * (1 - BEYOND * s.counted) - ROUGH * whole
+        return self.value_epsilon(left, persons) - ROUGH * (whole - left)
+
+    def value_epsilon(self, left: float, persons: int) -> float:
+        """What of `left` the last stage of one value gets."""
+        signal = max(persons, 1) * self.settings.strength(self.epsilon)
+        rest = left * (1 - min(LOOK_MOST, max(LOOK_LEAST, LOOK / signal)))
+        return rest * (1 - BEYOND * self.settings.counted) - ROUGH * left
 
     def predict(self, guess_sd: float, persons: int | None = None) -> dict[str, float]:
         """Predicted root mean square error of a group of usual size, by cause."""
@@ -195,11 +228,20 @@ class GroupPlan(Releasing):
         the order of the keys, or one number to share out)."""
         return forecast_of(self, sizes, guess_sd, persons)
 
+    def difference(self, guess_sd: float, sizes: object) -> dict[str, float]:
+        """Predicted error of the difference of the first two groups, by cause."""
+        one, two = self.forecast(sizes, guess_sd)[:2]
+        return {
+            "rmse": math.hypot(one.rmse, two.rmse),
+            "sampling": math.hypot(one.sampling, two.sampling),
+            "privacy_noise": math.hypot(one.privacy_noise, two.privacy_noise),
+        }
+
     def power(self, effect: float, sizes: object, guess_sd: float, level: float = 0.95) -> float:
         """The chance that an effect between the first two groups is told from 0, without the
         allowance for tails."""
-        one, two = self.forecast(sizes, guess_sd)[:2]
-        distance = abs(validate.number("effect", effect)) / math.hypot(one.rmse, two.rmse)
+        error = self.difference(guess_sd, sizes)["rmse"]
+        distance = abs(validate.number("effect", effect)) / error
         limit = float(-ndtri((1 - validate.level("level", level)) / 2))
         return float(ndtr(distance - limit) + ndtr(-distance - limit))
 
@@ -232,6 +274,17 @@ class GroupPlan(Releasing):
             found, labels = shown.found, tuple(label(key) for key in shown.keys)
             hidden = HIDDEN.format(shown.threshold) if found.reading is not None else ""
             settings = replace(settings, keys=shown.keys)
+        return self.outcome(found, settings, labels, self.epsilon, (hidden,) if hidden else ())
+
+    def outcome(
+        self,
+        found: Found,
+        settings: GroupSettings,
+        labels: Sequence[str],
+        epsilon: Fraction,
+        notes: tuple[str, ...] = (),
+    ) -> Outcome:
+        """What was found of one value, as a table. epsilon: of which its prices were parts."""
         status, shrunk = OK, None
         if found.reading is None:
             atom = found.place is not None and found.place.outcome == ATOM_ONLY
@@ -239,15 +292,17 @@ class GroupPlan(Releasing):
             word = FEW if found.place is None else status
             table = empty_table(labels, word, found.weight, found.weight_sd)
         else:
-            table, shrunk = table_of(found, settings, self.epsilon, labels)
+            table, shrunk = table_of(found, settings, epsilon, labels)
+            if TOO_THICK in table.status:
+                status = TOO_THICK
         table = self._worded(table, found)
         return Outcome(
             table.estimate,
             table,
             persons=max(int(found.persons), 0),
             status=status,
-            advice=advice_of(found, self.settings, self.epsilon),
-            assumptions=(*notes_of(self.settings), *([hidden] if hidden else [])),
+            advice=advice_of(found, self.settings, epsilon),
+            assumptions=(*notes_of(self.settings), *notes),
             shares=found.shares,
             diagnostics=_facts(found, shrunk),
             estimand=self._estimand(),
@@ -275,7 +330,7 @@ def _facts(found: Found, shrunk: Floats | None) -> dict[str, Any]:
         facts["deviation within groups"] = found.between.within**0.5
         facts["deviation between groups"] = found.between.between**0.5
     if found.beyond is not None:
-        facts["share of persons beyond the pooled limits"] = found.beyond
+        facts["share of persons beyond the pooled limits"] = found.beyond.share
     if found.units is not None:
         facts["groups with limits of their own"] = int(found.units.known.sum())
     if shrunk is not None:

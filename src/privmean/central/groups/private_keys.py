@@ -80,8 +80,7 @@ def run_private(
     tail = PooledTail.of(place.seen, place.origin, place.lower, place.upper)
     beyond = None
     if settings.counted:
-        mass, _ = asking.beyond(wallet.share(BEYOND), place.lower, place.upper)
-        beyond = max(mass, 0.0) / settings.weights.mass / max(persons, 1.0)
+        beyond = asking.beyond(wallet.share(BEYOND), place, persons)
         spent("beyond the limits")
     usual = _usual_box(settings, epsilon, wallet.left - price(ROUGH, epsilon), tail)
     first = _ask(curator, people, settings, "rough cells", price(ROUGH, epsilon), wallet, deltas[0],

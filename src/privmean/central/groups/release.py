@@ -161,6 +161,14 @@ class GroupRelease(Release):
     def __str__(self) -> str:
         return self.summary()
 
+    def plot(self, axes: object = None) -> Any:
+        """Both intervals of every group on one axis, the largest estimate first, groups without one
+        last (needs privmean[plot]); returns the axes."""
+        from privmean.pictures import plotted
+
+        own = self.rows()[: len(self.columns)]
+        return plotted(sorted(own, key=_falling), self.level, axes)
+
     # --- lines ------------------------------------------------------------------------------------
     def _parsed(self, said: object) -> tuple[Contrast, ...]:
         found = contrasts_of([said], self.columns)
@@ -262,6 +270,10 @@ def reordered(table: GroupTable, order: Sequence[int]) -> GroupTable:
         elif item.name in ("keys", "status"):
             moved[item.name] = tuple(value[g] for g in places)
     return replace(table, **moved)
+
+
+def _falling(row: Row) -> float:
+    return -row.estimate if math.isfinite(row.estimate) else math.inf
 
 
 def _told(row: Row) -> dict[str, Any]:

@@ -3,6 +3,7 @@ answers alone (docs/proofs/groups.md, section 4)."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -10,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from privmean.central.default_limits import TRUST, first_step
+from privmean.central.default_limits import first_step
 from privmean.central.groups.reading import Between, Flags, Reading, between_groups, pooled_weight
 from privmean.central.groups.recentring import Units, recentred
 from privmean.central.groups.settings import (
@@ -26,12 +27,14 @@ from privmean.central.groups.settings import (
     TOTAL,
     GroupSettings,
 )
-from privmean.central.groups.stages import Asking, joined
+from privmean.central.groups.stages import Asking, Outside, joined
 from privmean.central.groups.tails import Limits, PooledTail
 from privmean.central.locate import Location
 from privmean.central.log_segments import FOUND, Histogram
 from privmean.central.wallet import Wallet, floor_tick
+from privmean.errors import Infeasible
 from privmean.mechanisms.curator import Curator
+from privmean.people.pairs import PairPeople
 from privmean.people.reductions import Floats
 from privmean.privacy.loss import Loss
 
@@ -43,8 +46,8 @@ class Found:
     """What was released, with what is needed to read it.
 
     tail: of the pooled values; wide: that of heavy groups, which look farther; units: of groups
-    that have limits of their own. beyond: noisy share of all persons beyond the limits of the
-    location, None where it was not bought. weight, weight_sd: of every group from all counts.
+    that have limits of their own. beyond: the persons beyond the limits of the location, None where
+    they were not counted. weight, weight_sd: of every group from all counts.
     """
 
     persons: float
@@ -56,7 +59,7 @@ class Found:
     wide: PooledTail | None = None
     heavy: Flags = field(default_factory=lambda: np.zeros(0, dtype=bool))
     units: Units | None = None
-    beyond: float | None = None
+    beyond: Outside | None = None
     weight: Floats = field(default_factory=lambda: np.empty(0))
     weight_sd: float = 0.0
     shares: dict[str, float] = field(default_factory=dict)
@@ -64,17 +67,50 @@ class Found:
     gaussian: bool = False
 
 
+@dataclass(frozen=True)
+class Counted:
+    """Noisy weights of every group, all persons with a pair, the deviations of their noise. alike:
+    whether every pair has the value that is asked for."""
+
+    weight: Floats
+    sd: float
+    persons: float
+    doubt: float
+    alike: bool = True
+
+
+def counted_groups(asking: Asking, epsilon: Fraction) -> Counted:
+    """Persons by group and in all, at parts of `epsilon`."""
+    weight, sd = asking.group_weights(price(COUNTS, epsilon))
+    return Counted(weight, sd, *_persons(asking, weight, sd, epsilon))
+
+
+Strength = Callable[[Fraction, Sequence[Loss]], float]
+
+
 def run_groups(
-    curator: Curator,
-    settings: GroupSettings,
-    epsilon: Fraction,
-    strength: Callable[[Fraction, Sequence[Loss]], float] | None = None,
+    curator: Curator, settings: GroupSettings, epsilon: Fraction, strength: Strength | None = None
 ) -> Found:
     """All stages; `epsilon` is what they may cost together. strength: mu of Gaussian noise in the
     last stage, from what is left of epsilon and the bill so far (None: Laplace noise)."""
     wallet = Wallet(epsilon, settings.relation, settings.weights.mass)
     asking = Asking(curator, settings, wallet)
-    shares: dict[str, float] = {}
+    counted = counted_groups(asking, epsilon)
+    shares = {"persons by group": float((epsilon - wallet.left) / epsilon)}
+    return run_value(asking, epsilon, counted, shares, strength)
+
+
+def run_value(
+    asking: Asking,
+    epsilon: Fraction,
+    counted: Counted,
+    shares: dict[str, float],
+    strength: Strength | None,
+) -> Found:
+    """The stages of one value after the counts. epsilon: of which prices are parts; shares: what
+    was spent so far."""
+    settings, wallet, curator = asking.settings, asking.wallet, asking.curator
+    counts, count_sd, persons, doubt = counted.weight, counted.sd, counted.persons, counted.doubt
     before = wallet.left
 
     def spent(name: str) -> None:
@@ -82,13 +118,10 @@ def run_groups(
         shares[name] = float((before - wallet.left) / epsilon)
         before = wallet.left
 
-    counts, count_sd = asking.group_weights(price(COUNTS, epsilon))
-    persons, doubt = _persons(asking, counts, count_sd, epsilon)
-    spent("persons by group")
     if persons * settings.strength(epsilon) < LEAST:
         shares["unspent"] = float(wallet.left / epsilon)
         return Found(persons, weight=counts, weight_sd=count_sd, shares=shares)
-    place = asking.location(persons, doubt, float(counts.max()))
+    place = asking.location(persons, doubt, 0.0 if settings.common else float(counts.max()))
     spent("location")
     path: dict[str, Any] = {
         "outcome": place.outcome, "origin": place.origin, "rounds": place.rounds,
@@ -99,7 +132,7 @@ def run_groups(
         return Found(persons, place, weight=counts, weight_sd=count_sd, shares=shares, path=path)
     tail = PooledTail.of(place.seen, place.origin, place.lower, place.upper)
     heavy = np.zeros(settings.groups, dtype=bool)
-    if not settings.weights.split:
+    if not settings.weights.split and not settings.common:
         heavy = counts > HEAVY * persons
     wide, beyond = _beyond(asking, place, place.seen, tail, persons, bool(heavy.any()))
     if beyond is not None:
@@ -108,20 +141,27 @@ def run_groups(
     limits = _limits(settings, epsilon, left, counts, tail, wide, heavy)
     rough, _ = asking.cells("rough cells", price(ROUGH, epsilon), limits)
     spent("rough cells")
-    weight = pooled_weight((counts, count_sd), (rough.weight, 6**0.5 * rough.scale))
+    rough_sd = 6**0.5 * rough.scale
+    weight, weight_sd = rough.weight, rough_sd
+    if counted.alike:
+        weight = pooled_weight((counts, count_sd), (rough.weight, rough_sd))
+        weight_sd = (count_sd**-2 + rough_sd**-2) ** -0.5
     mean = rough.mean + tail.up(limits.upper) - tail.down(limits.lower)
     between = between_groups(rough, mean, weight, rough.seen(SEEN), tail.spread)
-    weight_sd = (count_sd**-2 + (6**0.5 * rough.scale) ** -2) ** -0.5
     before = wallet.left
-    units, weight, weight_sd, rounds = recentred(
-        asking, epsilon, rough, mean, between, weight, weight_sd, tail
-    )
+    units, rounds = None, 0
+    if not settings.common:
+        units, weight, weight_sd, rounds = recentred(
+            asking, epsilon, rough, mean, between, weight, weight_sd, tail
+        )
     if wallet.left < before:
         spent("limits of groups")
     path["rounds about groups"] = rounds
     path["spread within over all"] = between.ratio
     limits = _limits(settings, epsilon, wallet.left, weight, tail, wide, heavy)
     limits = opened(limits, rough, mean, between, weight)
+    if settings.common:
+        limits = limits.widest()
     if units is not None:
         limits = units.over(limits, settings, epsilon, wallet.left, weight)
     if strength is None:
@@ -145,6 +185,15 @@ def opened(
     place = between.shrunk(mean, between.variance(rough.noise, weight)) - between.grand
     shift = np.where(rough.seen(SEEN), place, 0.0)
     return Limits(limits.lower + np.minimum(shift, 0.0), limits.upper + np.maximum(shift, 0.0))
+
+
+def enough(people: PairPeople, settings: GroupSettings, epsilon: Fraction) -> None:
+    """Refuse groups that are public and hold too few persons in all: nothing need be spent."""
+    if people.members() * settings.strength(epsilon) < LEAST:
+        raise Infeasible(
+            f"{people.members()} persons in the groups asked are too few to find the values",
+            f"about {math.ceil(LEAST / settings.strength(epsilon))} are needed, or more epsilon",
+        )
 
 
 def price(part: float, epsilon: Fraction) -> Fraction:
@@ -178,19 +227,17 @@ def _beyond(
     tail: PooledTail,
     persons: float,
     heavy: bool,
-) -> tuple[PooledTail, float | None]:
-    """The tail for heavy groups, and the noisy share of persons beyond the location's limits."""
-    wallet, unit = asking.wallet, asking.settings.weights.mass
+) -> tuple[PooledTail, Outside | None]:
+    """The tail for heavy groups, and the persons beyond the location's limits."""
+    wallet = asking.wallet
     if not heavy and not asking.settings.counted:
         return tail, None
     part = HEAVY_CHECK if heavy else BEYOND
-    mass, scale = asking.beyond(wallet.share(part), place.lower, place.upper)
-    share = max(mass, 0.0) / unit / max(persons, 1.0)
+    found = asking.beyond(wallet.share(part), place, persons)
     if not heavy:
-        return tail, share
-    believed = mass - TRUST * scale
-    lower, upper = first_step(place, believed, wallet.left)
-    return tail.opened(lower, upper, seen, max(believed, 0.0)), share
+        return tail, found
+    lower, upper = first_step(place, found.believed, wallet.left)
+    return tail.opened(lower, upper, seen, max(found.believed, 0.0)), found
 
 
 def _limits(
@@ -203,6 +250,8 @@ def _limits(
     heavy: Flags,
 ) -> Limits:
     """Pooled limits by the size of each group; heavy groups may look farther."""
+    if settings.common:  # the noise of the smallest group is nearly that of a comparison
+        weight = np.full(len(weight), weight.min())
     noise = settings.width_noise(epsilon, left, weight)
     usual, large = np.flatnonzero(~heavy), np.flatnonzero(heavy)
     chosen = tail.choose(noise[usual], RHO), wide.choose(noise[large], 1.0)

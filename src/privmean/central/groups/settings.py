@@ -27,6 +27,7 @@ STAY, TAKE = 0.9, 0.6  # ratios of widths that end the rounds
 SURE = 0.8  # and above which the pooled tail is believed of every group
 SEEN = 4.0  # noise scales of a weight that is used
 FEW = 3.0  # noise deviations of a weight below which there is no estimate
+ALLOWED = 2.0  # how much more than the pooled tail an interval allows a group
 PRECISE = 60.0  # weight times epsilon below which a row is called imprecise
 
 
@@ -34,7 +35,8 @@ PRECISE = 60.0  # weight times epsilon below which a row is called imprecise
 class GroupSettings:
     """keys: public, in the order in which people hold them; none where they are private. counted:
     whether persons beyond the limits are counted, which an interval for the mean needs (else it is
-    for the clipped mean). public_groups: who is in which group is public.
+    for the clipped mean). public_groups: who is in which group is public. common: all groups have
+    the same limits, so that what these cut off cancels where groups are alike.
     """
 
     keys: tuple[tuple[str, ...], ...]
@@ -43,6 +45,7 @@ class GroupSettings:
     counted: bool = True
     public_keys: bool = True
     public_groups: bool = False
+    common: bool = False
 
     @property
     def groups(self) -> int:

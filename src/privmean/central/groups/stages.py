@@ -11,6 +11,7 @@ from fractions import Fraction
 
 import numpy as np
 
+from privmean.central.default_limits import TRUST
 from privmean.central.groups.reading import Reading
 from privmean.central.groups.settings import (
     HEAVY,
@@ -23,6 +24,7 @@ from privmean.central.groups.tails import Limits
 from privmean.central.locate import Location, Schedule, locate
 from privmean.central.log_segments import Histogram
 from privmean.central.wallet import Wallet
+from privmean.intervals.tail_check import CERTAIN, THICKEST
 from privmean.mechanisms.counts import NoisyCounts, counted
 from privmean.mechanisms.curator import Curator
 from privmean.mechanisms.gaussian_cells import GaussianCells
@@ -38,14 +40,36 @@ SNUG = 2**0.25  # factor on the outer edge of the last occupied bin
 
 
 @dataclass(frozen=True)
+class Outside:
+    """Persons beyond the limits of the location, by a noisy count. share: of all persons; believed:
+    the same less one noise scale, in parts of a mass. thick: so many that no mean is told; seen:
+    there for certain."""
+
+    share: float
+    believed: float
+    thick: bool
+    seen: bool
+
+    @classmethod
+    def of(cls, mass: float, scale: float, persons: float) -> Outside:
+        """persons: all of them, in parts of a mass."""
+        whole = max(persons, 1.0)
+        believed = mass - TRUST * scale
+        return cls(
+            max(mass, 0.0) / whole, believed, believed > THICKEST * whole, mass > CERTAIN * scale
+        )
+
+
+@dataclass(frozen=True)
 class Asking:
     """One run: who is asked, what is public, and what is left to spend. among: pairs of groups that
-    were shown, where the others must not be asked for."""
+    were shown, where the others must not be asked for. column: the value that is asked for."""
 
     curator: Curator
     settings: GroupSettings
     wallet: Wallet
     among: PairPeople | None = None
+    column: int = 0
 
     @property
     def people(self) -> PairPeople:
@@ -83,14 +107,14 @@ class Asking:
         if not s.weights.split and largest > HEAVY * persons:
             share = max(share, schedule.share)
         schedule = replace(schedule, share=share, persons=whole * unit, doubt=doubt * unit / 2**0.5)
-        return locate(self.curator, 0, schedule, SNUG, wallet, wallet.relation)
+        return locate(self.curator, self.column, schedule, SNUG, wallet, wallet.relation)
 
-    def beyond(self, epsilon: Fraction, lower: float, upper: float) -> tuple[float, float]:
-        """Noisy mass beyond limits, in parts of a person, and its Laplace scale."""
+    def beyond(self, epsilon: Fraction, place: Location, persons: float) -> Outside:
+        """Persons beyond the limits that were found. persons: all of them, by noisy counts."""
         step = self.wallet.counts("beyond the limits", epsilon, 1)
-        exact = counted(sum(self.people.beyond(0, lower, upper)))
+        exact = counted(sum(self.people.beyond(self.column, place.lower, place.upper)))
         (found,) = self.curator.ask(step, exact)
-        return float(found), float(step.scale)
+        return Outside.of(float(found), float(step.scale), persons * self.settings.weights.mass)
 
     def cells(self, name: str, epsilon: Fraction, limits: Limits) -> tuple[Reading, list[Box]]:
         """Weight, mean and spread of every group within its limits."""
@@ -107,7 +131,7 @@ class Asking:
             s.most,
             s.affected,
         )
-        sums = self.people.group_sums(boxes)
+        sums = self.people.group_sums(boxes, self.column)
         noisy = self.curator.ask(step, step.exact(boxes, sums))
         return Reading.of(noisy, boxes, float(step.scale)), boxes
 
@@ -124,7 +148,8 @@ class Asking:
             s.most,
             s.affected,
         )
-        noisy = self.curator.ask(step, step.exact(boxes, self.people.group_sums(boxes)))
+        sums = self.people.group_sums(boxes, self.column)
+        noisy = self.curator.ask(step, step.exact(boxes, sums))
         # sqrt(6) of these scales is the noise of a weight, as for Laplace noise
         return Reading.of(noisy, boxes, step.sd / 2**0.5), boxes
 
@@ -139,7 +164,8 @@ class Asking:
             s.most,
             s.affected,
         )
-        sums = self.curator.ask(step, step.exact(self.people.group_sums(boxes)))
+        exact = step.exact(self.people.group_sums(boxes, self.column))
+        sums = self.curator.ask(step, exact)
         weight, _ = self.group_weights(epsilon)
         return Reading.of_sums(sums, boxes, float(step.scale), weight)
 
@@ -147,7 +173,7 @@ class Asking:
         """The noisy histogram of values in units of their own groups."""
         moved = 2 if self.wallet.relation == REPLACE_ONE else 1
         step = self.wallet.counts("values about their groups", epsilon, moved, spread=moved)
-        exact = self.people.centred_counts(units)
+        exact = self.people.centred_counts(units, self.column)
         return Histogram.of(self.curator.ask(step, exact), float(step.scale))
 
 

@@ -9,15 +9,15 @@ import numpy as np
 
 from privmean.central.groups.reading import Between, Reading, between_groups
 from privmean.central.groups.run import Found
-from privmean.central.groups.settings import FEW, PRECISE, SEEN, SURE, GroupSettings
+from privmean.central.groups.settings import ALLOWED, FEW, PRECISE, SEEN, SURE, GroupSettings
 from privmean.central.groups.tails import Limits, PooledTail
 from privmean.intervals.group_table import FEW as TOO_FEW
 from privmean.intervals.group_table import IMPRECISE, NEAR, GroupTable
 from privmean.intervals.interval import OK
+from privmean.intervals.tail_check import TAIL_SEEN, TOO_THICK
 from privmean.people.reductions import Floats
 
 SPREADS = 0.35  # typical difference of logarithms of groups' deviations
-ALLOWED = 2.0  # how much more than the pooled tail the allowance assumes
 
 
 def empty_table(
@@ -54,12 +54,15 @@ def table_of(
     spread += 2 * np.maximum(limits.upper - mean, 0.0) * up
     spread += 2 * np.maximum(mean - limits.lower, 0.0) * down
     reach = _reach(found, limits, between.grand)
-    beyond = (found.beyond or 0.0) * reach
+    out = found.beyond
+    beyond = 0.0 if out is None else out.share * reach
+    thick, seen_out = (False, False) if out is None else (out.thick, out.seen)
     few = final.weight < FEW * 6**0.5 * final.scale
     near = final.radius * (1 - np.abs(final.share)) < between.within**0.5 / 2 + final.noise
     precise = found.weight * settings.strength(epsilon) / settings.most
+    usual = TAIL_SEEN if seen_out else OK
     status = [
-        TOO_FEW if a else NEAR if b else IMPRECISE if c < PRECISE else OK
+        TOO_FEW if a else TOO_THICK if thick else NEAR if b else IMPRECISE if c < PRECISE else usual
         for a, b, c in zip(few, near, precise, strict=True)
     ]
     shrunk = _translated(between, mean, variance)
@@ -71,8 +74,8 @@ def table_of(
         final.noise if found.gaussian else np.zeros(settings.groups),
         ALLOWED * (up + beyond),
         ALLOWED * (down + beyond),
-        near & (final.share > 0) & ~few,
-        near & (final.share <= 0) & ~few,
+        (near & (final.share > 0) | thick) & ~few,
+        (near & (final.share <= 0) | thick) & ~few,
         found.weight,
         found.weight_sd,
         final.divisor,

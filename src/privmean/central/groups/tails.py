@@ -28,6 +28,11 @@ class Limits:
     lower: Floats
     upper: Floats
 
+    def widest(self) -> Limits:
+        """The same limits for all groups, which hold those of each."""
+        lower, upper = np.full_like(self.lower, self.lower.min()), np.full_like(self.upper, 0.0)
+        return Limits(lower, upper + self.upper.max())
+
 
 @dataclass(frozen=True)
 class PooledTail:

@@ -42,8 +42,8 @@ def text(release: GroupTold) -> str:
     if release.failed or release.status != OK:
         word = "FAILED privately (the budget is spent)" if release.failed else release.status
         lines += _wrapped(f"{word}: {release.advice}")
-    else:
-        rows = release.rows()
+    rows = release.rows()
+    if release.status == OK or not all(math.isnan(row.estimate) for row in rows):
         lines += _table(release, rows)
     found = release.interval()
     if found.assumption:
@@ -92,7 +92,8 @@ def _table(release: GroupTold, rows: tuple[Row, ...]) -> list[str]:
         digits = _digits(row)
         ends = f"[{_number(row.lower, digits)}, {_number(row.upper, digits)}]"
         noise = f"[{_number(row.noise_lower, digits)}, {_number(row.noise_upper, digits)}]"
-        lines.append(f"{start}{_number(row.estimate, digits):>12}   {ends}   ({noise}){end}")
+        shown = f"{_number(row.estimate, digits):>11}"
+        lines.append(f"{start} {shown}   {ends}   ({noise}){end}")
     if release.groups.simultaneous:
         lines += _wrapped("intervals of groups hold together, and so do those of comparisons")
     elif groups > 1:

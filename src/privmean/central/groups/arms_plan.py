@@ -1,0 +1,144 @@
+"""The plan of two public arms: prices, predicted errors and power, and the run."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from scipy.special import ndtr, ndtri
+
+from privmean import validate
+from privmean.central.groups.arms_run import FINAL, run_arms
+from privmean.central.groups.forecast import sizes_of
+from privmean.central.groups.run import enough, price
+from privmean.central.groups.settings import (
+    BEYOND,
+    LEAST,
+    LOOK,
+    LOOK_LEAST,
+    LOOK_MOST,
+    PRECISE,
+    ROUGH,
+    GroupSettings,
+)
+from privmean.central.wallet import Wallet
+from privmean.errors import ArgumentError, Infeasible
+from privmean.mechanisms.curator import Curator
+from privmean.outcome import Outcome
+from privmean.people.keytexts import label
+from privmean.people.pairs import pairs_of
+from privmean.people.reductions import People
+from privmean.people.shape import Shape
+from privmean.privacy.budget import Budget, Relation
+from privmean.privacy.loss import Laplace, Loss
+from privmean.road import Releasing
+
+SPAN = 3.0  # deviations from the middle to a limit that a prediction assumes
+
+
+@dataclass(frozen=True)
+class ArmsPlan(Releasing):
+    """See `TwoArms`. keys: the treated arm first."""
+
+    keys: tuple[tuple[str, ...], tuple[str, ...]]
+    budget: Budget
+    shape: Shape
+    epsilon: Fraction
+    settings: GroupSettings
+
+    @property
+    def relation(self) -> Relation:
+        return self.budget.neighbors
+
+    @property
+    def estimator(self) -> str:
+        return "difference of two public arms"
+
+    @property
+    def why(self) -> str:
+        return (
+            "no bounds are needed: limits are found from all persons together, then one signed sum "
+            "gives the difference at the noise of one mean"
+        )
+
+    @property
+    def public(self) -> tuple[str, ...]:
+        return ("number of persons", "roster of persons", "who is in which arm", "column names")
+
+    def accepts(self, people: People) -> None:
+        """Refuse people that are no pairs of these arms."""
+        found = pairs_of(people)
+        if found.keys != self.settings.keys or found.weights != self.settings.weights:
+            raise ArgumentError(
+                "people", len(found.keys), "were read for other arms", "plan for their keys"
+            )
+        if not all(found.group_weights()):
+            raise Infeasible("an arm has nobody", "look at how the arms are written")
+        enough(found, self.settings, self.epsilon)
+
+    @property
+    def losses(self) -> tuple[Loss, ...]:
+        """A bill of one path; every path composes to at most epsilon, exactly."""
+        purse = Wallet(self.epsilon, self.relation)
+        bill: list[Loss] = [purse.counts("location", purse.share(LOOK_LEAST), 2, spread=2).loss]
+        if self.settings.counted:
+            bill.append(purse.counts("beyond the limits", purse.share(BEYOND), 1).loss)
+        for name in ("rough sums", FINAL):
+            part = price(ROUGH, self.epsilon) if name != FINAL else purse.left
+            cost = 1 / purse.take(part)
+            bill.append(Laplace(name, Fraction(1), cost, joint=True, relation=self.relation))
+        return tuple(bill)
+
+    def final_epsilon(self, persons: int) -> float:
+        """What the signed sum gets on a usual path."""
+        signal = max(persons, 1) * self.settings.strength(self.epsilon)
+        left = float(self.epsilon) * (1 - min(LOOK_MOST, max(LOOK_LEAST, LOOK / signal)))
+        return left * (1 - BEYOND * self.settings.counted) - ROUGH * float(self.epsilon)
+
+    def predict(self, guess_sd: float, persons: int | None = None) -> dict[str, float]:
+        """Predicted error of the difference of equal arms, by cause."""
+        count = persons if persons is not None else self.shape.counted()
+        return self.difference(guess_sd, (count / 2, count / 2))
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """The arms as they are shown, the treated one first."""
+        return tuple(label(key) for key in self.keys)
+
+    def difference(self, guess_sd: float, sizes: object) -> dict[str, float]:
+        """Predicted error of the difference of arms of these sizes (by key, the treated one first,
+        or one number to share out)."""
+        sd = validate.positive("guess_sd", guess_sd)
+        one, two = sizes_of(self, sizes).values()
+        sampling = sd * math.sqrt(1 / one + 1 / two)
+        scale = 2 * SPAN * sd / (self.final_epsilon(int(one + two)) * min(one, two))
+        noise = math.sqrt(2) * scale
+        return {
+            "rmse": math.hypot(sampling, noise), "sampling": sampling, "privacy_noise": noise
+        }  # fmt: skip
+
+    def power(self, effect: float, sizes: object, guess_sd: float, level: float = 0.95) -> float:
+        """The chance that an effect is told from 0, without the allowance for tails."""
+        error = self.difference(guess_sd, sizes)["rmse"]
+        distance = abs(validate.number("effect", effect)) / error
+        limit = float(-ndtri((1 - validate.level("level", level)) / 2))
+        return float(ndtr(distance - limit) + ndtr(-distance - limit))
+
+    def describe(self) -> dict[str, Any]:
+        return {
+            "arms": list(self.labels),
+            "share of the rough sums": ROUGH,
+            "persons times epsilon of a precise arm": PRECISE,
+            "persons that are needed in all": math.ceil(
+                LEAST / self.settings.strength(self.epsilon)
+            ),
+        }
+
+    def run(self, curator: Curator) -> Outcome:
+        """Statuses: ok, imprecise, at the limits, tail seen, tail too thick, too few persons, atom,
+        failed."""
+        with np.errstate(all="ignore"):  # a warning of NumPy could tell of values
+            return run_arms(curator, self.settings, self.epsilon, self.keys)

@@ -1,0 +1,229 @@
+"""The private run of two public arms: location, a count beyond it, rough sums, the signed sum."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from privmean.central.groups.reading import Reading, between_groups
+from privmean.central.groups.run import opened, price
+from privmean.central.groups.settings import (
+    ALLOWED,
+    BEYOND,
+    FEW,
+    PRECISE,
+    RHO,
+    ROUGH,
+    SEEN,
+    GroupSettings,
+)
+from privmean.central.groups.stages import Asking, Outside, boxes_of
+from privmean.central.groups.tails import Limits, PooledTail
+from privmean.central.groups.words import THICK, arms_assumption, lost
+from privmean.central.locate import Location
+from privmean.central.log_segments import ATOM_ONLY, FOUND
+from privmean.central.wallet import Wallet
+from privmean.intervals.effect import EffectIntervals
+from privmean.intervals.group_table import FEW as TOO_FEW
+from privmean.intervals.group_table import IMPRECISE, NEAR
+from privmean.intervals.interval import FAILED, OK, Floats
+from privmean.intervals.tail_check import TAIL_SEEN, TOO_THICK
+from privmean.mechanisms.curator import Curator
+from privmean.mechanisms.signed_sum import SignedSum
+from privmean.outcome import Outcome
+from privmean.people.reductions import Box
+
+FINAL = "signed sum and squares"
+OWN = "value, square and number by arm"
+ESTIMAND = "difference of the means over the persons of two arms"
+RULE = "who is in which arm is public (a person is in its first one); only values are protected"
+NULLS = "persons without a usable value are left out, arm by arm"
+
+
+@dataclass(frozen=True)
+class Difference:
+    """What was found of the difference. arms: means of both arms about as well as they are known;
+    squares: variances of persons inside them; persons: with a value, by which they were divided."""
+
+    estimate: float
+    scales: tuple[float, ...]
+    arms: Floats
+    squares: Floats
+    persons: Floats
+
+
+def run_arms(
+    curator: Curator,
+    settings: GroupSettings,
+    epsilon: Fraction,
+    keys: tuple[tuple[str, ...], tuple[str, ...]],
+) -> Outcome:
+    """All stages; on every path they cost at most `epsilon` together."""
+    wallet = Wallet(epsilon, settings.relation)
+    asking = Asking(curator, settings, wallet)
+    order = [settings.keys.index(key) for key in keys]
+    weight, _ = asking.group_weights(epsilon)  # public
+    sizes, persons = weight[order], int(weight.sum())
+    shares: dict[str, float] = {}
+    before = wallet.left
+
+    def spent(name: str) -> None:
+        nonlocal before
+        shares[name] = float((before - wallet.left) / epsilon)
+        before = wallet.left
+
+    place = asking.location(persons, 0.0, 0.0)
+    spent("location")
+    path: dict[str, Any] = {"outcome": place.outcome, "origin": place.origin}
+    if place.outcome != FOUND or place.seen is None:
+        status = "atom" if place.outcome == ATOM_ONLY else FAILED
+        shares["unspent"] = float(wallet.left / epsilon)
+        nothing = EffectIntervals(
+            math.nan, counted=settings.counted, status=status, advice=lost(place, settings, epsilon)
+        )
+        return _outcome(nothing, persons, shares, path)
+    tail = PooledTail.of(place.seen, place.origin, place.lower, place.upper)
+    out = None
+    if settings.counted:
+        out = asking.beyond(wallet.share(BEYOND), place, float(persons))
+        spent("beyond the limits")
+    least = np.array([float(sizes.min())])
+    first = tail.choose(
+        settings.width_noise(epsilon, wallet.left - price(ROUGH, epsilon), least), RHO
+    )
+    both = Limits(np.repeat(first.lower, 2), np.repeat(first.upper, 2))
+    rough, _ = asking.cells("rough sums", price(ROUGH, epsilon), both)
+    spent("rough sums")
+    between = between_groups(rough, rough.mean, weight, rough.seen(SEEN), tail.spread)
+    last = tail.choose(settings.width_noise(epsilon, wallet.left, least), RHO)
+    usual = Limits(np.repeat(last.lower, 2), np.repeat(last.upper, 2))
+    moved = opened(usual, rough, rough.mean, between, weight)
+    (box,) = boxes_of(Limits(moved.lower.min(keepdims=True), moved.upper.max(keepdims=True)))
+    final_price = wallet.left
+    if (rough.divisor < weight).any():  # values are missing: means of those that there are
+        limits = Limits(np.full(2, box.lower), np.full(2, box.upper))
+        final, _ = asking.cells(OWN, wallet.left, limits)
+        found = _own(final, order)
+    else:
+        found = _signed(asking, box, rough, sizes, order)
+    spent("signed sum and squares")
+    return _outcome(
+        _told(found, settings, epsilon, final_price, sizes, box, place, tail, out),
+        persons, shares,
+        path
+        | {"pooled limits": [place.lower, place.upper], "limits": [box.lower, box.upper],
+           "persons by arm": sizes.tolist()}
+        | ({} if out is None else {"share of persons beyond the pooled limits": out.share}),
+    )  # fmt: skip
+
+
+def _signed(
+    asking: Asking, box: Box, rough: Reading, sizes: Floats, order: list[int]
+) -> Difference:
+    """From one signed sum; persons without a value, where some are seen only now, stand at the
+    rough mean of their arm."""
+    wallet = asking.wallet
+    treated, control = (int(item) for item in sizes)
+    step = SignedSum(FINAL, wallet.take(wallet.left), box.steps, (treated, control))
+    sums = asking.people.group_sums([box, box])
+    noisy = asking.curator.ask(step, step.exact([sums[g] for g in order]))
+    unit, radius, least = float(step.scale), box.radius, min(treated, control)
+    scales = [2 * radius * unit / least]
+    there = np.array([noisy[2], noisy[4]])
+    missing = np.clip(1 - there / sizes, 0.0, 1.0)
+    missing[sizes - there <= 3 * 2**0.5 * 4 * unit] = 0.0
+    middle = (rough.mean[order] - box.middle) / radius  # of the arms, on the box
+    estimate = float(noisy[0]) + float(missing @ (middle * np.array([1.0, -1.0])))
+    for j, part in enumerate(missing):
+        if part:
+            scales.append(radius * abs(middle[j]) * 4 * unit / sizes[j])
+            scales += (part * rough.scales[order[j]]).tolist()
+    # the arms' means: all persons' by the rough sums, and the difference from it
+    share = sizes / sizes.sum()
+    whole = float(share @ middle)
+    arms = whole + estimate * np.array([share[1], -share[0]])
+    doubt = float(np.sqrt(((share * rough.noise[order] / radius) ** 2).sum()))
+    persons = np.maximum(sizes * (1 - missing), 3 * unit)
+    square = np.array([noisy[1], noisy[3]]) / persons
+    variance = np.clip(square - np.maximum(arms**2 - doubt**2, 0.0), 0.0, 1.0)
+    return Difference(
+        radius * estimate, tuple(scales), box.middle + radius * arms, radius**2 * variance, persons
+    )
+
+
+def _own(final: Reading, order: list[int]) -> Difference:
+    """From means of both arms by themselves."""
+    arms = final.mean[order]
+    return Difference(
+        float(arms[0] - arms[1]), tuple(final.scales[order].ravel().tolist()), arms,
+        final.within[order], final.divisor[order],
+    )  # fmt: skip
+
+
+def _told(
+    found: Difference,
+    settings: GroupSettings,
+    epsilon: Fraction,
+    left: Fraction,
+    sizes: Floats,
+    box: Box,
+    place: Location,
+    tail: PooledTail,
+    out: Outside | None,
+) -> EffectIntervals:
+    """Sampling error, allowances and status of a difference."""
+    pooled = float(found.persons @ found.squares / found.persons.sum())
+    variance = np.maximum(found.squares, pooled)
+    grand = float(sizes @ found.arms / sizes.sum())
+    shift = found.arms - grand
+    up, down = tail.up(box.upper - shift), tail.down(box.lower - shift)
+    above_it = place.upper - place.origin >= place.origin - place.lower
+    reach = max(box.upper - grand if above_it else grand - box.lower, 0.0)
+    extra = 0.0 if out is None else out.share * reach
+    near = box.radius - abs(found.arms - box.middle) < variance**0.5 / 2
+    high, low = near & (found.arms > box.middle), near & (found.arms <= box.middle)
+    least = float(sizes.min())
+    few = least * float(left) < FEW * 2 * 2**0.5
+    thick = out is not None and out.thick
+    status = OK if out is None or not out.seen else TAIL_SEEN
+    if least * settings.strength(epsilon) < PRECISE:
+        status = IMPRECISE
+    if near.any():
+        status = NEAR
+    if thick:
+        status = TOO_THICK
+    if few:
+        status = TOO_FEW
+    both = thick or few
+    return EffectIntervals(
+        math.nan if few else found.estimate,
+        math.sqrt(float((variance / found.persons).sum())),
+        found.scales,
+        math.inf if both or high[0] or low[1] else ALLOWED * float(up[0] + down[1] + 2 * extra),
+        math.inf if both or low[0] or high[1] else ALLOWED * float(down[0] + up[1] + 2 * extra),
+        (box.lower, box.upper),
+        settings.counted,
+        arms_assumption(counted=settings.counted),
+        status,
+        THICK if thick else "",
+    )
+
+
+def _outcome(
+    made: EffectIntervals, persons: int, shares: dict[str, float], path: dict[str, Any]
+) -> Outcome:
+    return Outcome(
+        np.array([made.estimate]),
+        made,
+        persons=persons,
+        status=made.status,
+        advice=made.advice,
+        assumptions=(RULE, NULLS),
+        shares=shares,
+        diagnostics=path,
+        estimand=ESTIMAND,
+    )

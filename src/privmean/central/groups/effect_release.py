@@ -1,0 +1,68 @@
+"""What the release of one difference adds to a release: the effect and its p-value."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+from privmean.intervals.effect import EffectIntervals
+from privmean.intervals.tail_check import TOO_THICK
+from privmean.release import Release
+from privmean.rows import Row
+
+SMALLEST, LARGEST = 1e-12, 1 - 1e-6  # p-values that are told apart
+ROUNDS = 40
+CHANCE = "an effect is one of the arms only if these were fixed by chance, before the values"
+
+
+@dataclass(frozen=True, repr=False)
+class EffectRelease(Release):
+    """The release of one difference: of two public arms, or within the same persons. by_arms: the
+    first, whose reading as an effect rests on chance."""
+
+    by_arms: bool = False
+
+    @property
+    def effect(self) -> Row:
+        """First less second, with its intervals."""
+        return self.rows()[0]
+
+    @property
+    def p_value(self) -> float:
+        """Of no effect. The smallest level at which an interval leaves 0 out: of a pair the one
+        shown; of arms that for the difference of limited values, which is 0 where both arms have
+        one law of values, whatever the tails, since both have the same limits (the interval shown
+        allows for tails that differ, and is longer). 1 where nothing is ruled out, NaN without an
+        effect; of a pair 1e-12 stands for everything smaller."""
+        if math.isnan(self.effect.estimate):
+            return math.nan
+        if self.status == TOO_THICK or self._holds(LARGEST):
+            return 1.0
+        if isinstance(self.intervals, EffectIntervals):
+            return self.intervals.p_value()
+        low, high = SMALLEST, LARGEST  # 0 is inside at low, if anywhere, and outside at high
+        if not self._holds(low):
+            return SMALLEST
+        for _ in range(ROUNDS):
+            middle = math.sqrt(low * high)
+            low, high = (middle, high) if self._holds(middle) else (low, middle)
+        return high
+
+    def _holds(self, alpha: float) -> bool:
+        found = self.interval(1 - alpha, "clipped" if self.by_arms else None)
+        return not (found.lower[0] > 0 or found.upper[0] < 0)
+
+    def facts(self) -> dict[str, Any]:
+        result = super().facts()
+        found = self.p_value
+        result["p_value"] = None if math.isnan(found) else found
+        return result
+
+    def footer(self) -> tuple[str, ...]:
+        found, lines = self.p_value, super().footer()
+        if not math.isnan(found):
+            said = f"p-value {found:.2g}" if found >= 1e-6 else "p-value below 1e-6"
+            more = ": one law of values in both arms" if self.by_arms else ""
+            lines = (*lines, f"{said}, of no effect{more}")
+        return (*lines, CHANCE) if self.by_arms else lines

@@ -1,0 +1,90 @@
+"""What a release of several values by group adds to a release: one table a value."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, fields, replace
+from typing import Any
+
+import numpy as np
+
+from privmean.central.groups.release import GroupRelease, group_release
+from privmean.errors import ArgumentError
+from privmean.intervals.contrasts import Contrast
+from privmean.intervals.several_tables import SeveralTables
+from privmean.release import Release
+from privmean.rows import Row
+
+ABOUT = ("groups", "contrasts", "margins", "by", "status", "advice", "diagnostics")
+
+
+@dataclass(frozen=True, repr=False)
+class ValuesRelease(Release):
+    """A release whose columns are groups of several values. tables: one a value, with everything
+    that a table of one value answers (`release["wage"].contrast("north - south")`)."""
+
+    tables: tuple[GroupRelease, ...] = field(default=(), repr=False)
+
+    def __getitem__(self, value: str) -> GroupRelease:
+        found = {item.term: item for item in self.tables}
+        if value not in found:
+            raise ArgumentError("value", value, "is none of the values", f"choose of {list(found)}")
+        return found[value]
+
+    def rows(self, level: float | None = None) -> tuple[Row, ...]:
+        """The rows of every table, one after the other."""
+        return tuple(row for item in self.tables for row in item.rows(level))
+
+    def facts(self) -> dict[str, Any]:
+        result = super().facts()
+        told = [item.facts() for item in self.tables]
+        result["values"] = [
+            {"term": item.term, **{name: found[name] for name in ABOUT if name in found}}
+            for item, found in zip(self.tables, told, strict=True)
+        ]
+        return result
+
+    def summary(self) -> str:
+        """Every table, and what the release rests on below the last."""
+        *others, last = [item.summary() for item in self.tables]
+        return "\n".join([*(text.split("\n  accuracy")[0] for text in others), last])
+
+    def __str__(self) -> str:
+        return self.summary()
+
+
+def values_release(
+    release: Release,
+    *,
+    terms: Sequence[str],
+    by: Sequence[str],
+    keys: Sequence[str],
+    contrasts: Sequence[Contrast],
+    shrink: bool,
+    crossed: Sequence[tuple[str, ...]] = (),
+) -> ValuesRelease:
+    """The release of a plan of several values, in the words of its question."""
+    made = release.intervals
+    assert isinstance(made, SeveralTables)
+    width, tables = len(keys), []
+    for j, (term, intervals) in enumerate(zip(terms, made.tables, strict=True)):
+        which = slice(j * width, (j + 1) * width)
+        one = replace(
+            release,
+            estimate=release.estimate[which],
+            columns=tuple(keys),
+            intervals=intervals,
+            status=release.statuses[j * width],
+            statuses=(),
+            diagnostics=release.diagnostics[term],
+        )
+        tables.append(
+            group_release(
+                one, term=term, by=by, keys=keys, contrasts=contrasts, shrink=shrink,
+                crossed=crossed,
+            )
+        )  # fmt: skip
+    known = {item.name: getattr(release, item.name) for item in fields(Release)}
+    names = tuple(f"{item.term}: {key}" for item in tables for key in item.columns)
+    estimate = np.concatenate([item.estimate for item in tables])
+    return ValuesRelease(**known | {"columns": names, "estimate": estimate}, tables=tuple(tables))

@@ -1,0 +1,83 @@
+"""The interval of one difference of two means, from released numbers. No data are read."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from privmean import validate
+from privmean.errors import ArgumentError
+from privmean.intervals.group_table import CLIPPED, MEAN, WORDS
+from privmean.intervals.interval import OK, Interval
+from privmean.intervals.noise_sums import sum_quantile, sum_tail
+
+NOISE_TARGET = "clipped difference of these persons"
+
+
+@dataclass(frozen=True)
+class EffectIntervals:
+    """estimate: the difference, NaN where nothing is shown. sampling: deviation of its sampling
+    error; scales: of the Laplace noises in it. above, below: allowances for what the limits cut
+    off; infinite where a side is open. counted: whether persons beyond the limits were counted."""
+
+    estimate: float
+    sampling: float = math.nan
+    scales: tuple[float, ...] = ()
+    above: float = 0.0
+    below: float = 0.0
+    region: tuple[float, float] = (-math.inf, math.inf)
+    counted: bool = True
+    assumption: str = ""
+    status: str = OK
+    advice: str = ""
+
+    def interval(self, level: float, target: str | None) -> Interval:
+        usual = MEAN if self.counted else CLIPPED
+        asked = target or usual
+        wanted = validate.choice("target", WORDS.get(asked, asked), [MEAN, CLIPPED])
+        if wanted == MEAN and not self.counted:
+            raise ArgumentError(
+                "target",
+                wanted,
+                "the persons beyond the limits were not counted in this release",
+                "ask for 'clipped mean'",
+            )
+        up, down = (self.above, self.below) if wanted == MEAN else (0.0, 0.0)
+        size = self._half(level, self.sampling)
+        return Interval(
+            (self.estimate - size - down,),
+            (self.estimate + size + up,),
+            level,
+            target=wanted,
+            assumption=self.assumption if wanted == MEAN else "",
+            region=(self.region,),
+            status=self.status,
+            advice=self.advice,
+        )
+
+    def noise_interval(self, level: float) -> Interval:
+        size = self._half(level, 0.0)
+        return Interval(
+            (self.estimate - size,),
+            (self.estimate + size,),
+            level,
+            kind="noise_interval",
+            target=NOISE_TARGET,
+            status=self.status,
+        )
+
+    def p_value(self) -> float:
+        """The smallest level at which the interval for the clipped mean leaves 0 out."""
+        if math.isnan(self.estimate):
+            return math.nan
+        return 2 * sum_tail(abs(self.estimate), self.scales, self.sampling)
+
+    def errors(self) -> tuple[float, float]:
+        """Deviations by privacy noise, and by noise and sampling together."""
+        noise = math.sqrt(2 * math.fsum(item * item for item in self.scales))
+        return noise, math.hypot(noise, self.sampling)
+
+    def _half(self, level: float, sampling: float) -> float:
+        if math.isnan(self.estimate):
+            return math.nan
+        return sum_quantile((1 - level) / 2, self.scales, sampling)

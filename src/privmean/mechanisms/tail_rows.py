@@ -1,0 +1,107 @@
+"""Sums of rows clipped to a ball, of their squares, and of what is cut off them, at one loss.
+
+Rows that something is cut off end in a smaller ball (`Cut`): what they no longer use of the privacy
+loss pays for a weight in every column, so that persons beyond a column's limits, or in rows that
+were shortened, are counted for next to nothing. docs/proofs/default-mean.md, section 6.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+
+from privmean.mechanisms.gaussian import GaussianSums
+from privmean.mechanisms.row_sums import NoisyRows, RowSums
+from privmean.noise.base import Noise
+from privmean.people.reductions import Ball, BallSums, Cut
+from privmean.privacy.budget import REPLACE_ONE
+from privmean.privacy.loss import Gaussian
+
+
+@dataclass(frozen=True)
+class TailRows:
+    """As `RowSums` with squares, and the sums of the weights of those cut.
+
+    reaches: as for `RowSums`. ends: in the same units, what is beyond is cut off, below and above.
+    part: of the radius, for rows that something is cut off; at least 1/2 and below 1.
+
+    **Guarantees.** mu-GDP for one person replaced, for any data, radius and ends that are public or
+    already released. A row z that is cut and its weights t have norms of at most K' = part K; one
+    that is slightly cut M = (3 + part)/4 K and M/4; any other K and 0. Weights are not negative, so
+    that ||t - t'||^2 <= ||t||^2 + ||t'||^2, and either row adds at most 2||z||^2 + ||t||^2/s^2 to
+    the squared change. For s^2 = K'^2/(2(K^2 - K'^2)) that is 2K^2 or less in all three cases.
+    Deviations are 2K/mu, and s times that for t.
+    """
+
+    name: str
+    radius: float
+    reaches: tuple[float, ...]
+    ends: tuple[tuple[float, float], ...]
+    mu: float
+    part: float
+
+    def __post_init__(self) -> None:
+        if not 0.5 <= self.part < 1:
+            raise ValueError("rows that are cut keep half of the radius or more, and not all of it")
+
+    @cached_property
+    def rows(self) -> RowSums:
+        """The same sums without weights."""
+        return RowSums(self.name, self.radius, self.reaches, self.mu, "squares")
+
+    @property
+    def ball(self) -> Ball:
+        return self.rows.ball
+
+    @property
+    def tops(self) -> tuple[int, ...]:
+        return self.rows.tops
+
+    @cached_property
+    def cut(self) -> Cut:
+        ball = self.ball
+        middle = Ball(ball.center, (3 + self.part) / 4 * ball.radius, ball.step)
+        inner = Ball(ball.center, self.part * ball.radius, ball.step)
+        lower, upper = zip(*self.ends, strict=True)
+        return Cut(ball, middle, inner, lower, upper)
+
+    @property
+    def weight_sd(self) -> float:
+        """Deviation of the noise of a column's weights, in lattice steps."""
+        long, short = self.ball.steps, self.cut.inner.steps
+        return self.rows.mechanism.sds[0] * short / math.sqrt(2 * (long**2 - short**2))
+
+    @cached_property
+    def mechanism(self) -> GaussianSums:
+        weights = (self.weight_sd * (1 + 1e-12),) * len(self.ends)
+        sds = (*self.rows.mechanism.sds, *weights)
+        return GaussianSums(self.name, sds, self.mu, relation=REPLACE_ONE)
+
+    @property
+    def losses(self) -> tuple[Gaussian, ...]:
+        return self.mechanism.losses
+
+    def moved(self, exact: BallSums, other: BallSums) -> tuple[Fraction, ...]:
+        return self.mechanism.moved(_flat(exact), _flat(other))
+
+    def draw(self, exact: BallSums, noise: Noise) -> NoisyRows:
+        flat = self.mechanism.draw(_flat(exact), noise)
+        read = [
+            math.ldexp(float(x), -bits) for x, bits in zip(flat, self.mechanism.bits, strict=True)
+        ]
+        d, sds, short = len(self.ends), self.mechanism.sds, self.cut.inner.steps
+        return NoisyRows(
+            tuple(read[:d]),
+            tuple(read[d : 2 * d]),
+            sds[0],
+            sds[d : 2 * d],
+            tuple(item / short for item in read[2 * d :]),
+            sds[-1] / short,
+        )
+
+
+def _flat(sums: BallSums) -> Sequence[int]:
+    return (*sums.z, *sums.besides, *sums.tails)

@@ -1,0 +1,128 @@
+"""Values at the ends of what there is: nothing raises after the charge, nothing false is told."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from privmean.central.groups.arms import TwoArms
+from privmean.central.groups.estimator import GroupMeans
+from privmean.central.groups.release import group_release
+from privmean.intervals.contrasts import contrasts_of
+from privmean.intervals.ratios import RAYS, UNBOUNDED
+from privmean.noise.simulated import SimulatedNoise
+from privmean.people.pairmatrix import MatrixPairs
+from privmean.people.pairs import Weights
+from privmean.people.shape import shape_of
+from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE, Budget
+
+SIZE = 3000
+HOSTILE = {
+    "alike": lambda rng, g: np.full(SIZE, 7.25),
+    "alike in each group": lambda rng, g: 100.0 * g,
+    "alike in each group, far apart": lambda rng, g: 10.0 ** (3 * g),
+    "zero": lambda rng, g: np.zeros(SIZE),
+    "largest": lambda rng, g: np.where(rng.random(SIZE) < 0.5, 1e308, -1e308),
+    "tiny": lambda rng, g: rng.choice([5e-324, -5e-324, 2.0**-1070], SIZE),
+    "two values": lambda rng, g: rng.choice([0.0, 1.0], SIZE),
+    "all octaves": lambda rng, g: 2.0 ** rng.integers(-60, 60, SIZE),
+    "one far group": lambda rng, g: rng.standard_normal(SIZE) + np.where(g == 2, 1e9, 0.0),
+}
+
+
+def pairs_of(kind, groups=3, weights=Weights(), value=None):  # noqa: B008
+    rng = np.random.default_rng(3)
+    g = rng.integers(0, groups, SIZE)
+    x = HOSTILE[kind](rng, g) if value is None else value
+    keys = [chr(97 + k) for k in range(groups)]
+    return MatrixPairs.of(np.arange(SIZE), g, x, keys, weights)
+
+
+@pytest.mark.parametrize("kind", HOSTILE)
+@pytest.mark.parametrize("way", ["public keys", "private keys", "public groups", "arms", "rho"])
+def test_nothing_raises_after_the_charge(kind, way):
+    pairs = pairs_of(kind, 2 if way == "arms" else 3)
+    relation = REPLACE_ONE if way in ("public groups", "arms") else ADD_REMOVE
+    budget = Budget(epsilon=2.0, neighbors=relation)
+    if way == "private keys":
+        budget = Budget(epsilon=2.0, delta=1e-6, neighbors=relation)
+    if way == "rho":
+        budget = Budget(rho=1.0, neighbors=relation)
+    made = {
+        "private keys": GroupMeans(None),
+        "public groups": GroupMeans(pairs.keys, public_groups=True),
+        "arms": TwoArms((("a",), ("b",))),
+    }.get(way, GroupMeans(pairs.keys))
+    for seed in range(3):
+        plan = made.plan(budget, shape_of(pairs, relation, None))
+        release = plan.release(pairs, SimulatedNoise(seed))
+        if way != "arms":
+            keys = None if way == "private keys" else [key for (key,) in pairs.keys]
+            release = group_release(
+                release, term="x", by=["key"], keys=keys, contrasts=(), later=["a - b"], shrink=True
+            )
+        str(release)
+        json.dumps(release.to_dict(), allow_nan=False)
+        for row in release.rows():
+            assert math.isfinite(row.estimate) or row.status != "ok"
+
+
+@pytest.mark.parametrize("kind", ["alike in each group", "one far group"])
+def test_groups_are_recentred_in_finite_units_alone(kind, monkeypatch):
+    units = []
+    usual = MatrixPairs.centred_counts
+
+    def kept(self, asked, column=0):
+        units.append(asked)
+        return usual(self, asked, column)
+
+    monkeypatch.setattr(MatrixPairs, "centred_counts", kept)
+    rng = np.random.default_rng(1)
+    spread = 1e-12 if kind == "alike in each group" else 1.0
+    g = rng.integers(0, 3, SIZE)
+    value = 50.0 * g + spread * rng.standard_normal(SIZE)
+    pairs = MatrixPairs.of(np.arange(SIZE), g, value, list("abc"), Weights())
+    for seed in range(8):
+        budget = Budget(epsilon=8.0, neighbors=ADD_REMOVE)
+        plan = GroupMeans(pairs.keys).plan(budget, shape_of(pairs, ADD_REMOVE, None))
+        plan.release(pairs, SimulatedNoise(seed))
+    assert units
+    for item in units:
+        assert all(math.isfinite(x) for x in item.centers)
+        assert all(math.isfinite(x) and x > 0 for x in item.factors)
+
+
+def test_a_ratio_without_two_ends_is_told_with_nulls_and_a_status():
+    rng = np.random.default_rng(2)
+    pairs = pairs_of("alike", 2, value=rng.standard_normal(SIZE))
+    budget = Budget(epsilon=2.0, neighbors=ADD_REMOVE)
+    made = GroupMeans(pairs.keys).plan(budget, shape_of(pairs, ADD_REMOVE, None))
+    release = group_release(
+        made.release(pairs, SimulatedNoise(1)), term="x", by=["key"], keys=["a", "b"],
+        contrasts=contrasts_of(["a / b"], ["a", "b"]), shrink=False,
+    )  # fmt: skip
+    (row,) = release.rows()[2:]
+    assert row.status in (UNBOUNDED, RAYS)
+    (told,) = json.loads(json.dumps(release.to_dict(), allow_nan=False))["contrasts"]
+    assert told["status"] == row.status
+    if row.status == UNBOUNDED:
+        assert told["interval"] == [None, None]
+    assert row.status in str(release)
+
+
+def test_levels_that_hold_together_count_rows_that_are_shown_and_closed():
+    pairs = pairs_of("alike", 3, value=np.random.default_rng(2).standard_normal(SIZE))
+    budget = Budget(epsilon=2.0, neighbors=ADD_REMOVE)
+    made = GroupMeans(pairs.keys, simultaneous=True)
+    table = made.plan(budget, shape_of(pairs, ADD_REMOVE, None)).release(
+        pairs, SimulatedNoise(1)
+    ).intervals  # fmt: skip
+    assert table.row_level(0.95) == 0.95 ** (1 / 3)
+    part = replace(table, open_above=np.array([True, False, False]))
+    assert part.row_level(0.95) == 0.95 ** (1 / 2)
+    hidden = replace(part, estimate=np.array([0.0, np.nan, 0.0]))
+    assert hidden.row_level(0.95) == 0.95
