@@ -19,7 +19,17 @@ CHANCE = "an effect is one of the arms only if these were fixed by chance, befor
 @dataclass(frozen=True, repr=False)
 class EffectRelease(Release):
     """The release of one difference: of two public arms, or within the same persons. by_arms: the
-    first, whose reading as an effect rests on chance."""
+    first, whose reading as an effect rests on chance.
+
+    Example:
+        draw = np.random.default_rng(1)
+        treated, before = np.repeat([0, 1], 1500), draw.normal(10, 2, 3000)
+        after = before + 0.5 * treated + draw.normal(0, 1, 3000)
+        trial = {"id": np.arange(3000), "arm": treated, "before": before, "wage": after}
+        table = pm.Table(trial, person="id")
+        made = pm.compare(table, "wage", arms="arm", before="before", epsilon=1.0)
+        made.effect, made.p_value, made.interval()
+    """
 
     by_arms: bool = False
 
