@@ -14,6 +14,7 @@ import privmean as pm
 from privmean.central.located_mean import LocatedMean
 from privmean.central.look import Look, centre_of, spread_of
 from privmean.central.wallet import floor_tick
+from privmean.errors import Infeasible
 from privmean.mechanisms.curator import TrustedCurator
 from privmean.noise.simulated import SimulatedNoise
 from privmean.people.shape import Shape
@@ -160,6 +161,21 @@ def test_a_question_with_a_wanted_error_counts_what_it_shares():
     (part,) = (part for part in plan.parts if part.name == "exact")
     assert part.plan.predict(8.0)["rmse"] <= 0.5
     assert plan.guarantee.verify()
+
+
+def test_wishes_beside_looks_are_met_or_refused_with_the_least_epsilon():
+    made = pm.Study(pm.Table(records(), person="who"), epsilon=0.4)
+    made.add("a", pm.Mean("y"), error=0.3, guess_sd=9.0)
+    made.add("b", pm.Mean("x"), error=0.05, guess_sd=1.2)
+    with pytest.raises(Infeasible, match=r"epsilon=\d.*would do") as caught:
+        made.plan(N)
+    least = float(str(caught.value).split("; epsilon=")[1].split(" ")[0])
+    made = pm.Study(pm.Table(records(), person="who"), epsilon=least)
+    made.add("a", pm.Mean("y"), error=0.3, guess_sd=9.0)
+    made.add("b", pm.Mean("x"), error=0.05, guess_sd=1.2)
+    errors = [line.predicted for line in made.plan(N).lines()]
+    assert errors[0] <= 0.3
+    assert errors[1] <= 0.05
 
 
 def test_nothing_is_shared_where_prices_would_be_private_or_nobody_needs_a_look():
