@@ -60,7 +60,6 @@ from privmean.road import Releasing
 # rows leave of the privacy loss counts them by column
 INNER = {None: 0.95, MEAN: 0.75, "clipped": 1.0}
 PARTLY, ATOM = "some columns not seen", "atom"
-PUBLIC = ("number of persons", "roster of persons", "column names")
 TYPICAL_ROUNDS = 2  # before the last one, for planning
 NARROW, WIDE = 1.0, 1.8  # expected radius in scales: sqrt(d) * (NARROW + WIDE/sqrt(d))
 
@@ -70,6 +69,8 @@ class DefaultVectorPlan(Releasing):
     """mu of the whole; the parts of each step are public rules of n, d, mu and earlier outputs."""
 
     persons_only: ClassVar[bool] = True
+    estimator = "default mean of many columns"
+    public = ("number of persons", "roster of persons", "column names")
 
     budget: Budget
     shape: Shape
@@ -86,10 +87,6 @@ class DefaultVectorPlan(Releasing):
     @property
     def _persons(self) -> int:
         return self.shape.known()
-
-    @property
-    def estimator(self) -> str:
-        return "default mean of many columns"
 
     @property
     def why(self) -> str:
@@ -259,10 +256,6 @@ class DefaultVectorPlan(Releasing):
         if any(hidden):
             return FAILED if all(hidden) else PARTLY
         return overall(tuple(statuses))
-
-    @property
-    def public(self) -> tuple[str, ...]:
-        return PUBLIC
 
     def _advice(
         self, people: People, outcomes: list[str], makers: Sequence[ColumnIntervals]

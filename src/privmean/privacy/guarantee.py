@@ -41,6 +41,12 @@ class Guarantee:
     in words what is wrong. `public` says what the promise treats as public, `note` what it does not
     cover, `part_of` the study (its run) whose charge covers this, which no ledger charges again.
     `doubts`: what `from_dict` found wrong with a stored guarantee as a whole.
+
+    Example:
+        people = pm.read(pm.example("nlswork"), person="person_id", values="ln_wage")
+        promise = pm.mean(people, epsilon=1.0).guarantee
+        assert promise.verify() and not promise.problems()
+        print(promise.describe())
     """
 
     relation: Relation

@@ -54,6 +54,12 @@ class Ledger:
     Raises ArgumentError for a total that disagrees with the file, JournalDamaged for a file that
     was changed.
 
+    Example:
+        ledger = pm.Ledger("team.ledger", epsilon=2.0, delta=1e-6)
+        people = pm.read(pm.example("nlswork"), person="person_id", values="ln_wage")
+        pm.mean(people, epsilon=1.5, ledger=ledger, label="level", analyst="ann")
+        assert ledger.left().epsilon == 0.5
+
     Guarantees: all charged releases together are (epsilon, delta)-DP, or rho-zCDP, also when each
     budget is chosen after seeing the earlier answers; provided that every release about these
     persons is charged here. Source: basic composition as a filter (Rogers, Roth, Ullman and Vadhan
