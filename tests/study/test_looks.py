@@ -185,9 +185,12 @@ def test_nothing_is_shared_where_prices_would_be_private_or_nobody_needs_a_look(
     alone.add("trend", pm.Curve("y", "t", bins=[0, 2, 4]))
     alone.add("middle", pm.Quantile("y"))
     assert alone.plan(N).looks == ()
-    named = pm.Study(pm.read(records()["y"][::4]), epsilon=3.0, delta=1e-6)
-    named.add("a", pm.Mean()).add("b", pm.Quantile())
-    assert named.plan().looks == ()
+    people = pm.read(records(), person="who", values="y")
+    for asked in ((pm.Mean(), pm.Quantile()), (pm.Mean("y"), pm.Quantile("y"))):
+        reduced = pm.Study(people, epsilon=3.0, delta=1e-6, noise=SimulatedNoise(1))
+        reduced.add("a", asked[0]).add("b", asked[1])
+        assert reduced.plan().looks == ()
+        assert not reduced.release().failed
 
 
 def test_a_look_that_finds_nothing_leaves_its_questions_unanswered_and_no_others():

@@ -1,4 +1,4 @@
-"""Five tasks: each in at most ten lines of Python, and as one file (tests/test_pages.py runs them)."""
+"""Five tasks: each in at most ten lines of Python, and as one file that test_pages.py runs."""
 
 from __future__ import annotations
 

@@ -163,7 +163,8 @@ class Study:
         """The plan; the last one again where nothing has changed."""
         known, asked = self._last, tuple(map(id, items))  # items are held as long as the study
         if known is None or known[0] != asked or known[1].shapes != shapes:
-            made = StudyPlan.of(self._prepared(items), shapes, self._said.budget)
+            table = isinstance(self.source, Table)
+            made = StudyPlan.of(self._prepared(items), shapes, self._said.budget, looking=table)
             known = self._last = asked, made
         return known[1]
 
