@@ -62,6 +62,4 @@ class AnisotropicAsPublished:
         calibration = PublishedConstants(budget.epsilon, budget.delta).calibration()
         radius = published_radius(spectrum.deviations, design, self.beta)
         centre = Centre(spectrum, 1.0, design, radius, budget.neighbors, calibration)
-        return worded(
-            KnownPlan(budget, spectrum, centre, budget.neighbors, design, None, self.beta)
-        )
+        return worded(KnownPlan(budget, spectrum, centre, design, None, self.beta))

@@ -64,7 +64,6 @@ class UnknownCovariancePlan(Releasing):
     single: LikeliestBin
     calibration: FilterCalibration
     estimator: str = "anisotropic, as published"
-    relation: Relation = REPLACE_ONE
     why: str = "the published algorithms for an unknown covariance, for study"
     public = ("persons", "columns", "positions")
 

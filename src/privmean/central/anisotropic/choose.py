@@ -223,7 +223,6 @@ class Candidates:
             self.budget,
             self.spectrum,
             centre,
-            self.relation,
             self.n_design,
             self.persons,
             self.beta,
