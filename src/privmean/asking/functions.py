@@ -32,7 +32,7 @@ if TYPE_CHECKING:
         Moment,
     )
     from privmean.questions.base import Estimator, Telling
-    from privmean.questions.mean import Named
+    from privmean.questions.methods import Named
     from privmean.questions.regression import Effect, Errors
     from privmean.release import Release
 
