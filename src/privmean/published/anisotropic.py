@@ -49,9 +49,7 @@ class AnisotropicAsPublished:
             )
         design = shape.number(least=2)
         if self.covariance is None:
-            return plan_published_unknown(
-                budget, design, shape.dimension, budget.neighbors, self.beta
-            )
+            return plan_published_unknown(budget, design, shape.dimension, self.beta)
         if budget.neighbors == REPLACE_ONE or budget.epsilon > LARGEST:
             raise Infeasible(
                 "the published constants are proved for add-remove neighbours and epsilon up to "
