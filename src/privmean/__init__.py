@@ -77,9 +77,9 @@ if TYPE_CHECKING:
     from privmean.questions.assumptions import Covariance as Covariance
     from privmean.questions.compare import Compare as Compare
     from privmean.questions.curve import Curve as Curve
+    from privmean.questions.errors import Errors as Errors
     from privmean.questions.mean import Mean as Mean
     from privmean.questions.quantile import Quantile as Quantile
-    from privmean.questions.regression import Errors as Errors
     from privmean.questions.regression import Regression as Regression
     from privmean.questions.variance import Variance as Variance
     from privmean.release import Release as Release
@@ -109,7 +109,7 @@ else:
         "Curve": "privmean.questions.curve",
         "Variance": "privmean.questions.variance",
         "Covariance": "privmean.questions.assumptions",
-        "Errors": "privmean.questions.regression",
+        "Errors": "privmean.questions.errors",
         "RandomEffects": "privmean.models.random_effects",
         "VarianceSearch": "privmean.models.variance",
         "RegressionRelease": "privmean.models.regression_release",

@@ -32,8 +32,9 @@ if TYPE_CHECKING:
         Moment,
     )
     from privmean.questions.base import Estimator, Telling
+    from privmean.questions.errors import Errors
     from privmean.questions.mean import Named
-    from privmean.questions.regression import Effect, Errors
+    from privmean.questions.regression import Effect
     from privmean.release import Release
 
 R = TypeVar("R", bound="Release")

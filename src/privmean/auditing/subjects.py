@@ -22,6 +22,7 @@ from privmean.central.located_mean import LocatedMean
 from privmean.central.winsorized import Winsorized
 from privmean.models.located_bins import LocatedBins
 from privmean.models.magnitudes import Magnitudes
+from privmean.models.own_means import OwnPanel
 from privmean.models.panel import PanelSums
 from privmean.models.quantiles import Quantiles
 from privmean.models.random_effects import RandomEffects
@@ -30,9 +31,10 @@ from privmean.people.pairs import Weights
 from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE, Budget, Relation
 from privmean.questions.compare import Compare
 from privmean.questions.curve import Curve
+from privmean.questions.errors import Errors
 from privmean.questions.mean import Mean
 from privmean.questions.quantile import Quantile
-from privmean.questions.regression import Errors, Regression
+from privmean.questions.regression import Regression
 from privmean.questions.variance import Variance
 
 if TYPE_CHECKING:
@@ -69,7 +71,7 @@ class Subject:
     weight: float = 1.0
     weights: Weights | None = None
     private: bool = False
-    panel: PanelSums | None = None
+    panel: PanelSums | OwnPanel | None = None
 
 
 NEAR = (-9.0, 9.0)
@@ -162,11 +164,16 @@ SUBJECTS: tuple[Subject, ...] = (
         weight=0.02,
     ),
     Subject("magnitudes", lambda: Magnitudes(2.0**-10, 2.0**10), ANY, REPLACED, (1, 3)),
+    Subject("magnitudes about medians", lambda: Magnitudes(around="median"), ANY, REPLACED, (1, 3)),
+    Subject("quantiles of one column", lambda: Quantiles((0.25, 0.5)), ANY, dimensions=(1,)),
     # --- questions ----------------------------------------------------------------------------
     Subject("mean of columns", Mean, dimensions=(1, 3), persons=1200, weight=0.3),
     Subject("mean over records", lambda: Mean(assume=(0, 8), estimand="records", cap=4), cap=4),
     Subject(
-        "regression", lambda: Regression("y ~ a", effect="own"), relations=REPLACED, dimensions=(2,)
+        "regression, public sizes",
+        lambda: Regression("y ~ a", effect="own", scales={"a": 2.0}),
+        relations=REPLACED,
+        dimensions=(2,),
     ),
     Subject(
         "regression, assumed errors",
@@ -190,6 +197,15 @@ SUBJECTS: tuple[Subject, ...] = (
         persons=150,
         weight=0.1,
         panel=PanelSums("y ~ x", within=True),
+    ),
+    Subject(
+        "regression, own coefficients",
+        lambda: Regression("y ~ x", effect="own"),
+        GENEROUS,
+        dimensions=(2,),
+        persons=150,
+        weight=0.1,
+        panel=OwnPanel("y ~ x", False),
     ),
     Subject("curve", lambda: Curve("y", "t", (0, 1, 2, 3)), relations=REPLACED, dimensions=(3,)),
     Subject("curve, limits", lambda: Curve("y", "t", (0, 1, 2, 3), assume=(0, 8)), dimensions=(3,)),

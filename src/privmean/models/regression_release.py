@@ -11,7 +11,7 @@ import numpy as np
 
 from privmean import validate
 from privmean.errors import ArgumentError
-from privmean.intervals.interval import FAILED, OK, Interval
+from privmean.intervals.interval import OK, Interval
 from privmean.intervals.mean_interval import no_interval
 from privmean.models.formula import read_formula
 from privmean.models.points import term_at
@@ -90,7 +90,7 @@ class RegressionRelease(Release):
     @property
     def failed(self) -> bool:
         """Whether the private outcome is that no coefficient was found."""
-        return self.status in (FAILED, NO_VARIATION)
+        return bool(np.isnan(self.estimate).all())
 
     def p_value(self, column: int) -> float:
         """Of no effect: one less the largest level whose interval leaves out 0; NaN where nothing
