@@ -14,6 +14,7 @@ import os
 import resource
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -89,7 +90,9 @@ def errors(
 
 def basic_two_phase(sigma: np.ndarray, n: int) -> KnownPlan:
     """Two phases as first described: epsilons and deltas of the phases added, one clipped sum."""
-    candidates = Candidates(BUDGET, spectrum_of(sigma**2, len(sigma)), ADD_REMOVE, n, 0.05)
+    candidates = Candidates(
+        replace(BUDGET, neighbors=ADD_REMOVE), spectrum_of(sigma**2, len(sigma)), n, 0.05
+    )
 
     def plans() -> Iterator[KnownPlan]:
         for share in (0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5):

@@ -15,7 +15,7 @@ from privmean.noise.base import Noise
 from privmean.noise.exact import ExactNoise
 from privmean.outcome import Outcome
 from privmean.people.reductions import People
-from privmean.privacy.budget import Budget
+from privmean.privacy.budget import Budget, Relation
 from privmean.privacy.guarantee import Guarantee
 from privmean.privacy.loss import Loss
 from privmean.provenance import Provenance
@@ -89,6 +89,11 @@ class Releasing:
     """What every plan of an estimator can do by itself."""
 
     unit = "person"
+
+    @property
+    def relation(self: Plan) -> Relation:
+        """The neighbours of the promise."""
+        return self.budget.neighbors
 
     def accepts(self, people: People) -> None:
         """Any people of its shape will do."""

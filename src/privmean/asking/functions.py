@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     )
     from privmean.questions.base import Estimator, Telling
     from privmean.questions.errors import Errors
-    from privmean.questions.mean import Named
+    from privmean.questions.methods import Named
     from privmean.questions.regression import Effect
     from privmean.release import Release
 

@@ -101,15 +101,14 @@ class PanelRows:
             theirs = ours if crowd is None else crowd.again(units)
             if ours is None or theirs is None:
                 return None
-            of_pairs = {
-                kind: {
-                    pair: put(item, getattr(theirs, kind)[pair])
-                    for pair, item in getattr(ours, kind).items()
-                }
-                for kind in ("squares", "ends", "lags")
-            }
+
+            def pairs(kind: str) -> dict[tuple[int, int], Floats]:
+                sums, others = getattr(ours, kind), getattr(theirs, kind)
+                return {pair: put(item, others[pair]) for pair, item in sums.items()}
+
+            squares, ends, lags = (pairs(kind) for kind in ("squares", "ends", "lags"))
             count, sums = put(ours.count, theirs.count), put(ours.sums, theirs.sums)
-            return replace(ours, count=count, sums=sums, **of_pairs)
+            return replace(ours, count=count, sums=sums, squares=squares, ends=ends, lags=lags)
 
         own = {
             key: Own(put(item.mean, second.own[key].mean), put(item.square, second.own[key].square))

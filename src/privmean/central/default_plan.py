@@ -23,7 +23,7 @@ from privmean.mechanisms.counts import NoisyCounts, counted
 from privmean.mechanisms.curator import Curator
 from privmean.outcome import Outcome, estimand_of, overall
 from privmean.people.shape import Shape
-from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE, Budget, Relation
+from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE, Budget
 from privmean.privacy.loss import Laplace, Loss
 from privmean.road import Releasing
 from privmean.search import least_number
@@ -50,10 +50,6 @@ class DefaultMeanPlan(Releasing):
     excess: float = 1.0
     design_effect: float = 1.0
     estimator = "default mean"
-
-    @property
-    def relation(self) -> Relation:
-        return self.budget.neighbors
 
     @property
     def why(self) -> str:

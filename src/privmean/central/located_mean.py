@@ -26,7 +26,7 @@ from privmean.mechanisms.counts import NoisyCounts
 from privmean.mechanisms.curator import Curator
 from privmean.outcome import Outcome, estimand_of
 from privmean.people.shape import Shape
-from privmean.privacy.budget import REPLACE_ONE, Budget, Relation
+from privmean.privacy.budget import REPLACE_ONE, Budget
 from privmean.privacy.loss import Laplace, Loss
 from privmean.road import Releasing
 
@@ -73,10 +73,6 @@ class LocatedMeanPlan(Releasing):
         """The plan that runs from what was found."""
         (place,) = places
         return replace(self, place=place)
-
-    @property
-    def relation(self) -> Relation:
-        return self.budget.neighbors
 
     @property
     def settings(self) -> Settings:

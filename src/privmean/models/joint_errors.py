@@ -67,7 +67,8 @@ class JointErrors:
         if points == 1 or (1 - level) * RUNS < FEWEST:
             return bound
         at = math.ceil(level * (RUNS + 1)) - 1
-        return np.minimum(bound, self._largest[at] * self.alone(self._alone_level))
+        joint: Floats = np.minimum(bound, self._largest[at] * self.alone(self._alone_level))
+        return joint
 
     @property
     def _alone_level(self) -> float:

@@ -23,7 +23,7 @@ from privmean.models.magnitudes import spread_noise
 from privmean.outcome import Outcome, overall
 from privmean.people.reductions import Box
 from privmean.people.shape import Shape
-from privmean.privacy.budget import REPLACE_ONE, Budget, Relation
+from privmean.privacy.budget import REPLACE_ONE, Budget
 from privmean.privacy.loss import Loss
 from privmean.road import Releasing
 
@@ -70,10 +70,6 @@ class LocatedBinsPlan(Releasing):
             return None
         (place,) = places
         return replace(self, place=place)
-
-    @property
-    def relation(self) -> Relation:
-        return self.budget.neighbors
 
     @property
     def estimator(self) -> str:

@@ -33,7 +33,7 @@ from privmean.models.tail_means import TailMean, TailMeans
 from privmean.outcome import Outcome, overall
 from privmean.people.reductions import LOG_BINS, LOG_LOW, LOG_ZERO
 from privmean.people.shape import Shape
-from privmean.privacy.budget import REPLACE_ONE, Budget, Relation
+from privmean.privacy.budget import REPLACE_ONE, Budget
 from privmean.privacy.loss import Loss
 from privmean.road import Releasing
 
@@ -130,7 +130,7 @@ class Magnitudes:
         if self.target == MEAN:
             counting = part_of(budget, COUNTING, d)
             tail = part_of(budget, 1 - share - COUNTING, d)
-            return MagnitudesPlan(self, budget, relation, n, d, share, each, None, counting, tail)
+            return MagnitudesPlan(self, budget, n, d, share, each, None, counting, tail)
         if budget.rho is None:
             left = budget.pure_epsilon() * (1 - share)
             final = ClippedSums("clipped sum", relation, d, epsilon=left / d)
@@ -141,7 +141,7 @@ class Magnitudes:
         else:
             rest = Budget(rho=budget.rho * (1 - float(share)) * (1 - 1e-12))
             final = ClippedSums("clipped sum", relation, d, mu=stages_mu(rest, 0.0, d))
-        return MagnitudesPlan(self, budget, relation, n, d, share, each, final)
+        return MagnitudesPlan(self, budget, n, d, share, each, final)
 
 
 def _spread(multiple: float, one: float) -> float:
@@ -163,7 +163,6 @@ class MagnitudesPlan(Releasing):
 
     settings: Magnitudes
     budget: Budget
-    relation: Relation
     persons: int
     columns: int
     share: Fraction

@@ -35,7 +35,7 @@ from privmean.models.standard import (
 )
 from privmean.outcome import Outcome
 from privmean.people.shape import Shape
-from privmean.privacy.budget import REPLACE_ONE, Budget, Relation
+from privmean.privacy.budget import REPLACE_ONE, Budget
 from privmean.privacy.loss import Loss
 from privmean.road import Releasing
 
@@ -90,7 +90,7 @@ class Quantiles:
         """Everything decided before data are read; Infeasible if the choices would be noise."""
         if shape.dimension != 1:
             raise ArgumentError("value", shape.dimension, "is not one column", "name one column")
-        relation, n = budget.neighbors, shape.number()
+        n = shape.number()
         epsilon = budget.pure_epsilon()
         number = self.choices
 
@@ -107,7 +107,7 @@ class Quantiles:
                 f"about {math.ceil(FEWEST / float(each(share)))} persons would do, or a larger "
                 "epsilon",
             )
-        return QuantilesPlan(self, budget, relation, n, share, each(share))
+        return QuantilesPlan(self, budget, n, share, each(share))
 
 
 @dataclass(frozen=True)
@@ -117,7 +117,6 @@ class QuantilesPlan(Releasing):
 
     settings: Quantiles
     budget: Budget
-    relation: Relation
     persons: int
     share: Fraction
     each: Fraction

@@ -41,7 +41,6 @@ from privmean.privacy.budget import (
     ADD_REMOVE,
     REPLACE_ONE,
     Budget,
-    Relation,
 )
 from privmean.privacy.loss import Laplace, Loss
 from privmean.road import Releasing
@@ -148,7 +147,7 @@ class VarianceSearch:
                 "larger epsilon, or fewer rounds",
             )
         public = design if relation == REPLACE_ONE else None
-        return VariancePlan(self, budget, relation, design, public, spending)
+        return VariancePlan(self, budget, design, public, spending)
 
     def _spending(self, budget: Budget) -> tuple[Fraction, ...]:
         """Epsilon of one call in each round."""
@@ -173,7 +172,6 @@ class VariancePlan(Releasing):
 
     settings: VarianceSearch
     budget: Budget
-    relation: Relation
     design: int
     persons: int | None
     spending: tuple[Fraction, ...]

@@ -49,9 +49,7 @@ class AnisotropicAsPublished:
             )
         design = shape.number(least=2)
         if self.covariance is None:
-            return plan_published_unknown(
-                budget, design, shape.dimension, budget.neighbors, self.beta
-            )
+            return plan_published_unknown(budget, design, shape.dimension, self.beta)
         if budget.neighbors == REPLACE_ONE or budget.epsilon > LARGEST:
             raise Infeasible(
                 "the published constants are proved for add-remove neighbours and epsilon up to "
@@ -62,6 +60,4 @@ class AnisotropicAsPublished:
         calibration = PublishedConstants(budget.epsilon, budget.delta).calibration()
         radius = published_radius(spectrum.deviations, design, self.beta)
         centre = Centre(spectrum, 1.0, design, radius, budget.neighbors, calibration)
-        return worded(
-            KnownPlan(budget, spectrum, centre, budget.neighbors, design, None, self.beta)
-        )
+        return worded(KnownPlan(budget, spectrum, centre, design, None, self.beta))

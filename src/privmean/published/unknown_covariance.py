@@ -31,7 +31,7 @@ from privmean.outcome import Outcome
 from privmean.people.collecting import rows
 from privmean.people.reductions import Floats, Integers, People
 from privmean.people.shape import Shape
-from privmean.privacy.budget import REPLACE_ONE, Budget, Relation
+from privmean.privacy.budget import REPLACE_ONE, Budget
 from privmean.privacy.calibrate import calibrate as strength_of
 from privmean.privacy.curves import ParallelCurve
 from privmean.privacy.loss import Loss
@@ -64,7 +64,6 @@ class UnknownCovariancePlan(Releasing):
     single: LikeliestBin
     calibration: FilterCalibration
     estimator: str = "anisotropic, as published"
-    relation: Relation = REPLACE_ONE
     why: str = "the published algorithms for an unknown covariance, for study"
     public = ("persons", "columns", "positions")
 
@@ -208,10 +207,10 @@ class UnknownCovariancePlan(Releasing):
 
 
 def plan_published_unknown(
-    budget: Budget, persons: int, dimension: int, relation: Relation, beta: float
+    budget: Budget, persons: int, dimension: int, beta: float
 ) -> UnknownCovariancePlan:
     """The plan of Algorithms 2 to 7. Infeasible where the groups are too few for the histograms."""
-    if relation != REPLACE_ONE:
+    if budget.neighbors != REPLACE_ONE:
         raise Infeasible(
             "groups of persons by position shift when a person comes or goes",
             "use replace-one neighbours",

@@ -5,23 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, get_args
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from privmean import validate
 from privmean.errors import ArgumentError
 from privmean.people.read import Estimand
 from privmean.people.table import RecordMeans, Table
-from privmean.questions.assumptions import (
-    BOUNDS,
-    CONCENTRATION,
-    COVARIANCE,
-    MOMENT,
-    Assumption,
-    Related,
-    kind_of,
-    random_effects,
-)
+from privmean.questions.assumptions import Assumption, Related, random_effects
 from privmean.questions.base import PRIVATE, PUBLIC, Estimator
+from privmean.questions.methods import Named, chosen
 
 if TYPE_CHECKING:
     from privmean.central.groups.estimator import GroupMeans
@@ -29,16 +21,6 @@ if TYPE_CHECKING:
     from privmean.privacy.budget import Budget, Neighbors
     from privmean.questions.grouping import Grouping
     from privmean.release import Release
-
-Named = Literal["auto", "default", "winsorized", "bounded", "heavy-tailed", "anisotropic"]
-METHODS: tuple[Named, ...] = get_args(Named)
-OF = {
-    BOUNDS: "bounded",
-    CONCENTRATION: "winsorized",
-    MOMENT: "heavy-tailed",
-    COVARIANCE: "anisotropic",
-}
-
 
 GROUPED: dict[str, Any] = {
     "keys": None, "max_groups": 1, "contrasts": None, "membership": PRIVATE, "rule": None,
@@ -129,7 +111,7 @@ class Mean:
                 "describes the persons in full, beside an assumption or a method",
                 "leave assume and method out",
             )
-        self._chosen(self.estimand == "records")
+        self._chosen(by_records=self.estimand == "records")
 
     @property
     def usual_neighbors(self) -> Neighbors:
@@ -173,13 +155,17 @@ class Mean:
         effects, alone = random_effects(self.related), columns == 1 or cap is not None
         if effects is not None:
             return effects.estimator()
-        chosen = self._chosen(cap is not None)
+        named = self._chosen(by_records=cap is not None)
         if self.method == "auto" and self.assume is None and not alone:
             from privmean.central.cheapest import Cheapest
+            from privmean.central.default_mean import DefaultMean
 
-            return Cheapest(chosen)
-        answering: Estimator = chosen
-        return answering
+            assert isinstance(named, DefaultMean)
+            return Cheapest(named)
+        return named
+
+    def _chosen(self, *, by_records: bool) -> Estimator:
+        return chosen(self.method, self.assume, self.related, by_records=by_records)
 
     @property
     def looked_at(self) -> tuple[str, ...]:
@@ -289,106 +275,3 @@ class Mean:
         said, pairs = self.grouping, self._pairs()
         public = None if pairs.keys is None else pairs.groups
         return GroupMeans(public, said.weights, target, said.simultaneous, pairs.public)
-
-    # --- the choice -------------------------------------------------------------------------------
-    def _chosen(self, by_records: bool) -> Any:
-        if not isinstance(self.method, str):
-            return _served(self._as_given(self.method), by_records)
-        kind = self._kind(validate.choice("method", self.method, METHODS))
-        return _served(self._made(kind, by_records), by_records)
-
-    def _as_given(self, estimator: object) -> Any:
-        if isinstance(estimator, type) or not callable(getattr(estimator, "plan", None)):
-            raise ArgumentError(
-                "method",
-                estimator,
-                "is neither a name nor an estimator",
-                f"choose one of {', '.join(METHODS)}, or give an estimator such as Winsorized(...)",
-            )
-        for name, value in (("assume", self.assume), ("related", self.related)):
-            if value is not None and not (name == "related" and value == 1.0):
-                raise ArgumentError(
-                    name,
-                    value,
-                    f"is not used by the estimator given as method ({type(estimator).__name__})",
-                    "set it where the estimator is made",
-                )
-        return estimator
-
-    def _kind(self, method: str) -> str:
-        """The method's name, where an assumption or nothing may stand for it."""
-        named = None if self.assume is None else OF[kind_of(self.assume)]
-        kind = method if method != "auto" else (named or "default")
-        if named is not None and kind != named:
-            raise ArgumentError(
-                "method",
-                method,
-                f"does not use the assumption given, {self.assume!r}",
-                f"choose method={named!r} or leave the assumption out",
-            )
-        return kind
-
-    def _made(self, kind: str, by_records: bool) -> Any:
-        given: Any = self.assume  # of the kind that the method asks for
-        effect: Any = self.related if random_effects(self.related) is None else 1.0
-        if kind == "default":
-            from privmean.central.default_mean import DefaultMean
-
-            return DefaultMean(design_effect=effect)
-        if kind == "winsorized":
-            from privmean.central.concentration import UnknownScale
-            from privmean.central.winsorized import Winsorized
-
-            return Winsorized(UnknownScale() if given is None else given, design_effect=effect)
-        if given is None and kind != "anisotropic":
-            raise ArgumentError(
-                "assume", None, f"is needed for method {kind!r}", f"give {_example(kind)}"
-            )
-        if kind == "bounded":
-            if by_records:
-                from privmean.central.concentration import Bounded
-                from privmean.central.winsorized import Winsorized
-
-                return Winsorized(Bounded(*_limits(given)), design_effect=effect)
-            from privmean.central.bounded import BoundedMean
-
-            return BoundedMean(given, design_effect=effect)
-        if effect != 1.0:
-            raise ArgumentError(
-                "related", effect, f"is not used by method {kind!r}", "leave it out"
-            )
-        if kind == "heavy-tailed":
-            from privmean.central.heavy_tailed import HeavyTailed, PureCover
-
-            made = isinstance(given, HeavyTailed | PureCover)
-            return given if made else HeavyTailed(given)
-        from privmean.central.anisotropic.estimator import Anisotropic
-
-        return Anisotropic(None if given is None else given.bound)
-
-
-def _served(estimator: object, by_records: bool) -> Any:
-    """The estimator, if it answers the mean over records where that is asked for."""
-    if by_records and not getattr(estimator, "serves_records", False):
-        raise ArgumentError(
-            "method",
-            type(estimator).__name__,
-            "does not serve the mean over records",
-            "give bounds, a concentration, HeavyTailed(..., weights=...) or nothing, or ask for "
-            "estimand='persons'",
-        )
-    return estimator
-
-
-def _example(kind: str) -> str:
-    if kind == "bounded":
-        return "bounds, such as assume=(0, 10)"
-    return "assume=BoundedMoment(order=..., bound=...)"
-
-
-def _limits(bounds: Any) -> tuple[Any, Any]:
-    """(lower, upper) as numbers, or one number a column each, from one pair or a pair a column."""
-    pairs: Sequence[Any] = list(bounds)
-    if hasattr(pairs[0], "__len__"):
-        return tuple(pair[0] for pair in pairs), tuple(pair[1] for pair in pairs)
-    return validate.bounds("bounds", bounds)

@@ -38,9 +38,9 @@ def test_the_numbers_named_would_do_and_little_less_would_not(covariance, d, n, 
     needed, epsilon = int(found[1]), float(found[2])
 
     def share(epsilon, persons):
-        budget = Budget(epsilon=epsilon, delta=1e-6)
+        budget = Budget(epsilon=epsilon, delta=1e-6, neighbors=relation)
         try:
-            return estimator._made(budget, persons, d, relation).error_share
+            return estimator._made(budget, persons, d).error_share
         except Infeasible:
             return math.inf
 
@@ -89,7 +89,7 @@ def test_a_release_noisier_than_one_person_says_so():
     """Where columns share a radius, alike columns cost more than the reference: not "ok"."""
     d, n = 400, 2300
     estimator = Anisotropic(scale_range=(1e-6, 1e6))
-    plan = estimator._made(BUDGET, n, d, REPLACE_ONE)
+    plan = estimator._made(BUDGET, n, d)
     assert plan.scale_noise.top == 0
     assert plan.error_share > 1
     x = np.random.default_rng(3).standard_normal((n, d))

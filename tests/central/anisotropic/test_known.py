@@ -2,6 +2,7 @@
 
 import json
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -62,7 +63,7 @@ def test_noise_does_not_grow_with_the_dimension(d):
     assert plan.noise_error == pytest.approx(0.3247, abs=0.0012)
     # one radius for all columns: proportional to sqrt(d)
     wide = spectrum_of(float((spike(d) ** 2).max()), d)
-    sphere = Candidates(BUDGET, wide, ADD_REMOVE, 2000, 0.05).average()
+    sphere = Candidates(replace(BUDGET, neighbors=ADD_REMOVE), wide, 2000, 0.05).average()
     assert sphere.noise_error > math.sqrt(d / 30) * plan.noise_error
 
 

@@ -221,7 +221,7 @@ def test_noise_and_intervals_of_an_unknown_covariance():
 
 def test_few_persons_and_many_columns_choose_some_columns_or_none():
     # worth its while for steep spectra only, hence refused by the estimator
-    plan = plan_unknown(BUDGET, 8000, 60_000, REPLACE_ONE, beta=0.05, scale_range=RANGE)
+    plan = plan_unknown(BUDGET, 8000, 60_000, beta=0.05, scale_range=RANGE)
     assert plan.scale_noise.chooses
     assert plan.error_share > 1
     assert Guarantee.of(BUDGET, REPLACE_ONE, plan.losses).verify()

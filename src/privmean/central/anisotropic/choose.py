@@ -25,7 +25,7 @@ from privmean.central.anisotropic.spectrum import (
 )
 from privmean.errors import Infeasible
 from privmean.mechanisms.filtered.filter import Sampled, sampled_influence, sampled_threshold
-from privmean.privacy.budget import REPLACE_ONE, Budget, Relation
+from privmean.privacy.budget import REPLACE_ONE, Budget
 from privmean.privacy.curve import Curve
 from privmean.privacy.gdp import gaussian_mu
 
@@ -60,16 +60,15 @@ class Candidates:
         self,
         budget: Budget,
         spectrum: Spectrum,
-        relation: Relation,
         n_design: int,
         beta: float,
         sampled_draws: int | None = None,
     ) -> None:
         assert budget.epsilon is not None
         self.budget, self.epsilon, self.delta = budget, budget.epsilon, budget.delta
-        self.spectrum, self.relation, self.beta = spectrum, relation, beta
+        self.spectrum, self.relation, self.beta = spectrum, budget.neighbors, beta
         self.n_design = n_design
-        self.persons = n_design if relation == REPLACE_ONE else None
+        self.persons = n_design if self.relation == REPLACE_ONE else None
         self.draws = sampled_draws
         self.powers = Powers(spectrum.deviations)
 
@@ -223,7 +222,6 @@ class Candidates:
             self.budget,
             self.spectrum,
             centre,
-            self.relation,
             self.n_design,
             self.persons,
             self.beta,

@@ -16,7 +16,7 @@ from privmean.central.anisotropic.unknown import UnknownPlan
 from privmean.central.cheapest import predicted_with_nothing
 from privmean.errors import ArgumentError, Infeasible
 from privmean.people.shape import Shape
-from privmean.privacy.budget import REPLACE_ONE, Budget, Relation
+from privmean.privacy.budget import REPLACE_ONE, Budget
 
 AUTO, AVERAGE, TWO_PHASE = "auto", "average", "two-phase"
 NOISY = "noisy-degree"
@@ -112,7 +112,7 @@ class Anisotropic:
 
         Raises Infeasible from public numbers alone.
         """
-        relation, d = budget.neighbors, shape.dimension
+        d = shape.dimension
         if budget.epsilon is None or budget.delta <= 0:
             raise Infeasible(
                 f"{budget.describe()} has no delta, and without one no estimator is free of the "
@@ -120,7 +120,7 @@ class Anisotropic:
                 "give epsilon and a delta far below 1/persons",
             )
         design = self._design(shape)
-        if self.sampled_degrees is not None and relation != REPLACE_ONE:
+        if self.sampled_degrees is not None and budget.neighbors != REPLACE_ONE:
             raise Infeasible(
                 "sampled degrees are proved for a public number of persons only",
                 "use replace-one neighbours, or leave sampled_degrees out",
@@ -128,12 +128,12 @@ class Anisotropic:
 
         def attempt(budget: Budget, n: int) -> bool:
             try:
-                return self._made(budget, n, d, relation).error_share < 1
+                return self._made(budget, n, d).error_share < 1
             except TooFew:
                 return False
 
         try:
-            plan = self._made(budget, design, d, relation)
+            plan = self._made(budget, design, d)
         except TooFew as error:
             raise too_few(attempt, budget, design, error.problem, self._others()) from None
         if plan.error_share >= 1:
@@ -141,23 +141,19 @@ class Anisotropic:
         known = shape if shape.count is not None else replace(shape, design=design)
         return replace(plan, nothing=predicted_with_nothing(budget, known, plan.deviations))
 
-    def _made(
-        self, budget: Budget, design: int, dimension: int, relation: Relation
-    ) -> KnownPlan | UnknownPlan:
+    def _made(self, budget: Budget, design: int, dimension: int) -> KnownPlan | UnknownPlan:
         """The plan of the least predicted error, however large that is."""
         if self.covariance is None:
             return plan_unknown(
-                budget, design, dimension, relation, beta=self.beta, scale_range=self.scale_range
+                budget, design, dimension, beta=self.beta, scale_range=self.scale_range
             )
-        candidates = self._candidates(budget, design, dimension, relation)
+        candidates = self._candidates(budget, design, dimension)
         plan = candidates.best(self._plans(candidates))
         return worded(plan)
 
-    def _candidates(
-        self, budget: Budget, design: int, dimension: int, relation: Relation
-    ) -> Candidates:
+    def _candidates(self, budget: Budget, design: int, dimension: int) -> Candidates:
         spectrum = spectrum_of(self.covariance, dimension)
-        return Candidates(budget, spectrum, relation, design, self.beta, self.sampled_degrees)
+        return Candidates(budget, spectrum, design, self.beta, self.sampled_degrees)
 
     def _others(self) -> str:
         if self.covariance is None:

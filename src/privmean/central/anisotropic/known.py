@@ -32,7 +32,7 @@ from privmean.outcome import Outcome
 from privmean.people.collecting import rows
 from privmean.people.reductions import Floats, People
 from privmean.people.shape import Shape
-from privmean.privacy.budget import REPLACE_ONE, Budget, Relation
+from privmean.privacy.budget import REPLACE_ONE, Budget
 from privmean.privacy.loss import Loss
 from privmean.road import Releasing
 
@@ -52,7 +52,6 @@ class KnownPlan(Releasing):
     budget: Budget
     spectrum: Spectrum
     centre: Centre
-    relation: Relation
     n_design: int
     persons: int | None
     beta: float

@@ -12,7 +12,7 @@ from privmean.central.anisotropic.scales import WINDOW, ScaleNoise
 from privmean.central.anisotropic.unknown import UnknownPlan
 from privmean.errors import Infeasible
 from privmean.mechanisms.noisy_quantile import FINE, WIDE, Counting
-from privmean.privacy.budget import REPLACE_ONE, Budget, Relation
+from privmean.privacy.budget import REPLACE_ONE, Budget
 from privmean.privacy.curve import Curve
 from privmean.privacy.gdp import gaussian_mu
 from privmean.privacy.zcdp import rho_delta
@@ -40,13 +40,12 @@ def plan_unknown(
     budget: Budget,
     persons: int,
     dimension: int,
-    relation: Relation,
     *,
     beta: float,
     scale_range: tuple[float, float] | None,
 ) -> UnknownPlan:
     """The plan for an unknown covariance. Raises Infeasible from public numbers."""
-    if relation != REPLACE_ONE:
+    if budget.neighbors != REPLACE_ONE:
         raise Infeasible(
             "an unknown covariance needs halves and pairs of persons by position, which a person "
             "who comes or goes would shift",

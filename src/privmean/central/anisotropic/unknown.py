@@ -38,7 +38,7 @@ from privmean.outcome import Outcome
 from privmean.people.collecting import rows
 from privmean.people.reductions import Floats, People
 from privmean.people.shape import Shape
-from privmean.privacy.budget import REPLACE_ONE, Budget, Relation
+from privmean.privacy.budget import REPLACE_ONE, Budget
 from privmean.privacy.curves import ParallelCurve
 from privmean.privacy.loss import Loss
 from privmean.road import Releasing
@@ -72,7 +72,6 @@ class UnknownPlan(Releasing):
     refinement: float = 0.0
     nothing: float | None = None
     estimator: str = "anisotropic"
-    relation: Relation = REPLACE_ONE
     public = ("persons", "columns", "positions in the roster")
 
     @property

@@ -32,7 +32,7 @@ from privmean.people.keytexts import label
 from privmean.people.pairs import pairs_of
 from privmean.people.reductions import People
 from privmean.people.shape import Shape
-from privmean.privacy.budget import Budget, Relation
+from privmean.privacy.budget import Budget
 from privmean.privacy.loss import Laplace, Loss
 from privmean.road import Releasing
 
@@ -48,10 +48,6 @@ class ArmsPlan(Releasing):
     shape: Shape
     epsilon: Fraction
     settings: GroupSettings
-
-    @property
-    def relation(self) -> Relation:
-        return self.budget.neighbors
 
     @property
     def estimator(self) -> str:

@@ -44,7 +44,7 @@ from privmean.people.keytexts import label
 from privmean.people.pairs import pairs_of
 from privmean.people.reductions import LOG_CELLS, Floats, People
 from privmean.people.shape import Shape
-from privmean.privacy.budget import REPLACE_ONE, Budget, Relation
+from privmean.privacy.budget import REPLACE_ONE, Budget
 from privmean.privacy.loss import Laplace, Loss
 from privmean.road import Releasing
 
@@ -63,10 +63,6 @@ class GroupPlan(Releasing):
     settings: GroupSettings
     simultaneous: bool = False
     estimator = "means by group"
-
-    @property
-    def relation(self) -> Relation:
-        return self.budget.neighbors
 
     @property
     def why(self) -> str:
