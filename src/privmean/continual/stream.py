@@ -26,7 +26,7 @@ from privmean.privacy.guarantee import Guarantee
 
 
 class MeanStream:
-    """The private running mean of records that arrive one by one.
+    """The private mean of records that arrive one by one: running, of a window, of periods.
 
     Give the arguments of `continual.plan`, or a finished plan to `from_plan`. Every record is
     clipped to the public region, waits until its person may take part again, takes one step, and
@@ -36,11 +36,9 @@ class MeanStream:
     state
         Path of a state file. Without it the stream lives in memory only and must not be restarted.
         With it every batch is on disk before its releases are returned; opening the same path again
-        continues exactly, and `releases()` gives back all releases so far, bit for bit. A copy of
-        the file made at any moment is a true state of that moment.
+        continues exactly, and `releases()` gives back all releases so far, bit for bit.
     moved
-        Your word that the state file, which is a copy or comes from another disk, is the newest one
-        and that the original is never used again. Without it such a file is refused.
+        Your word that a state file from another place is the newest, and its original never used.
     clamp
         Project estimates on the clipping region (free; never worsens an estimate of a mean in it).
     first_release
@@ -227,11 +225,7 @@ class MeanStream:
         return self._schedule.ball
 
     def update(self, person: object, value: object) -> list[StreamRelease]:
-        """One arrival: value a number (or d numbers, or None). Returns the new releases.
-
-        Usually one; none while the person has to wait (the latest release then stays valid), more
-        when waiting records may pass too.
-        """
+        """One arrival: a number (or d numbers, or None). None, one or several new releases."""
         return self.extend([person], [value])
 
     def extend(
@@ -339,10 +333,8 @@ class MeanStream:
         With a horizon by Sidak's inequality, without one by a union over all steps to come.
         """
         chosen = self._level if level is None else validate.level("level", level)
-        most = self.plan.lattice.steps
-        if most is not None:
-            return release.noise_sd * bands.simultaneous(chosen, most, self.plan.dimension)
-        return release.noise_sd * bands.open_ended(chosen, release.step, self.plan.dimension)
+        most, d = self.plan.lattice.steps, self.plan.dimension
+        return release.noise_sd * bands.together(chosen, release.step, most, d)
 
     def close(self) -> None:
         """Close the state file; the stream can be opened again from it."""
