@@ -18,6 +18,7 @@ import numpy as np
 from privmean.auditing.same import same
 from privmean.models.design import Units
 from privmean.models.formula import Model
+from privmean.models.own_means import OwnPanel
 from privmean.models.panel import Own, PanelPeople, PanelSums
 from privmean.people.products import Products
 from privmean.people.reductions import Floats
@@ -29,6 +30,7 @@ MANY = 20  # records of a hostile person
 CROWD = 100  # hostile persons that are read at a time
 Record = tuple[Any, ...]  # one entry a column
 Records = Sequence[Sequence[Record]]  # of every person
+Asked = PanelSums | OwnPanel  # what reads a table a second time
 
 
 @dataclass
@@ -39,7 +41,7 @@ class Panel:
     _read: list[tuple[Units, Products | None]] = field(default_factory=list)
 
     @classmethod
-    def of(cls, records: Records, asked: PanelSums) -> Panel:
+    def of(cls, records: Records, asked: Asked) -> Panel:
         model = asked.model
         ids = [k for k, own in enumerate(records) for _ in own]
         listed = [record for own in records for record in own]
@@ -67,7 +69,7 @@ class PanelRows:
     `other` instead (at the end, where `place` is their number)."""
 
     panel: Panel
-    asked: PanelSums
+    asked: Asked
     place: int | None = None
     crowd: Panel | None = None
     other: int = 0
@@ -99,9 +101,15 @@ class PanelRows:
             theirs = ours if crowd is None else crowd.again(units)
             if ours is None or theirs is None:
                 return None
-            pairs = {pair: put(item, theirs.squares[pair]) for pair, item in ours.squares.items()}
+            of_pairs = {
+                kind: {
+                    pair: put(item, getattr(theirs, kind)[pair])
+                    for pair, item in getattr(ours, kind).items()
+                }
+                for kind in ("squares", "ends", "lags")
+            }
             count, sums = put(ours.count, theirs.count), put(ours.sums, theirs.sums)
-            return replace(ours, count=count, sums=sums, squares=pairs)
+            return replace(ours, count=count, sums=sums, **of_pairs)
 
         own = {
             key: Own(put(item.mean, second.own[key].mean), put(item.square, second.own[key].square))
@@ -110,7 +118,7 @@ class PanelRows:
         return replace(first, values=put(first.values, second.values), own=own, again=again)
 
 
-def panel_table(kind: str, persons: int, asked: PanelSums, seed: int) -> PanelRows:
+def panel_table(kind: str, persons: int, asked: Asked, seed: int) -> PanelRows:
     """Persons with one to three records of as many columns as the formula has; texts are few."""
     rng = np.random.default_rng(seed)
     model = asked.model

@@ -55,10 +55,11 @@ class MeanStreams:
     Everything else: as for `MeanStream` and `continual.plan`; the region has to be public.
 
     Example:
-        terms = dict(epsilon=1, delta=1e-6, max_participations=4, min_separation=4, bounds=(0, 5))
-        stream = pm.MeanStreams(groups=2, steps=64, **terms)
-        for i in range(16):
-            for release in stream.update(f"person {i % 8}", "north" if i % 2 else "south", 3.5):
+        stream = pm.MeanStreams(
+            groups=2, epsilon=1, delta=1e-6, max_participations=4, min_separation=2, bounds=(0, 5)
+        )
+        for person in range(8):
+            for release in stream.update(person, "even" if person % 2 == 0 else "odd", 3.5):
                 print(release.group, release.step, float(release))
         stream.close()
 

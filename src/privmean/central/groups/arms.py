@@ -28,13 +28,8 @@ class TwoArms:
     for the difference of limited values alone, which saves the count of persons beyond the limits.
 
     Example:
-        draw = np.random.default_rng(1)
-        treated, before = np.repeat([0, 1], 1500), draw.normal(10, 2, 3000)
-        after = before + 0.5 * treated + draw.normal(0, 1, 3000)
-        trial = {"id": np.arange(3000), "arm": treated, "before": before, "wage": after}
-        table = pm.Table(trial, person="id")
-        question = pm.Compare("wage", arms="arm", membership="public")  # runs TwoArms
-        print(pm.ask(table, question, epsilon=1.0))
+        question = pm.Compare("wage", arms="treated", membership="public")  # plans TwoArms
+        pm.plan(question, persons=1000, epsilon=1.0).power(0.3, [400, 600], guess_sd=1.0)
 
     **Guarantees.** Unit: one person with all records. Neighbours: replace-one; public are the
     roster and who is in which arm. Pure epsilon for any data.

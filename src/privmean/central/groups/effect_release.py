@@ -22,13 +22,9 @@ class EffectRelease(Release):
     first, whose reading as an effect rests on chance.
 
     Example:
-        draw = np.random.default_rng(1)
-        treated, before = np.repeat([0, 1], 1500), draw.normal(10, 2, 3000)
-        after = before + 0.5 * treated + draw.normal(0, 1, 3000)
-        trial = {"id": np.arange(3000), "arm": treated, "before": before, "wage": after}
-        table = pm.Table(trial, person="id")
-        made = pm.compare(table, "wage", arms="arm", before="before", epsilon=1.0)
-        made.effect, made.p_value, made.interval()
+        table = pm.Table(pm.example("nlswork"), person="person_id")
+        release = pm.compare(table, "ln_wage", by="union", pair=["1", "0"], epsilon=1.0)
+        release.effect, release.p_value
     """
 
     by_arms: bool = False

@@ -25,9 +25,8 @@ class ValuesRelease(Release):
 
     Example:
         table = pm.Table(pm.example("nlswork"), person="person_id")
-        columns = ["ln_wage", "tenure"]
-        made = pm.mean(table, columns, by="union", keys=[0, 1], epsilon=2.0)
-        made["ln_wage"].contrast("1 - 0")
+        release = pm.mean(table, ["ln_wage", "hours"], by="union", keys=[0, 1], epsilon=2.0)
+        release["hours"].contrast("1 - 0")
     """
 
     tables: tuple[GroupRelease, ...] = field(default=(), repr=False)
