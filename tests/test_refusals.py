@@ -13,7 +13,7 @@ import pytest
 
 import privmean as pm
 from doors import FUNCTIONS, Refused, by_file, by_function, by_question, by_shell
-from privmean.asking.functions import MOVED
+from privmean.asking.moved import MOVED
 from privmean.cli import asking
 from privmean.cli.app import run
 from privmean.noise.simulated import SimulatedNoise

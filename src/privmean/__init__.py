@@ -14,13 +14,13 @@ if TYPE_CHECKING:
     from privmean.asking.functions import ask as ask
     from privmean.asking.functions import compare as compare
     from privmean.asking.functions import curve as curve
-    from privmean.asking.functions import least_epsilon as least_epsilon
     from privmean.asking.functions import mean as mean
-    from privmean.asking.functions import persons_needed as persons_needed
-    from privmean.asking.functions import plan as plan
     from privmean.asking.functions import quantile as quantile
     from privmean.asking.functions import regress as regress
     from privmean.asking.functions import variance as variance
+    from privmean.asking.planning import least_epsilon as least_epsilon
+    from privmean.asking.planning import persons_needed as persons_needed
+    from privmean.asking.planning import plan as plan
     from privmean.auditing.audit import audit as audit
     from privmean.auditing.report import AuditReport as AuditReport
     from privmean.central.anisotropic.estimator import Anisotropic as Anisotropic
@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from privmean.central.heavy_tailed import RecordWeights as RecordWeights
     from privmean.central.winsorized import Winsorized as Winsorized
     from privmean.continual import MeanStream as MeanStream
+    from privmean.continual import MeanStreams as MeanStreams
     from privmean.continual import WithholdRelease as WithholdRelease
     from privmean.errors import ArgumentError as ArgumentError
     from privmean.errors import BudgetExceeded as BudgetExceeded
@@ -101,8 +102,8 @@ else:
         "regress": "privmean.asking.functions",
         "curve": "privmean.asking.functions",
         "variance": "privmean.asking.functions",
-        "plan": "privmean.asking.functions",
-        "persons_needed": "privmean.asking.functions",
+        "plan": "privmean.asking.planning",
+        "persons_needed": "privmean.asking.planning",
         "Mean": "privmean.questions.mean",
         "Regression": "privmean.questions.regression",
         "Curve": "privmean.questions.curve",
@@ -135,6 +136,7 @@ else:
         "person_covariance": "privmean.central.anisotropic.spectrum",
         "BoundedMean": "privmean.central.bounded",
         "MeanStream": "privmean.continual",
+        "MeanStreams": "privmean.continual",
         "WithholdRelease": "privmean.continual",
         "Exchangeable": "privmean.models.person_fits",
         "AR1": "privmean.models.person_fits",
@@ -162,7 +164,7 @@ else:
         "EffectRelease": "privmean.central.groups.effect_release",
         "TwoArms": "privmean.central.groups.arms",
         "Compare": "privmean.questions.compare",
-        "least_epsilon": "privmean.asking.functions",
+        "least_epsilon": "privmean.asking.planning",
         "compare": "privmean.asking.functions",
         "Quantile": "privmean.questions.quantile",
         "QuantileRelease": "privmean.models.quantile_release",

@@ -7,7 +7,7 @@ before the charge; what a release says of itself (bill, promise, noise) is writt
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from privmean.errors import ArgumentError, PrivmeanError
 from privmean.mechanisms.curator import Curator, Draws, TrustedCurator
@@ -88,7 +88,7 @@ class Plan(Protocol):
 class Releasing:
     """What every plan of an estimator can do by itself."""
 
-    unit: ClassVar[str] = "person"
+    unit = "person"
 
     def accepts(self, people: People) -> None:
         """Any people of its shape will do."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -11,13 +10,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from privmean.errors import ArgumentError, PrivmeanError
-from privmean.privacy.budget import REPLACE_ONE
 from privmean.privacy.calibrate import delta_within
 from privmean.privacy.canonical import parsed
 from privmean.privacy.compose import pure_epsilon, total_rho
 from privmean.privacy.guarantee import Guarantee
-from privmean.provenance import NAME, READ, SCHEMA, digest_of
-from privmean.rows import NAMES
+from privmean.provenance import NAME, digest_of
+from privmean.verified_numbers import Look, check_numbers
 from privmean.verified_study import KIND as STUDY
 from privmean.verified_study import problems_of as study_problems
 
@@ -43,6 +41,12 @@ class Verification:
     """What was checked and found right, what was found wrong, and what cannot be checked so.
 
     True if nothing was found wrong.
+
+    Example:
+        people = pm.read(pm.example("nlswork"), person="person_id", values="ln_wage")
+        found = pm.verify(pm.mean(people, epsilon=1.0))
+        assert found and not found.problems
+        print(found.describe())
     """
 
     checked: tuple[str, ...]
@@ -92,6 +96,13 @@ def verify(
     Raises ArgumentError for a file, key or ledger that cannot be read as such; whatever is wrong
     with the release itself is said in the result.
 
+    Example:
+        people = pm.read(pm.example("nlswork"), person="person_id", values="ln_wage")
+        stored = pm.mean(people, epsilon=1.0).to_dict()
+        assert pm.verify(stored)
+        stored["estimate"][0] += 0.001
+        assert pm.verify(stored).problems
+
     Guarantees: none are spent. A release that verifies states a bill that composes to at most its
     promise, for its own neighbours, and is as it was written, unless whoever changed it made the
     digest anew (docs/verification.md); with a key, it is as the owner of the key signed it.
@@ -105,7 +116,7 @@ def verify(
     stored = _stored(release)
     if isinstance(stored, str):
         return Verification((), (f"the file is not JSON that is read alike by all: {stored}",), ())
-    look = _Look()
+    look = Look()
     try:
         own = digest_of(stored)
     except ValueError as error:
@@ -130,27 +141,12 @@ def verify(
     if stored.get("kind") == STUDY:
         _study(stored, guarantee, look)
     else:
-        _numbers(stored, guarantee, look)
+        check_numbers(stored, guarantee, look)
     _made(provenance, look)
     _signature(provenance, own, public, look)
     if book is not None:
         _charge(provenance, guarantee, book, look)
     return Verification(tuple(look.found), tuple(look.problems), (*look.cannot, *CANNOT), own)
-
-
-class _Look:
-    """What one verification has found so far."""
-
-    def __init__(self) -> None:
-        self.found: list[str] = []
-        self.problems: list[str] = []
-        self.cannot: list[str] = []
-
-    def right(self, words: str) -> None:
-        self.found.append(words)
-
-    def wrong(self, words: str) -> None:
-        self.problems.append(words)
 
 
 def _stored(release: object) -> dict[str, Any] | str:
@@ -180,7 +176,7 @@ def _stored(release: object) -> dict[str, Any] | str:
     return dict(release)
 
 
-def _promise(stored: Mapping[str, Any], look: _Look) -> Guarantee | None:
+def _promise(stored: Mapping[str, Any], look: Look) -> Guarantee | None:
     """The promise, after its bill was composed again."""
     try:
         guarantee = Guarantee.from_dict(stored.get("guarantee", {}))
@@ -218,18 +214,18 @@ def _composed(guarantee: Guarantee) -> str:
     )
 
 
-def _study(stored: Mapping[str, Any], guarantee: Guarantee | None, look: _Look) -> None:
+def _study(stored: Mapping[str, Any], guarantee: Guarantee | None, look: Look) -> None:
     """Every release of a study, and the bill that they share."""
 
     def of_release(release: Mapping[str, Any]) -> list[str]:
-        one = _Look()
+        one = Look()
         try:
             said = release.get(NAME)
             if not isinstance(said, Mapping) or said.get("digest") != digest_of(release):
                 one.wrong("the digest of its release does not fit")
         except ValueError as error:
             one.wrong(f"its release holds what JSON cannot: {error}")
-        _numbers(release, _promise(release, one), one)
+        check_numbers(release, _promise(release, one), one)
         return one.problems
 
     if guarantee is None:
@@ -245,90 +241,7 @@ def _study(stored: Mapping[str, Any], guarantee: Guarantee | None, look: _Look) 
         )
 
 
-def _numbers(stored: Mapping[str, object], guarantee: Guarantee | None, look: _Look) -> None:
-    """Whether the parts of a release speak of the same thing."""
-    before = len(look.problems)
-    schema = stored.get("schema")
-    if type(schema) is not int or schema not in READ:
-        look.wrong(f"the schema number is {schema!r}; this version of privmean knows {SCHEMA}")
-    columns, estimate = _list(stored.get("columns")), _numbers_of(stored.get("estimate"))
-    if not columns or not all(isinstance(item, str) for item in columns):
-        look.wrong("no columns are named")
-    if estimate is None:
-        look.wrong("the estimate is no list of numbers")
-    elif len(columns) != len(estimate):
-        look.wrong(f"{len(estimate)} estimates stand beside {len(columns)} columns")
-    persons = stored.get("persons")
-    if persons is not None and (type(persons) is not int or persons < 0):
-        look.wrong(f"persons={persons!r} is no number of persons")
-    if guarantee is not None and guarantee.relation == REPLACE_ONE and persons is None:
-        look.wrong("the number of persons, which is public under replace-one, is not stated")
-    secure = stored.get("secure")
-    if secure is not True:
-        look.wrong(
-            "the noise was simulated: the release is private for nobody"
-            if secure is False
-            else "whether the noise was real is not stated"
-        )
-    for name in ("interval", "noise_interval"):
-        _interval(name, stored.get(name), len(columns), secure, look)
-    if schema == SCHEMA:
-        _rows(stored.get("rows"), _named(columns, estimate), look)
-    plan = stored.get("plan")
-    allowed = plan.get("budget") if isinstance(plan, Mapping) else None
-    if guarantee is not None and isinstance(allowed, Mapping):
-        promise = guarantee.budget().to_dict()
-        same = {name: allowed.get(name) for name in promise if name != "delta"}
-        if same != {name: value for name, value in promise.items() if name != "delta"}:
-            look.wrong(f"the plan's budget {dict(allowed)} is not the promise {promise}")
-    if len(look.problems) == before:
-        look.right("estimate, columns, persons, intervals, budget and noise are stated and agree")
-
-
-def _named(columns: list[object], estimate: list[float | None] | None) -> dict[str, float | None]:
-    """Estimates by column, where both are as they should be."""
-    names = [item if isinstance(item, str) else "" for item in columns]
-    return dict(zip(names, estimate or (), strict=False))
-
-
-def _rows(found: object, estimates: Mapping[str, float | None], look: _Look) -> None:
-    """The table of the release: whole, in order, and with the estimates that stand beside it."""
-    if not isinstance(found, list) or not found:
-        look.wrong("the rows are missing")
-        return
-    for row in found:
-        if not isinstance(row, Mapping) or set(row) != set(NAMES):
-            look.wrong("a row has not the columns that rows have")
-            return
-        if not all(isinstance(row[name], str) for name in ("term", "group", "status")):
-            look.wrong("a row's term, group or status is no text")
-            return
-        pairs = (("lower", "upper"), ("noise_lower", "noise_upper"))
-        for pair in pairs:
-            low, high = (row[name] for name in pair)
-            if not all(item is None or _finite(item) for item in (low, high)):
-                look.wrong(f"a row's {pair[0]} or {pair[1]} is no number")
-            elif low is not None and high is not None and low > high:
-                look.wrong("a row's interval ends before it begins")
-        own = not row["group"] and row["term"] in estimates
-        if own and row["estimate"] != estimates[row["term"]]:
-            look.wrong(f"the row of {row['term']!r} has another estimate than the release")
-
-
-def _interval(name: str, found: object, columns: int, secure: object, look: _Look) -> None:
-    if not isinstance(found, Mapping):
-        look.wrong(f"the {name} is missing")
-        return
-    lower, upper = _numbers_of(found.get("lower")), _numbers_of(found.get("upper"))
-    if lower is None or upper is None or not len(lower) == len(upper) == columns:
-        look.wrong(f"the {name} has not one pair of ends a column")
-    elif any(a is not None and b is not None and a > b for a, b in zip(lower, upper, strict=True)):
-        look.wrong(f"the {name} ends before it begins")
-    if found.get("secure") is not secure:
-        look.wrong(f"the {name} does not say of its noise what the release says")
-
-
-def _made(provenance: Mapping[str, object], look: _Look) -> None:
+def _made(provenance: Mapping[str, object], look: Look) -> None:
     """When, by what and against which charge."""
     if not provenance:
         return
@@ -374,7 +287,7 @@ def _line(charge: object) -> bool:
 
 
 def _signature(
-    provenance: Mapping[str, object], own: str | None, public: object, look: _Look
+    provenance: Mapping[str, object], own: str | None, public: object, look: Look
 ) -> None:
     """The signature: by the owner of `public`, else by whoever it says."""
     signer, signature = provenance.get("signer"), provenance.get("signature")
@@ -416,7 +329,7 @@ def _ledger(ledger: Ledger | str | os.PathLike[str] | None) -> Ledger | None:
 
 
 def _charge(
-    provenance: Mapping[str, object], guarantee: Guarantee | None, book: Ledger, look: _Look
+    provenance: Mapping[str, object], guarantee: Guarantee | None, book: Ledger, look: Look
 ) -> None:
     """Whether the charge that a release names is in the ledger, and covers it."""
     charge = provenance.get("ledger")
@@ -441,17 +354,3 @@ def _charge(
             f"line {entry.number} of the ledger is its charge ({entry.amount.describe()}, "
             f"{entry.label!r}, {entry.when})"
         )
-
-
-def _list(value: object) -> list[Any]:
-    return value if isinstance(value, list) else []
-
-
-def _numbers_of(value: Any) -> list[float | None] | None:
-    """A list of numbers and nulls; None for anything else."""
-    fits = isinstance(value, list) and all(item is None or _finite(item) for item in value)
-    return value if fits else None
-
-
-def _finite(value: object) -> bool:
-    return not isinstance(value, bool) and isinstance(value, int | float) and math.isfinite(value)

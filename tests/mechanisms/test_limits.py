@@ -27,7 +27,8 @@ from privmean.noise.exact import ExactNoise
 from privmean.people.matrix import MatrixPeople
 from privmean.people.reductions import Box
 from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE, Budget
-from privmean.privacy.loss import Gaussian, Laplace, Parallel
+from privmean.privacy.loss import Gaussian, Laplace
+from privmean.privacy.parallel import Parallel
 from privmean.privacy.relations import stated
 
 BELOW = SMALLEST_LOSS * 0.999

@@ -12,15 +12,8 @@ from hypothesis import strategies as st
 from privmean.privacy.budget import Budget
 from privmean.privacy.calibrate import within
 from privmean.privacy.compose import pure_epsilon, total_delta, total_epsilon, total_rho
-from privmean.privacy.loss import (
-    Approximate,
-    Gaussian,
-    Laplace,
-    Parallel,
-    Pure,
-    Selection,
-    Threshold,
-)
+from privmean.privacy.loss import Approximate, Gaussian, Laplace, Pure, Selection, Threshold
+from privmean.privacy.parallel import Parallel
 
 LATTICE = 2.0**20
 

@@ -20,11 +20,11 @@ from privmean.privacy.loss import (
     Concentrated,
     Gaussian,
     Laplace,
-    Parallel,
     Pure,
     Selection,
     Threshold,
 )
+from privmean.privacy.parallel import Parallel
 from privmean.privacy.relations import stated
 from privmean.privacy.threshold_of_sum import ThresholdOfSum
 

@@ -13,7 +13,8 @@ from privmean.privacy.compose import total_epsilon, total_rho
 from privmean.privacy.curves import FilteredMean, ParallelCurve
 from privmean.privacy.guarantee import Guarantee
 from privmean.privacy.ledger import Ledger
-from privmean.privacy.loss import Gaussian, Laplace, Parallel, Pure, Threshold
+from privmean.privacy.loss import Gaussian, Laplace, Pure, Threshold
+from privmean.privacy.parallel import Parallel
 from privmean.privacy.relations import holds_under, stated
 
 LATTICE = 2.0**20

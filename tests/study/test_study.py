@@ -245,6 +245,23 @@ def largest_epsilon(rho):
     return rho_epsilon(rho, 1e-6) * 1.001
 
 
+@pytest.mark.parametrize("terms", [{}, {"delta": 1e-4}, {"epsilon": 6.0}])
+def test_parts_with_a_delta_add_up_whatever_the_curve_of_each(terms):
+    """Lines that keep (epsilon, delta) by a curve of their own are one line where parts add up."""
+    made = pm.Study(TABLE, **({"epsilon": 2.0, "delta": 1e-6} | terms))
+    made.add("both", pm.Mean(("y", "x")))
+    made.add("slope", pm.Regression("y ~ x"))
+    made.add("wide", pm.Curve("y", "t", bins=list(np.linspace(0, 4, 60)), assume=LIMITS))
+    made.add("kept", pm.Mean("y", assume=pm.SubGaussian(sd=1.0)), weight=2)
+    plan = made.plan(PERSONS)
+    assert plan.guarantee.verify()
+    shapes = plan.shapes
+    from privmean.study.shares import Work
+
+    first = Work(plan.items, shapes, plan.budget).sums()
+    assert within([line for part in first.parts for line in part.lines], plan.budget)
+
+
 # --- wanted errors --------------------------------------------------------------------------------
 def test_wanted_errors_are_met_and_the_rest_is_shared():
     made = pm.Study(TABLE, epsilon=2.0)
@@ -462,6 +479,35 @@ def test_a_stored_study_verifies_and_so_does_a_release_taken_out(real):
     one = stored["questions"][1]["release"]
     assert pm.verify(one)
     assert "part of the study" in one["guarantee"]["note"]
+
+
+def test_a_release_taken_out_of_a_study_is_not_charged_again(real):
+    """Its bill holds shared looks in full, and the study was charged: by hand as well as read from
+    a file."""
+    from privmean.privacy.guarantee import Guarantee
+
+    for ledger in (pm.Ledger(epsilon=50.0, delta=1e-3), pm.Ledger(rho=50.0)):
+        for name in real:
+            stored = json.loads(json.dumps(real[name].to_dict()))["guarantee"]
+            for promise in (real[name].guarantee, Guarantee.from_dict(stored)):
+                with pytest.raises(ArgumentError, match="charged with its study"):
+                    ledger.charge(promise)
+        assert not ledger.entries
+    ledger = pm.Ledger(epsilon=50.0, delta=1e-3)
+    assert ledger.charge(real.guarantee).number == 1
+
+
+def test_a_release_that_hides_its_study_is_noticed(real):
+    from privmean.privacy.canonical import digest
+    from privmean.privacy.guarantee import PURPOSE
+
+    stored = json.loads(json.dumps(real.to_dict()))
+    release = stored["questions"][1]["release"]
+    release["guarantee"].pop("part_of")
+    rest = {key: value for key, value in release["guarantee"].items() if key != "digest"}
+    release["guarantee"]["digest"] = digest(PURPOSE, rest)
+    release[NAME]["digest"] = digest_of(release)
+    assert any("part of this run" in problem for problem in pm.verify(remade(stored)).problems)
 
 
 def remade(stored):

@@ -344,6 +344,18 @@ def test_init_writes_a_file_that_runs_once_a_column_is_chosen(place):
     assert call("study", "init", place / "panel.csv", "--person", "who", "--out", out) == 2
     assert call("study", "plan", out, "--persons", "3000") == 0
     assert "who" in out.read_text()
+    assert "# columns are not shown" in out.read_text()
+
+
+def test_init_shows_the_columns_of_a_first_line_that_is_no_record(place):
+    out = place / "new.toml"
+    arguments = ("study", "init", place / "panel.csv", "--person", "who", "--out", out)
+    assert call(*arguments, "--header") == 0
+    text = out.read_text()
+    assert "# columns: who, t, x, y" in text
+    assert "header = true" in text
+    assert call("study", "plan", out) == 0
+    assert call("study", "run", out, "--out", place / "out") == 0
 
 
 def test_columns_are_read_from_the_schema_alone():
@@ -414,3 +426,24 @@ def test_planning_reads_the_column_of_persons_and_no_other(place, kind, monkeypa
     assert read is not None
     study = pm.Study(table, epsilon=1.0).add("level", pm.Mean("y"))
     assert study.plan().shapes["level"].persons == 3000
+
+
+def test_runs_that_are_killed_go_on_with_what_they_drew():
+    """A few of the kills of benchmarks/study_kills.py, in a process of their own."""
+    code = (
+        "import json, study_kills\n"
+        "found = study_kills.measured(5, seed=7)\n"
+        "print(json.dumps([found.kills, found.answers, dict(found.wrong)]))\n"
+    )
+    root = Path(__file__).parents[2]
+    places = os.pathsep.join([str(root / "benchmarks"), os.environ.get("PYTHONPATH", "")])
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True, text=True, check=False, env={**os.environ, "PYTHONPATH": places},
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    kills, answers, wrong = json.loads(done.stdout)
+    assert kills == 5
+    assert answers >= 10
+    assert len(wrong) >= 6
+    assert not any(wrong.values()), wrong

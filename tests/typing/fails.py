@@ -34,8 +34,8 @@ pm.curve(table, "y", time="t", bins=[0], moment=1, epsilon=1.0)  # E: call-arg |
 pm.variance(table, "y", within=3.0, epsilon=1.0)  # E: arg-type | reportArgumentType
 pm.variance(table, "y", within=(1, 2), method="pairs", rho=1)  # E: arg-type | reportArgumentType
 pm.quantile(table, "y", "median", epsilon=1.0)  # E: arg-type | reportArgumentType
-pm.ask(table, "mean", epsilon=1.0)  # E: call-overload | reportArgumentType
-pm.ask(table, pm.Mean("y"), epsilon="one")  # E: call-overload | reportArgumentType
+pm.ask(table, "mean", epsilon=1.0)  # E: arg-type | reportArgumentType
+pm.ask(table, pm.Mean("y"), epsilon="one")  # E: arg-type | reportArgumentType
 pm.plan(pm.Mean("y"), epsilon=1.0)  # E: call-arg | reportCallIssue
 pm.plan(pm.DefaultMean(), persons=9, epsilon=1.0)  # E: arg-type | reportArgumentType
 pm.persons_needed(pm.Mean(), error=0.1, epsilon=1.0)  # E: call-arg | reportCallIssue

@@ -79,6 +79,10 @@ points: tuple[float, ...] = line.at
 planned = pm.plan(pm.Mean(method="default"), persons=1000, columns=3, epsilon=1.0)
 error: float = planned.predict(1.0)["rmse"]
 bill = planned.losses
+for question in (pm.Regression("y ~ a"), pm.Curve("y", "year", (0, 1, 2)), pm.Quantile("y")):
+    bill = pm.plan(question, persons=1000, epsilon=1.0).losses
+bill = pm.plan(pm.Variance("y", (0.01, 10.0)), persons=1000, epsilon=1.0).losses
+bill = pm.plan(pm.Compare("y", arms="treated"), persons=1000, epsilon=1.0).losses
 least: int = pm.persons_needed(pm.Mean(assume=(0, 8)), error=0.1, guess_sd=1.0, epsilon=1.0)
 design = pm.FixedDesign((0.0, 1.0), cells=8).plan(pm.Budget(epsilon=1.0), times=values)
 stream_plan: StreamPlan = plan_stream(

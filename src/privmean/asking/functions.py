@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Literal, Unpack, cast, overload
+from typing import TYPE_CHECKING, Literal, TypeVar, Unpack, cast
 
-from privmean.asking.forecast import forecast, least_persons
-from privmean.asking.road import asked, planned, source_of
+from privmean.asking.moved import MOVED
+from privmean.asking.road import asked, source_of
 from privmean.asking.terms import Terms, settled, spelled_out
-from privmean.people.shape import Shape
-from privmean.privacy.budget import ADD_REMOVE, Neighbors
+from privmean.privacy.budget import Neighbors
 from privmean.questions.assumptions import one_of
 
 if TYPE_CHECKING:
@@ -32,83 +31,23 @@ if TYPE_CHECKING:
         CovarianceBound,
         Moment,
     )
-    from privmean.questions.base import Estimator, Question
-    from privmean.questions.curve import Curve
+    from privmean.questions.base import Estimator, Telling
     from privmean.questions.errors import Errors
     from privmean.questions.mean import Named
-    from privmean.questions.quantile import Quantile
-    from privmean.questions.regression import Effect, Regression
+    from privmean.questions.regression import Effect
     from privmean.release import Release
-    from privmean.road import Plan
 
-_ESTIMATOR = "set it where the estimator is made: method={}"
-MOVED = {
-    "target": _ESTIMATOR.format("DefaultMean(target=...)"),
-    "excess": _ESTIMATOR.format("DefaultMean(excess=...)"),
-    "beta": _ESTIMATOR.format("HeavyTailed(..., beta=...) or Anisotropic(..., beta=...)"),
-    "scale_range": _ESTIMATOR.format("Anisotropic(scale_range=...)"),
-    "sampled_degrees": _ESTIMATOR.format("Anisotropic(..., sampled_degrees=...)"),
-    "design_effect": "say related=",
-    "effects": "say related=RandomEffects(...)",
-    "roster": "say it of the table: pm.Table(source, person=..., roster=...)",
-    "delimiter": "say it of the table: pm.Table(source, person=..., delimiter=...)",
-    "memory_limit": "say it of the table: pm.Table(..., machine=pm.Machine(memory=...))",
-    "threads": "say it of the table: pm.Table(..., machine=pm.Machine(threads=...))",
-    "temp_directory": "say it of the table: pm.Table(..., machine=pm.Machine(spill=...))",
-    "progress": "say it of the table: pm.Table(..., machine=pm.Machine(progress=True))",
-    "residual_sd": "say assume=Errors(residual_sd=...)",
-    "between_sd": "say assume=Errors(residual_sd=..., between_sd=...)",
-    "coefficient_range": "say assume=(lower, upper), or Errors(..., range=...)",
-    "magnitudes": _ESTIMATOR.format("Magnitudes(smallest, largest)"),
-    "range": _ESTIMATOR.format("Winsorized(..., range=...)"),
-    "threshold": "ask the question itself: pm.ask(table, pm.Regression(..., threshold=...))",
-    "records": "ask the question itself: pm.ask(table, pm.Regression(..., records=...))",
-    "resolution": "ask the question itself, such as pm.ask(table, pm.Mean(..., resolution=...))",
-    "smallest": "say within=(smallest, largest)",
-    "largest": "say within=(smallest, largest)",
-}
+R = TypeVar("R", bound="Release")
 
 
-@overload
-def ask(
-    source: Source,
-    question: Regression,
-    *,
-    person: Person | None = None,
-    **terms: Unpack[Terms],
-) -> RegressionRelease: ...
-@overload
-def ask(
-    source: Source,
-    question: Curve,
-    *,
-    person: Person | None = None,
-    **terms: Unpack[Terms],
-) -> CurveRelease: ...
-@overload
-def ask(
-    source: Source,
-    question: Quantile,
-    *,
-    person: Person | None = None,
-    **terms: Unpack[Terms],
-) -> QuantileRelease: ...
-@overload
-def ask(
-    source: Source,
-    question: Question,
-    *,
-    person: Person | None = None,
-    **terms: Unpack[Terms],
-) -> Release: ...
 @spelled_out
 def ask(
     source: Source,
-    question: Question,
+    question: Telling[R],
     *,
     person: Person | None = None,
     **terms: Unpack[Terms],
-) -> Release:
+) -> R:
     """Ask one question of people.
 
     source: a `Table`, a path or a frame with `person`, people from `privmean.read`, or an array
@@ -119,7 +58,9 @@ def ask(
     is not an error: the release says so in `status`.
 
     Example:
-        pm.ask(table, pm.Regression("y ~ x", threshold=0.05), epsilon=1.0)
+        table = pm.Table(pm.example("nlswork"), person="person_id")
+        question = pm.Regression("ln_wage ~ tenure", effect="own", threshold=0.05)
+        print(pm.ask(table, question, epsilon=1.0))
 
     Guarantees: those of the question, for the budget given.
     """
@@ -164,7 +105,9 @@ def mean(
     is not an error: the release says so in `status`.
 
     Example:
-        pm.mean("panel.parquet", "wage", person="idcode", epsilon=1.0)
+        table = pm.Table(pm.example("nlswork"), person="person_id")
+        print(pm.mean(table, "ln_wage", epsilon=1.0))
+        pm.mean(table, "ln_wage", by="union", keys=[0, 1], contrasts=["1 - 0"], epsilon=1.0)
 
     Guarantees: those of `Mean`, for the budget given.
     """
@@ -234,7 +177,8 @@ def regress(
     Raises ArgumentError, Infeasible or BudgetExceeded before anything is spent.
 
     Example:
-        pm.regress(table, "ln_wage ~ ttl_exp + tenure", epsilon=3.0, delta=1e-6)
+        table = pm.Table(pm.example("nlswork"), person="person_id")
+        print(pm.regress(table, "ln_wage ~ ttl_exp + tenure", epsilon=3.0, delta=1e-6))
 
     Guarantees: those of `Regression`, for the budget given.
     """
@@ -256,7 +200,7 @@ def regress(
         weights=weights,
         bounds=bounds,
     )
-    return cast("RegressionRelease", asked(source_of(source, person, {}), question, said))
+    return asked(source_of(source, person, {}), question, said)
 
 
 @spelled_out
@@ -282,7 +226,9 @@ def curve(
     Raises ArgumentError, Infeasible or BudgetExceeded before anything is spent.
 
     Example:
-        pm.curve(table, "ln_wage", time="year", bins=[1968, 1975, 1982, 1989], epsilon=1.0)
+        table = pm.Table(pm.example("nlswork"), person="person_id")
+        bins = [1968, 1975, 1982, 1989]
+        print(pm.curve(table, "ln_wage", time="year", bins=bins, bounds=(0, 4), epsilon=1.0))
 
     Guarantees: those of `Curve`, for the budget given.
     """
@@ -291,7 +237,7 @@ def curve(
     said = settled(terms, "curve", MOVED)
     known = one_of(assume, {"bounds": bounds, "concentration": concentration})
     question = Curve(value, time, bins, assume=known, method=method, related=related)
-    return cast("CurveRelease", asked(source_of(source, person, {}), question, said))
+    return asked(source_of(source, person, {}), question, said)
 
 
 @spelled_out
@@ -312,7 +258,8 @@ def variance(
     Raises ArgumentError, Infeasible or BudgetExceeded before anything is spent.
 
     Example:
-        pm.variance(table, "ln_wage", within=(0.01, 10.0), epsilon=1.0)
+        table = pm.Table(pm.example("nlswork"), person="person_id")
+        print(pm.variance(table, "ln_wage", within=(0.01, 10.0), epsilon=1.0))
 
     Guarantees: those of `Variance`, for the budget given.
     """
@@ -347,7 +294,8 @@ def compare(
     Raises ArgumentError, Infeasible or BudgetExceeded before anything is spent.
 
     Example:
-        pm.compare(table, "wage", arms="treated", before="wage_before", epsilon=1.0)
+        table = pm.Table(pm.example("nlswork"), person="person_id")
+        print(pm.compare(table, "ln_wage", by="union", pair=["1", "0"], epsilon=1.0))
 
     Guarantees: those of `Compare`, for the budget given.
     """
@@ -382,7 +330,8 @@ def quantile(
     Raises ArgumentError, Infeasible or BudgetExceeded before anything is spent.
 
     Example:
-        pm.quantile(table, "ln_wage", [0.25, 0.5, 0.75], epsilon=1.0)
+        table = pm.Table(pm.example("nlswork"), person="person_id")
+        print(pm.quantile(table, "ln_wage", [0.25, 0.5, 0.75], epsilon=1.0))
 
     Guarantees: those of `Quantile`, for the budget given.
     """
@@ -391,101 +340,4 @@ def quantile(
     said = settled(terms, "quantile", MOVED)
     points = (q,) if isinstance(q, int | float) else q
     question = Quantile(value, points, bounds, related)
-    return cast("QuantileRelease", asked(source_of(source, person, {}), question, said))
-
-
-@spelled_out
-def plan(
-    question: Question, *, persons: int, columns: int | None = None, **terms: Unpack[Terms]
-) -> Plan:
-    """The plan of a question: pure, from public numbers. Reads no data and spends nothing.
-
-    persons: n, or under add-remove a public guess of it. columns: their number, where the question
-    does not name them. The plan says its method, its losses, its predicted error (`predict`) and
-    its public facts (`describe`).
-
-    Raises Infeasible when the public numbers cannot work, saying which would have to change.
-    """
-    said = settled(terms, "plan", MOVED, question.usual_neighbors)
-    return planned(
-        question, shape_for(question, persons, columns, said.budget.neighbors), said.budget
-    )
-
-
-@spelled_out
-def persons_needed(
-    question: Question,
-    *,
-    error: float,
-    guess_sd: float,
-    columns: int | None = None,
-    **terms: Unpack[Terms],
-) -> int:
-    """The smallest number of persons whose predicted root mean square error is at most `error`.
-
-    guess_sd: public guess of the standard deviation between persons, for planning only. Sizes at
-    which the plan is infeasible count as too small.
-    """
-    said = settled(terms, "persons_needed", MOVED, question.usual_neighbors)
-
-    def predicted(persons: int) -> float:
-        shape = shape_for(question, persons, columns, said.budget.neighbors)
-        return forecast(planned(question, shape, said.budget), guess_sd)["rmse"]
-
-    return least_persons(predicted, error, guess_sd)
-
-
-@spelled_out
-def least_epsilon(
-    question: Question,
-    *,
-    sizes: Mapping[str, float] | Sequence[float] | float,
-    error: float,
-    guess_sd: float,
-    **terms: Unpack[Terms],
-) -> float:
-    """The smallest epsilon at which the smallest group of a mean by group has a predicted root mean
-    square error of at most `error`.
-
-    sizes: public guesses of the groups' persons: a mapping, or numbers in the order of the keys.
-    guess_sd: of persons inside a group. terms: without epsilon and rho. Reads no data.
-    """
-    from privmean import validate
-    from privmean.central.groups.plan import GroupPlan
-    from privmean.errors import ArgumentError
-    from privmean.privacy.budget import LARGEST_EPSILON
-
-    wanted = validate.positive("error", error)
-
-    def worst(epsilon: float) -> float:
-        known = terms.copy()
-        known["epsilon"] = epsilon
-        made = plan(question, persons=2, **known)
-        if not isinstance(made, GroupPlan):
-            raise ArgumentError("question", question.kind, "is not by group", "say by= and keys=")
-        return max(item.rmse for item in made.forecast(sizes, guess_sd))
-
-    low, high = 2.0**-9, LARGEST_EPSILON
-    if worst(high) > wanted:
-        raise ArgumentError(
-            "error", error, "is not reached with any epsilon", "ask for a larger one"
-        )
-    while high / low > 1.001:
-        middle = (low * high) ** 0.5
-        low, high = (middle, high) if worst(middle) > wanted else (low, middle)
-    return float(f"{high:.3g}") if worst(float(f"{high:.3g}")) <= wanted else high
-
-
-def shape_for(question: Question, persons: int, columns: int | None, relation: str) -> Shape:
-    """The shape of a plan that is made without people."""
-    from privmean import validate
-
-    count = validate.whole("persons", persons, least=1)
-    known = question.summary.names
-    if known is None or columns is not None:
-        width = 1 if columns is None else validate.whole("columns", columns, least=1)
-        known = tuple(f"column {j}" for j in range(width))
-    by_records = getattr(question.summary, "cap", None)
-    if relation == ADD_REMOVE:
-        return Shape(known, None, count, by_records)
-    return Shape(known, count, None, by_records)
+    return asked(source_of(source, person, {}), question, said)

@@ -8,7 +8,7 @@ after it (`privmean.road.execute`).
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, cast
 
 import numpy as np
 
@@ -20,7 +20,7 @@ from privmean.people.table import Table
 from privmean.privacy.budget import ADD_REMOVE, Budget
 from privmean.privacy.guarantee import Guarantee
 from privmean.privacy.words import warn_of_delta
-from privmean.questions.base import Question
+from privmean.questions.base import Question, Telling
 from privmean.road import Plan, execute
 
 if TYPE_CHECKING:
@@ -28,11 +28,12 @@ if TYPE_CHECKING:
     from privmean.people.sources import Person, Records, Rows
     from privmean.release import Release
 
+R = TypeVar("R", bound="Release")
 # records, or what a table or people hold already, or one row a person
 Source: TypeAlias = "Records | Rows | Table | People"
 
 
-def asked(source: Table | People, question: Question, said: Settled) -> Release:
+def asked(source: Table | People, question: Telling[R], said: Settled) -> R:
     """The release of one question: what every public function does after reading its words."""
     names = _names(source, question)
     if names is not None and said.budget.neighbors == ADD_REMOVE:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -36,6 +36,10 @@ class BoundedMean:
 
     bounds: (lower, upper) for every column, or one pair a column. design_effect: public variance of
     the mean over that of unrelated persons.
+
+    Example:
+        people = pm.read(pm.example("nlswork"), person="person_id", values="ln_wage")
+        pm.mean(people, method=pm.BoundedMean((-2.3, 5.3)), epsilon=1.0)
 
     **Guarantees.** Unit: one person with all records. Neighbours: replace-one (n public) or
     add-remove (n private: a noisy count comes with the sums). Pure epsilon (delta unspent) with
@@ -105,9 +109,9 @@ class BoundedMeanPlan(Releasing):
     boxes: tuple[Box, ...]
     sums: ClippedSums
 
-    estimator: ClassVar[str] = "bounded mean"
+    estimator = "bounded mean"
     # Whether every run bills these very lines, whatever it finds.
-    fixed: ClassVar[bool] = True
+    fixed = True
 
     @property
     def why(self) -> str:

@@ -49,14 +49,11 @@ class DefaultMeanPlan(Releasing):
     target: str | None = None
     excess: float = 1.0
     design_effect: float = 1.0
+    estimator = "default mean"
 
     @property
     def relation(self) -> Relation:
         return self.budget.neighbors
-
-    @property
-    def estimator(self) -> str:
-        return "default mean"
 
     @property
     def why(self) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 from privmean import validate
 from privmean.central.clipped_mean import ClippedMean, ClippedMeans
@@ -40,7 +40,7 @@ class WinsorizedPlan(Releasing):
     ranges: tuple[tuple[float, float], ...] | None
     concentration: Concentration
     fallback: float | tuple[float, ...] | None
-    estimator: ClassVar[str] = "Winsorized mean"
+    estimator = "Winsorized mean"
 
     @property
     def shape(self) -> Shape:

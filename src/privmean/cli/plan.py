@@ -50,7 +50,7 @@ def plan(
     as_json: opt.Json = False,
 ) -> None:
     """Predict the error of a mean and the persons needed. Reads no data and spends nothing."""
-    from privmean.asking.functions import persons_needed, plan
+    from privmean.asking.planning import persons_needed, plan
 
     said: dict[str, Any]
     terms: dict[str, Any]
@@ -115,7 +115,7 @@ def _of_arms(
     as_json: bool,
 ) -> None:
     """The predicted error of a difference of two arms, and the chance to see an effect."""
-    from privmean.asking.functions import plan as planned
+    from privmean.asking.planning import plan as planned
 
     question = question_of("compare", {"value": "value", **said}, "--{}")
     known = {name: value for name, value in terms.items() if value is not None}
@@ -157,8 +157,8 @@ def _by_group(
     as_json: bool,
 ) -> None:
     """A line a group, and the least epsilon for a wanted error in the smallest one."""
-    from privmean.asking.functions import least_epsilon
-    from privmean.asking.functions import plan as planned
+    from privmean.asking.planning import least_epsilon
+    from privmean.asking.planning import plan as planned
 
     question = question_of("mean", {"values": ["value"], **said}, "--{}")
     terms: Any = {"delta": delta, "neighbors": neighbors or question.usual_neighbors}

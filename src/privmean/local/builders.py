@@ -44,6 +44,11 @@ def per_coordinate(value: object) -> tuple[float, ...]:
     return (validate.number("bounds", value),)
 
 
+def _seeded(options: dict[str, Any]) -> dict[str, Any]:
+    """Options with a seed of the round's own, unless they name one."""
+    return {**options, "seed": options.get("seed") or os.urandom(32)}
+
+
 def mean_round(
     lower: object,
     upper: object,
@@ -63,10 +68,9 @@ def mean_round(
         mechanism=mechanism,
         menu=levels_of(epsilon),
         persons=persons,
-        seed=options.pop("seed", None) or os.urandom(32),
         lower=per_coordinate(lower),
         upper=per_coordinate(upper),
-        **options,
+        **_seeded(options),
     )
 
 
@@ -95,10 +99,9 @@ def ball_round(
         mechanism=mechanism,
         menu=menu,
         persons=persons,
-        seed=options.pop("seed", None) or os.urandom(32),
         radius=radius,
         dimension=dimension,
-        **options,
+        **_seeded(options),
     )
 
 
@@ -127,14 +130,7 @@ def items_round(
         validate.positive("oversize", oversize)
         planned = persons * math.tanh(float(menu[-1]) / 2) ** 2
         options["rows"] = power_of_two_above(oversize * planned)
-    return Round(
-        mechanism=mechanism,
-        menu=menu,
-        persons=persons,
-        seed=options.pop("seed", None) or os.urandom(32),
-        items=items,
-        **options,
-    )
+    return Round(mechanism=mechanism, menu=menu, persons=persons, items=items, **_seeded(options))
 
 
 def vote_round(
@@ -157,10 +153,9 @@ def vote_round(
         mechanism=validate.choice("mechanism", mechanism, [HADAMARD, UNARY, SUBSET, HISTOGRAM]),
         menu=levels_of(epsilon),
         persons=persons,
-        seed=options.pop("seed", None) or os.urandom(32),
         lower=per_coordinate(lower),
         upper=per_coordinate(upper),
         bins=bins,
         items=bins,
-        **options,
+        **_seeded(options),
     )

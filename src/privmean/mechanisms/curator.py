@@ -16,7 +16,8 @@ from typing import Protocol, TypeVar
 from privmean.noise.base import Noise
 from privmean.people.reductions import People
 from privmean.privacy.budget import REPLACE_ONE
-from privmean.privacy.loss import Loss, Parallel
+from privmean.privacy.loss import Loss
+from privmean.privacy.parallel import Parallel
 
 X_contra = TypeVar("X_contra", contravariant=True)
 Y_co = TypeVar("Y_co", covariant=True)

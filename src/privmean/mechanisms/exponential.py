@@ -15,9 +15,10 @@ from fractions import Fraction
 import numpy as np
 
 from privmean.mechanisms.moved import differences, pure_share
+from privmean.mechanisms.noisy_argmax import Scores
 from privmean.noise.base import Noise
 from privmean.people.reductions import Integers
-from privmean.privacy.budget import REPLACE_ONE, Relation
+from privmean.privacy.budget import REPLACE_ONE
 from privmean.privacy.loss import Loss, Selection
 
 DOUBT = 1e-9  # relative room around the double of an exponential
@@ -123,26 +124,15 @@ class TopChoices:
 
 
 @dataclass(frozen=True)
-class Exponential:
+class Exponential(Scores):
     """The index of a score, drawn with probability proportional to exp(epsilon score / change).
 
     The caller owes that the changes which one person makes lie within an interval of length
     `change`: half of it in either direction, or all of it in one (docs/proofs/noisy-argmax.md).
-    words: what one person moves, for the bill.
 
     Guarantees: epsilon-DP of bounded range, hence epsilon^2/8 zCDP. Nothing but the index is
     released. Source: Cesar and Rogers (2021), Dong et al. (2020).
     """
-
-    name: str
-    epsilon: Fraction
-    relation: Relation
-    change: int
-    words: str
-
-    @property
-    def scale(self) -> Fraction:
-        return self.change / self.epsilon
 
     @property
     def losses(self) -> tuple[Loss, ...]:

@@ -9,6 +9,7 @@ sections 3 and 4.
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -25,12 +26,9 @@ ROWS = Fraction(9, 10)  # of epsilon for the rows, under Laplace noise; the rest
 
 
 @dataclass(frozen=True)
-class MatrixSums:
-    """The upper triangle of a sum of PSD matrices of whole numbers. steps: the largest norm of one:
-    Frobenius for Gaussian noise (mu), the sum over the triangle for Laplace noise (epsilon).
-
-    Guarantees: mu-GDP or epsilon-DP for one person, for any matrices that keep the norm.
-    """
+class MomentSums(ABC):
+    """What both mechanisms share. order: of the matrices; steps: the largest norm of what one
+    person adds; mu or epsilon: the price, and with it the law of the noise."""
 
     name: str
     order: int
@@ -39,24 +37,60 @@ class MatrixSums:
     mu: float | None = None
     epsilon: Fraction | None = None
 
+    @property
+    @abstractmethod
+    def mechanism(self) -> GaussianSums | JointLaplace:
+        """The noise on all answers."""
+
+    @property
+    def places(self) -> list[tuple[int, int]]:
+        """The upper triangle, by rows."""
+        return [(i, j) for i in range(self.order) for j in range(i, self.order)]
+
+    @property
+    def multiple(self) -> int:
+        """How often one person's part enters a change."""
+        return 2 if self.relation == REPLACE_ONE else 1
+
+    @property
+    def losses(self) -> tuple[Loss, ...]:
+        return self.mechanism.losses
+
+    def moved(self, exact: Sequence[int], other: Sequence[int]) -> tuple[Fraction, ...]:
+        return self.mechanism.moved(exact, other)
+
+    def over(self, units: Sequence[int], exact: Sequence[int], noise: Noise) -> list[float]:
+        """The noisy answers, each over its unit."""
+        if isinstance(self.mechanism, JointLaplace):
+            return self.mechanism.draw(exact, noise)
+        drawn = self.mechanism.draw(exact, noise)
+        return [
+            x / (unit << bits)  # whole numbers: rounded once
+            for x, unit, bits in zip(drawn, units, self.mechanism.bits, strict=True)
+        ]
+
+
+@dataclass(frozen=True)
+class MatrixSums(MomentSums):
+    """The upper triangle of a sum of PSD matrices of whole numbers. steps: the largest norm of one:
+    Frobenius for Gaussian noise (mu), the sum over the triangle for Laplace noise (epsilon).
+
+    Guarantees: mu-GDP or epsilon-DP for one person, for any matrices that keep the norm.
+    """
+
     @cached_property
     def mechanism(self) -> GaussianSums | JointLaplace:
-        places = [(i, j) for i in range(self.order) for j in range(i, self.order)]
+        places = self.places
         if self.mu is not None:
             factor = math.sqrt(2) if self.relation == REPLACE_ONE else 1.0
             diagonal = factor * self.steps / self.mu * ROOM
             sds = tuple(diagonal if i == j else diagonal / math.sqrt(2) * ROOM for i, j in places)
             return GaussianSums(self.name, sds, self.mu, relation=self.relation)
         assert self.epsilon is not None
-        multiple = 2 if self.relation == REPLACE_ONE else 1
         size = len(places)
         return JointLaplace(
-            (self.steps,) * size, (multiple,) * size, self.epsilon, self.relation, self.name
+            (self.steps,) * size, (self.multiple,) * size, self.epsilon, self.relation, self.name
         )
-
-    @property
-    def losses(self) -> tuple[Loss, ...]:
-        return self.mechanism.losses
 
     @property
     def noise(self) -> tuple[float, float]:
@@ -65,52 +99,36 @@ class MatrixSums:
             sds = self.mechanism.sds
             return sds[0] / self.steps, sds[min(1, len(sds) - 1)] / self.steps
         assert self.epsilon is not None
-        multiple = 2 if self.relation == REPLACE_ONE else 1
-        return (math.sqrt(2) * multiple / float(self.epsilon),) * 2
-
-    def moved(self, exact: Sequence[int], other: Sequence[int]) -> tuple[Fraction, ...]:
-        return self.mechanism.moved(exact, other)
+        return (math.sqrt(2) * self.multiple / float(self.epsilon),) * 2
 
     def draw(self, exact: Sequence[int], noise: Noise) -> list[float]:
         """The noisy triangle over `steps`."""
-        return _read(self.mechanism, exact, noise, (self.steps,) * len(exact))
+        return self.over((self.steps,) * len(exact), exact, noise)
 
 
 @dataclass(frozen=True)
-class RowProducts:
-    """Sums of rows z of `width` whole numbers and of the upper triangle of z z'. steps: the largest
+class RowProducts(MomentSums):
+    """Sums of rows z of `order` whole numbers and of the upper triangle of z z'. steps: the largest
     l2 norm of a row for Gaussian noise (mu), l1 for Laplace noise (epsilon).
 
     Guarantees: mu-GDP or epsilon-DP for one person, for any rows that keep the norm.
     """
 
-    name: str
-    width: int
-    steps: int
-    relation: Relation
-    mu: float | None = None
-    epsilon: Fraction | None = None
-
     @cached_property
     def mechanism(self) -> GaussianSums | JointLaplace:
-        places = [(i, j) for i in range(self.width) for j in range(i, self.width)]
+        places = self.places
         if self.mu is not None:
             # replaced: the products are free; added or removed: 1 + 1/2 of the square of the rows
             factor = 2.0 if self.relation == REPLACE_ONE else math.sqrt(1.5)
             first = factor * self.steps / self.mu * ROOM
             second = math.sqrt(2) * self.steps * first * ROOM
             off = second / math.sqrt(2) * ROOM
-            sds = (first,) * self.width + tuple(second if i == j else off for i, j in places)
+            sds = (first,) * self.order + tuple(second if i == j else off for i, j in places)
             return GaussianSums(self.name, sds, self.mu, relation=self.relation)
         assert self.epsilon is not None
-        multiple = 2 if self.relation == REPLACE_ONE else 1
-        units = (self.steps,) * self.width + (self.steps**2,) * len(places)
-        shares = (multiple / ROWS,) * self.width + (multiple / (1 - ROWS),) * len(places)
+        units = (self.steps,) * self.order + (self.steps**2,) * len(places)
+        shares = (self.multiple / ROWS,) * self.order + (self.multiple / (1 - ROWS),) * len(places)
         return JointLaplace(units, shares, self.epsilon, self.relation, self.name)
-
-    @property
-    def losses(self) -> tuple[Loss, ...]:
-        return self.mechanism.losses
 
     @property
     def scale(self) -> float:
@@ -123,28 +141,10 @@ class RowProducts:
     def products_sd(self) -> float:
         """Deviation of the noise on the diagonal of the products, over `steps` squared."""
         if isinstance(self.mechanism, GaussianSums):
-            return self.mechanism.sds[self.width] / self.steps**2
+            return self.mechanism.sds[self.order] / self.steps**2
         return math.sqrt(2) * float(self.mechanism.multiples[-1] / self.mechanism.epsilon)
-
-    def moved(self, exact: Sequence[int], other: Sequence[int]) -> tuple[Fraction, ...]:
-        return self.mechanism.moved(exact, other)
 
     def draw(self, exact: Sequence[int], noise: Noise) -> list[float]:
         """The noisy sums: rows over `steps`, products over `steps` squared."""
-        units = [self.steps] * self.width + [self.steps**2] * (len(exact) - self.width)
-        return _read(self.mechanism, exact, noise, units)
-
-
-def _read(
-    mechanism: GaussianSums | JointLaplace,
-    exact: Sequence[int],
-    noise: Noise,
-    units: Sequence[int],
-) -> list[float]:
-    if isinstance(mechanism, JointLaplace):
-        return mechanism.draw(exact, noise)
-    drawn = mechanism.draw(exact, noise)
-    return [
-        x / (unit << bits)  # whole numbers: rounded once
-        for x, unit, bits in zip(drawn, units, mechanism.bits, strict=True)
-    ]
+        units = [self.steps] * self.order + [self.steps**2] * (len(exact) - self.order)
+        return self.over(units, exact, noise)

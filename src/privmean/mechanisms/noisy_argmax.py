@@ -56,15 +56,9 @@ class Bins:
 
 
 @dataclass(frozen=True)
-class Choice:
-    """The index of the largest score plus Exponential noise.
-
-    The caller owes that one person moves every score by at most `change`/2, in any direction, or
-    all of them by at most `change` in the same one (docs/proofs/noisy-argmax.md). words: what one
-    person moves, for the bill.
-
-    Guarantees: epsilon-DP. Nothing but the index is released.
-    """
+class Scores:
+    """Scores of which an index is released. change: what one person moves, as the mechanism has
+    it; words: the same for the bill."""
 
     name: str
     epsilon: Fraction
@@ -75,6 +69,17 @@ class Choice:
     @property
     def scale(self) -> Fraction:
         return self.change / self.epsilon
+
+
+@dataclass(frozen=True)
+class Choice(Scores):
+    """The index of the largest score plus Exponential noise.
+
+    The caller owes that one person moves every score by at most `change`/2, in any direction, or
+    all of them by at most `change` in the same one (docs/proofs/noisy-argmax.md).
+
+    Guarantees: epsilon-DP. Nothing but the index is released.
+    """
 
     @property
     def losses(self) -> tuple[Loss, ...]:

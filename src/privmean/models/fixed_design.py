@@ -8,7 +8,7 @@ Data" (2025), Definitions 4.7-4.8, in the clipped form of docs/proofs/longitudin
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -37,6 +37,13 @@ class FixedDesign:
     the first and last time, from which the curve can be read anywhere; left out, the whole budget
     goes to the points `at`. bandwidth: of the Gaussian kernel that smooths (0: none). at: points of
     the curve (default: middles of cells).
+
+    Example:
+        times = np.linspace(0, 1, 2000)  # public
+        responses = np.sin(6 * times) + np.random.default_rng(1).normal(0, 0.3, 2000)
+        design = pm.FixedDesign(bounds=(-2, 2), cells=20, bandwidth=0.05)
+        curve = design.plan(pm.Budget(epsilon=1.0), times=times).release(responses)
+        curve.at, curve.estimate
 
     Guarantees: the budget given to `plan` for one response, with times and roster public and fixed,
     replace-one, for any responses. Pure epsilon needs no delta. Not for times that belong to
@@ -116,9 +123,7 @@ class FixedDesignPlan(ResponsePlan):
     counts: npt.NDArray[np.int64]
     points: Floats
     weights: Floats
-    why: ClassVar[str] = (
-        "every response is in one public cell, so that each cell is released at the full budget"
-    )
+    why = "every response is in one public cell, so that each cell is released at the full budget"
 
     @property
     def estimator(self) -> str:

@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -61,6 +61,11 @@ class Magnitudes:
     assumed to exceed them on average by at most `excess` times the limit (1: no heavier than a
     Pareto tail of index 2). design_effect: public variance of the mean over that of unrelated
     persons.
+
+    Example:
+        table = pm.Table(pm.example("nlswork"), person="person_id")
+        sizes = pm.Magnitudes(target="mean")
+        pm.regress(table, "ln_wage ~ ttl_exp", effect="own", method=sizes, epsilon=2.0)
 
     Guarantees: the budget given to `plan`, for one person with all records and any data, under
     replace-one or (target "clipped") add-remove. Public: columns, settings and, under replace-one,
@@ -111,7 +116,7 @@ class Magnitudes:
                 "target",
                 MEAN,
                 "counts a tail beside a public number of persons, which add-remove does not have",
-                "use target='clipped', or a coefficient_range or concentration",
+                "use target='clipped', or assume public limits or a concentration",
             )
         asked = d * self.choices
         share = next((x for x in SHARES if n * part_of(budget, x, asked) >= ENOUGH), SHARES[-1])
@@ -120,7 +125,7 @@ class Magnitudes:
             raise Infeasible(
                 f"{n} persons with {budget.describe()} do not show the size of {d} columns",
                 f"about {math.ceil(FEWEST / float(each))} persons would do, or a larger epsilon, "
-                "or a public coefficient_range or concentration",
+                "or assume public limits or a concentration",
             )
         if self.target == MEAN:
             counting = part_of(budget, COUNTING, d)
@@ -167,9 +172,9 @@ class MagnitudesPlan(Releasing):
     counting: Fraction | None = None
     tail: Fraction | None = None
 
-    estimator: ClassVar[str] = "mean clipped at private magnitudes"
+    estimator = "mean clipped at private magnitudes"
     # Whether every run bills these very lines, whatever it finds.
-    fixed: ClassVar[bool] = True
+    fixed = True
 
     @property
     def why(self) -> str:

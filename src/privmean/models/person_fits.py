@@ -35,7 +35,13 @@ class Independence:
 
 @dataclass(frozen=True)
 class Exchangeable:
-    """Any two errors of a person have correlation `icc`, public."""
+    """Any two errors of a person have correlation `icc`, public.
+
+    Example:
+        table = pm.Table(pm.example("nlswork"), person="person_id")
+        fit = dict(working=pm.Exchangeable(0.5), epsilon=3.0, delta=1e-6)
+        pm.regress(table, "ln_wage ~ ttl_exp + tenure", **fit)
+    """
 
     icc: float
 
@@ -53,7 +59,13 @@ class Exchangeable:
 @dataclass(frozen=True)
 class AR1:
     """Errors of records that follow each other in time have correlation `phi`, public; records k
-    places apart phi^k."""
+    places apart phi^k.
+
+    Example:
+        table = pm.Table(pm.example("nlswork"), person="person_id")
+        fit = dict(effect="own", working=pm.AR1(0.6), time="year", epsilon=2.0, delta=1e-6)
+        pm.regress(table, "ln_wage ~ ttl_exp", **fit)
+    """
 
     phi: float
 

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
 from privmean import validate
 from privmean.errors import ArgumentError
@@ -114,7 +114,7 @@ class PooledSteps:
     budget: Budget
     persons: int
     parts: Parts
-    estimator: ClassVar[str] = "one regression for all persons"
+    estimator = "one regression for all persons"
 
     @property
     def relation(self) -> Relation:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -35,9 +35,9 @@ class PointsPlan(ResponsePlan):
     whole: Integers
     points: Floats
 
-    estimator: ClassVar[str] = "weighted means of clipped responses"
+    estimator = "weighted means of clipped responses"
 
-    why: ClassVar[str] = "the whole budget goes to the points asked for, which are public"
+    why = "the whole budget goes to the points asked for, which are public"
 
     @cached_property
     def sums(self) -> WeightedSums:

@@ -122,6 +122,7 @@ class QuantilesPlan(Releasing):
     share: Fraction
     each: Fraction
     near: tuple[float, float] | None = None
+    estimator = "quantiles from a histogram around a private median"
 
     def after(self, places: tuple[Location, ...]) -> QuantilesPlan | None:
         """The plan that runs from where a look found the values: the median is inside."""
@@ -130,10 +131,6 @@ class QuantilesPlan(Releasing):
         (place,) = places
         reach = max(place.upper - place.lower, abs(place.origin) * ROUNDED)
         return replace(self, near=(place.lower - reach, place.upper + reach))
-
-    @property
-    def estimator(self) -> str:
-        return "quantiles from a histogram around a private median"
 
     @property
     def why(self) -> str:

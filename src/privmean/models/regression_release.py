@@ -63,6 +63,13 @@ class RegressionRelease(Release):
 
     formula, method, effect: the model, how it is fitted, which question is asked. `table` lists the
     coefficients, each with its own interval; `interval` holds all of them together.
+
+    Example:
+        table = pm.Table(pm.example("nlswork"), person="person_id")
+        fit = pm.regress(table, "ln_wage ~ union + tenure", epsilon=3.0, delta=1e-6)
+        fit.table()
+        fit.contrast({"union": 1, "tenure": -1})
+        fit.predict([{"union": 1, "tenure": 5}])
     """
 
     formula: str = ""

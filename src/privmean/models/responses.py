@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import fields
-from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -33,8 +32,8 @@ class ResponsePlan(ABC):
 
     budget: Budget
     points: Floats
-    unit: ClassVar[str] = "response"
-    public: ClassVar[tuple[str, ...]] = ("times", "number of responses", "settings")
+    unit = "response"
+    public = ("times", "number of responses", "settings")
 
     @property
     @abstractmethod

@@ -75,6 +75,10 @@ def read(
     Raises ArgumentError or SchemaError. Whether it raises depends on the arguments, the schema and
     the soundness of files alone, never on a record.
 
+    Example:
+        people = pm.read(pm.example("nlswork", "nlswork.csv"), person="person_id", values="hours")
+        print(pm.mean(people, assume=(0, 168), epsilon=1.0))
+
     Guarantees: none are spent here. Each row is a function of one person's records; the roster is
     public under replace-one neighbours and private under add-remove.
     """
@@ -172,6 +176,10 @@ def _array(
     if isinstance(person, np.ma.MaskedArray):
         named = ~np.ma.getmaskarray(person)
         ids, matrix = ids[named], matrix[named]
+    if ids.dtype.kind in "iu" and roster is None and not any(machine.values()):
+        from privmean.people.arrays import grouped
+
+        return grouped(ids, matrix, columns, cap, resolution)
     from privmean.people.tables import read_arrays
 
     return read_arrays(ids, matrix, columns, cap, resolution, roster, machine)

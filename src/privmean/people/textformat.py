@@ -5,7 +5,7 @@ from __future__ import annotations
 import codecs
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypedDict, Unpack
 
 from privmean.errors import ArgumentError
 
@@ -48,24 +48,23 @@ class TextFormat:
         object.__setattr__(self, "null_words", tuple(dict.fromkeys(w.strip(BLANKS) for w in words)))
 
 
-def options(
-    *,
-    delimiter: str | None = None,
-    quote: str | None = None,
-    decimal: str | None = None,
-    encoding: str | None = None,
-    header: bool | None = None,
-    null_words: Sequence[str] = (),
-) -> dict[str, Any]:
-    """What the caller says of text files (None: nothing), as fields of `TextFormat`; checked."""
-    asked: dict[str, Any] = {
-        "delimiter": delimiter, "quote": quote, "decimal": decimal, "encoding": encoding,
-        "header": header, "null_words": null_words,
-    }  # fmt: skip
+class Words(TypedDict, total=False):
+    """What a caller may say of text files: the fields of `TextFormat`, None for nothing."""
+
+    delimiter: str | None
+    quote: str | None
+    decimal: str | None
+    encoding: str | None
+    header: bool | None
+    null_words: Sequence[str]
+
+
+def options(**asked: Unpack[Words]) -> dict[str, Any]:
+    """What the caller says of text files, as fields of `TextFormat`; checked."""
     given = {name: value for name, value in asked.items() if value is not None}
-    TextFormat(**given)
-    if not null_words:
-        del given["null_words"]
+    TextFormat(**given)  # type: ignore[arg-type]
+    if not given.get("null_words"):
+        given.pop("null_words", None)
     return given
 
 

@@ -14,12 +14,12 @@ from privmean.privacy.loss import (
     Gaussian,
     Laplace,
     Loss,
-    Parallel,
     Pure,
     Selection,
     Threshold,
 )
 from privmean.privacy.numbers import refused
+from privmean.privacy.parallel import Parallel
 from privmean.privacy.threshold_of_sum import ThresholdOfSum
 
 KINDS: dict[str, type[Loss]] = {

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, fields
 from fractions import Fraction
 from typing import Any, ClassVar
 
-from privmean.privacy.budget import ADD_REMOVE, NEIGHBORS, Relation
+from privmean.privacy.budget import NEIGHBORS, Relation
 from privmean.privacy.lattice import delta_factor, lattice_epsilon, tail_delta
 from privmean.privacy.numbers import (
     LARGEST_LOSS,
@@ -339,68 +339,6 @@ class Concentrated(Loss):
 
     def counted(self) -> str:
         return f"all answers together, by at most rho {self.limit:.6g}"
-
-
-@dataclass(frozen=True)
-class Parallel(Loss):
-    """Mechanism calls on disjoint groups of persons, the groups fixed by public facts.
-
-    A neighbour changes one group only, so the whole costs no more than each component (pure, mu,
-    added delta, ...) at its largest over `branches`; the calls of one branch compose as usual.
-    Replace-one only: under add-remove the groups of later persons may move.
-    """
-
-    branches: tuple[tuple[Loss, ...], ...]
-    kind: ClassVar[str] = "parallel"
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if not self.branches or not all(self.branches):
-            raise refused("branches", self.branches, "must hold a mechanism call each")
-        if self.relation == ADD_REMOVE:
-            raise refused("relation", self.relation, "has no fixed groups of persons")
-
-    @property
-    def pure(self) -> Fraction:
-        return max(sum((x.pure for x in branch), Fraction(0)) for branch in self.branches)
-
-    @property
-    def mu(self) -> float:
-        return max(math.sqrt(math.fsum(x.mu**2 for x in branch)) for branch in self.branches)
-
-    @property
-    def rho(self) -> float:
-        return self._largest("rho")
-
-    @property
-    def added_delta(self) -> float:
-        return self._largest("added_delta")
-
-    @property
-    def added_epsilon(self) -> float:
-        return self._largest("added_epsilon")
-
-    @property
-    def tail_delta(self) -> float:
-        return self._largest("tail_delta")
-
-    @property
-    def delta_factor(self) -> float:
-        return max(math.prod(x.delta_factor for x in branch) for branch in self.branches)
-
-    @property
-    def drawn(self) -> float:
-        return max(x.drawn for branch in self.branches for x in branch)
-
-    def _largest(self, part: str) -> float:
-        return max(math.fsum(getattr(x, part) for x in branch) for branch in self.branches)
-
-    def to_dict(self) -> dict[str, Any]:
-        branches = [[item.to_dict() for item in branch] for branch in self.branches]
-        return {**super().to_dict(), "branches": branches}
-
-    def counted(self) -> str:
-        return f"one of {len(self.branches)} groups of persons"
 
 
 def bounded(value: Fraction) -> float:

@@ -12,7 +12,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -66,7 +66,7 @@ class UnknownCovariancePlan(Releasing):
     estimator: str = "anisotropic, as published"
     relation: Relation = REPLACE_ONE
     why: str = "the published algorithms for an unknown covariance, for study"
-    public: ClassVar[tuple[str, ...]] = ("persons", "columns", "positions")
+    public = ("persons", "columns", "positions")
 
     @property
     def groups(self) -> int:

@@ -12,12 +12,12 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
 from privmean import validate
-from privmean.errors import ArgumentError, Infeasible
+from privmean.errors import ArgumentError
 from privmean.intervals.divided import TOO_FEW
 from privmean.intervals.interval import FAILED, OK
 from privmean.mechanisms.clipped_sum import ClippedSums
@@ -27,8 +27,8 @@ from privmean.models.variance_rounds import Search, clip_multiple
 from privmean.outcome import Outcome
 from privmean.people.shape import Shape
 from privmean.privacy.budget import REPLACE_ONE, Budget
-from privmean.privacy.calibrate import within
 from privmean.privacy.loss import Laplace, Loss
+from privmean.published.terms import require_delta, require_theorem
 from privmean.published.winsorized import MARK
 from privmean.road import Releasing
 
@@ -70,32 +70,15 @@ class VarianceAsPublished:
 
     def plan(self, budget: Budget, shape: Shape) -> PublishedVariancePlan:
         """The plan; Infeasible if the budget has no delta. A small n is not refused."""
-        if budget.neighbors != REPLACE_ONE:
-            raise ArgumentError(
-                "relation",
-                budget.neighbors,
-                "is not the paper's",
-                "use replace-one with public persons",
-            )
+        epsilon = require_delta(budget)
         if shape.dimension != 1:
             raise ArgumentError(
                 "dimension", shape.dimension, "must be 1", "give one column at a time"
             )
         n = shape.number(least=2)
-        if budget.epsilon is None or budget.delta == 0:
-            raise Infeasible(
-                f"the published algorithms need epsilon and delta, not {budget.describe()}",
-                "give epsilon and a delta such as 1e-6",
-            )
-        each = budget.epsilon / math.sqrt(16 * self.rounds * math.log(1 / budget.delta))
+        each = epsilon / math.sqrt(16 * self.rounds * math.log(1 / budget.delta))
         plan = PublishedVariancePlan(self, budget, n, Fraction(math.floor(each * 2**50), 2**50))
-        if not within(plan.losses, budget):
-            raise ArgumentError(
-                "epsilon",
-                budget.epsilon,
-                "is beyond the published composition theorem",
-                "give an epsilon of about 1 or less, or use Variance",
-            )
+        require_theorem(plan.losses, budget, "give an epsilon of about 1 or less, or use Variance")
         return plan
 
 
@@ -107,7 +90,7 @@ class PublishedVariancePlan(Releasing):
     budget: Budget
     persons: int
     each: Fraction
-    public: ClassVar[tuple[str, ...]] = ("column", "number of persons", "settings")
+    public = ("column", "number of persons", "settings")
 
     @property
     def estimator(self) -> str:

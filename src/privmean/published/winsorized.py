@@ -18,15 +18,16 @@ from privmean.central.clipped_mean import ClippedMean
 from privmean.central.concentration import Bounded, Concentration, Radii, UnknownScale
 from privmean.central.winsorized_plan import WinsorizedPlan
 from privmean.central.winsorized_stages import Facts, Stages, predicted_failure
-from privmean.errors import ArgumentError, Infeasible
+from privmean.errors import ArgumentError
 from privmean.mechanisms.clipped_sum import ClippedSums, ColumnSums
 from privmean.mechanisms.curator import Curator
 from privmean.mechanisms.stable_histogram import StableHistogram, laplace_threshold
 from privmean.people.reductions import Box, People
 from privmean.people.shape import Shape
 from privmean.privacy.budget import REPLACE_ONE, Budget
-from privmean.privacy.calibrate import within
-from privmean.privacy.loss import Loss, Parallel
+from privmean.privacy.loss import Loss
+from privmean.privacy.parallel import Parallel
+from privmean.published.terms import require_delta, require_theorem
 
 HALVES = "location and mean, disjoint halves"
 MARK = "as published, for study"
@@ -87,31 +88,16 @@ class AsPublished:
 
     def plan(self, budget: Budget, shape: Shape) -> PublishedPlan:
         """The plan; raises Infeasible if the budget has no delta. A small n is not refused."""
-        relation, d = budget.neighbors, shape.dimension
-        if relation != REPLACE_ONE:
-            raise ArgumentError(
-                "relation", relation, "is not the paper's", "use replace-one with public persons"
-            )
-        n = shape.number(least=2)
-        if budget.epsilon is None or budget.delta == 0:
-            raise Infeasible(
-                f"the published algorithms need epsilon and delta, not {budget.describe()}",
-                "give epsilon and a delta such as 1e-6",
-            )
+        require_delta(budget)
+        n, d = shape.number(least=2), shape.dimension
         epsilon, delta = self._per_column(budget, d)
         mean_persons = n // 2 if self.splitting else n
-        facts = Facts(n, d, relation, self._radii(n, d), 0.01)
+        facts = Facts(n, d, REPLACE_ONE, self._radii(n, d), 0.01)
         stages = self._stages(facts, epsilon, delta, mean_persons)
         plan = PublishedPlan(
             budget, facts, stages, None, self.concentration, None, self, mean_persons
         )
-        if not within(plan.losses, budget):
-            raise ArgumentError(
-                "epsilon",
-                budget.epsilon,
-                "is beyond the published composition theorem",
-                "give an epsilon below 1, or use Winsorized",
-            )
+        require_theorem(plan.losses, budget, "give an epsilon below 1, or use Winsorized")
         return plan
 
     def _per_column(self, budget: Budget, columns: int) -> tuple[Fraction, float]:
@@ -160,7 +146,7 @@ class PublishedPlan(WinsorizedPlan):
     published: AsPublished
     mean_persons: int
 
-    estimator: ClassVar[str] = f"Winsorized mean ({MARK})"
+    estimator = f"Winsorized mean ({MARK})"
 
     @property
     def why(self) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, ClassVar, Protocol, Self, TypeVar, runtime_checkable
 
 if TYPE_CHECKING:
     from privmean.central.locate import Location
@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from privmean.release import Release
     from privmean.road import Plan
 
+R_co = TypeVar("R_co", bound="Release", covariant=True)
 PRIVATE, PUBLIC = "private", "public"  # who has records in which group
 
 
@@ -49,6 +50,25 @@ class Question(Protocol):
     def told(self, release: Release) -> Release:
         """The release in the words of the question."""
         ...
+
+
+class Telling(Question, Protocol[R_co]):
+    """A question by the kind of release that it tells."""
+
+    def prepared(self, table: Table | None) -> Telling[R_co]: ...
+
+    def told(self, release: Release) -> R_co: ...
+
+
+class Usual:
+    """What most questions say: replace-one where no call names neighbours; no facts of tables."""
+
+    @property
+    def usual_neighbors(self) -> Neighbors:
+        return "replace-one"
+
+    def prepared(self, table: Table | None) -> Self:
+        return self
 
 
 class LocatedPlan(Protocol):

@@ -15,10 +15,9 @@ from privmean.intervals.contrasts import contrasts_of
 from privmean.people.keytexts import key_texts
 from privmean.people.pairings import Difference, Pairs
 from privmean.privacy.budget import Neighbors
-from privmean.questions.base import Estimator
+from privmean.questions.base import Estimator, Usual
 
 if TYPE_CHECKING:
-    from privmean.people.table import Table
     from privmean.privacy.budget import Budget
     from privmean.release import Release
 
@@ -28,7 +27,7 @@ PAIRED = "mean over persons with records in both groups of the difference of the
 
 
 @dataclass(frozen=True)
-class Compare:
+class Compare(Usual):
     """Whether two groups differ: an effect, its interval and its p-value.
 
     arms: a column that says which arm a person is in, fixed before the values: 1 and 0 (or true and
@@ -44,6 +43,11 @@ class Compare:
     membership: "private", or "public" where the roster and the arm of every person are public, as
     in a trial with a list of its participants: then one signed sum gives the effect alone, under
     replace-one, at less noise than two means.
+
+    Example:
+        table = pm.Table(pm.example("nlswork"), person="person_id")
+        question = pm.Compare("ln_wage", by="union", pair=("1", "0"))
+        print(pm.ask(table, question, epsilon=1.0))
 
     Guarantees: unit one person with all records; neighbours as the budget names them (add-remove
     for private arms, replace-one else, unless said); pure epsilon for any data. Public are the keys
@@ -119,9 +123,6 @@ class Compare:
             self.value, (self.arms,), ((one,), (two,)), resolution=self.resolution,
             before=self.before, slope=float(self.slope), aliases=more, public=self._public,
         )  # fmt: skip
-
-    def prepared(self, table: Table | None) -> Compare:
-        return self
 
     def estimator(self, columns: int, cap: int | None, budget: Budget) -> Estimator:
         asked = self.summary

@@ -27,9 +27,9 @@ from privmean.models.located_bins import LocatedBins
 from privmean.models.magnitudes import MEAN, Magnitudes
 from privmean.models.tail_means import TailMeans
 from privmean.people.matrix import MatrixPeople
-from privmean.privacy.budget import REPLACE_ONE, Neighbors
+from privmean.privacy.budget import REPLACE_ONE
 from privmean.questions.assumptions import BOUNDS, CONCENTRATION, Auto, Clipping, kind_of
-from privmean.questions.base import Estimator
+from privmean.questions.base import Estimator, Usual
 from privmean.release import Release
 
 if TYPE_CHECKING:
@@ -82,7 +82,7 @@ class BinnedMeans:
 
 
 @dataclass(frozen=True)
-class Curve:
+class Curve(Usual):
     """The mean of persons over time, in public bins.
 
     value, time: columns. bins: public edges, increasing; bin j holds edges[j] <= time <
@@ -98,6 +98,11 @@ class Curve:
     A bin whose noisy number of persons is below 5 deviations of its noise has no estimate: its
     status is "too few persons". "thin": the interval is longer than half of the bounds.
 
+    Example:
+        table = pm.Table(pm.example("nlswork"), person="person_id")
+        question = pm.Curve("ln_wage", "year", bins=[1968, 1975, 1982, 1989], assume=(0, 4))
+        print(pm.ask(table, question, epsilon=1.0))
+
     Guarantees: unit one person with all records, times included; neighbours as the budget names
     them; the composed loss of all bins is at most the budget, for any data. Public: bins, settings
     and, under replace-one, the roster. Source: the binned form of docs/proofs/longitudinal.md,
@@ -105,7 +110,6 @@ class Curve:
     """
 
     kind: ClassVar[str] = "curve"
-    usual_neighbors: ClassVar[Neighbors] = "replace-one"
 
     value: Annotated[str, "Column to average."]
     time: Annotated[str, "Column of times."]
@@ -128,9 +132,6 @@ class Curve:
     def summary(self) -> BinnedMeans:
         step = validate.power_of_two("resolution", self.resolution)
         return BinnedMeans(self.value, self.time, tuple(self.bins), step)
-
-    def prepared(self, table: Table | None) -> Curve:
-        return self
 
     def estimator(self, columns: int, cap: int | None, budget: Budget) -> Estimator:
         chosen = self._chosen()

@@ -18,6 +18,12 @@ class Errors:
 
     residual_sd: of errors; between_sd: of coefficients between persons, one for all or one a term.
     range: public limits of the centre, one pair or one a term (needed without delta).
+
+    Example:
+        table = pm.Table(pm.example("nlswork"), person="person_id")
+        known = pm.Errors(residual_sd=0.4, between_sd=0.1)
+        formula = "ln_wage ~ ttl_exp"
+        pm.regress(table, formula, effect="own", assume=known, epsilon=2.0, delta=1e-6)
     """
 
     residual_sd: float

@@ -11,16 +11,15 @@ from privmean.errors import ArgumentError
 from privmean.models.quantile_release import QuantileRelease
 from privmean.models.quantiles import Quantiles
 from privmean.people.table import RecordMeans
-from privmean.privacy.budget import Neighbors
+from privmean.questions.base import Usual
 from privmean.release import Release
 
 if TYPE_CHECKING:
-    from privmean.people.table import Table
     from privmean.privacy.budget import Budget
 
 
 @dataclass(frozen=True)
-class Quantile:
+class Quantile(Usual):
     """Quantiles of persons' own means in one column, and their whole distribution.
 
     value: the column. q: parts of the persons, between 0 and 1, increasing: (0.25, 0.5, 0.75) are
@@ -31,13 +30,16 @@ class Quantile:
     costs nothing. Where values repeat, the interval is a cell that holds the value, and the
     estimate a place in it.
 
+    Example:
+        table = pm.Table(pm.example("nlswork"), person="person_id")
+        print(pm.ask(table, pm.Quantile("ln_wage", (0.1, 0.5, 0.9)), epsilon=1.0))
+
     Guarantees: unit one person with all records, neighbours as the budget names them; the composed
     loss is at most the budget, for any data; delta is left unspent. Source:
     docs/proofs/quantiles.md.
     """
 
     kind: ClassVar[str] = "quantile"
-    usual_neighbors: ClassVar[Neighbors] = "replace-one"
 
     value: Annotated[str | None, "Column whose quantiles are asked for."] = None
     q: Annotated[Sequence[float], "Parts of the persons, such as 0.25,0.5,0.75."] = (0.5,)
@@ -57,13 +59,7 @@ class Quantile:
 
     @property
     def summary(self) -> RecordMeans:
-        value = self.value
-        if value is not None and not isinstance(value, str):
-            raise ArgumentError("value", value, "is no column", "name one column")
-        return RecordMeans(None if value is None else (value,), resolution=self.resolution)
-
-    def prepared(self, table: Table | None) -> Quantile:
-        return self
+        return RecordMeans.of_one(self.value, self.resolution)
 
     def estimator(self, columns: int, cap: int | None, budget: Budget) -> Quantiles:
         if columns != 1:

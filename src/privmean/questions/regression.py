@@ -35,16 +35,15 @@ from privmean.models.regression_release import (
     Unfitted,
 )
 from privmean.models.tail_means import TailMeans
-from privmean.privacy.budget import REPLACE_ONE, Neighbors
+from privmean.privacy.budget import REPLACE_ONE
 from privmean.questions.assumptions import BOUNDS, CONCENTRATION, Auto, Clipping, kind_of
-from privmean.questions.base import Estimator
+from privmean.questions.base import Estimator, Usual
 from privmean.questions.effects import EFFECTS, FIRST, OWN, POOLED, WITHIN, pooled_of, votes
 from privmean.questions.errors import Errors, ranges_of
 from privmean.questions.own_coefficients import OwnCoefficients, sizes_of, working_of
 from privmean.release import Release
 
 if TYPE_CHECKING:
-    from privmean.people.table import Table
     from privmean.privacy.budget import Budget
 
 Effect = Literal["pooled", "within", "own"]
@@ -53,7 +52,7 @@ POOLED_WORDS = ("only", "contrasts", "weights", "bounds")
 
 
 @dataclass(frozen=True)
-class Regression:
+class Regression(Usual):
     """A regression of persons with many records each.
 
     formula: "y ~ a + b", with a:b, a*b, 0 + a, I(a**2) and C(a, levels=[1, 2, 3]) or
@@ -88,6 +87,11 @@ class Regression:
     "auto", or an estimator itself (`Magnitudes(target="clipped")`, `Winsorized(..., range=...)`).
     related: public factor on the sampling variance if persons are related.
 
+    Example:
+        table = pm.Table(pm.example("nlswork"), person="person_id")
+        question = pm.Regression("ln_wage ~ union + tenure", effect="within")
+        print(pm.ask(table, question, epsilon=3.0, delta=1e-6))
+
     Guarantees: unit one person with all records, neighbours as the budget names them; the composed
     loss is at most the budget, for any data: what a person adds is computed from that person's
     records and earlier noisy answers alone, and limited.
@@ -98,7 +102,6 @@ class Regression:
     """
 
     kind: ClassVar[str] = "regression"
-    usual_neighbors: ClassVar[Neighbors] = "replace-one"
 
     formula: Annotated[str, "Formula, such as 'y ~ a + b + I(a**2)'."]
     fixed_effects: Annotated[bool, "Use deviations from the person's own means."] = False
@@ -226,9 +229,6 @@ class Regression:
             sizes_of(self.scales, model),  # type: ignore[arg-type]
             validate.power_of_two("resolution", self.resolution),
         )
-
-    def prepared(self, table: Table | None) -> Regression:
-        return self
 
     def estimator(self, columns: int, cap: int | None, budget: Budget) -> Estimator:
         if self.effect != OWN:

@@ -8,16 +8,15 @@ from typing import TYPE_CHECKING, Annotated, ClassVar
 from privmean.errors import ArgumentError
 from privmean.models.variance import Method, VarianceSearch
 from privmean.people.table import RecordMeans
-from privmean.privacy.budget import Neighbors
+from privmean.questions.base import Usual
 
 if TYPE_CHECKING:
-    from privmean.people.table import Table
     from privmean.privacy.budget import Budget
     from privmean.release import Release
 
 
 @dataclass(frozen=True)
-class Variance:
+class Variance(Usual):
     """The variance of persons' own means in one column.
 
     value: the column. within: public smallest and largest standard deviation. method, center: see
@@ -27,12 +26,15 @@ class Variance:
     A mean that clips at this scale is charged on top: the totals add. Use
     `SubGaussian(sd=safety * sqrt(estimate))` with a safety of 1.1 (pair scale) to 1.5.
 
+    Example:
+        table = pm.Table(pm.example("nlswork"), person="person_id")
+        print(pm.ask(table, pm.Variance("ln_wage", within=(0.01, 10.0)), epsilon=1.0))
+
     Guarantees: unit one person with all records, neighbours as the budget names them; the composed
     loss is at most the budget, for any data.
     """
 
     kind: ClassVar[str] = "variance"
-    usual_neighbors: ClassVar[Neighbors] = "replace-one"
 
     value: Annotated[str | None, "Column whose persons' means vary."] = None
     within: Annotated[tuple[float, float] | None, "Public limits of the deviation."] = None
@@ -46,13 +48,7 @@ class Variance:
 
     @property
     def summary(self) -> RecordMeans:
-        value = self.value
-        if value is not None and not isinstance(value, str):
-            raise ArgumentError("value", value, "is no column", "name one column")
-        return RecordMeans(None if value is None else (value,), resolution=self.resolution)
-
-    def prepared(self, table: Table | None) -> Variance:
-        return self
+        return RecordMeans.of_one(self.value, self.resolution)
 
     def estimator(self, columns: int, cap: int | None, budget: Budget) -> VarianceSearch:
         return self._search()

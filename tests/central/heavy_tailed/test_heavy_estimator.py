@@ -27,7 +27,8 @@ from privmean.people.matrix import MatrixPeople
 from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE, Budget
 from privmean.privacy.calibrate import within
 from privmean.privacy.gdp import gaussian_mu
-from privmean.privacy.loss import Gaussian, Parallel
+from privmean.privacy.loss import Gaussian
+from privmean.privacy.parallel import Parallel
 
 PURE, WITH_DELTA, ZCDP = Budget(epsilon=1.0), Budget(epsilon=1.0, delta=1e-6), Budget(rho=0.05)
 RANGED = BoundedMoment(4, 1.316, 10, range=(-100, 100))

@@ -10,7 +10,8 @@ from privmean.privacy.bill import loss_from_dict
 from privmean.privacy.budget import REPLACE_ONE, Budget
 from privmean.privacy.compose import pure_epsilon, total_delta, total_epsilon, total_rho
 from privmean.privacy.guarantee import Guarantee
-from privmean.privacy.loss import Gaussian, Laplace, Parallel, Pure, Threshold
+from privmean.privacy.loss import Gaussian, Laplace, Pure, Threshold
+from privmean.privacy.parallel import Parallel
 from privmean.privacy.relations import stated
 
 LATTICE = 2.0**20

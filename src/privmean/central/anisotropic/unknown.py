@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -73,7 +73,7 @@ class UnknownPlan(Releasing):
     nothing: float | None = None
     estimator: str = "anisotropic"
     relation: Relation = REPLACE_ONE
-    public: ClassVar[tuple[str, ...]] = ("persons", "columns", "positions in the roster")
+    public = ("persons", "columns", "positions in the roster")
 
     @property
     def half(self) -> int:

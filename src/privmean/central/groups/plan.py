@@ -62,14 +62,11 @@ class GroupPlan(Releasing):
     epsilon: Fraction
     settings: GroupSettings
     simultaneous: bool = False
+    estimator = "means by group"
 
     @property
     def relation(self) -> Relation:
         return self.budget.neighbors
-
-    @property
-    def estimator(self) -> str:
-        return "means by group"
 
     @property
     def why(self) -> str:

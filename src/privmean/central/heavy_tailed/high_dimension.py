@@ -37,7 +37,8 @@ from privmean.noise.base import Integers
 from privmean.outcome import Outcome
 from privmean.people.reductions import Floats, People
 from privmean.privacy.budget import REPLACE_ONE
-from privmean.privacy.loss import Loss, Parallel
+from privmean.privacy.loss import Loss
+from privmean.privacy.parallel import Parallel
 
 LAW_WORDS = {"gaussian": "Gaussian", "laplace": "Laplace", "k-norm": "l2 K-norm"}
 PARTS = "disjoint parts of the persons"

@@ -19,17 +19,18 @@ from scipy.special import ndtr, ndtri
 from privmean import validate
 from privmean.central.heavy_tailed import bias
 from privmean.central.heavy_tailed.bias import Mode
+from privmean.central.heavy_tailed.boxes import MEAN, noise_box
 from privmean.central.heavy_tailed.moment import Tail
 from privmean.central.heavy_tailed.private_radius import Outside
 from privmean.intervals.boxes import sidak_level
 from privmean.intervals.interval import OK, Interval
 from privmean.intervals.laplace_normal import margin, quantile
-from privmean.intervals.mean_interval import limit, no_interval
+from privmean.intervals.mean_interval import limit
 from privmean.mechanisms.clipped_sum import ColumnSums
 from privmean.mechanisms.weighted_rows import Law
 from privmean.privacy.budget import REPLACE_ONE
 
-MEAN, CLIPPED = "mean", "clipped mean"
+CLIPPED = "clipped mean"
 REFUTED = "assumption refuted"
 ADVICE = (
     "the released sums leave no mean inside the public range: the range or the bound on the moment "
@@ -275,83 +276,5 @@ class Coordinates:
         return None if self.ranges is None else self.ranges[column]
 
     def noise_interval(self, level: float) -> Interval:
-        d = len(self.estimate)
         half = self._noise(level, 0.0)
-        return Interval(
-            tuple(x - half for x in self.estimate),
-            tuple(x + half for x in self.estimate),
-            level,
-            kind="noise_interval",
-            target="clipped mean of these persons",
-            parts={"noise": (half,) * d},
-        )
-
-
-@dataclass(frozen=True)
-class CoverBox:
-    """Intervals for a point chosen from a cover (no closed form of its noise: conservative).
-
-    resolution: 2 radius/(n epsilon); reach: 4 alpha, within which the accuracy theorem places the
-    mean. The noise interval says how far a choice can be from the best point of this sample.
-    """
-
-    estimate: tuple[float, ...]
-    resolution: float
-    spacing: float
-    deviation: float
-    reach: float
-    assumption: str
-    ranges: tuple[tuple[float, float], ...] | None
-
-    def interval(self, level: float, target: str | None) -> Interval:
-        validate.choice("target", target or MEAN, [MEAN])
-        d = len(self.estimate)
-        bounds = self.ranges or ((-math.inf, math.inf),) * d
-        ends = [
-            limit(x - self.reach, x + self.reach, bounds[j]) for j, x in enumerate(self.estimate)
-        ]
-        return Interval(
-            tuple(low for low, _ in ends),
-            tuple(high for _, high in ends),
-            level,
-            assumption=f"{self.assumption}; within 4 alpha of the mean by the plan",
-            parts={"reach of the test": (self.reach,) * d},
-        )
-
-    def noise_interval(self, level: float) -> Interval:
-        d = len(self.estimate)
-        half = self.resolution * (d + math.log(1 / (1 - level))) + self.spacing
-        return Interval(
-            tuple(x - half for x in self.estimate),
-            tuple(x + half for x in self.estimate),
-            level,
-            kind="noise_interval",
-            target="best point of the cover for these persons",
-            assumption="rule of thumb: scores fall by n/radius a unit of distance",
-            parts={"noise": (half,) * d},
-        )
-
-
-@dataclass(frozen=True)
-class NoInterval:
-    """The intervals of a failed release: the public range, or the whole line."""
-
-    ranges: tuple[tuple[float, float], ...] | None
-    columns: int
-
-    def _make(self, level: float, kind: str) -> Interval:
-        if self.ranges is None:
-            return no_interval(level, kind=kind, columns=self.columns)
-        return Interval(
-            tuple(a for a, _ in self.ranges),
-            tuple(c for _, c in self.ranges),
-            level,
-            kind=kind,
-            status="failed",
-        )
-
-    def interval(self, level: float, target: str | None) -> Interval:
-        return self._make(level, "interval")
-
-    def noise_interval(self, level: float) -> Interval:
-        return self._make(level, "noise_interval")
+        return noise_box(self.estimate, half, level, "clipped mean of these persons")

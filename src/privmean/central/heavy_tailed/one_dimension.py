@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -43,7 +43,7 @@ class OneDimensionPlan(HeavyTailedPlan):
     why: str = ""
     nothing: float | None = None
 
-    estimator: ClassVar[str] = "heavy-tailed mean, one column"
+    estimator = "heavy-tailed mean, one column"
 
     @property
     def error(self) -> float:

@@ -11,7 +11,7 @@ import numpy as np
 
 from privmean import validate
 from privmean.central.heavy_tailed.bias import Mode
-from privmean.central.heavy_tailed.intervals import NoInterval
+from privmean.central.heavy_tailed.boxes import NoInterval
 from privmean.central.heavy_tailed.moment import BoundedMoment, Tail
 from privmean.intervals.interval import FAILED, Floats
 from privmean.outcome import Outcome

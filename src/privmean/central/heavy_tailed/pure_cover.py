@@ -14,16 +14,16 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
 from privmean import validate
 from privmean.central.heavy_tailed import bias
+from privmean.central.heavy_tailed.boxes import CoverBox
 from privmean.central.heavy_tailed.coarse import Coarse
 from privmean.central.heavy_tailed.coarse_needs import CoarseNeeds
 from privmean.central.heavy_tailed.cover_scores import RADIUS_BITS, directions, scores
-from privmean.central.heavy_tailed.intervals import CoverBox
 from privmean.central.heavy_tailed.moment import BoundedMoment
 from privmean.central.heavy_tailed.outcome import Common, HeavyTailedPlan, assumption_of
 from privmean.central.heavy_tailed.settings import COARSE_SHARE
@@ -57,7 +57,7 @@ class CoverPlan(HeavyTailedPlan):
     per_axis: int
     why: str = "the exponential mechanism over a cover was asked for"
 
-    estimator: ClassVar[str] = "exponential mechanism over a cover"
+    estimator = "exponential mechanism over a cover"
 
     @property
     def threshold(self) -> int:
@@ -153,6 +153,12 @@ class PureCover:
 
     moment: the assumption; needs a public `range`. proof: use only settings for which the accuracy
     theorem's conditions hold (many more persons). beta: failure probability of the plan.
+
+    Example:
+        table = pm.Table(pm.example("nlswork"), person="person_id")
+        moment = pm.BoundedMoment(order=2, bound=6.0, range=(-20, 40))
+        columns = ["ln_wage", "tenure"]
+        pm.mean(table, columns, method=pm.PureCover(moment), epsilon=2.0)
 
     **Guarantees.** epsilon-DP for one person replaced, any data: exact argmax for the coarse centre
     and an exact permute-and-flip choice with integer scores of sensitivity one. Public: the number

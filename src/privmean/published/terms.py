@@ -1,0 +1,35 @@
+"""What the published forms ask of a budget."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from privmean.errors import ArgumentError, Infeasible
+from privmean.privacy.budget import REPLACE_ONE, Budget
+from privmean.privacy.calibrate import within
+from privmean.privacy.loss import Loss
+
+
+def require_delta(budget: Budget) -> float:
+    """The epsilon of a budget that has a delta beside it, for neighbours of the papers."""
+    if budget.neighbors != REPLACE_ONE:
+        raise ArgumentError(
+            "relation",
+            budget.neighbors,
+            "is not the paper's",
+            "use replace-one with public persons",
+        )
+    if budget.epsilon is None or budget.delta == 0:
+        raise Infeasible(
+            f"the published algorithms need epsilon and delta, not {budget.describe()}",
+            "give epsilon and a delta such as 1e-6",
+        )
+    return budget.epsilon
+
+
+def require_theorem(losses: Sequence[Loss], budget: Budget, remedy: str) -> None:
+    """Refuse what the published composition theorem does not hold for."""
+    if not within(losses, budget):
+        raise ArgumentError(
+            "epsilon", budget.epsilon, "is beyond the published composition theorem", remedy
+        )

@@ -1,0 +1,124 @@
+"""What can be checked of the numbers of a stored release: its parts speak of the same thing."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from privmean.privacy.budget import REPLACE_ONE
+from privmean.privacy.guarantee import Guarantee
+from privmean.provenance import READ, SCHEMA
+from privmean.rows import NAMES
+
+
+class Look:
+    """What one verification has found so far."""
+
+    def __init__(self) -> None:
+        self.found: list[str] = []
+        self.problems: list[str] = []
+        self.cannot: list[str] = []
+
+    def right(self, words: str) -> None:
+        self.found.append(words)
+
+    def wrong(self, words: str) -> None:
+        self.problems.append(words)
+
+
+def check_numbers(stored: Mapping[str, object], guarantee: Guarantee | None, look: Look) -> None:
+    """Whether the parts of a release speak of the same thing."""
+    before = len(look.problems)
+    schema = stored.get("schema")
+    if type(schema) is not int or schema not in READ:
+        look.wrong(f"the schema number is {schema!r}; this version of privmean knows {SCHEMA}")
+    columns, estimate = _list(stored.get("columns")), _numbers_of(stored.get("estimate"))
+    if not columns or not all(isinstance(item, str) for item in columns):
+        look.wrong("no columns are named")
+    if estimate is None:
+        look.wrong("the estimate is no list of numbers")
+    elif len(columns) != len(estimate):
+        look.wrong(f"{len(estimate)} estimates stand beside {len(columns)} columns")
+    persons = stored.get("persons")
+    if persons is not None and (type(persons) is not int or persons < 0):
+        look.wrong(f"persons={persons!r} is no number of persons")
+    if guarantee is not None and guarantee.relation == REPLACE_ONE and persons is None:
+        look.wrong("the number of persons, which is public under replace-one, is not stated")
+    secure = stored.get("secure")
+    if secure is not True:
+        look.wrong(
+            "the noise was simulated: the release is private for nobody"
+            if secure is False
+            else "whether the noise was real is not stated"
+        )
+    for name in ("interval", "noise_interval"):
+        _interval(name, stored.get(name), len(columns), secure, look)
+    if schema == SCHEMA:
+        _rows(stored.get("rows"), _named(columns, estimate), look)
+    plan = stored.get("plan")
+    allowed = plan.get("budget") if isinstance(plan, Mapping) else None
+    if guarantee is not None and isinstance(allowed, Mapping):
+        promise = guarantee.budget().to_dict()
+        same = {name: allowed.get(name) for name in promise if name != "delta"}
+        if same != {name: value for name, value in promise.items() if name != "delta"}:
+            look.wrong(f"the plan's budget {dict(allowed)} is not the promise {promise}")
+    if len(look.problems) == before:
+        look.right("estimate, columns, persons, intervals, budget and noise are stated and agree")
+
+
+def _named(columns: list[object], estimate: list[float | None] | None) -> dict[str, float | None]:
+    """Estimates by column, where both are as they should be."""
+    names = [item if isinstance(item, str) else "" for item in columns]
+    return dict(zip(names, estimate or (), strict=False))
+
+
+def _rows(found: object, estimates: Mapping[str, float | None], look: Look) -> None:
+    """The table of the release: whole, in order, and with the estimates that stand beside it."""
+    if not isinstance(found, list) or not found:
+        look.wrong("the rows are missing")
+        return
+    for row in found:
+        if not isinstance(row, Mapping) or set(row) != set(NAMES):
+            look.wrong("a row has not the columns that rows have")
+            return
+        if not all(isinstance(row[name], str) for name in ("term", "group", "status")):
+            look.wrong("a row's term, group or status is no text")
+            return
+        pairs = (("lower", "upper"), ("noise_lower", "noise_upper"))
+        for pair in pairs:
+            low, high = (row[name] for name in pair)
+            if not all(item is None or _finite(item) for item in (low, high)):
+                look.wrong(f"a row's {pair[0]} or {pair[1]} is no number")
+            elif low is not None and high is not None and low > high:
+                look.wrong("a row's interval ends before it begins")
+        own = not row["group"] and row["term"] in estimates
+        if own and row["estimate"] != estimates[row["term"]]:
+            look.wrong(f"the row of {row['term']!r} has another estimate than the release")
+
+
+def _interval(name: str, found: object, columns: int, secure: object, look: Look) -> None:
+    if not isinstance(found, Mapping):
+        look.wrong(f"the {name} is missing")
+        return
+    lower, upper = _numbers_of(found.get("lower")), _numbers_of(found.get("upper"))
+    if lower is None or upper is None or not len(lower) == len(upper) == columns:
+        look.wrong(f"the {name} has not one pair of ends a column")
+    elif any(a is not None and b is not None and a > b for a, b in zip(lower, upper, strict=True)):
+        look.wrong(f"the {name} ends before it begins")
+    if found.get("secure") is not secure:
+        look.wrong(f"the {name} does not say of its noise what the release says")
+
+
+def _list(value: object) -> list[Any]:
+    return value if isinstance(value, list) else []
+
+
+def _numbers_of(value: Any) -> list[float | None] | None:
+    """A list of numbers and nulls; None for anything else."""
+    fits = isinstance(value, list) and all(item is None or _finite(item) for item in value)
+    return value if fits else None
+
+
+def _finite(value: object) -> bool:
+    return not isinstance(value, bool) and isinstance(value, int | float) and math.isfinite(value)
