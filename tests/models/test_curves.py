@@ -291,3 +291,27 @@ def test_a_gap_is_drawn_as_a_gap():
     )  # fmt: skip
     (line,) = [x for x in release.plot().lines if x.get_label() == "private mean"]
     assert np.isnan(line.get_ydata()[[0, 1, 4, 5]].astype(float)).all()
+
+
+@pytest.mark.parametrize(("index", "said"), [(1.2, {"tail seen", "tail too thick"}), (0, {"ok"})])
+def test_a_bin_says_how_many_persons_lie_beyond_its_limits(index, said):
+    """Means of heavy tails: where persons are left out, the bin says so, and the others do not."""
+    rng = np.random.default_rng(2)
+    who = np.repeat(np.arange(6000), 2)
+    time = np.tile([0.5, 1.5], 6000)
+    values = 2 + 0.3 * rng.normal(size=12_000)
+    if index:
+        values = np.where(time > 1, (1 - rng.random(12_000)) ** (-1 / index), values)
+    curve = pm.curve(
+        {"id": who, "t": time, "y": values}, "y", time="t", bins=(0, 1, 2), person="id",
+        epsilon=20.0, noise=SimulatedNoise(1),
+    )  # fmt: skip
+    statuses = curve.table().status
+    assert statuses[0] == "ok"
+    assert statuses[1] in said
+    assert np.isfinite(curve.estimate).all()
+    assert curve.rows()[1].status == statuses[1]
+    if index:
+        assert curve.status == statuses[1]
+        assert "limits" in curve.advice
+    assert curve.rows()[0].lower < 2 < curve.rows()[0].upper

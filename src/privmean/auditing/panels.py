@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import ast
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -20,7 +20,7 @@ from privmean.models.design import Units
 from privmean.models.formula import Model
 from privmean.models.own_means import OwnPanel
 from privmean.models.panel import Own, PanelPeople, PanelSums
-from privmean.people.products import Products
+from privmean.people.products import Pair, Products
 from privmean.people.reductions import Floats
 from privmean.people.table import Table
 from privmean.privacy.budget import REPLACE_ONE
@@ -30,6 +30,7 @@ MANY = 20  # records of a hostile person
 CROWD = 100  # hostile persons that are read at a time
 Record = tuple[Any, ...]  # one entry a column
 Records = Sequence[Sequence[Record]]  # of every person
+Pairs = Mapping[Pair, Floats]  # products of columns
 Asked = PanelSums | OwnPanel  # what reads a table a second time
 
 
@@ -96,19 +97,23 @@ class PanelRows:
                 return np.delete(one, place, axis=0)
             return np.concatenate([one[:place], two[self.other :][:1], one[place:][1:]])
 
+        def each(one: Pairs, two: Pairs) -> dict[Pair, Floats]:
+            return {pair: put(item, two[pair]) for pair, item in one.items()}
+
         def again(units: Units) -> Products | None:
             ours = self.panel.again(units)
             theirs = ours if crowd is None else crowd.again(units)
             if ours is None or theirs is None:
                 return None
-
-            def pairs(kind: str) -> dict[tuple[int, int], Floats]:
-                sums, others = getattr(ours, kind), getattr(theirs, kind)
-                return {pair: put(item, others[pair]) for pair, item in sums.items()}
-
-            squares, ends, lags = (pairs(kind) for kind in ("squares", "ends", "lags"))
             count, sums = put(ours.count, theirs.count), put(ours.sums, theirs.sums)
-            return replace(ours, count=count, sums=sums, squares=squares, ends=ends, lags=lags)
+            return replace(
+                ours,
+                count=count,
+                sums=sums,
+                squares=each(ours.squares, theirs.squares),
+                ends=each(ours.ends, theirs.ends),
+                lags=each(ours.lags, theirs.lags),
+            )
 
         own = {
             key: Own(put(item.mean, second.own[key].mean), put(item.square, second.own[key].square))

@@ -67,8 +67,9 @@ class JointErrors:
         if points == 1 or (1 - level) * RUNS < FEWEST:
             return bound
         at = math.ceil(level * (RUNS + 1)) - 1
-        joint: Floats = np.minimum(bound, self._largest[at] * self.alone(self._alone_level))
-        return joint
+        simulated: Floats = self._largest[at] * self.alone(self._alone_level)
+        result: Floats = np.minimum(bound, simulated)
+        return result
 
     @property
     def _alone_level(self) -> float:
