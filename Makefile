@@ -22,7 +22,7 @@ endif
 
 DOCS := $(VENV)-docs
 
-.PHONY: demo test docs review lint types unit fuzz test-spark reproduce bench peers clean
+.PHONY: demo test docs lowest review lint types unit fuzz test-spark reproduce bench peers clean
 
 # requirements.lock: what privmean and the demo import; requirements-dev.lock: all of that at the
 # same versions, and what tests and benchmarks need
@@ -55,6 +55,22 @@ $(DOCS)/.ready: requirements-docs.lock
 	@test -n "$(PYTHON)" || { echo "no Python 3.11 or newer is found: make docs PYTHON=..."; exit 1; }
 	@$(PYTHON) -m venv $(DOCS)
 	@$(DOCS)/bin/python -m pip install --quiet --disable-pip-version-check -r requirements-docs.lock
+	@touch $@
+
+# the lowest versions that pyproject.toml admits: the law of the noise, and every page of the docs
+LOWEST := $(VENV)-lowest
+lowest: $(LOWEST)/.ready
+	$(LOWEST)/bin/python -m pytest -p no:cacheprovider -W ignore::DeprecationWarning \
+	  -W ignore::FutureWarning tests/noise tests/test_pages.py tests/test_docstrings.py \
+	  tests/cli tests/local/test_cli.py tests/privacy/test_ledger_trail.py tests/test_release_face.py
+
+EXTRAS := polars,pandas,arrow,plot,zstd,regression,sign,ledger,collector
+$(LOWEST)/.ready: pyproject.toml
+	@test -n "$(PYTHON)" || { echo "no Python 3.11 or newer is found: make lowest PYTHON=..."; exit 1; }
+	@$(PYTHON) -m venv $(LOWEST)
+	@$(LOWEST)/bin/python -m pip install --quiet --disable-pip-version-check uv==0.13.9
+	@$(LOWEST)/bin/uv pip install --quiet --python $(LOWEST)/bin/python --resolution lowest-direct \
+	  -e '.[$(EXTRAS)]' 'pytest>=9' 'hypothesis>=6.150' 'packaging>=24' 'httpx>=0.27'
 	@touch $@
 
 # ten claims, ten commands, one table: docs/review.md
@@ -104,4 +120,4 @@ peers: $(READY)
 	$(BIN)/python benchmarks/peers.py
 
 clean:
-	rm -rf $(VENV) $(VENV)-spark $(DOCS) .peers site demo .pytest_cache .mypy_cache .ruff_cache
+	rm -rf $(VENV) $(VENV)-spark $(DOCS) $(LOWEST) .peers site demo .pytest_cache .mypy_cache .ruff_cache

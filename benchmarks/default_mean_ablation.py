@@ -34,7 +34,7 @@ HARD = (
     "counts, 90 % zeros", "offset 1e6", "two-sided skew", "100 - 20 Gamma(.5)",
     "half of N(50, 5) missing",
 )  # fmt: skip
-SIZES = (300, 1500, 5000)
+SIZES, FEW = (300, 1500, 5000), (300, 1000)
 
 
 def _no_inner(histogram, safety, evidence=log_segments.LAPLACE):
@@ -79,6 +79,12 @@ RULES = {
 }  # fmt: skip
 
 
+OF_FEW = (
+    "nothing (all rules)", "new start", "near rounds below N = 600",
+    "trust 2 scales below N = 1500 (1)", "nearer limit moves too",
+)  # fmt: skip
+
+
 @contextmanager
 def without(changes) -> Iterator[None]:
     """The estimator with these names replaced."""
@@ -114,18 +120,25 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--runs", type=int, default=100, help="releases a cell")
     parser.add_argument("--data", type=Path, default=DATA)
+    parser.add_argument("--few", action="store_true", help="rules of few persons")
     a = parser.parse_args()
     cells = []
     for name in HARD:
         law = Law.of(*{**NINE, **MORE}[name])
-        cells += [(f"{name}, N = {s}", law, round(s / EPSILON), EPSILON, "hard") for s in SIZES]
+        sizes = FEW if a.few else SIZES
+        cells += [(f"{name}, N = {s}", law, round(s / EPSILON), EPSILON, "hard") for s in sizes]
     if a.data.exists():
         for name, x in columns_of(a.data, (*COLUMNS, *OTHER_COLUMNS)).items():
             kind = "tuning" if name in COLUMNS else "other"
-            cells += [(f"{name}, epsilon {e}", Law.among(x), len(x), e, kind) for e in (0.5, 1.0)]
+            law = Law.among(x)
+            if a.few:
+                cells += [(f"{name}, N = {s}", law, 2 * s, EPSILON, kind) for s in FEW]
+            else:
+                cells += [(f"{name}, epsilon {e}", law, len(x), e, kind) for e in (0.5, 1.0)]
     best = [best_of(law, n, epsilon) for _, law, n, epsilon, _ in cells]
     rows, full = [], None
-    for rule, changes in RULES.items():
+    chosen = {k: v for k, v in RULES.items() if not a.few or k in OF_FEW}
+    for rule, changes in chosen.items():
         with without(changes):
             found = np.array([
                 ratio(law, n, epsilon, b, a.runs)
@@ -144,9 +157,12 @@ def main() -> None:
     head = ["without", "tuning columns", "other columns", "hard laws", "loses most", "gains most"]
     text = "Geometric means of the error over an oracle's, real answers; columns at epsilon .5 and "
     text += f"1, laws at N = 300, 1500, 5000; {a.runs} releases a cell; a failure counts as 0.\n\n"
-    publish("default-mean-ablation", "Default mean: what each rule earns",
-            text + table(head, rows),
-            command=f"python benchmarks/default_mean_ablation.py --runs {a.runs}")  # fmt: skip
+    name, title = "default-mean-ablation", "Default mean: what each rule earns"
+    command = f"python benchmarks/default_mean_ablation.py --runs {a.runs}"
+    if a.few:
+        name, title, command = f"{name}-few", f"{title} with few persons", f"{command} --few"
+        text = f"As above, columns and laws at N = 300 and 1000; {a.runs} releases a cell.\n\n"
+    publish(name, title, text + table(head, rows), command=command)
 
 
 if __name__ == "__main__":

@@ -43,20 +43,29 @@ from report import publish, table
 from study_laws import DATA
 
 CLASSES = ((300, math.inf), (60, 300), (20, 60))
-# root mean square error over standard error that a float prototype gave, by table, epsilon, class
+# root mean square error over standard error of a float prototype, by table, epsilon, class: where a
+# person is in one group, 100 runs on these very tables; else as it was noted when it was written
 EARLIER = {
-    ("carrier", 0.5): (1.45, 1.43, 1.69), ("carrier", 1): (1.04, 1.08, 1.04),
-    ("carrier", 2): (0.80, 0.61, 0.99), ("industry", 0.5): (0.60, 1.19, 1.46),
-    ("industry", 1): (0.38, 0.69, 0.83), ("industry", 2): (0.29, 0.46, math.nan),
-    ("occupation", 0.5): (0.67, 1.09, 1.53), ("occupation", 1): (0.48, 0.51, 1.03),
-    ("occupation", 2): (0.27, 0.53, 0.70), ("department", 0.5): (math.nan, 0.83, 1.13),
-    ("department", 1): (0.39, 0.54, 0.66), ("department", 2): (0.25, 0.35, math.nan),
+    ("carrier", 0.5): (1.39, 1.71, 1.84), ("carrier", 1): (1.00, 1.18, 1.01),
+    ("carrier", 2): (0.78, 0.68, 1.10), ("industry", 0.5): (0.56, 1.62, 1.37),
+    ("industry", 1): (0.39, 0.81, 0.81), ("industry", 2): (0.30, 0.45, math.nan),
+    ("occupation", 0.5): (0.72, 1.02, 3.43), ("occupation", 1): (0.42, 1.62, 1.29),
+    ("occupation", 2): (0.29, 0.90, 0.76), ("department", 0.5): (math.nan, 0.91, 1.15),
+    ("department", 1): (0.45, 0.54, 0.87), ("department", 2): (0.27, 0.39, math.nan),
     ("country", 0.5): (1.96, math.nan, 4.5), ("country", 1): (1.08, 2.94, 3.4),
     ("country", 2): (0.52, 1.92, 3.6), ("department, k 5", 1): (math.nan, 1.34, 2.8),
     ("department, k 5", 2): (0.52, 0.96, math.nan), ("destination, k 4", 1): (math.nan, 2.32, 2.9),
     ("destination, k 4", 2): (math.nan, 1.68, 2.7), ("month, k 12", 1): (math.nan, 2.60, math.nan),
     ("month, k 12", 2): (1.72, math.nan, math.nan),
 }  # fmt: skip
+FAR = (
+    "Occupations of 60 to 300 are one group's error: persons of code 7 (104 of them, "
+    "mean log wage 0.90 against 1.66 of all, deviation 1.5 times that of the others) are cut by "
+    "limits made for everybody, by 2.7 standard errors at epsilon 1 in the prototype as in the "
+    "release; without them the class is at 0.6. Their interval, with its allowance, "
+    "held the mean in 98 of 100 releases at epsilon 1 and in 99 at 2. A release pays for the count "
+    "of persons beyond the limits (5 % of what is left), which the prototype did without."
+)
 
 
 @dataclass(frozen=True)
@@ -294,7 +303,7 @@ def main() -> None:
             f"Root mean square of error over standard error, {said.runs} releases a cell, by "
             "weight times epsilon over `max_groups`; in brackets what a float prototype gave."
         )
-        text += [words, table(head, rows)]
+        text += [words, table(head, rows) + f"\n\n{FAR}"]
     if said.only != "errors":
         rows = []
         for s in chosen:

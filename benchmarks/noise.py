@@ -26,8 +26,8 @@ from privmean.mechanisms import joint_draws, noisy_rows
 from privmean.mechanisms.gaussian import GaussianSums
 from privmean.mechanisms.laplace import JointLaplace
 from privmean.noise import bulk, exact
-from privmean.people import matrix
-from privmean.people.matrix import clip_rows_to_ball
+from privmean.people import balls
+from privmean.people.balls import clip_rows_to_ball
 from privmean.people.reductions import Ball
 from privmean.privacy.budget import REPLACE_ONE
 from report import publish, table
@@ -49,7 +49,7 @@ def before() -> Iterator[None]:
         mock.patch.object(bulk, "fits", return_value=False),
         mock.patch.object(noisy_rows, "BLOCK", 256),
         mock.patch.object(joint_draws, "TOGETHER", 10**9),
-        mock.patch.object(matrix, "_squares", squares),
+        mock.patch.object(balls, "_squares", squares),
     ):
         yield
 

@@ -6,7 +6,8 @@ Error: root mean square error (towards the quantile of the law) over that of the
 without privacy. Peer: the exponential mechanism on ranks, at a third of epsilon a quartile, told
 the least and the largest value of the sample (which are private: no one can run it so). Coverage:
 of 95 % intervals of a quartile alone, and of the band for the whole distribution function.
-The last rows draw persons with replacement from log wages of 4711 persons.
+The last rows draw persons with replacement from log wages of 4711 persons. The second table has
+laws of which values repeat: how often an interval holds the quantile, and how long it is.
 """
 
 from __future__ import annotations
@@ -37,6 +38,24 @@ LAWS = {
     "gamma 1/2": stats.gamma(0.5),
 }
 CELLS = ((500, 1.0), (1000, 1.0), (4700, 0.5), (4700, 1.0), (20_000, 1.0))
+
+REPEATING = {
+    "0 (60 %) or 1": lambda n, rng: (rng.random(n) < 0.4) * 1.0,
+    "0 (95 %) or 1": lambda n, rng: (rng.random(n) < 0.05) * 1.0,
+    "1 to 5": lambda n, rng: rng.choice(5, n, p=[0.05, 0.1, 0.3, 0.35, 0.2]) + 1.0,
+    "90 % at 5, normal(5, 3)": lambda n, rng: np.where(rng.random(n) < 0.9, 5, rng.normal(5, 3, n)),
+    "40 % at 0, lognormal": lambda n, rng: np.where(
+        rng.random(n) < 0.4, 0, rng.lognormal(3, 0.5, n)
+    ),
+    "80 % at 0, lognormal": lambda n, rng: np.where(
+        rng.random(n) < 0.8, 0, rng.lognormal(3, 0.5, n)
+    ),
+    "Poisson(5.3)": lambda n, rng: rng.poisson(5.3, n) + 0.0,
+    **{
+        f"rounded normal(100.3, {sd})": lambda n, rng, sd=sd: np.round(rng.normal(100.3, sd, n))
+        for sd in (2, 6, 8, 12, 16, 40)
+    },
+}
 
 
 def exponential_mechanism(rng, values, q, epsilon, low, high) -> float:
@@ -81,6 +100,27 @@ def cell(name, draw, truth, cdf, persons, epsilon, runs) -> list[str]:
     ]  # fmt: skip
 
 
+def repeating(name, draw, persons, epsilon, runs) -> list[str]:
+    many = np.sort(draw(2_000_001, np.random.default_rng(99)))
+    truth = np.array([many[int(np.ceil(q * len(many))) - 1] for q in QUARTILES])
+    plan = Quantiles(QUARTILES).plan(Budget(epsilon=epsilon), Shape.of(1, persons))
+    inside, shown, lengths = np.zeros(3), np.zeros(3), []
+    for seed in range(runs):
+        values = draw(persons, np.random.default_rng(seed))
+        release = plan.release(MatrixPeople(values[:, None], ("y",)), SimulatedNoise(seed))
+        there = np.isfinite(release.estimate)
+        one = release.intervals.alone(0.95)
+        low, high = np.array(one.lower), np.array(one.upper)
+        shown += there
+        inside += there & (low <= truth) & (truth <= high)
+        lengths.append(np.where(there, np.where(there, high, 0) - np.where(there, low, 0), np.nan))
+    return [
+        name, f"{persons}, {epsilon:g}", ", ".join(f"{x:.0%}" for x in shown / runs),
+        ", ".join(f"{x:.1%}" for x in inside / np.maximum(shown, 1)),
+        ", ".join(f"{x:.2g}" for x in np.nanmedian(lengths, axis=0)),
+    ]  # fmt: skip
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--runs", type=int, default=200)
@@ -107,10 +147,18 @@ def main() -> None:
         "the peer's", "ratio", "coverage", "band",
     ]  # fmt: skip
     text = table(head, rows)
+    again = [
+        repeating(name, draw, persons, 1.0, options.runs // 2)
+        for name, draw in REPEATING.items()
+        for persons in (1000, 4700, 20_000)
+    ]
+    text += "\n\nValues that repeat:\n\n"
+    text += table(["law", "persons, epsilon", "shown", "coverage", "median length"], again)
     publish(
         "quantiles",
         "Quantiles",
-        f"{text}\n\n{options.runs} runs a cell. {time.perf_counter() - start:.0f} s.",
+        f"{text}\n\n{options.runs} runs a cell, half as many in the second table. "
+        f"{time.perf_counter() - start:.0f} s.",
         command="python benchmarks/quantiles.py",
     )
 

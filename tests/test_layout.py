@@ -1,13 +1,39 @@
-"""pytest imports test modules by base name: two of one name cannot be collected together.
+"""Of files as such: names of test modules, and no host of a network.
 
-A conftest.py apart: pytest keeps those of several folders asunder.
+pytest imports test modules by base name: two of one name cannot be collected together. A
+conftest.py apart: pytest keeps those of several folders asunder.
 """
 
+import re
+import subprocess
 from collections import Counter
 from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+HOST = re.compile(
+    r"(?:https?|ftp|git|ssh)://(?!127\.0\.0\.1\b|a b|\{|\[::1\])[\w.-]*\w\.[a-z]{2,}[^\s)\"']*"
+)
 
 
 def test_module_names_of_the_tests_are_unique() -> None:
     names = Counter(path.name for path in Path(__file__).parent.rglob("*.py"))
     del names["conftest.py"]
     assert [name for name, times in names.items() if times > 1] == []
+
+
+def test_committed_files_name_no_host_of_a_network() -> None:
+    """The texts of the licence and addresses of the machine itself apart: what is fetched, and from
+    where, is for the tools of whoever installs privmean."""
+    listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, check=False)
+    if listed.returncode:  # an unpacked source distribution
+        names = [str(path.relative_to(ROOT)) for path in (ROOT / "src").rglob("*.py")]
+    else:
+        names = listed.stdout.decode().split("\0")[:-1]
+    found = []
+    for name in names:
+        if name == "LICENSE" or not (ROOT / name).is_file():
+            continue
+        text = (ROOT / name).read_bytes().decode("utf-8", "ignore")
+        found += [f"{name}: {host}" for host in HOST.findall(text)]
+    assert len(names) > 300
+    assert found == []

@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from privmean.central.heavy_tailed import RecordWeights as RecordWeights
     from privmean.central.winsorized import Winsorized as Winsorized
     from privmean.continual import MeanStream as MeanStream
+    from privmean.continual import MeanStreams as MeanStreams
     from privmean.continual import WithholdRelease as WithholdRelease
     from privmean.errors import ArgumentError as ArgumentError
     from privmean.errors import BudgetExceeded as BudgetExceeded
@@ -76,9 +77,9 @@ if TYPE_CHECKING:
     from privmean.questions.assumptions import Covariance as Covariance
     from privmean.questions.compare import Compare as Compare
     from privmean.questions.curve import Curve as Curve
+    from privmean.questions.errors import Errors as Errors
     from privmean.questions.mean import Mean as Mean
     from privmean.questions.quantile import Quantile as Quantile
-    from privmean.questions.regression import Errors as Errors
     from privmean.questions.regression import Regression as Regression
     from privmean.questions.variance import Variance as Variance
     from privmean.release import Release as Release
@@ -108,7 +109,7 @@ else:
         "Curve": "privmean.questions.curve",
         "Variance": "privmean.questions.variance",
         "Covariance": "privmean.questions.assumptions",
-        "Errors": "privmean.questions.regression",
+        "Errors": "privmean.questions.errors",
         "RandomEffects": "privmean.models.random_effects",
         "VarianceSearch": "privmean.models.variance",
         "RegressionRelease": "privmean.models.regression_release",
@@ -135,6 +136,7 @@ else:
         "person_covariance": "privmean.central.anisotropic.spectrum",
         "BoundedMean": "privmean.central.bounded",
         "MeanStream": "privmean.continual",
+        "MeanStreams": "privmean.continual",
         "WithholdRelease": "privmean.continual",
         "Exchangeable": "privmean.models.person_fits",
         "AR1": "privmean.models.person_fits",

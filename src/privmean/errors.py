@@ -8,11 +8,25 @@ from __future__ import annotations
 
 
 class PrivmeanError(Exception):
-    """Base of every error raised by privmean."""
+    """Base of every error raised by privmean.
+
+    Example:
+        try:
+            pm.mean([1.0, 2.0, 3.0])
+        except pm.PrivmeanError as error:  # any of them
+            print(error)
+    """
 
 
 class ArgumentError(PrivmeanError, ValueError):
-    """An argument cannot be used: names the argument, its value and the remedy."""
+    """An argument cannot be used: names the argument, its value and the remedy.
+
+    Example:
+        try:
+            pm.mean([1.0, 2.0, 3.0], epsilon=-1.0)
+        except pm.ArgumentError as error:
+            assert error.argument == "epsilon"
+    """
 
     def __init__(self, argument: str, value: object, problem: str, remedy: str) -> None:
         self.argument = argument
@@ -32,6 +46,12 @@ class Infeasible(PrivmeanError):
     """The plan cannot work at these public numbers. Raised before any data is read.
 
     `remedy` says which public number would have to change, and to what.
+
+    Example:
+        try:
+            pm.plan(pm.Mean(), persons=50, epsilon=1.0)
+        except pm.Infeasible as error:
+            print(error)  # says how many persons would do
     """
 
     def __init__(self, problem: str, remedy: str) -> None:
@@ -41,7 +61,15 @@ class Infeasible(PrivmeanError):
 
 
 class BudgetExceeded(PrivmeanError):
-    """A ledger has less budget left than a release asks for. Nothing was spent."""
+    """A ledger has less budget left than a release asks for. Nothing was spent.
+
+    Example:
+        ledger = pm.Ledger(epsilon=0.5)
+        try:
+            pm.mean(np.ones(2000), epsilon=1.0, ledger=ledger)
+        except pm.BudgetExceeded as error:  # before any noise
+            print(error)
+    """
 
     def __init__(self, asked: str, left: str) -> None:
         self.asked = asked
@@ -50,15 +78,39 @@ class BudgetExceeded(PrivmeanError):
 
 
 class PrivateFailure(PrivmeanError):
-    """Raised when a number is demanded of a release whose private outcome was a failure."""
+    """Raised when a number is demanded of a release whose private outcome was a failure.
+
+    Example:
+        far = 2.0 ** np.linspace(-39, 39, 420)  # no scale to find
+        release = pm.mean(far, epsilon=1.0, noise=pm.SimulatedNoise(1))
+        try:
+            float(release)
+        except pm.PrivateFailure as error:
+            assert release.failed
+    """
 
 
 class SchemaError(PrivmeanError):
-    """The table's public schema (columns, types, roster) cannot be used as asked."""
+    """The table's public schema (columns, types, roster) cannot be used as asked.
+
+    Example:
+        try:
+            pm.mean({"who": [1, 2], "x": ["a", "b"]}, "x", person="who", epsilon=1.0)
+        except pm.SchemaError as error:
+            print(error)
+    """
 
 
 class PrivmeanWarning(UserWarning):
     """Something public that the caller should know: a delta that is none, another table.
 
     It never tells of a private value, and nothing is refused for it.
+
+    Example:
+        import warnings
+
+        with warnings.catch_warnings(record=True) as said:
+            warnings.simplefilter("always")
+            pm.mean(np.ones(2000), assume=pm.SubGaussian(sd=1.0), epsilon=1.0, delta=0.01)
+        assert said[0].category is pm.PrivmeanWarning
     """

@@ -59,6 +59,13 @@ class Release:
     statuses: one a column, where columns differ (none: all have that of the release).
     diagnostics: further numbers that were paid for. secure: False for simulated noise. provenance:
     when and by what it was made, and the ledger entry; the one place for what changes between runs.
+
+    Example:
+        people = pm.read(pm.example("nlswork"), person="person_id", values="ln_wage")
+        release = pm.mean(people, epsilon=1.0)
+        release.estimate, release.interval(0.99), release.rows()
+        print(release.details())
+        assert pm.verify(release.to_dict())
     """
 
     estimate: Floats

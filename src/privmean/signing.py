@@ -35,6 +35,13 @@ def sign(release: Release | Mapping[str, Any], key: KeyFile | Ed25519PrivateKey)
     and enters the digest, so that a signature that was taken off is missed.
 
     Raises ArgumentError for a key that cannot be used and a release that was changed.
+
+    Example:
+        from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+        key = Ed25519PrivateKey.generate()  # or the path of a PEM file: privmean keygen key.pem
+        release = pm.mean(pm.example("ratings"), "rating", person="student", epsilon=1.0)
+        assert pm.verify(pm.sign(release, key))
     """
     private = key if not isinstance(key, str | os.PathLike) else private_key(key)
     stored: Mapping[str, Any] = release if isinstance(release, Mapping) else release.to_dict()

@@ -115,16 +115,19 @@ def table(rows: Sequence[Row], level: float) -> list[str]:
         labels = [row.group or row.term for row in rows]
     wide = max(4, *(len(label) for label in labels))
     heads = ("estimate", "std err", f"{percent(level)} from", "to")
+    sizes = [max(13, len(item) + 2) for item in heads]
     counted = any(math.isfinite(row.persons) for row in rows) and len({r.persons for r in rows}) > 1
     lines = [
         "  "
         + f"{'':<{wide}}"
-        + "".join(f"{item:>13}" for item in heads)
+        + "".join(f"{item:>{size}}" for item, size in zip(heads, sizes, strict=True))
         + (f"{'persons':>10}" if counted else "")
     ]
     for label, row in zip(labels, rows, strict=True):
         cells = (row.estimate, row.std_error, row.lower, row.upper)
-        line = f"  {label:<{wide}}" + "".join(f"{_cell(item):>13}" for item in cells)
+        line = f"  {label:<{wide}}" + "".join(
+            f"{_cell(item):>{size}}" for item, size in zip(cells, sizes, strict=True)
+        )
         if counted:
             line += f"{'' if math.isnan(row.persons) else format(max(row.persons, 0.0), '.0f'):>10}"
         lines.append(line + ("" if row.status == OK else f"   {row.status}"))

@@ -41,6 +41,12 @@ class Verification:
     """What was checked and found right, what was found wrong, and what cannot be checked so.
 
     True if nothing was found wrong.
+
+    Example:
+        people = pm.read(pm.example("nlswork"), person="person_id", values="ln_wage")
+        found = pm.verify(pm.mean(people, epsilon=1.0))
+        assert found and not found.problems
+        print(found.describe())
     """
 
     checked: tuple[str, ...]
@@ -89,6 +95,13 @@ def verify(
 
     Raises ArgumentError for a file, key or ledger that cannot be read as such; whatever is wrong
     with the release itself is said in the result.
+
+    Example:
+        people = pm.read(pm.example("nlswork"), person="person_id", values="ln_wage")
+        stored = pm.mean(people, epsilon=1.0).to_dict()
+        assert pm.verify(stored)
+        stored["estimate"][0] += 0.001
+        assert pm.verify(stored).problems
 
     Guarantees: none are spent. A release that verifies states a bill that composes to at most its
     promise, for its own neighbours, and is as it was written, unless whoever changed it made the

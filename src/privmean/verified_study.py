@@ -41,6 +41,7 @@ def problems_of(stored: Mapping[str, Any], promise: Guarantee, of_release: Probl
         name = question["name"]
         names.append(name)
         lines = question.get("lines")
+        run = stored.get("run") if "looks" in stored else None  # older ones did not say it
         own, shared = _own(promise, name, lines), _shared(question.get("looks", []), looks)
         if own is None:
             found.append(f"{name}: its lines are not lines of the bill with its name")
@@ -51,7 +52,9 @@ def problems_of(stored: Mapping[str, Any], promise: Guarantee, of_release: Probl
         paid = [promise.mechanisms[at] for at in shared]
         assert isinstance(lines, list)
         taken += lines
-        found += [f"{name}: {word}" for word in _question(question, own, paid, promise, of_release)]
+        found += [
+            f"{name}: {word}" for word in _question(question, own, paid, promise, run, of_release)
+        ]
     if len(set(names)) != len(names):
         found.append("two questions have one name")
     if sorted(taken) != list(range(len(promise.mechanisms))):
@@ -101,6 +104,7 @@ def _question(
     own: list[Loss],
     paid: list[Loss],
     promise: Guarantee,
+    run: object,
     of_release: Problems,
 ) -> list[str]:
     """What is wrong with one question: its release, and whether that keeps its lines and those of
@@ -118,6 +122,9 @@ def _question(
         return found  # said above
     if made.relation != promise.relation or made.unit != promise.unit:
         found.append("its release is for other neighbours or another unit than the study")
+    whole = f", run {run}"
+    if run is not None and not made.part_of.endswith(whole):
+        found.append("its release does not say that it is part of this run: it could be charged")
     if not _kept(made, own, paid, str(question["name"])):
         found.append("its release has a bill that its lines of the study do not cover")
     return found

@@ -30,7 +30,8 @@ from privmean.mechanisms.ratio import LAMBDA, Answers
 from privmean.mechanisms.stable_histogram import laplace_tail, laplace_threshold
 from privmean.mechanisms.weighted_sums import grid_values
 from privmean.noise.exact import double_above
-from privmean.people.matrix import MatrixPeople, clip_rows_to_ball
+from privmean.people.balls import clip_rows_to_ball
+from privmean.people.matrix import MatrixPeople
 from privmean.people.reductions import Ball, Box, BoxSums
 from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE
 

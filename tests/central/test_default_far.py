@@ -249,12 +249,38 @@ def test_values_at_the_end_of_the_public_range_are_no_answer(n, end, rest):
 
 def test_values_that_are_infinite_in_a_table_fail_from_python():
     n = 3000
-    for value in (math.inf, 1e300, -math.inf, 2e12):
+    for value in (math.inf, -1e300):
         table = {"id": np.arange(n), "v": np.full(n, value)}
         release = pm.mean(table, "v", person="id", epsilon=1.0, noise=SimulatedNoise(3))
         assert release.failed
         assert "2^40" in release.advice
-    near = {"id": np.arange(n), "v": 1e12 + np.random.default_rng(0).normal(size=n)}
+    near = {"id": np.arange(n), "v": 1e12 + np.random.default_rng(0).normal(0, 1e6, n)}
     release = pm.mean(near, "v", person="id", epsilon=1.0, noise=SimulatedNoise(3))
     assert release.status == "ok"
-    assert abs(float(release) - 1e12) < 1
+    assert abs(float(release) - 1e12) < 1e6
+
+
+def test_a_few_other_values_beside_one_are_never_ok():
+    # engines of aeroplanes: 2, but for seven in a thousand; far below what the counts can see
+    def engines(g, n):
+        return np.where(g.random(n) < 0.993, 2.0, g.choice([1.0, 3.0, 4.0], n))
+
+    for release, _ in releases(engines, 3300, 0.5, 12):
+        assert release.status != "ok"
+        if release.status == "atom":
+            assert release.interval().status == "atom"
+            assert release.interval().target == "clipped mean"
+            assert abs(release.estimate[0] - 2) < 1e-6
+
+
+def test_a_tail_of_small_index_is_named_and_quiet_ones_are_not():
+    runs, named, missed = 60, 0, 0
+    for release, _ in releases(lambda g, n: 1 + g.pareto(1.3, n), 4000, 0.5, runs):
+        named += release.status != "ok"
+        held = release.interval().lower[0] <= 1 + 1 / 0.3 <= release.interval().upper[0]
+        missed += release.status == "ok" and not held
+    kit.assert_rate_at_least(named, runs, 0.75)
+    kit.assert_rate_at_most(missed, runs, 0.15)
+    for draw in (lambda g, n: g.normal(size=n), lambda g, n: g.exponential(size=n)):
+        alarms = sum(r.status != "ok" for r, _ in releases(draw, 4000, 0.5, runs))
+        kit.assert_rate_at_most(alarms, runs, 0.02)

@@ -185,3 +185,15 @@ def test_a_slow_tail_is_followed(monkeypatch):
     left, none = errors()
     assert none == 0
     assert followed < 0.9 * left
+
+
+def test_split_columns_run_by_their_own_share_of_epsilon():
+    # two columns at epsilon 1 take the steps of one column at epsilon 1/2, each at its own price
+    both = planned(DefaultMean(), Budget(epsilon=1.0), persons=4000, dimension=2)
+    half = planned(DefaultMean(), Budget(epsilon=0.5), persons=4000)
+    assert both.schedule(4000) == half.schedule(4000)
+    x = np.random.default_rng(3).normal(5, 1, (4000, 2))
+    release = both.release(MatrixPeople(x, ("a", "b")), SimulatedNoise(1))
+    assert pure_epsilon(release.guarantee.mechanisms) == 1
+    alone = half.release(MatrixPeople(x[:, :1], ("a",)), SimulatedNoise(1))
+    assert release.diagnostics["a"]["rounds"] == alone.diagnostics["rounds"]

@@ -13,8 +13,8 @@ import kit
 import privmean as pm
 from kit import planned
 from privmean.central.default_mean import DefaultMean
-from privmean.central.default_vector import bill
 from privmean.central.octaves import CELLS
+from privmean.central.vector_bill import bill
 from privmean.central.vector_rounds import SHELLS
 from privmean.errors import ArgumentError
 from privmean.noise.simulated import SimulatedNoise

@@ -12,7 +12,7 @@ import typer
 from typer.testing import CliRunner
 
 from privmean.cli.stream import register
-from privmean.continual import MeanStream, events
+from privmean.continual import MeanStream, sources
 from privmean.continual.buffered import Buffered
 from privmean.continual.drawing import thin
 from privmean.continual.planning import survey
@@ -43,7 +43,7 @@ def feeder(tmp_path, monkeypatch, app):
         with path.open("rb") as file:
             inner = CliRunner()
             # the command reads the descriptor, so give it one
-            monkeypatch.setattr(events, "stdin", file.fileno)
+            monkeypatch.setattr(sources, "stdin", file.fileno)
             return inner.invoke(app, ["stream", *arguments], catch_exceptions=False)
 
     return feed
@@ -62,7 +62,8 @@ def test_one_line_of_json_a_release(feed):
     lines = [json.loads(line) for line in result.stdout.splitlines()]
     assert [line["step"] for line in lines] == list(range(1, len(lines) + 1))
     assert set(lines[0]) == {
-        "step", "arrivals", "records", "waiting", "estimate", "noise_sd", "noise_interval"
+        "step", "arrivals", "records", "waiting", "estimate", "noise_sd", "noise_interval",
+        "population_interval",
     }  # fmt: skip
     assert "(1, 1e-06)-DP" in result.stderr
     assert "fixed public times" in result.stderr

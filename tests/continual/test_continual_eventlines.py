@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 from privmean.cli.stream import register
-from privmean.continual import MeanStream, events
+from privmean.continual import MeanStream, sources
 from privmean.continual.buffered import Buffered
 from privmean.continual.eventlines import Lines, Reader
 from privmean.continual.releasefile import ReleaseFile, StandardOutput
@@ -41,7 +41,7 @@ def feeder(tmp_path, monkeypatch):
         path = tmp_path / "input"
         path.write_bytes(text)
         with path.open("rb") as file:
-            monkeypatch.setattr(events, "stdin", file.fileno)
+            monkeypatch.setattr(sources, "stdin", file.fileno)
             return CliRunner().invoke(
                 app, ["stream", *SETTINGS, *arguments], catch_exceptions=False
             )
@@ -50,7 +50,7 @@ def feeder(tmp_path, monkeypatch):
 
 
 def persons(reader, lines):
-    return [person for person, _ in reader.read(lines)]
+    return [event.person for event in reader.read(lines)]
 
 
 @given(st.one_of(st.sampled_from(NASTY), st.binary(max_size=30)))
@@ -93,19 +93,19 @@ def test_an_id_within_another_value_is_none():
 def test_values_are_numbers_or_missing():
     reader = Reader("p", ("v", "w"))
     lines = [b'{"p": 1, "v": 2, "w": "3"}', b'{"p": 2, "v": .5, "w": nan}', b'{"x": 1}']
-    assert reader.read(lines) == [
+    assert [event[:2] for event in reader.read(lines)] == [
         ("1", [2.0, 3.0]), ("2", [0.5, None]), (None, [None, None])
     ]  # fmt: skip
     form = TextFormat(delimiter=";", decimal=",", encoding="latin-1", null_words=("NA",))
     reader = Reader("p", ("v",), "csv", form)
     lines = ["p;v", "Zoé;1,5", "NA;2", "Zoë;NA"]
-    assert reader.read([line.encode("latin-1") for line in lines]) == [
+    assert [event[:2] for event in reader.read([line.encode("latin-1") for line in lines])] == [
         ("Zoé", [1.5]), (None, [2.0]), ("Zoë", [None])
     ]  # fmt: skip
 
 
 def test_only_a_header_can_be_refused_and_it_is_not_shown():
-    assert Reader("p", ("v",)).read([b'{"q": "HIV+"}']) == [(None, [None])]
+    assert Reader("p", ("v",)).read([b'{"q": "HIV+"}']) == [(None, [None], ())]
     with pytest.raises(SchemaError, match="3 columns") as refused:
         Reader("p", ("v",)).read([b"Jane Doe,0.0,HIV+"])
     assert "Jane" not in str(refused.value)

@@ -17,8 +17,9 @@ from privmean.errors import ArgumentError, SchemaError
 from privmean.mechanisms.curator import TrustedCurator
 from privmean.mechanisms.ratio import Answers
 from privmean.models.formula import read_formula
-from privmean.models.magnitudes import Magnitudes, quantile_scores
+from privmean.models.magnitudes import Magnitudes
 from privmean.models.person_fits import Independence, fit_persons
+from privmean.models.scores import quantile_scores
 from privmean.noise.simulated import SimulatedNoise
 from privmean.people.matrix import MatrixPeople
 from privmean.people.products import Products, person_products
@@ -198,7 +199,9 @@ def test_add_remove_pays_and_does_not_show_the_number():
 
 def rows_of(source, formula):
     model = read_formula(formula)
-    question = pm.Regression(formula, effect="own", threshold=1e-3, records=len(model.terms))
+    question = pm.Regression(
+        formula, effect="own", threshold=1e-3, records=len(model.terms), scales={"y": 1.0}
+    )
     return pm.Table(source, person="who").people(question.summary).values
 
 

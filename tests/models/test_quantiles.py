@@ -15,8 +15,10 @@ import privmean as pm
 from kit import assert_rate_at_least
 from privmean.errors import ArgumentError, Infeasible
 from privmean.mechanisms.curator import TrustedCurator
-from privmean.models.quantiles import CELLS, Quantiles, cells_between, edges_around
-from privmean.models.standard import Middle, Sizes, grid_around, median_scores, size_scores
+from privmean.models.quantile_cells import MANY, cells_between
+from privmean.models.quantiles import Quantiles
+from privmean.models.scores import median_scores
+from privmean.models.standard import Middle, Sizes, grid_around, size_scores
 from privmean.noise.simulated import SimulatedNoise
 from privmean.people.matrix import MatrixPeople
 from privmean.people.shape import Shape
@@ -73,7 +75,7 @@ def test_one_person_moves_every_answer_by_at_most_its_loss(relation):
     plan = Quantiles(QUARTILES).plan(budget, Shape.of(1, known, 41))
     largest = {"size": 0, "median": 0, "spread": 0, "histogram": 0}
     bins = grid_around(-4.0, 4.0)
-    edges = edges_around(1.0, 0.5, 1e-4)
+    edges = MANY.edges_around(1.0, 0.5, 1e-4)
     part = Fraction(1)
     size, middle = Sizes("size", part, relation), Middle("median", part, relation)
     for one, two in pairs:
@@ -101,9 +103,9 @@ def test_one_person_moves_every_answer_by_at_most_its_loss(relation):
 def test_everybody_with_a_value_is_in_one_cell():
     rng = np.random.default_rng(2)
     values = np.concatenate([rng.standard_t(2, 500), HOSTILE])
-    edges = edges_around(0.3, 0.7, 1e-4)
+    edges = MANY.edges_around(0.3, 0.7, 1e-4)
     cells = cells_between(people(values), edges)
-    assert len(cells) == CELLS
+    assert len(cells) == MANY.cells
     assert cells.min() >= 0
     assert cells.sum() == np.sum(~np.isnan(values))
     kept = values[~np.isnan(values)]

@@ -18,8 +18,9 @@ from privacy.audit import collect, epsilon_found
 from privmean.errors import ArgumentError, Infeasible
 from privmean.mechanisms.curator import TrustedCurator
 from privmean.models.formula import read_formula
-from privmean.models.magnitudes import Magnitudes, quantile_scores
+from privmean.models.magnitudes import Magnitudes
 from privmean.models.person_fits import AR1, Exchangeable, Independence, fit_persons
+from privmean.models.scores import quantile_scores
 from privmean.noise.simulated import SimulatedNoise
 from privmean.people.matrix import MatrixPeople
 from privmean.people.products import Products
@@ -559,3 +560,81 @@ def test_a_regressor_that_never_changes_within_a_person_has_a_status_of_its_own(
         release.to_dict()
     pooled = pm.regress(table, "y ~ arm", person="who", epsilon=4.0, noise=SimulatedNoise(1))
     assert abs(pooled.estimate[1] - 1) < 0.3
+
+
+# --- units and places that are not near 1 and 0 ---------------------------------------------------
+@pytest.mark.parametrize("formula", ["y ~ x", "y ~ x + I(x**2)"])
+@pytest.mark.parametrize(("of_x", "of_y"), [(-10, 0), (13, 0), (0, 20), (3, -12)])
+def test_powers_of_two_of_any_column_change_nothing(formula, of_x, of_y):
+    """Values meet other draws of noise: answers agree within what noise and rounding leave."""
+    table = simulated(3000, 4)
+    scaled = {"who": table["who"], "x": table["x"] * 2.0**of_x, "y": table["y"] * 2.0**of_y}
+    asked = {"effect": "own", "person": "who", "epsilon": 12.0}
+    for seed in range(2):
+        one = pm.regress(table, formula, noise=SimulatedNoise(seed), **asked)
+        two = pm.regress(scaled, formula, noise=SimulatedNoise(seed), **asked)
+        for power, (a, b) in enumerate(zip(one.rows(), two.rows(), strict=True)):
+            unit = 2.0 ** (of_y - power * of_x)
+            assert {a.status, b.status} <= {"ok", "tail seen"}
+            assert abs(a.estimate - b.estimate / unit) < 2 * (a.std_error + b.std_error / unit)
+            assert abs(math.log2(b.std_error / unit / a.std_error)) < 1
+
+
+def test_a_persons_fit_is_the_same_in_any_power_of_two():
+    """Exactly: the reading in private sizes, and who can be fitted."""
+    table = simulated(60, 5)
+    scaled = {"who": table["who"], "x": table["x"] * 2.0**-11, "y": table["y"] * 2.0**17}
+    summary = pm.Regression("y ~ x", effect="own").summary
+    one = summary.reduce(pm.Table(table, person="who"))
+    two = summary.reduce(pm.Table(scaled, person="who"))
+    units = {"x": (0.0, 1.0), "response y": (0.0, 2.0)}
+    moved = {"x": (0.0, 2.0**-11), "response y": (0.0, 2.0**18)}
+    fits = [
+        fit_persons(
+            people.again(found), working=Independence(), within=False, threshold=0.3, least=3,
+            scales=(1.0,) * 3, moved=True,
+        )
+        for people, found in ((one, units), (two, moved))
+    ]  # fmt: skip
+    assert np.array_equal(fits[0], fits[1], equal_nan=True)
+    assert 5 < np.isfinite(fits[0][:, 0]).sum() < 60
+
+
+@pytest.mark.parametrize("slope", [0.5, 5.0, -300.0])
+def test_a_slope_far_from_zero_costs_no_more(slope):
+    lengths = []
+    for seed in range(4):
+        table = simulated(2000, seed)
+        table["y"] = table["y"] + (slope - 0.5) * table["x"]
+        release = pm.regress(
+            table, "y ~ x", effect="own", person="who", epsilon=1.0, noise=SimulatedNoise(seed)
+        )
+        line = release.rows()[1]
+        assert abs(line.estimate - slope) < 5 * line.std_error
+        lengths.append(line.upper - line.lower)
+    # the mean of 2000 slopes of deviation .27 (.2 and errors) alone: .024
+    assert np.median(lengths) < (0.08 if abs(slope) < 10 else 4)
+
+
+@pytest.mark.parametrize("settings", [{"epsilon": 8.0}, {"rho": 2.0}])
+def test_values_beyond_the_public_range_give_a_status(settings):
+    table = simulated(1500, 1)
+    table["y"] = table["y"] * 2.0**60
+    release = pm.regress(
+        table, "y ~ x", effect="own", person="who", noise=SimulatedNoise(1), **settings
+    )
+    assert release.failed
+    assert np.isnan(release.estimate).all()
+    assert "unit" in release.advice
+
+
+@pytest.mark.parametrize("x", [np.nan, 0.0, 1e300, np.inf])
+def test_no_column_breaks_own_coefficients(x):
+    table = simulated(600, 1)
+    for values in (np.full(len(table["x"]), x), np.where(table["x"] > 0, table["x"], x)):
+        table["x"] = values
+        release = pm.regress(
+            table, "y ~ x", effect="own", person="who", epsilon=9.0, noise=SimulatedNoise(1)
+        )
+        assert release.summary()
+        json.dumps(release.to_dict(), allow_nan=False)

@@ -21,7 +21,7 @@ UNITS = (Standard(-3.0, 7.0, 0.3, 0.7), Standard(-1e3, 2.0, -0.1, 3.0))
 ENDS = {"lower": tuple(u.ends[0] for u in UNITS), "upper": tuple(u.ends[1] for u in UNITS)}
 CUTS = tuple(
     Cut(*(Ball((0.0, 0.0), size * radius, step) for size in (1, (3 + part) / 4, part)), **ENDS)
-    for radius, part, step in ((2.0, 0.9, 2.0**-18), (700.0, 0.5, 2.0**-9), (0.3, 0.75, 0.01))
+    for radius, part, step in ((2.0, 0.9, 2.0**-18), (700.0, 0.5, 0.01))
 )
 SHELLS = (0.0, 2.0**-20, 0.5, 1.0, 2.5, 1e4)
 HALF = 2.0**-0.5

@@ -5,7 +5,9 @@
 2. Whole release plans on NumPy, DuckDB, Polars and Spark: all integers that a plan asked for before
    noise, and the release that the same simulated noise makes of them, byte by byte.
 3. What reaches the driver: results of actions are counted while those releases are made.
-4. From a Spark table to a number: hostile neighbours before a tape (tests/auditing/filed.py).
+4. Means by group and comparisons: the same release on DuckDB, Polars and Spark, and that no person
+   and no pair of a person and a group reaches the driver.
+5. From a Spark table to a number: hostile neighbours before a tape (tests/auditing/filed.py).
 
     python tests/people/spark_homes.py [--data FOLDER] [--tables N] [--neighbours N]
 """
@@ -14,6 +16,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import random
 import sys
 import tempfile
@@ -241,6 +244,77 @@ def agree(session, name: str, path: Path, columns: list[str], cap: int | None = 
     return wrong + (rows > MOST_ROWS) + len(personal)
 
 
+GROUPS = [f"g{k}" for k in range(6)]
+
+
+def grouped() -> pl.DataFrame:
+    """2500 persons in one to three groups each, with nulls, dirty values and keys not asked for."""
+    generator, rows = np.random.default_rng(12), []
+    for person in range(2500):
+        own = generator.choice(7, generator.integers(1, 4), replace=False)
+        for g in own:
+            for _ in range(int(generator.integers(1, 3))):
+                x = float(5 + 0.4 * g + generator.normal())
+                rows.append((person, f"g{g}", int(person % 2), x, float(generator.normal())))
+    frame = pl.DataFrame(rows, schema=["who", "key", "arm", "x", "y"], orient="row")
+    at = pl.int_range(pl.len())
+    return frame.with_columns(
+        key=pl.when(at % 31 > 0).then(pl.col("key")),
+        x=pl.when(at % 53 > 0).then(pl.when(at % 401 > 0).then(pl.col("x")).otherwise(math.nan)),
+        y=pl.when(at % 7 > 0).then(pl.col("y")),
+    )
+
+
+def comparisons():
+    """Questions about groups: name -> how a release is made of a source."""
+    by = {"person": "who", "by": "key", "epsilon": 2.0}
+    arms = {"person": "who", "arms": "arm", "epsilon": 2.0}
+    listed = {
+        "one group a person": lambda s, n: pm.mean(s, "x", keys=GROUPS, noise=n, **by),
+        "several": lambda s, n: pm.mean(s, "x", keys=GROUPS, max_groups=2, noise=n, **by),
+        "other": lambda s, n: pm.mean(
+            s, "x", keys=GROUPS[:3], other=True, max_groups=2, noise=n, **by
+        ),
+        "private keys": lambda s, n: pm.mean(s, "x", delta=1e-6, max_groups=2, noise=n, **by),
+        "public groups": lambda s, n: pm.mean(
+            s, "x", keys=GROUPS, membership="public", max_groups=2, noise=n, **by
+        ),
+        "two values": lambda s, n: pm.mean(s, ["x", "y"], keys=GROUPS, noise=n, **by),
+        "arms": lambda s, n: pm.compare(s, "x", before="y", noise=n, **arms),
+        "public arms": lambda s, n: pm.compare(s, "x", membership="public", noise=n, **arms),
+        "the same persons twice": lambda s, n: pm.compare(s, "x", pair=["g1", "g2"], noise=n, **by),
+    }
+    return listed
+
+
+def groups(session) -> int:
+    """The number of questions about groups on which homes differ, or rows reached the driver."""
+    wrong, frame = 0, grouped()
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "groups.parquet"
+        frame.write_parquet(path)
+        for name, release in comparisons().items():
+            found = {}
+            with results_counted() as counted:
+                for home, source in (
+                    ("spark", session.read.parquet(str(path))),
+                    ("duckdb", path),
+                    ("polars", frame),
+                ):
+                    made = release(source, pm.SimulatedNoise(3)).to_dict()
+                    del made["provenance"]  # time and engine
+                    found[home] = json.dumps(made, sort_keys=True)
+            same = len(set(found.values())) == 1
+            rows = max(rows for _, rows, _ in counted)
+            personal = [columns for _, _, columns in counted if {"p", "v", "v0"} & set(columns)]
+            print(
+                f"groups, {name}: homes {'agree' if same else 'DIFFER'}, {len(counted)} results, "
+                f"at most {rows} rows, {len(personal)} of persons"
+            )
+            wrong += (not same) + (rows > MOST_ROWS) + len(personal)
+    return wrong
+
+
 def neighbours(session, cases: int) -> int:
     """What leaves Spark are whole numbers, and one person's records move them as billed."""
     from auditing import filed
@@ -267,6 +341,7 @@ def main() -> int:
     parser.add_argument("--data", type=Path, default=SHARED, help="folder of development tables")
     parser.add_argument("--tables", type=int, default=20, help="random tables to try")
     parser.add_argument("--neighbours", type=int, default=8, help="hostile neighbours to try")
+    parser.add_argument("--only-groups", action="store_true", help="questions about groups alone")
     given = parser.parse_args()
     data = given.data
     from pyspark.sql import SparkSession
@@ -281,7 +356,13 @@ def main() -> int:
     )
     session.sparkContext.setLogLevel("ERROR")
     start = time.monotonic()
+    if given.only_groups:
+        wrong = groups(session)
+        print(f"{wrong} differences, {time.monotonic() - start:.0f} s")
+        session.stop()
+        return min(wrong, 1)
     wrong = dirty(session) + types(session) + random_ones(session, given.tables)
+    wrong += groups(session)
     wrong += neighbours(session, given.neighbours)
     with tempfile.TemporaryDirectory() as folder:
         path = generated(Path(folder))

@@ -13,10 +13,11 @@ import pytest
 
 from privmean.central.heavy_tailed.private_radius import search_ball
 from privmean.mechanisms.weighted_rows import UNIT, JointSums
-from privmean.people import matrix
-from privmean.people.matrix import MatrixPeople, clip_rows_to_ball
+from privmean.people import balls
+from privmean.people.balls import clip_rows_to_ball
+from privmean.people.matrix import MatrixPeople
 from privmean.people.read import read
-from privmean.people.reductions import Ball
+from privmean.people.reductions import Ball, Standard, quotient
 from privmean.privacy.budget import REPLACE_ONE
 
 EXTREMES = [
@@ -87,9 +88,9 @@ def test_squares_of_few_wide_rows_are_added_as_those_of_many(width):
     rows = generator.normal(size=(3 * width, width)) * 2.0 ** generator.integers(-9, 9, width)
     rows[:2] = generator.choice([1e200, 2.0**400, 1e-170, 0.0, -1.0], (2, width))
     with np.errstate(all="ignore"):
-        many = matrix._squares(rows)
+        many = balls._squares(rows)
         for count in (1, 2, width // 3):
-            assert matrix._squares(rows[:count]).tolist() == many[:count].tolist()
+            assert balls._squares(rows[:count]).tolist() == many[:count].tolist()
         assert np.sum(rows * rows, axis=1).tolist() != many.tolist()
     for row, total in zip(rows[2:20].tolist(), many[2:20], strict=True):
         added = 0.0
@@ -170,3 +171,73 @@ def test_a_private_radius_keeps_every_clipped_person():
         total = np.array(MatrixPeople(np.abs(rows), ("a", "b", "c")).ball_sums(ball).z)
         exact = (np.abs(rows) / 1e4).sum(axis=0) * ball.steps
         assert np.all(np.abs(total - exact) <= 500 * 2.5)
+
+
+def mixed(generator, count, width, radius):
+    """Rows within, at, and beyond a ball, with nulls and extremes among them."""
+    rows = (
+        directions(generator, count, width) * radius * 2.0 ** generator.uniform(-3, 3, (count, 1))
+    )
+    rows[:: count // 9 + 1] *= 0.0
+    at = generator.random(rows.shape)
+    rows[at < 0.002] = math.nan
+    odd = generator.random(count) < 0.01
+    rows[odd] = generator.choice(EXTREMES, (int(odd.sum()), width))
+    return rows
+
+
+@pytest.mark.parametrize("besides", [None, "sizes", "squares"])
+@pytest.mark.parametrize(
+    ("count", "width", "radius", "step"),
+    [(700, 1, 1.0, 2.0**-20), (5000, 3, 0.37, 1e-5), (40_000, 4, 1e155, 1e149), (900, 20, 3.0, 1.1),
+     (30, 400, 1.0, 2.0**-20), (300, 2, 1e-310, 1e-315), (2000, 5, 1.0, 2.0**-30.5)],
+)  # fmt: skip
+def test_sums_over_a_ball_are_those_of_its_rows(count, width, radius, step, besides):
+    """Rows well inside go another way: the same integers, each row as if it came alone."""
+    generator = np.random.default_rng(8)
+    for center in ((0.0,) * width, tuple(generator.normal(0, radius / 9, width).tolist())):
+        rows = mixed(generator, count, width, radius) + center
+        ball = Ball(center, radius, step)
+        found = MatrixPeople(rows, tuple(map(str, range(width)))).ball_sums(ball, besides)
+        z, there = clip_rows_to_ball(rows, ball)
+        whole = z.astype(object)
+        assert found.z == tuple(whole.sum(axis=0))
+        assert found.present == there.sum()
+        again = np.abs(whole) if besides == "sizes" else whole * whole
+        assert found.besides == (tuple(again.sum(axis=0)) if besides else ())
+
+
+def test_rows_at_the_edge_are_settled_in_integers():
+    """Norms that doubles cannot tell from K: no row leaves the ball, none inside is changed."""
+    generator = np.random.default_rng(2)
+    ball = Ball((0.0,) * 7, 1.0, 2.0**-20)
+    rows = directions(generator, 20_000, 7) * (
+        1 + generator.integers(-4, 5, (20_000, 1)) * 2.0**-52
+    )
+    z, _ = clip_rows_to_ball(rows, ball)
+    people = MatrixPeople(rows, tuple("abcdefg"))
+    assert people.ball_sums(ball, "squares").besides == tuple((z * z).sum(axis=0).tolist())
+    assert (z * z).sum(axis=1).max() <= ball.steps**2
+
+
+def test_shells_and_units_are_those_of_each_row_alone():
+    generator = np.random.default_rng(3)
+    columns = [Standard(-3.0, 5.0, 0.3, 1.7), None, Standard(0.0, 1e-300, 0.0, 1e-308),
+               Standard(-1e308, 1e308, 1.0, 1e5)]  # fmt: skip
+    rows = mixed(generator, 50_000, 4, 2.0)
+    people = MatrixPeople(rows, tuple("abcd"))
+    units = people.standardized(columns)
+    assert units.columns == ("a", "c", "d")
+    with np.errstate(all="ignore"):
+        for k, j in enumerate((0, 2, 3)):
+            item, x = columns[j], rows[:, j]
+            inside = quotient(np.clip(x, item.lower, item.upper) - item.center, item.scale)
+            expected = np.where(np.isnan(x), 0.0, inside)
+            assert np.array_equal(units.values[:, k], expected, equal_nan=True)
+        edges = [2.0**k for k in range(-6, 9)]
+        total = np.zeros(len(rows))
+        for x in rows.T:
+            total = total + np.where(np.isnan(x), 0.0, x) ** 2
+        expected = np.bincount(np.searchsorted(edges, np.sqrt(total)), minlength=16)
+    assert people.shell_counts(edges).tolist() == expected.tolist()
+    assert people.part(1, 3).shell_counts(edges).sum() == len(rows[1::3])

@@ -220,6 +220,17 @@ def test_eight_questions_have_less_noise_than_eight_calls():
     assert plan.guarantee.verify()
 
 
+def test_a_question_whose_noise_does_not_tell_its_strength_keeps_its_part():
+    """The pair scale answers on a grid of octaves: with less it would fail, not be noisier."""
+    made = study()
+    made.add("spread", pm.Variance("y", within=(0.1, 100)))
+    plan = made.plan(N)
+    part = plan.parts[-1]
+    assert part.name == "spread"
+    assert float(part.own.pure_epsilon()) >= 3.0 / 5
+    assert plan.allotment.factor > 1
+
+
 # --- what covers what -----------------------------------------------------------------------------
 def laplace(epsilon, *, joint=False, spread=1):
     moved = Fraction(spread)

@@ -464,6 +464,35 @@ def test_a_stored_study_verifies_and_so_does_a_release_taken_out(real):
     assert "part of the study" in one["guarantee"]["note"]
 
 
+def test_a_release_taken_out_of_a_study_is_not_charged_again(real):
+    """Its bill holds shared looks in full, and the study was charged: by hand as well as read from
+    a file."""
+    from privmean.privacy.guarantee import Guarantee
+
+    for ledger in (pm.Ledger(epsilon=50.0, delta=1e-3), pm.Ledger(rho=50.0)):
+        for name in real:
+            stored = json.loads(json.dumps(real[name].to_dict()))["guarantee"]
+            for promise in (real[name].guarantee, Guarantee.from_dict(stored)):
+                with pytest.raises(ArgumentError, match="charged with its study"):
+                    ledger.charge(promise)
+        assert not ledger.entries
+    ledger = pm.Ledger(epsilon=50.0, delta=1e-3)
+    assert ledger.charge(real.guarantee).number == 1
+
+
+def test_a_release_that_hides_its_study_is_noticed(real):
+    from privmean.privacy.canonical import digest
+    from privmean.privacy.guarantee import PURPOSE
+
+    stored = json.loads(json.dumps(real.to_dict()))
+    release = stored["questions"][1]["release"]
+    release["guarantee"].pop("part_of")
+    rest = {key: value for key, value in release["guarantee"].items() if key != "digest"}
+    release["guarantee"]["digest"] = digest(PURPOSE, rest)
+    release[NAME]["digest"] = digest_of(release)
+    assert any("part of this run" in problem for problem in pm.verify(remade(stored)).problems)
+
+
 def remade(stored):
     """With a digest made anew, as whoever forges a file can."""
     stored[NAME]["digest"] = digest_of(stored)

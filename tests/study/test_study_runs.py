@@ -414,3 +414,24 @@ def test_planning_reads_the_column_of_persons_and_no_other(place, kind, monkeypa
     assert read is not None
     study = pm.Study(table, epsilon=1.0).add("level", pm.Mean("y"))
     assert study.plan().shapes["level"].persons == 3000
+
+
+def test_runs_that_are_killed_go_on_with_what_they_drew():
+    """A few of the kills of benchmarks/study_kills.py, in a process of their own."""
+    code = (
+        "import json, study_kills\n"
+        "found = study_kills.measured(5, seed=7)\n"
+        "print(json.dumps([found.kills, found.answers, dict(found.wrong)]))\n"
+    )
+    root = Path(__file__).parents[2]
+    places = os.pathsep.join([str(root / "benchmarks"), os.environ.get("PYTHONPATH", "")])
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True, text=True, check=False, env={**os.environ, "PYTHONPATH": places},
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    kills, answers, wrong = json.loads(done.stdout)
+    assert kills == 5
+    assert answers >= 10
+    assert len(wrong) >= 6
+    assert not any(wrong.values()), wrong

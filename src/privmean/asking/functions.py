@@ -32,8 +32,9 @@ if TYPE_CHECKING:
         Moment,
     )
     from privmean.questions.base import Estimator, Telling
+    from privmean.questions.errors import Errors
     from privmean.questions.methods import Named
-    from privmean.questions.regression import Effect, Errors
+    from privmean.questions.regression import Effect
     from privmean.release import Release
 
 R = TypeVar("R", bound="Release")
@@ -57,7 +58,9 @@ def ask(
     is not an error: the release says so in `status`.
 
     Example:
-        pm.ask(table, pm.Regression("y ~ x", threshold=0.05), epsilon=1.0)
+        table = pm.Table(pm.example("nlswork"), person="person_id")
+        question = pm.Regression("ln_wage ~ tenure", effect="own", threshold=0.05)
+        print(pm.ask(table, question, epsilon=1.0))
 
     Guarantees: those of the question, for the budget given.
     """
@@ -102,7 +105,9 @@ def mean(
     is not an error: the release says so in `status`.
 
     Example:
-        pm.mean("panel.parquet", "wage", person="idcode", epsilon=1.0)
+        table = pm.Table(pm.example("nlswork"), person="person_id")
+        print(pm.mean(table, "ln_wage", epsilon=1.0))
+        pm.mean(table, "ln_wage", by="union", keys=[0, 1], contrasts=["1 - 0"], epsilon=1.0)
 
     Guarantees: those of `Mean`, for the budget given.
     """
@@ -172,7 +177,8 @@ def regress(
     Raises ArgumentError, Infeasible or BudgetExceeded before anything is spent.
 
     Example:
-        pm.regress(table, "ln_wage ~ ttl_exp + tenure", epsilon=3.0, delta=1e-6)
+        table = pm.Table(pm.example("nlswork"), person="person_id")
+        print(pm.regress(table, "ln_wage ~ ttl_exp + tenure", epsilon=3.0, delta=1e-6))
 
     Guarantees: those of `Regression`, for the budget given.
     """
@@ -220,7 +226,9 @@ def curve(
     Raises ArgumentError, Infeasible or BudgetExceeded before anything is spent.
 
     Example:
-        pm.curve(table, "ln_wage", time="year", bins=[1968, 1975, 1982, 1989], epsilon=1.0)
+        table = pm.Table(pm.example("nlswork"), person="person_id")
+        bins = [1968, 1975, 1982, 1989]
+        print(pm.curve(table, "ln_wage", time="year", bins=bins, bounds=(0, 4), epsilon=1.0))
 
     Guarantees: those of `Curve`, for the budget given.
     """
@@ -250,7 +258,8 @@ def variance(
     Raises ArgumentError, Infeasible or BudgetExceeded before anything is spent.
 
     Example:
-        pm.variance(table, "ln_wage", within=(0.01, 10.0), epsilon=1.0)
+        table = pm.Table(pm.example("nlswork"), person="person_id")
+        print(pm.variance(table, "ln_wage", within=(0.01, 10.0), epsilon=1.0))
 
     Guarantees: those of `Variance`, for the budget given.
     """
@@ -285,7 +294,8 @@ def compare(
     Raises ArgumentError, Infeasible or BudgetExceeded before anything is spent.
 
     Example:
-        pm.compare(table, "wage", arms="treated", before="wage_before", epsilon=1.0)
+        table = pm.Table(pm.example("nlswork"), person="person_id")
+        print(pm.compare(table, "ln_wage", by="union", pair=["1", "0"], epsilon=1.0))
 
     Guarantees: those of `Compare`, for the budget given.
     """
@@ -320,7 +330,8 @@ def quantile(
     Raises ArgumentError, Infeasible or BudgetExceeded before anything is spent.
 
     Example:
-        pm.quantile(table, "ln_wage", [0.25, 0.5, 0.75], epsilon=1.0)
+        table = pm.Table(pm.example("nlswork"), person="person_id")
+        print(pm.quantile(table, "ln_wage", [0.25, 0.5, 0.75], epsilon=1.0))
 
     Guarantees: those of `Quantile`, for the budget given.
     """

@@ -28,6 +28,10 @@ def plan(
     its public facts (`describe`).
 
     Raises Infeasible when the public numbers cannot work, saying which would have to change.
+
+    Example:
+        plan = pm.plan(pm.Mean("wage"), persons=4000, epsilon=1.0)
+        plan.predict(guess_sd=0.5)["rmse"], plan.why
     """
     said = settled(terms, "plan", MOVED, question.usual_neighbors)
     return planned(
@@ -48,6 +52,10 @@ def persons_needed(
 
     guess_sd: public guess of the standard deviation between persons, for planning only. Sizes at
     which the plan is infeasible count as too small.
+
+    Example:
+        question = pm.Mean("wage")
+        assert pm.persons_needed(question, error=0.02, guess_sd=0.5, epsilon=1.0) < 2000
     """
     said = settled(terms, "persons_needed", MOVED, question.usual_neighbors)
 
@@ -72,6 +80,11 @@ def least_epsilon(
 
     sizes: public guesses of the groups' persons: a mapping, or numbers in the order of the keys.
     guess_sd: of persons inside a group. terms: without epsilon and rho. Reads no data.
+
+    Example:
+        sizes = {"north": 2500, "south": 1400, "islands": 100}
+        question = pm.Mean("wage", by=("region",), keys=tuple(sizes))
+        assert pm.least_epsilon(question, error=0.1, guess_sd=0.5, sizes=sizes) < 1
     """
     from privmean import validate
     from privmean.central.groups.plan import GroupPlan

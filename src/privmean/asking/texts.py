@@ -22,7 +22,7 @@ ASSUMPTIONS = {
     "bounded-within": "privmean.central.concentration:BoundedWithin",
     "unknown-scale": "privmean.central.concentration:UnknownScale",
     "bounded-moment": "privmean.central.heavy_tailed:BoundedMoment",
-    "errors": "privmean.questions.regression:Errors",
+    "errors": "privmean.questions.errors:Errors",
     "random-effects": "privmean.models.random_effects:RandomEffects",
 }
 ESTIMATORS = {

@@ -64,9 +64,10 @@ def audit(
     wrong arguments.
 
     Example:
-        report = pm.audit()
+        table = pm.Table(pm.example("ratings"), person="student")
+        report = pm.audit(pm.Mean("rating"), table, runs=10)
         assert report and report.runs > 0
-        print(pm.audit(pm.Mean("wage"), "panel.csv", person="id"))
+        print(report)
 
     Guarantees: none are given or spent. A dry run: the noise is simulated, no release is made, and
     nothing that is returned or printed holds a value of the table; where its number of persons is

@@ -37,7 +37,7 @@ class PairRows:
         for person, place, value in fetch(pairs.frame.select(PERSON, GROUP, "v")):
             own.setdefault(person, []).append((place, math.nan if value is None else value))
         values = [tuple(sorted(found)) for found in own.values()]
-        values += [()] * (pairs.persons - len(values))
+        values += [()] * (pairs.size() - len(values))
         keys = tuple(" ".join(key) for key in pairs.keys)
         return cls(tuple(values), keys, pairs.weights, private, pairs.columns)
 

@@ -29,6 +29,12 @@ class AuditReport:
     """What was found. True if nothing was violated.
 
     findings: by mechanism and subject; seconds: how long it took; about: what was audited.
+
+    Example:
+        table = pm.Table(pm.example("ratings"), person="student")
+        report = pm.audit(pm.Mean("rating", assume=(1, 5)), table, runs=10)
+        assert report  # nothing was violated
+        report.runs, report.seconds
     """
 
     findings: Findings

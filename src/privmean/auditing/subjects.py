@@ -30,9 +30,10 @@ from privmean.people.pairs import Weights
 from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE, Budget, Relation
 from privmean.questions.compare import Compare
 from privmean.questions.curve import Curve
+from privmean.questions.errors import Errors
 from privmean.questions.mean import Mean
 from privmean.questions.quantile import Quantile
-from privmean.questions.regression import Errors, Regression
+from privmean.questions.regression import Regression
 from privmean.questions.variance import Variance
 
 if TYPE_CHECKING:
@@ -166,7 +167,10 @@ SUBJECTS: tuple[Subject, ...] = (
     Subject("mean of columns", Mean, dimensions=(1, 3), persons=1200, weight=0.3),
     Subject("mean over records", lambda: Mean(assume=(0, 8), estimand="records", cap=4), cap=4),
     Subject(
-        "regression", lambda: Regression("y ~ a", effect="own"), relations=REPLACED, dimensions=(2,)
+        "regression, public sizes",
+        lambda: Regression("y ~ a", effect="own", scales={"a": 2.0}),
+        relations=REPLACED,
+        dimensions=(2,),
     ),
     Subject(
         "regression, assumed errors",

@@ -37,6 +37,10 @@ class BoundedMean:
     bounds: (lower, upper) for every column, or one pair a column. design_effect: public variance of
     the mean over that of unrelated persons.
 
+    Example:
+        people = pm.read(pm.example("nlswork"), person="person_id", values="ln_wage")
+        pm.mean(people, method=pm.BoundedMean((-2.3, 5.3)), epsilon=1.0)
+
     **Guarantees.** Unit: one person with all records. Neighbours: replace-one (n public) or
     add-remove (n private: a noisy count comes with the sums). Pure epsilon (delta unspent) with
     Laplace noise; (epsilon, delta) or rho with Gaussian noise. The bounds are public; values beyond

@@ -46,6 +46,10 @@ class SubGaussian:
     """Each value is sub-Gaussian around the centre with proxy sd^2 (for a normal law: its sd).
 
     sd: one number, or one a column, in the units of the data.
+
+    Example:
+        people = pm.read(pm.example("nlswork"), person="person_id", values="ln_wage")
+        pm.mean(people, assume=pm.SubGaussian(sd=0.5), epsilon=1.0, delta=1e-6)
     """
 
     sd: PerColumn
@@ -72,6 +76,11 @@ class LogSobolev:
     operator norm of its covariance for Gaussian records; at most sd^2 (1+phi)/(1-phi) for an AR(1)
     with coefficient phi), never that of all persons together. records: public records a person.
     Persons that differ in their means need `BetweenWithin`.
+
+    Example:
+        people = pm.read(pm.example("nlswork"), person="person_id", values="ln_wage")
+        # records of a person are normal and independent, of deviation 0.5; at least one a person
+        pm.mean(people, assume=pm.LogSobolev(constant=0.25, records=1), epsilon=1.0, delta=1e-6)
     """
 
     constant: PerColumn
@@ -103,6 +112,11 @@ class BetweenWithin:
     between_sd: standard deviation of persons' own means (sub-Gaussian). Exactly one of within_sd
     (independent records) and within_constant (log-Sobolev constant of a person's records, for
     dependent ones). records: public number of records a person, at least.
+
+    Example:
+        people = pm.read(pm.example("nlswork"), person="person_id", values="ln_wage")
+        spread = pm.BetweenWithin(between_sd=0.4, within_sd=0.3, records=1)
+        pm.mean(people, assume=spread, epsilon=1.0, delta=1e-6)
     """
 
     between_sd: PerColumn
@@ -157,6 +171,11 @@ class BoundedWithin:
 
     between_sd: standard deviation of persons' own means (sub-Gaussian); records: public number of
     records a person, at least.
+
+    Example:
+        people = pm.read(pm.example("nlswork"), person="person_id", values="ln_wage")
+        spread = pm.BoundedWithin(between_sd=0.4, lower=-2.3, upper=5.3, records=1)
+        pm.mean(people, assume=spread, epsilon=1.0, delta=1e-6)
     """
 
     between_sd: PerColumn
@@ -201,6 +220,10 @@ class Bounded:
 
     lower, upper: numbers, or one a column. No location step is needed: all of the budget goes to
     the mean, delta is not used, and nothing is assumed about tails.
+
+    Example:
+        people = pm.read(pm.example("nlswork"), person="person_id", values="ln_wage")
+        pm.mean(people, assume=pm.Bounded(-2.3, 5.3), epsilon=1.0)
     """
 
     lower: float | tuple[float, ...]
@@ -249,6 +272,10 @@ class UnknownScale:
     octave). safety: factor kappa on the squared scale; by default 1.2, or 4 (one octave of safety)
     where the plan's scale step is noisy. The scale is of the bulk of persons: heavy tails need a
     larger safety.
+
+    Example:
+        people = pm.read(pm.example("nlswork"), person="person_id", values="ln_wage")
+        pm.mean(people, assume=pm.UnknownScale(), epsilon=1.0, delta=1e-6)
     """
 
     smallest: float = 2.0**-20

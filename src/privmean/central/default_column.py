@@ -21,7 +21,7 @@ from privmean.intervals.default_intervals import CLIPPED, MEAN, ColumnIntervals
 from privmean.intervals.divided import TOO_FEW, Divided, unseen
 from privmean.intervals.interval import FAILED, IntervalMaker
 from privmean.intervals.mean_interval import Allowance
-from privmean.intervals.tail_check import TailCheck, standing
+from privmean.intervals.tail_check import ATOM, TailCheck, standing
 from privmean.mechanisms.clipped_sum import ClippedSums, ColumnSums
 from privmean.mechanisms.counts import counted
 from privmean.mechanisms.curator import Curator
@@ -32,7 +32,6 @@ WIDE = 2.0  # factor on the outer edge of the last occupied bin where no count f
 CHECK = 0.2  # part of what is left for counting persons beyond the limits
 COUNT_CHECK = 0.3  # under add-remove, where the count stands in for a joint tail share
 
-ATOM = "atom"
 LAST = "value and square"
 UNREADABLE = "almost nobody has a readable value: is the column numeric?"
 ESTIMATE, INTERVAL, LIMITED = None, "mean", "clipped"  # the three values of `target`
@@ -252,7 +251,9 @@ def _by_records(
     check = None
     if settings.check:
         last, again = wide.last, len(wide.counts) > 1
-        check = TailCheck(persons, last.persons, last.scale, seen=again)
+        slow = wide.leans(settings.excess)
+        one = wide.one_value
+        check = TailCheck(persons, last.persons, last.scale, seen=again, slow=slow, one_value=one)
     if too_few(ratio):
         why = "too few records: more persons or more epsilon are needed"
         return _failed(why, path, shares, settings)
@@ -290,7 +291,8 @@ def _found(
     if max(jumps) > 0:
         allowance = Allowance(found.extra, found.extra_noise, 2 * max(jumps), corrected=True)
         per = max(jumps)
-        check = TailCheck(sums.persons, found.extra / per, found.extra_noise / per)
+        one = wide.one_value
+        check = TailCheck(sums.persons, found.extra / per, found.extra_noise / per, one_value=one)
     elif settings.check:
         # a far person, 2 * WIDTHS radii or more beyond a limit, moves the value by one radius more
         # than a person at that limit (by two if left out)
@@ -306,6 +308,8 @@ def _found(
             found.extra_noise,
             seen=len(wide.counts) > 1,
             room=2 * WIDTHS * box.radius / reach,
+            slow=wide.leans(settings.excess),
+            one_value=wide.one_value,
         )
     intervals = ColumnIntervals(
         sums,

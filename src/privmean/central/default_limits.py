@@ -32,6 +32,9 @@ ONE_SIDED = 0.3  # the nearer limit is at most this part of the farther one's di
 LEAVES = 0.6  # at most this part of the first count is believed of the second
 PARTS = 16  # a person beyond the farther limit counts this much, one beyond the nearer one less
 
+THINNEST = 0.8  # times the index of the assumption: below it an interval leans on that
+ONE_VALUE = 2.0**-26  # limits that differ in the eighth digit only
+
 # a step back, where rounds have left more than a tail behind
 LEFT_BEHIND = 0.05  # part of the persons beyond the limits, less 2 noise scales
 AWAY = 64.0  # times the longer arm: twelve half octaves, more than the window of a round misses by
@@ -66,6 +69,21 @@ class Widened:
     @property
     def last(self) -> Count:
         return self.counts[-1]
+
+    def leans(self, excess: float) -> bool:
+        """Whether the tail that the first count shows falls off more slowly than is safe under the
+        assumption that the mean excess over a limit is at most `excess` times its distance: that of
+        a Pareto tail of index 1 + 1/excess."""
+        if not self.counts or self.counts[0].persons <= self.counts[0].scale:
+            return False
+        return indices(self.place, self.counts[0])[0] <= THINNEST * (1 + 1 / excess)
+
+    @property
+    def one_value(self) -> bool:
+        """Whether the limits are so close together, for where they are, that nearly all persons
+        seem to have one value: the rounds went on to its last digits."""
+        size = max(abs(self.place.lower), abs(self.place.upper))
+        return self.limits[1] - self.limits[0] < ONE_VALUE * size
 
     def reaches(self, center: float, excess: float) -> tuple[float, float]:
         """Largest mean excess over the last limits of those beyond the counted ones, by assumption:
@@ -208,12 +226,21 @@ def falls_slowly(place: Location, count: Count) -> bool:
         return False
     if count.persons < SEEN * count.scale:
         return False
+    few, many = indices(place, count)
+    return few <= SLOW and FLAT <= many <= SLOW
+
+
+def indices(place: Location, count: Count) -> tuple[float, float]:
+    """Index of a Pareto tail through the persons beyond the first limits and those in the last 4
+    bins before the farther one, and in the last 6; infinite where nobody is counted beyond."""
+    if count.persons <= 0:
+        return math.inf, math.inf
     few, many = (
         math.log((max(seen, 1.0) + count.persons) / count.persons)
         / math.log(2 ** (bins / 2 + 0.25))
         for seen, bins in zip(place.before, BEFORE, strict=True)
     )
-    return few <= SLOW and FLAT <= many <= SLOW
+    return few, many
 
 
 def _count_again(

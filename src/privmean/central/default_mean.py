@@ -43,6 +43,10 @@ class DefaultMean:
     than a Pareto tail of index 2). design_effect: public variance of the mean over that of
     unrelated persons.
 
+    Example:
+        people = pm.read(pm.example("nlswork"), person="person_id", values="ln_wage")
+        pm.mean(people, method=pm.DefaultMean(target="clipped"), epsilon=1.0)
+
     **Guarantees.** Unit: one person with all records. Neighbours: replace-one (the roster, hence n,
     is public) or add-remove (a noisy count is bought; nothing reads n). Pure epsilon for any data;
     delta is left unspent; a rho budget runs at epsilon = sqrt(2 rho). No assumption is needed for

@@ -20,23 +20,20 @@ from privmean import validate
 from privmean.central.log_segments import ATOM_ONLY, BEYOND, FOUND, RANGE
 from privmean.central.octaves import MAIN, PRICE, Seen
 from privmean.central.parts import Parts
+from privmean.central.vector_bill import bill
 from privmean.central.vector_looks import (
     ALL_LOOKS,
     FIRST,
     MOST_LOOKS,
     TWO_LOOKS,
     look,
-    look_counts,
     look_sd,
 )
 from privmean.central.vector_rounds import (
-    LAST,
     LAST_NORMS,
-    LAST_TAILS,
     MOST_ROUNDS,
     LastSums,
     Shares,
-    norm_counts,
     run,
 )
 from privmean.errors import ArgumentError, Infeasible
@@ -47,13 +44,12 @@ from privmean.intervals.mean_interval import Allowance
 from privmean.intervals.tail_check import SEEN, TailCheck, standing
 from privmean.mechanisms.clipped_sum import ColumnSums
 from privmean.mechanisms.curator import Curator
-from privmean.mechanisms.gaussian import FINEST
 from privmean.outcome import Outcome, overall
 from privmean.people.reductions import People
 from privmean.people.shape import Shape
 from privmean.privacy.budget import REPLACE_ONE, Budget
 from privmean.privacy.calibrate import calibrate
-from privmean.privacy.loss import Gaussian, Loss
+from privmean.privacy.loss import Loss
 from privmean.road import Releasing
 
 # radius of the last rows that something is cut off, over that of the others, by target: what those
@@ -293,25 +289,6 @@ def _column(last: LastSums, k: int, seen: Seen, persons: int) -> ColumnSums:
         gaussian=True,
         relation=REPLACE_ONE,
     )
-
-
-def bill(dimension: int, mu: float, tails: bool = False) -> tuple[Loss, ...]:
-    """A longest path at a total of mu: no release has more answers or a larger sum of squares."""
-    looks = (FIRST, TWO_LOOKS - FIRST, ALL_LOOKS - TWO_LOOKS)
-    losses: list[Loss] = [look_counts(dimension, mu * math.sqrt(part)).loss for part in looks]
-    small = 0.01
-    for _ in range(MOST_ROUNDS):
-        losses.append(norm_counts(mu * math.sqrt(small)).loss)
-    for _ in range(MOST_ROUNDS - 1):
-        losses += _sums("sums of rows and sizes", 2 * dimension, mu * math.sqrt(small))
-    losses.append(norm_counts(mu * math.sqrt(LAST_NORMS)).loss)
-    left = 1 - ALL_LOOKS - (2 * MOST_ROUNDS - 1) * small - LAST_NORMS
-    name, answers = (LAST_TAILS, 3) if tails else (LAST, 2)
-    return (*losses, *_sums(name, answers * dimension, mu * math.sqrt(left)))
-
-
-def _sums(name: str, answers: int, mu: float) -> tuple[Gaussian, ...]:
-    return (Gaussian(name, mu * FINEST, FINEST, answers, relation=REPLACE_ONE),)
 
 
 def vector_plan(

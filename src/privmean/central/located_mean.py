@@ -15,12 +15,13 @@ from typing import Any
 import numpy as np
 
 from privmean import validate
-from privmean.central.default_column import ATOM, LAST, Settings, release_located
+from privmean.central.default_column import LAST, Settings, release_located
 from privmean.central.default_plan import PUBLIC, TYPICAL_WIDTH
 from privmean.central.locate import Location
 from privmean.central.log_segments import ATOM_ONLY
 from privmean.central.wallet import Wallet, floor_tick
 from privmean.errors import Infeasible
+from privmean.intervals.tail_check import ATOM
 from privmean.mechanisms.counts import NoisyCounts
 from privmean.mechanisms.curator import Curator
 from privmean.outcome import Outcome, estimand_of

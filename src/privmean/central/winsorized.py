@@ -47,6 +47,11 @@ class Winsorized:
     used if no location is found (None: the release fails). design_effect: public factor on the
     sampling variance if persons are dependent.
 
+    Example:
+        people = pm.read(pm.example("nlswork"), person="person_id", values="ln_wage")
+        known = pm.Winsorized(pm.SubGaussian(sd=0.5), range=(-5, 10))  # no delta is needed
+        pm.mean(people, method=known, epsilon=1.0)
+
     Guarantees: the budget given to `plan`, for one person with all records and for any data; the
     assumption, range, design_effect and gamma only bear on accuracy. Public: columns, settings and,
     under replace-one, the number of persons; under add-remove `n_design` takes its place.

@@ -22,6 +22,7 @@ COMMANDS = {
     "demo": "privmean.cli.demo:demo",
     "example": "privmean.cli.demo:write_example",
     "stream": "privmean.cli.stream:app",
+    "withhold": "privmean.cli.withhold:withhold",
     "collect": "privmean.cli.collect:app",
     "study": "privmean.cli.study:app",
     "ledger": "privmean.cli.ledger:app",

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from privmean.continual.buffered import Buffered as Buffered
     from privmean.continual.error import Goal as Goal
+    from privmean.continual.keyed import MeanStreams as MeanStreams
     from privmean.continual.loading import Loading as Loading
     from privmean.continual.planning import plan as plan
     from privmean.continual.release import StreamRelease as StreamRelease
@@ -30,6 +31,7 @@ else:
         "plan": "privmean.continual.planning",
         "StreamPlan": "privmean.continual.streamplan",
         "MeanStream": "privmean.continual.stream",
+        "MeanStreams": "privmean.continual.keyed",
         "StreamRelease": "privmean.continual.release",
         "WithholdRelease": "privmean.continual.withhold_release",
         "Identity": "privmean.continual.strategies",

@@ -58,6 +58,34 @@ def sampling_radius(clip_radius: float, level: float, units: int) -> float:
     return clip_radius * (1 + math.sqrt(2 * math.log(1 / (1 - level)))) / math.sqrt(units)
 
 
+def population(
+    noise: Floats,
+    sample: Floats,
+    level: float,
+    dimension: int,
+    *,
+    radius: float,
+    sd: float | None = None,
+) -> Floats:
+    """How far a release is from the expectation of clipped records, noise and sampling together.
+
+    noise: deviation of a coordinate, shape (m,). sample: independent records in the mean, shape
+    (m,). sd: public deviation of a coordinate of a record, for a normal interval; without it,
+    Hoeffding's inequality (bounded differences for rows of several coordinates) and the noise share
+    the misses equally.
+    """
+    if sd is not None:
+        together: Floats = pointwise(level, dimension) * np.sqrt(noise**2 + sd**2 / sample)
+        return together
+    each = (1 + level) / 2
+    if dimension == 1:
+        sampling = radius * np.sqrt(2 * math.log(2 / (1 - each)) / sample)
+    else:
+        sampling = sampling_radius(radius, each, 1) / np.sqrt(sample)
+    apart: Floats = pointwise(each, dimension) * noise + sampling
+    return apart
+
+
 def clamp(rows: Floats, radius: float) -> Floats:
     """Rows projected on the ball around 0: never farther from a mean that lies inside."""
     if rows.shape[-1] == 1:

@@ -15,6 +15,7 @@ from privmean.continual.error import FINAL, RMSE, Goal, row_norms
 from privmean.continual.loaded_fit import fit_loaded
 from privmean.continual.scaled import ScaledBuffered, fit_scaled
 from privmean.continual.sensitivity import Participation
+from privmean.continual.series import Floats
 from privmean.continual.shown import clamped_square, first_usable
 from privmean.continual.shown_fit import fit_shown, fit_shown_buffered
 from privmean.continual.strategies import (
@@ -26,7 +27,9 @@ from privmean.continual.strategies import (
     PrefixRoot,
     Strategy,
 )
-from privmean.errors import Infeasible, PrivmeanError
+from privmean.continual.target_fit import fit_target
+from privmean.continual.targets import RUNNING, Target
+from privmean.errors import ArgumentError, Infeasible, PrivmeanError
 
 SEARCHED = 100_000  # up to this length bandwidths and free columns are searched
 FITTED = 2_000_000
@@ -112,23 +115,39 @@ class Prospect(NamedTuple):
         )
 
 
+def norms_of(strategy: Strategy, steps: int, target: Target = RUNNING) -> Floats:
+    """||B_t|| for t = 1..n: deviation of the estimate with unit noise and one record a step."""
+    if target.running:
+        return row_norms(strategy.variances(steps))
+    if not isinstance(strategy, LowerToeplitz):
+        raise ArgumentError(
+            "strategy", strategy.name, f"is not for a {target.describe()}", "use a Toeplitz one"
+        )
+    norms: Floats = np.sqrt(target.variances(strategy.inverse(steps))) / target.sizes(steps)
+    return norms
+
+
 def evaluate(
-    strategy: Strategy, participation: Participation, steps: int, goal: Goal = RMSE
+    strategy: Strategy,
+    participation: Participation,
+    steps: int,
+    goal: Goal = RMSE,
+    *,
+    target: Target = RUNNING,
 ) -> Candidate:
     """The errors of one strategy over `steps` steps."""
-    variances = strategy.variances(steps)
     sens = strategy.sensitivity(participation, steps)
-    norms = sens * row_norms(variances)
+    norms = sens * norms_of(strategy, steps, target)
     times = [step for step in goal.times if step <= steps]
     return Candidate(
         strategy,
         sensitivity=sens,
-        rmse=sens * RMSE.error(variances),
+        rmse=RMSE.of_norms(norms),
         rmse_goal=goal.of_norms(norms),
         rmse_final=float(norms[-1]),
         state=strategy.state_rows(steps),
         endless=strategy.endless(participation),
-        at=tuple((step, sens * float(np.sqrt(variances[step - 1])) / step) for step in times),
+        at=tuple((step, float(norms[step - 1])) for step in times),
     )
 
 
@@ -139,6 +158,7 @@ def candidates(
     *,
     watch: Callable[[str], None] | None = None,
     thorough: bool = True,
+    target: Target = RUNNING,
 ) -> list[Candidate]:
     """All strategies for `steps` steps, best goal first.
 
@@ -148,13 +168,17 @@ def candidates(
     """
     found: list[Candidate] = []
     names: set[str] = set()
-    for strategy in _strategies(participation, steps, goal, thorough=thorough):
+    if target.running:
+        offered = _strategies(participation, steps, goal, thorough=thorough)
+    else:
+        offered = _stationary(participation, steps, goal, target)
+    for strategy in offered:
         if strategy.name not in names:
             names.add(strategy.name)
             if watch is not None:
                 watch(strategy.name)
             try:
-                found.append(evaluate(strategy, participation, steps, goal))
+                found.append(evaluate(strategy, participation, steps, goal, target=target))
             except PrivmeanError:  # no exact sensitivity is known: not offered
                 continue
     return sorted(found, key=lambda item: item.rmse_goal)
@@ -176,6 +200,22 @@ def _strategies(
             return
     yield from _published(participation, steps)
     yield from _searched(participation, steps, replace(goal, shown=None))
+
+
+def _stationary(
+    participation: Participation, steps: int, goal: Goal, target: Target
+) -> Iterator[Strategy]:
+    """For windows and decayed means: Toeplitz strategies, all steps being alike."""
+    yield Identity()
+    for buffers in (1, 2, 3):
+        yield fit_target(participation, steps, goal, target, buffers=buffers)
+    once = participation.within(steps) == 1
+    band = steps if once else min(participation.separation, steps)
+    for p in sorted({band, min(band, target.reach), max(1, round(band**0.5))}):
+        yield Banded(PrefixRoot(), p)
+        yield Banded(MeanToeplitz(), p)
+        yield BandedInverse(PrefixRoot(), p)
+    yield fit(participation, min(steps, max(target.reach, 2)), FINAL, buffers=2)
 
 
 def _published(participation: Participation, steps: int) -> Iterator[Strategy]:
@@ -230,10 +270,12 @@ def choose(
     a coordinate.
     """
     usable = [item for item in found if item.state <= memory and (item.endless or not endless)]
-    equal = [item for item in usable if not _loaded(item)]
+    equal = [item for item in usable if not is_loaded(item.strategy)]
     if endless and equal:
         last = min(equal, key=lambda item: item.rmse_goal).rmse_final
-        usable = [item for item in usable if not _loaded(item) or item.rmse_final <= last]
+        usable = [
+            item for item in usable if not is_loaded(item.strategy) or item.rmse_final <= last
+        ]
     if not usable:
         raise Infeasible(
             f"no strategy fits into a memory of {memory} numbers a coordinate",
@@ -248,8 +290,9 @@ def choose(
     )
 
 
-def _loaded(item: Candidate) -> bool:
-    return isinstance(item.strategy, ScaledBuffered) and item.strategy.loading is not None
+def is_loaded(strategy: Strategy) -> bool:
+    """Whether the columns have unequal norms: front-loading."""
+    return isinstance(strategy, ScaledBuffered) and strategy.loading is not None
 
 
 def curve(strategy: Strategy, participation: Participation, steps: int) -> list[tuple[int, float]]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import replace
+from typing import NamedTuple
 
 from privmean import validate
 from privmean.continual.rows import person_name
@@ -16,14 +17,21 @@ from privmean.errors import SchemaError
 from privmean.people.text import LONGEST, csv_fields, ended_line, json_fields, number
 from privmean.people.textformat import TextFormat
 
-Event = tuple[str | None, list[float | None]]
+
+class Event(NamedTuple):
+    """One arrival: who, the values, and the texts of further public keys (a group, a time)."""
+
+    person: str | None
+    values: list[float | None]
+    public: tuple[str | None, ...] = ()
 
 
 class Reader:
     """Lines to events. A line whose person cannot be read has person None.
 
     kind: jsonl, csv, or auto: the first sign of the first line tells. CSV has a header. Nothing is
-    raised because of an event, the first one included: only a header can lack a column.
+    raised because of an event, the first one included: only a header can lack a column. public:
+    further keys whose texts are read as they are.
     """
 
     def __init__(
@@ -32,9 +40,11 @@ class Reader:
         values: tuple[str, ...],
         kind: str = "auto",
         form: TextFormat | None = None,
+        public: tuple[str, ...] = (),
     ) -> None:
         self.person = person
         self.values = values
+        self.public = public
         self.kind = validate.choice("format", kind, ["auto", "jsonl", "csv"])
         self._form = form or TextFormat()
         self._plain = replace(self._form, quote="")
@@ -58,12 +68,14 @@ class Reader:
             else:
                 cells = self._cells(line)
                 texts = [cells[k] if k < len(cells) else None for k in self._columns]
-            events.append((person_name(texts[0]), [number(text, self._form) for text in texts[1:]]))
+            last = 1 + len(self.values)
+            numbers = [number(text, self._form) for text in texts[1:last]]
+            events.append(Event(person_name(texts[0]), numbers, tuple(texts[last:])))
         return events
 
     def _fields(self, line: bytes) -> list[str | None]:
         """The texts of the keys; where a line is no JSON, the id is looked for anywhere in it."""
-        keys = (self.person, *self.values)
+        keys = (self.person, *self.values, *self.public)
         found = json_fields(line, keys, self._form)
         if found[self.person] is None and not _is_json(line):
             key = json.dumps(self.person, ensure_ascii=False).encode()
@@ -78,13 +90,13 @@ class Reader:
         cells = csv_fields(line.removeprefix(b"\xef\xbb\xbf"), self._form)
         names = [(cell or "").strip() for cell in cells]
         self._width = len(names)
-        for key in (self.person, *self.values):
+        for key in (self.person, *self.values, *self.public):
             if key not in names:
                 raise SchemaError(
                     f"the first line, taken as a CSV header of {len(names)} columns, does not name "
                     f"{key!r}; give a header, or --format jsonl, or other columns"
                 )
-        return [names.index(key) for key in (self.person, *self.values)]
+        return [names.index(key) for key in (self.person, *self.values, *self.public)]
 
     def _cells(self, line: bytes) -> list[str | None]:
         """The fields; a quote that would swallow delimiters of its neighbours is a plain sign."""

@@ -1,22 +1,16 @@
-"""Events on standard input to releases on standard output, with nothing lost over restarts."""
+"""Events from a source to releases, with nothing lost over restarts."""
 
 from __future__ import annotations
 
 import hashlib
-import os
-import select
-import signal
-import sys
-from collections.abc import Iterator
-from types import FrameType
 from typing import Any
 
-from privmean.continual.eventlines import Lines, Reader
+from privmean.continual.eventlines import Event
+from privmean.continual.feeding import Fed
 from privmean.continual.releasefile import Output, ReleaseFile, StandardOutput
-from privmean.continual.stream import MeanStream
+from privmean.continual.sources import Interrupts, Source
 from privmean.errors import ArgumentError
 
-CHUNK = 1 << 16
 NOTHING = {"read": 0, "ids": "", "shown": 0, "nameless": 0}
 
 
@@ -30,37 +24,38 @@ class Run:
 
 
 def run(
-    stream: MeanStream,
-    reader: Reader,
+    fed: Fed,
+    source: Source,
     *,
     append: bool,
     replay: bool,
-    complete: bool = True,
+    flush: bool = False,
     output: ReleaseFile | None = None,
 ) -> Run:
-    """Feed standard input to the stream until its end or a signal.
+    """Feed a source to the stream until its end or a signal.
 
-    Every chunk of input is one durable batch; its releases are written after that. complete: a last
-    line without a line feed counts; if not, it is left, and read when it is whole.
+    Every batch of the source is durable before its releases are written. flush: at the end of the
+    source, release what waits.
     """
-    mark = {**NOTHING, **(stream.mark or {})}
+    mark: dict[str, Any] = {**NOTHING, **(fed.mark or {})}
     target: Output = StandardOutput() if output is None else output
+    fresh = append or source.resumes
     if output is None:
-        after = 0 if replay and not append else mark["shown"]
-        mark["shown"] = max(mark["shown"], target.write(stream.releases(after=after)))
+        target.write(fed.again(mark["shown"] if append or not replay else 0))
+        mark["shown"] = max(mark["shown"], fed.reached)
     else:
-        output.follow(stream.releases())
-    skip = 0 if append else mark["read"]
+        output.follow(fed.again(0))
+    skip = 0 if fresh else mark["read"]
     seen = ""
     result = Run()
     with Interrupts() as interrupts:
-        for lines in chunks(interrupts, result, complete=complete):
-            events = reader.read(lines)
+        for batch, note in source.batches(interrupts, dict(mark)):
+            events = batch
             if skip:
                 past, events = events[:skip], events[skip:]
                 skip -= len(past)
-                for person, _ in past:
-                    seen = _chain(seen, person)
+                for event in past:
+                    seen = _chain(seen, event)
                 if not skip and seen != mark["ids"]:
                     raise ArgumentError(
                         "state",
@@ -68,16 +63,19 @@ def run(
                         "does not start with the events that were read before",
                         "give the same input again, or only new events with --append",
                     )
-            if events and not stream.finished:
-                for person, _ in events:
-                    mark["ids"] = _chain(mark["ids"], person)
-                    mark["nameless"] += person is None
+            if events and not fed.finished:
+                for event in events:
+                    mark["ids"] = _chain(mark["ids"], event)
+                    mark["nameless"] += event.person is None
                 mark["read"] += len(events)
-                cells = [values if len(values) > 1 else values[0] for _, values in events]
-                released = stream.extend([person for person, _ in events], cells, mark)
-                mark["shown"] = max(mark["shown"], target.write(released))
-            if interrupts.stop or stream.finished:
+                mark.update(note)
+                target.write(fed.feed(events, mark))
+                mark["shown"] = fed.reached
+            if interrupts.stop or fed.finished:
                 break
+        if flush and not interrupts.stop and not skip:
+            target.write(fed.flush())
+            mark["shown"] = fed.reached
     if skip and not interrupts.stop:
         raise ArgumentError(
             "state",
@@ -85,102 +83,36 @@ def run(
             f"ends {skip} events before the point that was reached",
             "give the same input again, or only new events with --append",
         )
-    stream.mark = mark
+    fed.keep(mark)
     result.stopped, result.nameless = interrupts.stop, mark["nameless"]
+    result.unfinished = source.unfinished
     return result
 
 
-def chunks(interrupts: Interrupts, result: Run, *, complete: bool) -> Iterator[list[bytes]]:
-    """Whole lines of standard input as they become available, until its end or a signal."""
-    lines = Lines()
-    source = stdin()
-    while True:
-        if not interrupts.wait_for(source):
-            return
-        data = os.read(source, CHUNK)
-        if not data:
-            break
-        if whole := lines.take(data):
-            yield whole
-    if rest := lines.rest():
-        result.unfinished = not complete
-        if complete:
-            yield [rest]
+def _chain(before: str, event: Event) -> str:
+    """A running fingerprint of the ids read so far, and of groups and times, which are public too;
+    values do not enter."""
+    text = repr(event.person) + ("".join(f"\n{item!r}" for item in event.public))
+    return hashlib.sha256(f"{before}\n{text}".encode()).hexdigest()
 
 
-def stdin() -> int:
-    """The descriptor that events are read from."""
-    return sys.stdin.fileno()
-
-
-class Interrupts:
-    """Ctrl-C and termination stop the stream between batches, never within one.
-
-    Signals only set a flag and wake `wait_for`, so that nothing that was read is ever dropped.
-    """
-
-    def __init__(self) -> None:
-        self.stop = False
-        self._before: dict[int, Any] = {}
-        self._wake = (-1, -1)
-
-    def __enter__(self) -> Interrupts:
-        self._wake = os.pipe()
-        os.set_blocking(self._wake[1], False)
-        self._before_fd = signal.set_wakeup_fd(self._wake[1])
-        for number in (signal.SIGINT, signal.SIGTERM):
-            self._before[number] = signal.signal(number, self._handle)
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        for number, handler in self._before.items():
-            signal.signal(number, handler)
-        signal.set_wakeup_fd(self._before_fd)
-        for end in self._wake:
-            os.close(end)
-
-    def _handle(self, number: int, frame: FrameType | None) -> None:
-        del number, frame
-        self.stop = True
-
-    def wait_for(self, source: int) -> bool:
-        """Wait until `source` can be read; False if a signal came."""
-        if not self.stop:
-            select.select([source, self._wake[0]], [], [])
-        return not self.stop
-
-
-def _chain(before: str, person: str | None) -> str:
-    """A running fingerprint of the ids read so far. Ids are public; values do not enter."""
-    return hashlib.sha256(f"{before}\n{person!r}".encode()).hexdigest()
-
-
-def summary(stream: MeanStream, run: Run) -> str:
+def summary(fed: Fed, run: Run) -> str:
     """What happened, in public facts."""
-    guarantee = stream.guarantee
+    guarantee = fed.guarantee
     lines = [
-        f"{'stopped' if run.stopped else 'done'}: {stream.arrivals} events, {stream.steps} steps, "
-        f"{stream.records} records in the mean, {stream.waiting} waiting",
+        f"{'stopped' if run.stopped else 'done'}: {fed.counts()}",
         f"promise: {guarantee.describe()} for one {guarantee.unit}, {guarantee.relation}; "
         f"{guarantee.note}",
-        f"method: {stream.plan.why}",
-        f"planned: {stream.plan.outlook}",
+        *fed.why,
     ]
     if run.nameless:
-        some = "no line had a" if not stream.arrivals else f"{run.nameless} lines had no"
-        lines.append(f"{some} readable id: not events, and counted nowhere; check --person")
+        some = "no line had a" if fed.counts().startswith("0 ") else f"{run.nameless} lines had no"
+        lines.insert(3, f"{some} readable id: not events, and counted nowhere; check --person")
     if run.unfinished:
         lines.append(
             "the last line has no line feed and was left for the next run; if the input is "
             "complete, say --complete"
         )
-    if not stream.secure:
+    if not fed.secure:
         lines.insert(0, "*** SIMULATED NOISE: not private, for tests and studies only ***")
-    if stream.region is None and stream.plan.search is not None:
-        lines.append(
-            f"nothing was released: the clipping radius is found when {stream.plan.search.persons} "
-            "persons have come; give --clip or --bounds to start at once"
-        )
-    if stream.finished:
-        lines.append(f"the horizon of {stream.steps} steps is reached; later events are not used")
     return "\n".join(lines)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import uuid
 from typing import Any
 
 import numpy as np
@@ -19,8 +20,6 @@ from privmean.durable import DurableLog
 from privmean.errors import ArgumentError
 from privmean.noise.base import Integers
 
-KIND = "withhold-release"
-
 Event = tuple[str, Floats]
 
 
@@ -28,18 +27,28 @@ class Journal:
     """An open journal, locked until `close`."""
 
     def __init__(
-        self, path: str | os.PathLike[str], settings: object, *, secure: bool, moved: bool
+        self,
+        path: str | os.PathLike[str],
+        settings: object,
+        *,
+        kind: str,
+        secure: bool,
+        moved: bool,
     ) -> None:
         facts = {"settings": plain(settings), "secure": secure}
         entries: list[Any] = []
+        fresh = {**facts, "run": uuid.uuid4().hex}
         if os.path.exists(path):
             self._log = DurableLog.open(
-                path, KIND, lambda data: entries.append(json.loads(data)), moved=moved
+                path, kind, lambda data: entries.append(json.loads(data)), moved=moved
             )
         else:
-            entries.append(facts)
-            self._log = DurableLog.create(path, KIND, [json.dumps(facts).encode()])
+            entries.append(fresh)
+            self._log = DurableLog.create(path, kind, [json.dumps(fresh).encode()])
         stored, *self._batches = entries
+        self.run_id: str = stored.pop("run", fresh["run"])
+        marks = [batch["mark"] for batch in self._batches if "mark" in batch]
+        self.mark: Any = marks[-1] if marks else None
         if stored != facts:
             self.close()
             raise ArgumentError(
@@ -49,20 +58,24 @@ class Journal:
                 "use the same settings, or a new state file",
             )
 
-    def append(self, events: list[Event], draws: list[Integers]) -> None:
-        """Make a batch durable."""
-        entry = {
+    def append(self, events: list[Event], draws: list[Integers], mark: object = None) -> None:
+        """Make a batch durable. mark: a public note, such as the position in the input."""
+        entry: dict[str, Any] = {
             "persons": [person for person, _ in events],
             "rows": packed(np.array([row for _, row in events])),
             "draws": [packed(item) for item in draws],
         }
+        if mark is not None:
+            self.mark = entry["mark"] = plain(mark)
         self._log.append(json.dumps(entry).encode())
 
     def take(self) -> tuple[list[list[Event]], list[Integers]]:
         """The batches of events, and the draws, that were found on opening. Gives them away."""
         batches, self._batches = self._batches, []
         events = [
-            list(zip(batch["persons"], unpacked(batch["rows"]), strict=True)) for batch in batches
+            list(zip(batch["persons"], unpacked(batch["rows"]), strict=True))
+            for batch in batches
+            if batch["persons"]
         ]
         return events, [unpacked(draw) for batch in batches for draw in batch["draws"]]
 

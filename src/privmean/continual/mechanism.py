@@ -7,8 +7,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from privmean.continual.filters import Tracker
 from privmean.continual.lattice import Lattice
 from privmean.continual.series import Floats
+from privmean.continual.targets import RUNNING, Tally, Target, TargetTracker
 from privmean.errors import PrivmeanError
 from privmean.mechanisms.noisy_rows import AHEAD, DrawAhead
 from privmean.noise.base import Integers, Noise
@@ -60,9 +62,11 @@ class PublicNumbers:
     A stream that goes on from stored numbers computes the same block again, bit for bit.
     """
 
-    def __init__(self, lattice: Lattice) -> None:
+    def __init__(self, lattice: Lattice, target: Target = RUNNING) -> None:
         self._lattice = lattice
-        self._tracker = lattice.tracker()
+        self._tracker: Tracker = (
+            lattice.tracker() if target.running else TargetTracker(lattice.backward(1), target)
+        )
         self._block = -1
         self._before = self._tracker.numbers()
         self._scales: tuple[Floats, Floats] | None = None
@@ -116,17 +120,21 @@ def _joined(parts: list[Floats]) -> Floats:
 
 
 class NoisyPrefixSums:
-    """A running `PrefixMechanism`: integer rows in, noisy prefix sums out, O(p d) state."""
+    """A running `PrefixMechanism`: integer rows in, noisy prefix sums out, O(p d) state.
 
-    def __init__(self, mechanism: PrefixMechanism, noise: Noise) -> None:
+    With a fading target the sums are weighted; for a window they are those of all rows, and the
+    variances those of the window.
+    """
+
+    def __init__(self, mechanism: PrefixMechanism, noise: Noise, target: Target = RUNNING) -> None:
         lattice, d = mechanism.lattice, mechanism.dimension
         self.mechanism = mechanism
         self._noise = DrawAhead(noise, mechanism.scale)
         self.steps = 0
         self._forward = lattice.forward(d)
         self._backward = lattice.backward(d)
-        self._public = PublicNumbers(lattice)
-        self._sums = np.zeros(d)
+        self._public = PublicNumbers(lattice, target)
+        self._tally = Tally(target, d)
 
     def advance(self, rows: Integers) -> Block:
         """Take the next steps with these rows, shape (m, d), integers within the row norm."""
@@ -152,12 +160,7 @@ class NoisyPrefixSums:
         if column_scales is not None:
             estimates = estimates / column_scales
         self.steps += m
-        if m == 1:
-            self._sums = self._sums + estimates[:, 0]
-            return Block(self._sums[None, :].copy(), squares)
-        running = np.cumsum(np.concatenate([self._sums[:, None], estimates], axis=1), axis=1)
-        self._sums = running[:, -1].copy()
-        return Block(running[:, 1:].T.copy(), squares)
+        return Block(self._tally.advance(estimates.T), squares)
 
     def arrays(self) -> dict[str, Floats]:
         """The whole state. Secret: with the noisy rows it reveals the raw ones."""
@@ -165,7 +168,7 @@ class NoisyPrefixSums:
             "forward": self._forward.state,
             "backward": self._backward.state,
             "tracker": self._public.numbers(),
-            "sums": np.append(self._sums, float(self.steps)),
+            "sums": np.append(self._tally.sums, float(self.steps)),
         }
 
     def restore(self, arrays: dict[str, Floats]) -> None:
@@ -173,5 +176,5 @@ class NoisyPrefixSums:
         self._forward.state = arrays["forward"].copy()
         self._backward.state = arrays["backward"].copy()
         self._public.restore(arrays["tracker"])
-        self._sums = arrays["sums"][:-1].copy()
+        self._tally.sums = arrays["sums"][:-1].copy()
         self.steps = int(arrays["sums"][-1])

@@ -8,14 +8,16 @@ from fractions import Fraction
 
 from privmean import validate
 from privmean.continual.budgeting import largest_mu
-from privmean.continual.candidates import Candidate, candidates, choose
+from privmean.continual.candidates import Candidate, candidates, choose, is_loaded
 from privmean.continual.error import Goal
 from privmean.continual.lattice import Lattice, on_lattice
 from privmean.continual.mechanism import PrefixMechanism
+from privmean.continual.periods import PERIODS
 from privmean.continual.sensitivity import Participation
 from privmean.continual.shown import LAST_WITHIN, Shown
-from privmean.continual.strategies import Strategy
+from privmean.continual.strategies import LowerToeplitz, Strategy
 from privmean.continual.streamplan import StreamPlan, bill_of
+from privmean.continual.targets import Target
 from privmean.errors import ArgumentError
 from privmean.mechanisms.stream_radius import RadiusSearch
 from privmean.privacy.budget import REPLACE_ONE, ZERO_OUT, Budget, Relation
@@ -25,6 +27,8 @@ SEARCH_SHARE = Fraction(1, 10)  # of epsilon, when the clipping radius has to be
 DESIGN_STEPS = 1000
 SLACK = 0.003
 MEMORY = 256
+MOST_A_PERIOD = 1 << 16
+PERSONS_A_PERIOD = 100
 
 
 def survey(
@@ -76,8 +80,13 @@ def plan(
     release_every: int = 1,
     filler: bool = False,
     memory: int = MEMORY,
+    window: int | None = None,
+    half_life: float | None = None,
+    period: str | None = None,
+    persons_a_period: int | None = None,
+    groups: int | None = None,
 ) -> StreamPlan:
-    """Plan a private running mean over a stream.
+    """Plan a private mean over a stream: running, of the last steps, decayed, of calendar periods.
 
     Parameters
     ----------
@@ -109,7 +118,23 @@ def plan(
     filler
         Whether a step without any row is taken when nobody may pass, so that time goes on.
     memory
-        Most numbers a coordinate that the stream may keep.
+        Most numbers a coordinate that the strategy may keep.
+    window
+        Release the mean of the last so many steps instead of all.
+    half_life
+        Release the decayed mean: the weight of a row halves every so many steps.
+    period
+        "hour", "day", "week" or "month": a step is one such period (with arrivals) of public times,
+        and is taken when the next one begins. A person's row is the mean of what that person gave
+        in the period; who may not take part in it is left out of it. With window=1 (usual here)
+        each period's mean, with window=7 that of the last seven.
+    persons_a_period
+        A public guess of the persons in a period, from which errors are predicted; persons beyond
+        eight times that (at least 65 536) are left out.
+
+    groups
+        For `MeanStreams`: a public guess of the number of groups, from which errors are predicted.
+        `steps` then counts the steps of all groups together.
 
     Raises
     ------
@@ -119,8 +144,13 @@ def plan(
     Source: Kalinin, Najar, Roth and Lampert (2026), Algorithm 1; proofs/continual.md.
     """
     participation = Participation(max_participations, min_separation)
+    target, kind, every_guess = _aim(window, half_life, period, persons_a_period)
     d = validate.whole("dimension", dimension, least=1)
-    every = validate.whole("release_every", release_every, least=1)
+    every = every_guess or validate.whole("release_every", release_every, least=1)
+    if kind and (release_every != 1 or filler):
+        raise ArgumentError(
+            "period", period, "makes the steps itself", "leave out release_every and filler"
+        )
     validate.whole("memory", memory, least=1)
     if steps is not None:
         steps = validate.whole("steps", steps, least=1)
@@ -132,6 +162,15 @@ def plan(
         )
     middle, radius = _region(bounds, clip_radius, center, d)
     search = None
+    if radius is None and (kind or groups is not None):
+        name, given = ("period", period) if kind else ("groups", str(groups))
+        raise ArgumentError(name, given, "needs a public region", "give bounds or clip_radius")
+    horizon = None
+    if groups is not None:
+        groups = validate.whole("groups", groups, least=1)
+        horizon, steps = steps, None  # each group may begin at any time
+        if horizon is not None and design_steps is None:
+            design_steps = max(1, horizon // groups)
     if radius is None:
         price = _search_price(budget)
         search = RadiusSearch.priced(price, search_persons)
@@ -139,28 +178,39 @@ def plan(
     movement = 1 if relation == ZERO_OUT else 2
     shown = Shown(movement / mu / every, d, last_within)
     wanted = Goal.of(goal, from_step=from_step, times=times, shown=shown)
-    design = steps or _design_steps(design_steps, participation, wanted)
+    design = steps or _design_steps(design_steps, participation, wanted, target)
     found: list[Candidate] = []
     if strategy is None:
         judged = wanted.shown is not None
-        found = candidates(participation, design, wanted, thorough=not judged)
+        found = candidates(participation, design, wanted, thorough=not judged, target=target)
+        if groups is not None:
+            found = [item for item in found if not is_loaded(item.strategy)]
         best = choose(
             found,
             endless=steps is None,
             memory=memory,
             within=last_within if judged else math.inf,
-            slack=0.0 if judged else SLACK,
+            slack=0.0 if judged and target.running else SLACK,
         )
         strategy = best.strategy
         least = "the least" if judged else "with the least memory, within 0.3 % of the least"
         why = f"{strategy.name}: {least} predicted error of {wanted.describe()} of {design}"
+    elif groups is not None and is_loaded(strategy):
+        raise ArgumentError(
+            "strategy", strategy.name, "is not for groups", "use one with equal column norms"
+        )
+    elif not target.running and not isinstance(strategy, LowerToeplitz):
+        raise ArgumentError(
+            "strategy", strategy.name, f"is not for a {target.describe()}", "use a Toeplitz one"
+        )
     else:
         why = f"{strategy.name}: chosen by the caller"
+    limit = max(MOST_A_PERIOD, 8 * every) if kind else every
     lattice = on_lattice(
         strategy,
         participation,
         steps,
-        rows_a_step=every,
+        rows_a_step=limit,
         mu=mu,
         movement=movement,
         delta=None if budget.rho is not None else budget.delta,
@@ -178,8 +228,27 @@ def plan(
         bool(filler),
         why,
         design,
+        target,
+        kind,
+        limit,
+        groups or 0,
+        horizon,
         tuple(found),
     )
+
+
+def _aim(
+    window: int | None, half_life: float | None, period: str | None, persons: int | None
+) -> tuple[Target, str, int]:
+    """What is estimated, the kind of period, and how many persons one is guessed to have."""
+    target = Target.of(window, half_life)
+    if period is None:
+        if persons is not None:
+            raise ArgumentError("persons_a_period", persons, "goes with period", "leave it out")
+        return target, "", 0
+    kind = validate.choice("period", period, PERIODS)
+    guess = PERSONS_A_PERIOD if persons is None else persons
+    return target, kind, validate.whole("persons_a_period", guess, least=1)
 
 
 def _mechanism(
@@ -220,10 +289,13 @@ def _relation(neighbors: str) -> Relation:
     return ZERO_OUT if neighbors == ZERO_OUT else REPLACE_ONE
 
 
-def _design_steps(given: int | None, participation: Participation, goal: Goal) -> int:
+def _design_steps(
+    given: int | None, participation: Participation, goal: Goal, target: Target
+) -> int:
     if given is not None:
         return validate.whole("design_steps", given, least=1)
     latest = max(goal.times) if goal.times else 10 * goal.first
+    latest = max(latest, 10 * min(target.reach, 10**5))
     return max(DESIGN_STEPS, min(participation.most * participation.separation, 10**6), latest)
 
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypedDict
 
 import numpy as np
 
@@ -12,6 +13,7 @@ from privmean import validate
 from privmean.continual import bands
 from privmean.continual.series import Floats
 from privmean.continual.state import StoredRelease
+from privmean.continual.targets import RUNNING, Target
 from privmean.people.reductions import Ball
 
 
@@ -20,10 +22,12 @@ class StreamRelease:
     """The released running mean after one step.
 
     step: number of the step, from 1. arrivals: records that had arrived (public). records: records
-    in the mean (public). waiting: accepted records that wait for their turn. estimate: shape (d,).
-    noise_sd: standard deviation of the noise of one coordinate before clamping. half_width: with
-    probability `level` the estimate is at most this far (l2) from the mean of the same clipped
-    records; says nothing about the population or about clipping.
+    in the mean (public; with a half-life: all so far). waiting: accepted records that wait for
+    their turn. estimate: shape (d,). noise_sd: standard deviation of the noise of one coordinate
+    before clamping. half_width: with probability `level` the estimate is at most this far (l2) from
+    the mean of the same clipped records; says nothing about the population or about clipping.
+    population: the same for the mean of the population, if the records are an independent sample
+    of it. period: the calendar period that the step stands for; group: of a keyed stream.
     """
 
     step: int
@@ -35,6 +39,9 @@ class StreamRelease:
     half_width: float
     level: float
     secure: bool
+    population: float = math.nan
+    period: str = ""
+    group: str | None = None
 
     def __float__(self) -> float:
         if len(self.estimate) != 1:
@@ -45,57 +52,112 @@ class StreamRelease:
         """Plain data for one line of JSON."""
         values = [float(item) for item in self.estimate]
         result: dict[str, Any] = {
+            **({} if self.group is None else {"group": self.group}),
             "step": self.step,
+            **({"period": self.period} if self.period else {}),
             "arrivals": self.arrivals,
             "records": self.records,
             "waiting": self.waiting,
             "estimate": values,
             "noise_sd": self.noise_sd,
         }
-        if len(values) == 1:
-            result["noise_interval"] = {
-                "level": self.level,
-                "lower": [values[0] - self.half_width],
-                "upper": [values[0] + self.half_width],
-            }
-        else:
-            result["noise_radius"] = {"level": self.level, "radius": self.half_width}
+        kinds = {"noise": self.half_width, "population": self.population}
+        for kind, half in kinds.items():
+            if math.isnan(half):
+                continue
+            if len(values) == 1:
+                result[f"{kind}_interval"] = {
+                    "level": self.level,
+                    "lower": [values[0] - half],
+                    "upper": [values[0] + half],
+                }
+            else:
+                result[f"{kind}_radius"] = {"level": self.level, "radius": half}
         if not self.secure:
             result["secure"] = False
         return result
 
 
+class Showing(TypedDict, total=False):
+    """How releases are shown: the keywords of `View` that are a caller's."""
+
+    clamp: bool
+    first_release: int
+    level: float
+    sd: float | None
+
+
 @dataclass(frozen=True)
 class View:
-    """How stored noisy sums are shown. Post-processing only: choices here cost no privacy."""
+    """How stored noisy sums are shown. Post-processing only: choices here cost no privacy.
+
+    target: what the stream estimates. sd: a public standard deviation of single records, for the
+    population interval; None: they are only known to lie in the region.
+    """
 
     clamp: bool = True
     first_release: int = 1
     level: float = 0.95
+    target: Target = RUNNING
+    sd: float | None = None
 
     def __post_init__(self) -> None:
         validate.whole("first_release", self.first_release, least=1)
         validate.level("level", self.level)
+        if self.sd is not None:
+            validate.positive("sd", self.sd)
 
-    def shows(self, item: StoredRelease) -> bool:
-        """Whether there is a mean to show: before the first record there is none."""
-        return item.records > 0 and item.step >= self.first_release
+    def _within(
+        self, items: Sequence[StoredRelease], past: Sequence[StoredRelease]
+    ) -> Iterator[StoredRelease]:
+        """Items with the sums and counts of their windows alone."""
+        window, both = self.target.window, [*past, *items]
+        for index, item in enumerate(items, start=len(past)):
+            if window is None or index < window:
+                yield item
+            else:
+                gone = both[index - window]
+                records = item.records - gone.records
+                yield item._replace(
+                    records=records, size=float(records), sums=item.sums - gone.sums
+                )
 
     def releases(
-        self, items: Sequence[StoredRelease], ball: Ball, noise_step: float, *, secure: bool
+        self,
+        items: Sequence[StoredRelease],
+        ball: Ball,
+        noise_step: float,
+        *,
+        secure: bool,
+        past: Sequence[StoredRelease] = (),
+        group: str | None = None,
     ) -> list[StreamRelease]:
-        """The shown ones of `items`. noise_step: noise deviation of one row, in row steps."""
-        shown = [item for item in items if self.shows(item)]
+        """The shown ones of `items`: before the first record there is nothing to show.
+
+        noise_step: noise deviation of one row, in row steps. past: the `reach` items before, or all
+        there were.
+        """
+        shown = [
+            item
+            for item in self._within(items, past)
+            if item.records > 0 and item.step >= self.first_release
+        ]
         if not shown:
             return []
-        units = ball.step / np.array([item.records for item in shown], dtype=np.float64)
+        units = ball.step / np.array([item.size for item in shown], dtype=np.float64)
         offsets = np.array([item.sums for item in shown]) * units[:, None]
         if self.clamp:
             offsets = bands.clamp(offsets, ball.radius)
         estimates = np.asarray(ball.center) + offsets
         squares = np.array([item.square for item in shown])
         deviations = (noise_step * np.sqrt(squares) * units).tolist()
-        factor = bands.pointwise(self.level, len(ball.center))
+        d = len(ball.center)
+        factor = bands.pointwise(self.level, d)
+        # weights of at most 1 sum to `size`: the mean is at least as exact as one of so many rows
+        sample = np.array([item.size for item in shown])
+        population = bands.population(
+            np.array(deviations), sample, self.level, d, radius=ball.radius, sd=self.sd
+        ).tolist()
         return [
             StreamRelease(
                 step=item.step,
@@ -107,6 +169,11 @@ class View:
                 half_width=sd * factor,
                 level=self.level,
                 secure=secure,
+                population=wide,
+                period=item.period,
+                group=group,
             )
-            for item, estimate, sd in zip(shown, estimates, deviations, strict=True)
+            for item, estimate, sd, wide in zip(
+                shown, estimates, deviations, population, strict=True
+            )
         ]

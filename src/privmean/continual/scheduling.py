@@ -16,7 +16,7 @@ from privmean.continual.rows import person_name
 from privmean.continual.series import Floats
 from privmean.continual.streamplan import StreamPlan
 from privmean.noise.base import Noise
-from privmean.people.matrix import clip_rows_to_ball
+from privmean.people.balls import clip_rows_to_ball
 from privmean.people.reductions import Ball
 
 
@@ -27,6 +27,7 @@ class Step(NamedTuple):
     arrivals: int
     records: int
     waiting: int
+    period: str = ""
 
 
 class Batch:
@@ -40,28 +41,50 @@ class Batch:
         self.radius: float | None = None
 
 
-class Schedule:
-    """The queue, the clipping region and the public counts of a stream."""
+class Common:
+    """What the groups of a stream have in common: participations of persons, and all steps."""
 
-    def __init__(self, plan: StreamPlan, noise: Noise) -> None:
+    def __init__(self) -> None:
+        self.accepted: dict[str, int] = {}
+        self.steps = 0
+
+
+class Schedule:
+    """The queue, the clipping region and the public counts of a stream, or of one of its groups."""
+
+    def __init__(self, plan: StreamPlan, noise: Noise, common: Common | None = None) -> None:
         self.plan = plan
         self.noise = noise
-        self.queue: ParticipationQueue[Floats] = ParticipationQueue(plan.lattice.participation)
+        self._common = common
+        self.queue: ParticipationQueue[Floats] = ParticipationQueue(
+            plan.lattice.participation, None if common is None else common.accepted
+        )
         self.ball: Ball | None = None if plan.clip_radius is None else plan.ball()
         self.arrivals = 0
         self.records = 0
         self.steps = 0
-        most = plan.lattice.most_steps
-        self._most = math.inf if most is None else most
+        self.period = ""  # the open one, of a stream of periods
+        self.late = 0  # arrivals of a period that is over, or without a readable time
+        limits = (plan.lattice.most_steps, plan.horizon)
+        self._most = min((item for item in limits if item is not None), default=math.inf)
 
     @property
     def finished(self) -> bool:
         """Whether the horizon is reached."""
-        return self.steps >= self._most
+        return (self.steps if self._common is None else self._common.steps) >= self._most
 
-    def take_in(self, persons: Sequence[object], rows: Floats) -> Batch:
-        """Arrivals in order, until the horizon is reached. rows: shape (m, d), NaN for nulls."""
-        batch = Batch()
+    def take_in(
+        self,
+        persons: Sequence[object],
+        rows: Floats,
+        periods: Sequence[str | None] | None = None,
+        batch: Batch | None = None,
+    ) -> Batch:
+        """Arrivals in order, until the horizon is reached. rows: shape (m, d), NaN for nulls.
+
+        periods: public labels, one an arrival, of a stream of periods. batch: to add to.
+        """
+        batch = Batch() if batch is None else batch
         clipped = None if self.ball is None else _clip(rows, self.ball)
         for index, person in enumerate(persons):
             if self.finished:
@@ -69,9 +92,57 @@ class Schedule:
             if clipped is None and self.ball is not None:  # found within this batch
                 clipped = _clip(rows, self.ball)
             name = person_name(person)
-            if name is not None:
-                self._arrive(name, (rows if clipped is None else clipped)[index], batch)
+            if name is None:
+                continue
+            row = (rows if clipped is None else clipped)[index]
+            if periods is None:
+                self._arrive(name, row, batch)
+            else:
+                self._arrive_in(periods[index], name, row, batch)
         return batch
+
+    def flush(self, batch: Batch | None = None) -> Batch:
+        """No more arrivals are expected: all that waits passes, with fillers in between."""
+        batch = Batch() if batch is None else batch
+        if self.ball is None:
+            return batch
+        if self.plan.period:
+            self._close_period(batch, empty=False)
+            return batch
+        while not self.finished and (allowed := self.queue.next_step) is not None:
+            while self.steps < allowed and not self.finished:
+                self._add_step([], batch)
+            self._take_steps(batch)
+        return batch
+
+    def _arrive_in(self, period: str | None, name: str, row: Floats, batch: Batch) -> None:
+        """An arrival of a calendar period: a later one ends the open period and makes its step."""
+        self.arrivals += 1
+        if period is None or period < self.period:
+            self.late += 1
+            return
+        if period > self.period:
+            self._close_period(batch, empty=bool(self.period))
+            if self.finished:
+                return
+            self.period = period
+        if self.queue.join(name, row, self.arrivals, self.steps, self.plan.most_a_step):
+            batch.accepted[self.arrivals] = (name, row)
+            batch.people.add(name)
+
+    def _close_period(self, batch: Batch, *, empty: bool) -> None:
+        """The step of a period: one row a person, the mean of what that person gave in it.
+
+        empty: take it also if nobody could take part, so that time goes on.
+        """
+        rows = []
+        for name, arrivals, held in self.queue.leave(self.steps):
+            # inside the ball, as the rows are; cutting to whole steps only makes it shorter
+            rows.append(np.trunc(np.mean(np.array(held), axis=0)))
+            batch.passed.update(arrivals)
+            batch.people.add(name)
+        if rows or empty:
+            self._add_step(rows, batch)
 
     def _arrive(self, name: str, row: Floats, batch: Batch) -> None:
         self.arrivals += 1
@@ -117,12 +188,15 @@ class Schedule:
 
     def _add_step(self, rows: list[Floats], batch: Batch) -> None:
         self.steps += 1
+        if self._common is not None:
+            self._common.steps += 1
         self.records += len(rows)
         total = rows[0] if len(rows) == 1 else np.zeros(self.plan.dimension)
         if len(rows) > 1:
             for row in rows:
                 total += row
-        batch.steps.append(Step(total, self.arrivals, self.records, self.queue.waiting))
+        facts = (self.arrivals, self.records, self.queue.waiting, self.period)
+        batch.steps.append(Step(total, *facts))
 
 
 def _clip(rows: Floats, ball: Ball) -> Floats:

@@ -31,7 +31,10 @@ Entry = dict[str, Any]
 
 
 class StoredRelease(NamedTuple):
-    """One release as stored: the noisy prefix sums of a step and the public counts."""
+    """One release as stored: the noisy prefix sums of a step and the public counts.
+
+    size: the weighted number of records in the sums. period: of a stream of calendar periods.
+    """
 
     step: int
     arrivals: int
@@ -39,13 +42,16 @@ class StoredRelease(NamedTuple):
     waiting: int
     square: float
     sums: npt.NDArray[np.float64]
+    size: float
+    period: str = ""
 
 
 class StoredPerson(NamedTuple):
-    """Steps used, and the last of them."""
+    """Steps used, the last of them, and from which step on the first waiting row may pass."""
 
     used: int
     last: int | None
+    allowed: int | None = None
 
 
 class Stored:
@@ -159,19 +165,26 @@ class StateFile:
 
 def packed_releases(releases: list[StoredRelease]) -> Entry:
     """Releases of consecutive steps as part of an entry."""
-    return {
+    entry = {
         "first": releases[0].step,
         "counts": [item[1:4] for item in releases],
         "squares": [item.square for item in releases],
         "sums": packed(np.array([item.sums for item in releases])),
     }
+    if any(item.size != item.records for item in releases):
+        entry["sizes"] = [item.size for item in releases]
+    if any(item.period for item in releases):
+        entry["periods"] = [item.period for item in releases]
+    return entry
 
 
 def _releases(entry: Entry) -> Iterator[StoredRelease]:
-    columns = zip(entry["counts"], entry["squares"], unpacked(entry["sums"]), strict=True)
-    for step, (counts, square, sums) in enumerate(columns, start=entry["first"]):
-        arrivals, records, waiting = counts
-        yield StoredRelease(step, arrivals, records, waiting, square, sums)
+    counts = entry["counts"]
+    sizes = entry.get("sizes") or [float(item[1]) for item in counts]
+    periods = entry.get("periods") or [""] * len(counts)
+    columns = zip(counts, entry["squares"], unpacked(entry["sums"]), sizes, periods, strict=True)
+    for step, (count, *facts) in enumerate(columns, start=entry["first"]):
+        yield StoredRelease(step, *count, *facts)
 
 
 def packed(array: Array) -> list[object]:

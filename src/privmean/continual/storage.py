@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import uuid
 from collections.abc import Iterator
 
 import numpy as np
@@ -50,6 +51,7 @@ def new_file(
 ) -> StateFile:
     """Write down what the stream is, before its first record."""
     facts = {"plan": plan.to_dict(), "settings": plain(settings), "secure": secure}
+    facts["run"] = uuid.uuid4().hex  # what a ledger knows this stream by
     return StateFile.create(path, {**facts, "progress": [0, 0, 0]})
 
 
@@ -65,6 +67,8 @@ def save(
 ) -> None:
     """One durable entry with everything a batch changed."""
     facts: Entry = {"progress": [schedule.arrivals, schedule.records, schedule.steps]}
+    if schedule.period:
+        facts["period"] = schedule.period
     if batch.radius is not None:
         facts["radius"] = batch.radius
     if mark is not None:
@@ -109,7 +113,7 @@ def _all(schedule: Schedule, sums: NoisyPrefixSums, file: StateFile) -> Iterator
 
 
 def _person(name: str, person: Person[Floats]) -> list[object]:
-    return [name, person.used, person.last]
+    return [name, person.used, person.last, person.allowed]
 
 
 def _waiting(held: dict[int, tuple[str, Floats]]) -> list[object]:
@@ -124,6 +128,7 @@ def _arrays(sums: NoisyPrefixSums) -> Entry:
 def load(stored: Stored, schedule: Schedule, sums: NoisyPrefixSums) -> None:
     """Bring a fresh schedule and fresh sums to where the file stands."""
     schedule.arrivals, schedule.records, schedule.steps = stored.facts["progress"]
+    schedule.period = stored.facts.get("period", "")
     radius = stored.facts.get("radius")
     if radius is not None:
         schedule.ball = schedule.plan.ball(radius)
@@ -134,4 +139,7 @@ def load(stored: Stored, schedule: Schedule, sums: NoisyPrefixSums) -> None:
         queue.restore(name, *person)
     for arrival, (name, row) in sorted(stored.waiting.items()):
         queue.restore_waiting(name, arrival, row)
-    queue.announce_all(schedule.steps)
+    if schedule.plan.period:
+        queue.collect_all()
+    else:
+        queue.announce_all(schedule.steps)

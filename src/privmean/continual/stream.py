@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import itertools
 import os
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from typing import Any
-
-import numpy as np
+from typing import Any, Unpack
 
 from privmean import validate
 from privmean.continual import bands, storage
-from privmean.continual.mechanism import NoisyPrefixSums
+from privmean.continual.charging import Ledger, charge_stream
+from privmean.continual.making import Making
+from privmean.continual.periods import period_of
 from privmean.continual.planning import plan as make_plan
-from privmean.continual.release import StreamRelease, View
+from privmean.continual.release import Showing, StreamRelease, View
 from privmean.continual.rows import as_rows, plain
 from privmean.continual.scheduling import Batch, Schedule
 from privmean.continual.state import StateFile, Stored, StoredRelease
@@ -47,11 +46,23 @@ class MeanStream:
     first_release
         Show nothing before this step: the first steps carry noise larger than the region.
     level
-        Of the noise interval shown with each release (for one step at a time).
+        Of the intervals shown with each release (for one step at a time).
+    sd
+        A public standard deviation of single records, for a normal population interval; without it
+        that interval only uses that records lie in the region.
     history
         Keep all releases for `releases()`; otherwise only the latest one.
     noise
         None for exact noise from the operating system's entropy.
+
+    Example:
+        stream = pm.MeanStream(
+            epsilon=1, delta=1e-6, max_participations=4, min_separation=8, bounds=(0, 5), steps=64
+        )
+        for i in range(16):
+            for release in stream.update(f"person {i % 8}", 3.5):
+                print(release.step, float(release), release.noise_sd)
+        stream.close()
 
     Guarantees
     ----------
@@ -75,9 +86,10 @@ class MeanStream:
         level: float = 0.95,
         history: bool = True,
         moved: bool = False,
+        sd: float | None = None,
         **settings: Any,
     ) -> None:
-        view = View(clamp, first_release, level)
+        view = View(clamp, first_release, level, sd=sd)
         if state is not None and os.path.exists(state):
             held = storage.open_file(state, moved=moved, settings=settings)
             self._resume(held, noise, view, history=history)
@@ -92,15 +104,13 @@ class MeanStream:
         *,
         state: str | os.PathLike[str] | None = None,
         noise: Noise | None = None,
-        clamp: bool = True,
-        first_release: int = 1,
-        level: float = 0.95,
         history: bool = True,
         moved: bool = False,
+        **showing: Unpack[Showing],
     ) -> MeanStream:
         """A stream that runs a finished plan."""
         stream = cls.__new__(cls)
-        view = View(clamp, first_release, level)
+        view = View(**showing)
         if state is not None and os.path.exists(state):
             held = storage.open_file(state, moved=moved, plan=plan)
             stream._resume(held, noise, view, history=history)
@@ -114,17 +124,15 @@ class MeanStream:
         state: str | os.PathLike[str],
         *,
         noise: Noise | None = None,
-        clamp: bool = True,
-        first_release: int = 1,
-        level: float = 0.95,
         history: bool = True,
         moved: bool = False,
+        **showing: Unpack[Showing],
     ) -> MeanStream:
         """Go on with the stream of a state file, whatever its settings were."""
         if not os.path.exists(state):
             raise ArgumentError("state", str(state), "does not exist", "start a new stream")
         stream = cls.__new__(cls)
-        view = View(clamp, first_release, level)
+        view = View(**showing)
         held = storage.open_file(state, moved=moved)
         stream._resume(held, noise, view, history=history)
         return stream
@@ -141,14 +149,18 @@ class MeanStream:
         self.plan = plan
         self.secure = source.secure
         self.latest: StreamRelease | None = None
-        self._view = view
+        self._making = Making(plan, source, view)
+        if self._making.reach and not history:
+            raise ArgumentError(
+                "history", history, "is needed for a window", "keep the history, or use a half-life"
+            )
+        self._level = view.level
         self._file = file
         self._process = os.getpid()
         self._history = bool(history)
         self._broken = False
         self._kept: list[StoredRelease] = []
         self._schedule = Schedule(plan, source)
-        self._sums = NoisyPrefixSums(plan.mechanism, source)
         self._mark: Any = None
 
     def _start(
@@ -184,16 +196,24 @@ class MeanStream:
             )
         plan = StreamPlan.from_dict(stored.facts["plan"])
         self._begin(plan, file, source, view, history=history)
-        storage.load(stored, self._schedule, self._sums)
+        storage.load(stored, self._schedule, self._making.sums)
         self._mark = stored.facts.get("mark")
         if stored.latest is not None:
-            for item in self._show([stored.latest]):
+            before = stored.latest.step - self._making.reach - 1
+            kept = list(file.releases(before)) if self._making.reach else [stored.latest]
+            for item in self._making.again(kept, self.region, stored.latest.step - 1):
                 self.latest = item
+            self._making.restore(self._schedule.records, kept)
 
     @property
     def guarantee(self) -> Guarantee:
         """The promise about all releases of this stream together, past and future."""
         return self.plan.guarantee
+
+    def charge(self, ledger: Ledger, *, label: str = "") -> None:
+        """Charge a ledger for all releases of this stream together, once however often it stops."""
+        run = None if self._file is None else self._file.facts.get("run")
+        charge_stream(ledger, self.guarantee, run, label or self.plan.estimator)
 
     @property
     def steps(self) -> int:
@@ -216,6 +236,11 @@ class MeanStream:
         return self._schedule.queue.waiting
 
     @property
+    def late(self) -> int:
+        """Arrivals of periods that were over, or without a readable time, since the start."""
+        return self._schedule.late
+
+    @property
     def finished(self) -> bool:
         """Whether the horizon is reached."""
         return self._schedule.finished
@@ -234,20 +259,21 @@ class MeanStream:
         return self.extend([person], [value])
 
     def extend(
-        self, persons: Sequence[object], values: Collection[object], mark: object = None
+        self,
+        persons: Sequence[object],
+        values: Collection[object],
+        mark: object = None,
+        times: Sequence[object] | None = None,
     ) -> list[StreamRelease]:
         """Many arrivals in order, durable together. Returns the new releases in order.
 
         persons: ids (None is dropped before it counts). values: shape (m,) or (m, d), or a sequence
         of numbers, sequences or None. mark: a public note (plain data) stored with the batch, such
-        as the position in the input; see `mark`. Raises `Infeasible` when the horizon was reached
-        before; arrivals after the step that reaches it are ignored.
+        as the position in the input; see `mark`. times: with `period`, the public time of each
+        arrival (a datetime, a date, an ISO text, or seconds since 1970). Raises `Infeasible` when
+        the horizon was reached before; arrivals after the step that reaches it are ignored.
         """
-        require_process(self._process)
-        if self._broken:
-            raise PrivmeanError(
-                "this stream was closed or stopped within a batch; open its state file again"
-            )
+        self._require_open()
         if self.finished:
             raise Infeasible(
                 f"the horizon of {self.steps} steps is used up", "plan a new stream (and budget)"
@@ -255,9 +281,39 @@ class MeanStream:
         rows = as_rows(values, self.plan.dimension)
         if len(rows) != len(persons):
             raise ArgumentError("values", len(rows), f"are not {len(persons)}", "one a person")
+        if (times is not None) != bool(self.plan.period):
+            wants = "is needed" if self.plan.period else "goes with period"
+            raise ArgumentError("times", times, wants, "give times with a period, and only then")
+        if times is not None and len(times) != len(persons):
+            raise ArgumentError("times", len(times), f"are not {len(persons)}", "one a person")
         self._broken = True  # until everything below is on disk
-        batch = self._schedule.take_in(persons, rows)
-        stored = self._advance(batch)
+        kind = self.plan.period
+        periods = None if times is None else [period_of(item, kind) for item in times]
+        return self._make(self._schedule.take_in(persons, rows, periods), mark)
+
+    def flush(self) -> list[StreamRelease]:
+        """Release what waits, at the end of the input: returns the new releases.
+
+        Rows that wait for their turn take their steps, with empty steps between them as far as the
+        separation asks for; the open period is closed. More may arrive afterwards. Ids and counts
+        alone decide; the budget is that of the plan.
+        """
+        self._require_open()
+        if self.finished:
+            return []
+        self._broken = True
+        return self._make(self._schedule.flush(), None)
+
+    def _require_open(self) -> None:
+        require_process(self._process)
+        if self._broken:
+            raise PrivmeanError(
+                "this stream was closed or stopped within a batch; open its state file again"
+            )
+
+    def _make(self, batch: Batch, mark: object) -> list[StreamRelease]:
+        """Noise for the steps of a batch; everything on disk before anything is shown."""
+        stored = self._making.made(batch.steps)
         if mark is not None:
             self._mark = mark
         if self._file is not None:
@@ -265,7 +321,7 @@ class MeanStream:
                 self._file,
                 batch,
                 self._schedule,
-                self._sums,
+                self._making.sums,
                 stored,
                 mark=None if mark is None else plain(mark),
                 history=self._history,
@@ -275,38 +331,19 @@ class MeanStream:
         else:
             self._kept = stored[-1:] or self._kept
         self._broken = False
-        released = self._show(stored)
+        released = self._making.shown(stored, self.region)
         if released:
             self.latest = released[-1]
         return released
 
-    def _advance(self, batch: Batch) -> list[StoredRelease]:
-        if not batch.steps:
-            return []
-        first = self._sums.steps + 1
-        rows = np.array([step.row for step in batch.steps]).astype(np.int64)
-        block = self._sums.advance(rows)
-        facts = zip(batch.steps, block.squares.tolist(), block.sums, strict=True)
-        return [
-            StoredRelease(number, step.arrivals, step.records, step.waiting, square, sums)
-            for number, (step, square, sums) in enumerate(facts, start=first)
-        ]
-
-    def _show(self, items: Sequence[StoredRelease]) -> list[StreamRelease]:
-        if not items:
-            return []
-        assert self.region is not None
-        step = self.plan.mechanism.noise_step
-        return self._view.releases(items, self.region, step, secure=self.secure)
-
     def releases(self, after: int = 0) -> Iterator[StreamRelease]:
         """All releases so far with step > `after`, exactly as they were first returned."""
+        first = max(0, after - self._making.reach)
         kept: Iterable[StoredRelease] = self._kept
         if self._file is not None:
-            kept = self._file.releases(after)
-        chosen = (item for item in kept if item.step > after)
-        while items := list(itertools.islice(chosen, 1000)):
-            yield from self._show(items)
+            kept = self._file.releases(first)
+        chosen = (item for item in kept if item.step > first)
+        yield from self._making.again(chosen, self.region, after)
 
     @property
     def mark(self) -> Any:
@@ -325,7 +362,7 @@ class MeanStream:
 
         With a horizon by Sidak's inequality, without one by a union over all steps to come.
         """
-        chosen = self._view.level if level is None else validate.level("level", level)
+        chosen = self._level if level is None else validate.level("level", level)
         most = self.plan.lattice.steps
         if most is not None:
             return release.noise_sd * bands.simultaneous(chosen, most, self.plan.dimension)

@@ -9,13 +9,13 @@ from typing import Any
 
 import numpy as np
 
-from privmean.continual.candidates import Candidate, evaluate
-from privmean.continual.error import row_norms
+from privmean.continual.candidates import Candidate, evaluate, norms_of
 from privmean.continual.lattice import Lattice
 from privmean.continual.mechanism import PrefixMechanism
 from privmean.continual.series import Floats
 from privmean.continual.shown import clamped_square, first_usable
 from privmean.continual.strategies import Strategy
+from privmean.continual.targets import RUNNING, Target
 from privmean.mechanisms.stream_radius import RadiusSearch
 from privmean.people.reductions import Ball
 from privmean.privacy.budget import Budget, Relation
@@ -72,7 +72,8 @@ class StreamPlan:
     unit: one person with all records. neighbours: same arrivals (ids, order, number); the values of
     one person are replaced by any others ("replace-one") or by the centre ("zero-out"). All
     releases of the stream together are within the budget, also if later records depend on earlier
-    releases. Nothing is assumed about the values.
+    releases. Nothing is assumed about the values. groups: a public guess of the number of groups of
+    a keyed stream, 0 for none; horizon: its limit of steps in all groups together.
     """
 
     mechanism: PrefixMechanism
@@ -86,9 +87,16 @@ class StreamPlan:
     filler: bool
     why: str
     design_steps: int
+    target: Target = RUNNING
+    period: str = ""
+    most_a_step: int = 1
+    groups: int = 0
+    horizon: int | None = None
     found: tuple[Candidate, ...] = field(default=(), repr=False, compare=False)
 
-    estimator = "running mean by matrix factorization"
+    @property
+    def estimator(self) -> str:
+        return f"{self.target.describe()} by matrix factorization"
 
     @property
     def lattice(self) -> Lattice:
@@ -107,8 +115,15 @@ class StreamPlan:
     def guarantee(self) -> Guarantee:
         """The promise about all releases of the stream together."""
         return Guarantee.of(
-            self.budget, self.relation, self.losses, public=PUBLIC, note=NOTE
+            self.budget, self.relation, self.losses, public=self.public, note=NOTE
         ).require()
+
+    @property
+    def public(self) -> tuple[str, ...]:
+        """What is not protected."""
+        times = ("the time of each arrival",) if self.period else ()
+        groups = ("the group of each arrival",) if self.groups else ()
+        return (*PUBLIC, *times, *groups)
 
     def ball(self, radius: float | None = None) -> Ball:
         """The clipping ball on the lattice; the radius is needed when it was found privately."""
@@ -124,7 +139,7 @@ class StreamPlan:
         """
         size = self.clip_radius or 1.0
         unit = self.mechanism.noise_step * ball_step(size, self.lattice.row_bits)
-        profile: Floats = row_norms(self.strategy.variances(steps)) * unit / self.every
+        profile: Floats = norms_of(self.strategy, steps, self.target) * unit / self.every
         return profile
 
     @property
@@ -145,7 +160,7 @@ class StreamPlan:
     def describe(self) -> dict[str, Any]:
         """Public facts of the plan."""
         steps = self.lattice.steps or self.design_steps
-        errors = evaluate(self.strategy, self.lattice.participation, steps)
+        errors = evaluate(self.strategy, self.lattice.participation, steps, target=self.target)
         return {
             "estimator": self.estimator,
             "strategy": errors.to_dict(),
@@ -157,6 +172,9 @@ class StreamPlan:
             "center": list(self.center),
             "clip_radius": self.clip_radius,
             "release_every": self.every,
+            "target": self.target.describe(),
+            "period": self.period or None,
+            "groups": self.groups or None,
             "filler": self.filler,
             "lattice_bits": self.lattice.bits,
             "noise_scale": self.mechanism.scale,
@@ -166,7 +184,15 @@ class StreamPlan:
     def to_dict(self) -> dict[str, Any]:
         """Everything a stopped stream needs to go on, as plain data."""
         search = self.search
+        further: dict[str, Any] = {}
+        if not self.target.running:
+            further["target"] = self.target.to_dict()
+        if self.period:
+            further["period"] = [self.period, self.most_a_step]
+        if self.groups:
+            further["groups"] = [self.groups, self.horizon]
         return {
+            **further,
             "lattice": self.lattice.to_dict(),
             "dimension": self.dimension,
             "movement": self.mechanism.movement,
@@ -205,6 +231,9 @@ class StreamPlan:
             values["filler"],
             values["why"],
             values["design_steps"],
+            Target(**values.get("target", {})),
+            *values.get("period", ("", values["every"])),
+            *values.get("groups", (0, None)),
         )
         assert plan.guarantee
         return plan

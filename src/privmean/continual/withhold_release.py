@@ -12,6 +12,7 @@ import numpy.typing as npt
 from privmean import validate
 from privmean.continual import bands
 from privmean.continual.bins import bin_averages, cover
+from privmean.continual.charging import Ledger, charge_stream
 from privmean.continual.journal import Journal
 from privmean.continual.levels import Level, WithholdPlan, plan_levels
 from privmean.continual.mechanism import NoisyPrefixSums
@@ -86,6 +87,12 @@ class WithholdRelease:
     noise, level and history as for `MeanStream`. The state file keeps every record and every draw,
     and a restart replays them.
 
+    Example:
+        stream = pm.WithholdRelease(max_records=16, bounds=(0, 1), epsilon=1, delta=1e-6)
+        for i in range(16):
+            stream.update(f"person {i % 4}", 0.5)
+        stream.close()
+
     Guarantees
     ----------
     See `WithholdPlan`: values at fixed public times, not participation. One paid attempt at a
@@ -112,7 +119,9 @@ class WithholdRelease:
         self._process = os.getpid()
         self._journal = None
         if state is not None:
-            self._journal = Journal(state, settings, secure=source.secure, moved=moved)
+            self._journal = Journal(
+                state, settings, kind="withhold-release", secure=source.secure, moved=moved
+            )
         self._recorder = RecordedNoise(source)
         self._noise: Noise = source if self._journal is None else self._recorder
         self._levels = [_OpenLevel(item, self.plan, self._noise) for item in self.plan.levels]
@@ -135,17 +144,36 @@ class WithholdRelease:
         return self.plan.guarantee
 
     @property
+    def waiting(self) -> int:
+        """Records that were taken and are not in the mean yet."""
+        held = sum(item.level.width * item.count for item in self._levels)
+        return self._taken - held
+
+    @property
     def secure(self) -> bool:
         return self._noise.secure
+
+    @property
+    def mark(self) -> Any:
+        """The note stored with the last batch that had one."""
+        return None if self._journal is None else self._journal.mark
+
+    def charge(self, ledger: Ledger, *, label: str = "") -> None:
+        """Charge a ledger for all releases of this stream together, once however often it stops."""
+        run = None if self._journal is None else self._journal.run_id
+        charge_stream(ledger, self.plan.guarantee, run, label or self.plan.estimator)
 
     def update(self, person: object, value: object) -> list[StreamRelease]:
         """One arrival; returns the release after it, or none while nothing can be released."""
         return self.extend([person], [value])
 
-    def extend(self, persons: Sequence[object], values: Collection[object]) -> list[StreamRelease]:
+    def extend(
+        self, persons: Sequence[object], values: Collection[object], mark: object = None
+    ) -> list[StreamRelease]:
         """Many arrivals in order, durable together; one release an arrival, once there is a mean.
 
-        persons: ids (None is dropped before it counts). values: shape (m,) or (m, d).
+        persons: ids (None is dropped before it counts). values: shape (m,) or (m, d). mark: a
+        public note stored with the batch.
         """
         require_process(self._process)
         if self._broken:
@@ -157,8 +185,8 @@ class WithholdRelease:
         names = [person_name(item) for item in persons]
         events = [(name, row) for name, row in zip(names, rows, strict=True) if name is not None]
         released = self._run(events)
-        if self._journal is not None and events:
-            self._journal.append(events, self._recorder.take_drawn())
+        if self._journal is not None and (events or mark is not None):
+            self._journal.append(events, self._recorder.take_drawn(), mark)
         self._broken = False
         return released
 

@@ -31,6 +31,11 @@ class Interval:
     advice: what to do about a status that is not "ok", in one line. brief: the assumption in a few
     words, "" where it is short itself. secure: whether the noise was drawn as the promise asks
     (False: simulated; None: not stated, as by an interval maker alone).
+
+    Example:
+        release = pm.mean(pm.example("ratings"), "rating", person="student", epsilon=1.0)
+        interval = release.interval(0.9)
+        interval.lower[0], interval.upper[0], interval.assumption
     """
 
     lower: tuple[float, ...]

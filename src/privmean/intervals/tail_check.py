@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from privmean.intervals.interval import OK
 
 TOO_THICK, TAIL_SEEN, FAR_SEEN = "tail too thick", "tail seen", "far values seen"
+ATOM = "atom"
 UNCHECKED, TOO_FEW = "tail unchecked", "too few persons"
 THICKEST = 0.05  # noisy share of persons beyond the limits above which no mean is shown
 SEEN = 3.0  # noise scales from which persons beyond the limits are called seen
@@ -47,10 +48,11 @@ class TailCheck:
     were not counted apart. persons: their number, public or a noisy count. seen: whether an earlier
     count, nearer by, has already shown persons beyond. room: how many persons beyond the limits a
     far one takes the place of: what he exceeds them by, over what the assumption allows on average.
-    least: noise scales needed at least to call persons seen. checked: whether an interval for the
-    mean is given only where the counts can see one person in a hundred, so that noise alone need
-    not say that a tail is thick. With normal noise scales are deviations, and false alarms are
-    rarer than said here.
+    slow: whether the tail that was counted falls off too slowly for the assumption to be safe.
+    one_value: whether nearly all persons seem to have one value. least: noise scales needed at
+    least to call persons seen. checked: whether an interval for the mean is given only where the
+    counts can see one person in a hundred, so that noise alone need not say that a tail is thick.
+    With normal noise scales are deviations, and false alarms are rarer than said here.
     """
 
     persons: float
@@ -60,6 +62,8 @@ class TailCheck:
     far_scale: float = 0.0
     seen: bool = False
     room: float = 0.0
+    slow: bool = False
+    one_value: bool = False
     least: float = LEAST_SEEN
     checked: bool = False
 
@@ -80,13 +84,14 @@ class TailCheck:
     @property
     def doubted(self) -> bool:
         """Whether the counts themselves speak against one."""
-        return self.status == TOO_THICK or self.refuted
+        return self.status in (TOO_THICK, ATOM) or self.refuted
 
     @property
     def leans(self) -> bool:
-        """Whether persons certainly lie beyond the limits, so that an interval for the mean stands
-        or falls with the tail assumption (with nobody there: in 0.3 % of releases)."""
-        return self.seen or self.beyond > CERTAIN * self.beyond_scale
+        """Whether persons certainly lie beyond the limits (with nobody there: in 0.3 % of releases)
+        or seem to and fall off slowly, so that an interval for the mean stands or falls with the
+        tail assumption."""
+        return self.seen or self.slow or self.beyond > CERTAIN * self.beyond_scale
 
     @property
     def finest_scale(self) -> float:
@@ -112,12 +117,14 @@ class TailCheck:
     @property
     def status(self) -> str:
         thick = (self.beyond + self.beyond_scale) / self.persons > THICKEST
+        if self.one_value:
+            return ATOM
         if thick and (self.leans or not self.checked):
             return TOO_THICK
         if (self.far is not None and self.far > self.threshold * self.far_scale) or self.refuted:
             return FAR_SEEN
         needed = self.threshold if self.far is None else SEEN
-        if self.seen or self.beyond > needed * self.beyond_scale:
+        if self.seen or self.slow or self.beyond > needed * self.beyond_scale:
             return TAIL_SEEN
         return self.planned
 
@@ -127,6 +134,10 @@ class TailCheck:
         hidden = f"up to about {math.ceil(self.hidden)} persons"
         part = f"{hidden} ({min(self.hidden / self.persons, 1):.1%} of all)"
         return {
+            ATOM: (
+                "nearly all persons have this value, to eight digits; others may be left out of it "
+                "and of its interval: bounds that hold them answer for everybody"
+            ),
             TOO_THICK: "too many persons lie beyond the limits to speak of the mean: give bounds",
             FAR_SEEN: self._far_words(),
             TAIL_SEEN: (

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import product
-from math import comb
+from math import comb, prod
 
 import numpy as np
 
@@ -80,15 +80,29 @@ class Design:
 
     def products(self, units: Units) -> list[list[Tree]]:
         """The columns in standard units, as expressions of one record."""
+        return [self._product(powers, units) for _, powers in self.columns]
+
+    def whole(self, units: Units) -> list[list[Tree]]:
+        """All terms in standard units, the intercept as an empty product, and the response."""
+        powers = [*(term.powers for term in self.terms), ((self.response, 1),)]
+        return [self._product(item, units) for item in powers]
+
+    def _product(self, powers: Monomial, units: Units) -> list[Tree]:
         trees = dict(self.trees)
         return [
-            [
-                factor
-                for name, power in powers
-                for factor in [self._standard(name, trees[name], units)] * power
-            ]
-            for _, powers in self.columns
+            factor
+            for name, power in powers
+            for factor in [self._standard(name, trees[name], units)] * power
         ]
+
+    def sizes(self, units: Units) -> tuple[float, ...]:
+        """What each term is in standard units of its variables, for variables that are not moved,
+        and the response's."""
+        powers = [*(term.powers for term in self.terms), ((self.response, 1),)]
+        return tuple(
+            prod(units[name][1] ** power for name, power in item if name not in self.indicators)
+            for item in powers
+        )
 
     def _standard(self, name: str, tree: Tree, units: Units) -> Tree:
         if name in self.indicators:

@@ -38,6 +38,13 @@ class FixedDesign:
     goes to the points `at`. bandwidth: of the Gaussian kernel that smooths (0: none). at: points of
     the curve (default: middles of cells).
 
+    Example:
+        times = np.linspace(0, 1, 2000)  # public
+        responses = np.sin(6 * times) + np.random.default_rng(1).normal(0, 0.3, 2000)
+        design = pm.FixedDesign(bounds=(-2, 2), cells=20, bandwidth=0.05)
+        curve = design.plan(pm.Budget(epsilon=1.0), times=times).release(responses)
+        curve.at, curve.estimate
+
     Guarantees: the budget given to `plan` for one response, with times and roster public and fixed,
     replace-one, for any responses. Pure epsilon needs no delta. Not for times that belong to
     persons.

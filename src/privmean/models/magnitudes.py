@@ -1,10 +1,11 @@
-"""Means of several columns around zero when nothing is known of their size: the size found first.
+"""Means of several columns when nothing is known of their size: the size found first.
 
-For coefficients zero is a natural centre. For every column a noisy argmax picks a magnitude that
-between half and three quarters of the persons stay below, and the column is clipped at 2.5 times
-that, around zero; or, for the mean with its tails, at the multiple that a noisy count of the tail
-asks for. Unlike a scale from pairs of persons, persons without a value cost nothing but themselves,
-which matters where most persons cannot be fitted. docs/proofs/longitudinal.md, section 4.
+Columns lie around zero, or around a private median of each. For every column a noisy argmax picks a
+magnitude that between half and three quarters of the persons stay below, and the column is clipped
+at 2.5 times that, around it; or, for the mean with its tails, at the multiple that a noisy count of
+the tail asks for. Unlike a scale from pairs of persons, persons without a value cost nothing but
+themselves, which matters where most persons cannot be fitted. docs/proofs/longitudinal.md, section
+4.
 """
 
 from __future__ import annotations
@@ -26,18 +27,18 @@ from privmean.mechanisms.clipped_sum import ClippedSums
 from privmean.mechanisms.counts import NoisyCounts, counted
 from privmean.mechanisms.curator import Curator
 from privmean.mechanisms.noisy_argmax import Choice
+from privmean.models.scores import OF, median_scores, quantile_scores
+from privmean.models.standard import Middle, boxes_about, grid_around, part_of
 from privmean.models.tail_means import TailMean, TailMeans
-from privmean.noise.base import Integers
 from privmean.outcome import Outcome, overall
-from privmean.people.reductions import LOG_BINS, LOG_LOW, LOG_ZERO, Box
+from privmean.people.reductions import LOG_BINS, LOG_LOW, LOG_ZERO
 from privmean.people.shape import Shape
 from privmean.privacy.budget import REPLACE_ONE, Budget
 from privmean.privacy.loss import Loss
 from privmean.road import Releasing
 
-LEAST, MOST, OF = 2, 3, 4  # the cell that holds a quantile between 2/4 and 3/4
 BEYOND = 2.5  # clipping radius over that magnitude
-SLOPE = Fraction(1, 4)  # noise scales that a half octave up costs
+STEEPEST, SLOPES = Fraction(1, 4), 10  # noise scales that a half octave up costs, and all of them
 SHARES = (Fraction(1, 4), Fraction(3, 10), Fraction(7, 20), Fraction(2, 5))  # for the magnitudes
 ENOUGH = 480.0  # persons times epsilon of one magnitude, for which shares are raised
 COUNTING = Fraction(1, 20)  # for the number of persons in the tail, where it is asked
@@ -46,28 +47,7 @@ NOISE_HALF = 9.6  # noise in an interval, in radii over epsilon
 FEWEST = 40.0  # persons times epsilon of one magnitude
 WORDS = "the magnitude is found privately, and few persons lie beyond 2.5 times of it"
 MEAN, CLIPPED = "mean", "clipped"
-
-
-def quantile_scores(
-    counts: Integers, slope: float, parts: tuple[int, int, int] = (LEAST, MOST, OF)
-) -> Integers:
-    """Scores of the candidate magnitudes: the upper edges of half octaves.
-
-    counts: persons in each candidate's half octave, smallest first (persons beyond go to the last).
-    With N_k of N persons up to edge k, score k is -max(2N - 4N_k, 4N_{k-1} - 3N, 0) less a public
-    amount that grows with k: the cells in which the quantiles from 50 to 75 % lie share the best
-    score, also where one cell holds everybody. One person replaced moves every score by at most 4,
-    one added or removed by at most 3. parts: a, b and c for the quantiles from a/c to b/c; then one
-    person moves scores by at most c, or by the largest of a, c - a, b, c - b.
-    """
-    least, most, of = parts
-    upto = of * np.cumsum(counts)
-    number = int(upto[-1]) // of
-    before = np.concatenate([[0], upto[:-1]])
-    gap = np.maximum(np.maximum(least * number - upto, before - most * number), 0)
-    public = np.floor(slope * np.arange(len(counts))).astype(np.int64)
-    scores: Integers = -gap - public
-    return scores
+ZERO, MEDIAN = "zero", "median"
 
 
 @dataclass(frozen=True)
@@ -75,10 +55,17 @@ class Magnitudes:
     """Mean of columns whose values lie around zero, each clipped at a magnitude found privately.
 
     smallest, largest: public range of the magnitudes (cheap: a wide one costs little), one pair for
-    all columns. It is rounded outwards to half octaves. target: "clipped", or "mean" for an
-    interval that allows for the tails: persons beyond the limits are counted, and assumed to exceed
-    them on average by at most `excess` times the limit (1: no heavier than a Pareto tail of index
-    2). design_effect: public variance of the mean over that of unrelated persons.
+    all columns. It is rounded outwards to half octaves. around: "zero", or "median": values are
+    clipped around a private median, looked for between -largest and largest. target: "clipped", or
+    "mean" for an interval that allows for the tails: persons beyond the limits are counted, and
+    assumed to exceed them on average by at most `excess` times the limit (1: no heavier than a
+    Pareto tail of index 2). design_effect: public variance of the mean over that of unrelated
+    persons.
+
+    Example:
+        table = pm.Table(pm.example("nlswork"), person="person_id")
+        sizes = pm.Magnitudes(target="mean")
+        pm.regress(table, "ln_wage ~ ttl_exp", effect="own", method=sizes, epsilon=2.0)
 
     Guarantees: the budget given to `plan`, for one person with all records and any data, under
     replace-one or (target "clipped") add-remove. Public: columns, settings and, under replace-one,
@@ -86,15 +73,17 @@ class Magnitudes:
     in the mean (the ratio form).
     """
 
-    smallest: float = 2.0**-10
-    largest: float = 2.0**10
+    smallest: float = 2.0**-39
+    largest: float = 2.0**39
     target: str = CLIPPED
     excess: float = 1.0
     design_effect: float = 1.0
+    around: str = ZERO
 
     def __post_init__(self) -> None:
         validate.positive("design_effect", self.design_effect)
         validate.choice("target", self.target, (MEAN, CLIPPED))
+        validate.choice("around", self.around, (ZERO, MEDIAN))
         if validate.positive("excess", self.excess) != 1.0 and self.target == CLIPPED:
             raise ArgumentError(
                 "excess",
@@ -114,6 +103,11 @@ class Magnitudes:
         """The first and the last half octave, as indices of upper edges: 2^(k/2)."""
         return math.floor(2 * math.log2(self.smallest)), math.ceil(2 * math.log2(self.largest))
 
+    @property
+    def choices(self) -> int:
+        """By noisy argmax, a column."""
+        return 1 if self.around == ZERO else 2
+
     def plan(self, budget: Budget, shape: Shape) -> MagnitudesPlan:
         """Everything decided before data are read. Infeasible if a magnitude is mostly noise."""
         relation, n, d = budget.neighbors, shape.number(), shape.dimension
@@ -122,19 +116,20 @@ class Magnitudes:
                 "target",
                 MEAN,
                 "counts a tail beside a public number of persons, which add-remove does not have",
-                "use target='clipped', or a coefficient_range or concentration",
+                "use target='clipped', or assume public limits or a concentration",
             )
-        share = next((x for x in SHARES if n * _of_one(budget, x, d) >= ENOUGH), SHARES[-1])
-        each = _of_one(budget, share, d)
+        asked = d * self.choices
+        share = next((x for x in SHARES if n * part_of(budget, x, asked) >= ENOUGH), SHARES[-1])
+        each = part_of(budget, share, asked)
         if n * each < FEWEST:
             raise Infeasible(
                 f"{n} persons with {budget.describe()} do not show the size of {d} columns",
                 f"about {math.ceil(FEWEST / float(each))} persons would do, or a larger epsilon, "
-                "or a public coefficient_range or concentration",
+                "or assume public limits or a concentration",
             )
         if self.target == MEAN:
-            counting = _of_one(budget, COUNTING, d)
-            tail = _of_one(budget, 1 - share - COUNTING, d)
+            counting = part_of(budget, COUNTING, d)
+            tail = part_of(budget, 1 - share - COUNTING, d)
             return MagnitudesPlan(self, budget, n, d, share, each, None, counting, tail)
         if budget.rho is None:
             left = budget.pure_epsilon() * (1 - share)
@@ -157,14 +152,6 @@ def _spread(multiple: float, one: float) -> float:
 def spread_noise(sums: ClippedSums) -> float:
     """The same for sums that are clipped at the usual multiple."""
     return _spread(BEYOND, sums.value_sd)
-
-
-def _of_one(budget: Budget, share: Fraction, columns: int) -> Fraction:
-    """Epsilon of one column's pure mechanism out of a share of the budget."""
-    if budget.rho is None:
-        return budget.pure_epsilon() * share / columns
-    spent = float(share) * budget.rho / columns
-    return Fraction(math.floor(math.sqrt(2 * spent) * 2**40), 2**40)
 
 
 @dataclass(frozen=True)
@@ -190,14 +177,16 @@ class MagnitudesPlan(Releasing):
 
     @property
     def why(self) -> str:
+        found = "a magnitude" if self.settings.around == ZERO else "a median and a magnitude"
         if self.final is None:
-            return "a magnitude a column by noisy argmax, then sums with a count of the tail"
+            return f"{found} a column by noisy argmax, then sums with a count of the tail"
         law = "Laplace" if self.final.epsilon is not None else "Gaussian"
-        return f"a magnitude a column by noisy argmax, then clipped sums with {law} noise"
+        return f"{found} a column by noisy argmax, then clipped sums with {law} noise"
 
     @property
     def losses(self) -> tuple[Loss, ...]:
-        found: tuple[Loss, ...] = self._choice.losses * self.columns
+        middle = () if self.settings.around == ZERO else self._middle.choice.losses
+        found: tuple[Loss, ...] = (*middle, *self._choice.losses) * self.columns
         if self.final is not None:
             return found + self.final.losses
         assert self.counting is not None
@@ -210,6 +199,11 @@ class MagnitudesPlan(Releasing):
         """The magnitude of one column."""
         words = f"every score, by {OF} steps at most"
         return Choice("magnitude", self.each, self.relation, 2 * OF, words)
+
+    @property
+    def _middle(self) -> Middle:
+        """The median of one column."""
+        return Middle("median", self.each, self.relation)
 
     @property
     def _count(self) -> NoisyCounts:
@@ -247,10 +241,18 @@ class MagnitudesPlan(Releasing):
             "mechanisms": [loss.to_dict() for loss in self.losses],
         }
 
-    def magnitude(self, curator: Curator, column: int) -> float:
-        """A magnitude that 50 to 75 % of the persons stay below, by noisy argmax."""
+    def centre(self, curator: Curator, column: int) -> float:
+        """Zero, or a private median of a column."""
+        if self.settings.around == ZERO:
+            return 0.0
+        bins = grid_around(-self.settings.largest, self.settings.largest)
+        counts = curator.people.uniform_counts(column, bins.half, bins.origin)
+        return bins.center(curator.ask(self._middle.choice, median_scores(bins.all_counts(counts))))
+
+    def magnitude(self, curator: Curator, column: int, centre: float = 0.0) -> float:
+        """A magnitude about a centre that 50 to 75 % of the persons stay below, by noisy argmax."""
         first, last = self.settings.octaves
-        cells = curator.people.log_counts(column, 0.0)
+        cells = curator.people.log_counts(column, centre)
         both = cells[:LOG_BINS] + cells[LOG_ZERO + 1 :]
         # cell j holds 2^((j+LOG_LOW)/2) <= |v| < the next; the zero cell may hold null persons and
         # is left out
@@ -258,16 +260,20 @@ class MagnitudesPlan(Releasing):
         edges = np.clip(np.arange(LOG_BINS) + LOG_LOW + 1 - first, 0, last - first)
         np.add.at(inside, edges, both)
         choice = self._choice
-        index = curator.ask(choice, quantile_scores(inside, float(choice.scale * SLOPE)))
+        slope = float(choice.scale * min(STEEPEST, Fraction(SLOPES, len(inside))))
+        index = curator.ask(choice, quantile_scores(inside, slope))
         return math.pow(2.0, (first + index) / 2)
 
     def run(self, curator: Curator) -> Outcome:
         known = self.persons if self.relation == REPLACE_ONE else None
-        sizes = [self.magnitude(curator, j) for j in range(self.columns)]
+        centres, sizes = [], []
+        for j in range(self.columns):
+            centres.append(self.centre(curator, j))
+            sizes.append(self.magnitude(curator, j, centres[-1]))
         if self.final is None:
-            return self._with_tails(curator, sizes)
+            return self._with_tails(curator, centres, sizes)
         radii = [BEYOND * size for size in sizes]
-        boxes = [Box(-radius, radius) for radius in radii]
+        boxes = boxes_about(centres, radii)
         over = self.final.over(boxes)
         sums = curator.ask(over, over.exact(curator.people.box_sums(boxes)))
         means = tuple(ClippedMean(box, item, known) for box, item in zip(boxes, sums, strict=True))
@@ -291,11 +297,11 @@ class MagnitudesPlan(Releasing):
         balance = self.settings.excess * beyond * float(self.tail) / (2 * NOISE_HALF)
         return min(max(BEYOND * math.sqrt(max(balance, 0.0)), NARROWEST), WIDEST)
 
-    def _with_tails(self, curator: Curator, sizes: list[float]) -> Outcome:
+    def _with_tails(self, curator: Curator, centres: list[float], sizes: list[float]) -> Outcome:
         assert self.counting is not None
         assert self.tail is not None
         people = curator.people
-        near = people.box_sums([Box(-BEYOND * size, BEYOND * size) for size in sizes])
+        near = people.box_sums(boxes_about(centres, [BEYOND * size for size in sizes]))
         count = self._count
         beyond = [
             float(curator.ask(count, counted(item.above + item.below))[0])
@@ -303,7 +309,7 @@ class MagnitudesPlan(Releasing):
             if item is not None
         ]
         radii = [self.multiple(n) * size for n, size in zip(beyond, sizes, strict=True)]
-        boxes = [Box(-radius, radius) for radius in radii]
+        boxes = boxes_about(centres, radii)
         last = self._tail_sums(self.tail)
         means = []
         for box, exact in zip(boxes, people.box_sums(boxes), strict=True):

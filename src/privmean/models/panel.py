@@ -66,10 +66,21 @@ class PanelPeople(MatrixPeople):
         result: Floats = np.where(found < math.ldexp(1.0, -8), fine, found)
         return result
 
+    def spreads(self, name: str) -> Floats:
+        """Own root mean squares about own means, each from the grid that holds the own size."""
+        fine, middle, coarse = (self.own[name, grid] for grid in GRIDS)
+        large, small = coarse.about(0.0) >= math.ldexp(1.0, 19), math.ldexp(1.0, -8)
+        found = np.where(large, coarse.within(), middle.within())
+        result: Floats = np.where(~large & (middle.about(0.0) < small), fine.within(), found)
+        return result
+
     def of(self, name: str, size: float) -> Own:
         """One variable on the finest grid that holds 2^8 times a released size."""
         grid = next((g for g in GRIDS if size <= math.ldexp(1.0, g + 40 - SPARE)), GRIDS[-1])
         return self.own[name, grid]
+
+
+Second = Callable[["Table", Units], Products]  # a reading in standard units
 
 
 @dataclass(frozen=True)
@@ -93,54 +104,65 @@ class PanelSums:
 
     def reduce(self, table: Table) -> PanelPeople:
         """Private, spends nothing."""
-        design = self.design
-        trees = dict(design.trees)
-        numeric = design.numeric
-        columns = [(trees[name],) for name in numeric for _ in GRIDS]
-        first = self._read(
-            table,
-            [*columns, *((trees[name],) for name in sorted(design.indicators))],
-            [math.ldexp(1.0, grid) for _ in numeric for grid in GRIDS]
-            + [1.0] * len(design.indicators),
-            len(columns),
-        )
-        count = first.count
-        own = {}
-        with np.errstate(all="ignore"):
-            for k, name in enumerate(numeric):
-                for g, grid in enumerate(GRIDS):
-                    at = k * len(GRIDS) + g
-                    own[name, grid] = Own(first.sums[:, at] / count, first.squares[at, at] / count)
-        some = np.where(count > 0, 0.0, np.nan)[:, None]
-        rows = np.repeat(some, len(design.names), axis=1)
+        return first_reading(table, self.model, self.design, self._again)
 
-        def again(units: Units) -> Products | None:
-            """After the charge: a source that cannot be read again is no exception."""
-            asked = design.products(units)
-            try:
-                made = self._read(table, asked, [math.ldexp(1.0, FINE)] * len(asked), True)
-            except (PrivmeanError, OSError):
-                return None
-            return made if len(made.count) == len(count) else None
+    def _again(self, table: Table, units: Units) -> Products:
+        asked = self.design.products(units)
+        return panel_products(table, self.model, asked, [math.ldexp(1.0, FINE)] * len(asked), True)
 
-        return PanelPeople(rows, design.names, engine=first.engine, own=own, again=again)
 
-    def _read(
-        self,
-        table: Table,
-        products: Sequence[Sequence[Tree]],
-        steps: list[float],
-        squares: bool | int,
-    ) -> Products:
-        return person_products(
-            table.source,
-            person=table.person,
-            columns=self.model.columns,
-            texts=self.model.texts,
-            products=products,
-            steps=steps,
-            roster=table.roster,
-            text=table.text,
-            machine=table.machine.options(),
-            squares=squares,
-        )
+def first_reading(table: Table, model: Model, design: Design, second: Second) -> PanelPeople:
+    """Every variable on three grids, and what reads the table again."""
+    trees = dict(design.trees)
+    numeric = design.numeric
+    columns = [(trees[name],) for name in numeric for _ in GRIDS]
+    first = panel_products(
+        table,
+        model,
+        [*columns, *((trees[name],) for name in sorted(design.indicators))],
+        [math.ldexp(1.0, grid) for _ in numeric for grid in GRIDS] + [1.0] * len(design.indicators),
+        len(columns),
+    )
+    count = first.count
+    own = {}
+    with np.errstate(all="ignore"):
+        for k, name in enumerate(numeric):
+            for g, grid in enumerate(GRIDS):
+                at = k * len(GRIDS) + g
+                own[name, grid] = Own(first.sums[:, at] / count, first.squares[at, at] / count)
+    some = np.where(count > 0, 0.0, np.nan)[:, None]
+    rows = np.repeat(some, len(design.names), axis=1)
+
+    def again(units: Units) -> Products | None:
+        """After the charge: a source that cannot be read again is no exception."""
+        try:
+            made = second(table, units)
+        except (PrivmeanError, OSError):
+            return None
+        return made if len(made.count) == len(count) else None
+
+    return PanelPeople(rows, design.names, engine=first.engine, own=own, again=again)
+
+
+def panel_products(
+    table: Table,
+    model: Model,
+    products: Sequence[Sequence[Tree]],
+    steps: list[float],
+    squares: bool | int,
+    time: str | None = None,
+) -> Products:
+    """Sums a person of model columns, of the records in which none is missing."""
+    return person_products(
+        table.source,
+        person=table.person,
+        columns=model.columns,
+        texts=model.texts,
+        products=products,
+        steps=steps,
+        time=time,
+        roster=table.roster,
+        text=table.text,
+        machine=table.machine.options(),
+        squares=squares,
+    )

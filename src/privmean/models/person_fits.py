@@ -35,7 +35,13 @@ class Independence:
 
 @dataclass(frozen=True)
 class Exchangeable:
-    """Any two errors of a person have correlation `icc`, public."""
+    """Any two errors of a person have correlation `icc`, public.
+
+    Example:
+        table = pm.Table(pm.example("nlswork"), person="person_id")
+        fit = dict(working=pm.Exchangeable(0.5), epsilon=3.0, delta=1e-6)
+        pm.regress(table, "ln_wage ~ ttl_exp + tenure", **fit)
+    """
 
     icc: float
 
@@ -53,7 +59,13 @@ class Exchangeable:
 @dataclass(frozen=True)
 class AR1:
     """Errors of records that follow each other in time have correlation `phi`, public; records k
-    places apart phi^k."""
+    places apart phi^k.
+
+    Example:
+        table = pm.Table(pm.example("nlswork"), person="person_id")
+        fit = dict(effect="own", working=pm.AR1(0.6), time="year", epsilon=2.0, delta=1e-6)
+        pm.regress(table, "ln_wage ~ ttl_exp", **fit)
+    """
 
     phi: float
 
@@ -79,12 +91,14 @@ def fit_persons(
     threshold: float,
     least: int,
     scales: tuple[float, ...],
+    moved: bool = False,
 ) -> Floats:
     """Coefficients, shape (n, p), NaN rows for null persons.
 
     products: of the p terms and then the response. within: of deviations from the person's own
     means (fixed effects). threshold: least eigenvalue of X'X/T with column j divided by scales[j].
-    least: records a person, at least.
+    least: records a person, at least. moved: the first term is an intercept, and the threshold is
+    for the other terms about own means, so that it is the same wherever their zero lies.
     """
     p = len(scales) - 1
     pairs = [(i, j) for i in range(p + 1) for j in range(i, p + 1)]
@@ -107,10 +121,15 @@ def fit_persons(
                 at: (1 + square) * raw[at] - square * ends[at] - phi * lags[at] for at in pairs
             }
             # a lone record is first and last at once, and has weight 1 - phi^2 like any first one
+        shift, about = int(moved), plain
+        if moved:
+            about = {(i, j): raw[i, j] - one[i] * one[j] / count for i, j in pairs}
         spread = {
-            (i, j): plain[i, j] / count - (threshold if i == j else 0.0) for i, j in pairs if j < p
+            (i - shift, j - shift): about[i, j] / count - (threshold if i == j else 0.0)
+            for i, j in pairs
+            if i >= shift and j < p
         }
-        _, enough = _eliminate(spread, [], p)
+        enough = _eliminate(spread, [], p - shift)[1] if p > shift else count > 0
         fitted, regular = _eliminate(weighted, [weighted[i, p] for i in range(p)], p)
         rows = np.stack([fitted[j] * (scales[p] / scales[j]) for j in range(p)], axis=1)
         usable = enough & regular & (count >= least) & np.isfinite(rows).all(axis=1)

@@ -31,12 +31,12 @@ from privmean.models.panel import PanelPeople
 from privmean.models.pooled_intervals import Coefficients
 from privmean.models.pooled_steps import CELLS, PooledSteps
 from privmean.models.radius import Radius, best_radius
+from privmean.models.scores import median_scores
 from privmean.models.standard import (
     HIGHEST,
     LOWEST,
     edge,
     grid_around,
-    median_scores,
     place_above,
     size_scores,
 )

@@ -27,8 +27,8 @@ UNRELATED = "unrelated persons"
 MOST = 0.6  # part of the persons in one cell above which it says nothing of places inside
 ATOM, HEAVY = 3.0, 5.0  # times as dense as both neighbours, and deviations: may be one value
 AROUND = 5  # cells to either side of the innermost that show how dense persons are
-INNER, SIDE = 2, 7  # cells that count as one around the median, and the like ones to either side
-LATTICE, CURVED, OUTLYING = 12.0, 0.03, 4  # sum of squares, part of a cell, terms left out
+INNER = 2  # cells to either side of the innermost that count as one with it
+LATTICE, CURVED, OUTLYING = 1.7, 0.03, 0.6  # sum of squares and terms left out, for a cell
 UNEVEN, SURE, REACH = 1.12, 4.0, 4  # denser or thinner than both, deviations, cells to either side
 
 
@@ -46,7 +46,7 @@ class Band:
 class Distribution:
     """edges: increasing; cells: noisy persons below the first edge, between, beyond the last;
     sd: of the noise of a cell; points: the quantiles asked for. fine: width up to which a cell
-    is a number."""
+    is a number; side: cells to either side of the median that are about as wide as each other."""
 
     edges: tuple[float, ...]
     cells: tuple[float, ...]
@@ -55,6 +55,7 @@ class Distribution:
     bounds: tuple[float, float] | None
     points: tuple[float, ...]
     fine: float = 0.0
+    side: int = 7
 
     @property
     def persons(self) -> float:
@@ -90,8 +91,12 @@ class Distribution:
     @cached_property
     def _place(self) -> Callable[[float], float]:
         """Where a part of the persons is reached: -inf and inf beyond the outer edges."""
-        edges = self._kept[0]
-        rising = np.maximum.accumulate(self._below + np.arange(len(edges)) * 1e-12)
+        edges, below, m = self._kept[0], self._below, self._inner
+        if m > 0 and not self._uneven[m]:
+            # few persons are that near to the median: their noise would bend the curve
+            near = slice(m - 1, m + 3)
+            edges, below = np.delete(edges, near), np.delete(below, near)
+        rising = np.maximum.accumulate(below + np.arange(len(edges)) * 1e-12)
         curve = PchipInterpolator(edges, rising) if len(edges) > 1 else None
 
         def place(part: float) -> float:
@@ -141,8 +146,10 @@ class Distribution:
             found[1:-1] |= here - UNEVEN * np.maximum(one, two) > error
             found[1:-1] |= np.minimum(one, two) / UNEVEN - here > error
         near: Flags = np.convolve(found, np.ones(2 * REACH + 1), "same") > 0.5
-        if self.unevenness > LATTICE:
-            near[max(self._inner - INNER - SIDE, 0) : self._inner + INNER + SIDE + 1] = True
+        if self.unevenness > LATTICE * self.side:
+            near[max(self._inner - INNER - self.side, 0) : self._inner + INNER + self.side + 1] = (
+                True
+            )
         return near
 
     @property
@@ -157,7 +164,7 @@ class Distribution:
         the curvature of a smooth law: a sum of squares in deviations without the largest few (a law
         may begin, end or have a pole there). Values on a lattice show in all cells."""
         m, (mass, noise, width) = self._inner, self._masses
-        first, last = m - INNER - SIDE, m + INNER + SIDE + 1
+        first, last = m - INNER - self.side, m + INNER + self.side + 1
         if first < 0 or last > len(mass):
             return 0.0
         starts = np.array([*range(first, m - INNER + 1), *range(m + INNER + 1, last)])
@@ -168,7 +175,7 @@ class Distribution:
         all_noise = noise + np.maximum(mass, 1.0)
         sd = np.sqrt(all_noise[1:-1] + one**2 * all_noise[:-2] + two**2 * all_noise[2:])
         rest = np.maximum(np.abs(mass[1:-1] - expected) - CURVED * np.maximum(mass[1:-1], 0), 0)
-        return float(np.sort((rest / sd) ** 2)[:-OUTLYING].sum())
+        return float(np.sort((rest / sd) ** 2)[: -round(OUTLYING * self.side)].sum())
 
     @cached_property
     def _step(self) -> float:
@@ -201,21 +208,13 @@ class Distribution:
             return False
         k = int(np.searchsorted(below, q))
         part = below[k] - below[k - 1]
-        near = abs(k - 1 - self._inner) <= INNER + SIDE
+        near = abs(k - 1 - self._inner) <= INNER + self.side
         narrow = edges[k] - edges[k - 1] <= self.fine or (near and self._atoms[k - 1])
         return bool(part <= MOST or narrow)
 
-    def _estimate(self, q: float) -> float:
-        if not self.resolved(q):
-            return math.nan
-        k = int(np.searchsorted(self._below, q))
-        if self._atoms[k - 1]:  # one value, anywhere in the cell
-            return float(self._kept[0][k - 1] + self._kept[0][k]) / 2
-        return self._place(q)
-
     def estimates(self) -> Floats:
         """One number a quantile; NaN where it is not resolved."""
-        found = [self._estimate(q) for q in self.points]
+        found = [self._place(q) if self.resolved(q) else math.nan for q in self.points]
         return np.array([self._limited(x) if math.isfinite(x) else math.nan for x in found])
 
     def _ends(self, q: float, level: float, sampling: bool) -> tuple[float, float]:

@@ -20,7 +20,9 @@ from privmean.errors import ArgumentError, Infeasible
 from privmean.intervals.interval import FAILED, OK
 from privmean.mechanisms.counts import GaussianCounts, NoisyCounts
 from privmean.mechanisms.curator import Curator
+from privmean.models.quantile_cells import FEW, MANY, Layout, cells_between
 from privmean.models.quantile_intervals import Distribution
+from privmean.models.scores import median_scores
 from privmean.models.standard import (
     HIGHEST,
     LOWEST,
@@ -28,24 +30,17 @@ from privmean.models.standard import (
     Sizes,
     edge,
     grid_around,
-    median_scores,
     place_above,
     size_scores,
 )
 from privmean.outcome import Outcome
-from privmean.people.reductions import Box, Integers, People
 from privmean.people.shape import Shape
 from privmean.privacy.budget import REPLACE_ONE, Budget
 from privmean.privacy.loss import Loss
 from privmean.road import Releasing
 
-# edges of cells to either side of the median, in units of the spread
-WIDTHS = (0.11, 0.25, 0.36, 0.5, 0.61, 0.75, 0.86, 1.0)  # unequal: values on a lattice show
-NEAR = (1 / 256, *WIDTHS, 1.25, 1.5, 1.75, 2.0, 2.5, 3.0, 4.0)
-AWAY = (*NEAR, 6.0, 10.0, 32.0, 1024.0)
-CLOSE = 2.0, 1 / 512  # bins of the grid of medians, and spreads: the nearest edge is the closer
 FINE = 64.0  # steps of the grid of medians up to which a point mass is a number
-CELLS = 2 * len(AWAY) + 3
+NOISY = 0.8  # of the noise of the median over its sampling error: above it, few cells
 ROUNDED = 2.0**-30  # limits that a look found are at least so far apart, over their size
 SHARES = (Fraction(3, 20), Fraction(1, 4), Fraction(7, 20), Fraction(9, 20))  # for looking
 ENOUGH, FEWEST = 90.0, 60.0  # persons times epsilon of one choice
@@ -140,7 +135,8 @@ class QuantilesPlan(Releasing):
     def why(self) -> str:
         found = "limits, " if self.settings.choices > 2 else ""
         law = "Laplace" if self.budget.rho is None else "Gaussian"
-        return f"{found}median and spread by noisy argmax, then {CELLS} cells with {law} noise"
+        cells = f"{self.layout.cells} cells with {law} noise"
+        return f"{found}median and spread by noisy argmax, then {cells}"
 
     @property
     def public(self) -> tuple[str, ...]:
@@ -178,6 +174,13 @@ class QuantilesPlan(Releasing):
         )
 
     @property
+    def layout(self) -> Layout:
+        """Many cells, or few of them where the noise of sums over cells would count. Public."""
+        noise = math.sqrt(MANY.cells / 4) * self.noise
+        sampling = math.sqrt(self.settings.design_effect * self.persons) / 2
+        return FEW if noise > NOISY * sampling else MANY
+
+    @property
     def fixed(self) -> bool:
         """Whether every run bills these very lines, whatever it finds."""
         return True
@@ -198,7 +201,7 @@ class QuantilesPlan(Releasing):
         """Predicted errors of the median of normal values."""
         guess = validate.positive("guess_sd", guess_sd)
         density = math.sqrt(2 * math.pi) * guess
-        noise = density * math.sqrt(CELLS / 4) * self.noise / self.persons
+        noise = density * math.sqrt(self.layout.cells / 4) * self.noise / self.persons
         sampling = density * math.sqrt(self.settings.design_effect / self.persons) / 2
         return {"rmse": math.hypot(noise, sampling), "noise": noise, "sampling": sampling}
 
@@ -208,7 +211,7 @@ class QuantilesPlan(Releasing):
             "budget": self.budget.to_dict(),
             "quantiles": list(self.settings.points),
             "bounds": self.settings.bounds,
-            "cells": CELLS,
+            "cells": self.layout.cells,
             "noise_sd_of_a_cell": self.noise,
             "mechanisms": [loss.to_dict() for loss in self.losses],
         }
@@ -232,7 +235,7 @@ class QuantilesPlan(Releasing):
         place = first + curator.ask(self._spread.choice, scores)
         inside &= place < HIGHEST - LOWEST
         spread = edge(place)
-        edges = edges_around(center, spread, bins.half)
+        edges = self.layout.edges_around(center, spread, bins.half)
         exact = cells_between(people, edges)
         made = self.histogram
         if isinstance(made, GaussianCounts):
@@ -241,10 +244,10 @@ class QuantilesPlan(Releasing):
             noisy = curator.ask(made, exact).astype(float)
         law = Distribution(
             edges, tuple(noisy.tolist()), self.noise, self.settings.design_effect,
-            self.settings.bounds, self.settings.points, FINE * step,
+            self.settings.bounds, self.settings.points, FINE * step, self.layout.side,
         )  # fmt: skip
         estimates = law.estimates()
-        nobody = law.persons < SEEN * math.sqrt(CELLS) * self.noise
+        nobody = law.persons < SEEN * math.sqrt(self.layout.cells) * self.noise
         missed = np.isnan(estimates)
         failed = nobody or not inside or missed.all()
         status = FAILED if failed else UNRESOLVED if missed.any() else OK
@@ -261,23 +264,3 @@ class QuantilesPlan(Releasing):
                          "weight": [law.persons]},
             estimand="quantiles of persons' values",
         )  # fmt: skip
-
-
-def edges_around(center: float, spread: float, half: float) -> tuple[float, ...]:
-    """Increasing edges of the cells around a median on bins of that half width; those that doubles
-    cannot tell apart merge into cells that hold nobody. A point mass at the median is alone in the
-    innermost cell."""
-    bins, spreads = CLOSE
-    away = [min(2 * bins * half, spreads * spread), *(spread * x for x in AWAY)]
-    return (*(center - x for x in reversed(away)), *(center + x for x in away))
-
-
-def cells_between(people: People, edges: tuple[float, ...]) -> Integers:
-    """Persons with a value below the first edge, between edges (lower ends included), and from the
-    last one on: everybody with a value is in one cell."""
-    (box,) = people.box_sums([Box(-1.0, 1.0)])
-    assert box is not None
-    below = [people.beyond(0, x, x)[0] for x in edges]
-    upto = np.array([0, *below, box.present], dtype=np.int64)
-    cells: Integers = upto[1:] - upto[:-1]
-    return cells

@@ -38,6 +38,12 @@ class RandomEffects:
 
     A concentration for `Winsorized`; accuracy rests on it, privacy never does. Group membership and
     sizes are public and the same for neighbours.
+
+    Example:
+        schools = pm.RandomEffects(group_sd=0.5, within_sd=1.0, records=10, group_sizes=(25,) * 80)
+        assert schools.design_effect > 1
+        scores = np.random.default_rng(1).normal(50, 1, 2000)
+        pm.mean(scores, related=schools, epsilon=1.0, delta=1e-6)
     """
 
     group_sd: float

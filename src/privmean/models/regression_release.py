@@ -11,7 +11,7 @@ import numpy as np
 
 from privmean import validate
 from privmean.errors import ArgumentError
-from privmean.intervals.interval import FAILED, OK, Interval
+from privmean.intervals.interval import OK, Interval
 from privmean.intervals.mean_interval import no_interval
 from privmean.models.formula import read_formula
 from privmean.models.points import term_at
@@ -63,6 +63,13 @@ class RegressionRelease(Release):
 
     formula, method, effect: the model, how it is fitted, which question is asked. `table` lists the
     coefficients, each with its own interval; `interval` holds all of them together.
+
+    Example:
+        table = pm.Table(pm.example("nlswork"), person="person_id")
+        fit = pm.regress(table, "ln_wage ~ union + tenure", epsilon=3.0, delta=1e-6)
+        fit.table()
+        fit.contrast({"union": 1, "tenure": -1})
+        fit.predict([{"union": 1, "tenure": 5}])
     """
 
     formula: str = ""
@@ -83,7 +90,7 @@ class RegressionRelease(Release):
     @property
     def failed(self) -> bool:
         """Whether the private outcome is that no coefficient was found."""
-        return self.status in (FAILED, NO_VARIATION)
+        return bool(np.isnan(self.estimate).all())
 
     def p_value(self, column: int) -> float:
         """Of no effect: one less the largest level whose interval leaves out 0; NaN where nothing

@@ -8,6 +8,7 @@ without a value is in no cell and counts nowhere. docs/proofs/quantiles.md, sect
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -15,10 +16,10 @@ import numpy as np
 
 from privmean.mechanisms.exponential import Exponential
 from privmean.mechanisms.noisy_argmax import Bins, Choice
-from privmean.models.magnitudes import LEAST, MOST, OF, quantile_scores
+from privmean.models.scores import LEAST, MOST, OF, quantile_scores
 from privmean.noise.base import Integers
-from privmean.people.reductions import LOG_BINS, LOG_LOW, LOG_ZERO
-from privmean.privacy.budget import REPLACE_ONE, Relation
+from privmean.people.reductions import LOG_BINS, LOG_LOW, LOG_ZERO, Box
+from privmean.privacy.budget import REPLACE_ONE, Budget, Relation
 
 POINTS = 2**17 + 1  # of the grid of medians
 MIDDLE = (LEAST, MOST, OF)
@@ -41,16 +42,6 @@ def octaves_of(cells: Integers) -> Integers:
     inside = np.zeros(HIGHEST - LOWEST + 1, dtype=np.int64)
     np.add.at(inside, np.maximum(np.arange(LOG_BINS) + LOG_LOW + 1 - LOWEST, 0), both)
     return inside
-
-
-def median_scores(counts: Integers) -> Integers:
-    """Scores of public bins: 0 for one that holds the median, else minus twice the persons that
-    lie between. One person replaced moves every score by at most 2, one added or removed by 1."""
-    upto = np.cumsum(counts)
-    number = int(upto[-1])
-    before = upto - counts
-    scores: Integers = -np.maximum(np.maximum(2 * before - number, number - 2 * upto), 0)
-    return scores
 
 
 @dataclass(frozen=True)
@@ -109,3 +100,17 @@ def place_above(size: float) -> int:
 def edge(index: int) -> float:
     """The upper edge of a half octave, by its place in `octaves_of`."""
     return math.pow(2.0, (LOWEST + index) / 2)
+
+
+def part_of(budget: Budget, share: Fraction, number: int) -> Fraction:
+    """Epsilon of one of so many pure mechanisms out of a share of the budget."""
+    if budget.rho is None:
+        return budget.pure_epsilon() * share / number
+    spent = float(share) * budget.rho / number
+    return Fraction(math.floor(math.sqrt(2 * spent) * 2**40), 2**40)
+
+
+def boxes_about(centres: Sequence[float], radii: Sequence[float]) -> list[Box]:
+    """Limits at these distances from centres, or as near as doubles can tell."""
+    near = [max(radius, abs(c) * 2.0**-40) for c, radius in zip(centres, radii, strict=True)]
+    return [Box(c - radius, c + radius) for c, radius in zip(centres, near, strict=True)]

@@ -30,7 +30,7 @@ THICKEST = 0.25  # noisy share of persons beyond the limits above which no mean 
 BRIEF = "persons far out exceed the limits by no more than assumed"
 ADVICE = {
     TOO_THICK: "too many persons lie beyond the limits to speak of the mean: the interval is for "
-    "the clipped mean; give a coefficient_range, or more epsilon",
+    "the clipped mean; assume public limits, or give more epsilon",
     TAIL_SEEN: "persons lie beyond the limits: the interval leans on the tail assumption",
 }
 

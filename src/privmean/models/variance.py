@@ -60,6 +60,11 @@ class VarianceSearch:
     coinpress. gamma: chance per person left outside, which sets what a round clips (coinpress) or
     the coverage that bisection asks for.
 
+    Example:
+        table = pm.Table(pm.example("nlswork"), person="person_id")
+        search = pm.Variance("hours", within=(1, 10_000), method="coinpress", center=40)
+        print(pm.ask(table, search, epsilon=1.0))  # runs a VarianceSearch
+
     Guarantees: pure epsilon-DP (delta is not used) or rho-zCDP under replace-one, and but for the
     pair scale (whose pairs are public) under add-remove, for any data. The number of mechanism
     calls is fixed by the plan.

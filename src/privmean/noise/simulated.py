@@ -40,6 +40,11 @@ class SimulatedNoise(FromBits):
     The laws agree with the exact ones far below what any test can see: doubles are rounded where
     the scale is large, probabilities are doubles where it is small. Scales that the exact samplers
     refuse are refused here too, so that no test draws what a release could not.
+
+    Example:
+        values = np.random.default_rng(1).normal(10, 2, 2000)
+        one, other = (pm.mean(values, epsilon=1.0, noise=pm.SimulatedNoise(7)) for _ in range(2))
+        assert one.estimate == other.estimate and not one.secure
     """
 
     def __init__(self, seed: int | np.random.Generator) -> None:

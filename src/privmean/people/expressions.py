@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
 from functools import reduce
 from typing import Any
 
@@ -106,7 +107,25 @@ def running(frame: Lazy, name: str, terms: Sequence[nw.Expr]) -> Lazy:
     return frame
 
 
-def ball_ways(frame: Lazy, names: Sequence[str], ball: Ball) -> Lazy:
+@dataclass(frozen=True)
+class Balls:
+    """Balls on one lattice, one a row: the radius, the lattice steps of `Ball` as doubles, and the
+    square of the largest norm, an integer."""
+
+    step: float
+    radius: nw.Expr
+    steps: nw.Expr
+    shorter: nw.Expr
+    most: nw.Expr
+
+    @classmethod
+    def of(cls, ball: Ball) -> Balls:
+        """The same ball for every row."""
+        numbers = ball.radius, float(ball.steps), ball.shorter, ball.steps * ball.steps
+        return cls(ball.step, *(nw.lit(item) for item in numbers))
+
+
+def ball_ways(frame: Lazy, names: Sequence[str], balls: Balls) -> Lazy:
     """From columns v (no nulls): the w of `Ball` in their place, their `norm`, and `inside`."""
     frame = frame.with_columns(
         top=nw.max_horizontal(nw.lit(0.0), *(nw.col(v).abs() for v in names))
@@ -115,16 +134,16 @@ def ball_ways(frame: Lazy, names: Sequence[str], ball: Ball) -> Lazy:
     scale = nw.when(top < TINY).then(nw.lit(GROW)).otherwise(nw.lit(1.0))
     frame = frame.with_columns(scale=nw.when(top > HUGE).then(nw.lit(SHRINK)).otherwise(scale))
     frame = frame.with_columns(
-        nw.when(top <= ball.radius)
-        .then(quotient(nw.col(v), ball.step))
+        nw.when(top <= balls.radius)
+        .then(quotient(nw.col(v), balls.step))
         .otherwise(nw.col(v) * nw.col("scale"))
         .alias(v)
         for v in names
     )
     frame = running(frame, "square", [nw.col(v) * nw.col(v) for v in names])
     frame = frame.with_columns(norm=nw.col("square").sqrt())
-    inside = nw.when((top <= ball.radius) & (nw.col("norm") <= ball.steps)).then(1).otherwise(0)
-    return frame.with_columns(inside=inside)
+    near = (top <= balls.radius) & (nw.col("norm") <= balls.steps)
+    return frame.with_columns(inside=nw.when(near).then(1).otherwise(0))
 
 
 def on_ball(frame: Lazy, names: Sequence[str], length: nw.Expr, inside: nw.Expr) -> Lazy:
@@ -144,12 +163,12 @@ def on_ball(frame: Lazy, names: Sequence[str], length: nw.Expr, inside: nw.Expr)
     return running(frame, "size", [nw.col(f"z{j}") * nw.col(f"z{j}") for j in range(len(names))])
 
 
-def ball_rows(frame: Lazy, names: Sequence[str], ball: Ball) -> Lazy:
+def ball_rows(frame: Lazy, names: Sequence[str], balls: Balls) -> Lazy:
     """From columns v (no nulls): columns z0 .. of `Ball`; all other columns stay."""
-    frame = ball_ways(frame, names, ball)
-    frame = on_ball(frame, names, nw.lit(float(ball.steps)), nw.col("inside") == 1)
-    over = nw.col("size") > ball.steps * ball.steps
-    length = nw.when(over).then(nw.lit(ball.shorter)).otherwise(nw.lit(float(ball.steps)))
+    frame = ball_ways(frame, names, balls)
+    frame = on_ball(frame, names, balls.steps, nw.col("inside") == 1)
+    over = nw.col("size") > balls.most
+    length = nw.when(over).then(balls.shorter).otherwise(balls.steps)
     frame = on_ball(frame, names, length, (nw.col("inside") == 1) & ~over)
     zs = [f"z{j}" for j in range(len(names))]
     return frame.with_columns(

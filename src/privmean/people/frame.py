@@ -19,6 +19,7 @@ import numpy as np
 
 from privmean.people.engines import Home, fetch
 from privmean.people.expressions import (
+    Balls,
     Totals,
     ball_rows,
     counted,
@@ -201,7 +202,7 @@ class FramePeople:
             *(item.alias(f"k{j}") for j, item in enumerate(known)),
         )  # fmt: skip
         frame = running(frame, "known", [nw.col(f"k{j}") for j in width])
-        frame = ball_rows(frame, names, ball)
+        frame = ball_rows(frame, names, Balls.of(ball))
         totals = Totals()
         totals.add("present", number_of(nw.col("known") > 0))
         for j in width:
@@ -219,7 +220,9 @@ class FramePeople:
         width, inner = range(len(self.columns)), cut.inner
         names, radius = value_names(len(self.columns)), cut.ball.radius
         v = [nw.col(name).fill_null(0.0) for name in names]
-        frame = self.frame.with_columns(
+        known = [nw.when(nw.col(name).is_null()).then(0).otherwise(1) for name in names]
+        frame = running(self.frame, "known", known)
+        frame = frame.with_columns(
             nw.when((x > upper) | (x < lower)).then(1).otherwise(0).alias(f"e{j}")
             for j, (x, lower, upper) in enumerate(zip(v, cut.lower, cut.upper, strict=True))
         )
@@ -230,45 +233,43 @@ class FramePeople:
             longer=nw.when(norm > SLIGHTLY * radius).then(1).otherwise(0),
         )
         frame = running(frame, "touched", [nw.col("longer"), *(nw.col(f"e{j}") for j in width)])
-        touched, long = nw.col("touched") > 0, nw.col("long") == 1
-        kinds = {
-            cut.ball: frame.filter(~touched & ~long),
-            cut.middle: frame.filter(~touched & long),
-            inner: frame.filter(touched),
-        }
-        sums = [
-            replace(self, frame=kind, _cache={}).ball_sums(ball, "squares")
-            for ball, kind in kinds.items()
-        ]
-        slight = Totals()
-        for j in width:
-            quarter = nw.col(f"z{j}").abs().cast(FLOAT) * QUARTER
-            slight.add(j, quarter.floor().cast(INTEGER).sum())
-        frame, totals = self._placed(kinds[inner], inner), Totals()
+        touched = nw.col("touched") > 0
+
+        def by_kind(whole: float, middle: float, short: float) -> nw.Expr:
+            slight = nw.when(nw.col("long") == 1).then(nw.lit(middle)).otherwise(nw.lit(whole))
+            return nw.when(touched).then(nw.lit(short)).otherwise(slight)
+
+        kinds = cut.ball, cut.middle, inner
+        frame = frame.with_columns(
+            *(x.alias(name) for x, name in zip(v, names, strict=True)),
+            radius=by_kind(*(item.radius for item in kinds)),
+            steps=by_kind(*(float(item.steps) for item in kinds)),
+            shorter=by_kind(*(item.shorter for item in kinds)),
+            most=by_kind(*(item.steps * item.steps for item in kinds)),
+        )
+        balls = Balls(
+            cut.ball.step, nw.col("radius"), *(nw.col(k) for k in ("steps", "shorter", "most"))
+        )
+        frame = ball_rows(frame, names, balls)
         frame = frame.with_columns(
             (nw.col(f"z{j}").abs() * nw.col("long") + inner.steps * nw.col(f"e{j}")).alias(f"q{j}")
             for j in width
         )
         frame = running(frame, "sized", [nw.col(f"q{j}") * nw.col(f"q{j}") for j in width])
-        size = nw.col("sized").cast(FLOAT).sqrt()
+        size, totals = nw.col("sized").cast(FLOAT).sqrt(), Totals()
+        over = nw.col("sized") > inner.steps * inner.steps
+        totals.add("present", number_of(nw.col("known") > 0))
         for j in width:
-            q = nw.col(f"q{j}")
+            z, q = nw.col(f"z{j}"), nw.col(f"q{j}")
+            totals.add((j, "z"), z.sum())
+            totals.add_halves((j, "zz"), z.cast(FLOAT) * z.cast(FLOAT))
+            slightly = (q.cast(FLOAT) * QUARTER).floor().cast(INTEGER)
             way = (divided(q.cast(FLOAT), size) * inner.shorter).floor().cast(INTEGER)
-            over = nw.col("sized") > inner.steps * inner.steps
-            totals.add(j, nw.when(over).then(way).otherwise(q).sum())
-        few, many = slight.of(self._placed(kinds[cut.middle], cut.middle)), totals.of(frame)
-        return BallSums(
-            tuple(map(sum, zip(*(item.z for item in sums), strict=True))),
-            sum(item.present for item in sums),
-            tuple(map(sum, zip(*(item.besides for item in sums), strict=True))),
-            tuple(few[j] + many[j] for j in width),
-        )
-
-    def _placed(self, frame: Lazy, ball: Ball) -> Lazy:
-        """With columns z0 .. of `Ball`, nulls 0."""
-        names = value_names(len(self.columns))
-        known = (nw.col(name).fill_null(0.0).alias(name) for name in names)
-        return ball_rows(frame.with_columns(*known), names, ball)
+            t = nw.when(touched & over).then(way).otherwise(q)
+            totals.add((j, "t"), nw.when(touched).then(t).otherwise(slightly).sum())
+        found = totals.of(frame)
+        sums, squares, tails = (tuple(found[j, name] for j in width) for name in ("z", "zz", "t"))
+        return BallSums(sums, found["present"], squares, tails)
 
     def shell_counts(self, edges: Sequence[float]) -> Integers:
         names = value_names(len(self.columns))

@@ -42,6 +42,10 @@ def group_sizes(
 
     Raises SchemaError if a person is in no group or in several: membership is public, and what is
     said of it may depend on it.
+
+    Example:
+        table = {"pupil": [1, 1, 2, 3], "school": ["a", "a", "a", "b"], "score": [5, 6, 7, 8]}
+        assert pm.group_sizes(table, person="pupil", group="school") == (2, 1)
     """
     machine = {
         "memory_limit": memory_limit,

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import math
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from privmean.people.balls import (
+    ball_totals,
+    by_columns,
+    clip_rows_to_ball,
+    squares,
+    standardize,
+)
 from privmean.people.kernels import (
     CHUNK,
     box_totals,
@@ -23,13 +28,9 @@ from privmean.people.kernels import (
     weighted_totals,
 )
 from privmean.people.reductions import (
-    GROW,
     HALF_OCTAVE,
-    HUGE,
     QUARTER,
-    SHRINK,
     SLIGHTLY,
-    TINY,
     UNIFORM_LIMIT,
     Ball,
     BallSums,
@@ -45,74 +46,7 @@ from privmean.people.reductions import (
     unit_of,
 )
 
-BY_HAND = 8  # columns up to which one row is clipped without NumPy
 SPARSE = 8  # parts from here on are copied: at most an eighth of the rows
-
-
-def clip_rows_to_ball(rows: Floats, ball: Ball) -> tuple[Integers, npt.NDArray[np.bool_]]:
-    """Integer rows z of `Ball` (shape as `rows`) and which rows have any value."""
-    if len(rows) == 1 and rows.shape[1] <= BY_HAND:
-        return _clip_row(rows[0].tolist(), ball)
-    null = np.isnan(rows)
-    present: npt.NDArray[np.bool_] = np.logical_not(null.all(axis=1))
-    most = np.finfo(float).max
-    with np.errstate(all="ignore"):
-        v = np.clip(np.where(null, 0.0, rows - np.asarray(ball.center)), -most, most)
-        top = np.abs(v).max(axis=1, initial=0.0)
-        far = v * np.where(top > HUGE, SHRINK, np.where(top < TINY, GROW, 1.0))[:, None]
-        near = top <= ball.radius
-        w = np.where(near[:, None], quotient(v, ball.step), far)
-        norm = np.sqrt(_squares(w))
-        inside = near & (norm <= ball.steps)
-        way = np.where(inside[:, None], 0.0, w / norm[:, None])
-    z = np.trunc(np.where(inside[:, None], w, way * ball.steps)).astype(np.int64)
-    limit = ball.steps * ball.steps
-    over = np.sum(z * z, axis=1) > limit
-    if over.any():
-        again = w[over] / norm[over, None] * ball.shorter
-        z[over] = np.trunc(again).astype(np.int64)
-        over = np.sum(z * z, axis=1) > limit
-        z[over] = 0
-    return z, present
-
-
-def _squares(w: Floats) -> Floats:
-    """The sum of squares of each row, added up from the first column to the last: every home adds
-    in this order. Few wide rows at once by accumulation, which keeps the order by definition."""
-    if w.shape[1] > 2 * len(w):
-        running: Floats = np.add.accumulate(w * w, axis=1)
-        return running[:, -1]
-    total = np.zeros(len(w))
-    for j in range(w.shape[1]):
-        total = total + w[:, j] * w[:, j]
-    return total
-
-
-def _clip_row(row: list[float], ball: Ball) -> tuple[Integers, npt.NDArray[np.bool_]]:
-    """`clip_rows_to_ball` for one short row, by the same operations: most of its time is NumPy's
-    preparations."""
-    most, steps = sys.float_info.max, ball.steps
-    v = [
-        0.0 if math.isnan(x) else min(max(x - c, -most), most)
-        for x, c in zip(row, ball.center, strict=True)
-    ]
-    top = max(map(abs, v), default=0.0)
-    near = top <= ball.radius
-    far = SHRINK if top > HUGE else GROW if top < TINY else 1.0
-    w = [quotient(item, ball.step) if near else item * far for item in v]
-    square = 0.0
-    for item in w:
-        square = square + item * item
-    norm = math.sqrt(square)
-    if near and norm <= steps:
-        z = [int(item) for item in w]
-    else:
-        z = [int(item / norm * steps) for item in w]
-    if sum(item * item for item in z) > steps * steps:
-        z = [int(item / norm * ball.shorter) for item in w]
-        if sum(item * item for item in z) > steps * steps:
-            z = [0] * len(z)
-    return np.array([z], dtype=np.int64), np.array([not all(map(math.isnan, row))])
 
 
 @dataclass(frozen=True)
@@ -249,18 +183,16 @@ class MatrixPeople:
         return int(below), int(above)
 
     def ball_sums(self, ball: Ball, besides: Besides | None = None) -> BallSums:
-        total = [0] * len(self.columns)
-        more = [0] * len(self.columns) if besides else []
-        present = 0
-        rows_at_once = max(1, CHUNK // max(1, len(self.columns)))
+        width = len(self.columns)
+        rows_at_once = max(1, CHUNK // max(1, width))
+        total, more, present = [0] * width, [0] * width, 0
         for start in range(0, self.size(), rows_at_once):
-            z, there = clip_rows_to_ball(self.values[start : start + rows_at_once], ball)
-            present += int(np.count_nonzero(there))
-            total = [a + int(b) for a, b in zip(total, z.sum(axis=0), strict=True)]
-            if besides:
-                again = np.abs(z) if besides == "sizes" else z * z
-                more = [a + int(b) for a, b in zip(more, again.sum(axis=0), strict=True)]
-        return BallSums(tuple(total), present, tuple(more))
+            rows = self.values[start : start + rows_at_once]
+            some, others, there = ball_totals(rows, ball, besides)
+            total = [a + b for a, b in zip(total, some, strict=True)]
+            more = [a + b for a, b in zip(more, others, strict=True)]
+            present += there
+        return BallSums(tuple(total), present, tuple(more) if besides else ())
 
     def tail_sums(self, cut: Cut) -> BallSums:
         width, inner = len(self.columns), cut.inner
@@ -297,26 +229,22 @@ class MatrixPeople:
 
     def shell_counts(self, edges: Sequence[float]) -> Integers:
         counts = np.zeros(len(edges) + 1, dtype=np.int64)
-        rows_at_once = max(1, 16 * CHUNK // max(1, len(self.columns)))
+        rows_at_once = max(1, CHUNK // max(1, len(self.columns)))
         for start in range(0, self.size(), rows_at_once):
-            square = np.zeros(min(rows_at_once, self.size() - start))
-            with np.errstate(over="ignore"):
-                for x in np.ascontiguousarray(self.values[start : start + rows_at_once].T):
-                    v = np.where(np.isnan(x), 0.0, x)
-                    square = square + v * v
+            square = squares(by_columns(self.values[start : start + rows_at_once]))
             where = np.searchsorted(np.asarray(edges), np.sqrt(square), side="left")
             counts += np.bincount(where, minlength=len(counts))
         return counts
 
     def standardized(self, columns: Sequence[Standard | None]) -> MatrixPeople:
         asked = [(j, item) for j, item in enumerate(columns) if item is not None]
-        values = np.empty((self.size(), len(asked)))
-        for k, (j, item) in enumerate(asked):
-            x = self.values[:, j]
-            with np.errstate(all="ignore"):
-                inside = quotient(np.clip(x, item.lower, item.upper) - item.center, item.scale)
-            values[:, k] = np.where(np.isnan(x), 0.0, inside)
-        return MatrixPeople(values, tuple(self.columns[j] for j, _ in asked))
+        values = np.empty((len(asked), self.size()))  # columns are read one by one from here on
+        rows_at_once = max(1, CHUNK // max(1, len(self.columns)))
+        for start in range(0, self.size(), rows_at_once):
+            rows = by_columns(self.values[start : start + rows_at_once])
+            for k, (j, item) in enumerate(asked):
+                standardize(rows[j], item, values[k, start : start + rows.shape[1]])
+        return MatrixPeople(values.T, tuple(self.columns[j] for j, _ in asked))
 
     def count_in_box(self, boxes: Sequence[Box]) -> int:
         inside = np.ones(self.size(), dtype=bool)

@@ -23,7 +23,8 @@ GROUP = "g"
 class FramePairs(PairPeople):
     """One row a pair inside an engine: columns p (the person), g (the place of the key), v (v1 and
     so on for further values), w, m (mass) and f (1 for one pair of each person, else 0). Values are
-    finite doubles, or null where who is in a group is public, or there are several values.
+    finite doubles, or null where who is in a group is public, or there are several values. roster:
+    a frame with all persons, counted where their number is asked for (under replace-one alone).
     """
 
     frame: nw.LazyFrame[Any] = field(repr=False)
@@ -31,7 +32,7 @@ class FramePairs(PairPeople):
     keys: tuple[tuple[str, ...], ...]
     weights: Weights
     home: Home = field(default_factory=Home, repr=False)
-    persons: int = field(default=0, repr=False)
+    roster: nw.LazyFrame[Any] | None = field(default=None, repr=False)
     _cache: dict[Any, Any] = field(default_factory=dict, repr=False, compare=False)
 
     @property
@@ -39,7 +40,10 @@ class FramePairs(PairPeople):
         return str(self.frame.implementation.value)
 
     def size(self) -> int:
-        return self.persons
+        if "size" not in self._cache:
+            self._cache["size"] = 0 if self.roster is None else persons_of(self.roster)
+        found: int = self._cache["size"]
+        return found
 
     def members(self) -> int:
         return self._counts()[0]
@@ -139,7 +143,7 @@ class FramePairs(PairPeople):
         values = [np.array(item, dtype=float) for item in v]
         return MatrixPairs(
             self.columns, self.keys, self.weights, whole[0], values[0], whole[1], whole[2],
-            self.persons, self.members(), self.engine, tuple(values[1:]),
+            self.size(), self.members(), self.engine, tuple(values[1:]),
         )  # fmt: skip
 
 

@@ -18,7 +18,7 @@ from privmean.people.engines import Home, fetch
 from privmean.people.frame import FramePeople
 from privmean.people.keys import key_expression
 from privmean.people.keytexts import by_text
-from privmean.people.pairframe import GROUP, FramePairs, persons_of, value_name
+from privmean.people.pairframe import GROUP, FramePairs, value_name
 from privmean.people.pairs import DifferenceAsked, PairsAsked, Weights
 from privmean.people.records import INTEGER, PERSON, person_rows
 from privmean.people.roster import roster_frame
@@ -39,7 +39,7 @@ def read_pairs(asked: PairsAsked, table: Table) -> FramePairs:
     if asked.keys is None:
         return _private(records, asked, columns[0], table.roster, home)
     rows = _placed_rows(records, asked, home)
-    kept, persons = _in_roster(rows, records, table.roster, home)
+    kept, everybody = _in_roster(rows, records, table.roster, home)
     value = nw.col("v0")
     if asked.before is not None:
         kept = kept.with_columns((value - nw.col("v1") * asked.slope).alias("v0"))
@@ -54,7 +54,7 @@ def read_pairs(asked: PairsAsked, table: Table) -> FramePairs:
     elif not asked.more:
         usable = usable.filter((nw.col("c0") > 0) & ~value.is_null())
     pairs = home.keep(_weighed(usable, asked.weights, len(asked.groups), width))
-    return FramePairs(pairs, columns[:width], asked.groups, asked.weights, home, persons)
+    return FramePairs(pairs, columns[:width], asked.groups, asked.weights, home, everybody)
 
 
 def read_differences(asked: DifferenceAsked, table: Table) -> FramePeople:
@@ -106,13 +106,13 @@ def _placed_rows(records: nw.LazyFrame[Any], asked: PairsAsked, home: Home) -> n
 
 def _in_roster(
     rows: nw.LazyFrame[Any], records: nw.LazyFrame[Any], roster: object, home: Home
-) -> tuple[nw.LazyFrame[Any], int]:
-    """The rows of persons in the roster, and the number of these."""
+) -> tuple[nw.LazyFrame[Any], nw.LazyFrame[Any]]:
+    """The rows of persons in the roster, and a frame with all of these."""
     if roster is None:
         kept = home.keep(rows)
-        return kept, persons_of(kept)
+        return kept, kept
     wanted = roster_frame(roster, records, home)
-    return home.keep(rows.join(wanted, on=PERSON, how="inner")), persons_of(wanted)
+    return home.keep(rows.join(wanted, on=PERSON, how="inner")), wanted
 
 
 def _private(
@@ -122,7 +122,7 @@ def _private(
     nobody can make more keys than are paid for, and no key counts less for its text."""
     texts = [f"x{j}" for j in range(1, len(asked.by) + 1)]
     rows = person_rows(records, 1, asked.resolution, counts=True, by=(PERSON, *texts))
-    kept, persons = _in_roster(rows, records, roster, home)
+    kept, everybody = _in_roster(rows, records, roster, home)
     usable = kept.filter(nw.col("c0") > 0)
     for text in texts:
         usable = usable.filter(~nw.col(text).is_null())
@@ -137,7 +137,7 @@ def _private(
     public[GROUP] = list(range(max(len(keys), 1)))
     placed = found.join(home.small(public, found), on=texts, how="inner")
     pairs = home.keep(_weighed(placed, asked.weights, max(len(keys), 1)))
-    return FramePairs(pairs, (column,), keys, asked.weights, home, persons)
+    return FramePairs(pairs, (column,), keys, asked.weights, home, everybody)
 
 
 def _with_keys(records: nw.LazyFrame[Any], by: Sequence[str]) -> nw.LazyFrame[Any]:

@@ -75,6 +75,10 @@ def read(
     Raises ArgumentError or SchemaError. Whether it raises depends on the arguments, the schema and
     the soundness of files alone, never on a record.
 
+    Example:
+        people = pm.read(pm.example("nlswork", "nlswork.csv"), person="person_id", values="hours")
+        print(pm.mean(people, assume=(0, 168), epsilon=1.0))
+
     Guarantees: none are spent here. Each row is a function of one person's records; the roster is
     public under replace-one neighbours and private under add-remove.
     """

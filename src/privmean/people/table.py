@@ -22,7 +22,13 @@ if TYPE_CHECKING:
 class Machine:
     """How reading may use the machine; no result depends on it. memory: such as "4GB"; threads;
     spill: a folder for what does not fit into memory; progress: show on standard error how far
-    reading is."""
+    reading is.
+
+    Example:
+        machine = pm.Machine(memory="1GB", threads=1)
+        table = pm.Table(pm.example("ratings", "r.csv"), person="student", machine=machine)
+        pm.mean(table, "rating", assume=(1, 5), epsilon=1.0)
+    """
 
     memory: str | None = None
     threads: int | None = None
@@ -59,7 +65,7 @@ class Table:
     `privmean.read`. Nothing is opened here: what can be refused from arguments is refused first.
 
     Example:
-        table = pm.Table("panel.parquet", person="idcode")
+        table = pm.Table(pm.example("nlswork"), person="person_id")  # or a path, a frame
         pm.mean(table, "ln_wage", epsilon=1.0)
 
     Guarantees: none are spent here. What the table holds is private but for its schema and, under

@@ -41,6 +41,10 @@ class Budget:
 
     Either `epsilon` (with `delta`, 0 for pure differential privacy) or `rho` (zero-concentrated
     differential privacy). There is no default: the caller must choose.
+
+    Example:
+        budget = pm.Budget(epsilon=1.0, delta=1e-6, neighbors="add-remove")
+        print(budget.describe())
     """
 
     epsilon: float | None = None

@@ -39,7 +39,14 @@ class Guarantee:
     the neighbours for which its sensitivity was counted. The promised (epsilon, delta) or rho is
     the allowed loss; `verify` recomposes the bill and checks that it is no larger, `problems` says
     in words what is wrong. `public` says what the promise treats as public, `note` what it does not
-    cover. `doubts`: what `from_dict` found wrong with a stored guarantee as a whole.
+    cover, `part_of` the study (its run) whose charge covers this, which no ledger charges again.
+    `doubts`: what `from_dict` found wrong with a stored guarantee as a whole.
+
+    Example:
+        people = pm.read(pm.example("nlswork"), person="person_id", values="ln_wage")
+        promise = pm.mean(people, epsilon=1.0).guarantee
+        assert promise.verify() and not promise.problems()
+        print(promise.describe())
     """
 
     relation: Relation
@@ -50,6 +57,7 @@ class Guarantee:
     unit: str = "person"
     public: tuple[str, ...] = ()
     note: str = ""
+    part_of: str = ""
     doubts: tuple[str, ...] = field(default=(), compare=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -65,7 +73,7 @@ class Guarantee:
         object.__setattr__(self, "epsilon", promise.epsilon)
         object.__setattr__(self, "delta", float(promise.delta))
         object.__setattr__(self, "rho", promise.rho)
-        words: tuple[object, ...] = (*self.public, self.note)
+        words: tuple[object, ...] = (*self.public, self.note, self.part_of)
         if not all(isinstance(item, str) for item in words):
             raise ArgumentError("public", words, "is not in words", "give text")
 
@@ -178,6 +186,8 @@ class Guarantee:
         result["public"] = list(self.public)
         if self.note:
             result["note"] = self.note
+        if self.part_of:
+            result["part_of"] = self.part_of
         # one that was changed on the way gets no new digest: it would hide the change
         result["digest"] = None if self.doubts else digest(PURPOSE, result)
         return result
@@ -214,6 +224,7 @@ class Guarantee:
             unit=values.get("unit", "person"),
             public=tuple(public),
             note=values.get("note", ""),
+            part_of=values.get("part_of", ""),
         )
         doubts = made._doubts(values, schema)
         return replace(made, doubts=doubts) if doubts else made

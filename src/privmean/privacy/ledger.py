@@ -54,6 +54,12 @@ class Ledger:
     Raises ArgumentError for a total that disagrees with the file, JournalDamaged for a file that
     was changed.
 
+    Example:
+        ledger = pm.Ledger("team.ledger", epsilon=2.0, delta=1e-6)
+        people = pm.read(pm.example("nlswork"), person="person_id", values="ln_wage")
+        pm.mean(people, epsilon=1.5, ledger=ledger, label="level", analyst="ann")
+        assert ledger.left().epsilon == 0.5
+
     Guarantees: all charged releases together are (epsilon, delta)-DP, or rho-zCDP, also when each
     budget is chosen after seeing the earlier answers; provided that every release about these
     persons is charged here. Source: basic composition as a filter (Rogers, Roth, Ullman and Vadhan
@@ -262,6 +268,11 @@ class Ledger:
             if unit is not None:
                 _agree("unit", unit, cost.unit)
             cost.require()
+            if cost.part_of:
+                raise ArgumentError(
+                    "cost", f"part of {cost.part_of}", "was charged with its study, as a whole",
+                    "charge the guarantee of the study, once",
+                )  # fmt: skip
             relation, unit, mechanisms = cost.relation, cost.unit, cost.mechanisms
         else:
             if neighbors is None:

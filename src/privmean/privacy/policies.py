@@ -24,8 +24,8 @@ class Policy:
     alone, None for all together. period: in each "day", "month" or "year" (UTC), or "always".
 
     Example:
-        pm.Ledger("team.ledger", epsilon=10.0, delta=1e-5, policies=[
-            pm.Policy(epsilon=2.0, delta=1e-6, analyst="*", period="month")])
+        monthly = pm.Policy(epsilon=2.0, delta=1e-6, analyst="*", period="month")
+        pm.Ledger("team.ledger", epsilon=10.0, delta=1e-5, policies=[monthly])
 
     Guarantees: a charge that would break it is refused before any noise is drawn.
     """

@@ -30,7 +30,13 @@ WORDS = (BOUNDS, CONCENTRATION, MOMENT, COVARIANCE)
 @dataclass(frozen=True, eq=False)
 class Covariance:
     """A public upper bound of the covariance of one person's row: a variance for all columns, one
-    variance a column, shape (d,), or a matrix, shape (d, d)."""
+    variance a column, shape (d,), or a matrix, shape (d, d).
+
+    Example:
+        table = pm.Table(pm.example("nlswork"), person="person_id")
+        known = pm.Covariance([0.25, 16.0])  # of a person's ln_wage and tenure, at most
+        pm.mean(table, ["ln_wage", "tenure"], assume=known, epsilon=2.0, delta=1e-6)
+    """
 
     bound: CovarianceBound
 

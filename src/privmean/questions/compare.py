@@ -44,6 +44,11 @@ class Compare(Usual):
     in a trial with a list of its participants: then one signed sum gives the effect alone, under
     replace-one, at less noise than two means.
 
+    Example:
+        table = pm.Table(pm.example("nlswork"), person="person_id")
+        question = pm.Compare("ln_wage", by="union", pair=("1", "0"))
+        print(pm.ask(table, question, epsilon=1.0))
+
     Guarantees: unit one person with all records; neighbours as the budget names them (add-remove
     for private arms, replace-one else, unless said); pure epsilon for any data. Public are the keys
     and the settings; the arm of a person is private, unless membership is public.

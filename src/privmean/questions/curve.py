@@ -95,6 +95,11 @@ class Curve(Usual):
     A bin whose noisy number of persons is below 5 deviations of its noise has no estimate: its
     status is "too few persons". "thin": the interval is longer than half of the bounds.
 
+    Example:
+        table = pm.Table(pm.example("nlswork"), person="person_id")
+        question = pm.Curve("ln_wage", "year", bins=[1968, 1975, 1982, 1989], assume=(0, 4))
+        print(pm.ask(table, question, epsilon=1.0))
+
     Guarantees: unit one person with all records, times included; neighbours as the budget names
     them; the composed loss of all bins is at most the budget, for any data. Public: bins, settings
     and, under replace-one, the roster. Source: the binned form of docs/proofs/longitudinal.md,

@@ -51,6 +51,11 @@ class Mean:
     listed. shrink: a further column of means drawn to each other. simultaneous: intervals that
     hold together. The usual neighbours are add-remove then.
 
+    Example:
+        table = pm.Table(pm.example("nlswork"), person="person_id")
+        question = pm.Mean("ln_wage", assume=pm.SubGaussian(sd=0.5))
+        print(pm.ask(table, question, epsilon=1.0, delta=1e-6))
+
     Guarantees: unit one person with all records; neighbours as the budget names them; the composed
     loss of all mechanism calls is at most the budget, for any data; public are the columns, the
     settings and, under replace-one, the roster of persons.

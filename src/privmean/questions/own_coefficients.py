@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from privmean import validate
 from privmean.errors import ArgumentError
 from privmean.models.formula import INTERCEPT, Model, read_formula
-from privmean.models.person_fits import AR1, Working, fit_persons
+from privmean.models.person_fits import AR1, Exchangeable, Independence, Working, fit_persons
 from privmean.people.matrix import MatrixPeople
 
 if TYPE_CHECKING:
@@ -36,6 +36,11 @@ class OwnCoefficients:
         return read_formula(self.formula, intercept=not self.fixed_effects)
 
     @property
+    def by_time(self) -> bool:
+        """Whether records are ordered."""
+        return isinstance(self.working, AR1)
+
+    @property
     def names(self) -> tuple[str, ...]:
         return tuple(self.model.names)
 
@@ -51,7 +56,7 @@ class OwnCoefficients:
             texts=model.texts,
             products=[*(trees for _, trees in model.terms), (model.response,)],
             steps=[self.resolution * size for size in self.sizes],
-            time=self.time if isinstance(self.working, AR1) else None,
+            time=self.time if self.by_time else None,
             roster=table.roster,
             text=table.text,
             machine=table.machine.options(),
@@ -81,3 +86,20 @@ def sizes_of(scales: Mapping[str, float] | None, model: Model) -> tuple[float, .
         size = validate.positive("scales", given.get(item, 1.0))
         result.append(2.0 ** round(math.log2(min(max(size, 2.0**-60), 2.0**60))))
     return tuple(result)
+
+
+def working_of(working: object, fixed_effects: bool, time: str | None) -> Working:
+    """A working covariance that goes with the other settings."""
+    if working == "independence":
+        working = Independence()
+    if not isinstance(working, Independence | Exchangeable | AR1):
+        raise ArgumentError(
+            "working", working, "is no working covariance", "give Exchangeable(icc) or AR1(phi)"
+        )
+    if fixed_effects and not isinstance(working, Independence):
+        raise ArgumentError(
+            "working", working, "does not go with fixed_effects", "choose one of them"
+        )
+    if isinstance(working, AR1) and time is None:
+        raise ArgumentError("time", None, "is needed by AR1", "name the column that orders records")
+    return working

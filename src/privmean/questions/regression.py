@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import ast
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
@@ -18,14 +18,15 @@ import numpy as np
 
 from privmean import validate
 from privmean.central.clipped_mean import ClippedMeans
-from privmean.central.concentration import Bounded, SubGaussian, UnknownScale
+from privmean.central.concentration import Bounded, UnknownScale
 from privmean.central.winsorized import Winsorized
 from privmean.errors import ArgumentError
 from privmean.models.binned import unseen
 from privmean.models.formula import read_formula
 from privmean.models.magnitudes import CLIPPED, MEAN, Magnitudes
+from privmean.models.own_means import OwnMeans, OwnPanel
 from privmean.models.panel import PanelSums
-from privmean.models.person_fits import AR1, Exchangeable, Independence, Working
+from privmean.models.person_fits import Exchangeable, Working
 from privmean.models.pooled import Pooled
 from privmean.models.regression_release import (
     NO_VARIATION,
@@ -35,10 +36,11 @@ from privmean.models.regression_release import (
 )
 from privmean.models.tail_means import TailMeans
 from privmean.privacy.budget import REPLACE_ONE
-from privmean.questions.assumptions import BOUNDS, CONCENTRATION, Auto, Bounds, Clipping, kind_of
+from privmean.questions.assumptions import BOUNDS, CONCENTRATION, Auto, Clipping, kind_of
 from privmean.questions.base import Estimator, Usual
 from privmean.questions.effects import EFFECTS, FIRST, OWN, POOLED, WITHIN, pooled_of, votes
-from privmean.questions.own_coefficients import OwnCoefficients, sizes_of
+from privmean.questions.errors import Errors, ranges_of
+from privmean.questions.own_coefficients import OwnCoefficients, sizes_of, working_of
 from privmean.release import Release
 
 if TYPE_CHECKING:
@@ -47,37 +49,6 @@ if TYPE_CHECKING:
 Effect = Literal["pooled", "within", "own"]
 OWN_WORDS = ("fixed_effects", "time", "threshold", "records", "resolution", "assume", "method")
 POOLED_WORDS = ("only", "contrasts", "weights", "bounds")
-
-
-@dataclass(frozen=True)
-class Errors:
-    """Assumed deviations behind persons' own coefficients.
-
-    residual_sd: of errors; between_sd: of coefficients between persons, one for all or one a term.
-    range: public limits of the centre, one pair or one a term (needed without delta).
-    """
-
-    residual_sd: float
-    between_sd: float | tuple[float, ...] = 0.0
-    range: Bounds | None = None
-
-    def __post_init__(self) -> None:
-        validate.positive("residual_sd", self.residual_sd)
-
-    def concentration(self, spread: tuple[float, ...]) -> SubGaussian:
-        """Of a person's coefficients. spread: their deviation for errors of deviation 1."""
-        between = self.between_sd
-        each = tuple(between) if isinstance(between, Iterable) else (between,) * len(spread)
-        if len(each) != len(spread):
-            raise ArgumentError(
-                "between_sd", between, "is not one number a term", f"give {len(spread)}"
-            )
-        return SubGaussian(
-            tuple(
-                math.hypot(validate.nonnegative("between_sd", b), self.residual_sd * s)
-                for b, s in zip(each, spread, strict=True)
-            )
-        )
 
 
 @dataclass(frozen=True)
@@ -104,16 +75,22 @@ class Regression(Usual):
     or `AR1(phi)`: public covariance of a person's errors, up to scale, by which records are
     weighted; AR1 needs `time`, the column that orders. threshold: persons whose smallest eigenvalue
     of X'X/T (for fixed effects, centred) is less are left out, as are persons with fewer than
-    `records` usable records (default: coefficients + 1). scales: public sizes of terms and of the
-    response, by name (1 if not named; rounded to powers of two): threshold and resolution are for
-    columns divided by them. resolution: columns are read on a grid of this step times scale and
-    limited to 2^40 steps.
+    `records` usable records (default: coefficients + 1). Left out, sizes of variables are found
+    privately, and the threshold is for regressors about own means in these units. scales: public
+    sizes of terms and of the response, by name (1 if not named; rounded to powers of two):
+    threshold and resolution are for columns divided by them. resolution: columns are read on a grid
+    of this step times scale and limited to 2^40 steps.
 
-    assume: what bounds one person's coefficients: nothing (a magnitude a coefficient is found
-    privately); public limits, one pair or one a term, to which coefficients are limited; a
+    assume: what bounds one person's coefficients: nothing (a centre and a magnitude of each are
+    found privately); public limits, one pair or one a term, to which coefficients are limited; a
     concentration (`SubGaussian`, ...); or `Errors(residual_sd=..., between_sd=...)`. method:
     "auto", or an estimator itself (`Magnitudes(target="clipped")`, `Winsorized(..., range=...)`).
     related: public factor on the sampling variance if persons are related.
+
+    Example:
+        table = pm.Table(pm.example("nlswork"), person="person_id")
+        question = pm.Regression("ln_wage ~ union + tenure", effect="within")
+        print(pm.ask(table, question, epsilon=3.0, delta=1e-6))
 
     Guarantees: unit one person with all records, neighbours as the budget names them; the composed
     loss is at most the budget, for any data: what a person adds is computed from that person's
@@ -192,11 +169,11 @@ class Regression(Usual):
         assume: Any = self.assume
         if isinstance(assume, Errors):
             assume.concentration((1.0,) * len(summary.names))
-            _ranges(assume.range, len(summary.names))
+            ranges_of(assume.range, len(summary.names))
         elif assume is not None:
             kind = kind_of(assume)
             if kind == BOUNDS:
-                _ranges(assume, len(summary.names))
+                ranges_of(assume, len(summary.names))
             elif kind != CONCENTRATION:
                 raise ArgumentError(
                     "assume",
@@ -206,8 +183,19 @@ class Regression(Usual):
                 )
 
     @property
-    def summary(self) -> OwnCoefficients | PanelSums:
-        return self._own() if self.effect == OWN else self._panel()
+    def summary(self) -> OwnCoefficients | OwnPanel | PanelSums:
+        if self.effect != OWN:
+            return self._panel()
+        own = self._own()
+        if not self._unsaid:
+            return own
+        return OwnPanel(self.formula, self.fixed_effects, own.time if own.by_time else None)
+
+    @property
+    def _unsaid(self) -> bool:
+        """Whether sizes of variables and of coefficients are to be found privately."""
+        words = ("scales", "resolution", "assume", "method")
+        return not any(_said(getattr(self, name), _default(name)) for name in words)
 
     def _panel(self) -> PanelSums:
         return PanelSums(self.formula, self.effect == WITHIN)
@@ -219,7 +207,7 @@ class Regression(Usual):
             only=self.only,
             contrasts=self.contrasts,
             weights=self.weights,
-            working=_working(self.working, False, "t"),
+            working=working_of(self.working, False, "t"),
             scales=self.scales,
             bounds=self.bounds,
             related=self.related,
@@ -234,7 +222,7 @@ class Regression(Usual):
         return OwnCoefficients(
             self.formula,
             self.fixed_effects,
-            _working(self.working, self.fixed_effects, self.time),
+            working_of(self.working, self.fixed_effects, self.time),
             self.time,
             validate.positive("threshold", self.threshold),
             least,
@@ -253,13 +241,24 @@ class Regression(Usual):
         if isinstance(assume, Errors):
             own = self._own()
             unit = math.sqrt(own.records * own.threshold)
-            limits = _ranges(assume.range, columns)
+            limits = ranges_of(assume.range, columns)
             assume = assume.concentration(tuple(1 / (s * unit) for s in own.sizes[:-1]))
         if assume is None:
             target = MEAN if budget.neighbors == REPLACE_ONE else CLIPPED
-            return Magnitudes(target=target, design_effect=effect)
+            if not self._unsaid:
+                return Magnitudes(target=target, design_effect=effect)
+            own = self._own()
+            return OwnMeans(
+                OwnPanel(self.formula, self.fixed_effects).design,
+                self.fixed_effects,
+                own.working,
+                own.threshold,
+                own.records,
+                target,
+                effect,
+            )
         if isinstance(assume, list | tuple | np.ndarray):
-            pairs = _ranges(assume, columns)
+            pairs = ranges_of(assume, columns)
             assert pairs is not None
             low, high = tuple(a for a, _ in pairs), tuple(b for _, b in pairs)
             return Winsorized(Bounded(low, high), design_effect=effect)
@@ -304,7 +303,7 @@ class Regression(Usual):
         if self.effect != OWN:
             pooled = self._pooled()
             kept = {item.name: getattr(release, item.name) for item in fields(Release)}
-            working = _working(self.working, False, "t")
+            working = working_of(self.working, False, "t")
             return RegressionRelease(
                 **kept
                 | {
@@ -336,35 +335,6 @@ class Regression(Usual):
 
 def _default(name: str) -> object:
     return next(item.default for item in fields(Regression) if item.name == name)
-
-
-def _working(working: object, fixed_effects: bool, time: str | None) -> Working:
-    if working == "independence":
-        working = Independence()
-    if not isinstance(working, Independence | Exchangeable | AR1):
-        raise ArgumentError(
-            "working", working, "is no working covariance", "give Exchangeable(icc) or AR1(phi)"
-        )
-    if fixed_effects and not isinstance(working, Independence):
-        raise ArgumentError(
-            "working", working, "does not go with fixed_effects", "choose one of them"
-        )
-    if isinstance(working, AR1) and time is None:
-        raise ArgumentError("time", None, "is needed by AR1", "name the column that orders records")
-    return working
-
-
-def _ranges(given: Bounds | None, p: int) -> tuple[tuple[float, float], ...] | None:
-    if given is None:
-        return None
-    pairs = list(given)
-    if pairs and not hasattr(pairs[0], "__len__"):
-        pairs = [given] * p
-    if len(pairs) != p:
-        raise ArgumentError(
-            "assume", given, f"has {len(pairs)} pairs for {p} terms", "give one a term"
-        )
-    return tuple(validate.bounds("assume", pair) for pair in pairs)
 
 
 def _said(value: object, default: object) -> bool:

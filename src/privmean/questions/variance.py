@@ -26,6 +26,10 @@ class Variance(Usual):
     A mean that clips at this scale is charged on top: the totals add. Use
     `SubGaussian(sd=safety * sqrt(estimate))` with a safety of 1.1 (pair scale) to 1.5.
 
+    Example:
+        table = pm.Table(pm.example("nlswork"), person="person_id")
+        print(pm.ask(table, pm.Variance("ln_wage", within=(0.01, 10.0)), epsilon=1.0))
+
     Guarantees: unit one person with all records, neighbours as the budget names them; the composed
     loss is at most the budget, for any data.
     """

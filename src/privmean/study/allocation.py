@@ -35,10 +35,12 @@ def allot(items: Sequence[Item], shapes: Mapping[str, Shape], budget: Budget) ->
     """The best of the ways. Raises Infeasible, saying what would do, if there is none."""
     items = tuple(items)
     plain = Work(items, shapes, budget, remedy=lambda: _remedy(items, shapes, budget))
-    first = plain.sums()
     every = plain.looks(1) if can_look(budget) else {}
     shared = {column: look for column, look in every.items() if column in plain.shared}
-    found = [first, *(_tried(plain.beside(shared), first, "sums") if shared else ())]
+    first = _first([plain, *(plain.beside(looks) for looks in (shared, every) if looks)])
+    found = [first]
+    if shared and not first.looks:
+        found += _tried(plain.beside(shared), first, "sums")
     if budget.epsilon is not None and budget.delta > 0:
         for looks in _sets(every):
             work = plain.beside(looks)
@@ -49,6 +51,18 @@ def allot(items: Sequence[Item], shapes: Mapping[str, Shape], budget: Budget) ->
                 break
     best: Allotment = min(found, key=plain.noise)
     return best
+
+
+def _first(works: Sequence[Work]) -> Allotment:
+    """Parts that add up, without looks where that can be had."""
+    refused: Infeasible | None = None
+    for work in works:
+        try:
+            return work.sums()
+        except Infeasible as error:
+            refused = refused or error
+    assert refused is not None
+    raise refused
 
 
 def _sets(every: Looks) -> list[Looks]:
@@ -86,7 +100,9 @@ def least_epsilon(
     def enough(epsilon: float) -> bool:
         try:
             larger = Budget(epsilon, budget.delta, neighbors=budget.neighbors)
-            Work(tuple(items), shapes, larger).sums()
+            plain = Work(tuple(items), shapes, larger)
+            shared = plain.beside(plain.looks(2)) if can_look(larger) else plain
+            _first([plain, shared] if shared.taken else [plain])
         except (Infeasible, ArgumentError):
             return False
         return True

@@ -14,6 +14,7 @@ from privmean.errors import ArgumentError, Infeasible
 from privmean.privacy.budget import Budget
 from privmean.privacy.calibrate import within
 from privmean.study.items import Item
+from privmean.study.looking import LookedPlan
 from privmean.study.parts import Part, bill, down, significant
 from privmean.study.shares import CURVES, Allotment, Work
 
@@ -21,6 +22,7 @@ PRECISE = 1e-4  # relative precision of the common factor
 TRIED = 1.02  # factor that curves must allow at once to be searched further
 STRIDE, MOST = 1.2, 64.0
 PLAINER = 1.001  # a promise of epsilon is preferred where a part of rho is not less
+LESS, MORE = 0.8, 1.02  # a part less by that factor has more noise by this one, at least
 LARGEST_RHO = 1.0  # of one question's lines, over the square of its epsilon
 
 
@@ -89,16 +91,26 @@ def _starts(work: Work, first: Allotment, kept: float) -> list[_Start]:
     return found
 
 
+def _follows(work: Work, item: Item, less: Budget, aim: float) -> bool:
+    """Whether a smaller part would have more noise."""
+    return MORE * aim < work.noise_at(item, less) < math.inf
+
+
 def _start(work: Work, item: Item, part: Part, aim: float) -> Budget | None:
     """The cheapest lines, by zCDP, with the noise that sums would give; None where only a part of
     delta will do."""
     epsilon = part.own.epsilon
     assert epsilon is not None
     ways: list[tuple[float, Budget]] = []
+    looked = isinstance(work.plan(item, part.own), LookedPlan)
     for at, most in ((work.share, epsilon), (work.rho, LARGEST_RHO * epsilon**2)):
-        strength = work.as_quiet(item, at, most, aim)
-        if not math.isfinite(strength):
-            continue
+        if at == work.share and not looked:
+            strength = epsilon  # the very part: not less, also where noise does not tell of it
+        else:
+            strength = work.as_quiet(item, at, most, aim)
+            # where noise does not follow the strength, a smaller one fails more often instead
+            if not math.isfinite(strength) or not _follows(work, item, at(LESS * strength), aim):
+                continue
         try:
             made = work.part(item, at(strength))
         except (Infeasible, ArgumentError):

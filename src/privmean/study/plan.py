@@ -48,7 +48,14 @@ class Line:
 
 @dataclass(frozen=True)
 class StudyPlan:
-    """Everything decided before data are read: parts, plans, the composed bill."""
+    """Everything decided before data are read: parts, plans, the composed bill.
+
+    Example:
+        study = pm.Study(pm.example("wages"), person="id", epsilon=1.0)
+        study.add("level", pm.Mean("ln_wage"), weight=2)
+        study.add("hours", pm.Mean("hours", assume=(0, 100)))
+        print(study.plan(4000))
+    """
 
     items: tuple[Item, ...]
     shapes: Mapping[str, Shape]

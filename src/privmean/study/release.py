@@ -49,6 +49,13 @@ class StudyRelease:
 
     rows, to_frame: every line of every question, with the question's name first. Lines of a study
     with `simultaneous` hold all together, at Bonferroni's level.
+
+    Example:
+        study = pm.Study(pm.example("wages"), person="id", epsilon=1.0)
+        study.add("hours", pm.Mean("hours", assume=(0, 100)))
+        found = study.release()
+        found["hours"].estimate
+        found.report("report.html")
     """
 
     name: str

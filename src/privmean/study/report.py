@@ -7,13 +7,15 @@ wrote it and the table's name, where they are given.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
 from privmean.errors import ArgumentError
 from privmean.pictures import cell, labels, svg
 from privmean.privacy.guarantee import RELATION_WORDS, Guarantee
+from privmean.privacy.loss import Loss
 from privmean.privacy.words import guess_right, in_words, percent
 from privmean.provenance import NAME
 from privmean.release import Release
@@ -75,7 +77,8 @@ def _facts(stored: Mapping[str, Any], table: str, analyst: str) -> dict[str, Any
         "unit": promise.unit,
         "neighbours": RELATION_WORDS[promise.relation],
         "parts": _bars(stored, shares),
-        "lines": [_line(loss) for loss in promise.mechanisms],
+        "shared": bool(stored["plan"].get("looks")),
+        "lines": _lines(promise.mechanisms),
         "digest": made["digest"],
         "signed": made.get("signer"),
         "ledger": made["ledger"],
@@ -132,24 +135,50 @@ def _cells(name: str, row: Row) -> dict[str, str]:
 
 
 def _bars(stored: Mapping[str, Any], shares: Mapping[str, float]) -> list[dict[str, Any]]:
-    return [
+    looks = [
+        {
+            "name": item["name"],
+            "share": f"{item['share']:.1%}",
+            "width": 100 * item["share"],
+            "budget": f"once, for {', '.join(item['serves'])}",
+        }
+        for item in stored["plan"].get("looks", [])
+    ]
+    return looks + [
         {
             "name": item["name"],
             "share": f"{shares[item['name']]:.1%}",
             "width": 100 * shares[item["name"]],
-            "budget": _words(item["budget"]),
+            "budget": _words(item["budget"])
+            + (f", {_looks(item['looks'])} included" if item.get("looks") else ""),
         }
         for item in stored["questions"]
     ]
+
+
+def _looks(columns: Sequence[str]) -> str:
+    return f"the look{'s' if len(columns) > 1 else ''} at {' and '.join(columns)}"
 
 
 def _words(budget: Mapping[str, Any]) -> str:
     return ", ".join(f"{name} {value:.4g}" for name, value in budget.items() if value)
 
 
-def _line(loss: Any) -> dict[str, str]:
-    cost = ", ".join(f"{name} {value:.4g}" for name, value in loss.summary().items())
-    return {"name": loss.name, "kind": loss.kind, "cost": cost, "moved": loss.what_moved()}
+def _lines(bill: Sequence[Loss]) -> list[dict[str, str]]:
+    """The lines of the bill; equal ones next to each other are one row, with how many they are."""
+    found = []
+    for loss, same in groupby(bill):
+        number = len(list(same))
+        cost = ", ".join(f"{name} {value:.4g}" for name, value in loss.summary().items())
+        found.append(
+            {
+                "name": loss.name,
+                "kind": loss.kind,
+                "cost": cost if number == 1 else f"{number} times {cost}",
+                "moved": loss.what_moved(),
+            }
+        )
+    return found
 
 
 def _card(

@@ -99,7 +99,10 @@ def run(
         kept = None if draws is None else draws(f"{PREFIX}{look.column}")
         with _losing_all_but(Gone):  # a look that is lost leaves its questions without an answer
             places[look.column] = taken(look, looked[look.column], noise=noise, draws=kept)
-    note = f"part of the study {study.name!r}, charged with it: {promise.describe()} in all"
+    note = (
+        f"part of the study {study.name!r}, charged with it: {promise.describe()} in all",
+        f"study {study.name!r}, run {run}",
+    )
     answers = []
     for item, part in zip(plan.items, plan.parts, strict=True):
         kept = None if draws is None else draws(item.name)
@@ -133,7 +136,7 @@ def _asked(
     level: float,
     noise: Noise | None,
     draws: Draws | None,
-    note: str,
+    note: tuple[str, str],
 ) -> Release | None:
     """The release of one question; None where the looks that it works from found nothing."""
     plan: Plan = part.plan
@@ -144,7 +147,9 @@ def _asked(
             return None
         plan = found
     made = execute(plan, people, noise=noise, level=level, draws=draws, paid=paid)
-    return item.question.told(replace(made, guarantee=replace(made.guarantee, note=note)))
+    words, study = note
+    promise = replace(made.guarantee, note=words, part_of=study)
+    return item.question.told(replace(made, guarantee=promise))
 
 
 def _unplaced(item: Item, part: Part) -> Answer:

@@ -48,9 +48,10 @@ class Study:
     privately does not stop the others.
 
     Example:
-        study = pm.Study("panel.parquet", person="idcode", epsilon=2.0, delta=1e-6)
+        study = pm.Study(pm.example("nlswork"), person="person_id", epsilon=2.0, delta=1e-6)
         study.add("wage", pm.Mean("ln_wage"), weight=2)
-        study.add("trend", pm.Curve("ln_wage", "year", bins=[1968, 1975, 1982, 1989]))
+        bins = [1968, 1975, 1982, 1989]
+        study.add("trend", pm.Curve("ln_wage", "year", bins=bins, assume=(0, 4)))
         print(study.plan())
         found = study.release()
         found["wage"].interval()

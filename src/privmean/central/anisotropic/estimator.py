@@ -39,6 +39,11 @@ class Anisotropic:
     deviation of a column, for covariance=None (without it a further private step finds them).
     sampled_degrees: friends sampled a person, for very many persons (replace-one).
 
+    Example:
+        rows = np.random.default_rng(1).normal(5, 1, (4000, 30)) * np.linspace(0.1, 2, 30)
+        known = pm.Anisotropic(covariance=np.linspace(0.1, 2, 30) ** 2)
+        pm.mean(rows, method=known, epsilon=1.0, delta=1e-6)
+
     Guarantees. Unit: one person with all records. (epsilon, delta)-DP, delta > 0, for replace-one
     or add-remove neighbours, whatever the data and whether or not the covariance is right. Public:
     the columns, all arguments, and the number of persons under replace-one. If the filter finds no

@@ -112,6 +112,11 @@ def person_covariance(
     between: covariance of the persons' own means; within: of a person's records around it;
     records: a public lower bound on the records of every person. Leaving `between` out where
     persons differ makes the bound too small, and persons are then filtered out.
+
+    Example:
+        known = pm.person_covariance(between=[0.04, 9.0], within=[0.09, 16.0], records=5)
+        rows = np.random.default_rng(1).normal(5, [0.2, 3.0], (4000, 2))
+        pm.mean(rows, assume=pm.Covariance(known), epsilon=1.0, delta=1e-6)
     """
     m = validate.whole("records", records, least=1)
     result = np.asarray(between, dtype=np.float64) + np.asarray(within, dtype=np.float64) / m

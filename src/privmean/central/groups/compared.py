@@ -16,7 +16,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class CompareRelease(GroupRelease):
-    """Two arms. Every number follows from the means by arm that were released."""
+    """Two arms. Every number follows from the means by arm that were released.
+
+    Example:
+        table = pm.Table(pm.example("nlswork"), person="person_id")
+        release = pm.compare(table, "ln_wage", by="union", pair=["1", "0"], epsilon=1.0)
+        release.estimate, release.interval()
+    """
 
     @property
     def effect(self) -> Row:

@@ -34,6 +34,12 @@ class GroupMeans:
     only), so that sizes cost nothing and the noise is less. common: the same limits for all groups,
     for comparisons of arms: what they cut off cancels where the arms have one law of values.
 
+    Example:
+        table = pm.Table(pm.example("nlswork"), person="person_id")
+        question = pm.Mean("ln_wage", by=("union",), keys=("0", "1"))  # plans a GroupMeans
+        plan = pm.plan(question, persons=4000, epsilon=1.0)
+        plan.forecast([3000, 1000], guess_sd=0.4)
+
     **Guarantees.** Unit: one person with all records, in whatever groups. Neighbours: add-remove
     (nothing reads a number of persons) or replace-one (the roster is public; the groups of a person
     are private). Pure epsilon for any data; a delta is spent on thresholds of private keys, or on

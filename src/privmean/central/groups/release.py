@@ -49,6 +49,11 @@ class GroupRelease(Release):
     other, beside the others and in none of their intervals.
 
     Every comparison is computed from what was released, and costs nothing more.
+
+    Example:
+        table = pm.Table(pm.example("nlswork"), person="person_id")
+        release = pm.mean(table, "ln_wage", by="union", keys=[0, 1], epsilon=1.0)
+        release.contrast("1 - 0"), release.ratio("1 / 0"), release.pairwise()
     """
 
     term: str = ""

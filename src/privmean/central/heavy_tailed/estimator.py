@@ -45,6 +45,11 @@ class HeavyTailed:
     failure probability the plan allows the coarse step. weights: for persons with different,
     private numbers of records.
 
+    Example:
+        people = pm.read(pm.example("nlswork"), person="person_id", values="ln_wage")
+        heavy = pm.HeavyTailed(pm.BoundedMoment(order=3, bound=1.0), law="laplace")
+        pm.mean(people, method=heavy, epsilon=1.0, delta=1e-6)
+
     **Guarantees.** Unit: one person with all records. Any data. Public: the settings, the
     assumption, and under replace-one the roster of persons (under add-remove `n_design` takes the
     place of their number). Assumed, for accuracy and intervals only: `moment`. All noise is exact.

@@ -79,6 +79,11 @@ class BoundedMoment:
     it shrinks the clipping radius when few directions carry the variance. Persons' own levels are
     then taken to be spread over directions in the same proportion.
 
+    Example:
+        people = pm.read(pm.example("nlswork"), person="person_id", values="ln_wage")
+        third = pm.BoundedMoment(order=3, bound=1.0)
+        pm.mean(people, assume=third, epsilon=1.0, delta=1e-6)
+
     **Guarantees.** Only accuracy and intervals rest on this assumption; privacy holds for any data.
     Source: Agarwal, Kamath, Majid, Mouzakis, Silver and Ullman (2024), Definition 1.1.
     """

@@ -154,6 +154,12 @@ class PureCover:
     moment: the assumption; needs a public `range`. proof: use only settings for which the accuracy
     theorem's conditions hold (many more persons). beta: failure probability of the plan.
 
+    Example:
+        table = pm.Table(pm.example("nlswork"), person="person_id")
+        moment = pm.BoundedMoment(order=2, bound=6.0, range=(-20, 40))
+        columns = ["ln_wage", "tenure"]
+        pm.mean(table, columns, method=pm.PureCover(moment), epsilon=2.0)
+
     **Guarantees.** epsilon-DP for one person replaced, any data: exact argmax for the coarse centre
     and an exact permute-and-flip choice with integer scores of sensitivity one. Public: the number
     of persons, the assumption. Nobody is counted: with no values at all a point is chosen all the

@@ -30,6 +30,13 @@ class RecordWeights:
     deviations above, so that no person's weighted radius grows further; None weighs every person
     with at least `least` records alike. Weights other than equal estimate the same mean only if
     persons share one mean.
+
+    Example:
+        people = pm.read(
+            pm.example("nlswork"), person="person_id", values="ln_wage", estimand="records", cap=12
+        )
+        heavy = pm.HeavyTailed(pm.BoundedMoment(2, 1.0), weights=pm.RecordWeights(cap=12))
+        pm.mean(people, method=heavy, epsilon=1.0, delta=1e-6)
     """
 
     cap: int

@@ -1,0 +1,127 @@
+"""`privmean stream plan`: every strategy with its error, before a record is read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from privmean.cli import streamoptions as so
+
+if TYPE_CHECKING:
+    from privmean.continual.candidates import Candidate, Prospect
+
+
+def plan(
+    *,
+    steps: Annotated[int, typer.Option(help="How many steps.")],
+    max_participations: Annotated[int, typer.Option(help="Most steps a person.")],
+    min_separation: Annotated[int, typer.Option(help="Least distance between two of them.")],
+    dimension: Annotated[int, typer.Option(help="Values a record.")] = 1,
+    epsilon: so.Epsilon = None,
+    delta: so.Delta = 0.0,
+    rho: so.Rho = None,
+    clip: Annotated[float, typer.Option(help="Clipping radius.")] = 1.0,
+    neighbors: so.Neighbors = "replace-one",
+    goal: Annotated[
+        str | None, typer.Option(help="shown (the usual one with a budget), rmse, final or times.")
+    ] = None,
+    from_step: so.FromStep = 1,
+    time: so.Times = None,
+    last_within: so.LastWithin = 1.75,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False,
+) -> None:
+    """Every strategy with its error, best first. Reads no data, spends nothing.
+
+    rmse is sensitivity times the normalised Frobenius norm (noise 1 a unit of sensitivity). With a
+    budget, further columns show the error of the estimate in the unit of the values: of what is
+    shown (clamped), of the noise (l2), at the last step, and the first step from which on the noise
+    stays below a tenth of the region.
+    """
+    import json
+
+    from privmean.continual.candidates import Prospect
+    from privmean.continual.planning import survey
+    from privmean.continual.sensitivity import Participation
+    from privmean.continual.shown import Shown
+    from privmean.errors import PrivmeanError
+    from privmean.privacy.budget import Budget
+
+    try:
+        unit = None
+        if epsilon is not None or rho is not None:
+            mu = Budget(epsilon=epsilon, delta=delta, rho=rho).gaussian_mu()
+            movement = 1 if neighbors == "zero-out" else 2
+            unit = movement / mu if mu else None
+        usual = "times" if time else "rmse" if unit is None else "shown"
+        found = survey(
+            max_participations=max_participations,
+            min_separation=min_separation,
+            steps=steps,
+            goal=goal or usual,
+            from_step=from_step,
+            times=time or (),
+            shown=None if unit is None else Shown(unit, dimension, last_within),
+            watch=_progress(),
+        )
+    except PrivmeanError as problem:
+        typer.echo(f"privmean stream plan: {problem}", err=True)
+        raise typer.Exit(2) from None
+    prospects = None
+    if unit is not None:
+        pattern = Participation(max_participations, min_separation)
+        prospects = [Prospect.of(item, pattern, steps, unit, clip, dimension) for item in found]
+    if as_json:
+        facts = {
+            "steps": steps,
+            "max_participations": max_participations,
+            "min_separation": min_separation,
+            "dimension": dimension,
+            "goal": goal or usual,
+            "noise_unit": None if unit is None else unit * clip * dimension**0.5,
+        }
+        rows = [item.to_dict() for item in found]
+        for row, item in zip(rows, prospects or (), strict=False):
+            row.update(item._asdict())
+        typer.echo(json.dumps({**facts, "strategies": rows}))
+    else:
+        typer.echo(_table(found, prospects))
+
+
+def _progress() -> Callable[[str], None] | None:
+    """Shows on a terminal which strategy is being evaluated; wiped by the next one."""
+    import sys
+
+    if not sys.stderr.isatty():
+        return None
+    return lambda name: typer.echo(f"\r\x1b[K{name} ...\r", err=True, nl=False)
+
+
+def _table(found: list[Candidate], prospects: list[Prospect] | None) -> str:
+    head = ["strategy", "rmse", "goal", "final", "sensitivity", "numbers kept"]
+    rows = [
+        [
+            item.strategy.name,
+            f"{item.rmse:.6f}",
+            f"{item.rmse_goal:.6f}",
+            f"{item.rmse_final:.6f}",
+            f"{item.sensitivity:.4f}",
+            str(item.state),
+        ]
+        for item in found
+    ]
+    for index, (step, _) in enumerate(found[0].at):
+        head.append(f"at {step}")
+        for row, item in zip(rows, found, strict=True):
+            row.append(f"{item.at[index][1]:.6f}")
+    if prospects is not None:
+        head += ["error shown", "error rmse", "error final", "below 10 % from"]
+        for row, (shown, noise, last, small) in zip(rows, prospects, strict=True):
+            row += [f"{shown:.4g}", f"{noise:.4g}", f"{last:.4g}", str(small or "never")]
+    widths = [max(len(row[i]) for row in [head, *rows]) for i in range(len(head))]
+    lines = []
+    for row in [head, *rows]:
+        cells = [cell.rjust(width) for cell, width in zip(row, widths, strict=True)]
+        lines.append("  ".join([row[0].ljust(widths[0]), *cells[1:]]))
+    return "\n".join(lines)

@@ -1,0 +1,217 @@
+"""Streams of every kind as the command line feeds them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Protocol
+
+from privmean.continual.eventlines import Event
+from privmean.continual.keyed import MeanStreams
+from privmean.continual.release import StreamRelease
+from privmean.continual.stream import MeanStream
+from privmean.continual.withhold_release import WithholdRelease
+from privmean.privacy.guarantee import Guarantee
+
+
+class Fed(Protocol):
+    """A stream that events are fed to."""
+
+    @property
+    def mark(self) -> Any:
+        """The public note of the last batch."""
+        ...
+
+    @property
+    def guarantee(self) -> Guarantee: ...
+
+    @property
+    def secure(self) -> bool: ...
+
+    @property
+    def why(self) -> list[str]:
+        """How the stream was planned, for the summary."""
+        ...
+
+    @property
+    def finished(self) -> bool: ...
+
+    @property
+    def reached(self) -> int:
+        """Where the releases stand: what `again` takes."""
+        ...
+
+    def feed(self, events: list[Event], mark: object) -> list[StreamRelease]:
+        """The releases of a batch, durable."""
+        ...
+
+    def flush(self) -> list[StreamRelease]:
+        """Release what waits."""
+        ...
+
+    def again(self, after: int) -> Iterator[StreamRelease]:
+        """All releases after a place that was reached."""
+        ...
+
+    def keep(self, mark: object) -> None:
+        """Store a note by itself."""
+        ...
+
+    def counts(self) -> str:
+        """What was taken in so far, in words."""
+        ...
+
+
+def _cells(events: list[Event]) -> list[Any]:
+    return [item.values if len(item.values) > 1 else item.values[0] for item in events]
+
+
+class FedMean:
+    """One mean; with periods the first public text of an event is its time."""
+
+    def __init__(self, stream: MeanStream) -> None:
+        self.stream = stream
+        self.secure = stream.secure
+
+    @property
+    def mark(self) -> Any:
+        return self.stream.mark
+
+    @property
+    def guarantee(self) -> Guarantee:
+        return self.stream.guarantee
+
+    @property
+    def why(self) -> list[str]:
+        plan = self.stream.plan
+        lines = [f"method: {plan.why}", f"planned: {plan.outlook}"]
+        if self.stream.region is None and plan.search is not None:
+            lines.append(
+                f"nothing was released: the clipping radius is found when {plan.search.persons} "
+                "persons have come; give --clip or --bounds to start at once"
+            )
+        if self.finished:
+            lines.append(
+                f"the horizon of {self.stream.steps} steps is reached; later events are not used"
+            )
+        return lines
+
+    @property
+    def finished(self) -> bool:
+        return self.stream.finished
+
+    @property
+    def reached(self) -> int:
+        return self.stream.steps
+
+    def feed(self, events: list[Event], mark: object) -> list[StreamRelease]:
+        times = [item.public[0] for item in events] if self.stream.plan.period else None
+        return self.stream.extend([item.person for item in events], _cells(events), mark, times)
+
+    def flush(self) -> list[StreamRelease]:
+        return self.stream.flush()
+
+    def again(self, after: int) -> Iterator[StreamRelease]:
+        return self.stream.releases(after=after)
+
+    def keep(self, mark: object) -> None:
+        self.stream.mark = mark
+
+    def counts(self) -> str:
+        stream = self.stream
+        late = stream.late
+        return (
+            f"{stream.arrivals} events, {stream.steps} steps, {stream.records} records in the "
+            f"mean, {stream.waiting} waiting"
+            + (f", {late} of a time that was over" if late else "")
+        )
+
+
+class FedGroups:
+    """Means by group: the first public text of an event is its group, the second its time."""
+
+    def __init__(self, stream: MeanStreams) -> None:
+        self.stream = stream
+        self.secure = stream.secure
+
+    @property
+    def mark(self) -> Any:
+        return self.stream.mark
+
+    @property
+    def guarantee(self) -> Guarantee:
+        return self.stream.guarantee
+
+    @property
+    def why(self) -> list[str]:
+        plan = self.stream.plan
+        return [f"method: {plan.why}", f"planned for each of {plan.groups} groups: {plan.outlook}"]
+
+    @property
+    def finished(self) -> bool:
+        return self.stream.finished
+
+    @property
+    def reached(self) -> int:
+        return sum(1 for _ in self.stream.releases())
+
+    def feed(self, events: list[Event], mark: object) -> list[StreamRelease]:
+        times = [item.public[1] for item in events] if self.stream.plan.period else None
+        keys = [item.public[0] for item in events]
+        return self.stream.extend(
+            [item.person for item in events], keys, _cells(events), times, mark
+        )
+
+    def flush(self) -> list[StreamRelease]:
+        return self.stream.flush()
+
+    def again(self, after: int) -> Iterator[StreamRelease]:
+        return (item for k, item in enumerate(self.stream.releases()) if k >= after)
+
+    def keep(self, mark: object) -> None:
+        self.stream.extend([], [], [], [] if self.stream.plan.period else None, mark)
+
+    def counts(self) -> str:
+        stream = self.stream
+        return f"{stream.arrivals} events, {stream.steps} steps in {len(stream.groups)} groups"
+
+
+class FedWithhold:
+    """A withhold-release stream."""
+
+    finished = False
+
+    def __init__(self, stream: WithholdRelease) -> None:
+        self.stream = stream
+        self.secure = stream.secure
+
+    @property
+    def mark(self) -> Any:
+        return self.stream.mark
+
+    @property
+    def guarantee(self) -> Guarantee:
+        return self.stream.guarantee
+
+    @property
+    def why(self) -> list[str]:
+        return [f"method: withhold-release, {self.stream.plan.why}"]
+
+    @property
+    def reached(self) -> int:
+        return self.stream.arrivals
+
+    def feed(self, events: list[Event], mark: object) -> list[StreamRelease]:
+        return self.stream.extend([item.person for item in events], _cells(events), mark)
+
+    def flush(self) -> list[StreamRelease]:
+        return []
+
+    def again(self, after: int) -> Iterator[StreamRelease]:
+        return (item for item in self.stream.releases() if item.step > after)
+
+    def keep(self, mark: object) -> None:
+        self.stream.extend([], [], mark)
+
+    def counts(self) -> str:
+        waiting = self.stream.waiting
+        return f"{self.stream.arrivals} events, {waiting} records withheld"

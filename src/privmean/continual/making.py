@@ -1,0 +1,95 @@
+"""Steps of a stream to stored releases, and stored releases to what is shown."""
+
+from __future__ import annotations
+
+import itertools
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from privmean.continual.mechanism import NoisyPrefixSums
+from privmean.continual.release import StreamRelease, View
+from privmean.continual.scheduling import Step
+from privmean.continual.state import StoredRelease
+from privmean.continual.streamplan import StreamPlan
+from privmean.continual.targets import Tally
+from privmean.noise.base import Noise
+from privmean.people.reductions import Ball
+
+
+class Making:
+    """The noisy sums of one sequence of steps, the weights in them, and their view."""
+
+    def __init__(
+        self, plan: StreamPlan, noise: Noise, view: View, *, group: str | None = None
+    ) -> None:
+        self.sums = NoisyPrefixSums(plan.mechanism, noise, plan.target)
+        self._view = replace(view, target=plan.target)
+        self._step = plan.mechanism.noise_step
+        self._secure = noise.secure
+        self._group = group
+        self._sizes = Tally(plan.target, 1)
+        self._taken = 0  # records in the steps so far
+        self._past: deque[StoredRelease] = deque(maxlen=self.reach)
+
+    @property
+    def reach(self) -> int:
+        """How many earlier releases are needed to show one."""
+        return self._view.target.window or 0
+
+    def restore(self, records: int, kept: Sequence[StoredRelease]) -> None:
+        """Go on after the last of `kept`: the `reach` + 1 last releases, or all there were."""
+        self._taken = records
+        self._sizes.sums[:] = kept[-1].size
+        self._past.extend(kept)
+
+    def made(self, steps: Sequence[Step]) -> list[StoredRelease]:
+        """Noise for the next steps, as it is stored."""
+        if not steps:
+            return []
+        first = self.sums.steps + 1
+        rows = np.array([step.row for step in steps]).astype(np.int64)
+        block = self.sums.advance(rows)
+        ends = [self._taken, *(step.records for step in steps)]
+        self._taken = ends[-1]
+        sizes = self._sizes.advance(np.diff(np.array(ends, dtype=np.float64))[:, None])[:, 0]
+        facts = zip(steps, block.squares.tolist(), block.sums, sizes.tolist(), strict=True)
+        return [
+            StoredRelease(number, *step[1:4], square, sums, size, step.period)
+            for number, (step, square, sums, size) in enumerate(facts, start=first)
+        ]
+
+    def shown(self, items: Sequence[StoredRelease], ball: Ball | None) -> list[StreamRelease]:
+        """The next stored releases as they are shown."""
+        result = self._show(items, ball, self._past)
+        self._past.extend(items)
+        return result
+
+    def again(
+        self, kept: Iterable[StoredRelease], ball: Ball | None, after: int
+    ) -> Iterator[StreamRelease]:
+        """Releases of steps > `after`; kept: those of steps > `after` - `reach`, in order."""
+        held: list[StoredRelease] = []
+        past: deque[StoredRelease] = deque(maxlen=self.reach)
+        items = iter(kept)
+        for item in items:
+            if item.step > after:
+                held = [item]
+                break
+            past.append(item)
+        while held := held + list(itertools.islice(items, 1000 - len(held))):
+            yield from self._show(held, ball, past)
+            past.extend(held)
+            held = []
+
+    def _show(
+        self, items: Sequence[StoredRelease], ball: Ball | None, past: Iterable[StoredRelease]
+    ) -> list[StreamRelease]:
+        if not items:
+            return []
+        assert ball is not None
+        return self._view.releases(
+            items, ball, self._step, secure=self._secure, past=list(past), group=self._group
+        )

@@ -1,0 +1,264 @@
+"""The mean of persons' own coefficients when nothing is known of units, centres and sizes.
+
+A size of every variable is found first: the half octave of how far a person's own records lie from
+their mean. Persons are fitted in these units (a second reading of the table), and each coefficient
+is then averaged around a private median. Units that are powers of two change nothing.
+docs/proofs/longitudinal.md, section 8.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from privmean.central.clipped_mean import ClippedMeans
+from privmean.errors import ArgumentError, Infeasible
+from privmean.mechanisms.curator import Curator, Exact, Mechanism, Noisy
+from privmean.models.design import Design, Units, design_of
+from privmean.models.formula import INTERCEPT, Model, read_formula
+from privmean.models.magnitudes import MEDIAN, Magnitudes, MagnitudesPlan
+from privmean.models.panel import FINE, PanelPeople, first_reading, panel_products
+from privmean.models.person_fits import Working, fit_persons
+from privmean.models.regression_release import Unfitted
+from privmean.models.standard import HIGHEST, LOWEST, Sizes, edge, part_of, size_scores
+from privmean.models.tail_means import TailMeans
+from privmean.outcome import Outcome
+from privmean.people.matrix import MatrixPeople
+from privmean.people.reductions import Box, People
+from privmean.people.shape import Shape
+from privmean.privacy.budget import Budget, Relation
+from privmean.privacy.loss import Loss
+from privmean.road import Releasing
+
+if TYPE_CHECKING:
+    from privmean.people.products import Products
+    from privmean.people.table import Table
+
+UNITS = Fraction(3, 20)  # of the budget, for the sizes of variables
+FEWEST = 40.0  # persons times epsilon of one size
+LARGEST, SMALLEST = 2.0**10, 2.0**-12  # of coefficients in units of the sizes
+AGAIN, RANGE = "source changed", "beyond the public range"
+ADVICE = {
+    AGAIN: "the table could not be read a second time as it was the first",
+    RANGE: "a variable is smaller than 2^-40 or larger than 2^39: give it in another unit",
+}
+
+
+@dataclass(frozen=True)
+class OwnPanel:
+    """What the mean of own coefficients asks of a table."""
+
+    formula: str
+    fixed_effects: bool
+    time: str | None = None
+
+    @cached_property
+    def model(self) -> Model:
+        return read_formula(self.formula, intercept=not self.fixed_effects)
+
+    @cached_property
+    def design(self) -> Design:
+        """Variables are not moved: a person's slopes are the same wherever their zero lies."""
+        return replace(design_of(self.model, within=self.fixed_effects), centred=False)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(self.model.names)
+
+    def reduce(self, table: Table) -> PanelPeople:
+        """Private, spends nothing."""
+        return first_reading(table, self.model, self.design, self._again)
+
+    def _again(self, table: Table, units: Units) -> Products:
+        asked = self.design.whole(units)
+        steps = [math.ldexp(1.0, FINE)] * len(asked)
+        return panel_products(table, self.model, asked, steps, True, self.time)
+
+
+@dataclass(frozen=True)
+class OwnMeans:
+    """The estimator. threshold: least eigenvalue of a person's X'X/T about own means, in units of
+    the sizes found; records: least number of them; target, design_effect: see `Magnitudes`.
+
+    Guarantees: the budget given to `plan`, for one person with all records and any data.
+    """
+
+    design: Design
+    fixed_effects: bool
+    working: Working
+    threshold: float
+    records: int
+    target: str
+    design_effect: float = 1.0
+
+    def plan(self, budget: Budget, shape: Shape) -> OwnMeansPlan:
+        """Everything decided before data are read; Infeasible if a size is mostly noise."""
+        number = len(self.design.numeric)
+        each = part_of(budget, UNITS, number)
+        if shape.number() * each < FEWEST:
+            raise Infeasible(
+                f"{shape.number()} persons with {budget.describe()} do not show the sizes of "
+                f"{number} variables",
+                f"about {math.ceil(FEWEST / float(each))} persons would do, a larger epsilon, or "
+                "public scales",
+            )
+        if budget.rho is None:
+            rest = replace(budget, epsilon=float(budget.pure_epsilon() * (1 - UNITS)))
+            each = (budget.pure_epsilon() - rest.pure_epsilon()) / number
+        else:
+            rest = replace(budget, rho=budget.rho * float(1 - UNITS))
+        inner = Magnitudes(SMALLEST, LARGEST, self.target, 1.0, self.design_effect, MEDIAN)
+        return OwnMeansPlan(self, budget, each, inner.plan(rest, shape))
+
+
+@dataclass(frozen=True)
+class OwnMeansPlan(Releasing):
+    """Sizes at `each` epsilon, then the means of coefficients by `means`."""
+
+    settings: OwnMeans
+    budget: Budget
+    each: Fraction
+    means: MagnitudesPlan
+
+    @property
+    def estimator(self) -> str:
+        return "mean of own coefficients clipped around private medians"
+
+    @property
+    def why(self) -> str:
+        return f"sizes of variables by noisy argmax, persons fitted in them; {self.means.why}"
+
+    @property
+    def public(self) -> tuple[str, ...]:
+        return self.means.public
+
+    @property
+    def shape(self) -> Shape:
+        return self.means.shape
+
+    @property
+    def relation(self) -> Relation:
+        return self.means.relation
+
+    @property
+    def fixed(self) -> bool:
+        """Whether every run bills these very lines: not if the table cannot be read again."""
+        return False
+
+    @property
+    def losses(self) -> tuple[Loss, ...]:
+        sizes = [
+            loss for name in self.settings.design.numeric for loss in self._size(name).choice.losses
+        ]
+        return (*sizes, *self.means.losses)
+
+    def _size(self, name: str) -> Sizes:
+        return Sizes(f"size of {name}", self.each, self.relation)
+
+    def predict(self, guess_sd: float) -> dict[str, float]:
+        """Predicted errors at a guessed deviation of coefficients between persons."""
+        return self.means.predict(guess_sd)
+
+    def describe(self) -> dict[str, Any]:
+        kept = self.means.describe()
+        return kept | {
+            "budget": self.budget.to_dict(),
+            "epsilon_of_one_size": float(self.each),
+            "mechanisms": [loss.to_dict() for loss in self.losses],
+        }
+
+    def accepts(self, people: People) -> None:
+        if not isinstance(people, PanelPeople):
+            raise ArgumentError(
+                "people", type(people).__name__, "have no records", "give a table with `person`"
+            )
+
+    def run(self, curator: Curator) -> Outcome:
+        people, settings = curator.people, self.settings
+        assert isinstance(people, PanelPeople)
+        assert people.again is not None
+        units: dict[str, tuple[float, float]] = {}
+        reached = True
+        for name in settings.design.numeric:
+            size = self._size(name)
+            own = MatrixPeople(people.spreads(name)[:, None], (name,))
+            place = curator.ask(size.choice, size_scores(own.log_counts(0, 0.0), size.slope))
+            reached &= place < HIGHEST - LOWEST
+            # the next power of two, so that a change of unit by one changes no digit
+            units[name] = 0.0, 2.0 ** math.ceil(math.log2(edge(place)) - 0.25)
+        products = people.again(units)
+        if products is None:
+            return self._nothing(AGAIN)
+        if not reached:
+            return self._nothing(RANGE)
+        rows = fit_persons(
+            products,
+            working=settings.working,
+            within=settings.fixed_effects,
+            threshold=settings.threshold,
+            least=settings.records,
+            scales=(1.0,) * (len(settings.design.names) + 1),
+            moved=settings.design.names[:1] == (INTERCEPT,),
+        )
+        fitted = MatrixPeople(rows, settings.design.names, engine=people.engine)
+        outcome = self.means.run(_Fitted(curator, fitted))
+        *terms, response = settings.design.sizes(units)
+        return _in_units(outcome, [response / size for size in terms], units)
+
+    def _nothing(self, status: str) -> Outcome:
+        number = len(self.settings.design.names)
+        return Outcome(
+            np.full(number, math.nan), Unfitted(number), status=status,
+            statuses=(status,) * number, advice=ADVICE[status],
+        )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class _Fitted:
+    """The curator of a release, asked about what was fitted from its people's records."""
+
+    curator: Curator
+    people: People
+
+    @property
+    def bill(self) -> tuple[Loss, ...]:
+        return self.curator.bill
+
+    def ask(self, mechanism: Mechanism[Exact, Noisy], exact: Exact) -> Noisy:
+        return self.curator.ask(mechanism, exact)
+
+    def apart(
+        self,
+        name: str,
+        people: Sequence[People],
+        *,
+        lines: int = 1,
+        join: Callable[[tuple[tuple[Loss, ...], ...]], Loss] | None = None,
+    ) -> tuple[Curator, ...]:
+        return self.curator.apart(name, people, lines=lines, join=join)
+
+
+def _in_units(outcome: Outcome, factors: list[float], units: Units) -> Outcome:
+    """Coefficients of the formula's own terms from those in units of the sizes."""
+    made = outcome.intervals
+    assert isinstance(made, TailMeans | ClippedMeans)
+    columns = tuple(
+        replace(item, box=Box(item.box.lower * factor, item.box.upper * factor))
+        for item, factor in zip(made.columns, factors, strict=True)
+        if item is not None
+    )
+    told = dict(outcome.diagnostics)
+    told["clip_radius"] = [x * f for x, f in zip(told["clip_radius"], factors, strict=True)]
+    told["sizes"] = {name: size for name, (_, size) in units.items()}
+    return replace(
+        outcome,
+        estimate=outcome.estimate * np.array(factors),
+        intervals=replace(made, columns=columns),  # type: ignore[arg-type]
+        diagnostics=told,
+    )

@@ -1,0 +1,64 @@
+"""The cells of a histogram around a private median: public edges in units of a private spread.
+
+Widths near the median are unequal, so that values on a lattice (whole numbers) put unequal numbers
+of points into them and show, whatever the spacing. docs/proofs/quantiles.md, sections 2 and 3.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from privmean.people.reductions import Box, Integers, People
+
+CLOSE = 2.0, 1 / 512  # bins of the grid of medians, and spreads: the nearest edge is the closer
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Distances of edges to either side of the median, in spreads, but for the nearest edge: first
+    1/256, then those of `like` cells (about as wide as each other), then the wider ones."""
+
+    like: tuple[float, ...]
+    wider: tuple[float, ...]
+
+    @property
+    def away(self) -> tuple[float, ...]:
+        return (1 / 256, *self.like, *self.wider)
+
+    @property
+    def cells(self) -> int:
+        return 2 * len(self.away) + 3
+
+    @property
+    def side(self) -> int:
+        """Cells to either side between two edges of `like`."""
+        return len(self.like) - 1
+
+    def edges_around(self, center: float, spread: float, half: float) -> tuple[float, ...]:
+        """Increasing edges around a median on bins of that half width; those that doubles cannot
+        tell apart merge into cells that hold nobody. A point mass at the median is alone in the
+        innermost cell."""
+        bins, spreads = CLOSE
+        nearest = min(2 * bins * half, spreads * spread)
+        away = [nearest, *(spread * x for x in self.away)]
+        return (*(center - x for x in reversed(away)), *(center + x for x in away))
+
+
+MANY = Layout(
+    (0.11, 0.25, 0.36, 0.5, 0.61, 0.75, 0.86, 1.0),
+    (1.25, 1.5, 1.75, 2.0, 2.5, 3.0, 4.0, 6.0, 10.0, 32.0, 1024.0),
+)
+FEW = Layout((0.22, 0.5, 0.72, 1.0), (1.5, 2.0, 3.0, 6.0, 32.0, 1024.0))  # less noise in sums
+
+
+def cells_between(people: People, edges: tuple[float, ...]) -> Integers:
+    """Persons with a value below the first edge, between edges (lower ends included), and from the
+    last one on: everybody with a value is in one cell."""
+    (box,) = people.box_sums([Box(-1.0, 1.0)])
+    assert box is not None
+    below = [people.beyond(0, x, x)[0] for x in edges]
+    upto = np.array([0, *below, box.present], dtype=np.int64)
+    cells: Integers = upto[1:] - upto[:-1]
+    return cells

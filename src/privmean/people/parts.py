@@ -1,0 +1,49 @@
+"""Rows of one Parquet file in their order, for streams."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+
+from privmean.errors import SchemaError
+
+ROWS = 10_000
+
+Row = tuple[object, tuple[list[float | None], tuple[str | None, ...]]]
+
+
+def rows_of(
+    path: str | os.PathLike[str],
+    person: str,
+    values: list[str],
+    public: list[str],
+    *,
+    skip: int = 0,
+) -> Iterator[list[Row]]:
+    """Blocks of (person, (values, public texts)) of the rows after the first `skip`.
+
+    What is not a number is a missing value; ids are as they are, texts as DuckDB writes them.
+    Raises SchemaError if the file is no Parquet file or lacks a column: a public fact.
+    """
+    import duckdb
+
+    with duckdb.connect() as engine:
+        engine.execute("SET threads = 1")
+        try:
+            columns = engine.read_parquet(os.fspath(path)).columns
+        except duckdb.Error:
+            raise SchemaError(f"{path} is no whole Parquet file; write it and rename it") from None
+        for name in (person, *values, *public):
+            if name not in columns:
+                raise SchemaError(f"{path} has no column {name!r}; it has {columns}")
+        quoted = {name: '"' + name.replace('"', '""') + '"' for name in columns}
+        cells = [quoted[person]]
+        cells += [f"TRY_CAST({quoted[name]} AS DOUBLE)" for name in values]
+        cells += [f"CAST({quoted[name]} AS VARCHAR)" for name in public]
+        found = engine.execute(f"SELECT {', '.join(cells)} FROM read_parquet(?)", [os.fspath(path)])
+        last = 1 + len(values)
+        while block := found.fetchmany(ROWS):
+            rows = block[skip:]
+            skip = max(0, skip - len(block))
+            if rows:
+                yield [(row[0], (list(row[1:last]), tuple(row[last:]))) for row in rows]

@@ -1,0 +1,304 @@
+"""Sources of events, the ledger, flushing and withhold-release on the command line."""
+
+import json
+import os
+import threading
+import time
+
+import duckdb
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from privmean.cli.app import app
+from privmean.continual import sources
+from privmean.continual.eventlines import Reader
+from privmean.errors import ArgumentError, SchemaError
+from privmean.people.parts import rows_of
+from privmean.privacy.ledger import Ledger
+
+BUDGET = ["--epsilon", "1", "--delta", "1e-6"]
+BASE = [
+    "stream", "--person", "p", "--value", "v", *BUDGET, "--max-participations", "4",
+    "--min-separation", "2", "--steps", "60", "--bounds", "0", "10",
+]  # fmt: skip
+ROWS = [{"p": f"u{i % 7}", "v": float(i % 5)} for i in range(30)]
+
+
+def jsonl(rows):
+    return "".join(json.dumps(row) + "\n" for row in rows)
+
+
+def call(*arguments):
+    from privmean.cli.app import _add
+
+    _add(arguments[0])
+    return CliRunner().invoke(app, [str(item) for item in arguments], catch_exceptions=False)
+
+
+def shown(result):
+    assert result.exit_code == 0, result.stderr
+    return [json.loads(line) for line in result.stdout.splitlines()]
+
+
+@pytest.fixture(name="feed")
+def feeder(tmp_path, monkeypatch):
+    def feed(text, *arguments):
+        path = tmp_path / "input"
+        path.write_text(text)
+        with path.open("rb") as file:
+            monkeypatch.setattr(sources, "stdin", file.fileno)
+            return call(*arguments)
+
+    return feed
+
+
+# --- a file that grows -------------------------------------------------------------------------
+
+
+def test_a_file_is_followed_as_it_grows(tmp_path):
+    path, out = tmp_path / "events", tmp_path / "out"
+    path.write_text(jsonl(ROWS[:10]))
+
+    def append():
+        for part in (ROWS[10:20], ROWS[20:]):
+            time.sleep(0.4)
+            with path.open("a") as file:
+                file.write(jsonl(part))
+
+    writer = threading.Thread(target=append)
+    writer.start()
+    arguments = [*BASE, "--state", tmp_path / "s", "--output", out, "--follow", path]
+    result = call(*arguments, "--idle", "2")
+    writer.join()  # well within the two seconds of rest
+    assert result.exit_code == 0, result.stderr
+    held = out.read_bytes()
+    assert json.loads(held.splitlines()[-1])["arrivals"] >= 28
+    # again, with more: what was read is skipped
+    with path.open("a") as file:
+        file.write(jsonl([{"p": "z", "v": 1}]) + '{"p": "half')
+    again = call(*arguments, "--idle", "0")
+    assert "left for the next run" in again.stderr
+    assert out.read_bytes().startswith(held)
+    assert len(out.read_bytes().splitlines()) == len(held.splitlines()) + 1
+
+
+def test_what_following_refuses(tmp_path):
+    assert call(*BASE, "--follow", tmp_path).exit_code == 2
+    (tmp_path / "e").write_text("")
+    assert call(*BASE, "--follow", tmp_path / "e", "--parts", tmp_path).exit_code == 2
+    assert call(*BASE, "--idle", "3").exit_code == 2
+    path = tmp_path / "short"
+    path.write_text(jsonl(ROWS))
+    source = sources.GrowingFile(path, Reader("p", ("v",)), None)
+    with sources.Interrupts() as interrupts:
+        batches = source.batches(interrupts, {})
+        assert len(next(batches)[0]) == 30
+        path.write_text("")
+        with pytest.raises(ArgumentError, match="became shorter"):
+            next(batches)
+
+
+# --- a folder of parts -------------------------------------------------------------------------
+
+
+def part(path, query, when):
+    hidden = path.with_name("." + path.name)
+    duckdb.sql(query).write_parquet(str(hidden))
+    hidden.rename(path)
+    os.utime(path, (when, when))
+
+
+def test_parts_are_read_once_in_the_order_of_their_arrival(tmp_path):
+    folder = tmp_path / "parts"
+    folder.mkdir()
+    part(folder / "b.parquet", "SELECT 'u' || i AS p, i * 1.0 AS v FROM range(5) t(i)", 100)
+    part(folder / "a.parquet", "SELECT 'w' || i AS p, 2.0 AS v FROM range(4) t(i)", 200)
+    (folder / "_temporary.parquet").write_bytes(b"no")
+    arguments = [*BASE, "--state", tmp_path / "s", "--parts", folder, "--idle", "0"]
+    first = shown(call(*arguments))
+    assert [item["arrivals"] for item in first] == list(range(1, 10))
+    part(folder / "0.parquet", "SELECT 'x' AS p, 'high' AS v UNION ALL SELECT NULL, '3'", 50)
+    second = shown(call(*arguments, "--no-replay"))
+    assert [item["arrivals"] for item in second] == [10]  # a null id is no event
+    assert shown(call(*arguments, "--no-replay")) == []
+    (folder / "b.parquet").unlink()
+    assert len(shown(call(*arguments))) == 10
+
+
+def test_a_part_goes_on_where_it_was(tmp_path):
+    folder = tmp_path / "parts"
+    folder.mkdir()
+    part(folder / "a.parquet", "SELECT i AS p, i AS v, 'g' AS k FROM range(12) t(i)", 1)
+    path = folder / "a.parquet"
+    whole = [row for block in rows_of(path, "p", ["v"], ["k"]) for row in block]
+    assert whole[3] == (3, ([3.0], ("g",)))
+    assert [row for block in rows_of(path, "p", ["v"], ["k"], skip=5) for row in block] == whole[5:]
+    source = sources.Parts(folder, ("p", ["v"], []), 0)
+    with sources.Interrupts() as interrupts:
+        note = {"parts": ["a.parquet"], "rows": 5}
+        ((events, after),) = source.batches(interrupts, note)
+    assert [event.person for event in events] == [str(i) for i in range(5, 12)]
+    assert after == {"parts": ["a.parquet"], "rows": 12}
+
+
+def test_what_parts_refuse(tmp_path):
+    assert call(*BASE, "--parts", tmp_path / "none").exit_code == 2
+    (tmp_path / "x.parquet").write_bytes(b"half a file")
+    result = call(*BASE, "--parts", tmp_path, "--idle", "0")
+    assert result.exit_code == 2
+    assert "no whole Parquet file" in result.stderr
+    part(tmp_path / "x.parquet", "SELECT 1 AS p", 1)
+    with pytest.raises(SchemaError, match="no column 'v'"):
+        list(rows_of(tmp_path / "x.parquet", "p", ["v"], []))
+
+
+# --- Kafka -------------------------------------------------------------------------------------
+
+
+def test_kafka_needs_its_extra_and_a_topic(monkeypatch):
+    monkeypatch.setitem(__import__("sys").modules, "confluent_kafka", None)
+    result = call(*BASE, "--kafka", "localhost:9092/events", "--idle", "0")
+    assert result.exit_code == 2
+    assert "privmean[kafka]" in result.stderr
+    assert call(*BASE, "--kafka", "localhost:9092").exit_code == 2
+    assert call(*BASE, "--kafka", "localhost:9092/events", "--format", "csv").exit_code == 2
+
+
+def test_messages_of_a_topic_are_read_once(tmp_path):
+    """Against the mock cluster of the client library (librdkafka), which speaks the protocol."""
+    kafka = pytest.importorskip("confluent_kafka")
+    producer = kafka.Producer(
+        {"bootstrap.servers": "mock", "test.mock.num.brokers": 1, "log_level": 0}
+    )
+    broker = next(iter(producer.list_topics(timeout=10).brokers.values()))
+
+    def send(rows):
+        for row in rows:
+            producer.produce("events", value=json.dumps(row).encode())
+        assert producer.flush(10) == 0
+
+    send(ROWS[:20])
+    arguments = [*BASE, "--state", tmp_path / "s", "--idle", "3"]
+    arguments += ["--kafka", f"{broker.host}:{broker.port}/events"]
+    first = shown(call(*arguments))
+    assert first[-1]["arrivals"] == 20
+    send([{"p": "new", "v": 3}, {"p": "newer", "v": 4}, {"v": 1}])
+    second = shown(call(*arguments, "--no-replay"))
+    assert second[-1]["arrivals"] == 22
+    assert shown(call(*arguments))[: len(first)] == first
+
+
+# --- windows, periods, groups, flushing ---------------------------------------------------------
+
+
+def test_windows_and_half_lives(feed):
+    for option, value in (("--window", "5"), ("--half-life", "3")):
+        found = shown(feed(jsonl(ROWS), *BASE, option, value))
+        assert len(found) > 20
+    assert found[-1]["records"] > 20
+    assert shown(feed(jsonl(ROWS), *BASE, "--window", "5"))[-1]["records"] == 5
+
+
+def test_a_mean_each_day(feed):
+    rows = [{"p": f"u{i % 7}", "v": 1, "t": f"2026-01-{1 + i // 10:02d}"} for i in range(30)]
+    days = ["--period", "day", "--time-column", "t", "--window", "1", "--persons-a-period", "7"]
+    found = shown(feed(jsonl(rows), *BASE, *days, "--flush"))
+    assert [item["period"] for item in found] == ["2026-01-01", "2026-01-03"]  # two days apart
+    assert feed(jsonl(rows), *BASE, "--period", "day").exit_code == 2
+    late = feed(jsonl([*rows, rows[0]]), *BASE, *days)
+    assert "1 of a time that was over" in late.stderr
+
+
+def test_a_mean_for_each_group(feed, tmp_path):
+    rows = [{"p": f"u{i}", "v": 1, "g": "ab"[i % 2]} for i in range(20)]
+    arguments = [*BASE, "--by", "g", "--groups", "2", "--state", tmp_path / "s"]
+    first = feed(jsonl(rows[:11]), *arguments)
+    assert {item["group"] for item in shown(first)} == {"a", "b"}
+    longer = feed(jsonl(rows), *arguments)
+    assert longer.stdout.startswith(first.stdout)
+    assert len(shown(longer)) == 20
+    assert feed(jsonl(rows), *arguments, "--no-replay").stdout == ""
+    assert "in 2 groups" in longer.stderr
+    assert feed(jsonl(rows), *BASE, "--groups", "2").exit_code == 2
+    assert feed(jsonl(rows[5:]), *arguments).exit_code == 2  # another input
+
+
+def test_flush_releases_what_waits(feed, tmp_path):
+    rows = [{"p": "a", "v": 1}] * 3
+    plain = shown(feed(jsonl(rows), *BASE))
+    assert plain[-1]["waiting"] == 0
+    assert len(plain) == 1
+    flushed = shown(feed(jsonl(rows), *BASE, "--state", tmp_path / "s", "--flush"))
+    assert flushed[-1]["records"] == 3
+    assert flushed[0]["noise_sd"] == plain[0]["noise_sd"]
+    assert len(shown(feed(jsonl(rows), *BASE, "--state", tmp_path / "s", "--flush"))) == len(
+        flushed
+    )
+
+
+# --- the ledger --------------------------------------------------------------------------------
+
+
+def test_a_ledger_is_charged_once_a_stream(feed, tmp_path):
+    Ledger(tmp_path / "book", epsilon=2.5, delta=1e-5)
+    arguments = [*BASE, "--state", tmp_path / "s", "--ledger", tmp_path / "book"]
+    feed(jsonl(ROWS[:9]), *arguments, "--label", "ratings")
+    assert feed(jsonl(ROWS), *arguments, "--label", "ratings").exit_code == 0
+    (entry,) = Ledger.open(tmp_path / "book").entries
+    assert entry.label == "ratings"
+    assert entry.amount.epsilon == pytest.approx(1.0)
+    # another stream is another charge, and a third one too much
+    for name, code in (("t", 0), ("u", 2)):
+        other = [*BASE, "--state", tmp_path / name, "--ledger", tmp_path / "book"]
+        result = feed(jsonl(ROWS), *other)
+        assert result.exit_code == code
+    assert result.stdout == ""
+    assert feed(jsonl(ROWS), *BASE, "--label", "x").exit_code == 2
+
+
+# --- withhold-release ---------------------------------------------------------------------------
+
+
+WITHHOLD = [
+    "withhold", "--person", "p", "--value", "v", *BUDGET, "--max-records", "8", "--bounds", "0:10",
+]  # fmt: skip
+
+
+def test_withhold_on_the_command_line(feed, tmp_path):
+    arguments = [*WITHHOLD, "--state", tmp_path / "s"]
+    first = feed(jsonl(ROWS[:17]), *arguments)
+    assert [item["arrivals"] for item in shown(first)] == list(range(1, 18))
+    longer = feed(jsonl(ROWS), *arguments)
+    assert longer.stdout.startswith(first.stdout)
+    assert len(shown(longer)) == 30
+    assert "withheld" in longer.stderr
+    assert "withhold-release" in longer.stderr
+    assert feed(jsonl(ROWS), *arguments, "--no-replay").stdout == ""
+    more = feed(jsonl([{"p": "z", "v": 2}]), *arguments, "--append")
+    assert [item["arrivals"] for item in shown(more)] == [31]
+    last = shown(longer)[-1]
+    assert last["records"] + last["waiting"] == 30
+
+
+def test_withhold_charges_a_ledger_and_refuses(feed, tmp_path):
+    Ledger(tmp_path / "book", epsilon=1.5, delta=1e-5)
+    arguments = [*WITHHOLD, "--state", tmp_path / "s", "--ledger", tmp_path / "book"]
+    for _ in range(2):
+        assert feed(jsonl(ROWS), *arguments).exit_code == 0
+    assert len(Ledger.open(tmp_path / "book").entries) == 1
+    assert feed(jsonl(ROWS), *WITHHOLD, "--ledger", tmp_path / "book").exit_code == 2
+    for wrong in (
+        ["--bounds", "high"],
+        ["--bounds", "0:1", "--bounds", "0:2"],
+        ["--max-records", "0"],
+    ):
+        assert feed(jsonl(ROWS), *WITHHOLD, *wrong).exit_code == 2
+    assert feed(jsonl(ROWS), *[item for item in WITHHOLD if item != "--bounds"]).exit_code != 0
+
+
+def test_every_command_of_a_stream_is_listed():
+    from privmean.cli.app import COMMANDS
+
+    assert {"stream", "withhold"} <= set(COMMANDS)
+    assert isinstance(app, typer.Typer)
