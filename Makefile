@@ -78,8 +78,8 @@ review: $(READY)
 	$(BIN)/python benchmarks/review.py
 
 lint: $(READY)
-	$(BIN)/ruff format --check src tests benchmarks examples docs
-	$(BIN)/ruff check src tests benchmarks examples docs
+	$(BIN)/ruff format --check src tests benchmarks examples docs/site-tools
+	$(BIN)/ruff check src tests benchmarks examples docs/site-tools
 
 types: $(READY)
 	$(BIN)/mypy
