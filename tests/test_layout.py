@@ -14,6 +14,8 @@ HOST = re.compile(
     r"(?:https?|ftp|git|ssh)://(?!127\.0\.0\.1\b|a b|\{|\[::1\])[\w.-]*\w\.[a-z]{2,}[^\s)\"']*"
 )
 
+SVG = "http:" + "//www.w3.org/2000/svg"  # names the language of a picture; nothing is fetched
+
 
 def test_module_names_of_the_tests_are_unique() -> None:
     names = Counter(path.name for path in Path(__file__).parent.rglob("*.py"))
@@ -33,7 +35,7 @@ def test_committed_files_name_no_host_of_a_network() -> None:
     for name in names:
         if name == "LICENSE" or not (ROOT / name).is_file():
             continue
-        text = (ROOT / name).read_bytes().decode("utf-8", "ignore")
+        text = (ROOT / name).read_bytes().decode("utf-8", "ignore").replace(SVG, "")
         found += [f"{name}: {host}" for host in HOST.findall(text)]
     assert len(names) > 300
     assert found == []
