@@ -48,7 +48,7 @@ test: lint types unit
 
 docs: $(DOCS)/.ready
 	NO_MKDOCS_2_WARNING=1 $(DOCS)/bin/mkdocs build --strict --quiet
-	@echo "the site is in site/index.html"
+	$(DOCS)/bin/python docs/site-tools/offline.py site
 
 # privmean is read, not imported: the site needs nothing of what privmean needs
 $(DOCS)/.ready: requirements-docs.lock
@@ -78,8 +78,8 @@ review: $(READY)
 	$(BIN)/python benchmarks/review.py
 
 lint: $(READY)
-	$(BIN)/ruff format --check src tests benchmarks examples
-	$(BIN)/ruff check src tests benchmarks examples
+	$(BIN)/ruff format --check src tests benchmarks examples docs
+	$(BIN)/ruff check src tests benchmarks examples docs
 
 types: $(READY)
 	$(BIN)/mypy

@@ -7,6 +7,7 @@ difference of limited values that leaves 0 out (without the allowance for tails)
 from __future__ import annotations
 
 import argparse
+import sys
 from typing import Any
 
 import numpy as np
@@ -82,7 +83,8 @@ def main() -> None:
     if said.print:
         print(body)
         return
-    publish("arms", "Two arms: power", body, command="python benchmarks/arms.py")
+    command = " ".join(["python benchmarks/arms.py", *sys.argv[1:]])
+    publish("arms", "Two arms: power", body, command=command)
 
 
 if __name__ == "__main__":

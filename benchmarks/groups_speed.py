@@ -86,9 +86,8 @@ def main() -> None:
     if said.print:
         print(body)
         return
-    publish(
-        "groups-speed", "Means by group: time", body, command="python benchmarks/groups_speed.py"
-    )
+    command = " ".join(["python benchmarks/groups_speed.py", *sys.argv[1:]])
+    publish("groups-speed", "Means by group: time", body, command=command)
 
 
 if __name__ == "__main__":

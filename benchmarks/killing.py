@@ -24,9 +24,10 @@ from typing import Any, Protocol
 import numpy as np
 from sqlalchemy.exc import SQLAlchemyError
 
-from privmean.continual import MeanStream, WithholdRelease, events
+from privmean.continual import MeanStream, WithholdRelease, events, sources
 from privmean.continual.buffered import Buffered
 from privmean.continual.eventlines import Reader
+from privmean.continual.feeding import FedMean
 from privmean.continual.planning import plan as plan_mean
 from privmean.errors import PrivmeanError
 from privmean.local.builders import mean_round
@@ -96,7 +97,7 @@ class Running:
             stream.extend(list(range(20)), [0.0] * 20)
 
     def go_on(self, path: Path, say: Callable[[str, str], None]) -> None:
-        events.CHUNK = 1 << 9  # about ten events
+        sources.CHUNK = 1 << 9  # about ten events
 
         class Said:
             def write(self, releases: Any) -> int:
@@ -111,8 +112,8 @@ class Running:
 
         sys.stdin = open(self._source, "rb")  # noqa: SIM115 (this process ends with os._exit)
         with MeanStream.from_plan(self._plan, state=path) as stream:
-            reader = Reader("p", ("v",))
-            events.run(stream, reader, append=False, replay=True, output=Said())
+            source = sources.StandardInput(Reader("p", ("v",)), complete=True)
+            events.run(FedMean(stream), source, append=False, replay=True, output=Said())
 
     def contents(self, path: Path, moved: bool) -> Contents:
         with MeanStream.from_plan(self._plan, state=path, moved=moved) as stream:

@@ -33,11 +33,13 @@ def test_the_example_of_a_public_name_runs_and_shows_it(name, tmp_path, monkeypa
 def test_an_example_uses_the_name_or_what_gives_it():
     given = {
         "AuditReport": "audit", "CompareRelease": "compare", "CurveRelease": "curve",
+        "EffectRelease": "compare", "TwoArms": "Compare", "ValuesRelease": "mean",
         "GroupMeans": "Mean", "GroupRelease": "mean", "Guarantee": "mean", "Interval": "mean",
         "QuantileRelease": "quantile", "RegressionRelease": "regress", "Release": "mean",
         "StudyPlan": "Study", "StudyRelease": "Study", "VarianceSearch": "Variance",
         "Verification": "verify",
     }  # fmt: skip
+    assert set(given) < set(NAMES)
     for name in NAMES:
         tree = ast.parse(example(name))
         used = {item.attr for item in ast.walk(tree) if isinstance(item, ast.Attribute)}

@@ -52,3 +52,10 @@ def test_both_locks_name_the_same_versions():
     tests = locked("requirements-dev.lock")
     runs = locked("requirements.lock")
     assert {name: tests.get(name) for name in runs} == runs
+
+
+def test_the_site_has_a_lock_of_its_own_and_is_no_dependency():
+    site, runs = locked("requirements-docs.lock"), locked("requirements-dev.lock")
+    assert {"mkdocs", "mkdocs-material", "mkdocstrings", "mkdocstrings-python"} <= set(site)
+    assert not {"mkdocs", "mkdocs-material", "mkdocstrings"} & set(runs)
+    assert site["ruff"] == runs["ruff"]  # it writes signatures as the source is written

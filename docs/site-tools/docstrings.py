@@ -12,11 +12,10 @@ from griffe import Extension, Object
 
 EXAMPLE = re.compile(r"^Examples?:$")
 RULE = re.compile(r"^(-{3,})$")
-SECTION = re.compile(r"^(Guarantees|Raises|Source|Raises [A-Z]\w+)\b")
 
 
 def markdown(text: str) -> str:
-    """`Example:` and the indented lines after it become a block; `Guarantees:` begins a paragraph."""
+    """`Example:` and its indented lines become a block, `Guarantees:` a paragraph in bold."""
     made: list[str] = []
     lines = text.splitlines()
     at = 0
@@ -28,13 +27,19 @@ def markdown(text: str) -> str:
             while at < len(lines) and (not lines[at].strip() or lines[at].startswith("    ")):
                 block.append(lines[at][4:])
                 at += 1
-            made += ["", "**Example**", "", "```python", *"\n".join(block).strip("\n").split("\n"), "```", ""]
+            code = "\n".join(block).strip("\n").split("\n")
+            made += ["", "**Example**", "", "```python", *code, "```", ""]
             continue
         if at + 1 < len(lines) and RULE.match(lines[at + 1]):
             made += ["", f"**{line}**", ""]
             at += 2
             continue
-        if line.startswith("    ") and made and made[-1].strip() and not made[-1].startswith("    "):
+        if (
+            line.startswith("    ")
+            and made
+            and made[-1].strip()
+            and not made[-1].startswith("    ")
+        ):
             # a name, and its meaning indented below: one item of a list
             made[-1] = f"- `{made[-1].strip()}`:"
             while at < len(lines) and lines[at].startswith("    "):

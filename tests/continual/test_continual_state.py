@@ -13,8 +13,7 @@ from continual_reference import Scripted, Silent
 import killing
 from forking import forked
 from killing import Count, Running, Withholding
-from privmean.continual import MeanStream, WithholdRelease
-from privmean.continual import events as continual_events
+from privmean.continual import MeanStream, WithholdRelease, sources
 from privmean.continual.buffered import Buffered
 from privmean.continual.state import StateFile
 from privmean.continual.strategies import Banded, BandedInverse, MeanToeplitz
@@ -160,7 +159,10 @@ def test_a_crash_at_any_change_of_the_file(tmp_path, monkeypatch, kind, slack):
         running = MeanStream(noise=Silent(), state=path, **settings)
         crashed = False
         with monkeypatch.context() as patched:
-            patched.setattr("privmean.durable.os", Dying(at, kind))
+            dying = Dying(at, kind)
+            patched.setattr("privmean.durable.os", dying)
+            patched.setattr("privmean.disk.os", dying)
+            patched.setattr("privmean.noted.os", dying)
             try:
                 second = lines(running.extend(ids[15:], values[15:]))
             except Crash:
@@ -321,7 +323,7 @@ KILLS = 8
 )
 def test_killed_again_and_again(tmp_path, monkeypatch, make):
     """kill -9 at random moments: the state and its copies keep what was published, unchanged."""
-    monkeypatch.setattr(continual_events, "CHUNK", continual_events.CHUNK)  # as it was, afterwards
+    monkeypatch.setattr(sources, "CHUNK", sources.CHUNK)  # as it was, afterwards
     rng, count = random.Random(5), Count()
     killing.run(make(tmp_path, rng), tmp_path, rng, KILLS, count)
     assert count.kills >= 1  # a quick machine is done before most of them

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 import privmean as pm
-from kit import assert_mean, assert_rate_at_least, assert_variance
+from kit import assert_mean, assert_rate, assert_rate_at_least, assert_rate_at_most, assert_variance
 from privmean.errors import ArgumentError
-from privmean.models.curve_release import _laplace_sum
+from privmean.models.joint_errors import JointErrors, half_of_sum
 from privmean.noise.simulated import SimulatedNoise
 from privmean.people.reductions import Box
 from privmean.privacy.budget import Budget
@@ -84,14 +84,47 @@ def test_bands_hold_the_clipped_curve(budget, bandwidth):
     assert_rate_at_least(together, 200, 0.9)
 
 
-def test_the_bound_on_a_sum_of_laplace_noises_holds():
-    rng = np.random.default_rng(3)
-    scales = np.array([1.0, 0.6, 0.3])
-    draws = rng.laplace(size=(400_000, 3)) @ scales + 0.8 * rng.normal(size=400_000)
-    for alpha in (0.1, 0.01):
-        half = _laplace_sum(scales, 0.8, alpha)
-        share = np.mean(np.abs(draws) > half)
-        assert 0.02 * alpha < share < alpha  # a bound, but not an empty one
+@pytest.mark.parametrize(("scales", "sd"), [((1.0, 0.6, 0.3), 0.8), ((1.0, 1.0), 0.0)])
+def test_a_sum_of_laplace_noises_exceeds_its_half_length_as_often_as_said(scales, sd):
+    rng, draws = np.random.default_rng(3), 400_000
+    sums = rng.laplace(size=(draws, len(scales))) @ np.array(scales) + sd * rng.normal(size=draws)
+    for alpha in (0.5, 0.1, 0.01, 0.001):
+        half = half_of_sum(np.array(scales), sd, alpha)
+        assert_rate(int(np.sum(np.abs(sums) > half)), draws, alpha)
+    rare = half_of_sum(np.array(scales), sd, 1e-5)
+    assert_rate_at_most(int(np.sum(np.abs(sums) > rare)), draws, 1e-5)
+
+
+@pytest.mark.parametrize("gaussian", [True, False])
+@pytest.mark.parametrize("level", [0.5, 0.9, 0.95, 0.99])
+def test_errors_of_all_points_are_inside_as_often_as_said(gaussian, level):
+    """Heavily shared cells, where a bound by points would be far too long."""
+    at = np.linspace(0, 1, 30)
+    weights = np.exp(-0.5 * ((at[:, None] - at[None, :]) / 0.15) ** 2)
+    weights /= weights.sum(axis=1, keepdims=True)
+    noise, spread = np.linspace(0.1, 1, 30), np.linspace(1, 0.1, 30)
+    law = JointErrors(weights, noise, spread, gaussian)
+    half = law.together(level)
+    assert np.all(half < law.alone(1 - (1 - level) / 30))
+    rng, draws = np.random.default_rng(1), 20_000
+    drawn = rng.normal(size=(draws, 30)) if gaussian else rng.laplace(size=(draws, 30))
+    errors = (noise * drawn + np.sqrt(spread) * rng.normal(size=(draws, 30))) @ weights.T
+    held = np.mean(np.all(np.abs(errors) <= half, axis=1))
+    slack = 4.9 * np.sqrt(level * (1 - level) * (1 / draws + 1 / 2**14))
+    assert abs(held - level) < slack
+
+
+@pytest.mark.parametrize("bandwidth", [0.0, 0.1])
+def test_bands_of_curves_at_public_times_hold_as_often_as_said(bandwidth):
+    times = np.linspace(0, 1, 1500)
+    plan = pm.FixedDesign((-2.0, 2.0), 8, bandwidth).plan(Budget(epsilon=1.0), times=times)
+    means = np.array([np.sin(5 * times[plan.cell == place]).mean() for place in plan.used])
+    truth, held, runs = plan.weights @ means, 0, 60
+    for seed in range(runs):
+        values = np.sin(5 * times) + 0.2 * np.random.default_rng(seed).normal(size=1500)
+        band = plan.release(values, SimulatedNoise(seed)).interval()
+        held += bool(np.all((np.array(band.lower) <= truth) & (truth <= np.array(band.upper))))
+    assert_rate(held, runs, 0.95)
 
 
 def records(persons=800, seed=0):
@@ -258,3 +291,27 @@ def test_a_gap_is_drawn_as_a_gap():
     )  # fmt: skip
     (line,) = [x for x in release.plot().lines if x.get_label() == "private mean"]
     assert np.isnan(line.get_ydata()[[0, 1, 4, 5]].astype(float)).all()
+
+
+@pytest.mark.parametrize(("index", "said"), [(1.2, {"tail seen", "tail too thick"}), (0, {"ok"})])
+def test_a_bin_says_how_many_persons_lie_beyond_its_limits(index, said):
+    """Means of heavy tails: where persons are left out, the bin says so, and the others do not."""
+    rng = np.random.default_rng(2)
+    who = np.repeat(np.arange(6000), 2)
+    time = np.tile([0.5, 1.5], 6000)
+    values = 2 + 0.3 * rng.normal(size=12_000)
+    if index:
+        values = np.where(time > 1, (1 - rng.random(12_000)) ** (-1 / index), values)
+    curve = pm.curve(
+        {"id": who, "t": time, "y": values}, "y", time="t", bins=(0, 1, 2), person="id",
+        epsilon=20.0, noise=SimulatedNoise(1),
+    )  # fmt: skip
+    statuses = curve.table().status
+    assert statuses[0] == "ok"
+    assert statuses[1] in said
+    assert np.isfinite(curve.estimate).all()
+    assert curve.rows()[1].status == statuses[1]
+    if index:
+        assert curve.status == statuses[1]
+        assert "limits" in curve.advice
+    assert curve.rows()[0].lower < 2 < curve.rows()[0].upper

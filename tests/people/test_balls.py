@@ -17,7 +17,7 @@ from privmean.people import balls
 from privmean.people.balls import clip_rows_to_ball
 from privmean.people.matrix import MatrixPeople
 from privmean.people.read import read
-from privmean.people.reductions import Ball, Standard, quotient
+from privmean.people.reductions import Ball, Cut, Standard, quotient
 from privmean.privacy.budget import REPLACE_ONE
 
 EXTREMES = [
@@ -241,3 +241,20 @@ def test_shells_and_units_are_those_of_each_row_alone():
         expected = np.bincount(np.searchsorted(edges, np.sqrt(total)), minlength=16)
     assert people.shell_counts(edges).tolist() == expected.tolist()
     assert people.part(1, 3).shell_counts(edges).sum() == len(rows[1::3])
+
+
+def test_cut_rows_among_rows_well_inside_are_those_of_the_definition():
+    """Rows that nothing happens to go another way: the integers of the rows taken apart."""
+    generator = np.random.default_rng(4)
+    for width, radius in ((1, 1.0), (3, 2.0), (20, 7.0), (60, 3.0)):
+        rows = mixed(generator, 3000 if width < 60 else 40, width, radius)
+        rows[~np.isfinite(rows)] = 0.25
+        step = 2.0**-18
+        three = [Ball((0.0,) * width, radius * part, step) for part in (1.0, 1.25, 1 / 3)]
+        limits = generator.uniform(radius / 4, radius, width)
+        cut = Cut(*three, tuple((-limits).tolist()), tuple((limits * 1.5).tolist()))
+        found = MatrixPeople(rows, tuple(map(str, range(width)))).tail_sums(cut)
+        totals, present = balls._cut_totals(rows, cut)
+        assert [list(found.z), list(found.besides), list(found.tails)] == totals
+        assert found.present == present == len(rows)
+        assert sum(totals[2]) > 0

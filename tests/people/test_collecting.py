@@ -40,6 +40,21 @@ def test_rows_in_memory_leave_nothing(caplog):
     assert caplog.text == ""
 
 
+@pytest.mark.parametrize("home", ["polars", "duckdb"])
+def test_collected_rows_keep_nulls_counts_and_the_order_of_the_roster(home):
+    who = np.array([7, 3, 7, 5, 3, 9])
+    columns = {"who": who, "x": [1.0, 2.0, 4.0, np.nan, 2.5, -0.0], "y": [np.nan] * 5 + [1e300]}
+    source = pl.DataFrame(columns) if home == "polars" else pl.DataFrame(columns).to_arrow()
+    people = pm.read(source, person="who", values=["x", "y"], estimand="records", cap=9)
+    found = people.collect()
+    nan = np.nan
+    expected = [[2.25, nan], [nan, nan], [2.5, nan], [0.0, 2.0**40]]
+    assert np.array_equal(found.values, expected, equal_nan=True)
+    assert found.values.flags.c_contiguous
+    assert found.counts.tolist() == [[2, 0], [0, 0], [2, 0], [1, 1]]
+    assert pm.read(source, person="who", values="y", roster=[]).collect().values.shape == (0, 1)
+
+
 @pytest.mark.parametrize("neighbors", ["replace-one", "add-remove"])
 def test_a_method_that_needs_the_rows_says_so(caplog, neighbors):
     people = pm.read(table(4000), person="who", values=["x", "y"])
@@ -79,6 +94,7 @@ def test_only_aggregates_leave_an_engine(monkeypatch, home, columns):
 
     monkeypatch.setattr(frame, "fetch", counting)
     monkeypatch.setattr(expressions, "fetch", counting)
+    monkeypatch.setattr(frame, "fetch_matrix", None)  # how rows leave: not asked for here
     people = pm.read(source, person="who", values=columns)
     budget = {"epsilon": 2.0, "delta": 1e-6, "noise": pm.SimulatedNoise(2)}
     pm.mean(people, **budget)

@@ -14,6 +14,7 @@ import privmean as pm
 from privmean.central.located_mean import LocatedMean
 from privmean.central.look import Look, centre_of, spread_of
 from privmean.central.wallet import floor_tick
+from privmean.errors import Infeasible
 from privmean.mechanisms.curator import TrustedCurator
 from privmean.noise.simulated import SimulatedNoise
 from privmean.people.shape import Shape
@@ -162,6 +163,21 @@ def test_a_question_with_a_wanted_error_counts_what_it_shares():
     assert plan.guarantee.verify()
 
 
+def test_wishes_beside_looks_are_met_or_refused_with_the_least_epsilon():
+    made = pm.Study(pm.Table(records(), person="who"), epsilon=0.4)
+    made.add("a", pm.Mean("y"), error=0.3, guess_sd=9.0)
+    made.add("b", pm.Mean("x"), error=0.05, guess_sd=1.2)
+    with pytest.raises(Infeasible, match=r"epsilon=\d.*would do") as caught:
+        made.plan(N)
+    least = float(str(caught.value).split("; epsilon=")[1].split(" ")[0])
+    made = pm.Study(pm.Table(records(), person="who"), epsilon=least)
+    made.add("a", pm.Mean("y"), error=0.3, guess_sd=9.0)
+    made.add("b", pm.Mean("x"), error=0.05, guess_sd=1.2)
+    errors = [line.predicted for line in made.plan(N).lines()]
+    assert errors[0] <= 0.3
+    assert errors[1] <= 0.05
+
+
 def test_nothing_is_shared_where_prices_would_be_private_or_nobody_needs_a_look():
     hidden = study(neighbors="add-remove", n_design=N)
     assert hidden.plan().looks == ()
@@ -169,9 +185,12 @@ def test_nothing_is_shared_where_prices_would_be_private_or_nobody_needs_a_look(
     alone.add("trend", pm.Curve("y", "t", bins=[0, 2, 4]))
     alone.add("middle", pm.Quantile("y"))
     assert alone.plan(N).looks == ()
-    named = pm.Study(pm.read(records()["y"][::4]), epsilon=3.0, delta=1e-6)
-    named.add("a", pm.Mean()).add("b", pm.Quantile())
-    assert named.plan().looks == ()
+    people = pm.read(records(), person="who", values="y")
+    for asked in ((pm.Mean(), pm.Quantile()), (pm.Mean("y"), pm.Quantile("y"))):
+        reduced = pm.Study(people, epsilon=3.0, delta=1e-6, noise=SimulatedNoise(1))
+        reduced.add("a", asked[0]).add("b", asked[1])
+        assert reduced.plan().looks == ()
+        assert not reduced.release().failed
 
 
 def test_a_look_that_finds_nothing_leaves_its_questions_unanswered_and_no_others():

@@ -245,6 +245,23 @@ def largest_epsilon(rho):
     return rho_epsilon(rho, 1e-6) * 1.001
 
 
+@pytest.mark.parametrize("terms", [{}, {"delta": 1e-4}, {"epsilon": 6.0}])
+def test_parts_with_a_delta_add_up_whatever_the_curve_of_each(terms):
+    """Lines that keep (epsilon, delta) by a curve of their own are one line where parts add up."""
+    made = pm.Study(TABLE, **({"epsilon": 2.0, "delta": 1e-6} | terms))
+    made.add("both", pm.Mean(("y", "x")))
+    made.add("slope", pm.Regression("y ~ x"))
+    made.add("wide", pm.Curve("y", "t", bins=list(np.linspace(0, 4, 60)), assume=LIMITS))
+    made.add("kept", pm.Mean("y", assume=pm.SubGaussian(sd=1.0)), weight=2)
+    plan = made.plan(PERSONS)
+    assert plan.guarantee.verify()
+    shapes = plan.shapes
+    from privmean.study.shares import Work
+
+    first = Work(plan.items, shapes, plan.budget).sums()
+    assert within([line for part in first.parts for line in part.lines], plan.budget)
+
+
 # --- wanted errors --------------------------------------------------------------------------------
 def test_wanted_errors_are_met_and_the_rest_is_shared():
     made = pm.Study(TABLE, epsilon=2.0)

@@ -344,6 +344,18 @@ def test_init_writes_a_file_that_runs_once_a_column_is_chosen(place):
     assert call("study", "init", place / "panel.csv", "--person", "who", "--out", out) == 2
     assert call("study", "plan", out, "--persons", "3000") == 0
     assert "who" in out.read_text()
+    assert "# columns are not shown" in out.read_text()
+
+
+def test_init_shows_the_columns_of_a_first_line_that_is_no_record(place):
+    out = place / "new.toml"
+    arguments = ("study", "init", place / "panel.csv", "--person", "who", "--out", out)
+    assert call(*arguments, "--header") == 0
+    text = out.read_text()
+    assert "# columns: who, t, x, y" in text
+    assert "header = true" in text
+    assert call("study", "plan", out) == 0
+    assert call("study", "run", out, "--out", place / "out") == 0
 
 
 def test_columns_are_read_from_the_schema_alone():

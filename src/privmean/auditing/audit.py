@@ -23,6 +23,7 @@ from privmean.auditing.panels import Panel, PanelRows, panel_table
 from privmean.auditing.report import AuditReport
 from privmean.auditing.subjects import ANY, BOTH, Said, budget_of
 from privmean.errors import ArgumentError, Infeasible
+from privmean.models.own_means import OwnPanel
 from privmean.models.panel import PanelSums
 from privmean.people.pairframe import FramePairs
 from privmean.people.table import Table
@@ -186,7 +187,7 @@ def _tables(
 ) -> Iterator[tuple[str, Audited]]:
     """The rows to record: of the given table, or of every built-in one."""
     summary = getattr(question, "summary", None)
-    if source is None and isinstance(summary, PanelSums):
+    if source is None and isinstance(summary, PanelSums | OwnPanel):
         for kind in TABLES:
             yield kind, panel_table(kind, PANEL_PERSONS, summary, seed)
         return
@@ -203,7 +204,7 @@ def _tables(
                 "question", type(question).__name__, "does not say which columns it is about",
                 "give a question, such as Mean('wage', method=...)",
             )  # fmt: skip
-        if isinstance(summary, PanelSums):
+        if isinstance(summary, PanelSums | OwnPanel):
             yield "own", PanelRows(Panel(summary.reduce(found)), summary)
             return
         found = found.people(summary)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import ast
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -18,8 +18,9 @@ import numpy as np
 from privmean.auditing.same import same
 from privmean.models.design import Units
 from privmean.models.formula import Model
+from privmean.models.own_means import OwnPanel
 from privmean.models.panel import Own, PanelPeople, PanelSums
-from privmean.people.products import Products
+from privmean.people.products import Pair, Products
 from privmean.people.reductions import Floats
 from privmean.people.table import Table
 from privmean.privacy.budget import REPLACE_ONE
@@ -29,6 +30,8 @@ MANY = 20  # records of a hostile person
 CROWD = 100  # hostile persons that are read at a time
 Record = tuple[Any, ...]  # one entry a column
 Records = Sequence[Sequence[Record]]  # of every person
+Pairs = Mapping[Pair, Floats]  # products of columns
+Asked = PanelSums | OwnPanel  # what reads a table a second time
 
 
 @dataclass
@@ -39,7 +42,7 @@ class Panel:
     _read: list[tuple[Units, Products | None]] = field(default_factory=list)
 
     @classmethod
-    def of(cls, records: Records, asked: PanelSums) -> Panel:
+    def of(cls, records: Records, asked: Asked) -> Panel:
         model = asked.model
         ids = [k for k, own in enumerate(records) for _ in own]
         listed = [record for own in records for record in own]
@@ -67,7 +70,7 @@ class PanelRows:
     `other` instead (at the end, where `place` is their number)."""
 
     panel: Panel
-    asked: PanelSums
+    asked: Asked
     place: int | None = None
     crowd: Panel | None = None
     other: int = 0
@@ -94,14 +97,23 @@ class PanelRows:
                 return np.delete(one, place, axis=0)
             return np.concatenate([one[:place], two[self.other :][:1], one[place:][1:]])
 
+        def each(one: Pairs, two: Pairs) -> dict[Pair, Floats]:
+            return {pair: put(item, two[pair]) for pair, item in one.items()}
+
         def again(units: Units) -> Products | None:
             ours = self.panel.again(units)
             theirs = ours if crowd is None else crowd.again(units)
             if ours is None or theirs is None:
                 return None
-            pairs = {pair: put(item, theirs.squares[pair]) for pair, item in ours.squares.items()}
             count, sums = put(ours.count, theirs.count), put(ours.sums, theirs.sums)
-            return replace(ours, count=count, sums=sums, squares=pairs)
+            return replace(
+                ours,
+                count=count,
+                sums=sums,
+                squares=each(ours.squares, theirs.squares),
+                ends=each(ours.ends, theirs.ends),
+                lags=each(ours.lags, theirs.lags),
+            )
 
         own = {
             key: Own(put(item.mean, second.own[key].mean), put(item.square, second.own[key].square))
@@ -110,7 +122,7 @@ class PanelRows:
         return replace(first, values=put(first.values, second.values), own=own, again=again)
 
 
-def panel_table(kind: str, persons: int, asked: PanelSums, seed: int) -> PanelRows:
+def panel_table(kind: str, persons: int, asked: Asked, seed: int) -> PanelRows:
     """Persons with one to three records of as many columns as the formula has; texts are few."""
     rng = np.random.default_rng(seed)
     model = asked.model

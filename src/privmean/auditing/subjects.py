@@ -22,6 +22,7 @@ from privmean.central.located_mean import LocatedMean
 from privmean.central.winsorized import Winsorized
 from privmean.models.located_bins import LocatedBins
 from privmean.models.magnitudes import Magnitudes
+from privmean.models.own_means import OwnPanel
 from privmean.models.panel import PanelSums
 from privmean.models.quantiles import Quantiles
 from privmean.models.random_effects import RandomEffects
@@ -70,7 +71,7 @@ class Subject:
     weight: float = 1.0
     weights: Weights | None = None
     private: bool = False
-    panel: PanelSums | None = None
+    panel: PanelSums | OwnPanel | None = None
 
 
 NEAR = (-9.0, 9.0)
@@ -163,6 +164,8 @@ SUBJECTS: tuple[Subject, ...] = (
         weight=0.02,
     ),
     Subject("magnitudes", lambda: Magnitudes(2.0**-10, 2.0**10), ANY, REPLACED, (1, 3)),
+    Subject("magnitudes about medians", lambda: Magnitudes(around="median"), ANY, REPLACED, (1, 3)),
+    Subject("quantiles of one column", lambda: Quantiles((0.25, 0.5)), ANY, dimensions=(1,)),
     # --- questions ----------------------------------------------------------------------------
     Subject("mean of columns", Mean, dimensions=(1, 3), persons=1200, weight=0.3),
     Subject("mean over records", lambda: Mean(assume=(0, 8), estimand="records", cap=4), cap=4),
@@ -194,6 +197,15 @@ SUBJECTS: tuple[Subject, ...] = (
         persons=150,
         weight=0.1,
         panel=PanelSums("y ~ x", within=True),
+    ),
+    Subject(
+        "regression, own coefficients",
+        lambda: Regression("y ~ x", effect="own"),
+        GENEROUS,
+        dimensions=(2,),
+        persons=150,
+        weight=0.1,
+        panel=OwnPanel("y ~ x", False),
     ),
     Subject("curve", lambda: Curve("y", "t", (0, 1, 2, 3)), relations=REPLACED, dimensions=(3,)),
     Subject("curve, limits", lambda: Curve("y", "t", (0, 1, 2, 3), assume=(0, 8)), dimensions=(3,)),

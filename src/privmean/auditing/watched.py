@@ -204,6 +204,10 @@ class WatchedPanel(Watched, PanelPeople):  # type: ignore[misc]  # two kinds of 
         self._told("sizes", name)
         return self._panel.sizes(name)
 
+    def spreads(self, name: str) -> Floats:
+        self._told("spreads", name)
+        return self._panel.spreads(name)
+
     def of(self, name: str, size: float) -> Own:
         self._told("of", name, size)
         return self._panel.of(name, size)

@@ -54,10 +54,8 @@ def stream(
         tuple[float, float] | None, typer.Option(help="Public limits of the one value.")
     ] = None,
     neighbors: so.Neighbors = "replace-one",
-    window: Annotated[int | None, typer.Option(help="Mean of the last so many steps.")] = None,
-    half_life: Annotated[
-        float | None, typer.Option(help="Decayed mean: weights halve every so many steps.")
-    ] = None,
+    window: so.Window = None,
+    half_life: so.HalfLife = None,
     period: Annotated[
         str | None,
         typer.Option(help="A step an hour, day, week or month of --time-column; see --window."),

@@ -29,6 +29,10 @@ LastWithin = Annotated[
     float,
     typer.Option(help="With shown: the last step's noise, at most so many times the least."),
 ]
+Window = Annotated[int | None, typer.Option(help="Mean of the last so many steps.")]
+HalfLife = Annotated[
+    float | None, typer.Option(help="Decayed mean: weights halve every so many steps.")
+]
 Level = Annotated[float, typer.Option(help="Level of the intervals.")]
 Sd = Annotated[
     float | None,

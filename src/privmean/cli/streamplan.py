@@ -30,6 +30,8 @@ def plan(
     from_step: so.FromStep = 1,
     time: so.Times = None,
     last_within: so.LastWithin = 1.75,
+    window: so.Window = None,
+    half_life: so.HalfLife = None,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False,
 ) -> None:
     """Every strategy with its error, best first. Reads no data, spends nothing.
@@ -45,6 +47,7 @@ def plan(
     from privmean.continual.planning import survey
     from privmean.continual.sensitivity import Participation
     from privmean.continual.shown import Shown
+    from privmean.continual.targets import Target
     from privmean.errors import PrivmeanError
     from privmean.privacy.budget import Budget
 
@@ -54,6 +57,7 @@ def plan(
             mu = Budget(epsilon=epsilon, delta=delta, rho=rho).gaussian_mu()
             movement = 1 if neighbors == "zero-out" else 2
             unit = movement / mu if mu else None
+        target = Target.of(window, half_life)
         usual = "times" if time else "rmse" if unit is None else "shown"
         found = survey(
             max_participations=max_participations,
@@ -63,6 +67,7 @@ def plan(
             from_step=from_step,
             times=time or (),
             shown=None if unit is None else Shown(unit, dimension, last_within),
+            target=target,
             watch=_progress(),
         )
     except PrivmeanError as problem:
@@ -71,13 +76,17 @@ def plan(
     prospects = None
     if unit is not None:
         pattern = Participation(max_participations, min_separation)
-        prospects = [Prospect.of(item, pattern, steps, unit, clip, dimension) for item in found]
+        prospects = [
+            Prospect.of(item, pattern, steps, unit, clip, dimension, target=target)
+            for item in found
+        ]
     if as_json:
         facts = {
             "steps": steps,
             "max_participations": max_participations,
             "min_separation": min_separation,
             "dimension": dimension,
+            "target": target.describe(),
             "goal": goal or usual,
             "noise_unit": None if unit is None else unit * clip * dimension**0.5,
         }

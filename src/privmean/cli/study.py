@@ -28,6 +28,7 @@ def init(
     table: opt.TableFile,
     person: opt.Person,
     out: Annotated[Path, typer.Option(help="The file to write.")] = Path("study.toml"),
+    header: opt.Header = None,
 ) -> None:
     """Write a commented first study file from the table's schema alone."""
     from privmean.people.names import column_names
@@ -35,7 +36,7 @@ def init(
 
     if out.exists():
         raise ArgumentError("--out", str(out), "is there already", "name another file")
-    text = first_file(table, person, column_names(table, person))
+    text = first_file(table, person, column_names(table, person, header), header)
     try:
         out.write_text(text, encoding="utf-8")
     except OSError as error:

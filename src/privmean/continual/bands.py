@@ -44,6 +44,13 @@ def open_ended(level: float, step: int, dimension: int = 1) -> float:
     return math.sqrt(float(chi2.isf((1 - level) * 6 / (math.pi * step) ** 2, dimension)))
 
 
+def together(level: float, step: int, steps: int | None, dimension: int = 1) -> float:
+    """Radius factor of a step such that all steps hold together, with a horizon or without one."""
+    if steps is not None:
+        return simultaneous(level, steps, dimension)
+    return open_ended(level, step, dimension)
+
+
 def laurent_massart(level: float, steps: int, dimension: int = 1) -> float:
     """The published simultaneous factor sqrt(d) + sqrt(2 ln(n/beta)); wider than `simultaneous`."""
     return math.sqrt(dimension) + math.sqrt(2 * math.log(steps / (1 - level)))

@@ -102,10 +102,12 @@ class Prospect(NamedTuple):
         unit: float,
         radius: float = 1.0,
         dimension: int = 1,
+        *,
+        target: Target = RUNNING,
     ) -> Prospect:
         """unit: noise of a coordinate, in radii, of a release whose sens * ||B_t|| is 1."""
         sens = item.strategy.sensitivity(participation, steps)
-        sds = unit * sens * row_norms(item.strategy.variances(steps))
+        sds = unit * sens * norms_of(item.strategy, steps, target)
         scale = unit * radius * math.sqrt(dimension)
         return cls(
             radius * math.sqrt(float(np.mean(clamped_square(sds, dimension)))),

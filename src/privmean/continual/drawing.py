@@ -68,10 +68,30 @@ def html(
     promise: str,
 ) -> None:
     """Write one self-contained page with a vector picture."""
+    page = (
+        '<!doctype html><html lang="en"><meta charset="utf-8"><title>Private running mean</title>'
+        "<style>body{font:14px sans-serif;margin:2em;color:#222}</style>"
+        f"<h1>Private running mean</h1><p>{escape(title(path, promise))}</p>"
+        f"{svg(path, names)}</html>\n"
+    )
+    with open(target, "w", encoding="utf-8") as file:
+        file.write(page)
+
+
+def svg(
+    path: Sequence[StreamRelease],
+    names: Sequence[str],
+    *,
+    span: tuple[float, float] | None = None,
+    alone: bool = False,
+    label: str = "released mean by step",
+) -> str:
+    """The released path with its band as a vector picture. span: vertical limits, else
+    chosen. alone: a file of its own, not part of a page."""
     width, height, left, bottom = 900, 420, 80, 40
     body = ""
     if path:
-        low, high = limits(path)
+        low, high = limits(path) if span is None else span
         first, last = path[0].step, max(path[-1].step, path[0].step + 1)
 
         def x(step: float) -> float:
@@ -96,16 +116,12 @@ def html(
             body += f'<polyline points="{_points(middle)}" fill="none" stroke="{COLORS[j]}"'
             body += f' stroke-width="1.4"/><text x="{width - 30}" y="{34 + 16 * j}"'
             body += f' text-anchor="end" style="fill:{COLORS[j]}">{escape(name)}</text>'
-    page = (
-        '<!doctype html><html lang="en"><meta charset="utf-8"><title>Private running mean</title>'
-        "<style>body{font:14px sans-serif;margin:2em;color:#222}svg text{font-size:12px;fill:#444}"
-        "svg line{stroke:#ddd}</style>"
-        f"<h1>Private running mean</h1><p>{escape(title(path, promise))}</p>"
-        f'<svg viewBox="0 0 {width} {height}" role="img" aria-label="released mean by step">'
-        f"{body}</svg></html>\n"
+    space = ' xmlns="http://www.w3.org/2000/svg"' if alone else ""
+    return (
+        f'<svg{space} viewBox="0 0 {width} {height}" role="img" '
+        f'aria-label="{escape(label)}"><style>text{{font:12px sans-serif;fill:#444}}'
+        f"line{{stroke:#ddd}}</style>{body}</svg>"
     )
-    with open(target, "w", encoding="utf-8") as file:
-        file.write(page)
 
 
 def title(path: Sequence[StreamRelease], promise: str) -> str:

@@ -75,6 +75,14 @@ class Bank:
         self.state = np.zeros((coordinates, len(weights)))
 
     def run(self, rows: Floats) -> Floats:
+        if rows.shape == (1, 1):  # one number: the same operations without arrays
+            x, held = float(rows[0, 0]), self.state[0].tolist()
+            total = x
+            for weight, h in zip(self.weights.tolist(), held, strict=True):
+                total += weight * h
+            decays = zip(self.decays.tolist(), held, strict=True)
+            self.state = np.array([[decay * h + x for decay, h in decays]])
+            return np.array([[total]])
         out = rows.astype(np.float64)
         if rows.shape[1] == 1:
             for m, weight in enumerate(self.weights):

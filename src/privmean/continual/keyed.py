@@ -54,6 +54,15 @@ class MeanStreams:
         Path of a state file. It keeps every record and every draw, and a restart replays them.
     Everything else: as for `MeanStream` and `continual.plan`; the region has to be public.
 
+    Example:
+        stream = pm.MeanStreams(
+            groups=2, epsilon=1, delta=1e-6, max_participations=4, min_separation=2, bounds=(0, 5)
+        )
+        for person in range(8):
+            for release in stream.update(person, "even" if person % 2 == 0 else "odd", 3.5):
+                print(release.group, release.step, float(release))
+        stream.close()
+
     Guarantees
     ----------
     See `StreamPlan`: one bill for all groups together. Besides ids, order and number of arrivals,

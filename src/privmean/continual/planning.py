@@ -17,7 +17,7 @@ from privmean.continual.sensitivity import Participation
 from privmean.continual.shown import LAST_WITHIN, Shown
 from privmean.continual.strategies import LowerToeplitz, Strategy
 from privmean.continual.streamplan import StreamPlan, bill_of
-from privmean.continual.targets import Target
+from privmean.continual.targets import RUNNING, Target
 from privmean.errors import ArgumentError
 from privmean.mechanisms.stream_radius import RadiusSearch
 from privmean.privacy.budget import REPLACE_ONE, ZERO_OUT, Budget, Relation
@@ -40,6 +40,7 @@ def survey(
     from_step: int = 1,
     times: Sequence[int] = (),
     shown: Shown | None = None,
+    target: Target = RUNNING,
     watch: Callable[[str], None] | None = None,
 ) -> list[Candidate]:
     """Every strategy with its errors, best first; needs no budget but for the goal "shown".
@@ -54,6 +55,7 @@ def survey(
         validate.whole("steps", steps, least=1),
         Goal.of(goal, from_step=from_step, times=times, shown=shown),
         watch=watch,
+        target=target,
     )
 
 

@@ -25,7 +25,7 @@ DEPTH = 12.0
 ROUNDS = 80
 TRIES = 6
 LOW = 0.99
-ENOUGH = 1e-6  # of the logarithm of the loss, a round
+ENOUGH = 1e-5  # of the logarithm of the loss, a round
 
 
 @lru_cache(maxsize=64)

@@ -26,7 +26,7 @@ from privmean.privacy.guarantee import Guarantee
 
 
 class MeanStream:
-    """The private running mean of records that arrive one by one.
+    """The private mean of records that arrive one by one: running, of a window, of periods.
 
     Give the arguments of `continual.plan`, or a finished plan to `from_plan`. Every record is
     clipped to the public region, waits until its person may take part again, takes one step, and
@@ -36,11 +36,9 @@ class MeanStream:
     state
         Path of a state file. Without it the stream lives in memory only and must not be restarted.
         With it every batch is on disk before its releases are returned; opening the same path again
-        continues exactly, and `releases()` gives back all releases so far, bit for bit. A copy of
-        the file made at any moment is a true state of that moment.
+        continues exactly, and `releases()` gives back all releases so far, bit for bit.
     moved
-        Your word that the state file, which is a copy or comes from another disk, is the newest one
-        and that the original is never used again. Without it such a file is refused.
+        Your word that a state file from another place is the newest, and its original never used.
     clamp
         Project estimates on the clipping region (free; never worsens an estimate of a mean in it).
     first_release
@@ -71,7 +69,7 @@ class MeanStream:
     the separation, the horizon and clipping are enforced here, nothing is owed by the caller but
     that an old copy of a state file is never used again: copies are noticed by their place, and old
     ones by the number of entries noted beside the file, but not when both were put back alike.
-    A stream belongs to the process that made it; in a fork of that process it raises.
+    A stream belongs to the process that made it; in a fork of it, it raises.
 
     Source: Kalinin, Najar, Roth and Lampert (2026), Algorithm 1, on integers.
     """
@@ -90,12 +88,7 @@ class MeanStream:
         **settings: Any,
     ) -> None:
         view = View(clamp, first_release, level, sd=sd)
-        if state is not None and os.path.exists(state):
-            held = storage.open_file(state, moved=moved, settings=settings)
-            self._resume(held, noise, view, history=history)
-        else:
-            # planned first, so that wrong arguments leave no file behind
-            self._start(make_plan(**settings), state, noise, view, settings, history=history)
+        self._open(state, noise, view, history=history, moved=moved, settings=settings)
 
     @classmethod
     def from_plan(
@@ -110,12 +103,7 @@ class MeanStream:
     ) -> MeanStream:
         """A stream that runs a finished plan."""
         stream = cls.__new__(cls)
-        view = View(**showing)
-        if state is not None and os.path.exists(state):
-            held = storage.open_file(state, moved=moved, plan=plan)
-            stream._resume(held, noise, view, history=history)
-        else:
-            stream._start(plan, state, noise, view, None, history=history)
+        stream._open(state, noise, View(**showing), history=history, moved=moved, plan=plan)
         return stream
 
     @classmethod
@@ -132,77 +120,63 @@ class MeanStream:
         if not os.path.exists(state):
             raise ArgumentError("state", str(state), "does not exist", "start a new stream")
         stream = cls.__new__(cls)
-        view = View(**showing)
-        held = storage.open_file(state, moved=moved)
-        stream._resume(held, noise, view, history=history)
+        stream._open(state, noise, View(**showing), history=history, moved=moved)
         return stream
 
-    def _begin(
+    def _open(
         self,
-        plan: StreamPlan,
-        file: StateFile | None,
-        source: Noise,
+        state: str | os.PathLike[str] | None,
+        noise: Noise | None,
         view: View,
         *,
         history: bool,
+        moved: bool,
+        settings: dict[str, Any] | None = None,
+        plan: StreamPlan | None = None,
     ) -> None:
+        source: Noise = ExactNoise() if noise is None else noise
+        self._file: StateFile | None = None
+        stored = None
+        if state is not None and os.path.exists(state):
+            self._file, stored = storage.open_file(state, moved=moved, settings=settings, plan=plan)
+            if stored.facts["secure"] != source.secure:
+                self._file.close()
+                raise ArgumentError(
+                    "noise", noise, "differs from that of the state", "use the same kind"
+                )
+            plan = StreamPlan.from_dict(stored.facts["plan"])
+        elif plan is None:
+            plan = make_plan(**(settings or {}))
+        if plan.target.window is not None and not history:
+            if self._file is not None:
+                self._file.close()
+            raise ArgumentError(
+                "history", history, "is needed for a window", "keep the history, or use a half-life"
+            )
+        if stored is None and state is not None:  # wrong arguments have left no file behind
+            self._file = storage.new_file(state, plan, settings, secure=source.secure)
         self.plan = plan
         self.secure = source.secure
         self.latest: StreamRelease | None = None
         self._making = Making(plan, source, view)
-        if self._making.reach and not history:
-            raise ArgumentError(
-                "history", history, "is needed for a window", "keep the history, or use a half-life"
-            )
         self._level = view.level
-        self._file = file
         self._process = os.getpid()
         self._history = bool(history)
         self._broken = False
         self._kept: list[StoredRelease] = []
         self._schedule = Schedule(plan, source)
         self._mark: Any = None
+        if stored is not None:
+            self._restore(stored)
 
-    def _start(
-        self,
-        plan: StreamPlan,
-        state: str | os.PathLike[str] | None,
-        noise: Noise | None,
-        view: View,
-        settings: object,
-        *,
-        history: bool,
-    ) -> None:
-        source: Noise = ExactNoise() if noise is None else noise
-        file = None
-        if state is not None:
-            file = storage.new_file(state, plan, settings, secure=source.secure)
-        self._begin(plan, file, source, view, history=history)
-
-    def _resume(
-        self,
-        held: tuple[StateFile, Stored],
-        noise: Noise | None,
-        view: View,
-        *,
-        history: bool,
-    ) -> None:
-        source: Noise = ExactNoise() if noise is None else noise
-        file, stored = held
-        if stored.facts["secure"] != source.secure:
-            file.close()
-            raise ArgumentError(
-                "noise", noise, "differs from that of the state", "use the same kind"
-            )
-        plan = StreamPlan.from_dict(stored.facts["plan"])
-        self._begin(plan, file, source, view, history=history)
+    def _restore(self, stored: Stored) -> None:
         storage.load(stored, self._schedule, self._making.sums)
         self._mark = stored.facts.get("mark")
         if stored.latest is not None:
-            before = stored.latest.step - self._making.reach - 1
-            kept = list(file.releases(before)) if self._making.reach else [stored.latest]
-            for item in self._making.again(kept, self.region, stored.latest.step - 1):
-                self.latest = item
+            last, kept = stored.latest.step, [stored.latest]
+            if self._making.reach and self._file is not None:
+                kept = list(self._file.releases(last - self._making.reach - 1))
+            self.latest = next(self._making.again(kept, self.region, last - 1), None)
             self._making.restore(self._schedule.records, kept)
 
     @property
@@ -251,11 +225,7 @@ class MeanStream:
         return self._schedule.ball
 
     def update(self, person: object, value: object) -> list[StreamRelease]:
-        """One arrival: value a number (or d numbers, or None). Returns the new releases.
-
-        Usually one; none while the person has to wait (the latest release then stays valid), more
-        when waiting records may pass too.
-        """
+        """One arrival: a number (or d numbers, or None). None, one or several new releases."""
         return self.extend([person], [value])
 
     def extend(
@@ -363,10 +333,8 @@ class MeanStream:
         With a horizon by Sidak's inequality, without one by a union over all steps to come.
         """
         chosen = self._level if level is None else validate.level("level", level)
-        most = self.plan.lattice.steps
-        if most is not None:
-            return release.noise_sd * bands.simultaneous(chosen, most, self.plan.dimension)
-        return release.noise_sd * bands.open_ended(chosen, release.step, self.plan.dimension)
+        most, d = self.plan.lattice.steps, self.plan.dimension
+        return release.noise_sd * bands.together(chosen, release.step, most, d)
 
     def close(self) -> None:
         """Close the state file; the stream can be opened again from it."""

@@ -15,6 +15,8 @@ import numpy as np
 
 from privmean.central.clipped_mean import ClippedMean, ClippedMeans
 from privmean.intervals.interval import FAILED, OK, Interval
+from privmean.intervals.tail_check import TAIL_SEEN, TOO_THICK
+from privmean.models.tail_means import ADVICE as TAIL_ADVICE
 from privmean.models.tail_means import TailMean, TailMeans
 from privmean.people.reductions import Floats
 from privmean.privacy.budget import REPLACE_ONE
@@ -29,7 +31,9 @@ ADVICE = {
     "budget as a full one), or give more persons or epsilon",
     THIN: "thin bins have an interval longer than half of the bounds: merge them",
     FAILED: "no location was found: give bounds",
+    **TAIL_ADVICE,
 }
+TAILS = (TOO_THICK, TAIL_SEEN)
 Means = ClippedMeans | TailMeans
 
 
@@ -49,7 +53,8 @@ class BinnedIntervals:
         return tuple(_counted(item)[0] for item in self.made.columns)
 
     def statuses(self, level: float) -> tuple[str, ...]:
-        """Of every bin: "ok", "thin", "too few persons" or "failed"."""
+        """Of every bin: "ok", "thin", "tail seen", "tail too thick" (so many persons lie beyond
+        the limits), "too few persons" or "failed"."""
         return tuple(
             _status(item, self._ends(j, level), self.bounds)
             for j, item in enumerate(self.made.columns)
@@ -58,7 +63,7 @@ class BinnedIntervals:
     def shown(self, estimate: Floats, level: float) -> Floats:
         """The estimates that are more than noise: none of a mean that had to be limited."""
         kept = [
-            math.nan if status not in (OK, THIN) or _limited(item) else float(x)
+            math.nan if status not in (OK, THIN, *TAILS) or _limited(item) else float(x)
             for x, item, status in zip(
                 estimate, self.made.columns, self.statuses(level), strict=True
             )
@@ -112,7 +117,7 @@ class BinnedIntervals:
 def worst(statuses: Sequence[str]) -> tuple[str, str]:
     """The status of several bins together and its advice: ok where all are, failed where none
     has an estimate."""
-    counts = [(name, statuses.count(name)) for name in (TOO_FEW, FAILED, THIN)]
+    counts = [(name, statuses.count(name)) for name in (TOO_FEW, FAILED, THIN, *TAILS)]
     told = [
         f"{number} of {len(statuses)} bins: {name}; {ADVICE[name]}"
         for name, number in counts
@@ -161,5 +166,6 @@ def _status(
     length = ends[1] - ends[0]
     if not math.isfinite(length) or _limited(column):
         return THIN
-    wide = bounds is not None and length > SHORT * (bounds[1] - bounds[0])
-    return THIN if wide else OK
+    if bounds is not None and length > SHORT * (bounds[1] - bounds[0]):
+        return THIN
+    return column.status if isinstance(column, TailMean) else OK

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, fields, replace
+from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
-from scipy.special import ndtri
 
 from privmean import validate
 from privmean.errors import ArgumentError
 from privmean.intervals.interval import OK, Interval
-from privmean.intervals.laplace_normal import quantile
 from privmean.models.binned import BinnedIntervals
+from privmean.models.joint_errors import JointErrors
 from privmean.people.reductions import Floats
 from privmean.release import Release
 from privmean.rows import Row
@@ -128,30 +128,23 @@ class SmoothedIntervals:
     bounds: tuple[float, float]
     smoothed: bool
 
-    def _half(self, level: float, sampling: bool) -> Floats:
-        alpha = 1 - level
-        halves = []
-        for row in self.weights:
-            scales = np.abs(row) * self.first
-            sd = math.sqrt(float(row**2 @ self.spread)) if sampling else 0.0
-            if not self.gaussian and np.count_nonzero(row) == 1:
-                halves.append(float(quantile(alpha / 2, (float(scales.max()),), sd)))
-                continue
-            if not self.gaussian:
-                halves.append(_laplace_sum(scales, sd, alpha))
-                continue
-            halves.append(float(-ndtri(alpha / 2)) * math.hypot(sd, *scales))
-        return np.array(halves)
+    @cached_property
+    def _errors(self) -> JointErrors:
+        return JointErrors(self.weights, self.first, self.spread, self.gaussian)
 
-    def _made(self, level: float, alone: float, sampling: bool) -> Interval:
-        half = self._half(alone, sampling)
+    @cached_property
+    def _noise(self) -> JointErrors:
+        return JointErrors(self.weights, self.first, np.zeros(len(self.spread)), self.gaussian)
+
+    def _made(self, level: float, half: Floats, kind: str) -> Interval:
         low, high = self.bounds
+        sampling = kind == "interval"
         target = "clipped mean of these responses" if not sampling else "clipped mean curve"
         return Interval(
             tuple(np.clip(self.estimate - half, low, high).tolist()),
             tuple(np.clip(self.estimate + half, low, high).tolist()),
             level,
-            kind="interval" if sampling else "noise_interval",
+            kind=kind,
             target=target + (" (smoothed)" if self.smoothed else ""),
             assumption="unrelated responses" if sampling else "",
             region=(self.bounds,),
@@ -164,28 +157,15 @@ class SmoothedIntervals:
 
     def errors(self) -> tuple[float, float]:
         """Of one point: deviations by privacy noise, and by noise and sampling together."""
-        row = self.weights[0]
-        unit = 1.0 if self.gaussian else math.sqrt(2)
-        noise = unit * math.sqrt(float(row**2 @ self.first**2))
-        return noise, math.hypot(noise, math.sqrt(float(row**2 @ self.spread)))
+        return float(self._noise.sd[0]), float(self._errors.sd[0])
 
     def pointwise(self, level: float) -> Interval:
         """Each point alone."""
-        return self._made(level, level, True)
+        return self._made(level, self._errors.alone(level), "interval")
 
     def interval(self, level: float, target: str | None = None) -> Interval:
-        """All points together (Bonferroni: errors of neighbouring points are shared)."""
-        return self._made(level, 1 - (1 - level) / len(self.estimate), True)
+        """All points together, by the joint law of their errors: neighbouring points share them."""
+        return self._made(level, self._errors.together(level), "interval")
 
     def noise_interval(self, level: float) -> Interval:
-        return self._made(level, 1 - (1 - level) / len(self.estimate), False)
-
-
-def _laplace_sum(scales: Floats, sd: float, alpha: float) -> float:
-    """A half length that a sum of independent Laplace noises and a normal one exceeds with
-    probability at most alpha: Chernoff's bound, at the best of many exponents."""
-    largest = float(scales.max())
-    share = np.linspace(0.001, 0.999, 999)
-    s = share / largest
-    log_mgf = 0.5 * (s * sd) ** 2 - np.log1p(-np.square(np.outer(s, scales))).sum(axis=1)
-    return float(np.min((log_mgf + math.log(2 / alpha)) / s))
+        return self._made(level, self._noise.together(level), "noise_interval")

@@ -16,26 +16,31 @@ from privmean.people.kernels import big_sum
 from privmean.people.reductions import (
     GROW,
     HUGE,
+    QUARTER,
     SHRINK,
+    SLIGHTLY,
     TINY,
     Ball,
     Besides,
+    Cut,
     Floats,
     Integers,
     Standard,
     quotient,
 )
 
+Flags = npt.NDArray[np.bool_]
+
 BY_HAND = 8  # columns up to which one row is clipped without NumPy
 EXACT = 2.0**53  # whole numbers below are doubles
 
 
-def clip_rows_to_ball(rows: Floats, ball: Ball) -> tuple[Integers, npt.NDArray[np.bool_]]:
+def clip_rows_to_ball(rows: Floats, ball: Ball) -> tuple[Integers, Flags]:
     """Integer rows z of `Ball` (shape as `rows`) and which rows have any value."""
     if len(rows) == 1 and rows.shape[1] <= BY_HAND:
         return _clip_row(rows[0].tolist(), ball)
     null = np.isnan(rows)
-    present: npt.NDArray[np.bool_] = np.logical_not(null.all(axis=1))
+    present: Flags = np.logical_not(null.all(axis=1))
     most = np.finfo(float).max
     with np.errstate(all="ignore"):
         v = np.clip(np.where(null, 0.0, rows - np.asarray(ball.center)), -most, most)
@@ -69,7 +74,7 @@ def _squares(w: Floats) -> Floats:
     return total
 
 
-def _clip_row(row: list[float], ball: Ball) -> tuple[Integers, npt.NDArray[np.bool_]]:
+def _clip_row(row: list[float], ball: Ball) -> tuple[Integers, Flags]:
     """`clip_rows_to_ball` for one short row, by the same operations: most of its time is NumPy's
     preparations."""
     most, steps = sys.float_info.max, ball.steps
@@ -131,20 +136,12 @@ def standardize(x: Floats, item: Standard, out: Floats) -> None:
         out[null] = 0.0
 
 
-def ball_totals(
-    rows: Floats, ball: Ball, besides: Besides | None
-) -> tuple[list[int], list[int], int]:
-    """Of at most 2^16 rows clipped to a ball: the sums of z by column, of |z| or z^2 where asked
-    for (else zeros), and how many rows have a value.
+def _well_inside(rows: Floats, ball: Ball) -> tuple[Floats, Flags]:
+    """Which rows need nothing but a truncation, and all rows in lattice steps, by columns.
 
-    Rows well inside need nothing but a truncation: where the norm as computed is below K (1 -
-    2^-30), the true one is below K (fewer than 2^20 columns), and truncated it is no longer.
+    Where the norm as computed is below K (1 - 2^-30), the true one is below K (fewer than 2^20
+    columns); truncated it is no longer. Rows with a null are never among them.
     """
-    count, width = rows.shape
-    if width > count:  # chunks are short where rows are wide
-        z, there = clip_rows_to_ball(rows, ball)
-        total, more = _summed(z.T.astype(np.float64), ball.steps, besides)
-        return total, more, int(np.count_nonzero(there))
     v = by_columns(rows)
     with np.errstate(all="ignore"):
         if any(ball.center):
@@ -153,7 +150,21 @@ def ball_totals(
         top = np.maximum.reduce(w, axis=0, initial=0.0)  # NaN with a null
         w[:] = quotient(v, ball.step)
         norm = np.sqrt(_added_squares(w))
-        others = np.flatnonzero(~((top <= ball.radius) & (norm <= ball.shorter)))
+        return w, (top <= ball.radius) & (norm <= ball.shorter)
+
+
+def ball_totals(
+    rows: Floats, ball: Ball, besides: Besides | None
+) -> tuple[list[int], list[int], int]:
+    """Of at most 2^16 rows clipped to a ball: the sums of z by column, of |z| or z^2 where asked
+    for (else zeros), and how many rows have a value."""
+    count, width = rows.shape
+    if width > count:  # chunks are short where rows are wide
+        z, there = clip_rows_to_ball(rows, ball)
+        total, more = _summed(z.T.astype(np.float64), ball.steps, besides)
+        return total, more, int(np.count_nonzero(there))
+    w, plain = _well_inside(rows, ball)
+    others = np.flatnonzero(~plain)
     present = count - len(others)
     w[:, others] = 0.0
     total, more = _summed(np.trunc(w, out=w), ball.steps, besides)
@@ -164,6 +175,54 @@ def ball_totals(
         total = [a + b for a, b in zip(total, some, strict=True)]
         more = [a + b for a, b in zip(more, again, strict=True)]
     return total, more, present
+
+
+def tail_totals(rows: Floats, cut: Cut) -> tuple[list[list[int]], int]:
+    """The sums of `Cut` of at most 2^16 rows: of z, of z^2 and of t by column, and how many rows
+    have a value."""
+    count, width = rows.shape
+    totals, present = [[0] * width for _ in range(3)], 0
+    if width <= count:
+        w, plain = _well_inside(rows, cut.ball)
+        columns = zip(by_columns(rows), cut.lower, cut.upper, strict=True)
+        with np.errstate(invalid="ignore"):
+            for x, lower, upper in columns:
+                plain &= (x >= lower) & (x <= upper)
+        w[:, ~plain] = 0.0
+        totals[:2] = _summed(np.trunc(w, out=w), cut.ball.steps, "squares")
+        present, rows = int(np.count_nonzero(plain)), rows[~plain]
+    if not len(rows):
+        return totals, present
+    found, there = _cut_totals(rows, cut)
+    more = [[a + b for a, b in zip(*pair, strict=True)] for pair in zip(totals, found, strict=True)]
+    return more, present + there
+
+
+def _cut_totals(rows: Floats, cut: Cut) -> tuple[list[list[int]], int]:
+    """The same for any rows."""
+    inner, radius = cut.inner, cut.ball.radius
+    v = np.where(np.isnan(rows), 0.0, rows)
+    norm = np.sqrt(squares(by_columns(rows)))
+    end = (v > np.asarray(cut.upper)) | (v < np.asarray(cut.lower))
+    touched = (norm > SLIGHTLY * radius) | end.any(axis=1)
+    slight = ~touched & (norm > radius)
+    z, present = [], 0
+    for chosen, ball in ((~touched & ~slight, cut.ball), (slight, cut.middle), (touched, inner)):
+        inside, there = clip_rows_to_ball(rows[chosen], ball)
+        present += int(np.count_nonzero(there))
+        z.append(inside)
+    t = (np.abs(z[1]) * QUARTER).astype(np.int64).sum(axis=0)
+    q = np.abs(z[2]) * (norm > radius)[touched, None] + inner.steps * end[touched]
+    size = np.sum(q * q, axis=1)
+    over = size > inner.steps * inner.steps
+    way = q[over] / np.sqrt(size[over])[:, None]
+    q[over] = np.trunc(way * inner.shorter).astype(np.int64)
+    found = (
+        sum(item.sum(axis=0) for item in z),
+        sum((item * item).sum(axis=0) for item in z),
+        t + q.sum(axis=0),
+    )
+    return [[int(item) for item in one] for one in found], present
 
 
 def _summed(z: Floats, steps: int, besides: Besides | None) -> tuple[list[int], list[int]]:

@@ -11,6 +11,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import narwhals as nw
+import numpy as np
+import numpy.typing as npt
 
 from privmean.errors import SchemaError
 from privmean.people.progress import shown
@@ -37,6 +39,21 @@ def fetch(frame: Lazy) -> list[tuple[Any, ...]]:
     if implementation.is_polars():
         return [tuple(row) for row in native.collect().rows()]
     return [tuple(row) for row in native.collect()]
+
+
+def fetch_matrix(frame: Lazy, names: Sequence[str]) -> npt.NDArray[np.float64]:
+    """Columns of numbers as one matrix, NaN for nulls."""
+    native = frame.to_native()
+    if frame.implementation.is_duckdb():
+        found = native.fetchnumpy()  # masked where a column has nulls
+        columns = [np.ma.filled(found[name].astype(np.float64), np.nan) for name in names]
+    elif frame.implementation.is_polars():
+        table = native.collect()
+        columns = [table[name].cast(float).to_numpy() for name in names]
+    else:
+        rows = fetch(frame)
+        return np.array(rows, dtype=np.float64).reshape(len(rows), len(names))
+    return np.stack(columns, axis=1)
 
 
 class Home:

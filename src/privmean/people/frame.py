@@ -17,7 +17,7 @@ from typing import Any
 import narwhals as nw
 import numpy as np
 
-from privmean.people.engines import Home, fetch
+from privmean.people.engines import Home, fetch, fetch_matrix
 from privmean.people.expressions import (
     Balls,
     Totals,
@@ -268,7 +268,7 @@ class FramePeople:
             t = nw.when(touched & over).then(way).otherwise(q)
             totals.add((j, "t"), nw.when(touched).then(t).otherwise(slightly).sum())
         found = totals.of(frame)
-        sums, squares, tails = (tuple(found[j, name] for j in width) for name in ("z", "zz", "t"))
+        sums, squares, tails = (tuple(found[j, k] for j in width) for k in ("z", "zz", "t"))
         return BallSums(sums, found["present"], squares, tails)
 
     def shell_counts(self, edges: Sequence[float]) -> Integers:
@@ -331,8 +331,7 @@ class FramePeople:
         """The same people in memory, in roster order: all rows leave the engine."""
         width = len(self.columns)
         names = self._names()[1:]
-        rows = fetch(self._ranked().sort("i").select(*names))
-        table = np.array(rows, dtype=float).reshape(len(rows), len(names))
+        table = fetch_matrix(self._ranked().sort("i").select(*names), names)
         values = np.ascontiguousarray(table[:, :width])
         counts = None if self.cap is None else table[:, width:].astype(np.int64)
         return MatrixPeople(values, self.columns, counts, self.cap, engine=self.engine)

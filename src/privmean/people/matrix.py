@@ -12,9 +12,9 @@ import numpy as np
 from privmean.people.balls import (
     ball_totals,
     by_columns,
-    clip_rows_to_ball,
     squares,
     standardize,
+    tail_totals,
 )
 from privmean.people.kernels import (
     CHUNK,
@@ -29,8 +29,6 @@ from privmean.people.kernels import (
 )
 from privmean.people.reductions import (
     HALF_OCTAVE,
-    QUARTER,
-    SLIGHTLY,
     UNIFORM_LIMIT,
     Ball,
     BallSums,
@@ -195,34 +193,13 @@ class MatrixPeople:
         return BallSums(tuple(total), present, tuple(more) if besides else ())
 
     def tail_sums(self, cut: Cut) -> BallSums:
-        width, inner = len(self.columns), cut.inner
-        totals, present = [[0] * width for _ in range(3)], 0
-        rows_at_once = max(1, CHUNK // max(1, width))
+        totals, present = [[0] * len(self.columns) for _ in range(3)], 0
+        rows_at_once = max(1, CHUNK // max(1, len(self.columns)))
         for start in range(0, self.size(), rows_at_once):
-            rows = self.values[start : start + rows_at_once]
-            v, square = np.where(np.isnan(rows), 0.0, rows), np.zeros(len(rows))
-            for j in range(width):
-                square = square + v[:, j] * v[:, j]
-            norm, radius = np.sqrt(square), cut.ball.radius
-            end = (v > np.asarray(cut.upper)) | (v < np.asarray(cut.lower))
-            touched = (norm > SLIGHTLY * radius) | end.any(axis=1)
-            slight = ~touched & (norm > radius)
-            z = []
-            for chosen, ball in ((~touched & ~slight, cut.ball), (slight, cut.middle),
-                                 (touched, inner)):  # fmt: skip
-                inside, there = clip_rows_to_ball(rows[chosen], ball)
-                present += int(np.count_nonzero(there))
-                z.append(inside)
-            t = (np.abs(z[1]) * QUARTER).astype(np.int64).sum(axis=0)
-            q = np.abs(z[2]) * (norm > radius)[touched, None] + inner.steps * end[touched]
-            size = np.sum(q * q, axis=1)
-            over = size > inner.steps * inner.steps
-            way = q[over] / np.sqrt(size[over])[:, None]
-            q[over] = np.trunc(way * inner.shorter).astype(np.int64)
-            squares = sum((item * item).sum(axis=0) for item in z)
-            found = sum(item.sum(axis=0) for item in z), squares, t + q.sum(axis=0)
+            found, there = tail_totals(self.values[start : start + rows_at_once], cut)
+            present += there
             totals = [
-                [a + int(b) for a, b in zip(one, more, strict=True)]
+                [a + b for a, b in zip(one, more, strict=True)]
                 for one, more in zip(totals, found, strict=True)
             ]
         return BallSums(tuple(totals[0]), present, tuple(totals[1]), tuple(totals[2]))

@@ -14,11 +14,13 @@ from privmean.people.tables import open_source, typed
 from privmean.people.textformat import options
 
 
-def column_names(source: object, person: str) -> list[str]:
+def column_names(source: object, person: str, header: bool | None = None) -> list[str]:
     """The columns, `person` checked to be one; no record is read. Empty where the caller must name
-    them, or where the first line could be a record."""
+    them, or where the first line could be a record: header says that it is none."""
     opened = open_source(
-        source, options(), {"memory_limit": None, "threads": None, "temp_directory": None}
+        source,
+        options(header=header),
+        {"memory_limit": None, "threads": None, "temp_directory": None},
     )
     schema.person_column(opened.names, person)
     names = opened.names.names if opened.names.shown else None

@@ -29,13 +29,12 @@ from privmean.people.engines import fetch
 from privmean.people.records import (
     FLOAT,
     INTEGER,
-    LIMIT_BITS,
     PERSON,
     WIDE,
     divided,
     limited,
 )
-from privmean.people.reductions import Floats
+from privmean.people.reductions import LIMIT_BITS, Floats
 from privmean.people.roster import roster_frame
 from privmean.people.tables import open_source, typed
 from privmean.people.totals import Lazy, nearest

@@ -176,6 +176,10 @@ def _array(
     if isinstance(person, np.ma.MaskedArray):
         named = ~np.ma.getmaskarray(person)
         ids, matrix = ids[named], matrix[named]
+    if ids.dtype.kind in "iu" and roster is None and not any(machine.values()):
+        from privmean.people.arrays import grouped
+
+        return grouped(ids, matrix, columns, cap, resolution)
     from privmean.people.tables import read_arrays
 
     return read_arrays(ids, matrix, columns, cap, resolution, roster, machine)

@@ -20,9 +20,8 @@ from collections.abc import Sequence
 import narwhals as nw
 
 from privmean.people import totals
+from privmean.people.reductions import LIMIT_BITS
 from privmean.people.totals import Lazy
-
-LIMIT_BITS = totals.LIMIT_BITS
 
 PERSON = "p"  # internal names: no clash with the caller's columns is possible
 

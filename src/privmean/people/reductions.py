@@ -25,6 +25,10 @@ import numpy.typing as npt
 Integers = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 
+# --- a person's own records -----------------------------------------------------------------------
+LIMIT_BITS = 80  # grid points of a value, see `records`
+TOTAL_BITS = 100  # and of a total
+
 # --- signed logarithmic bins: two an octave from 2^-40 to 2^40, both signs, and one zero bin ------
 LOG_LOW = -80  # bin j holds 2^(j/2) <= |v| < 2^((j+1)/2); |v| >= 2^40 falls into bin 79
 LOG_BINS = 160

@@ -15,14 +15,14 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import narwhals as nw
 
+from privmean.people.reductions import LIMIT_BITS, TOTAL_BITS
+
 if TYPE_CHECKING:
     from duckdb import DuckDBPyRelation
     from pyspark.sql import DataFrame
 
 Lazy: TypeAlias = nw.LazyFrame[Any]  # around a table of DuckDB, Polars or Spark
 
-LIMIT_BITS = 80
-TOTAL_BITS = 100
 SPLIT_BITS = 52
 NEAR_BITS = 62  # grid points below 2^62 go through 64-bit integers
 WORD_BITS = 31

@@ -31,11 +31,14 @@ from privmean.study.shares import Allotment, Work
 DELTA_APART = (0.5, 0.1)  # parts of delta for questions that need one, where curves use the rest
 
 
-def allot(items: Sequence[Item], shapes: Mapping[str, Shape], budget: Budget) -> Allotment:
-    """The best of the ways. Raises Infeasible, saying what would do, if there is none."""
+def allot(
+    items: Sequence[Item], shapes: Mapping[str, Shape], budget: Budget, *, looking: bool = True
+) -> Allotment:
+    """The best of the ways. looking: whether columns can be looked at (those of a table). Raises
+    Infeasible, saying what would do, if there is none."""
     items = tuple(items)
     plain = Work(items, shapes, budget, remedy=lambda: _remedy(items, shapes, budget))
-    every = plain.looks(1) if can_look(budget) else {}
+    every = plain.looks(1) if looking and can_look(budget) else {}
     shared = {column: look for column, look in every.items() if column in plain.shared}
     first = _first([plain, *(plain.beside(looks) for looks in (shared, every) if looks)])
     found = [first]

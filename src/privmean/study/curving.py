@@ -7,12 +7,14 @@ Gaussian ones where these cost less zCDP. docs/proofs/study.md, section 2.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 
 from privmean.errors import ArgumentError, Infeasible
 from privmean.privacy.budget import Budget
 from privmean.privacy.calibrate import within
+from privmean.privacy.compose import total_delta
 from privmean.study.items import Item
 from privmean.study.looking import LookedPlan
 from privmean.study.parts import Part, bill, down, significant
@@ -21,6 +23,7 @@ from privmean.study.shares import CURVES, Allotment, Work
 PRECISE = 1e-4  # relative precision of the common factor
 TRIED = 1.02  # factor that curves must allow at once to be searched further
 STRIDE, MOST = 1.2, 64.0
+STRAIGHT, MOST_TURNS = 12, 40  # tries along a line, before halves
 PLAINER = 1.001  # a promise of epsilon is preferred where a part of rho is not less
 LESS, MORE = 0.8, 1.02  # a part less by that factor has more noise by this one, at least
 LARGEST_RHO = 1.0  # of one question's lines, over the square of its epsilon
@@ -52,25 +55,65 @@ def grown(work: Work, first: Allotment, kept: float) -> Allotment | None:
     starts = _starts(work, first, kept)
     looks = tuple(work.taken.values())
 
-    def at(factor: float) -> tuple[Part, ...] | None:
+    def at(factor: float) -> _Tried:
         parts = tuple(work.part(start.item, start.at(factor)) for start in starts)
-        return parts if within(bill(parts, looks), work.budget) else None
+        lines = bill(parts, looks)
+        assert work.budget.epsilon is not None
+        delta = total_delta(lines, work.budget.epsilon)
+        return _Tried(factor, parts, delta, within(lines, work.budget))
 
-    best = at(TRIED)
-    if best is None or not any(start.free for start in starts):
+    tried = at(TRIED)
+    if not tried.fits or not any(start.free for start in starts):
         return None
-    low, high, found = TRIED, TRIED, best
-    while best is not None and high < MOST:
-        low, found, high = high, best, high * STRIDE
-        best = at(high)
-    while high / low > 1 + PRECISE:
-        middle = math.sqrt(low * high)
-        tried = at(middle)
-        if tried is None:
-            high = middle
+    found = _largest(at, tried, work.budget.delta)
+    return Allotment(found.parts, CURVES, found.factor, work.taken)
+
+
+@dataclass(frozen=True)
+class _Tried:
+    """One factor: its parts, the composed delta, and whether the budget holds it."""
+
+    factor: float
+    parts: tuple[Part, ...]
+    delta: float
+    fits: bool
+
+
+def _largest(at: Callable[[float], _Tried], first: _Tried, delta: float) -> _Tried:
+    """The largest factor that fits, to `PRECISE`: one that was tried itself. The delta is nearly a
+    power of the factor: a line through the last two points says where to try next."""
+    low, before = first, first
+    last = at(min(STRIDE * first.factor, MOST))
+    high = None if last.fits else last
+    low = last if last.fits else low
+    for turn in range(MOST_TURNS):
+        if high is not None and high.factor <= low.factor * (1 + PRECISE):
+            break
+        if low.factor >= MOST:
+            break
+        guess = _through(before, last, delta)
+        step = PRECISE / 3 if turn % 2 else -PRECISE / 3
+        guess = min(guess * (1 + step), STRIDE * low.factor, MOST)
+        if high is None:
+            guess = max(guess, low.factor * (1 + PRECISE / 2))
+        elif not low.factor < guess < high.factor or turn > STRAIGHT:
+            guess = math.sqrt(low.factor * high.factor)
+        before, last = last, at(guess)
+        if last.fits:
+            low = last
         else:
-            low, found = middle, tried
-    return Allotment(found, CURVES, low, work.taken)
+            high = last
+    return low
+
+
+def _through(one: _Tried, two: _Tried, delta: float) -> float:
+    """Where a line through two points of (log factor, log delta) meets the delta."""
+    if not (one.delta > 0 and two.delta > 0) or one.delta == two.delta:
+        return two.factor * STRIDE
+    slope = math.log(two.delta / one.delta) / math.log(two.factor / one.factor)
+    if not slope > 0:
+        return two.factor * STRIDE
+    return two.factor * math.exp(min(math.log(delta / two.delta) / slope, 1.0))
 
 
 def _starts(work: Work, first: Allotment, kept: float) -> list[_Start]:

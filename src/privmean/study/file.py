@@ -218,8 +218,9 @@ def _types_of(item: Field) -> list[str]:
     return sorted(found)
 
 
-def first_file(source: str, person: str, columns: list[str]) -> str:
-    """A commented first study.toml, from the schema of the table alone."""
+def first_file(source: str, person: str, columns: list[str], header: bool | None = None) -> str:
+    """A commented first study.toml, from the schema of the table alone. header: what was said of a
+    text file's first line."""
     numbers = [name for name in columns if name != person]
     first = numbers[0] if numbers else "COLUMN"
     kinds = ", ".join(f'"{kind}"' for kind in QUESTIONS)
@@ -236,7 +237,11 @@ def first_file(source: str, person: str, columns: list[str]) -> str:
         "[table]",
         f"source = {_quoted(source)}",
         f"person = {_quoted(person)}   # protected: each person with all records",
-        f"# columns: {', '.join(columns)}",
+        *([] if header is None else [f"header = {str(header).lower()}"]),
+        f"# columns: {', '.join(columns)}"
+        if columns
+        else "# columns are not shown: the first line of a text file could be a record;\n"
+        "# `privmean study init --header` says that it is none",
         "",
         "[budget]",
         "epsilon = 1.0               # of the whole study: choose it before you look",

@@ -42,10 +42,12 @@ class Part:
     lines: tuple[Loss, ...]
 
     @classmethod
-    def of(cls, name: str, plan: Plan) -> Part:
+    def of(cls, name: str, plan: Plan, *, summed: bool = False) -> Part:
+        """summed: its part adds up with others: lines that keep a delta by a curve of their own do
+        not, and are one line."""
         inner = plan.inner if isinstance(plan, LookedPlan) else plan
         own = plan.own if isinstance(plan, LookedPlan) else plan.budget
-        fixed = isinstance(inner, FixedLines) and inner.fixed
+        fixed = isinstance(inner, FixedLines) and inner.fixed and not (summed and own.delta)
         lines = inner.losses if fixed else (whole(own),)
         return cls(name, plan, own, tuple(_named(name, item) for item in lines))
 

@@ -63,8 +63,16 @@ class StudyPlan:
     allotment: Allotment
 
     @classmethod
-    def of(cls, items: tuple[Item, ...], shapes: Mapping[str, Shape], budget: Budget) -> StudyPlan:
-        return cls(items, shapes, budget, allot(items, shapes, budget))
+    def of(
+        cls,
+        items: tuple[Item, ...],
+        shapes: Mapping[str, Shape],
+        budget: Budget,
+        *,
+        looking: bool = True,
+    ) -> StudyPlan:
+        """looking: whether columns can be looked at (those of a table)."""
+        return cls(items, shapes, budget, allot(items, shapes, budget, looking=looking))
 
     @property
     def parts(self) -> tuple[Part, ...]:

@@ -76,8 +76,8 @@ class Work:
     def plan(self, item: Item, own: Budget) -> Plan:
         return plan_of(item.question, self.shapes[item.name], own, self.taken)
 
-    def part(self, item: Item, own: Budget) -> Part:
-        return Part.of(item.name, self.plan(item, own))
+    def part(self, item: Item, own: Budget, *, summed: bool = False) -> Part:
+        return Part.of(item.name, self.plan(item, own), summed=summed)
 
     def error(self, item: Item, own: Budget) -> float:
         """The predicted error; infinite where the question cannot be answered."""
@@ -180,14 +180,13 @@ class Work:
     def _epsilons(self, deltas: Mapping[str, float]) -> dict[str, float]:
         """Looks and wanted strengths first, the rest by weight."""
         total = as_written(self.budget.epsilon or 0.0)
+        spent = sum((look.pure for look in self.taken.values()), Fraction(0))
+        most = LARGEST_EPSILON - float(spent)  # with the looks, the most that a budget can be
         wanted = {
-            item.name: self._reached(
-                item, partial(self.share, delta=deltas[item.name]), LARGEST_EPSILON
-            )
+            item.name: self._reached(item, partial(self.share, delta=deltas[item.name]), most)
             for item in self.items
             if item.error is not None
         }
-        spent = sum((look.pure for look in self.taken.values()), Fraction(0))
         left = total - spent - sum((as_written(x) for x in wanted.values()), Fraction(0))
         free = [item for item in self.items if item.name not in wanted]
         if left < 0 or (free and left <= 0):
@@ -212,7 +211,8 @@ class Work:
             if epsilon < SMALLEST_EPSILON:
                 raise Infeasible(f"nothing is left for {item.name}", self.remedy())
             try:
-                found.append(self.part(item, self.share(epsilon, deltas[item.name])))
+                own = self.share(epsilon, deltas[item.name])
+                found.append(self.part(item, own, summed=True))
             except Infeasible as error:
                 raise Infeasible(
                     f"{item.name}, with epsilon={epsilon:.4g} of the study: {error}",
@@ -234,7 +234,7 @@ class Work:
         spent = math.fsum(line.rho for line in look_lines(tuple(self.taken.values())))
         total = as_written(rho) - Fraction(spent) * (1 + Fraction(1, 10**12))
         wanted = {
-            item.name: self._reached(item, self.rho, LARGEST_EPSILON**2 / 2)
+            item.name: self._reached(item, self.rho, LARGEST_EPSILON**2 / 2 - 2 * spent)
             for item in self.items
             if item.error is not None
         }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Unpack
 
 from privmean import validate
@@ -16,7 +16,10 @@ from privmean.study.items import Item
 from privmean.study.plan import StudyPlan
 
 if TYPE_CHECKING:
+    from privmean.mechanisms.curator import Draws
+    from privmean.noise.base import Noise
     from privmean.people.reductions import People
+    from privmean.privacy.ledger import Ledger
     from privmean.questions.base import Question
     from privmean.study.release import StudyRelease
 
@@ -75,7 +78,9 @@ class Study:
         self.source = source_of(source, person, {})
         if not isinstance(name, str) or not name:
             raise ArgumentError("name", name, "is no name", "name the study")
-        self.name, self.simultaneous = name, bool(simultaneous)
+        if not isinstance(simultaneous, bool):
+            raise ArgumentError("simultaneous", simultaneous, "is no yes or no", "give True")
+        self.name, self.simultaneous = name, simultaneous
         self.card = _card(card or {})
         self._items: dict[str, Item] = {}
         self._last: tuple[tuple[int, ...], StudyPlan] | None = None
@@ -158,7 +163,8 @@ class Study:
         """The plan; the last one again where nothing has changed."""
         known, asked = self._last, tuple(map(id, items))  # items are held as long as the study
         if known is None or known[0] != asked or known[1].shapes != shapes:
-            made = StudyPlan.of(self._prepared(items), shapes, self._said.budget)
+            table = isinstance(self.source, Table)
+            made = StudyPlan.of(self._prepared(items), shapes, self._said.budget, looking=table)
             known = self._last = asked, made
         return known[1]
 
@@ -177,17 +183,26 @@ class Study:
             return {}
         return {column: source.people(RecordMeans((column,))) for column in columns}
 
-    def release(self, **more: Any) -> StudyRelease:
+    def release(
+        self,
+        *,
+        ledger: Ledger | str | None = None,
+        noise: Noise | None = None,
+        label: str | None = None,
+        analyst: str = "",
+        draws: Callable[[str], Draws] | None = None,
+    ) -> StudyRelease:
         """Charge once, run every question, and give all releases under one promise.
 
-        more: ledger, noise, as for every call; label, analyst: for the ledger's entry.
+        ledger, noise: as for every call. label, analyst: for the ledger's entry. draws: for every
+        question, where its noisy answers are kept.
 
         Raises ArgumentError, Infeasible or BudgetExceeded before anything is spent. A private
         failure of a question is not an error: its release says so, and the others are there.
         """
         from privmean.study.running import run
 
-        return run(self, **more)
+        return run(self, ledger=ledger, noise=noise, label=label, analyst=analyst, draws=draws)
 
     @property
     def table_name(self) -> str:

@@ -27,6 +27,10 @@ class TwoArms:
     keys: of the arms as texts, the treated one first. target: None, or "clipped" for an interval
     for the difference of limited values alone, which saves the count of persons beyond the limits.
 
+    Example:
+        question = pm.Compare("wage", arms="treated", membership="public")  # plans TwoArms
+        pm.plan(question, persons=1000, epsilon=1.0).power(0.3, [400, 600], guess_sd=1.0)
+
     **Guarantees.** Unit: one person with all records. Neighbours: replace-one; public are the
     roster and who is in which arm. Pure epsilon for any data.
     """

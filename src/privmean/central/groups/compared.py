@@ -20,8 +20,8 @@ class CompareRelease(GroupRelease):
 
     Example:
         table = pm.Table(pm.example("nlswork"), person="person_id")
-        release = pm.compare(table, "ln_wage", by="union", pair=["1", "0"], epsilon=1.0)
-        release.estimate, release.interval()
+        release = pm.compare(table, "ln_wage", arms="collgrad", epsilon=1.0)
+        release.effect, release.p_value
     """
 
     @property

@@ -19,7 +19,13 @@ CHANCE = "an effect is one of the arms only if these were fixed by chance, befor
 @dataclass(frozen=True, repr=False)
 class EffectRelease(Release):
     """The release of one difference: of two public arms, or within the same persons. by_arms: the
-    first, whose reading as an effect rests on chance."""
+    first, whose reading as an effect rests on chance.
+
+    Example:
+        table = pm.Table(pm.example("nlswork"), person="person_id")
+        release = pm.compare(table, "ln_wage", by="union", pair=["1", "0"], epsilon=1.0)
+        release.effect, release.p_value
+    """
 
     by_arms: bool = False
 
