@@ -159,21 +159,21 @@ def test_a_bill_refuses_a_threshold_that_is_too_low(monkeypatch):
         case.found(2)
 
 
-FLOATS = np.random.default_rng(7)  # where the noise is that of a real release
+FLOATS = np.random.default_rng(7)
 
 
-def float_release(self, answers, noise):
-    """The twin that adds noise in doubles, as a textbook would."""
-    generator = getattr(noise, "_generator", FLOATS)
+def float_release(self, answers, draws):
+    """The twin that adds noise in doubles, as a textbook would; it drops the integers drawn."""
+    assert len(list(draws)) == len(answers)
     return [
-        answer / unit + generator.laplace(0.0, multiple / float(self.epsilon))
+        answer / unit + FLOATS.laplace(0.0, multiple / float(self.epsilon))
         for answer, unit, multiple in zip(answers, self.units, self.multiples, strict=True)
     ]
 
 
 def test_noise_made_of_floats_is_caught_by_its_low_bits(monkeypatch):
     case = BY_NAME["limits, nothing to one"]
-    monkeypatch.setattr(JointLaplace, "draw", float_release)
+    monkeypatch.setattr(JointLaplace, "read", float_release)
     assert case.found(2500) > case.budget.epsilon
 
 
@@ -226,7 +226,7 @@ def test_from_a_file_to_the_release(tmp_path):
 
 
 def test_from_a_file_the_float_twin_is_caught(tmp_path, monkeypatch):
-    monkeypatch.setattr(JointLaplace, "draw", float_release)
+    monkeypatch.setattr(JointLaplace, "read", float_release)
     assert found_from_files(tmp_path, Pair(64, 0.0, 1.0), 2000, collected=True, **LIMITS) > 2
 
 
