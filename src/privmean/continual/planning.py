@@ -18,7 +18,7 @@ from privmean.continual.shown import LAST_WITHIN, Shown
 from privmean.continual.strategies import LowerToeplitz, Strategy
 from privmean.continual.streamplan import StreamPlan, bill_of
 from privmean.continual.targets import RUNNING, Target
-from privmean.errors import ArgumentError
+from privmean.errors import ArgumentError, Infeasible
 from privmean.mechanisms.stream_radius import RadiusSearch
 from privmean.privacy.budget import REPLACE_ONE, ZERO_OUT, Budget, Relation
 from privmean.privacy.loss import Gaussian, Loss
@@ -177,6 +177,10 @@ def plan(
         price = _search_price(budget)
         search = RadiusSearch.priced(price, search_persons)
     mu = _remaining(budget, search).gaussian_mu()
+    if mu <= 0:
+        raise Infeasible(
+            f"no Gaussian noise keeps {budget.describe()}", "give a larger delta or another epsilon"
+        )
     movement = 1 if relation == ZERO_OUT else 2
     shown = Shown(movement / mu / every, d, last_within)
     wanted = Goal.of(goal, from_step=from_step, times=times, shown=shown)
