@@ -11,7 +11,7 @@ themselves, which matters where most persons cannot be fitted. docs/proofs/longi
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
@@ -46,7 +46,8 @@ NARROWEST, WIDEST = 3.0, 16.0  # clipping radius over the magnitude, for the mea
 NOISE_HALF = 9.6  # noise in an interval, in radii over epsilon
 FEWEST = 40.0  # persons times epsilon of one magnitude
 WORDS = "the magnitude is found privately, and few persons lie beyond 2.5 times of it"
-MEAN, CLIPPED = "mean", "clipped"
+MEAN, CLIPPED, CHEAP = "mean", "clipped", "mean where cheap"
+COSTS = 4.0  # deviations of sampling over that of noise from which counting the tail is cheap
 ZERO, MEDIAN = "zero", "median"
 
 
@@ -59,8 +60,9 @@ class Magnitudes:
     clipped around a private median, looked for between -largest and largest. target: "clipped", or
     "mean" for an interval that allows for the tails: persons beyond the limits are counted, and
     assumed to exceed them on average by at most `excess` times the limit (1: no heavier than a
-    Pareto tail of index 2). design_effect: public variance of the mean over that of unrelated
-    persons.
+    Pareto tail of index 2); or "mean where cheap": where the noise of that is predicted to be at
+    most a quarter of the sampling deviation, else "clipped". design_effect: public variance of the
+    mean over that of unrelated persons.
 
     Example:
         table = pm.Table(pm.example("nlswork"), person="person_id")
@@ -82,7 +84,7 @@ class Magnitudes:
 
     def __post_init__(self) -> None:
         validate.positive("design_effect", self.design_effect)
-        validate.choice("target", self.target, (MEAN, CLIPPED))
+        validate.choice("target", self.target, (MEAN, CLIPPED, CHEAP))
         validate.choice("around", self.around, (ZERO, MEDIAN))
         if validate.positive("excess", self.excess) != 1.0 and self.target == CLIPPED:
             raise ArgumentError(
@@ -111,6 +113,8 @@ class Magnitudes:
     def plan(self, budget: Budget, shape: Shape) -> MagnitudesPlan:
         """Everything decided before data are read. Infeasible if a magnitude is mostly noise."""
         relation, n, d = budget.neighbors, shape.number(), shape.dimension
+        if self.target == CHEAP:
+            return self._cheap(budget, shape)
         if relation != REPLACE_ONE and self.target == MEAN:
             raise ArgumentError(
                 "target",
@@ -142,6 +146,15 @@ class Magnitudes:
             rest = Budget(rho=budget.rho * (1 - float(share)) * (1 - 1e-12))
             final = ClippedSums("clipped sum", relation, d, mu=stages_mu(rest, 0.0, d))
         return MagnitudesPlan(self, budget, n, d, share, each, final)
+
+    def _cheap(self, budget: Budget, shape: Shape) -> MagnitudesPlan:
+        """For the mean where that adds next to no error, else for the clipped mean."""
+        if budget.neighbors == REPLACE_ONE:
+            counted = replace(self, target=MEAN).plan(budget, shape)
+            told = counted.predict(1.0)
+            if told["noise"] * COSTS <= told["sampling"]:
+                return counted
+        return replace(self, target=CLIPPED).plan(budget, shape)
 
 
 def _spread(multiple: float, one: float) -> float:

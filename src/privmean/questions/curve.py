@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 from itertools import pairwise
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
@@ -24,10 +24,9 @@ from privmean.intervals.interval import OK
 from privmean.models.binned import BinnedIntervals, worst
 from privmean.models.curve_release import CurveRelease
 from privmean.models.located_bins import LocatedBins
-from privmean.models.magnitudes import MEAN, Magnitudes
+from privmean.models.magnitudes import CHEAP, Magnitudes
 from privmean.models.tail_means import TailMeans
 from privmean.people.matrix import MatrixPeople
-from privmean.privacy.budget import REPLACE_ONE
 from privmean.questions.assumptions import BOUNDS, CONCENTRATION, Auto, Clipping, kind_of
 from privmean.questions.base import Estimator, Usual
 from privmean.release import Release
@@ -89,9 +88,10 @@ class Curve(Usual):
     edges[j + 1]. A person counts in a bin with the mean of own records there; persons without one
     are left out of that bin. One person can be in all bins, so that the bins share the budget.
     assume: public limits of a person's mean in a bin; or a concentration (`SubGaussian`, ...); or
-    nothing: the magnitude of values is found privately, they are clipped around zero, and persons
-    beyond the limits are counted (under replace-one): "tail seen" where there are such persons,
-    "tail too thick" where so many that the interval is for the clipped mean. method:
+    nothing: the magnitude of values is found privately, and they are clipped around zero. Where the
+    budget is large, persons beyond the limits are counted (under replace-one): "tail seen" where
+    there are such persons, "tail too thick" where so many that the interval is for the clipped
+    mean; elsewhere it is for the clipped mean (`method=Magnitudes(target="mean")` counts). method:
     "auto", or an estimator itself (`Winsorized(..., range=...)`). related: public factor on the
     sampling variance if persons are related.
 
@@ -134,11 +134,7 @@ class Curve(Usual):
         return BinnedMeans(self.value, self.time, tuple(self.bins), step)
 
     def estimator(self, columns: int, cap: int | None, budget: Budget) -> Estimator:
-        chosen = self._chosen()
-        unsaid = self.assume is None and self.method == "auto"
-        if unsaid and isinstance(chosen, Magnitudes) and budget.neighbors == REPLACE_ONE:
-            return replace(chosen, target=MEAN)  # counts who is left out far away
-        return chosen
+        return self._chosen()
 
     @property
     def looked_at(self) -> tuple[str, ...]:
@@ -168,7 +164,7 @@ class Curve(Usual):
             return self.method
         assume: Any = self.assume
         if assume is None:
-            return Magnitudes(design_effect=self.related)
+            return Magnitudes(target=CHEAP, design_effect=self.related)
         kind = kind_of(assume)
         if kind == BOUNDS:
             limits = Bounded(*validate.bounds("bounds", assume))
