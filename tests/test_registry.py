@@ -12,7 +12,8 @@ import pytest
 
 from kit import planned
 from privmean.errors import ArgumentError
-from privmean.intervals.interval import FAILED
+from privmean.intervals.interval import FAILED, OK
+from privmean.intervals.tail_check import TAIL_SEEN
 from privmean.noise.base import FromBits
 from privmean.noise.simulated import SimulatedNoise
 from privmean.people.matrix import MatrixPeople
@@ -227,7 +228,9 @@ def test_scaling_by_a_power_of_two_scales_the_answer(case, power):
     first, second = usual(case), released(case, values * unit, unit=unit)
     difference = second.estimate / unit - first.estimate
     assert np.all(np.abs(difference) <= (0.5 if case[0].octaves else 0.0))
-    assert first.status == second.status
+    # of other draws a tail may be seen once and not again
+    assert first.status == second.status or {first.status, second.status} == {OK, TAIL_SEEN}
+    assert first.status == second.status or case[0].octaves
 
 
 @every_case

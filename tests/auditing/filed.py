@@ -8,8 +8,9 @@ sums, a few rows of them. What it moves by is measured against the bill.
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -27,7 +28,7 @@ from privmean.auditing.replaying import name_of
 from privmean.auditing.same import same
 from privmean.auditing.tape import Compared, Parted, Recorder, Replayer, Tape
 from privmean.noise.simulated import SimulatedNoise
-from privmean.people import expressions, frame
+from privmean.people import engines
 from privmean.people.shape import shape_of
 from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE, Budget
 
@@ -116,23 +117,26 @@ class Boundary:
 
     @contextmanager
     def watched(self) -> Iterator[None]:
-        real = frame.fetch
+        def watching(real: Callable[..., Any]) -> Callable[..., Any]:
+            def fetch(*asked: Any) -> Any:
+                found = real(*asked)
+                self.answers += 1
+                self.rows = max(self.rows, len(found))
+                for row in found:
+                    for value in row:
+                        whole = value is None or float(value).is_integer()
+                        if not whole:
+                            self.others.append(type(value).__name__)
+                return found
 
-        def fetch(asked: Any) -> Any:
-            found = real(asked)
-            self.answers += 1
-            self.rows = max(self.rows, len(found))
-            for row in found:
-                for value in row:
-                    whole = value is None or float(value).is_integer()
-                    if not whole:
-                        self.others.append(type(value).__name__)
-            return found
+            return fetch
 
-        with (
-            mock.patch.object(frame, "fetch", fetch),
-            mock.patch.object(expressions, "fetch", fetch),
-        ):
+        known = {name: watching(getattr(engines, name)) for name in ("fetch", "fetch_matrix")}
+        with ExitStack() as stack:  # wherever a room has taken its own name of them
+            for module in [m for n, m in sys.modules.items() if n.startswith("privmean.people.")]:
+                for name, fetch in known.items():
+                    if hasattr(module, name):
+                        stack.enter_context(mock.patch.object(module, name, fetch))
             yield
 
 

@@ -10,7 +10,7 @@ import numpy as np
 import kit
 from kit import drawn_sums, planned
 from privmean.central.default_mean import DefaultMean
-from privmean.central.locate import _histogram
+from privmean.central.locate import histogram
 from privmean.mechanisms.clipped_sum import ClippedSums
 from privmean.mechanisms.counts import NoisyCounts
 from privmean.mechanisms.curator import TrustedCurator
@@ -36,7 +36,7 @@ def histogram_hits(x, event, noise, relation, epsilon, runs):
     for _ in range(runs):
         moved = 2 if relation == REPLACE_ONE else 1
         cells = NoisyCounts.at("tails", epsilon, relation, moved, moved)
-        seen = _histogram(TrustedCurator(data, noise), 0, 0.0, cells)
+        seen = histogram(TrustedCurator(data, noise), 0, 0.0, cells)
         hits += event(seen)
     return hits
 

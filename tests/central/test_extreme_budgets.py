@@ -28,6 +28,7 @@ METHODS = {
 }
 
 
+@pytest.mark.filterwarnings("ignore::privmean.errors.PrivmeanWarning")  # of a delta above 1/n
 @pytest.mark.parametrize("budget", BUDGETS, ids=str)
 @pytest.mark.parametrize("method", METHODS)
 def test_released_or_refused_in_words(method, budget):

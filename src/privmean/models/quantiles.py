@@ -253,8 +253,9 @@ class QuantilesPlan(Releasing):
         status = FAILED if failed else UNRESOLVED if missed.any() else OK
         why = NOBODY if nobody else FAR if inside else RANGE
         return Outcome(
-            np.full(len(estimates), math.nan) if status == FAILED else estimates,
-            law,
+            np.full(len(estimates), math.nan) if failed else estimates,
+            # what failed has no interval: that of cells in which nobody is
+            replace(law, cells=(0.0,) * len(law.cells)) if failed else law,
             persons=self.persons if self.relation == REPLACE_ONE else max(0, round(law.persons)),
             status=status,
             advice="" if status == OK else why,
