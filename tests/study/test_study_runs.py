@@ -313,10 +313,11 @@ def test_the_command_plans_runs_verifies_and_runs_again_for_nothing(place, capsy
     assert "persons >=" in out
     arguments = ("study", "run", place / "study.toml", "--out", place / "out", "--ledger",
                  place / "book", "--analyst", "ann")  # fmt: skip
-    assert call(*arguments) == 0
+    ended = call(*arguments)
+    assert ended in (0, 3)  # the noise is real: a question may fail
     first = (place / "out" / RESULT).read_text()
     assert call("verify", place / "out" / RESULT, "--ledger", place / "book") == 0
-    assert call(*arguments) == 0
+    assert call(*arguments) == ended
     assert (place / "out" / RESULT).read_text() == first
     (entry,) = pm.Ledger.open(place / "book").entries
     assert entry.about["analyst"] == "ann"
