@@ -73,6 +73,11 @@ $(LOWEST)/.ready: pyproject.toml
 	  -e '.[$(EXTRAS)]' 'pytest>=9' 'hypothesis>=6.150' 'packaging>=24' 'httpx>=0.27'
 	@touch $@
 
+# the joint release of value, square and weight, for every width (needs coqc; Debian: coq)
+proofs:
+	@folder=$$(mktemp -d) && cp docs/proofs/machine/*.v $$folder && cd $$folder && \
+	  for file in *.v; do coqc $$file && echo "$$file: proved" || exit 1; done
+
 # ten claims, ten commands, one table: docs/review.md
 review: $(READY)
 	$(BIN)/python benchmarks/review.py
