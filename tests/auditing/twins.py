@@ -255,6 +255,7 @@ class TwinPlan:
     plan: Any
     breaking: Mapping[str, Any]
     leak: bool = False
+    roster: bool = False
     retries: bool = False
     whole: bool = False
 
@@ -274,6 +275,9 @@ class TwinPlan:
         if self.leak:  # an exact count beside the answers
             nothing = np.isnan(curator.people.matrix()).sum()
             outcome = replace(outcome, diagnostics={**outcome.diagnostics, "nulls": int(nothing)})
+        if self.roster:  # persons are those who have a value
+            there = ~np.isnan(curator.people.matrix()).all(axis=1)
+            outcome = replace(outcome, persons=int(there.sum()))
         if self.retries and outcome.status != "ok":
             outcome = self.plan.run(twin)
         return outcome
@@ -367,6 +371,7 @@ def caught(
 # --- plans, streams and clients, broken -------------------------------------------------------
 PLANS: dict[str, tuple[str, dict[str, bool]]] = {
     "an exact count in the outcome": ("bounded", {"leak": True}),
+    "a roster of those who have a value": ("bounded", {"roster": True}),
     "run again on failure, unplanned": ("sub-Gaussian", {"retries": True}),
     "both parts are everybody": ("anisotropic, unknown covariance", {"whole": True}),
 }
