@@ -83,6 +83,8 @@ STREAMED: tuple[Streamed, ...] = (
     Streamed("bands", _mean(**TAKES_PART, strategy=Banded(MeanToeplitz(), 3)), arrivals(16, 4)),
     Streamed("zero-out", _mean(**TAKES_PART, neighbors="zero-out", steps=16), arrivals(16, 4)),
     Streamed("as planned", _mean(**TAKES_PART, steps=16), arrivals(16, 4)),
+    Streamed("window", _mean(**TAKES_PART, steps=16, window=5), arrivals(16, 4)),
+    Streamed("half-life", _mean(**TAKES_PART, steps=16, half_life=3.0), arrivals(16, 4)),
     Streamed(
         "once", _mean(max_participations=1, min_separation=1, steps=12), arrivals(12, 4, 0, 1)
     ),
