@@ -302,3 +302,12 @@ def test_every_command_of_a_stream_is_listed():
 
     assert {"stream", "withhold"} <= set(COMMANDS)
     assert isinstance(app, typer.Typer)
+
+
+def test_a_part_whose_name_looks_like_a_pattern_is_that_file_alone(tmp_path):
+    for name, value in (("a", 1.0), ("b", 2.0), ("[ab]", 9.0)):
+        whole = tmp_path / "made.parquet"
+        part(whole, f"SELECT 'u' AS p, {value}::DOUBLE AS v", 1)
+        whole.rename(tmp_path / f"{name}.parquet")
+    (block,) = rows_of(tmp_path / "[ab].parquet", "p", ["v"], [])
+    assert block == [("u", ([9.0], ()))]

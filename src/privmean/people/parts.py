@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from glob import escape
 
 from privmean.errors import SchemaError
 
@@ -27,10 +28,11 @@ def rows_of(
     """
     import duckdb
 
+    file = escape(os.fspath(path))  # a name with brackets or stars is no pattern
     with duckdb.connect() as engine:
         engine.execute("SET threads = 1")
         try:
-            columns = engine.read_parquet(os.fspath(path)).columns
+            columns = engine.read_parquet(file).columns
         except duckdb.Error:
             raise SchemaError(f"{path} is no whole Parquet file; write it and rename it") from None
         for name in (person, *values, *public):
@@ -40,7 +42,7 @@ def rows_of(
         cells = [quoted[person]]
         cells += [f"TRY_CAST({quoted[name]} AS DOUBLE)" for name in values]
         cells += [f"CAST({quoted[name]} AS VARCHAR)" for name in public]
-        found = engine.execute(f"SELECT {', '.join(cells)} FROM read_parquet(?)", [os.fspath(path)])
+        found = engine.execute(f"SELECT {', '.join(cells)} FROM read_parquet(?)", [file])
         last = 1 + len(values)
         while block := found.fetchmany(ROWS):
             rows = block[skip:]

@@ -1,4 +1,4 @@
-"""Noisy answers as plain text and back: numbers, texts, lists of them, and five kinds of results.
+"""Noisy answers as plain text and back: numbers, texts, lists of them, and four kinds of results.
 
 What a text can stand for is listed here in full, so that a file that was written by somebody else
 can be read: reading makes no other object, imports nothing and calls nothing that the file names.
