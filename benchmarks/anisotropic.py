@@ -19,7 +19,7 @@ from pathlib import Path
 
 import numpy as np
 
-from kit import planned
+from plans import planned
 from privmean.central.anisotropic.choose import Candidates
 from privmean.central.anisotropic.estimator import Anisotropic
 from privmean.central.anisotropic.known import KnownPlan

@@ -14,7 +14,7 @@ import math
 import numpy as np
 
 import report
-from kit import planned
+from plans import planned
 from privmean.central.cheapest import Cheapest
 from privmean.noise.simulated import SimulatedNoise
 from privmean.people.matrix import MatrixPeople

@@ -18,7 +18,7 @@ from unittest import mock
 import numpy as np
 
 from default_mean_laws import EPSILON, MORE, NINE, Law, best_of, columns_of
-from kit import planned
+from plans import planned
 from privmean.central import default_limits, locate, log_segments
 from privmean.central.default_mean import DefaultMean
 from privmean.intervals import missing

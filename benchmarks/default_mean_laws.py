@@ -21,7 +21,7 @@ from pathlib import Path
 
 import numpy as np
 
-from kit import planned
+from plans import planned
 from privmean.central.default_mean import DefaultMean
 from privmean.noise.simulated import SimulatedNoise
 from privmean.people.matrix import MatrixPeople

@@ -22,7 +22,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from default_mean_laws import Law, best_of
-from kit import planned
+from plans import planned
 from privmean.central.default_mean import DefaultMean
 from privmean.noise.simulated import SimulatedNoise
 from privmean.people.matrix import MatrixPeople

@@ -18,7 +18,7 @@ from scipy import stats
 
 import report
 from heavy_data import LAWS, elliptical_t3, geometric, person_means, plus_minus
-from kit import planned
+from plans import planned
 from privmean.central.heavy_tailed import BoundedMoment, HeavyTailed, PureCover, RecordWeights, bias
 from privmean.central.heavy_tailed import radius as radii
 from privmean.central.heavy_tailed.coarse import Coarse

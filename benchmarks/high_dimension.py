@@ -24,7 +24,7 @@ import numpy as np
 
 import report
 from heavy_data import LAWS, Law
-from kit import planned
+from plans import planned
 from privmean.central.anisotropic.estimator import Anisotropic
 from privmean.central.cheapest import Cheapest
 from privmean.central.heavy_tailed import BoundedMoment, HeavyTailed

@@ -18,7 +18,7 @@ from pathlib import Path
 
 import numpy as np
 
-from kit import planned
+from plans import planned
 from privmean.central.default_mean import DefaultMean
 from privmean.intervals.default_intervals import ColumnIntervals
 from privmean.noise.simulated import SimulatedNoise

@@ -20,7 +20,7 @@ from pathlib import Path
 import numpy as np
 
 import privmean as pm
-from kit import planned
+from plans import planned
 from privmean.central.concentration import SubGaussian
 from privmean.central.winsorized import Winsorized
 from privmean.intervals.tail_check import TOO_THICK

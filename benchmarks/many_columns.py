@@ -18,7 +18,7 @@ from pathlib import Path
 import numpy as np
 
 import report
-from kit import planned
+from plans import planned
 from privmean.central.default_mean import DefaultMean
 from privmean.noise.simulated import SimulatedNoise
 from privmean.people.matrix import MatrixPeople

@@ -14,7 +14,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from kit import planned
+from plans import planned
 from privmean.central.cheapest import Cheapest
 from privmean.central.heavy_tailed import BoundedMoment, HeavyTailed
 from privmean.noise.simulated import SimulatedNoise

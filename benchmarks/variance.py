@@ -15,7 +15,7 @@ import time
 
 import numpy as np
 
-from kit import planned
+from plans import planned
 from privmean.central.concentration import SubGaussian, UnknownScale
 from privmean.central.winsorized import Winsorized
 from privmean.errors import Infeasible

@@ -17,8 +17,8 @@ from concurrent.futures import ProcessPoolExecutor
 import numpy as np
 
 import report
-from kit import planned
 from many_columns import clipped
+from plans import planned
 from privmean.central.default_mean import DefaultMean
 from privmean.noise.simulated import SimulatedNoise
 from privmean.people.matrix import MatrixPeople

@@ -16,7 +16,7 @@ import numpy as np
 
 import report
 from default_mean import cell
-from kit import planned
+from plans import planned
 from privmean.central.default_mean import DefaultMean
 from privmean.noise.simulated import SimulatedNoise
 from privmean.people.matrix import MatrixPeople

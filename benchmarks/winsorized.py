@@ -20,7 +20,7 @@ import numpy as np
 from scipy import stats
 from scipy.signal import lfilter
 
-from kit import planned
+from plans import planned
 from privmean.central.concentration import SubGaussian
 from privmean.central.winsorized import Winsorized
 from privmean.errors import Infeasible

@@ -8,31 +8,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import replace
 
 import numpy as np
 from scipy import stats
 
-from privmean.people.shape import Shape
-from privmean.privacy.budget import REPLACE_ONE
+from plans import planned  # noqa: F401 - of benchmarks/, which runs without the tests
 
 ALPHA = 1e-6
 Z = float(stats.norm.isf(ALPHA / 2))  # two-sided normal limit, 4.89
-
-
-def planned(
-    estimator, budget, *, persons=None, n_design=None, count=None, dimension=1, relation=None
-):
-    """The plan of an estimator for columns that are only numbered.
-
-    `count` is the persons or the design count, as the relation has it.
-    """
-    if relation is not None:
-        budget = replace(budget, neighbors=relation)
-    if count is not None:
-        persons, n_design = (count, None) if budget.neighbors == REPLACE_ONE else (None, count)
-    known = persons if budget.neighbors == REPLACE_ONE else None
-    return estimator.plan(budget, Shape.of(dimension, known, n_design))
 
 
 def drawn_sums(mechanism, boxes, sums, noise, *, cap=None, far=None):

@@ -6,6 +6,7 @@ conftest.py apart: pytest keeps those of several folders asunder.
 
 import re
 import subprocess
+import sys
 from collections import Counter
 from pathlib import Path
 
@@ -39,3 +40,17 @@ def test_committed_files_name_no_host_of_a_network() -> None:
         found += [f"{name}: {host}" for host in HOST.findall(text)]
     assert len(names) > 300
     assert found == []
+
+
+def test_benchmarks_run_as_their_pages_say() -> None:
+    """`python benchmarks/NAME.py` finds what it imports: nothing of the tests, unless it says where
+    they are."""
+    tests = {path.stem for path in (ROOT / "tests").rglob("*.py")} | {
+        path.name for path in (ROOT / "tests").iterdir() if path.is_dir()
+    }
+    beside = {path.stem for path in (ROOT / "benchmarks").iterdir()}
+    for path in sorted((ROOT / "benchmarks").glob("*.py")):
+        text = path.read_text()
+        named = re.findall(r"^(?:from|import) (\w+)", text, re.MULTILINE)
+        ours = set(named) & tests - beside - sys.stdlib_module_names
+        assert not ours or "sys.path.insert" in text, path.name
