@@ -93,6 +93,8 @@ for k in range(64):
                     entry = ledger.charge(pm.Budget(epsilon), "replace-one", label=str(k))
                 except BudgetExceeded:
                     print("none", file=told, flush=True)
+                except Exception:
+                    os._exit(1)  # the server is gone; without a traceback of each
                 else:
                     print(entry.number, entry.digest, file=told, flush=True)
         os._exit(0)
@@ -167,21 +169,15 @@ def test_a_server_that_is_killed_forgets_no_charge(server, place, tmp_path):
     deadline = time.monotonic() + 120
     while len(told(tmp_path)[0]) < 20 and time.monotonic() < deadline:
         time.sleep(0.05)
-    T = [time.time()]
     server.stop(signal.SIGQUIT)
-    T.append(time.time())
     try:
-        parent.communicate(timeout=120)
-        T.append(time.time())  # every writer stops with an error
+        parent.communicate(timeout=120)  # every writer stops with an error
         with pytest.raises(ArgumentError, match="does not answer"):
             charge(place)
         with pytest.raises(ArgumentError, match="does not answer"):
             pm.mean(VALUES, epsilon=0.1, assume=(0, 10), ledger=place)
     finally:
-        T.append(time.time())
         server.start()
-        T.append(time.time())
-        print("TT", T)
     made, _ = told(tmp_path)
     kept = entries(place)
     assert len(made) >= 20
