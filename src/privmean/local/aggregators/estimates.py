@@ -112,7 +112,7 @@ def _levels(tally: Tally, weights: Floats, estimates: list[Floats]) -> tuple[Lev
 
 def _scalar(tally: Tally, beta: float, weights: str, cap: object | None) -> Estimate:
     round_ = tally.round
-    number, size = len(round_.menu), round_.coordinates
+    number, size = len(round_.menu), round_.sites
     laws = [scalar.scalar_law(round_, k) for k in range(number)]
     capped = [
         scalar.scalar_law(round_, k, e).variance for k, e in enumerate(capped_levels(round_, cap))
@@ -157,7 +157,8 @@ def _scalar(tally: Tally, beta: float, weights: str, cap: object | None) -> Esti
         value=middle + half * cut,
         radius=float(limit),
         norm="absolute",
-        target="mean of the values clipped to their bounds",
+        target="mean of the values clipped to their bounds"
+        + (" at each design point" if round_.points else ""),
         raw=middle + half * theta,
         raw_radius=float((half * radii).max()),
         radii=half * final,

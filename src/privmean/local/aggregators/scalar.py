@@ -87,7 +87,7 @@ def scalar_law(round_: Round, level: int, epsilon: float | None = None) -> Scala
 
 def level_sums(tally: Tally, laws: list[ScalarLaw]) -> tuple[Floats, Floats, Floats]:
     """Counts, sums and sums of squares of the reports in [-1, 1] units: (levels, coordinates)."""
-    shape = (len(laws), tally.round.coordinates, branches(tally.round))
+    shape = (len(laws), tally.round.sites, branches(tally.round))
     units = np.array([law.units for law in laws])[:, None, :]
     counts = tally.counts.reshape(shape)
     sums = tally.sums[:, 0].reshape(shape) * units
@@ -198,5 +198,5 @@ def report_values(batch: Batch) -> Floats:
         branch[:] = piecewise_branch(batch.round, batch.nonces, batch.levels)
     unit: Floats = units[batch.levels, branch]
     if batch.round.mechanism == ONE_BIT:
-        return (2.0 * batch.payload[:, 0].astype(np.float64) - 1.0) * unit
+        return (2.0 * batch.payload[:, -1].astype(np.float64) - 1.0) * unit
     return int32_of(batch).astype(np.float64) * unit

@@ -81,9 +81,7 @@ class Book:
             row = link.execute(place).first()
             if row is None:
                 link.execute(sql.insert(ROUNDS).values(id=key, description=round_.to_json()))
-                link.execute(
-                    sql.insert(STATES).values(round=key, state=OPEN, changed=time.time())
-                )
+                link.execute(sql.insert(STATES).values(round=key, state=OPEN, changed=time.time()))
                 self._note(link, who, "open", key, round_.digest.hex())
             elif Round.from_json(row[0]).digest != round_.digest:
                 raise PrivmeanError("another round has the same identifier; draw a new seed")
