@@ -13,6 +13,7 @@ from dataclasses import dataclass, fields
 from decimal import Decimal
 from fractions import Fraction
 from functools import cached_property
+from itertools import pairwise
 from typing import Any
 
 from privmean import validate
@@ -165,7 +166,7 @@ class Round:
                 f"a mean with one pair of bounds has at most {LARGEST_POINTS}",
             )
         points = tuple(validate.number("points", item) for item in self.points)
-        if any(a >= b for a, b in zip(points, points[1:], strict=False)):
+        if any(a >= b for a, b in pairwise(points)):
             raise ArgumentError("points", number, "do not rise", "sort them, each once")
         object.__setattr__(self, "points", points)
 

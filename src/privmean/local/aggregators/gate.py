@@ -24,8 +24,8 @@ from privmean.local.aggregators.batch import (
     Batch,
     Bytes,
     int32_of,
-    points_of,
     piecewise_branch,
+    points_of,
 )
 from privmean.local.aggregators.checksum import checksums
 from privmean.local.clients.items import subset_size
