@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from fractions import Fraction
 from functools import cached_property
+from itertools import pairwise
 from typing import Any
 
 from privmean import validate
@@ -29,6 +30,7 @@ from privmean.local.mechanisms import (
     LARGEST_DIMENSION,
     LARGEST_ITEMS,
     LARGEST_MESSAGES,
+    LARGEST_POINTS,
     LARGEST_ROWS,
     LARGEST_SKETCHED,
     LARGEST_TALLY,
@@ -40,6 +42,7 @@ from privmean.local.menus import checked_menu, level_text, level_within, menu_te
 from privmean.local.part import Part
 
 VERSION = 1
+LISTS = ("lower", "upper", "caps", "points", "sigma")  # fields that hold numbers
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,8 +58,11 @@ class Round:
     and `dimension`. Item mechanisms: `items` (0 to items-1) and optionally `other`, the item that
     stands for everything unknown; or `lower`, `upper` and `bins`, and then the item is the bin of
     a real value. Sketch and Hadamard: `rows` (a power of two), and whether the row is `assigned`
-    by the nonce or `chosen` by the client. "closest": `candidates` directions a report, of which
-    so many are `favoured` at each level.
+    by the nonce or `chosen` by the client (never where nonces are issued). "closest": `candidates`
+    directions a report, of which so many are `favoured` at each level.
+
+    points: for a curve, the public design points, rising (scalar mechanisms with one pair of
+    bounds); every report says in public at which of them its value was observed.
 
     step: the menu is a ladder from its first to its last level, so that a client's own epsilon is
     used as it is (to a step). sigma: public spread of the values, one a coordinate, which the
@@ -93,6 +99,7 @@ class Round:
     closes: int | None = None
     part: Part | None = None
     messages: int = 1
+    points: tuple[float, ...] = ()
 
     def __post_init__(self) -> None:
         validate.choice("mechanism", self.mechanism, list(CODES))
@@ -142,6 +149,29 @@ class Round:
         if not 4 <= self._whole("grid_bits") <= 20:
             raise ArgumentError("grid_bits", self.grid_bits, "is outside 4 to 20", "try 12")
         validate.choice("row_choice", self.row_choice, [ASSIGNED, CHOSEN])
+        if self.issued and self.row_choice == CHOSEN:
+            raise ArgumentError(
+                "row_choice",
+                self.row_choice,
+                "lets clients choose what tickets assign",
+                'take "assigned"',
+            )
+        if self.points:
+            self._check_points()
+
+    def _check_points(self) -> None:
+        number = len(self.points)
+        if self.mechanism not in SCALARS or len(self.lower) != 1 or number > LARGEST_POINTS:
+            raise ArgumentError(
+                "points",
+                number,
+                "do not fit the round",
+                f"a mean with one pair of bounds has at most {LARGEST_POINTS}",
+            )
+        points = tuple(validate.number("points", item) for item in self.points)
+        if any(a >= b for a, b in pairwise(points)):
+            raise ArgumentError("points", number, "do not rise", "sort them, each once")
+        object.__setattr__(self, "points", points)
 
     def _check_bounds(self) -> None:
         if not self.lower or len(self.lower) != len(self.upper):
@@ -225,9 +255,14 @@ class Round:
         return max(1, len(self.lower))
 
     @property
+    def sites(self) -> int:
+        """How many means a round asks for: one a coordinate, or one a design point."""
+        return len(self.points) or self.coordinates
+
+    @property
     def cells(self) -> int:
-        """Levels times coordinates times branches: what a tally keeps apart."""
-        return len(self.menu) * self.coordinates * (2 if self.mechanism == HYBRID else 1)
+        """Levels times coordinates (or points) times branches: what a tally keeps apart."""
+        return len(self.menu) * self.sites * (2 if self.mechanism == HYBRID else 1)
 
     @property
     def width(self) -> int:
@@ -278,7 +313,7 @@ class Round:
         if self.step is not None:
             result["step"] = level_text(self.step)
         result["seed"] = self.seed.hex()
-        for name in ("lower", "upper", "caps", "sigma", "favoured"):
+        for name in (*LISTS, "favoured"):
             if name in result:
                 result[name] = list(result[name])
         if self.bins is not None:
@@ -321,10 +356,10 @@ class Round:
             raise ArgumentError("round", unknown, "has unknown fields", "update privmean")
         try:
             given["seed"] = bytes.fromhex(given["seed"])
-            for name in ("menu", "lower", "upper", "caps", "sigma", "favoured"):
+            for name in ("menu", *LISTS, "favoured"):
                 if name in given:
                     given[name] = tuple(_listed(given[name]))
-            for name in ("lower", "upper", "caps", "sigma"):
+            for name in LISTS:
                 if name in given:
                     given[name] = tuple(validate.number(name, x) for x in given[name])
             if given.get("part") is not None:
