@@ -205,11 +205,12 @@ class Round:
             )
         if self.mechanism == CLOSEST:
             self._check_candidates()
-        if self.mechanism == PRIV_UNIT:
-            if len(self.caps) != len(self.menu) or not all(0 <= x < 1 for x in self.caps):
-                raise ArgumentError(
-                    "caps", self.caps, "must hold a number in [0, 1) a level", "use priv_unit_round"
-                )
+        if self.mechanism == PRIV_UNIT and (
+            len(self.caps) != len(self.menu) or not all(0 <= x < 1 for x in self.caps)
+        ):
+            raise ArgumentError(
+                "caps", self.caps, "must hold a number in [0, 1) a level", "use priv_unit_round"
+            )
 
     def _check_candidates(self) -> None:
         number = self._whole("candidates", least=2)
