@@ -375,7 +375,7 @@ def judged(known: dict[str, Round]) -> list[dict[str, object]]:
     case("one bit", "other magic", b"XD" + good[2:], "not a report")
     case("one bit", "another version", repacked(good, 2, b"\2"), "unknown version")
     case("one bit", "mechanism 0", repacked(good, 3, b"\0"), "unknown mechanism")
-    case("one bit", "mechanism 13", repacked(good, 3, b"\x0d"), "unknown mechanism")
+    case("one bit", "mechanism 200", repacked(good, 3, b"\xc8"), "unknown mechanism")
     case("one bit", "another mechanism", repacked(good, 3, b"\2"), "wrong round")
     case("one bit", "another round", repacked(good, 4, bytes(8)), "wrong round")
     case("one bit", "a level beyond the menu", repacked(good, 28, b"\2\0"), "unknown level")
@@ -405,8 +405,9 @@ def judged(known: dict[str, Round]) -> list[dict[str, object]]:
     i4 = struct.Struct("<i").pack
     payloads(
         "laplace, coarse",
-        ("far, but within reach", i4(3300), ""),
-        ("beyond reach", i4(5000), "out of range"),
+        ("as far as noise reaches", i4(2742), ""),  # (1 + 6 ln(2000 2^30)) 16, rounded up
+        ("as far, below", i4(-2742), ""),
+        ("a step further", i4(2743), "out of range"),
         ("the least integer", i4(-(2**31)), "out of range"),
     )
     payloads(

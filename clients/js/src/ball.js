@@ -16,7 +16,7 @@ function normals(words) {
 }
 
 /** V: a unit vector with E[r V] = x, drawn as u with probability 1/2 + rho/(2r), else -u. */
-function pole(round, value, entropy) {
+export function pole(round, value, entropy) {
   const [u, share] = direction(round, value);
   return entropy.coin(chanceThreshold(0.5 + 0.5 * share)) ? u : u.map((item) => -item);
 }
@@ -27,10 +27,10 @@ function side(round, level, v, u, entropy) {
   return along !== entropy.coin(flipThreshold(round.menu[level]));
 }
 
-/** The public direction (not normalised) that a nonce assigns. */
-export function publicDirection(round, nonce) {
+/** The public direction (not normalised) that a nonce assigns, or one of several. */
+export function publicDirection(round, nonce, person = "privmean-ball", number = new Uint8Array(0)) {
   const size = round.dimension + (round.dimension % 2);
-  const data = shake128(concat(ascii("privmean-ball"), round.seed, nonce), 8 * size);
+  const data = shake128(concat(ascii(person), round.seed, nonce, number), 8 * size);
   const words = Array.from({ length: size }, (_, k) => littleEndian(data.subarray(8 * k, 8 * k + 8)));
   return normals(words).slice(0, round.dimension);
 }
@@ -42,14 +42,19 @@ export function ballBit(round, level, value, nonce, entropy) {
   return Uint8Array.of(side(round, level, v, u, entropy) ? 1 : 0);
 }
 
+/** The vector divided by its norm (the first axis if that is zero). */
+export function unit(vector) {
+  const norm = Math.sqrt(exactSum(vector.map((item) => item * item)));
+  return vector.map((item, k) => (norm === 0 ? Number(k === 0) : item / norm));
+}
+
 /** Hemisphere mechanism (Duchi, Jordan and Wainwright 2018): the direction is the client's. */
 export function ball(round, level, value, nonce, entropy) {
   const v = pole(round, value, entropy);
   const size = round.dimension;
   const words = Array.from({ length: size + (size % 2) }, () => entropy.word());
   const drawn = normals(words).slice(0, size);
-  const norm = Math.sqrt(exactSum(drawn.map((item) => item * item)));
-  const u = norm === 0 ? drawn.map((_, k) => (k ? 0 : 1)) : drawn.map((item) => item / norm);
+  const u = unit(drawn);
   const sign = side(round, level, v, u, entropy) ? 1 : -1;
   const result = new DataView(new ArrayBuffer(4 * size));
   u.forEach((item, k) => result.setFloat32(4 * k, sign * item, true));

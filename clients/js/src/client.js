@@ -1,5 +1,7 @@
 /** From a private value to the bytes that leave the person's device. */
 import { ball, ballBit } from "./ball.js";
+import { concat, toLittleEndian } from "./bytes.js";
+import { closest } from "./closest.js";
 import { SystemEntropy } from "./entropy.js";
 import { ArgumentError } from "./errors.js";
 import { exactEpsilon } from "./exact.js";
@@ -15,6 +17,7 @@ export const RANDOMIZERS = Object.freeze({
   hybrid,
   ball,
   "ball-bit": ballBit,
+  closest,
   sketch: rowBit,
   hadamard: rowBit,
   unary,
@@ -46,22 +49,38 @@ function levelOf(round, epsilon, ticket) {
   return ticket.level;
 }
 
+/** The design point as it stands before the payload; nothing in other rounds. */
+function placeOf(round, point) {
+  const count = round.points.length;
+  if (!count) {
+    if (point !== null) throw new ArgumentError("point", "is not asked for", "leave it out");
+    return new Uint8Array(0);
+  }
+  if (!Number.isInteger(point) || point < 0 || point >= count) {
+    throw new ArgumentError("point", "is no design point", `give 0 to ${count - 1}`);
+  }
+  return toLittleEndian(point, 4);
+}
+
 /**
  * One report on `value`, ready to be sent. Each call spends epsilon again: see `Client`.
  *
  * The law of the bytes changes by a factor of at most e^epsilon between any two values, exactly,
- * whatever they are; a missing value sends a report too. entropy: Web Crypto unless given;
+ * whatever they are; a missing value sends a report too. point: the number of the design point in a
+ * round for a curve, which everybody can see. entropy: Web Crypto unless given;
  * anything else is for tests only.
  */
-export function randomize(round, value, { epsilon, ticket = null, nonce = null, entropy = null }) {
+export function randomize(round, value, options) {
+  const { epsilon, ticket = null, point = null, nonce = null, entropy = null } = options;
   const level = levelOf(round, epsilon, ticket);
+  const place = placeOf(round, point);
   const source = entropy ?? new SystemEntropy();
   const own = ticket ? ticket.nonce : (nonce ?? source.bytes(16));
   if (!(own instanceof Uint8Array) || own.length !== 16) {
     throw new ArgumentError("nonce", "is not 16 bytes", "let the client draw it");
   }
   const payload = RANDOMIZERS[round.mechanism](round, level, value, own, source);
-  return encode(round, own, level, payload, ticket ? ticket.key : null);
+  return encode(round, own, level, concat(place, payload), ticket ? ticket.key : null);
 }
 
 /**
@@ -82,7 +101,7 @@ export class Client {
    * The report for this round: made once, and the same bytes at every further call. null if the
    * round asks other clients. BudgetExceeded if the ledger would pass its limit.
    */
-  async report(round, value, { ticket = null } = {}) {
+  async report(round, value, { ticket = null, point = null } = {}) {
     if (round.part !== null) {
       if (this.identity === null) {
         throw new ArgumentError("identity", "is needed: the round asks a part", "give one");
@@ -90,7 +109,8 @@ export class Client {
       if (!chosen(round.part, this.identity)) return null;
     }
     const level = levelOf(round, this.epsilon, ticket);
-    const make = () => randomize(round, value, { epsilon: this.epsilon, ticket });
+    placeOf(round, point); // refused before anything is written down
+    const make = () => randomize(round, value, { epsilon: this.epsilon, ticket, point });
     return this.ledger.once(round.digest, round.menu[level], make);
   }
 }

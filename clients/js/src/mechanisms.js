@@ -12,7 +12,8 @@ export const CODES = Object.freeze({
   subset: 10,
   histogram: 11,
   hybrid: 12,
+  closest: 13,
 });
 
 export const SCALARS = ["one-bit", "laplace", "piecewise", "hybrid"];
-export const BALLS = ["ball", "ball-bit", "priv-unit"];
+export const BALLS = ["ball", "ball-bit", "priv-unit", "closest"];

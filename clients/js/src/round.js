@@ -26,10 +26,15 @@ const DEFAULTS = {
   row_choice: "assigned",
   grid_bits: 12,
   caps: [],
+  sigma: [],
+  step: null,
+  candidates: null,
+  favoured: [],
   issued: false,
   closes: null,
   part: null,
   messages: 1,
+  points: [],
 };
 
 const bad = (name, problem, remedy = "ask for the round again") =>
@@ -90,11 +95,12 @@ export class Round {
     }
     this.code = CODES[this.mechanism];
     this.#common();
-    if (SCALARS.includes(this.mechanism)) this.#bounds();
+    this.#points();
+    if (SCALARS.includes(this.mechanism)) this.#numbers();
     else if (BALLS.includes(this.mechanism)) this.#ball();
     else this.#items();
     this.coordinates = Math.max(1, this.lower.length);
-    const cells = this.menu.length * this.coordinates * (this.mechanism === "hybrid" ? 2 : 1);
+    const cells = this.menu.length * (this.points.length || this.coordinates) * (this.mechanism === "hybrid" ? 2 : 1);
     if (cells * this.#width() > LARGEST_TALLY) throw bad("round", "is too large for a server");
     this.text = this.#text();
     this.digest = blake2b(ascii(this.text), { size: 32, person: ascii("privmean-round") });
@@ -125,12 +131,7 @@ export class Round {
   }
 
   #common() {
-    const menu = list("menu", this.menu).map((level) => exactEpsilon("menu", level));
-    if (!menu.length || menu.length > 1024) throw bad("menu", "has no level or too many");
-    for (let k = 1; k < menu.length; k++) {
-      if (atMost(menu[k], menu[k - 1])) throw bad("menu", "does not rise");
-    }
-    this.menu = Object.freeze(menu);
+    this.menu = Object.freeze(this.#menu());
     this.persons = whole("persons", this.persons, 1, 2 ** 30);
     if (!(number("beta", this.beta) >= 1e-12 && this.beta <= 0.5)) {
       throw bad("beta", "is outside 1e-12 to 0.5");
@@ -143,9 +144,47 @@ export class Round {
     this.grid_bits = whole("grid_bits", this.grid_bits, 4, 20);
     if (!["assigned", "chosen"].includes(this.row_choice)) throw bad("row_choice", "is unknown");
     if (this.part !== null) this.part = partOf(this.part);
-    for (const name of ["lower", "upper", "caps"]) {
+    if (this.issued && this.row_choice === "chosen") throw bad("row_choice", "is the ticket's affair");
+    for (const name of ["lower", "upper", "caps", "sigma", "points"]) {
       this[name] = Object.freeze(list(name, this[name]).map((x) => number(name, x)));
     }
+  }
+
+  /** The levels, rising: all of them, or the ladder between the two that are named. */
+  #menu() {
+    const menu = list("menu", this.menu).map((level) => exactEpsilon("menu", level));
+    if (!menu.length || menu.length > 1024) throw bad("menu", "has no level or too many");
+    for (let k = 1; k < menu.length; k++) {
+      if (atMost(menu[k], menu[k - 1])) throw bad("menu", "does not rise");
+    }
+    if (this.step === null) return menu;
+    const step = (this.step = exactEpsilon("step", this.step));
+    if (!SCALARS.includes(this.mechanism)) throw bad("step", "is not for this mechanism");
+    if (menu.length !== 2) throw bad("menu", "does not name the two ends of its ladder");
+    const [low, high] = menu;
+    const way = fraction((high.n * low.d - low.n * high.d) * step.d, high.d * low.d * step.n);
+    if (way.d !== 1n || way.n >= 2n ** 14n) throw bad("step", "does not lead from end to end");
+    return Array.from({ length: Number(way.n) + 1 }, (_, k) =>
+      fraction(low.n * step.d + BigInt(k) * step.n * low.d, low.d * step.d),
+    );
+  }
+
+  /** Of rounds of numbers: the spread, which servers read, and a curve's design points. */
+  #numbers() {
+    this.#bounds();
+    this.sigma.forEach((x) => positive("sigma", x));
+    if (this.sigma.length && this.sigma.length !== this.lower.length) {
+      throw bad("sigma", "does not match the bounds");
+    }
+  }
+
+  #points() {
+    if (!this.points.length) return;
+    if (!SCALARS.includes(this.mechanism) || this.lower.length !== 1) {
+      throw bad("points", "are for a mean with one pair of bounds");
+    }
+    if (this.points.length > 2 ** 16) throw bad("points", "are too many");
+    if (this.points.some((x, k) => k && this.points[k - 1] >= x)) throw bad("points", "do not rise");
   }
 
   #bounds() {
@@ -161,11 +200,22 @@ export class Round {
   #ball() {
     if (positive("radius", this.radius) < 1 / LARGEST_BOUND) throw bad("radius", "is out of reach");
     this.dimension = whole("dimension", this.dimension, 1, 2 ** 16);
+    const wide = ["priv-unit", "closest"].includes(this.mechanism);
+    if (wide && this.dimension < 2) throw bad("dimension", "needs 2 or more");
+    if (this.mechanism === "closest") this.#candidates();
     if (this.mechanism !== "priv-unit") return;
-    if (this.dimension < 2) throw bad("dimension", "needs 2 or more");
     if (this.caps.length !== this.menu.length || !this.caps.every((x) => x >= 0 && x < 1)) {
       throw bad("caps", "must hold a number in [0, 1) a level");
     }
+  }
+
+  #candidates() {
+    const count = (this.candidates = whole("candidates", this.candidates, 2, 1024));
+    if (Math.log2(count) % 1) throw bad("candidates", "are no power of two");
+    this.favoured = Object.freeze(
+      list("favoured", this.favoured).map((x) => whole("favoured", x, 1, count / 2)),
+    );
+    if (this.favoured.length !== this.menu.length) throw bad("favoured", "must hold one a level");
   }
 
   #items() {
@@ -199,15 +249,20 @@ export class Round {
       lower: floats,
       upper: floats,
       caps: floats,
+      sigma: floats,
+      points: floats,
+      favoured: listText,
+      step: (step) => stringText(fractionText(step)),
       row_choice: stringText,
       part: (part) =>
         objectText({ seed: seed(part.seed), shares: listText(part.shares), index: part.index }),
     };
+    const ends = this.step === null ? this.menu : [this.menu[0], this.menu.at(-1)];
     const texts = {
       format: stringText("privmean round"),
       version: VERSION,
       mechanism: stringText(this.mechanism),
-      menu: listText(this.menu.map((level) => stringText(fractionText(level)))),
+      menu: listText(ends.map((level) => stringText(fractionText(level)))),
       persons: this.persons,
       seed: seed(this.seed),
     };

@@ -76,8 +76,16 @@ export function laplace(round, level, value, nonce, entropy) {
   return int32(y < -LARGEST_INT32 ? -LARGEST_INT32 : y > LARGEST_INT32 ? LARGEST_INT32 : y);
 }
 
+const windows = new Map();
+
 /** The piecewise mechanism's window on -size..size: width + 1 likely outcomes, and the rest. */
 export function windowOf(epsilon) {
+  const name = `${epsilon.n}/${epsilon.d}`;
+  if (!windows.has(name)) windows.set(name, makeWindow(epsilon));
+  return windows.get(name);
+}
+
+function makeWindow(epsilon) {
   const size = 2n ** 15n;
   const share = nearest((2n * size + 1n) * flipThreshold(halved(epsilon)), WORD);
   const width = share > 1n ? share - 1n : 0n;

@@ -129,6 +129,6 @@ export function disagreements(vectors) {
     if (formal.includes(reason)) same(why, refused(why, () => decode(unhex(report))).reason, reason);
     if (reason === "") same(`${why}: read`, hex(decode(unhex(report)).payload).length > 0, true);
   }
-  same("mechanisms", Object.keys(RANDOMIZERS).length, 11);
+  same("mechanisms", Object.keys(RANDOMIZERS).length, 12);
   return { compared, found };
 }

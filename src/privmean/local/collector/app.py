@@ -19,6 +19,7 @@ from privmean._version import __version__
 from privmean.errors import PrivmeanError
 from privmean.local.aggregators.weights import TESTED
 from privmean.local.collector.answers import Answers
+from privmean.local.collector.client_files import add_client
 from privmean.local.collector.intake import Intake, address_of
 from privmean.local.collector.limits import (
     READING,
@@ -158,6 +159,7 @@ def make_app(collector: Collector) -> FastAPI:
     app.add_api_route(reports, take, methods=["POST"])
     app.add_api_route("/rounds/{round_id}/estimate", answer)
     app.add_api_route("/rounds/{round_id}/tally", state)
+    add_client(app)
     return app
 
 
