@@ -471,7 +471,7 @@ def streams(known: dict[str, Round]) -> list[dict[str, object]]:
         {"round": "one bit", "body": (a + b).hex(), "accepted": 2, "refused": []},
         {
             "round": "one bit",
-            "body": (b"noise" + a + alien + b[:-1] + b"\7" + b + a[:20]).hex(),
+            "body": (b"noise" * 9 + a + alien + b[:-1] + b"\7" + b + a[:20]).hex(),
             "accepted": 2,
             "refused": [[0, "not a report"], [2, "wrong round"], [3, "damaged"], [5, "truncated"]],
         },

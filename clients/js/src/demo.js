@@ -105,6 +105,8 @@ async function start() {
   await show();
   const rounds = (await fetchRounds(SERVER)).filter(({ state }) => state !== "closed");
   at("round").replaceChildren(...rounds.map((item) => option(item.round, item.title || item.round)));
+  const asked = globalThis.location.hash.slice(1);
+  if (rounds.some((item) => item.round === asked)) at("round").value = asked;
   if (!rounds.length) throw new Error("this server has no open question");
   await choose();
   if ((await outbox.size()) > 0) at("said").textContent = await flush();
