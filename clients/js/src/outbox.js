@@ -7,7 +7,7 @@ import { ServerError } from "./errors.js";
 import { sha256 } from "./hashes.js";
 import { openDatabase } from "./ledger.js";
 import { utf8 } from "./part.js";
-import { sendMany } from "./send.js";
+import { addressOf, sendMany } from "./send.js";
 
 /** Forgets with the process. */
 export class MemoryStore {
@@ -68,8 +68,9 @@ export class Outbox {
 
   /** Keep a report until a server has taken it. The same report is kept once. */
   async put(server, id, report) {
-    const name = hex(sha256(utf8(`${server} ${id} ${hex(report)}`)));
-    await this.store.put({ id: name, server, round: id, report: hex(report) });
+    const address = addressOf(server);
+    const name = hex(sha256(utf8(`${address} ${id} ${hex(report)}`)));
+    await this.store.put({ id: name, server: address, round: id, report: hex(report) });
   }
 
   /** How many wait. */

@@ -11,7 +11,7 @@ const AGAIN = new Set([408, 429]);
 const ODD = "the server's answer cannot be read; check its address";
 const SILENT = "the server does not answer; try again later, the report is kept";
 
-function addressOf(server) {
+export function addressOf(server) {
   let parts = null;
   try {
     parts = new URL(server);

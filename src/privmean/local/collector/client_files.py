@@ -13,8 +13,8 @@ from fastapi import FastAPI, HTTPException, Response
 
 TYPES = {".html": "text/html", ".css": "text/css", ".js": "text/javascript"}
 POLICY = (
-    "default-src 'self'; img-src 'self' data:; object-src 'none'; frame-ancestors 'none'; base-uri 'none'; "
-    "form-action 'none'"
+    "default-src 'self'; img-src 'self' data:; object-src 'none'; frame-ancestors 'none'; "
+    "base-uri 'none'; form-action 'none'"
 )
 
 
