@@ -56,6 +56,12 @@ CASES = {
     "two coordinates": (mean_round, ([0, -1], [8, 1]), {"mechanism": "hybrid"}, [[7.5, 0.9]]),
     "ball-bit": (ball_round, (2, 3), {"mechanism": "ball-bit"}, [[1.9, 0, 0], [1.5, 0.5, 0]]),
     "ball": (ball_round, (2, 3), {"mechanism": "ball"}, [[1.9, 0, 0], [1.5, 0.5, 0]]),
+    "closest": (
+        ball_round,
+        (2, 3),
+        {"mechanism": "closest", "candidates": 32, "favoured": (6, 2)},
+        [[1.9, 0, 0], [1.5, 0.5, 0]],
+    ),
     "hadamard": (items_round, (6,), {"mechanism": "hadamard"}, [4, 4, 1]),
     "hadamard, own rows": (
         items_round,

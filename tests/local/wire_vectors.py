@@ -21,6 +21,7 @@ from pathlib import Path
 from privmean.local.builders import ball_round, items_round, mean_round, vote_round
 from privmean.local.clients.ball import public_words
 from privmean.local.clients.client import randomize
+from privmean.local.clients.closest import direction
 from privmean.local.clients.items import sketch_sign, subset_size, subset_threshold
 from privmean.local.clients.scalar import bit_threshold, hybrid_share, window
 from privmean.local.coins import discrete_laplace, flip_threshold, odds_threshold
@@ -95,17 +96,41 @@ def rounds() -> dict[str, Round]:
 
     part = Part(stated("seed part", 32), (20, 80), 1)
     vectors = {
-        "one bit": (mean_round, (0, 24), {"epsilon": two, "title": "Hours of sleep"}),
+        "one bit": (
+            mean_round,
+            (0, 24),
+            {"mechanism": "one-bit", "epsilon": two, "title": "Hours of sleep"},
+        ),
         "one bit, four coordinates": (
             mean_round,
             ([0, -1, 1e-5, -0.0], [1, 1, 1e16, 123456.789]),
-            {"epsilon": six, "title": 'Größe "\u2028\\ \U0001f600\x7f\n'},
+            {"mechanism": "one-bit", "epsilon": six, "title": 'Größe "\u2028\\ \U0001f600\x7f\n'},
         ),
-        "one bit, tickets": (mean_round, (-1, 1), {"epsilon": two, "issued": True}),
-        "one bit, part of the clients": (mean_round, (0, 1), {"epsilon": 1, "part": part}),
-        "one bit, two messages": (mean_round, (0, 1), {"epsilon": [0.5, 1], "messages": 2}),
-        "one bit, deadline": (mean_round, (0, 1), {"epsilon": 1, "closes": 1_800_000_000}),
-        "one bit, odd levels": (mean_round, (0, 1), {"epsilon": ["1/3", "0.3333333333", "7/5"]}),
+        "one bit, tickets": (
+            mean_round,
+            (-1, 1),
+            {"mechanism": "one-bit", "epsilon": two, "issued": True},
+        ),
+        "one bit, part of the clients": (
+            mean_round,
+            (0, 1),
+            {"mechanism": "one-bit", "epsilon": 1, "part": part},
+        ),
+        "one bit, two messages": (
+            mean_round,
+            (0, 1),
+            {"mechanism": "one-bit", "epsilon": [0.5, 1], "messages": 2},
+        ),
+        "one bit, deadline": (
+            mean_round,
+            (0, 1),
+            {"mechanism": "one-bit", "epsilon": 1, "closes": 1_800_000_000},
+        ),
+        "one bit, odd levels": (
+            mean_round,
+            (0, 1),
+            {"mechanism": "one-bit", "epsilon": ["1/3", "0.3333333333", "7/5"]},
+        ),
         "laplace": (mean_round, (0, 24), {"epsilon": six, "mechanism": "laplace"}),
         "laplace, coarse": (
             mean_round,
@@ -114,10 +139,40 @@ def rounds() -> dict[str, Round]:
         ),
         "piecewise": (mean_round, (0, 24), {"epsilon": six, "mechanism": "piecewise"}),
         "hybrid": (mean_round, ([0, 0], [1, 9]), {"epsilon": six, "mechanism": "hybrid"}),
-        "ball bit": (ball_round, (2.5, 5), {"epsilon": six}),
-        "ball bit, one dimension": (ball_round, (1, 1), {"epsilon": 1}),
+        "ball bit": (ball_round, (2.5, 5), {"mechanism": "ball-bit", "epsilon": six}),
+        "ball bit, one dimension": (ball_round, (1, 1), {"mechanism": "ball-bit", "epsilon": 1}),
         "ball": (ball_round, (2.5, 6), {"epsilon": six, "mechanism": "ball"}),
         "priv unit": (ball_round, (1, 4), {"epsilon": [2, 4], "mechanism": "priv-unit"}),
+        "closest": (
+            ball_round,
+            (2.5, 5),
+            {
+                "mechanism": "closest",
+                "epsilon": [1, 4, 8],
+                "candidates": 32,
+                "favoured": (12, 4, 1),
+            },
+        ),
+        "closest, two dimensions": (
+            ball_round,
+            (1, 2),
+            {"epsilon": 2, "mechanism": "closest", "candidates": 2, "favoured": (1,)},
+        ),
+        "one bit, ladder": (
+            mean_round,
+            (0, 24),
+            {"mechanism": "one-bit", "epsilon": ["0.1", 4], "step": "0.001", "sigma": (1.5,)},
+        ),
+        "one bit, curve": (
+            mean_round,
+            (0, 1),
+            {"mechanism": "one-bit", "epsilon": two, "points": (-1.5, 0, 1e-5, 2)},
+        ),
+        "hybrid, curve": (
+            mean_round,
+            (0, 1),
+            {"epsilon": two, "points": (0, 0.25, 0.5), "mechanism": "hybrid"},
+        ),
         "hadamard": (items_round, (11,), {"epsilon": six, "mechanism": "hadamard"}),
         "hadamard, own rows": (
             items_round,
@@ -134,7 +189,7 @@ def rounds() -> dict[str, Round]:
         "subset": (items_round, (13,), {"epsilon": six, "mechanism": "subset"}),
         "subset, two items": (items_round, (2,), {"epsilon": six, "mechanism": "subset"}),
         "histogram": (items_round, (16,), {"epsilon": six, "mechanism": "histogram"}),
-        "votes": (vote_round, (-10, 10, 9), {"epsilon": two}),
+        "votes": (vote_round, (-10, 10, 9), {"mechanism": "subset", "epsilon": two}),
         "votes, hadamard": (
             vote_round,
             ([0, -5], [1, 5], 7),
@@ -232,7 +287,7 @@ def reports(known: dict[str, Round]) -> list[dict[str, object]]:
         if round_.mechanism == "priv-unit":
             continue  # no integer coins: its bytes may differ between machines
         for k, value in enumerate(values_for(round_)):
-            level = k % len(round_.menu)
+            level = k * 37 % len(round_.menu) if round_.step else k % len(round_.menu)
             epsilon = round_.menu[level] * round_.messages
             coins = f"{name} {k}"
             entry: dict[str, object] = {
@@ -241,6 +296,9 @@ def reports(known: dict[str, Round]) -> list[dict[str, object]]:
                 "epsilon": str(epsilon),
                 "coins": coins,
             }
+            point = k % len(round_.points) if round_.points else None
+            if point is not None:
+                entry["point"] = point
             ticket = None
             if round_.issued:
                 nonce = stated(f"nonce {coins}", 16)
@@ -248,7 +306,12 @@ def reports(known: dict[str, Round]) -> list[dict[str, object]]:
                 ticket = Ticket(round_.identifier, nonce, level, key)
                 entry["ticket"] = ticket.to_text()
             report = randomize(
-                round_, value, epsilon=epsilon, ticket=ticket, entropy=StatedEntropy(coins)
+                round_,
+                value,
+                epsilon=epsilon,
+                ticket=ticket,
+                entropy=StatedEntropy(coins),
+                point=point,
             )
             entry["report"] = report.hex()
             if k == 0:
@@ -278,6 +341,9 @@ def assigned(known: dict[str, Round]) -> list[dict[str, object]]:
                 data = public_words(round_, nonce)
                 words = struct.unpack(f"<{len(data) // 8}Q", data)
                 entry["direction"] = normals(list(words))[: round_.dimension]
+            if round_.mechanism == "closest":
+                last = (round_.candidates or 2) // 2 - 1
+                entry["directions"] = {k: direction(round_, nonce, k) for k in (0, last)}
             if len(entry) > 2:
                 result.append(entry)
     return result
@@ -335,6 +401,27 @@ def texts_refused(known: dict[str, Round]) -> list[dict[str, str]]:
         "a choice of rows that is none": changed(row_choice="any"),
     }
     ball, item = known["ball bit"].to_dict(), known["hadamard"].to_dict()
+    cases |= {
+        "tickets and rows of one's own": json.dumps(
+            {**item, "issued": True, "row_choice": "chosen"}
+        ),
+        "a step of no ladder": changed(step="0.3"),
+        "a ladder of one level": changed(menu=["1"], step="0.1"),
+        "a ladder too long": changed(menu=["0.001", "16"], step="0.0005"),
+        "a ladder for items": json.dumps({**item, "step": "0.1"}),
+        "a spread of nothing": changed(sigma=[0]),
+        "two spreads of one coordinate": changed(sigma=[1, 1]),
+        "points that fall": changed(points=[1, 0]),
+        "points of two coordinates": changed(lower=[0, 0], upper=[1, 1], points=[0, 1]),
+        "points of items": json.dumps({**item, "points": [0, 1]}),
+    }
+    near = known["closest"].to_dict()
+    cases["candidates that are no power of two"] = json.dumps({**near, "candidates": 33})
+    cases["too many candidates"] = json.dumps({**near, "candidates": 2048})
+    cases["one favoured size for three levels"] = json.dumps({**near, "favoured": [1]})
+    cases["more than half favoured"] = json.dumps({**near, "favoured": [17, 4, 1]})
+    cases["no candidate favoured"] = json.dumps({**near, "favoured": [12, 4, 0]})
+    cases["a line of candidates"] = json.dumps({**near, "dimension": 1})
     cases["a ball of no radius"] = json.dumps({**ball, "radius": 0})
     cases["a ball of no dimension"] = json.dumps({**ball, "dimension": 0})
     cases["a single item"] = json.dumps({**item, "items": 1})
@@ -427,6 +514,20 @@ def judged(known: dict[str, Round]) -> list[dict[str, object]]:
         ("infinity", f6(math.inf, 0, 0, 0, 0, 0), "out of range"),
     )
     payloads("ball bit", ("a bit", b"\0", ""), ("no bit", b"\xff", "out of range"))
+    payloads(
+        "closest",
+        ("the last candidate", b"\x1f\0", ""),
+        ("a candidate too many", b"\x20\0", "out of range"),
+    )
+    payloads(
+        "one bit, curve",
+        ("the last point", b"\3\0\0\0\1", ""),
+        ("a point too many", b"\4\0\0\0\1", "out of range"),
+        ("no bit at a point", b"\0\0\0\0\2", "out of range"),
+    )
+    payloads("hybrid, curve", ("a bit of 0 at a point", bytes(8), "out of range"))
+    payloads("one bit, ladder", ("the last step", b"\1", ""), level=3900)
+    payloads("one bit, ladder", ("a step too far", b"\1", "unknown level"), level=3901)
     payloads("hadamard", ("a bit", b"\1", ""), ("no bit", b"\3", "out of range"))
     payloads(
         "hadamard, own rows",

@@ -1,6 +1,6 @@
 /** Whether this implementation agrees with tests/vectors/wire.json; runs in Node and in browsers. */
-import { publicDirection } from "../src/ball.js";
-import { ascii, concat, crc32, hex, unhex } from "../src/bytes.js";
+import { publicDirection, unit } from "../src/ball.js";
+import { ascii, concat, crc32, hex, toLittleEndian, unhex } from "../src/bytes.js";
 import { randomize, RANDOMIZERS } from "../src/client.js";
 import { StatedEntropy } from "../src/entropy.js";
 import { exactEpsilon, flipThreshold, fraction, oddsThreshold } from "../src/exact.js";
@@ -108,16 +108,21 @@ export function disagreements(vectors) {
     if ("row" in item) same(`${item.round}: row`, round.row(nonce), item.row);
     if ("coordinate" in item) same(`${item.round}: coordinate`, round.coordinate(nonce), item.coordinate);
     if ("branch" in item) same(`${item.round}: branch`, round.selector(nonce) >> 32n, item.branch);
+    const off = (mine, theirs) => mine.some((x, k) => Math.abs(x - theirs[k]) > 1e-13);
     if ("direction" in item) {
-      const far = publicDirection(round, nonce).some((x, k) => Math.abs(x - item.direction[k]) > 1e-13);
-      same(`${item.round}: direction is off`, far, false);
+      same(`${item.round}: direction is off`, off(publicDirection(round, nonce), item.direction), false);
+    }
+    for (const [number, theirs] of Object.entries(item.directions ?? {})) {
+      const name = [nonce, "privmean-closest", toLittleEndian(number, 2)];
+      same(`${item.round}: direction is off`, off(unit(publicDirection(round, ...name)), theirs), false);
     }
   }
 
   for (const item of vectors.reports) {
     const round = rounds[item.round];
     const ticket = item.ticket ? Ticket.fromText(item.ticket) : null;
-    const options = { epsilon: item.epsilon, ticket, entropy: stated(item.coins) };
+    const { epsilon, point = null } = item;
+    const options = { epsilon, ticket, point, entropy: stated(item.coins) };
     const report = randomize(round, read(item.value), options);
     same(item.coins, hex(report), item.report);
     same(`${item.coins}: round`, decode(report).round, round.id);
