@@ -191,3 +191,13 @@ test("what is not the platform's generator says so", () => {
   const chi = counts.reduce((sum, count) => sum + (count - 5000 / 256) ** 2 / (5000 / 256), 0);
   assert.ok(chi < 400); // 255 degrees of freedom: one false alarm in 10^8
 });
+
+test("types name what is exported, and nothing else", async () => {
+  for (const [module, files] of [["index", ["index"]], ["node", ["index", "node"]]]) {
+    const read = (name) => fs.readFileSync(path.join(HERE, "..", "src", `${name}.d.ts`), "utf8");
+    const declared = files.flatMap((name) =>
+      [...read(name).matchAll(/^export (?:class|function|const) (\w+)/gm)].map((match) => match[1]),
+    );
+    assert.deepEqual(Object.keys(await import(`../src/${module}.js`)).sort(), declared.sort());
+  }
+});
