@@ -6,8 +6,11 @@ import functools
 import http.server
 import json
 import re
+import shlex
 import shutil
+import signal
 import subprocess
+import sys
 import threading
 from pathlib import Path
 
@@ -15,6 +18,7 @@ import numpy as np
 import pytest
 from collector_server import serving
 
+from pages import DOCS, blocks, commands
 from privmean.local import Aggregator, ball_round, items_round, mean_round, vote_round
 from privmean.local.descriptor import Round
 
@@ -234,6 +238,37 @@ def test_a_person_reports_one_value_from_the_page_of_a_collector(browser, tmp_pa
         asked = "return performance.getEntriesByType('resource').map(e => e.name)"
         assert all(name.startswith(server.url) for name in browser.execute_script(asked))
         assert [entry for entry in browser.get_log("browser") if entry["level"] == "SEVERE"] == []
+
+
+@pytest.mark.system
+def test_the_commands_of_the_page_bring_a_new_user_to_a_report(browser, tmp_path, monkeypatch):
+    """docs/local.md, as it stands, but for a free port: five commands at most."""
+    from selenium.webdriver.common.by import By
+    from selenium.webdriver.support.ui import WebDriverWait
+
+    (block,) = (b for b in blocks(DOCS / "local.md") if "/client/" in b.text)
+    install, make, serve, look = commands(block.text)
+    assert install == "pip install 'privmean[collector]'"
+    monkeypatch.chdir(tmp_path)
+    privmean = [sys.executable, "-m", "privmean"]
+    subprocess.run([*privmean, *shlex.split(make)[1:]], check=True, capture_output=True)
+    served = [*privmean, *shlex.split(serve)[1:], "--port", "0", "--log", "none"]
+    with subprocess.Popen(served, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            url = process.stdout.readline().split()[-1]
+            page = shlex.split(look)[1].replace("http://127.0.0.1:8000", url)
+            browser.get(page)
+            wait = WebDriverWait(browser, 20, poll_frequency=0.1)
+            wait.until(lambda _: browser.find_element(By.ID, "send").is_enabled())
+            browser.find_element(By.ID, "value").send_keys("7.5")
+            browser.find_element(By.ID, "send").click()
+            said = browser.find_element(By.ID, "said")
+            wait.until(lambda _: said.text == "the server has counted the report")
+            browser.get(url)  # the collector's own page shows it
+            wait.until(lambda _: browser.find_element(By.ID, "reports").text == "1")
+        finally:
+            process.send_signal(signal.SIGINT)
+            assert process.wait(timeout=30) == 0
 
 
 def test_what_a_collector_serves_is_the_package():
