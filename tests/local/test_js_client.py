@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import http.server
 import json
+import os
 import re
 import shlex
 import shutil
@@ -17,9 +18,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 from collector_server import serving
+from wire_random import random_vectors
 
 from pages import DOCS, blocks, commands
 from privmean.local import Aggregator, ball_round, items_round, mean_round, vote_round
+from privmean.local.aggregators.gate import Gate
 from privmean.local.descriptor import Round
 
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -51,6 +54,24 @@ def javascript(round_: Round, values, epsilon, count: int) -> bytes:
         check=True,
     )
     return done.stdout
+
+
+@needs_node
+def test_random_rounds_values_and_coins_agree():
+    """Both make the same bytes of whatever there is to answer, and a server takes them."""
+    vectors = random_vectors(f"random{os.environ.get('TEST_SALT', '')}", 80)
+    done = subprocess.run(
+        [str(NODE), str(PACKAGE / "test" / "compare.js")],
+        input=json.dumps(vectors).encode(),
+        capture_output=True,
+        check=True,
+    )
+    found = json.loads(done.stdout)
+    assert found["found"] == []
+    assert found["compared"] > 1000
+    gates = {item["name"]: Gate(Round.from_json(item["text"])) for item in vectors["rounds"]}
+    for item in vectors["reports"]:
+        assert gates[item["round"]].reason(bytes.fromhex(item["report"])) == ""
 
 
 CASES = {

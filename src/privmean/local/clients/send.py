@@ -85,7 +85,7 @@ def pause(attempt: int, asked: str | None = None) -> float:
     """Seconds until the next attempt: what the server asks for (a minute at most), and at least a
     random part of 2^attempt/4 seconds (eight at most), so that many clients do not come at once."""
     wanted = int(asked) if asked is not None and re.fullmatch("[0-9]{1,6}", asked) else 0
-    own = min(8.0, 0.25 * 2**attempt) * (0.5 + random.random() / 2)
+    own = min(8.0, 0.25 * 2.0**attempt) * (0.5 + random.random() / 2)
     return min(LONGEST_PAUSE, max(float(wanted), own))
 
 
