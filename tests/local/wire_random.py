@@ -1,4 +1,4 @@
-"""Random rounds, values and coins in the form of the vectors, for two implementations to agree on."""
+"""Random rounds, values and coins in the form of the vectors: two implementations must agree."""
 
 from __future__ import annotations
 
