@@ -15,6 +15,7 @@ from privmean._version import __version__
 from privmean.errors import PrivmeanError
 from privmean.local.collector.answers import Answers
 from privmean.local.collector.catalogue import Catalogue, Keeper, Retention
+from privmean.local.collector.client_files import add_client
 from privmean.local.collector.doors import Doors
 from privmean.local.collector.intake import Intake
 from privmean.local.collector.limits import Addresses, Crowd, Limits
@@ -114,6 +115,7 @@ def make_app(collector: Collector) -> FastAPI:
     add_reading(app, collector.doors, collector.store, collector.answers)
     add_administration(app, collector.doors, collector.catalogue, collector.store, collector.log)
     add_metrics(app, collector)
+    add_client(app)
     if collector.origins:
         app.add_middleware(
             CORSMiddleware,
