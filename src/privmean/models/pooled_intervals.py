@@ -113,7 +113,9 @@ class Coefficients:
         for place, lost in zip(kept, few, strict=True):
             if lost:
                 found[place] = FEW_PERSONS
-        counted = max(beyond, 0.0) + beyond_sd
+        counted = max(beyond, 0.0)
+        # what is seen beyond its noise may be a tail with hardly a variance: twice the excess
+        tails = max(excess * (counted + beyond_sd), 2 * excess * counted) * limit
         tail = OK
         unit = k * math.sqrt(2) if law == "laplace" else math.sqrt(k)
         if beyond > THICKEST * scale / limit * unit and beyond > SEEN * beyond_sd:
@@ -129,7 +131,7 @@ class Coefficients:
             sampling,
             error,
             scale * units,
-            np.maximum(cut / 2, excess * counted * limit) * units,
+            max(cut / 2, tails) * units,
             cut / 2 * units,
             tail,
             excess,
@@ -238,7 +240,7 @@ class Coefficients:
             return "coefficients of the equation with long influences shortened", UNRELATED
         return "coefficients", (
             f"{UNRELATED}; persons whose influence is shortened exceed the limit on average by no "
-            f"more than {self.excess:g} of it"
+            f"more than {self.excess:g} of it ({2 * self.excess:g} of it where they are seen)"
         )
 
     def errors(self) -> tuple[float, float]:
