@@ -13,6 +13,7 @@ import pytest
 import privmean as pm
 from kit import assert_rate_at_least
 from models.gee_cases import CASES, figures, formula_of, made_panel
+from models.silence import Silence
 from panels import Bank, reference, trial
 from privmean.cli.app import run
 from privmean.errors import ArgumentError, Infeasible
@@ -26,19 +27,6 @@ from privmean.models.symmetric import eigen
 from privmean.noise.simulated import SimulatedNoise
 from privmean.people.shape import Shape
 from privmean.privacy.budget import Budget
-
-
-class Silence(SimulatedNoise):
-    """No noise: what the sums and the best choices say."""
-
-    def laplace(self, size, scale):
-        return np.zeros(size, dtype=np.int64)
-
-    def gaussian(self, size, scale):
-        return np.zeros(size, dtype=np.int64)
-
-    def argmax(self, scores, scale):
-        return int(np.argmax(scores))
 
 
 def panel(persons=400, seed=0):
