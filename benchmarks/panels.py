@@ -15,6 +15,7 @@ import numpy as np
 
 from privmean.models.design import Design
 from privmean.models.moment_rows import Weighting, entry, person_moments
+from privmean.models.own_means import OwnPanel
 from privmean.models.panel import GRIDS, Own, PanelPeople, PanelSums
 from privmean.people.products import Products
 
@@ -56,9 +57,9 @@ class Bank:
         at = np.repeat(self.starts[drawn] - starts, size) + np.arange(size.sum())
         return Bank({name: x[at] for name, x in self.columns.items()}, starts)
 
-    def people(self, asked: PanelSums, drawn: np.ndarray) -> PanelPeople:
+    def people(self, asked: PanelSums | OwnPanel, drawn: np.ndarray) -> PanelPeople:
         """The drawn persons, whole, with replacement."""
-        design = asked.design
+        design, own_fits = asked.design, isinstance(asked, OwnPanel)
         trees = dict(design.trees)
         raw = {name: value(tree, self.columns) for name, tree in trees.items()}
         usable = np.all([np.isfinite(x) for x in raw.values()], axis=0)
@@ -77,7 +78,7 @@ class Bank:
         def again(units):
             made = [
                 np.where(usable, np.prod([value(t, self.columns) for t in factors], axis=0), 0.0)
-                for factors in design.products(units)
+                for factors in (design.whole if own_fits else design.products)(units)
             ]
             q = len(made)
             sums = np.stack([self.total(x) for x in made], axis=1)[drawn]
