@@ -245,7 +245,7 @@ class SpreadPlan(Releasing):
         why = NOBODY if made.nobody else RANGE if not inside else FEW_APART
         known = self.persons if self.relation == REPLACE_ONE else None
         return Outcome(
-            np.array([math.nan if failed else made.variance]),
+            np.array([math.nan if failed or not made.resolved else made.variance]),
             made.unknown() if failed else made,
             persons=known if known is not None else max(0, round(made.persons)),
             status=status,
@@ -281,7 +281,7 @@ class SpreadPlan(Releasing):
         ends = np.clip(place - INSIDE + np.arange(CELLS) + 1, 0, len(octaves))
         counts = np.diff(np.concatenate([[0], np.cumsum(octaves)])[[0, *ends, len(octaves)]])
         noisy, sd = self._counted(curator, self.look, counts.astype(np.int64))
-        edges = 2.0 ** (np.arange(CELLS) - INSIDE)  # of u^2
+        edges: Floats = np.exp2(np.arange(CELLS) - float(INSIDE))  # of u^2
         found = best_radius(noisy, sd, edges, self.one_noise * EASY, FALL)
         about = noisy[1 : 2 * INSIDE + 1]
         seen = about.sum() > SURE * math.sqrt(len(about)) * sd
