@@ -190,7 +190,14 @@ def first_step(place: Location, persons: float, left: Fraction) -> tuple[float, 
     up, down = place.upper - place.origin, place.origin - place.lower
     if min(persons, place.hidden) > HIDDEN * place.count_scale:
         return place.origin - max(up, down), place.origin + max(up, down)
-    return moved(place.origin, (place.lower, place.upper), _factor(persons, left))
+    return moved_for(place.origin, (place.lower, place.upper), persons, left)
+
+
+def moved_for(
+    origin: float, limits: tuple[float, float], persons: float, left: Fraction
+) -> tuple[float, float]:
+    """Limits moved out for so many persons beyond them, with `left` to spend on the sum."""
+    return moved(origin, limits, _factor(persons, left))
 
 
 def _factor(persons: float, left: Fraction) -> float:
