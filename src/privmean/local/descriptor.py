@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from fractions import Fraction
 from functools import cached_property
+from itertools import pairwise
 from typing import Any
 
 from privmean import validate
@@ -25,10 +26,10 @@ from privmean.local.mechanisms import (
     HADAMARD,
     HYBRID,
     LARGEST_BOUND,
-    LARGEST_CANDIDATES,
     LARGEST_DIMENSION,
     LARGEST_ITEMS,
     LARGEST_MESSAGES,
+    LARGEST_POINTS,
     LARGEST_ROWS,
     LARGEST_SKETCHED,
     LARGEST_TALLY,
@@ -36,8 +37,9 @@ from privmean.local.mechanisms import (
     SCALARS,
     SKETCH,
 )
-from privmean.local.menus import checked_menu, level_text, level_within, menu_text
+from privmean.local.menus import checked_favoured, checked_menu, level_within
 from privmean.local.part import Part
+from privmean.local.plain import from_plain, to_plain
 
 VERSION = 1
 
@@ -55,12 +57,13 @@ class Round:
     and `dimension`. Item mechanisms: `items` (0 to items-1) and optionally `other`, the item that
     stands for everything unknown; or `lower`, `upper` and `bins`, and then the item is the bin of
     a real value. Sketch and Hadamard: `rows` (a power of two), and whether the row is `assigned`
-    by the nonce or `chosen` by the client. "closest": `candidates` directions a report, of which
-    so many are `favoured` at each level.
+    by the nonce or `chosen` by the client (never where nonces are issued). "closest": `candidates`
+    directions a report, of which so many are `favoured` at each level.
 
     step: the menu is a ladder from its first to its last level, so that a client's own epsilon is
     used as it is (to a step). sigma: public spread of the values, one a coordinate, which the
-    server's weights read.
+    server's weights read. points: for a curve, the public design points, rising (scalar mechanisms
+    with one pair of bounds); every report says in public at which of them its value was observed.
 
     issued: nonces are tickets of the server and reports carry a 32-byte authentication code.
     closes: deadline in seconds since 1970. part: which clients answer. messages: how many rounds
@@ -93,6 +96,7 @@ class Round:
     closes: int | None = None
     part: Part | None = None
     messages: int = 1
+    points: tuple[float, ...] = ()
 
     def __post_init__(self) -> None:
         validate.choice("mechanism", self.mechanism, list(CODES))
@@ -142,6 +146,29 @@ class Round:
         if not 4 <= self._whole("grid_bits") <= 20:
             raise ArgumentError("grid_bits", self.grid_bits, "is outside 4 to 20", "try 12")
         validate.choice("row_choice", self.row_choice, [ASSIGNED, CHOSEN])
+        if self.issued and self.row_choice == CHOSEN:
+            raise ArgumentError(
+                "row_choice",
+                self.row_choice,
+                "lets clients choose what tickets assign",
+                'take "assigned"',
+            )
+        if self.points:
+            self._check_points()
+
+    def _check_points(self) -> None:
+        number = len(self.points)
+        if self.mechanism not in SCALARS or len(self.lower) != 1 or number > LARGEST_POINTS:
+            raise ArgumentError(
+                "points",
+                number,
+                "do not fit the round",
+                f"a mean with one pair of bounds has at most {LARGEST_POINTS}",
+            )
+        points = tuple(validate.number("points", item) for item in self.points)
+        if any(a >= b for a, b in pairwise(points)):
+            raise ArgumentError("points", number, "do not rise", "sort them, each once")
+        object.__setattr__(self, "points", points)
 
     def _check_bounds(self) -> None:
         if not self.lower or len(self.lower) != len(self.upper):
@@ -174,25 +201,14 @@ class Round:
                 "dimension", dimension, "needs 2 or more", "use one-bit in one dimension"
             )
         if self.mechanism == CLOSEST:
-            self._check_candidates()
-        if self.mechanism == PRIV_UNIT:
-            if len(self.caps) != len(self.menu) or not all(0 <= x < 1 for x in self.caps):
-                raise ArgumentError(
-                    "caps", self.caps, "must hold a number in [0, 1) a level", "use priv_unit_round"
-                )
-
-    def _check_candidates(self) -> None:
-        number = self._whole("candidates", least=2)
-        if number & (number - 1) or number > LARGEST_CANDIDATES:
+            sets = checked_favoured(self._whole("candidates", least=2), self.favoured, self.menu)
+            object.__setattr__(self, "favoured", sets)
+        if self.mechanism == PRIV_UNIT and (
+            len(self.caps) != len(self.menu) or not all(0 <= x < 1 for x in self.caps)
+        ):
             raise ArgumentError(
-                "candidates", number, f"is no power of two up to {LARGEST_CANDIDATES}", "try 128"
+                "caps", self.caps, "must hold a number in [0, 1) a level", "use ball_round"
             )
-        sets = tuple(validate.whole("favoured", item, least=1) for item in self.favoured)
-        if len(sets) != len(self.menu) or max(sets) > number // 2:
-            raise ArgumentError(
-                "favoured", sets, "must hold 1 to candidates/2 a level", "let ball_round choose"
-            )
-        object.__setattr__(self, "favoured", sets)
 
     def _check_items(self) -> None:
         if self.bins is not None:
@@ -225,9 +241,14 @@ class Round:
         return max(1, len(self.lower))
 
     @property
+    def sites(self) -> int:
+        """How many means a round asks for: one a coordinate, or one a design point."""
+        return len(self.points) or self.coordinates
+
+    @property
     def cells(self) -> int:
-        """Levels times coordinates times branches: what a tally keeps apart."""
-        return len(self.menu) * self.coordinates * (2 if self.mechanism == HYBRID else 1)
+        """Levels times coordinates (or points) times branches: what a tally keeps apart."""
+        return len(self.menu) * self.sites * (2 if self.mechanism == HYBRID else 1)
 
     @property
     def width(self) -> int:
@@ -269,27 +290,12 @@ class Round:
     # -- the public text and its hash
 
     def to_dict(self) -> dict[str, Any]:
-        result: dict[str, Any] = {"format": "privmean round", "version": VERSION}
-        for item in fields(self):
-            value = getattr(self, item.name)
-            if value != item.default:
-                result[item.name] = value
-        result["menu"] = menu_text(self.menu, self.step)
-        if self.step is not None:
-            result["step"] = level_text(self.step)
-        result["seed"] = self.seed.hex()
-        for name in ("lower", "upper", "caps", "sigma", "favoured"):
-            if name in result:
-                result[name] = list(result[name])
-        if self.bins is not None:
-            del result["items"]
-        if self.part is not None:
-            result["part"] = {
-                "seed": self.part.seed.hex(),
-                "shares": list(self.part.shares),
-                "index": self.part.index,
-            }
-        return result
+        given = {
+            item.name: getattr(self, item.name)
+            for item in fields(self)
+            if getattr(self, item.name) != item.default
+        }
+        return {"format": "privmean round", "version": VERSION, **to_plain(given)}
 
     def to_json(self) -> str:
         """The canonical text; equal rounds have equal texts."""
@@ -320,19 +326,7 @@ class Round:
         if unknown:
             raise ArgumentError("round", unknown, "has unknown fields", "update privmean")
         try:
-            given["seed"] = bytes.fromhex(given["seed"])
-            for name in ("menu", "lower", "upper", "caps", "sigma", "favoured"):
-                if name in given:
-                    given[name] = tuple(_listed(given[name]))
-            for name in ("lower", "upper", "caps", "sigma"):
-                if name in given:
-                    given[name] = tuple(validate.number(name, x) for x in given[name])
-            if given.get("part") is not None:
-                part = given["part"]
-                given["part"] = Part(
-                    bytes.fromhex(part["seed"]), tuple(part["shares"]), part["index"]
-                )
-            return cls(**given)
+            return cls(**from_plain(given))
         except (KeyError, TypeError, ValueError, ArithmeticError) as error:
             if isinstance(error, ArgumentError):
                 raise
@@ -350,9 +344,3 @@ class Round:
         if not isinstance(values, dict):
             raise ArgumentError("round", "text", "is not a JSON object", "ask for the round again")
         return cls.from_dict(values)
-
-
-def _listed(value: object) -> list[Any]:
-    if not isinstance(value, list | tuple):
-        raise TypeError
-    return list(value)

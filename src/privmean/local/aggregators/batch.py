@@ -25,7 +25,7 @@ from privmean.local.mechanisms import (
     SCALARS,
     SKETCH,
 )
-from privmean.local.reports import HEADER, HEADER_SIZE, MAGIC, VERSION, payload_size
+from privmean.local.reports import HEADER, HEADER_SIZE, MAGIC, POINT, VERSION, payload_size
 
 Bytes = npt.NDArray[np.uint8]
 Words = npt.NDArray[np.uint64]
@@ -127,17 +127,24 @@ def cells_of(batch: Batch) -> Integers:
     round_ = batch.round
     if round_.cells == 1:
         return np.zeros(len(batch), dtype=np.int64)
-    place = batch.levels.astype(np.int64) * round_.coordinates
-    if round_.coordinates > 1:
+    place = batch.levels.astype(np.int64) * round_.sites
+    if round_.points:
+        place += points_of(batch)
+    elif round_.coordinates > 1:
         place += coordinates_of(round_, batch.nonces)
     if branches(round_) == 2:
         place = 2 * place + piecewise_branch(round_, batch.nonces, batch.levels)
     return place
 
 
+def points_of(batch: Batch) -> Integers:
+    """The number of the design point that each report names."""
+    return batch.payload[:, : POINT.size].copy().view("<u4")[:, 0].astype(np.int64)
+
+
 def int32_of(batch: Batch) -> Integers:
     """The integer payload of each report."""
-    return np.ascontiguousarray(batch.payload).view("<i4")[:, 0].astype(np.int64)
+    return np.ascontiguousarray(batch.payload[:, -4:]).view("<i4")[:, 0].astype(np.int64)
 
 
 def indices_of(batch: Batch) -> Integers:
@@ -234,7 +241,7 @@ def _add(total: Tally, batch: Batch) -> None:
     all_ = np.array([len(batch)]) if cells == 1 else np.bincount(cell, minlength=cells)
     total.counts += all_
     if name == ONE_BIT:
-        one = batch.payload[:, 0] == 1
+        one = batch.payload[:, -1] == 1
         total.sums[:, 0] += 2 * _by_cell(cell, one.astype(np.int64), cells) - all_
     elif name in SCALARS:
         y = int32_of(batch)

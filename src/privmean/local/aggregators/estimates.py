@@ -121,14 +121,14 @@ def _levels(tally: Tally, weights: Floats, estimates: list[Floats]) -> tuple[Lev
 
 def _scalar(tally: Tally, beta: float, weights: str, cap: object | None) -> Estimate:
     round_ = tally.round
-    size = round_.coordinates
-    used = range(len(round_.menu))
+    size = round_.sites
+    used: Sequence[int] = range(len(round_.menu))
     if round_.step is not None:  # a ladder has very many levels
         used = np.flatnonzero(tally.by_level()).tolist() or [0]
     laws = [scalar.scalar_law(round_, k) for k in used]
     lower, upper = np.array(round_.lower), np.array(round_.upper)
-    middle, half = lower / 2 + upper / 2, upper / 2 - lower / 2
-    sigma = np.minimum(np.array(round_.sigma) / half, 1.0) if round_.sigma else np.ones(size)
+    middle, half = lower / 2 + upper / 2, np.broadcast_to(upper / 2 - lower / 2, (size,))
+    sigma = np.minimum(np.array(round_.sigma or half) / half, 1.0)
     epsilons = [capped_levels(round_, cap)[k] for k in used]
     capped = [scalar.scalar_law(round_, k, e) for k, e in zip(used, epsilons, strict=True)]
     trust = published_weights(round_.mechanism, epsilons) if weights == PUBLISHED else None
@@ -170,14 +170,15 @@ def _scalar(tally: Tally, beta: float, weights: str, cap: object | None) -> Esti
     cut = np.where(trivial, 0.0, np.clip(theta, -1.0, 1.0))
     final = np.where(trivial, 1.0, radii)
     test = cochran(alone, per_level, each=True)
-    notes = ()
+    notes: tuple[str, ...] = ()
     if round_.sigma and round_.mechanism != ONE_BIT:
         notes = (f"weights and radius take a standard deviation of at most {list(round_.sigma)}",)
     return Estimate(
         value=middle + half * cut,
         radius=float((half * final).max()),
         norm="absolute",
-        target="mean of the values clipped to their bounds",
+        target="mean of the values clipped to their bounds"
+        + (" at each design point" if round_.points else ""),
         raw=middle + half * theta,
         raw_radius=float((half * radii).max()),
         radii=half * final,

@@ -26,6 +26,7 @@ from privmean.local.aggregators.batch import (
     indices_of,
     int32_of,
     piecewise_branch,
+    points_of,
 )
 from privmean.local.aggregators.checksum import checksums
 from privmean.local.clients.items import subset_size
@@ -133,6 +134,8 @@ def in_range(batch: Batch) -> Mask:
             assert round_.rows is not None
             rows = payload[:, :4].copy().view("<u4")[:, 0]
             result &= rows < round_.rows
+    if round_.points:
+        result &= points_of(batch) < len(round_.points)
     return result
 
 
@@ -150,11 +153,15 @@ class Parsed:
 
 
 class Gate:
-    """Checks reports of one round. secret: the key of the tickets, if the round issues nonces."""
+    """Checks reports of one round.
 
-    def __init__(self, round_: Round, *, secret: bytes | None = None) -> None:
+    secret: the key of the tickets, if the round issues nonces; or several, while one follows on
+    another.
+    """
+
+    def __init__(self, round_: Round, *, secret: bytes | tuple[bytes, ...] | None = None) -> None:
         self.round = round_
-        self.secret = secret
+        self.secrets = (secret,) if isinstance(secret, bytes) else secret or ()
         self._size = report_size(round_)
         self._payload = payload_size(round_)
         head = HEADER.pack(
@@ -273,12 +280,13 @@ class Gate:
         return good
 
     def _authentic(self, report: bytes) -> bool:
-        if self.secret is None:
-            return False
         body, mac = report[:-MAC_SIZE], report[-MAC_SIZE:]
         level = int.from_bytes(body[28:30], "little")
-        key = ticket_key(self.secret, self.round.identifier, body[12:28], level)
-        return hmac.compare_digest(authentication(key, body), mac)
+        found = False
+        for secret in self.secrets:  # all of them, so that time does not tell which
+            key = ticket_key(secret, self.round.identifier, body[12:28], level)
+            found |= hmac.compare_digest(authentication(key, body), mac)
+        return found
 
     def reason(self, piece: bytes, *, now: float | None = None) -> str:
         """Why one report does not count; "" if it does. The slow twin of `parse`."""

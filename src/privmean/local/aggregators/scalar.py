@@ -98,7 +98,7 @@ def level_sums(
     tally: Tally, laws: list[ScalarLaw], levels: list[int]
 ) -> tuple[Floats, Floats, Floats]:
     """Counts, sums and sums of squares of the reports in [-1, 1] units: (levels, coordinates)."""
-    shape = (len(tally.round.menu), tally.round.coordinates, branches(tally.round))
+    shape = (len(tally.round.menu), tally.round.sites, branches(tally.round))
     units = np.array([law.units for law in laws])[:, None, :]
     counts = tally.counts.reshape(shape)[levels]
     sums = tally.sums[:, 0].reshape(shape)[levels] * units
@@ -273,5 +273,5 @@ def report_values(batch: Batch) -> Floats:
         branch[:] = piecewise_branch(batch.round, batch.nonces, batch.levels)
     unit: Floats = units[batch.levels, branch]
     if batch.round.mechanism == ONE_BIT:
-        return (2.0 * batch.payload[:, 0].astype(np.float64) - 1.0) * unit
+        return (2.0 * batch.payload[:, -1].astype(np.float64) - 1.0) * unit
     return int32_of(batch).astype(np.float64) * unit
