@@ -25,6 +25,7 @@ COMMANDS = {
     "stream": "privmean.cli.stream:app",
     "withhold": "privmean.cli.withhold:withhold",
     "collect": "privmean.cli.collect:app",
+    "two-servers": "privmean.cli.two_servers:app",
     "study": "privmean.cli.study:app",
     "ledger": "privmean.cli.ledger:app",
     "verify": "privmean.cli.verify:verify",

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from privmean.cli import streamoptions as so
+from privmean.cli.numbers import pair
 from privmean.errors import ArgumentError
 
 
@@ -71,7 +72,7 @@ def withhold(
         raise ArgumentError(
             "max_records/bounds", None, "is missing", "give --max-records and --bounds LOW:HIGH"
         )
-    pairs = [_pair(text) for text in bounds]
+    pairs = [pair("bounds", text) for text in bounds]
     if len(pairs) not in (1, len(values)):
         raise ArgumentError("bounds", bounds, f"are not {len(values)}", "give one, or one each")
     settings: dict[str, Any] = {
@@ -111,11 +112,3 @@ def withhold(
         running.close()
     if stopped:
         raise typer.Exit(130)
-
-
-def _pair(text: str) -> tuple[float, float]:
-    low, _, high = text.partition(":")
-    try:
-        return float(low), float(high)
-    except ValueError:
-        raise ArgumentError("bounds", text, "is not LOW:HIGH", "give for example 0:10") from None

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -47,6 +48,26 @@ class Curve:
     used: str = MINIMAX
     heterogeneity: Heterogeneity = ALONE
 
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data, ready for JSON; what is not known is None."""
+
+        def plain(values: Floats) -> list[float | None]:
+            return [item if math.isfinite(item) else None for item in values.tolist()]
+
+        result: dict[str, Any] = {
+            name: plain(getattr(self, name))
+            for name in ("at", "value", "spread", "bias", "effective")
+        }
+        test = self.heterogeneity
+        return {
+            **result,
+            "bandwidth": self.bandwidth,
+            "weights": self.weights,
+            "weights_used": self.used,
+            "disagreement": test.p_value if test.degrees else None,
+            "secure": self.secure,
+        }
+
 
 def bandwidth(round_: Round, persons: int, *, sigma: float) -> float:
     """The rate-optimal bandwidth for a Lipschitz curve on [0, 1]: ((sigma^2 + v)/persons)^(1/3).
@@ -75,14 +96,21 @@ class _Seen:
     def of(
         cls, x: Floats, level: npt.NDArray[np.int64], count: Floats, y: Floats, square: Floats
     ) -> _Seen:
-        order = np.argsort(x, kind="stable")
-        return cls(*(column[order] for column in (x, level, count, y, square)))
+        return cls(x, level, count, y, square).take(np.argsort(x, kind="stable"))
+
+    def take(self, which: npt.NDArray[np.int64] | slice) -> _Seen:
+        return _Seen(
+            self.x[which],
+            self.level[which],
+            self.count[which],
+            self.total[which],
+            self.square[which],
+        )
 
     def near(self, point: float, width: float) -> tuple[_Seen, Floats]:
         """What lies within a bandwidth, and its kernel."""
         first, last = np.searchsorted(self.x, [point - width, point + width])
-        parts = (self.x, self.level, self.count, self.total, self.square)
-        here = _Seen(*(part[first:last] for part in parts))
+        here = self.take(slice(int(first), int(last)))
         u = (here.x - point) / width
         return here, np.maximum(1 - u * u, 0.0)
 

@@ -43,9 +43,10 @@ def scalar_estimate(tally: Tally, beta: float, weights: str, cap: object | None)
     if round_.step is not None:  # a ladder has very many levels
         used = np.flatnonzero(tally.by_level()).tolist() or [0]
     laws = [scalar.scalar_law(round_, k) for k in used]
-    lower, upper = np.array(round_.lower), np.array(round_.upper)
-    middle, half = lower / 2 + upper / 2, np.broadcast_to(upper / 2 - lower / 2, (size,))
-    sigma = np.minimum(np.array(round_.sigma or half) / half, 1.0)
+    # of a curve all points have the same bounds
+    lower, upper = (np.broadcast_to(x, (size,)) for x in (round_.lower, round_.upper))
+    middle, half = lower / 2 + upper / 2, upper / 2 - lower / 2
+    sigma = np.minimum(np.array(round_.sigma or (math.inf,)) / half, 1.0)
     epsilons = [capped_levels(round_, cap)[k] for k in used]
     capped = [scalar.scalar_law(round_, k, e) for k, e in zip(used, epsilons, strict=True)]
     trust = published_weights(round_.mechanism, epsilons) if weights == PUBLISHED else None

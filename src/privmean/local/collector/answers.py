@@ -121,11 +121,14 @@ def plain(found: Estimate, numbers: str = LARGEST) -> dict[str, Any]:
     flat = found.value.reshape(-1)
     largest = np.argpartition(-flat, MOST)[:MOST]
     largest = largest[np.lexsort((largest, -flat[largest]))]
-    cut = {
-        name: np.broadcast_to(getattr(found, name), found.value.shape).reshape(-1)[largest]
-        for name in ("value", "raw", "radii", "spread", "noise")
-    }
-    few = replace(found, **cut)
+    few = replace(
+        found,
+        value=flat[largest],
+        raw=found.raw.reshape(-1)[largest],
+        radii=np.broadcast_to(found.radii, found.value.shape).reshape(-1)[largest],
+        spread=found.spread.reshape(-1)[largest],
+        noise=found.noise.reshape(-1)[largest],
+    )
     return {
         **few.to_dict(),
         "interval": _interval(few),

@@ -34,8 +34,6 @@ LOOKUP = 500
 MOST_AUDITED = 1000  # lines of an answer
 MOST_HISTORY = 2000
 
-Link = sql.Connection
-
 
 @dataclass(frozen=True)
 class Entry:
@@ -59,9 +57,9 @@ class Book:
 
     def __init__(
         self,
-        connect: Callable[[], Link],
-        transaction: Callable[[], AbstractContextManager[Link]],
-        cleared: Callable[[Link, bytes], None],
+        connect: Callable[[], sql.Connection],
+        transaction: Callable[[], AbstractContextManager[sql.Connection]],
+        cleared: Callable[[sql.Connection, bytes], None],
         tallies: Tallies,
     ) -> None:
         self._connect, self._transaction = connect, transaction
@@ -102,22 +100,23 @@ class Book:
             result[key] = Entry(self._read[key], str(row[2]), float(row[3]))
         return result
 
-    def state(self, link: Link, key: bytes) -> str:
+    def state(self, link: sql.Connection, key: bytes) -> str:
         """A round's state, "" if it is unknown; it stays so until the transaction's end."""
         place = sql.select(STATES.c.state).where(STATES.c.round == key)
         return str(link.execute(place.with_for_update(read=True)).scalar() or "")
 
-    def deleted(self, key: bytes) -> bool:
+    def gone(self) -> set[bytes]:
+        """The rounds that were deleted."""
         with self._connect() as link:
-            place = sql.select(STATES.c.state).where(STATES.c.round == key)
-            return link.execute(place).scalar() == DELETED
+            place = sql.select(STATES.c.round).where(STATES.c.state == DELETED)
+            return {bytes(key) for key in link.execute(place).scalars()}
 
     def close(self, key: bytes, who: str, when: float | None = None) -> bool:
         """Take no more reports; False if it was not open. After the return none is stored."""
         with self._transaction() as link:
             place = sql.update(STATES).where(STATES.c.round == key, STATES.c.state == OPEN)
             moment = time.time() if when is None else when
-            done = link.execute(place.values(state=CLOSED, changed=moment)).rowcount > 0
+            done = bool(link.execute(place.values(state=CLOSED, changed=moment)).rowcount > 0)
             if done:
                 self._note(link, who, "close", key)
         return done
@@ -127,7 +126,7 @@ class Book:
         key = round_.identifier
         with self._transaction() as link:
             place = sql.update(STATES).where(STATES.c.round == key, STATES.c.state == CLOSED)
-            done = link.execute(place.values(state=KEPT_ONLY)).rowcount > 0
+            done = bool(link.execute(place.values(state=KEPT_ONLY)).rowcount > 0)
             if done:  # no other transaction can change anything of the round now
                 total = self._tallies.read(round_)
                 store(link, round_, total, {})
@@ -141,7 +140,7 @@ class Book:
         with self._transaction() as link:
             place = sql.update(STATES).where(STATES.c.round == key, STATES.c.state != DELETED)
             values = {"state": DELETED, "changed": time.time()}
-            done = link.execute(place.values(**values)).rowcount > 0
+            done = bool(link.execute(place.values(**values)).rowcount > 0)
             if done:
                 self._clear(link, key)
                 for table in (SNAPSHOTS, HISTORY, REVOKED):
@@ -152,7 +151,7 @@ class Book:
         self._read.pop(key, None)
         return done
 
-    def _clear(self, link: Link, key: bytes) -> None:
+    def _clear(self, link: sql.Connection, key: bytes) -> None:
         for table in (REPORTS, HEADS, REFUSALS):
             link.execute(sql.delete(table).where(table.c.round == key))
         self._cleared(link, key)
@@ -188,7 +187,7 @@ class Book:
                 self._note(link, who, "revoke", key, f"{len(fresh)} tickets")
         return len(fresh)
 
-    def revoked(self, link: Link, key: bytes, nonces: list[bytes]) -> set[bytes]:
+    def revoked(self, link: sql.Connection, key: bytes, nonces: list[bytes]) -> set[bytes]:
         """Which of these tickets are revoked."""
         result: set[bytes] = set()
         for first in range(0, len(nonces), LOOKUP):
@@ -198,7 +197,9 @@ class Book:
             result |= {bytes(nonce) for nonce in found}
         return result
 
-    def _note(self, link: Link, who: str, action: str, key: bytes, detail: str = "") -> None:
+    def _note(
+        self, link: sql.Connection, who: str, action: str, key: bytes, detail: str = ""
+    ) -> None:
         link.execute(
             sql.insert(AUDIT).values(
                 time=time.time(), who=who, action=action, round=key, detail=detail

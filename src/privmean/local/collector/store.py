@@ -92,7 +92,7 @@ class Store:
 
     def __init__(self, url: str) -> None:
         try:
-            self.engine = sql.create_engine(_driver(url), pool_pre_ping=True)
+            self.engine = sql.create_engine(_driver(url), pool_pre_ping=True, hide_parameters=True)
         except (sql.exc.ArgumentError, ImportError):
             raise PrivmeanError(
                 "the database cannot be used; give sqlite:///FILE or postgresql://USER@HOST/NAME "
@@ -101,10 +101,8 @@ class Store:
         if self.engine.dialect.name not in ("sqlite", "postgresql"):
             raise PrivmeanError("the database must be SQLite or PostgreSQL; give such a URL")
         self._file = SqliteFile(self.engine) if self.engine.dialect.name == "sqlite" else None
-        self.tallies = Tallies(lambda: self.engine.connect())
-        self.book = Book(
-            lambda: self.engine.connect(), self.transaction, self._cleared, self.tallies
-        )
+        self.tallies = Tallies(self._connect)
+        self.book = Book(self._connect, self.transaction, self._cleared, self.tallies)
         self.writer = again(self._join)
         self._insert = (
             postgresql.insert(REPORTS) if self._file is None else sqlite.insert(REPORTS)
@@ -128,6 +126,9 @@ class Store:
                 self._file.changed(link)
         if self._file is not None:
             self._file.committed()
+
+    def _connect(self) -> sql.Connection:
+        return self.engine.connect()
 
     def _cleared(self, link: sql.Connection, mark: bytes) -> None:
         if self._file is not None:
@@ -283,6 +284,11 @@ class Store:
     def tally(self, round_: Round) -> Tally:
         """The tally of every stored report of the round, by all writers."""
         return self.tallies.read(round_)
+
+    def catch_up(self, round_: Round) -> None:
+        """Read what earlier processes left uncounted, and store the tally if that was anything."""
+        if self.tallies.behind(round_):
+            self.checkpoint(round_)
 
     def checkpoint(self, round_: Round) -> None:
         """Store the tally, so that later processes need not count its reports again."""

@@ -72,6 +72,17 @@ class Tallies:
             if known is not None and known.uptos and not known.final:
                 store(link, round_, known.tally, known.uptos)
 
+    def behind(self, round_: Round) -> bool:
+        """Whether there are reports that no snapshot holds."""
+        key = round_.identifier
+        with self._connect() as link:
+            snapshot = sql.select(SNAPSHOTS.c.uptos).where(SNAPSHOTS.c.round == key)
+            uptos = json.loads(link.execute(snapshot).scalar() or "{}")
+            heads = sql.select(HEADS.c.writer, HEADS.c.last).where(HEADS.c.round == key)
+            return any(
+                uptos.get(str(writer), 0) < last for writer, last in link.execute(heads).all()
+            )
+
     def forget(self, round_id: bytes) -> None:
         """Begin anew with a round: what is stored of it has changed."""
         with self._turn:
