@@ -9,9 +9,15 @@ from bisect import bisect_right
 from decimal import Decimal
 from fractions import Fraction
 
+from privmean import validate
 from privmean.errors import ArgumentError
 from privmean.local.coins import exact_epsilon
-from privmean.local.mechanisms import LARGEST_LADDER, LARGEST_MENU, SCALARS
+from privmean.local.mechanisms import (
+    LARGEST_CANDIDATES,
+    LARGEST_LADDER,
+    LARGEST_MENU,
+    SCALARS,
+)
 
 
 def checked_menu(
@@ -49,6 +55,22 @@ def checked_menu(
     if len(levels) > 2 and levels != ladder:
         raise ArgumentError("menu", len(levels), "is not its ladder", "give the two ends")
     return ladder, stride
+
+
+def checked_favoured(
+    candidates: int, favoured: tuple[object, ...], menu: tuple[Fraction, ...]
+) -> tuple[int, ...]:
+    """How many of the candidates each level favours."""
+    if candidates & (candidates - 1) or candidates > LARGEST_CANDIDATES:
+        raise ArgumentError(
+            "candidates", candidates, f"is no power of two up to {LARGEST_CANDIDATES}", "try 128"
+        )
+    sets = tuple(validate.whole("favoured", item, least=1) for item in favoured)
+    if len(sets) != len(menu) or max(sets) > candidates // 2:
+        raise ArgumentError(
+            "favoured", sets, "must hold 1 to candidates/2 a level", "let ball_round choose"
+        )
+    return sets
 
 
 def level_within(menu: tuple[Fraction, ...], epsilon: object, messages: int) -> int:
