@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import scipy.special  # noqa: F401  # intervals need it: not within the first answer's time
 
 from privmean import validate
 from privmean.errors import ArgumentError
