@@ -20,6 +20,7 @@ from privmean.local.descriptor import Round
 from privmean.local.mechanisms import (
     BALL,
     CHOSEN,
+    CLOSEST,
     CODES,
     HADAMARD,
     HISTOGRAM,
@@ -105,6 +106,8 @@ def payload_size(round_: Round) -> int:
     if name in (BALL, PRIV_UNIT):
         assert round_.dimension is not None
         return 4 * round_.dimension
+    if name == CLOSEST:
+        return 2
     if name in (UNARY, SUBSET, HISTOGRAM):
         assert round_.items is not None
         return (round_.items + 7) // 8

@@ -23,6 +23,7 @@ from privmean.errors import PrivmeanError
 from privmean.local.aggregators.batch import (
     Batch,
     Bytes,
+    indices_of,
     int32_of,
     piecewise_branch,
     points_of,
@@ -36,6 +37,7 @@ from privmean.local.entropy import WORD
 from privmean.local.mechanisms import (
     BALL,
     CHOSEN,
+    CLOSEST,
     HISTOGRAM,
     HYBRID,
     LAPLACE,
@@ -116,6 +118,9 @@ def in_range(batch: Batch) -> Mask:
         with np.errstate(invalid="ignore", over="ignore"):  # any bytes may come, NaNs that signal
             values = np.ascontiguousarray(payload).view("<f4").astype(np.float64)
             result = np.abs(np.sqrt((values * values).sum(axis=1)) - 1.0) <= 1e-5
+    elif name == CLOSEST:
+        assert round_.candidates is not None
+        result = indices_of(batch) < round_.candidates
     elif name in (UNARY, SUBSET, HISTOGRAM):
         assert round_.items is not None
         ones = np.bitwise_count(payload).sum(axis=1, dtype=np.int64)

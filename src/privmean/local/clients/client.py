@@ -8,7 +8,7 @@ from typing import Any
 
 from privmean import validate
 from privmean.errors import ArgumentError
-from privmean.local.clients import ball, items, scalar
+from privmean.local.clients import ball, closest, items, scalar
 from privmean.local.clients.ledger import Ledger
 from privmean.local.coins import exact_epsilon
 from privmean.local.descriptor import Round
@@ -16,6 +16,7 @@ from privmean.local.entropy import Entropy, SystemEntropy
 from privmean.local.mechanisms import (
     BALL,
     BALL_BIT,
+    CLOSEST,
     HADAMARD,
     HISTOGRAM,
     HYBRID,
@@ -40,6 +41,7 @@ RANDOMIZERS: dict[str, Randomizer] = {
     BALL: ball.ball,
     BALL_BIT: ball.ball_bit,
     PRIV_UNIT: ball.priv_unit,
+    CLOSEST: closest.closest,
     SKETCH: items.row_bit,
     HADAMARD: items.row_bit,
     UNARY: items.unary,
