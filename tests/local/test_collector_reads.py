@@ -126,7 +126,7 @@ def test_the_history_grows_with_the_reports_and_outlives_the_process(tmp_path):
     wide = items_round(200, epsilon=1, persons=10_000)
     store = Store(f"sqlite:///{tmp_path}/r.db")
     store.register([round_, wide])
-    keeper = Keeper(Catalogue(store), store, Answers(store), Retention(), Log())
+    keeper = Keeper(Catalogue(store), store, Retention(), Log())
     for n in (100, 1, 1, 50, 1000):
         store.write([Offer(reports_of(round_, n)), Offer(reports_of(wide, n))])
         keeper.fresh |= {round_.identifier, wide.identifier}
@@ -138,7 +138,7 @@ def test_the_history_grows_with_the_reports_and_outlives_the_process(tmp_path):
     assert store.book.history(wide.identifier) == []
     last = json.loads(rows[-1][2])
     assert last["value"] == json.loads(Answers(store).get(round_))["value"]
-    again = Keeper(Catalogue(store), store, Answers(store), Retention(), Log())
+    again = Keeper(Catalogue(store), store, Retention(), Log())
     again.sample(round_.identifier)
     assert store.book.history(round_.identifier) == rows
     store.close()

@@ -182,8 +182,8 @@ class Round:
             validate.bounds("bounds", (low, high))
             if max(abs(low), abs(high)) > LARGEST_BOUND or high - low < 1 / LARGEST_BOUND:
                 raise ArgumentError("bounds", (low, high), "are out of reach", "rescale the values")
-        object.__setattr__(self, "lower", tuple(float(x) for x in self.lower))
-        object.__setattr__(self, "upper", tuple(float(x) for x in self.upper))
+        for name in ("lower", "upper"):  # adding 0: minus zero is zero, and has its text
+            object.__setattr__(self, name, tuple(float(x) + 0.0 for x in getattr(self, name)))
 
     def _check_sigma(self) -> None:
         sigma = tuple(validate.positive("sigma", item) for item in self.sigma)
@@ -205,11 +205,12 @@ class Round:
             )
         if self.mechanism == CLOSEST:
             self._check_candidates()
-        if self.mechanism == PRIV_UNIT:
-            if len(self.caps) != len(self.menu) or not all(0 <= x < 1 for x in self.caps):
-                raise ArgumentError(
-                    "caps", self.caps, "must hold a number in [0, 1) a level", "use priv_unit_round"
-                )
+        if self.mechanism == PRIV_UNIT and (
+            len(self.caps) != len(self.menu) or not all(0 <= x < 1 for x in self.caps)
+        ):
+            raise ArgumentError(
+                "caps", self.caps, "must hold a number in [0, 1) a level", "use priv_unit_round"
+            )
 
     def _check_candidates(self) -> None:
         number = self._whole("candidates", least=2)

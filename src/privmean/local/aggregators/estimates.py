@@ -122,7 +122,7 @@ def _levels(tally: Tally, weights: Floats, estimates: list[Floats]) -> tuple[Lev
 def _scalar(tally: Tally, beta: float, weights: str, cap: object | None) -> Estimate:
     round_ = tally.round
     size = round_.sites
-    used = range(len(round_.menu))
+    used = list(range(len(round_.menu)))
     if round_.step is not None:  # a ladder has very many levels
         used = np.flatnonzero(tally.by_level()).tolist() or [0]
     laws = [scalar.scalar_law(round_, k) for k in used]
@@ -171,7 +171,7 @@ def _scalar(tally: Tally, beta: float, weights: str, cap: object | None) -> Esti
     cut = np.where(trivial, 0.0, np.clip(theta, -1.0, 1.0))
     final = np.where(trivial, 1.0, radii)
     test = cochran(alone, per_level, each=True)
-    notes = ()
+    notes: tuple[str, ...] = ()
     if round_.sigma and round_.mechanism != ONE_BIT:
         notes = (f"weights and radius take a standard deviation of at most {list(round_.sigma)}",)
     return Estimate(
@@ -226,7 +226,7 @@ def _banded_levels(
     counts, result = tally.by_level(), []
     for k in range(int(groups.max()) + 1):
         mine = np.flatnonzero(groups == k)
-        n = np.array([counts[used[i]] for i in mine])
+        n = np.array([counts[used[i]] for i in mine.tolist()])
         weight = float((n * weights[mine]).sum() / n.sum()) if n.sum() else float(weights[mine[0]])
         epsilon = float(tally.round.menu[used[int(mine[-1])]])
         result.append(Level(epsilon, int(n.sum()), weight, estimates[k]))
