@@ -14,6 +14,7 @@ from privmean.local.descriptor import Round
 from privmean.local.mechanisms import (
     BALL_BIT,
     BALLS,
+    CLOSEST,
     HADAMARD,
     HISTOGRAM,
     ITEMS,
@@ -95,6 +96,11 @@ def ball_round(
         from privmean.local.clients.caps import best_cap
 
         options["caps"] = tuple(best_cap(float(item), dimension) for item in menu)
+    if mechanism == CLOSEST and "favoured" not in options:
+        from privmean.local.candidates import best_favoured
+
+        number = options.setdefault("candidates", 128)
+        options["favoured"] = tuple(best_favoured(item, dimension, number) for item in menu)
     return Round(
         mechanism=mechanism,
         menu=menu,

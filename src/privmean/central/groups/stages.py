@@ -203,11 +203,13 @@ class Asking:
 
 def boxes_of(limits: Limits) -> list[Box]:
     """A box a group; limits that coincide are moved apart by a hair."""
-    boxes = []
-    for low, high in zip(limits.lower.tolist(), limits.upper.tolist(), strict=True):
+    pairs = list(zip(limits.lower.tolist(), limits.upper.tolist(), strict=True))
+    boxes = {}  # most groups have the same limits
+    for low, high in set(pairs):
         apart = float(np.nextafter(low + 1e-12 * abs(low), np.inf))
-        boxes.append(Box(low, high if low < high else apart))
-    return boxes if len(boxes) <= MANY_BOXES else [_even(box) for box in boxes]
+        box = Box(low, high if low < high else apart)
+        boxes[low, high] = box if len(pairs) <= MANY_BOXES else _even(box)
+    return [boxes[pair] for pair in pairs]
 
 
 def _even(box: Box) -> Box:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -22,18 +24,24 @@ from privmean.local.aggregators.weights import (
     CHOICES,
     FEW,
     MINIMAX,
+    PUBLISHED,
     TESTED,
     UNIFORM,
+    banded,
+    bands,
     capped_levels,
     distance,
     freedom,
     level_weights,
+    published_weights,
     unevenness,
 )
+from privmean.local.descriptor import Round
 from privmean.local.distribution import project_to_simplex
-from privmean.local.mechanisms import BALLS, LARGEST_ITEMS, SCALARS
+from privmean.local.mechanisms import BALLS, LARGEST_ITEMS, ONE_BIT, SCALARS
 
 Floats = npt.NDArray[np.float64]
+Integers = npt.NDArray[np.int64]
 
 
 def estimate(
@@ -50,7 +58,8 @@ def estimate(
     more than one level reported: "tested" (default: by what each level's reports tell, unless
     Cochran's test at level 0.05 finds that the levels disagree, then equal; radius and intervals
     pay for both), "uniform" (equal: the only choice that holds however epsilon and value are
-    related), or "minimax" (by what each level's reports tell, untested). epsilon_cap: weights are
+    related), "minimax" (by what each level's reports tell, untested), or "published" (as the
+    source prints them, `published_weights`). epsilon_cap: weights are
     computed as if no epsilon were larger, which limits poisoning by claimed levels. project:
     return distributions projected to the simplex (`raw` keeps the unbiased numbers).
 
@@ -61,7 +70,7 @@ def estimate(
     `unseen` says how large one it may well miss.
     """
     failure = tally.round.beta if beta is None else validate.fraction("beta", beta)
-    validate.choice("weights", weights, list(CHOICES))
+    validate.choice("weights", weights, [*CHOICES, PUBLISHED])
     if weights != TESTED:
         return _estimate(tally, failure, weights, epsilon_cap, project)
     if np.count_nonzero(tally.by_level()) < 2:  # then all weights are the same
@@ -112,66 +121,116 @@ def _levels(tally: Tally, weights: Floats, estimates: list[Floats]) -> tuple[Lev
 
 def _scalar(tally: Tally, beta: float, weights: str, cap: object | None) -> Estimate:
     round_ = tally.round
-    number, size = len(round_.menu), round_.coordinates
-    laws = [scalar.scalar_law(round_, k) for k in range(number)]
-    capped = [
-        scalar.scalar_law(round_, k, e).variance for k, e in enumerate(capped_levels(round_, cap))
-    ]
-    counts, sums, squares = scalar.level_sums(tally, laws)
-    share = beta / size
+    size = round_.sites
+    used = list(range(len(round_.menu)))
+    if round_.step is not None:  # a ladder has very many levels
+        used = np.flatnonzero(tally.by_level()).tolist() or [0]
+    laws = [scalar.scalar_law(round_, k) for k in used]
+    # of a curve all points have the same bounds
+    lower, upper = (np.broadcast_to(x, (size,)) for x in (round_.lower, round_.upper))
+    middle, half = lower / 2 + upper / 2, upper / 2 - lower / 2
+    sigma = np.minimum(np.array(round_.sigma or (math.inf,)) / half, 1.0)
+    epsilons = [capped_levels(round_, cap)[k] for k in used]
+    capped = [scalar.scalar_law(round_, k, e) for k, e in zip(used, epsilons, strict=True)]
+    trust = published_weights(round_.mechanism, epsilons) if weights == PUBLISHED else None
+    counts, sums, squares = scalar.level_sums(tally, laws, list(used))
     theta, radii = np.zeros(size), np.full(size, math.inf)
     spread, noise = np.full(size, math.inf), np.full(size, math.inf)
-    apart = np.zeros(size)
-    effective, influence, all_weights = math.inf, 0.0, np.zeros((number, size))
+    effective, influence, jump = math.inf, 0.0, 0.0
+    all_weights = np.zeros((len(laws), size))
     degrees = math.inf
-    with np.errstate(invalid="ignore", divide="ignore"):
-        alone = sums / counts
-    variances = scalar.report_variances(round_, laws, counts, sums, squares)
-    known = np.array([law.variance for law in laws])
+    groups, number = np.arange(len(laws)), len(laws)
+    if round_.step is not None:
+        groups = bands(counts.sum(axis=1), np.array([law.variance for law in laws]))
+        number = int(groups.max()) + 1
+    variances = scalar.report_variances(round_, laws, counts, sums, squares, groups)
+    known = np.array([[law.at(s) for s in sigma] for law in laws])
     known_noise = np.array([law.noise for law in laws])
+    alone, per_level = np.full((number, size), math.nan), np.full((number, size), math.nan)
+    apart = np.zeros(size)
     for j in range(size):
-        w, _ = level_weights(counts[:, j].astype(np.int64), np.array(capped), weights=weights)
-        q = float((counts[:, j] * w**2 * known).sum())
+        n = counts[:, j]
+        wanted = np.array([law.at(sigma[j]) for law in capped])
+        w, _ = level_weights(n.astype(np.int64), wanted, weights=weights, published=trust)
+        q = float((n * w**2 * known[:, j]).sum())
         effective = min(effective, 1 / q if q > 0 else 0.0)
-        influence = max(influence, scalar.influence(laws, counts[:, j], w))
+        influence = max(influence, half[j] * scalar.influence(laws, n, w))
+        jump = max(jump, half[j] * scalar.largest_jump(laws, n, w))
         all_weights[:, j] = w
         if q > 0:
             theta[j] = float((w * sums[:, j]).sum())
-            radii[j] = scalar.radius(round_, counts[:, j], w, share)
-            parts = counts[:, j] * w**2 * variances[:, j]
+            radii[j] = scalar.radius(round_, laws, n, w, beta / size, sigma[j])
+            parts = n * w**2 * variances[:, j]
             spread[j] = math.sqrt(float(parts.sum()))
-            degrees = min(degrees, freedom(counts[:, j], parts))
-            private = float((counts[:, j] * w**2 * known_noise).sum())
-            noise[j] = math.sqrt(private + unevenness(counts[:, j], w))
-            apart[j] = distance(counts[:, j], w, variances[:, j])
+            degrees = min(degrees, freedom(n, parts))
+            private = float((n * w**2 * known_noise).sum())
+            noise[j] = math.sqrt(private + unevenness(n, w) * sigma[j] ** 2)
+            apart[j] = distance(n, w, variances[:, j])
+            alone[:, j], per_level[:, j] = banded(groups, n, sums[:, j], variances[:, j])
     trivial = radii >= 1
-    lower, upper = np.array(round_.lower), np.array(round_.upper)
-    middle, half = lower / 2 + upper / 2, upper / 2 - lower / 2
     cut = np.where(trivial, 0.0, np.clip(theta, -1.0, 1.0))
     final = np.where(trivial, 1.0, radii)
-    with np.errstate(invalid="ignore", divide="ignore"):
-        per_level = variances / counts
-        test = cochran(alone, per_level, each=True)
-    limit = (half * final).max()
+    test = cochran(alone, per_level, each=True)
+    notes: tuple[str, ...] = ()
+    if round_.sigma and round_.mechanism != ONE_BIT:
+        notes = (f"weights and radius take a standard deviation of at most {list(round_.sigma)}",)
     return Estimate(
         value=middle + half * cut,
-        radius=float(limit),
+        radius=float((half * final).max()),
         norm="absolute",
-        target="mean of the values clipped to their bounds",
+        target="mean of the values clipped to their bounds"
+        + (" at each design point" if round_.points else ""),
         raw=middle + half * theta,
         raw_radius=float((half * radii).max()),
         radii=half * final,
         spread=half * spread,
         noise=half * noise,
         effective=effective,
-        levels=_levels(tally, all_weights.mean(axis=1), list(middle + half * alone)),
-        largest_influence=float(influence * half.max()),
+        levels=_banded_levels(tally, used, groups, all_weights.mean(axis=1), middle + half * alone),
+        largest_influence=float(influence),
         heterogeneity=test,
         unseen=float((half * apart).max()) * test.reach,
         freedom=degrees if degrees < math.inf else FEW,
         trivial=bool(trivial.all()),
+        notes=notes,
+        jump=float(jump),
+        proved=partial(_proved_scalar, round_, laws, counts, all_weights, sigma, half),
         **_common(tally, beta, weights),
     )
+
+
+def _proved_scalar(
+    round_: Round,
+    laws: list[scalar.ScalarLaw],
+    counts: Floats,
+    weights: Floats,
+    sigma: Floats,
+    half: Floats,
+    beta: float,
+) -> Floats:
+    """The radius of each coordinate alone."""
+    return np.array(
+        [
+            half[j] * scalar.radius(round_, laws, counts[:, j], weights[:, j], beta, sigma[j])
+            if counts[:, j].any()
+            else math.inf
+            for j in range(len(half))
+        ]
+    )
+
+
+def _banded_levels(
+    tally: Tally, used: Sequence[int], groups: Integers, weights: Floats, estimates: Floats
+) -> tuple[Level, ...]:
+    """What each level says, or each band of a ladder, named by its largest epsilon."""
+    counts, result = tally.by_level(), []
+    for k in range(int(groups.max()) + 1):
+        mine = np.flatnonzero(groups == k)
+        n = np.array([counts[used[i]] for i in mine.tolist()])
+        weight = float((n * weights[mine]).sum() / n.sum()) if n.sum() else float(weights[mine[0]])
+        epsilon = float(tally.round.menu[used[int(mine[-1])]])
+        result.append(Level(epsilon, int(n.sum()), weight, estimates[k]))
+    return tuple(result)
 
 
 def _ball(tally: Tally, beta: float, weights: str, cap: object | None) -> Estimate:
@@ -180,28 +239,30 @@ def _ball(tally: Tally, beta: float, weights: str, cap: object | None) -> Estima
     assert round_.radius is not None
     number, d = len(round_.menu), round_.dimension
     laws = [ball.ball_law(round_, k) for k in range(number)]
-    capped = [
-        ball.ball_law(round_, k, e).scale ** 2 for k, e in enumerate(capped_levels(round_, cap))
-    ]
+    epsilons = capped_levels(round_, cap)
+    capped = [ball.ball_law(round_, k, e).scale ** 2 for k, e in enumerate(epsilons)]
+    trust = published_weights(round_.mechanism, epsilons) if weights == PUBLISHED else None
     counts = tally.by_level()
     n = counts.astype(float)
     scale = np.array([law.scale for law in laws])
-    w, _ = level_weights(counts, np.array(capped), weights=weights)
+    w, _ = level_weights(counts, np.array(capped), weights=weights, published=trust)
     sums = tally.sums / UNIT_STEPS * scale[:, None]
+    variances = ball.report_variances(tally, laws)
     with np.errstate(invalid="ignore", divide="ignore"):
         alone = sums / n[:, None]
-        noise = np.where(n > 0, scale**2 / d / n, np.nan)
+        per_level = np.where(n[:, None] > 0, variances / n[:, None], np.nan)
     raw = (w[:, None] * sums).sum(axis=0)
     limit = ball.radius(round_, n, w, beta) if tally.reports else math.inf
     norm = float(np.sqrt((raw * raw).sum()))
     trivial = limit >= 1
     value = np.zeros(d) if trivial else raw / max(1.0, norm)
     q = float((n * w**2 * np.array([law.signal for law in laws]) ** 2).sum())
-    test = cochran(alone, np.repeat(noise[:, None], d, axis=1))
+    test = cochran(alone, per_level)
     final = 1.0 if trivial else limit
     used = n > 0
-    along = np.array([law.along for law in laws])
-    spread = np.sqrt(float((n * w**2 * along).sum())) if tally.reports else math.inf
+    parts = (n * w**2)[:, None] * variances
+    spread = np.sqrt(parts.sum(axis=0)) if tally.reports else np.full(d, math.inf)
+    apart = float(distance(n, w, variances).max()) if used.any() else 0.0
     return Estimate(
         value=round_.radius * value,
         radius=round_.radius * final,
@@ -210,20 +271,30 @@ def _ball(tally: Tally, beta: float, weights: str, cap: object | None) -> Estima
         raw=round_.radius * raw,
         raw_radius=round_.radius * limit,
         radii=np.full(d, round_.radius * final),
-        spread=np.full(d, round_.radius * spread),
-        noise=np.full(d, round_.radius * spread),
+        spread=round_.radius * spread,
+        noise=round_.radius * spread,
         effective=1 / q if q > 0 else 0.0,
         levels=_levels(tally, w, list(round_.radius * alone)),
         largest_influence=round_.radius * float(max(2 * w[used] * scale[used], default=math.inf)),
         heterogeneity=test,
-        unseen=round_.radius * float(distance(n, w, along)) * test.reach if used.any() else 0.0,
-        freedom=freedom(n, n * w**2 * along),
+        unseen=round_.radius * apart * test.reach,
+        freedom=freedom(n, parts.max(axis=1)),
         trivial=trivial,
         notes=("PrivUnit is idealised: its caps use floating-point numbers",)
         if round_.caps
         else (),
+        proved=partial(_proved_ball, round_, laws, n, w),
         **_common(tally, beta, weights),
     )
+
+
+def _proved_ball(
+    round_: Round, laws: list[ball.BallLaw], counts: Floats, weights: Floats, beta: float
+) -> Floats:
+    assert round_.dimension is not None
+    assert round_.radius is not None
+    limit = round_.radius * ball.axis_radius(round_, laws, counts, weights, beta)
+    return np.full(round_.dimension, limit)
 
 
 def _items(tally: Tally, beta: float, weights: str, cap: object | None, project: bool) -> Estimate:
@@ -234,7 +305,9 @@ def _items(tally: Tally, beta: float, weights: str, cap: object | None, project:
             "tally", round_.items, "items are too many to list", "ask `item_oracle` for single ones"
         )
     number, size = len(round_.menu), round_.coordinates
-    variances = items.weight_variances(round_, capped_levels(round_, cap))
+    epsilons = capped_levels(round_, cap)
+    variances = items.weight_variances(round_, epsilons)
+    trust = published_weights(round_.mechanism, epsilons) if weights == PUBLISHED else None
     honest = items.weight_variances(round_, [float(item) for item in round_.menu])
     apart = 0.0
     share = beta / size - (0.0 if items.is_row(round_) else HONEST_LOSS / size)
@@ -250,7 +323,7 @@ def _items(tally: Tally, beta: float, weights: str, cap: object | None, project:
     for j in range(size):
         counts = tally.counts.reshape(number, size)[:, j]
         n = counts.astype(float)
-        w, _ = level_weights(counts, variances, weights=weights)
+        w, _ = level_weights(counts, variances, weights=weights, published=trust)
         all_weights[:, j] = w
         v = float((n * w**2 * honest).sum())
         effective = min(effective, 1 / v if v > 0 else 0.0)
@@ -298,8 +371,25 @@ def _items(tally: Tally, beta: float, weights: str, cap: object | None, project:
         unseen=apart * test.reach,
         freedom=degrees if degrees < math.inf else FEW,
         trivial=radius >= 1,
+        proved=partial(_proved_items, round_, tally.counts.reshape(number, size), all_weights, raw),
         **_common(tally, beta, weights),
     )
+
+
+def _proved_items(
+    round_: Round, counts: Integers, weights: Floats, raw: Floats, beta: float
+) -> Floats:
+    """The radius of each item alone."""
+    result = np.full(raw.shape, math.inf)
+    for j in range(len(raw)):
+        n, w = counts[:, j].astype(float), weights[:, j]
+        if not n.any():
+            continue
+        if items.is_row(round_):
+            result[j] = items.row_radius(round_, n, w, beta, items=1)
+        else:
+            result[j] = items.bit_radii(round_, n, w, raw[j], beta - HONEST_LOSS, items=1)
+    return result if round_.bins is not None and len(raw) > 1 else result[0]
 
 
 def item_oracle(
