@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import sys
+from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -103,7 +104,9 @@ def _clip_row(row: list[float], ball: Ball) -> tuple[Integers, Flags]:
 
 def by_columns(rows: Floats) -> Floats:
     """The transpose, each column in one piece of memory; not to be written to."""
-    return np.ascontiguousarray(rows.T)
+    columns = rows.T
+    in_pieces = columns.strides[-1] == columns.itemsize
+    return columns if in_pieces else np.ascontiguousarray(columns)
 
 
 def squares(columns: Floats) -> Floats:
@@ -125,13 +128,19 @@ def _added_squares(columns: Floats) -> Floats:
     return total
 
 
-def standardize(x: Floats, item: Standard, out: Floats) -> None:
-    """One column in the units of `item`, into `out`."""
+def standardize(columns: Floats, units: Sequence[Standard], out: Floats) -> None:
+    """Columns in their units, into `out`; shape (columns, rows)."""
+    known = [(item.lower, item.upper, item.center, item.scale) for item in units]
+    lower, upper, center, scale = np.reshape(known, (-1, 4)).T[:, :, None]
     with np.errstate(all="ignore"):
-        np.clip(x, item.lower, item.upper, out=out)
-        out -= item.center
-        out[:] = quotient(out, item.scale)
-    null = np.isnan(x)
+        np.clip(columns, lower, upper, out=out)
+        out -= center
+        tiny = scale < TINY  # as `quotient` has it
+        if tiny.any():
+            out *= np.where(tiny, GROW, 1.0)
+            scale = np.where(tiny, scale * GROW, scale)
+        out *= 1 / scale
+    null = np.isnan(out)  # only where the value is: limits, centres and factors are finite
     if null.any():
         out[null] = 0.0
 
