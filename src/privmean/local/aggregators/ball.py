@@ -80,7 +80,7 @@ def report_variances(tally: Tally, laws: list[BallLaw]) -> Floats:
     else the largest there can be.
     """
     counts = tally.by_level().astype(float)
-    largest = np.array([law.along for law in laws])[:, None] + np.zeros_like(tally.sums, float)
+    largest: Floats = np.array([law.along for law in laws])[:, None] * np.ones(tally.sums.shape)
     if tally.moments is None:
         return largest
     scale = np.array([law.scale for law in laws])[:, None]
@@ -88,7 +88,8 @@ def report_variances(tally: Tally, laws: list[BallLaw]) -> Floats:
     mean = tally.sums / UNIT_STEPS / n
     square = tally.moments / (UNIT_STEPS / 2.0**SQUARE_SHIFT) ** 2 / n
     own = scale**2 * np.maximum(square - mean**2, 0.0) * n / (n - 1)
-    return np.where(counts[:, None] >= FEW, own, largest)
+    result: Floats = np.where(counts[:, None] >= FEW, own, largest)
+    return result
 
 
 def axis_radius(
