@@ -215,7 +215,8 @@ def _of_tally(tally: Tally) -> _Seen:
         )
     number, sites = len(round_.menu), len(round_.points)
     laws = [scalar_law(round_, k) for k in range(number)]
-    counts, sums, squares = (part.reshape(-1) for part in level_sums(tally, laws))
+    found = level_sums(tally, laws, list(range(number)))
+    counts, sums, squares = (part.reshape(-1) for part in found)
     there = counts > 0
     x = np.tile(np.array(round_.points), number)[there]
     level = np.repeat(np.arange(number), sites)[there]
