@@ -125,17 +125,25 @@ def radius(round_: Round, counts: Floats, weights: Floats, beta: float) -> float
     laws = [ball_law(round_, k) for k in range(len(round_.menu))]
     rounding = float((counts * weights * np.array([law.scale for law in laws])).sum())
     rounding *= math.sqrt(d) / (2 * UNIT_STEPS)
-    if round_.mechanism in (PRIV_UNIT, CLOSEST):
-        return generic_radius(laws, counts, weights, beta) + rounding
-    q = float((counts * (weights * np.array([law.signal for law in laws])) ** 2).sum())
+    anyhow = generic_radius(laws, counts, weights, beta)
+    if round_.mechanism not in (PRIV_UNIT, CLOSEST):
+        c = np.array([law.signal for law in laws])
+        q = float((counts * (weights * c) ** 2).sum())
+        anyhow = min(anyhow, hemisphere_radius(d, q, beta))
+    return anyhow + rounding
+
+
+def hemisphere_radius(dimension: int, q: float, beta: float) -> float:
+    """The hemisphere mechanism's radius, its two parts together or apart; q = sum w^2 c^2."""
     one_sided, two_sided = math.log(1 / beta), math.log(2 / beta)
-    if d == 1:
-        return math.sqrt(2 * two_sided * q) + rounding
-    first = math.sqrt((1 + kappa(d)) * q * norm_factor(d, one_sided))
+    if dimension == 1:
+        return math.sqrt(2 * two_sided * q)
+    k = kappa(dimension)
+    first = math.sqrt((1 + k) * q * norm_factor(dimension, one_sided))
     second = math.sqrt(q) * (
-        math.sqrt(kappa(d) * norm_factor(d, two_sided)) + 1 + math.sqrt(2 * two_sided)
+        math.sqrt(k * norm_factor(dimension, two_sided)) + 1 + math.sqrt(2 * two_sided)
     )
-    return min(first, second) + rounding
+    return min(first, second)
 
 
 def generic_radius(laws: list[BallLaw], counts: Floats, weights: Floats, beta: float) -> float:
