@@ -117,7 +117,7 @@ def test_a_database_of_an_earlier_version_is_read_whole(tmp_path):
     assert later.tally(round_).to_bytes() == whole
     assert later.write([Offer(reports_of(round_, 5))])[0].fresh.all()
     assert later.tally(round_).reports == 35
-    assert later.book.entries()[round_.identifier].state == "open"
+    assert later.book.entries()[0][round_.identifier].state == "open"
     later.close()
 
 
