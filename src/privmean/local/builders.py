@@ -63,6 +63,7 @@ def mean_round(
 
     epsilon: one level or a list of levels. mechanism: "one-bit" (default, best at worst), or
     "laplace", "piecewise", "hybrid" (better for spread below the range and larger epsilon).
+    points: for a curve, the public design points, rising; see `curve`.
     """
     validate.choice("mechanism", mechanism, list(SCALARS))
     return Round(
