@@ -154,6 +154,8 @@ function update(a) {
   at("refused").textContent = count(Object.values(a.rejected).reduce((s, n) => s + n, 0));
   at("reasons").textContent = Object.entries(a.rejected).map(([word, n]) => word + " " + count(n)).join(", ");
   at("deadline").textContent = deadline(a);
+  at("report").hidden = a.state !== "open";
+  at("report").href = "client/#" + a.round;
   at("warning").textContent = a.warning || "";
   at("relation-box").hidden = !a.relation;
   at("relation").textContent = a.relation ? a.relation.words + "." : "";
