@@ -88,7 +88,8 @@ def test_the_spread_of_a_ratio_is_read_from_the_release(relation):
         mechanism, [BOX], people(x, m).box_sums([BOX]), SimulatedNoise(1), cap=CAP
     )
     for theta in (-0.9, 0.0, 0.4, 1.0):
-        value, scale = found.spread(theta)
+        value, scales = found.spread(theta)
+        scale = sum(scales)
         assert value == pytest.approx(float(((u * z - theta * u) ** 2).sum()), abs=30 * scale)
         assert 0 < scale < 1e-3
     assert mechanism.loss_of_one.pure == 10**6

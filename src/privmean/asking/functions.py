@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from privmean.models.quantile_release import QuantileRelease
     from privmean.models.random_effects import RandomEffects
     from privmean.models.regression_release import RegressionRelease
-    from privmean.models.variance import Method
+    from privmean.models.variance_release import VarianceRelease
     from privmean.people.read import Estimand
     from privmean.people.sources import Person
     from privmean.questions.assumptions import (
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from privmean.questions.errors import Errors
     from privmean.questions.methods import Named
     from privmean.questions.regression import Effect
+    from privmean.questions.variance import Method
     from privmean.release import Release
 
 R = TypeVar("R", bound="Release")
@@ -247,26 +248,28 @@ def variance(
     *,
     within: tuple[float, float] | None = None,
     person: Person | None = None,
-    method: Method = "pair scale",
+    method: Method = "auto",
     center: float | None = None,
+    related: float = 1.0,
     **terms: Unpack[Terms],
-) -> Release:
-    """A differentially private variance of persons' values in one column.
+) -> VarianceRelease:
+    """A differentially private variance and standard deviation of persons' values in one column.
 
-    source: as for `mean`. value, within, method, center: see `Variance`. terms: see `Terms`.
+    source: as for `mean`. value, within, method, center, related: see `Variance`. terms: see
+    `Terms`.
 
     Raises ArgumentError, Infeasible or BudgetExceeded before anything is spent.
 
     Example:
         table = pm.Table(pm.example("nlswork"), person="person_id")
-        print(pm.variance(table, "ln_wage", within=(0.01, 10.0), epsilon=1.0))
+        print(pm.variance(table, "ln_wage", epsilon=1.0))
 
     Guarantees: those of `Variance`, for the budget given.
     """
     from privmean.questions.variance import Variance
 
     said = settled(terms, "variance", MOVED)
-    question = Variance(value, within, method, center)
+    question = Variance(value, within, method, center, related=related)
     return asked(source_of(source, person, {}), question, said)
 
 

@@ -26,6 +26,7 @@ from privmean.models.own_means import OwnPanel
 from privmean.models.panel import PanelSums
 from privmean.models.quantiles import Quantiles
 from privmean.models.random_effects import RandomEffects
+from privmean.models.spread import Spread
 from privmean.models.variance import VarianceSearch
 from privmean.people.pairs import Weights
 from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE, Budget, Relation
@@ -272,6 +273,7 @@ SUBJECTS: tuple[Subject, ...] = (
         1600,
         weight=0.3,
     ),
+    Subject("variance, nothing given", Spread, GENEROUS, dimensions=(1,)),
     Subject("variance", lambda: Variance(within=(0.01, 100.0)), ANY, REPLACED, (1,)),
     Subject(
         "variance, coinpress",
