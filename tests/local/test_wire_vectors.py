@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 
 import pytest
 import wire_vectors
@@ -22,6 +24,21 @@ ROUNDS = {item["name"]: Round.from_json(item["text"]) for item in VECTORS["round
 
 def test_the_committed_file_is_what_make_vectors_writes():
     assert wire_vectors.text() == PATH.read_text(), "run `make vectors`, and read what changed"
+
+
+def test_the_decimals_of_the_caller_change_nothing():
+    """The thresholds and the texts of rounds are computed with a precision of their own."""
+    said = (
+        "import decimal, sys\n"
+        "decimal.setcontext(decimal.Context(prec=3, rounding=decimal.ROUND_UP, Emax=9, Emin=-9))\n"
+        f"sys.path[:0] = {[str(PATH.parent.parent / 'local')]!r}\n"
+        "import wire_vectors\n"
+        "print(wire_vectors.text() == wire_vectors.PATH.read_text())\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", said], capture_output=True, text=True, check=True
+    )  # a process of its own: thresholds are remembered
+    assert done.stdout == "True\n"
 
 
 def test_rounds_are_read_as_they_were_made():

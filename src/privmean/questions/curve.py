@@ -91,7 +91,8 @@ class Curve(Usual):
     nothing: the magnitude of values is found privately, and they are clipped around zero. Where the
     budget is large, persons beyond the limits are counted (under replace-one): "tail seen" where
     there are such persons, "tail too thick" where so many that the interval is for the clipped
-    mean; elsewhere it is for the clipped mean (`method=Magnitudes(target="mean")` counts). method:
+    mean; elsewhere it is for the clipped mean, and says "tail unchecked" (`method=
+    Magnitudes(target="mean")` counts, at any budget). method:
     "auto", or an estimator itself (`Winsorized(..., range=...)`). related: public factor on the
     sampling variance if persons are related.
 
@@ -182,7 +183,8 @@ class Curve(Usual):
         made = release.intervals
         assert isinstance(made, ClippedMeans | TailMeans)  # of the methods that `_chosen` lets pass
         limits = made.bounds[0] if isinstance(made, ClippedMeans) and made.bounds else None
-        binned = BinnedIntervals(made, limits)
+        found = self.assume is None and self.method == "auto"
+        binned = BinnedIntervals(made, limits, found and isinstance(made, ClippedMeans))
         statuses = binned.statuses(release.level)
         status, advice = worst(statuses)
         if status == OK:

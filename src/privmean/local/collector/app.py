@@ -61,9 +61,7 @@ class Collector:
             self.log.action("not offered: it was deleted", round=item.identifier.hex())
         self.catalogue = Catalogue(self.store)
         self.answers = Answers(self.store)
-        self.keeper = Keeper(
-            self.catalogue, self.store, self.answers, retention or Retention(), self.log
-        )
+        self.keeper = Keeper(self.catalogue, self.store, retention or Retention(), self.log)
         rounds_now = self.catalogue.rounds
         self.writer = Writer(self.store, rounds_now, self.keeper.fresh.add)
         self.addresses, self.crowd = Addresses(self.limits), Crowd(self.limits)
