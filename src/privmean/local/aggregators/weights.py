@@ -77,7 +77,8 @@ def bands(counts: Floats, variances: Floats, most: int = BANDS) -> Integers:
     """
     told = np.where(counts > 0, counts / variances, 0.0)
     if np.count_nonzero(told) <= most:
-        return np.maximum(np.cumsum(told > 0) - 1, 0)
+        ranks: Integers = np.maximum(np.cumsum(told > 0) - 1, 0)
+        return ranks
     place = (np.cumsum(told) - told / 2) / told.sum()
     _, result = np.unique(
         np.minimum((place * most).astype(np.int64), most - 1), return_inverse=True
@@ -94,6 +95,7 @@ def banded(
     counts, sums of the reports, variances of one: shape (levels,). A level alone is its band.
     """
     number = int(groups.max()) + 1
+    variances = np.maximum(variances, np.finfo(float).tiny ** 0.5)
     told = np.bincount(groups, counts / variances, minlength=number)
     with np.errstate(invalid="ignore", divide="ignore"):
         mean: Floats = np.bincount(groups, sums / variances, minlength=number) / told
