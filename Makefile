@@ -22,7 +22,7 @@ endif
 
 DOCS := $(VENV)-docs
 
-.PHONY: demo test docs lowest review two-servers lint types unit fuzz test-spark reproduce bench peers clean
+.PHONY: demo test docs lowest review two-servers lint types unit fuzz vectors test-js test-spark reproduce bench peers clean
 
 # requirements.lock: what privmean and the demo import; requirements-dev.lock: all of that at the
 # same versions, and what tests and benchmarks need
@@ -120,6 +120,14 @@ $(SPARK)/.ready: $(READY)
 	$(PYTHON) -m venv $(SPARK)
 	$(SPARK)/bin/python -m pip install --quiet --disable-pip-version-check pyspark==4.3.0
 	@touch $@
+
+# what every client and every server of the wire format must agree with: docs/wire-format.md
+vectors: $(READY)
+	$(BIN)/python tests/local/wire_vectors.py
+
+# the JavaScript client alone (needs Node 20); `make test` runs this too where there is Node
+test-js:
+	cd clients/js && node --test test/*.test.js
 
 reproduce: $(READY)
 	$(BIN)/python benchmarks/reproduce.py

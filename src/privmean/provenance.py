@@ -36,7 +36,7 @@ def _version(package: str) -> str | None:
 def _versions() -> dict[str, str | None]:
     from privmean._version import __version__
 
-    names = ("opendp", "numpy", "scipy", "narwhals")
+    names = ("opendp", "numpy", "scipy", "narwhals", "dp-accounting")
     return {"privmean": __version__, **{name: _version(name) for name in names}}
 
 

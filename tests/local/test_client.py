@@ -25,7 +25,7 @@ from privmean.local.rounds import WinsorizedRounds
 def test_the_client_half_needs_no_numerical_library():
     code = (
         "import sys\n"
-        "from privmean.local import Client, Ledger, Round, mean_round, person_mean, slope\n"
+        "from privmean.local import Client, Ledger, Outbox, Round, mean_round, person_mean, slope\n"
         "from privmean.local.clients import send\n"
         "from privmean.local.builders import ball_round\n"
         "r = mean_round(0, 1, epsilon=1, persons=9)\n"

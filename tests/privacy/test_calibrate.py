@@ -82,7 +82,7 @@ import json, resource, sys, time
 sys.path.insert(0, sys.argv[1])
 from test_calibrate import BUDGETS, calibrate, mixed, within
 from privmean.privacy.budget import Budget
-mixed(1.0); import privmean.privacy.convolution, scipy.special
+mixed(1.0); import dp_accounting.pld.privacy_loss_distribution
 slowest = 0.0
 for epsilon in (0.001, 0.01, 1.0, 50.0):
     start = time.process_time()

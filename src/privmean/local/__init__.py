@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from privmean.local.clients.client import Client as Client
     from privmean.local.clients.client import randomize as randomize
     from privmean.local.clients.ledger import Ledger as Ledger
+    from privmean.local.clients.outbox import Outbox as Outbox
     from privmean.local.clients.summaries import person_mean as person_mean
     from privmean.local.clients.summaries import slope as slope
     from privmean.local.descriptor import Round as Round
@@ -48,6 +49,7 @@ else:
         "Client": "privmean.local.clients.client",
         "Estimate": "privmean.local.aggregators.estimate",
         "Ledger": "privmean.local.clients.ledger",
+        "Outbox": "privmean.local.clients.outbox",
         "Part": "privmean.local.part",
         "Report": "privmean.local.reports",
         "ReportError": "privmean.local.reports",

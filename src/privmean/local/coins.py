@@ -60,6 +60,12 @@ def power_of_e(epsilon: Fraction) -> decimal.Decimal:
     return _DIGITS.exp(exponent)
 
 
+def decayed(size: int, epsilon: Fraction) -> int:
+    """The integer nearest to size/e^epsilon (never a tie: e^epsilon is irrational)."""
+    quotient = _DIGITS.divide(decimal.Decimal(size), power_of_e(epsilon))
+    return int(quotient.to_integral_value(rounding=decimal.ROUND_HALF_EVEN))
+
+
 @lru_cache(maxsize=4096)
 def flip_threshold(epsilon: Fraction) -> int:
     """T(epsilon) = ceil(2^64/(1 + e^epsilon)): a bit is flipped iff word < T.

@@ -179,8 +179,8 @@ class Round:
             validate.bounds("bounds", (low, high))
             if max(abs(low), abs(high)) > LARGEST_BOUND or high - low < 1 / LARGEST_BOUND:
                 raise ArgumentError("bounds", (low, high), "are out of reach", "rescale the values")
-        object.__setattr__(self, "lower", tuple(float(x) for x in self.lower))
-        object.__setattr__(self, "upper", tuple(float(x) for x in self.upper))
+        for name in ("lower", "upper"):  # adding 0: minus zero is zero, and has its text
+            object.__setattr__(self, name, tuple(float(x) + 0.0 for x in getattr(self, name)))
 
     def _check_sigma(self) -> None:
         sigma = tuple(validate.positive("sigma", item) for item in self.sigma)

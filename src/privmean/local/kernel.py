@@ -169,7 +169,8 @@ def curve(
         used = UNIFORM if test.related else MINIMAX
     trust = np.ones(len(round_.menu))
     if used == MINIMAX:
-        trust = np.array([1 / scalar_law(round_, k).variance for k in range(len(round_.menu))])
+        for k in np.unique(seen.level).tolist():
+            trust[k] = 1 / scalar_law(round_, k).variance
     middle, half = (round_.upper[0] + round_.lower[0]) / 2, (round_.upper[0] - round_.lower[0]) / 2
     value, spread, bias, effective = (np.full(len(points), math.nan) for _ in range(4))
     for k, point in enumerate(points):
@@ -213,12 +214,15 @@ def _of_tally(tally: Tally) -> _Seen:
             "is a round without design points",
             "make the round with points=",
         )
-    number, sites = len(round_.menu), len(round_.points)
-    laws = [scalar_law(round_, k) for k in range(number)]
-    counts, sums, squares = (part.reshape(-1) for part in level_sums(tally, laws))
+    used = np.flatnonzero(tally.by_level())
+    laws = [scalar_law(round_, k) for k in used.tolist()]
+    if not laws:
+        return _Seen(*(np.empty(0, dtype) for dtype in (float, np.int64, float, float, float)))
+    parts = level_sums(tally, laws, used.tolist())
+    counts, sums, squares = (part.reshape(-1) for part in parts)
     there = counts > 0
-    x = np.tile(np.array(round_.points), number)[there]
-    level = np.repeat(np.arange(number), sites)[there]
+    x = np.tile(np.array(round_.points), len(used))[there]
+    level = np.repeat(used, len(round_.points))[there]
     return _Seen.of(x, level, counts[there], sums[there], squares[there])
 
 
@@ -230,11 +234,12 @@ def _agreement(round_: Round, seen: _Seen, points: Floats, width: float) -> Hete
     number = len(round_.menu)
     shape = (number, len(points))
     alone, variances = np.full(shape, math.nan), np.full(shape, math.nan)
-    if len(np.unique(seen.level)) < 2:
+    present = np.unique(seen.level).tolist()
+    if len(present) < 2:
         return ALONE
     for k, point in enumerate(points):
         here, kernel = seen.near(float(point), width)
-        for j in range(number):
+        for j in present:
             w = np.where(here.level == j, kernel, 0.0)
             if here.count[w > 0].sum() >= FEW:
                 alone[j, k], variances[j, k], _ = here.mean(w)

@@ -6,7 +6,7 @@ Pure Python: both halves import it.
 from __future__ import annotations
 
 from bisect import bisect_right
-from decimal import Decimal
+from decimal import Context, Decimal
 from fractions import Fraction
 
 from privmean import validate
@@ -18,6 +18,8 @@ from privmean.local.mechanisms import (
     LARGEST_MENU,
     SCALARS,
 )
+
+_CONTEXT = Context(prec=28, traps=[])
 
 
 def checked_menu(
@@ -94,6 +96,9 @@ def menu_text(menu: tuple[Fraction, ...], step: Fraction | None) -> list[str]:
 
 
 def level_text(epsilon: Fraction) -> str:
-    """The shortest exact text: a decimal where there is one."""
-    text = str(Decimal(epsilon.numerator) / Decimal(epsilon.denominator))
+    """The shortest exact text: a decimal where there is one.
+
+    In a context of its own: the caller's decimals must not change what a round hashes to.
+    """
+    text = str(_CONTEXT.divide(Decimal(epsilon.numerator), Decimal(epsilon.denominator)))
     return text if Fraction(text) == epsilon else str(epsilon)

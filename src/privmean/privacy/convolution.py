@@ -17,11 +17,10 @@ import numpy as np
 import numpy.typing as npt
 
 from privmean.privacy.amplification import Profile
+from privmean.privacy.distribution import LONGEST_SHIFT, Piece
 
 Floats = npt.NDArray[np.float64]
-Piece = tuple[Fraction, int]  # scale and shift of discrete Laplace noise
 
-LONGEST_SHIFT = 2**13  # steps; longer shifts are coarsened, which dominates them
 MOST_CELLS = 2**18
 WIDE = 12.0  # deviations kept: beyond them is a mass of at most e^-72
 BEYOND = 1e-31
@@ -40,12 +39,12 @@ def convolved(pieces: Mapping[Piece, int], step: float) -> Profile:
     total = np.ones(cells // 2 + 1, dtype=np.complex128)
     for (scale, shift), times in sorted(pieces.items()):
         total *= np.fft.rfft(_cells(scale, shift, step, cells)) ** times
-    masses = np.maximum(np.fft.irfft(total, cells), 0.0)
-    at = np.fft.fftfreq(cells, 1 / cells)
+    masses = np.maximum(np.asarray(np.fft.irfft(total, cells), dtype=np.float64), 0.0)
+    places = np.asarray(np.fft.fftfreq(cells, 1 / cells), dtype=np.float64) * step
     calls = sum(pieces.values()) + 1
     lost = calls * 4 * math.log2(cells) * math.sqrt(cells) * PRECISION
     held = masses > 0
-    return Profile(at[held] * step, masses[held], lost + CURVE + BEYOND, ROUNDING)
+    return Profile(places[held], masses[held], lost + CURVE + BEYOND, ROUNDING)
 
 
 def _reach(pieces: Mapping[Piece, int], step: float) -> float:
@@ -76,5 +75,7 @@ def _cells(scale: Fraction, shift: int, step: float, cells: int) -> Floats:
     below = np.floor(place)
     upper = masses * np.expm1((below - place) * step) / math.expm1(-step)
     index = below.astype(np.int64)
-    found = np.bincount(index % cells, masses - upper, cells)
-    return found + np.bincount((index + 1) % cells, upper, cells)
+    found: Floats = np.zeros(cells)
+    found += np.bincount(index % cells, masses - upper, cells)
+    found += np.bincount((index + 1) % cells, upper, cells)
+    return found

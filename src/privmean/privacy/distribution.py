@@ -1,17 +1,16 @@
-"""Privacy loss distributions, rounded pessimistically.
+"""Privacy loss distributions on a grid, rounded pessimistically (dp-accounting).
 
 Each mechanism is replaced by a pair of laws that dominates it (docs/proofs/composition.md):
 
-* Gaussian parts by one continuous Gaussian (the lattice correction is added by the caller), whose
-  curve is a closed form: it is never put on a grid;
+* Gaussian parts by one continuous Gaussian (the lattice correction is added by the caller);
 * discrete Laplace noise by its own law for the whole shift on one answer, or on each of `spread`
   answers: a continuous Laplace law would understate the loss of a shift of a few steps;
 * any other pure part, answers with several scales included, by randomized response of the same
   epsilon, the worst pair there is.
 
-The pure parts are convolved on a grid (`convolution.py`), whose step follows the size of the loss,
-so that memory does not depend on epsilon. NumPy does the arithmetic; tests compare it with exact
-laws and with another library.
+The grid's step follows the size of the loss, so that memory does not depend on epsilon. What is
+planned is composed here; what is verified is composed a second time, in another way
+(`recomputed.py`).
 """
 
 from __future__ import annotations
@@ -21,21 +20,26 @@ from collections import Counter
 from collections.abc import Sequence
 from fractions import Fraction
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from privmean.privacy.loss import Laplace, Loss
 
 if TYPE_CHECKING:
-    from privmean.privacy.amplification import Profile
+    from dp_accounting.pld.privacy_loss_distribution import PrivacyLossDistribution
 
 GRID_POINTS = 2**15
+LONGEST_SHIFT = 2**13  # steps; longer shifts are coarsened, which dominates them
+# The grid's own arithmetic is not rounded outward. A piece's cells are differences of exact deltas
+# (2^15 cells of error 2^-52) and convolutions go through FFTs (sqrt(2^17 cells) times the error
+# 3 * 17 * 2^-53 of a transform of unit mass): together at most this much delta a piece.
+GRID_DELTA = 1e-11
+
 LARGEST_PURE, LARGEST_MU = 400, 25.0
-TURNS, CLOSE = 200, 1e-10  # of the search for an epsilon: at most, and relative precision
 
 Piece = tuple[Fraction, int]  # scale and shift of discrete Laplace noise
 
 
-def _pieces(losses: Sequence[Loss]) -> Counter[Piece]:
+def pieces_of(losses: Sequence[Loss]) -> Counter[Piece]:
     """The pure parts as discrete Laplace noise, with how often each occurs.
 
     Randomized response of epsilon is discrete Laplace noise of scale 1/epsilon against a shift
@@ -68,45 +72,53 @@ def grid_helps(losses: Sequence[Loss]) -> bool:
 
 def grid_delta(losses: Sequence[Loss], epsilon: float) -> float:
     """An upper bound on delta of the noise parts at `epsilon`."""
-    profile, mu = _distribution(tuple(losses))
-    return profile.with_gaussian(mu, epsilon)
+    total, slack = _distribution(tuple(losses))
+    return float(total.get_delta_for_epsilon(epsilon)) + slack
 
 
 def grid_epsilon(losses: Sequence[Loss], delta: float) -> float:
     """An upper bound on epsilon of the noise parts at `delta`; infinite if out of reach."""
-    profile, mu = _distribution(tuple(losses))
-
-    def at(epsilon: float) -> float:
-        return profile.with_gaussian(mu, epsilon) - delta
-
-    low, high = 0.0, float(profile.losses.max()) + mu * (mu / 2 + 40)
-    below, above = at(low), at(high)
-    if above > 0:
+    total, slack = _distribution(tuple(losses))
+    if delta <= slack:
         return math.inf
-    if below <= 0:
-        return low
-    for turn in range(TURNS):
-        if high - low <= CLOSE * high:
-            break
-        # delta falls nearly as an exponential: a chord of its logarithm, and halves in turn
-        part = math.log1p(below / delta)
-        part /= part - math.log1p(max(above / delta, -0.999999))
-        middle = low + (high - low) * (part if turn % 2 else 0.5)
-        found = at(middle)
-        if found <= 0:
-            high, above = middle, found
-        else:
-            low, below = middle, found
-    return high * (1 + 1e-12)
+    return float(total.get_epsilon_for_delta(delta - slack)) * (1 + 1e-12)
 
 
-@lru_cache(maxsize=8)
-def _distribution(losses: tuple[Loss, ...]) -> tuple[Profile, float]:
-    """The law that dominates the pure parts, and mu of the Gaussian ones."""
-    from privmean.privacy.convolution import convolved
-
+def gaussian_and_step(losses: Sequence[Loss]) -> tuple[float, float]:
+    """mu of the Gaussian parts together, and the step of a grid for all parts."""
     mu = math.sqrt(math.fsum(loss.mu**2 for loss in losses)) * (1 + 1e-15)
     rho = math.fsum(loss.rho for loss in losses)
     widest = float(sum(loss.pure for loss in losses)) + mu * (mu / 2 + 12)
-    step = min(widest, rho + 12 * math.sqrt(2 * rho)) / GRID_POINTS
-    return convolved(_pieces(losses), step), mu
+    return mu, min(widest, rho + 12 * math.sqrt(2 * rho)) / GRID_POINTS
+
+
+@lru_cache(maxsize=8)
+def _distribution(losses: tuple[Loss, ...]) -> tuple[PrivacyLossDistribution, float]:
+    """The composed distribution of the noise parts, and the delta its arithmetic may have lost."""
+    from dp_accounting.pld import privacy_loss_distribution as pld
+
+    pure = pieces_of(losses)
+    mu, interval = gaussian_and_step(losses)
+    total: Any = None
+    if mu:
+        total = pld.from_gaussian_mechanism(1 / mu, value_discretization_interval=interval)
+    for piece, times in sorted(pure.items()):
+        one = _one(piece, interval)
+        many = one.self_compose(times) if times > 1 else one
+        total = many if total is None else total.compose(many)
+    return total, GRID_DELTA * (pure.total() + 1)
+
+
+def _one(piece: Piece, interval: float) -> PrivacyLossDistribution:
+    from dp_accounting.pld import privacy_loss_distribution as pld
+
+    scale, shift = piece
+    if shift > LONGEST_SHIFT:
+        coarser = 2 * shift // LONGEST_SHIFT
+        shift, scale = -(-shift // coarser), scale / coarser
+    return pld.from_discrete_laplace_mechanism(
+        math.nextafter(float(1 / scale), math.inf),
+        shift,
+        value_discretization_interval=interval,
+        use_connect_dots=True,
+    )

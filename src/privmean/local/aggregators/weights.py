@@ -77,7 +77,8 @@ def bands(counts: Floats, variances: Floats, most: int = BANDS) -> Integers:
     """
     told = np.where(counts > 0, counts / variances, 0.0)
     if np.count_nonzero(told) <= most:
-        return np.maximum(np.cumsum(told > 0) - 1, 0)
+        ranks: Integers = np.maximum(np.cumsum(told > 0) - 1, 0)
+        return ranks
     place = (np.cumsum(told) - told / 2) / told.sum()
     _, result = np.unique(
         np.minimum((place * most).astype(np.int64), most - 1), return_inverse=True

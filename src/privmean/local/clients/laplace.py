@@ -52,8 +52,8 @@ def noise_law(scale: Fraction, steps: int) -> NoiseLaw:
         _fixed(_CONTEXT.exp(_CONTEXT.multiply(exponent, decimal.Decimal(-(2**i)))))
         for i in reversed(range(digits))
     )
-    q = _CONTEXT.exp(-exponent)
-    return NoiseLaw(_fixed(_CONTEXT.divide(decimal.Decimal(2), 1 + q)), powers, limit)
+    whole = _CONTEXT.add(1, _CONTEXT.exp(_CONTEXT.minus(exponent)))  # never the caller's context
+    return NoiseLaw(_fixed(_CONTEXT.divide(decimal.Decimal(2), whole)), powers, limit)
 
 
 def magnitude(law: NoiseLaw, uniform: int) -> int:

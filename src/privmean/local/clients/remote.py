@@ -51,7 +51,8 @@ class Remote:
             with urllib.request.urlopen(request, timeout=TIMEOUT) as answer:
                 return bytes(answer.read(LARGEST))
         except urllib.error.HTTPError as error:
-            raise PrivmeanError(_words(error)) from None
+            with error:
+                raise PrivmeanError(_words(error)) from None
         except (OSError, ValueError, http.client.HTTPException):
             raise PrivmeanError("the server does not answer; check its address") from None
 

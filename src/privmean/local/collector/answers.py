@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import scipy.special  # noqa: F401  # intervals need it: not within the first answer's time
 
 from privmean import validate
 from privmean.errors import ArgumentError
@@ -68,7 +69,9 @@ class Answers:
         if cap:
             levels = {f"{float(item):g}": item for item in round_.menu}
             if cap not in levels:
-                raise ArgumentError("epsilon_cap", cap, "is no level", f"one of {list(levels)}")
+                raise ArgumentError(
+                    "epsilon_cap", cap, "is no level", f"one of {list(levels)[:64]}"
+                )
             level = str(levels[cap])
         with self._turn:
             key = (round_.identifier, weights, cap, numbers)
@@ -121,11 +124,18 @@ def plain(found: Estimate, numbers: str = LARGEST) -> dict[str, Any]:
     flat = found.value.reshape(-1)
     largest = np.argpartition(-flat, MOST)[:MOST]
     largest = largest[np.lexsort((largest, -flat[largest]))]
+    proved, shape = found.proved, found.value.shape
+
+    def at_largest(beta: float) -> np.ndarray[Any, np.dtype[np.float64]]:
+        assert proved is not None
+        return np.broadcast_to(proved(beta), shape).reshape(-1)[largest]
+
     few = replace(
         found,
+        proved=None if proved is None else at_largest,
         value=flat[largest],
         raw=found.raw.reshape(-1)[largest],
-        radii=np.broadcast_to(found.radii, found.value.shape).reshape(-1)[largest],
+        radii=np.broadcast_to(found.radii, shape).reshape(-1)[largest],
         spread=found.spread.reshape(-1)[largest],
         noise=found.noise.reshape(-1)[largest],
     )

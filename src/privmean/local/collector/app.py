@@ -15,6 +15,7 @@ from privmean._version import __version__
 from privmean.errors import PrivmeanError
 from privmean.local.collector.answers import Answers
 from privmean.local.collector.catalogue import Catalogue, Keeper, Retention
+from privmean.local.collector.client_files import add_client
 from privmean.local.collector.doors import Doors
 from privmean.local.collector.intake import Intake
 from privmean.local.collector.limits import Addresses, Crowd, Limits
@@ -60,9 +61,7 @@ class Collector:
             self.log.action("not offered: it was deleted", round=item.identifier.hex())
         self.catalogue = Catalogue(self.store)
         self.answers = Answers(self.store)
-        self.keeper = Keeper(
-            self.catalogue, self.store, self.answers, retention or Retention(), self.log
-        )
+        self.keeper = Keeper(self.catalogue, self.store, retention or Retention(), self.log)
         rounds_now = self.catalogue.rounds
         self.writer = Writer(self.store, rounds_now, self.keeper.fresh.add)
         self.addresses, self.crowd = Addresses(self.limits), Crowd(self.limits)
@@ -114,6 +113,7 @@ def make_app(collector: Collector) -> FastAPI:
     add_reading(app, collector.doors, collector.store, collector.answers)
     add_administration(app, collector.doors, collector.catalogue, collector.store, collector.log)
     add_metrics(app, collector)
+    add_client(app)
     if collector.origins:
         app.add_middleware(
             CORSMiddleware,

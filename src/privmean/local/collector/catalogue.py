@@ -11,7 +11,8 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from privmean import validate
 from privmean.errors import PrivmeanError
-from privmean.local.collector.answers import Answers
+from privmean.local.aggregators.estimates import estimate
+from privmean.local.collector.answers import plain
 from privmean.local.collector.book import Entry
 from privmean.local.collector.store import Store
 from privmean.local.collector.tallies import OPEN
@@ -53,11 +54,11 @@ class Catalogue:
 
     def refresh(self) -> None:
         """What other processes did, too."""
-        found = self._store.book.entries()
+        found, gone = self._store.book.entries()
         for key in [key for key in self.rounds if key not in found]:
             self.rounds.pop(key, None)
         self.rounds.update({key: entry.round for key, entry in found.items()})
-        self.entries, self.gone = found, self._store.book.gone()
+        self.entries, self.gone = found, gone
 
 
 class Keeper(threading.Thread):
@@ -67,7 +68,6 @@ class Keeper(threading.Thread):
         self,
         catalogue: Catalogue,
         store: Store,
-        answers: Answers,
         retention: Retention,
         log: Log,
         *,
@@ -75,7 +75,7 @@ class Keeper(threading.Thread):
         expiring: float = 30.0,
     ) -> None:
         super().__init__(name="privmean-keeper", daemon=True)
-        self._catalogue, self._store, self._answers = catalogue, store, answers
+        self._catalogue, self._store = catalogue, store
         self._retention, self._log = retention, log
         self._every, self._expiring = every, expiring
         self._stopped = threading.Event()
@@ -122,9 +122,10 @@ class Keeper(threading.Thread):
             return
         if key not in self._last:
             self._last[key] = max((row[0] for row in self._store.book.history(key)), default=0)
-        answer = json.loads(self._answers.get(round_))
-        reports = int(answer["reports"])
+        tally = self._store.tally(round_)
+        reports = tally.reports
         if reports >= max(self._last[key] * GROWTH, self._last[key] + 1):
-            short = {name: answer[name] for name in ("value", "radii", "interval")}
+            found = plain(estimate(tally))
+            short = {name: found[name] for name in ("value", "radii", "interval")}
             self._store.book.remember(key, reports, json.dumps(short))
             self._last[key] = reports

@@ -5,7 +5,7 @@ const show = x => x === null || x === undefined ? "?" : Number(x.toPrecision(5))
 const count = x => x.toLocaleString("en");
 const SVG = at("chart").namespaceURI;
 const TOP = 20;  // of many numbers, the largest are shown
-let current = null, answer = null, history = [], asked = 0, turn = 0;
+let current = null, answer = null, last = "", history = [], asked = 0, turn = 0;
 
 function get(path) {
   const token = sessionStorage.getItem("token");
@@ -53,7 +53,7 @@ function frame(xs, ys, xName, yName, whole) {
     shape("text", { x: margin - 8, y: y(v) + 4, "text-anchor": "end" }, short(v));
   });
   shape("line", { class: "axis", x1: margin, x2: width - 12, y1: height - 44, y2: height - 44 });
-  ticks(left, right, Math.max(2, Math.floor(width / 110))).filter(v => !whole || Number.isInteger(v)).forEach(v => {
+  ticks(left, right, Math.max(3, Math.floor(width / 110))).filter(v => !whole || Number.isInteger(v)).forEach(v => {
     shape("line", { class: "axis", x1: x(v), x2: x(v), y1: height - 44, y2: height - 39 });
     shape("text", { x: x(v), y: height - 25, "text-anchor": "middle" }, short(v));
   });
@@ -81,12 +81,13 @@ function rowOf(x, k, from) {
 function lines(rows, xName, whole) {
   const known = rows.filter(row => row.value !== null && row.radius !== null);
   if (known.length === 0) { at("chart").replaceChildren(); return; }
-  const ends = known.flatMap(row => [row.value - row.radius, row.value + row.radius]);
-  const clip = known.flatMap(row => row.lower === null ? [] : [row.lower, row.upper]);
+  // what the first few reports said fills no axis: it may leave the frame
+  const late = whole ? known.filter(row => row.x >= known[known.length - 1].x / 20) : known;
+  const ends = late.flatMap(row => [row.value - row.radius, row.value + row.radius]);
   const low = Math.min(...ends), high = Math.max(...ends), inside = v => v === null ? null : Math.min(Math.max(v, low), high);
-  const [x, y] = frame(known.map(row => row.x), clip.length ? [low, high] : ends, xName, "estimate", whole);
+  const [x, yOf] = frame(known.map(row => row.x), ends, xName, "estimate", whole), y = v => yOf(inside(v));
   band("band", known, x, y, row => row.value - row.radius, row => row.value + row.radius);
-  band("inner", known, x, y, row => inside(row.lower), row => inside(row.upper));
+  band("inner", known, x, y, row => row.lower, row => row.upper);
   shape("polyline", { class: "line", id: "line", points: known.map(row => x(row.x) + "," + y(row.value)).join(" ") });
   if (known.length < 40) known.forEach(row => shape("circle", { class: "dot", cx: x(row.x), cy: y(row.value), r: 3 }));
 }
@@ -153,6 +154,8 @@ function update(a) {
   at("refused").textContent = count(Object.values(a.rejected).reduce((s, n) => s + n, 0));
   at("reasons").textContent = Object.entries(a.rejected).map(([word, n]) => word + " " + count(n)).join(", ");
   at("deadline").textContent = deadline(a);
+  at("report").hidden = a.state !== "open";
+  at("report").href = "client/#" + a.round;
   at("warning").textContent = a.warning || "";
   at("relation-box").hidden = !a.relation;
   at("relation").textContent = a.relation ? a.relation.words + "." : "";
@@ -184,16 +187,23 @@ async function follow() {
   at("door").hidden = reply.status !== 401;
   at("results").hidden = !reply.ok;
   if (!reply.ok) {
+    last = "";
     at("warning").textContent = reply.status === 401 ? "" : reply.status === 410 ? "the round was deleted" : "the collector refuses (" + reply.status + ")";
     if (reply.status === 401) sessionStorage.removeItem("token");
     return;
   }
-  const found = await reply.json();
+  const text = await reply.text();
+  if (mine !== turn) return;
+  if (text === last) {  // what is selected stays so
+    at("deadline").textContent = deadline(answer); at("warning").textContent = answer.warning || "";
+    return;
+  }
+  const found = JSON.parse(text);
   if (Date.now() > asked && (!answer || answer.reports !== found.reports || !history.length)) {
     const past = await get(base + "history");
     if (past.ok && mine === turn) { history = await past.json(); asked = Date.now() + 10000; }
   }
-  if (mine === turn) update(found);
+  if (mine === turn) { update(found); last = text; }
 }
 async function look() {
   const start = Date.now();
@@ -203,7 +213,7 @@ async function look() {
   setTimeout(look, Math.max(1000, 5 * (Date.now() - start)));
 }
 function choose() {
-  turn++; current = at("rounds").value; answer = null; history = []; asked = 0;
+  turn++; current = at("rounds").value; answer = null; last = ""; history = []; asked = 0;
 }
 async function list() {
   const rounds = await (await fetch("rounds")).json(), known = new Set([...at("rounds").options].map(o => o.value));
