@@ -3,9 +3,10 @@
     python benchmarks/verification.py
 
 Seconds of whole processes (the interpreter and all imports inside), of the processor and by the
-clock, the least of five each, and over those of a process that does nothing but import dp-accounting, which composes curves too; and
-how many edits of one field (changed, removed, doubled, swapped) of the stored release were tried,
-noticed. The study has eleven questions, whose bill fits by privacy loss distributions alone.
+clock, the least of five each, and over those of a process that does nothing but import
+dp-accounting, which composes such bills too; and how many edits of one field (changed, removed,
+doubled, swapped) of the stored release were tried, noticed. The study has eleven questions, whose
+bill fits by privacy loss distributions alone.
 """
 
 from __future__ import annotations

@@ -36,7 +36,8 @@ def test_an_example_uses_the_name_or_what_gives_it():
         "EffectRelease": "compare", "TwoArms": "Compare", "ValuesRelease": "mean",
         "GroupMeans": "Mean", "GroupRelease": "mean", "Guarantee": "mean", "Interval": "mean",
         "QuantileRelease": "quantile", "RegressionRelease": "regress", "Release": "mean",
-        "StudyPlan": "Study", "StudyRelease": "Study", "VarianceSearch": "Variance", "VarianceRelease": "variance",
+        "StudyPlan": "Study", "StudyRelease": "Study", "VarianceSearch": "Variance",
+            "VarianceRelease": "variance",
         "Verification": "verify",
     }  # fmt: skip
     assert set(given) < set(NAMES)

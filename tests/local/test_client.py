@@ -209,7 +209,7 @@ def test_a_round_is_its_text(round_):
         lambda: ball_round(1, 1, epsilon=1, persons=5, mechanism="priv-unit"),
         lambda: ball_round(1, 3, epsilon=1, persons=5, mechanism="priv-unit", caps=(1.0,)),
         lambda: items_round(1, epsilon=1, persons=5),
-        lambda: items_round(2**25, epsilon=1, persons=5),
+        lambda: items_round(2**25, epsilon=1, persons=5, mechanism="hadamard"),
         lambda: items_round(5, epsilon=1, persons=5, rows=4),
         lambda: items_round(5, epsilon=1, persons=5, rows=12),
         lambda: items_round(5, epsilon=1, persons=5, other=5),

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 
 import pytest
 import wire_vectors
@@ -22,6 +24,21 @@ ROUNDS = {item["name"]: Round.from_json(item["text"]) for item in VECTORS["round
 
 def test_the_committed_file_is_what_make_vectors_writes():
     assert wire_vectors.text() == PATH.read_text(), "run `make vectors`, and read what changed"
+
+
+def test_the_decimals_of_the_caller_change_nothing():
+    """The thresholds and the texts of rounds are computed with a precision of their own."""
+    said = (
+        "import decimal, sys\n"
+        "decimal.setcontext(decimal.Context(prec=3, rounding=decimal.ROUND_UP, Emax=9, Emin=-9))\n"
+        f"sys.path[:0] = {[str(PATH.parent.parent / 'local')]!r}\n"
+        "import wire_vectors\n"
+        "print(wire_vectors.text() == wire_vectors.PATH.read_text())\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", said], capture_output=True, text=True, check=True
+    )  # a process of its own: thresholds are remembered
+    assert done.stdout == "True\n"
 
 
 def test_rounds_are_read_as_they_were_made():
@@ -58,6 +75,30 @@ def test_reports_are_reproduced_from_their_coins():
             assert decode_json(case["json"]) == decode(report)
         answered.add(round_.mechanism)
     assert answered == set(CODES) - {"priv-unit"}
+
+
+def test_a_client_of_every_mechanism_needs_no_numerical_library(tmp_path):
+    """Rounds are read, answered, kept and queued with the standard library alone."""
+    said = (
+        "import json, sys\n"
+        "from privmean.local import Client, Ledger, Outbox, Round\n"
+        "from privmean.local.clients import send\n"
+        "from privmean.local.clients.client import randomize\n"
+        f"known = json.load(open({str(PATH)!r}))['rounds']\n"
+        "rounds = [Round.from_json(item['text']) for item in known]\n"
+        "for r in rounds:\n"
+        "    if not r.issued:\n"
+        "        point = 0 if r.points else None\n"
+        "        randomize(r, [0.5, 1, 2], epsilon=r.menu[-1] * r.messages, point=point)\n"
+        "client = Client(epsilon=1, ledger=Ledger('ledger', limit=1))\n"
+        "Outbox('outbox').put('http://127.0.0.1:9', rounds[0], client.report(rounds[0], 7))\n"
+        "heavy = {'numpy', 'scipy', 'duckdb', 'opendp', 'narwhals', 'fastapi', 'sqlalchemy'}\n"
+        "print(len(rounds), sorted(heavy & {m.split('.')[0] for m in sys.modules}))\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", said], cwd=tmp_path, capture_output=True, text=True, check=True
+    )
+    assert done.stdout == f"{len(ROUNDS)} []\n"
 
 
 def test_every_report_is_counted_by_an_aggregator():

@@ -12,7 +12,8 @@ from wire_vectors import StatedEntropy, written
 
 from privmean.errors import ArgumentError
 from privmean.local.clients.client import randomize
-from privmean.local.coins import discrete_laplace, flip_threshold, odds_threshold
+from privmean.local.clients.laplace import noise_law, noisy
+from privmean.local.coins import flip_threshold, odds_threshold
 from privmean.local.descriptor import Round
 from privmean.local.entropy import below
 from privmean.local.mechanisms import (
@@ -223,6 +224,17 @@ def _integers(dice: Dice, coins: str) -> dict[str, Any]:
             "coins": coins,
             "drawn": [str(below(entropy, bound)) for _ in range(5)],
         }
-    scale = 1 / dice.epsilon()
-    drawn = [str(discrete_laplace(entropy, scale)) for _ in range(5)]
-    return {"laplace": f"{scale.numerator}/{scale.denominator}", "coins": coins, "drawn": drawn}
+    bits = dice.random.randrange(4, 21)
+    scale = 2 ** (bits + 1) / dice.epsilon()
+    law = noise_law(scale, 2**bits)
+    points = [dice.random.randrange(-(2**bits), 2**bits + 1) for _ in range(8)]
+    return {
+        "laplace": f"{scale.numerator}/{scale.denominator}",
+        "steps": 2**bits,
+        "first": hex(law.first),
+        "last": hex(law.powers[-1]),
+        "limit": law.limit,
+        "points": points,
+        "coins": coins,
+        "drawn": [str(noisy(law, point, entropy)) for point in points],
+    }

@@ -23,8 +23,9 @@ from privmean.local.clients.ball import public_words
 from privmean.local.clients.client import randomize
 from privmean.local.clients.closest import direction
 from privmean.local.clients.items import sketch_sign, subset_size, subset_threshold
+from privmean.local.clients.laplace import noise_law, noisy
 from privmean.local.clients.scalar import bit_threshold, hybrid_share, window
-from privmean.local.coins import discrete_laplace, flip_threshold, odds_threshold
+from privmean.local.coins import flip_threshold, odds_threshold
 from privmean.local.descriptor import Round
 from privmean.local.entropy import WORD, below, normals
 from privmean.local.mechanisms import CHOSEN, SCALARS
@@ -258,10 +259,20 @@ def integers() -> list[dict[str, object]]:
         entropy = StatedEntropy(f"below {bound}")
         drawn = [str(below(entropy, bound)) for _ in range(12)]
         result.append({"bound": str(bound), "coins": f"below {bound}", "drawn": drawn})
-    for scale in ("1/3", "1", "32", "8192/3", f"{2**13 * 10**40}/{3 * 10**39 + 1}"):
-        entropy = StatedEntropy(f"laplace {scale}")
-        drawn = [str(discrete_laplace(entropy, Fraction(scale))) for _ in range(12)]
-        result.append({"laplace": scale, "coins": f"laplace {scale}", "drawn": drawn})
+    for scale, steps in (("2", 16), ("32", 16), ("8192/3", 4096), ("8192000", 4096)):
+        name = f"laplace {scale}"
+        entropy, law = StatedEntropy(name), noise_law(Fraction(scale), steps)
+        points = [*range(-steps, steps, steps // 4), steps]
+        drawn = [str(noisy(law, point, entropy)) for point in points]
+        entry: dict[str, object] = {
+            "laplace": scale,
+            "steps": steps,
+            "first": hex(law.first),
+            "last": hex(law.powers[-1]),
+            "limit": law.limit,
+            "points": points,
+        }
+        result.append({**entry, "coins": name, "drawn": drawn})
     return result
 
 

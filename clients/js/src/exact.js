@@ -91,21 +91,24 @@ export function ratio(x) {
   return power >= 0n ? [signed << power, 1n] : [signed, 1n << -power];
 }
 
+/** value/2^bits = e^(n/d), right to 600 bits, for n/d up to some thousands. */
+export function fixedPowerOfE({ n, d }) {
+  const small = (n << BITS) / (d << 20n); // x/2^20: each term brings eight bits or more
+  let [sum, term] = [1n << BITS, 1n << BITS];
+  for (let k = 1n; term > 0n; k++) {
+    term = (term * small) / (k << BITS);
+    sum += term;
+  }
+  for (let k = 0; k < 20; k++) sum = (sum * sum) >> BITS;
+  return { bits: BITS, value: sum };
+}
+
 const powers = new Map();
 
-/** floor-ish of 2^704 e^(n/d), right to about 600 bits. */
-export function powerOfE({ n, d }) {
-  const name = `${n}/${d}`;
-  if (!powers.has(name)) {
-    const small = (n << BITS) / (d << 20n); // x/2^20 < 2^-16: each term brings 16 bits
-    let [sum, term] = [1n << BITS, 1n << BITS];
-    for (let k = 1n; term > 0n; k++) {
-      term = (term * small) / (k << BITS);
-      sum += term;
-    }
-    for (let k = 0; k < 20; k++) sum = (sum * sum) >> BITS;
-    powers.set(name, sum);
-  }
+/** 2^704 e^epsilon, right to 600 bits. */
+export function powerOfE(epsilon) {
+  const name = `${epsilon.n}/${epsilon.d}`;
+  if (!powers.has(name)) powers.set(name, fixedPowerOfE(epsilon).value);
   return powers.get(name);
 }
 

@@ -1,5 +1,6 @@
 /** Randomizers of one number in [-1, 1]. Proofs: docs/proofs/local-scalar.md. */
 import { unitValue } from "./domain.js";
+import { noiseLaw, noisy } from "./laplace.js";
 import {
   WORD,
   atMost,
@@ -13,7 +14,6 @@ import {
   ratio,
 } from "./exact.js";
 
-const LARGEST_INT32 = 2n ** 31n - 1n;
 const HYBRID_START = { n: 61n, d: 100n };
 
 export function int32(value) {
@@ -40,40 +40,12 @@ function gridPoint(position, entropy) {
   return BigInt(low) + (entropy.coin(chanceThreshold(position - low)) ? 1n : 0n);
 }
 
-function smallExponentialCoin(entropy, n, d) {
-  let k = 1n;
-  while (entropy.below(d * k) < n) k += 1n;
-  return k % 2n === 1n;
-}
-
-/** True with probability exp(-n/d), exactly (Canonne, Kamath, Steinke 2020). */
-export function exponentialCoin(entropy, n, d) {
-  let rest = n;
-  for (; rest > d; rest -= d) if (!smallExponentialCoin(entropy, 1n, 1n)) return false;
-  return smallExponentialCoin(entropy, rest, d);
-}
-
-/** P(j) proportional to exp(-|j|/scale), exactly. */
-export function discreteLaplace(entropy, { n: t, d: s }) {
-  for (;;) {
-    const u = entropy.below(t);
-    if (!exponentialCoin(entropy, u, t)) continue;
-    let v = 0n;
-    while (exponentialCoin(entropy, 1n, 1n)) v += 1n;
-    const size = (u + t * v) / s;
-    const negative = entropy.fair();
-    if (negative && size === 0n) continue;
-    return negative ? -size : size;
-  }
-}
-
 /** Discrete Laplace noise on a grid of 2^-grid_bits, the value rounded without bias. */
 export function laplace(round, level, value, nonce, entropy) {
   const epsilon = round.menu[level];
-  const scale = fraction(epsilon.d << BigInt(round.grid_bits + 1), epsilon.n);
-  let y = gridPoint(unitValue(round, value, nonce) * 2 ** round.grid_bits, entropy);
-  y += discreteLaplace(entropy, scale);
-  return int32(y < -LARGEST_INT32 ? -LARGEST_INT32 : y > LARGEST_INT32 ? LARGEST_INT32 : y);
+  const steps = 1n << BigInt(round.grid_bits);
+  const y = gridPoint(unitValue(round, value, nonce) * Number(steps), entropy);
+  return int32(noisy(noiseLaw(fraction(2n * steps * epsilon.d, epsilon.n), steps), y, entropy));
 }
 
 const windows = new Map();

@@ -3,13 +3,14 @@ import { publicDirection, unit } from "../src/ball.js";
 import { ascii, concat, crc32, hex, toLittleEndian, unhex } from "../src/bytes.js";
 import { randomize, RANDOMIZERS } from "../src/client.js";
 import { StatedEntropy } from "../src/entropy.js";
-import { exactEpsilon, flipThreshold, fraction, oddsThreshold } from "../src/exact.js";
+import { exactEpsilon, flipThreshold, oddsThreshold, readFraction } from "../src/exact.js";
 import { blake2b, hmac, sha256, shake128 } from "../src/hashes.js";
 import { subsetSize } from "../src/items.js";
+import { noiseLaw, noisy } from "../src/laplace.js";
 import { chosen } from "../src/part.js";
 import { decode, Ticket, toJson } from "../src/report.js";
 import { Round } from "../src/round.js";
-import { bitThreshold, discreteLaplace, hybridShare, windowOf } from "../src/scalar.js";
+import { bitThreshold, hybridShare, windowOf } from "../src/scalar.js";
 import { utf8 } from "../src/part.js";
 
 const stated = (name) => new StatedEntropy(shake128(utf8(`privmean-vectors:${name}`), 1 << 14));
@@ -75,10 +76,15 @@ export function disagreements(vectors) {
 
   for (const item of vectors.integers) {
     const entropy = stated(item.coins);
-    const draw = item.bound
-      ? () => entropy.below(BigInt(item.bound))
-      : () => discreteLaplace(entropy, fraction(...item.laplace.split("/").map(BigInt)));
-    same(item.coins, item.drawn.map(draw), item.drawn);
+    if (item.bound) {
+      same(item.coins, item.drawn.map(() => entropy.below(BigInt(item.bound))), item.drawn);
+    } else {
+      const law = noiseLaw(readFraction("scale", item.laplace), BigInt(item.steps));
+      same(`${item.coins}: limit`, law.limit, item.limit);
+      same(`${item.coins}: first`, `0x${law.first.toString(16)}`, item.first);
+      same(`${item.coins}: last`, `0x${law.powers.at(-1).toString(16)}`, item.last);
+      same(item.coins, item.points.map((point) => noisy(law, BigInt(point), entropy)), item.drawn);
+    }
   }
 
   const rounds = {};

@@ -101,6 +101,34 @@ test("processes share a ledger: one report a round, and never above the limit", 
   assert.equal(await new FolderLedger(place, { limit: 3 }).spent(), 3);
 });
 
+test("killed at any moment, a ledger hands out one report a round", async (t) => {
+  const place = path.join(folder(t), "ledger");
+  const handed = {};
+  for (let k = 0; k < 5; k++) {
+    const child = spawn(process.execPath, [path.join(HERE, "answer_many.js"), place, "say"]);
+    let out = "";
+    child.stdout.on("data", (data) => {
+      out += data;
+      if (out.split("\n").length > 2 * k) child.kill("SIGKILL"); // later each time
+    });
+    await new Promise((resolve) => child.on("close", resolve));
+    for (const line of out.split("\n").slice(0, -1)) {
+      const [title, report] = line.split(" ");
+      if (report === "exceeded") continue;
+      assert.equal(handed[title] ?? report, report);
+      handed[title] = report;
+    }
+  }
+  assert.equal(Object.keys(handed).length, 6);
+  const held = fs.readdirSync(place).filter((name) => /^[0-9]+$/.test(name));
+  assert.equal(held.length, 6);
+  for (const name of held) {
+    const { report } = JSON.parse(fs.readFileSync(path.join(place, name), "utf8"));
+    assert.ok(Object.values(handed).includes(report));
+  }
+  assert.equal(await new FolderLedger(place, { limit: 3 }).spent(), 3);
+});
+
 test("no value throws, and every report of a round has one length", () => {
   const trap = { [Symbol.iterator]: () => { throw new Error("no"); } };
   const endless = { *[Symbol.iterator]() { for (;;) yield 1; } };

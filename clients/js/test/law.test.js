@@ -7,9 +7,9 @@ import test from "node:test";
 import { hex } from "../src/bytes.js";
 import { RANDOMIZERS } from "../src/client.js";
 import { Entropy } from "../src/entropy.js";
-import { WORD, fraction, plus, powerOfE } from "../src/exact.js";
+import { WORD, chanceThreshold, fraction, plus, powerOfE } from "../src/exact.js";
+import { magnitude, noiseLaw } from "../src/laplace.js";
 import { Round } from "../src/round.js";
-import { discreteLaplace, exponentialCoin } from "../src/scalar.js";
 
 const BITS = 704n;
 const SEED = "5a".repeat(32);
@@ -18,16 +18,15 @@ const ONE = fraction(1n);
 
 /** Coins that follow a path of choices, and remember where it forks. */
 class Path extends Entropy {
-  constructor(choices, least) {
+  constructor(choices) {
     super();
-    Object.assign(this, { choices, least, made: [], chance: ONE });
+    Object.assign(this, { choices, made: [], chance: ONE });
   }
 
   #choose(of, chanceOf) {
     const k = this.choices[this.made.length] ?? 0;
     this.made.push({ k, of });
     this.chance = times(this.chance, chanceOf(k));
-    if (this.least && this.chance.n * this.least.d < this.least.n * this.chance.d) throw this;
     return k;
   }
 
@@ -42,24 +41,17 @@ class Path extends Entropy {
   }
 }
 
-/** The law of `draw(entropy)`: a map from outcome to exact chance. Paths below `least` are left. */
-function lawOf(draw, least = null) {
+/** The law of `draw(entropy)`: a map from outcome to exact chance. */
+function lawOf(draw) {
   const law = new Map();
   let choices = [];
-  let left = fraction(0n);
   for (;;) {
-    const path = new Path(choices, least);
-    let outcome = null;
-    try {
-      outcome = String(draw(path));
-    } catch (thrown) {
-      if (thrown !== path) throw thrown;
-    }
-    if (outcome === null) left = plus(left, path.chance);
-    else law.set(outcome, law.has(outcome) ? plus(law.get(outcome), path.chance) : path.chance);
+    const path = new Path(choices);
+    const outcome = draw(path);
+    law.set(outcome, law.has(outcome) ? plus(law.get(outcome), path.chance) : path.chance);
     const made = path.made;
     while (made.length && made.at(-1).k + 1 === made.at(-1).of) made.pop();
-    if (!made.length) return { law, left };
+    if (!made.length) return law;
     made.at(-1).k += 1;
     choices = made.map(({ k }) => k);
   }
@@ -113,7 +105,7 @@ for (const [made, values] of CASES) {
         const nonce = new Uint8Array(16).fill(byte);
         const randomizer = RANDOMIZERS[made.mechanism];
         const laws = values.map((value) => {
-          const { law } = lawOf((entropy) => hex(randomizer(made, level, value, nonce, entropy)));
+          const law = lawOf((entropy) => hex(randomizer(made, level, value, nonce, entropy)));
           const total = [...law.values()].reduce(plus, fraction(0n));
           assert.equal(`${total.n}/${total.d}`, "1/1");
           return law;
@@ -131,35 +123,62 @@ test("exact law: piecewise, all 65,537 outcomes", () => {
   const made = round({ mechanism: "piecewise", lower: [-1], upper: [1], menu: ["16"] });
   const nonce = new Uint8Array(16);
   const laws = [null, 1].map(
-    (value) => lawOf((entropy) => hex(RANDOMIZERS.piecewise(made, 0, value, nonce, entropy))).law,
+    (value) => lawOf((entropy) => hex(RANDOMIZERS.piecewise(made, 0, value, nonce, entropy))),
   );
   assert.equal(laws[0].size, 2 ** 16 + 1);
   const tight = assertPrivate(laws, made.menu[0], "piecewise");
   assert.ok(tight > 0.99 * Math.exp(16));
 });
 
-test("a coin of exp(-n/d), to one part in 10^9", () => {
-  for (const [n, d] of [[0n, 1n], [1n, 3n], [1n, 1n], [7n, 3n]]) {
-    const { law, left } = lawOf((entropy) => exponentialCoin(entropy, n, d), fraction(1n, 10n ** 11n));
-    const [yes, rest] = [law.get("true"), left].map((x) => (x ? Number(x.n) / Number(x.d) : 0));
-    assert.ok(yes <= Math.exp(-Number(n) / Number(d)) + 1e-12);
-    assert.ok(yes + rest >= Math.exp(-Number(n) / Number(d)) - 1e-12);
-    assert.ok(rest < 1e-6);
+/** How many of the 2^256 uniform numbers give a magnitude of j or more: found by halving. */
+function tail(law, j) {
+  let [low, high] = [0n, 1n << 256n]; // below low: j or more
+  while (low < high) {
+    const middle = (low + high) >> 1n;
+    if (magnitude(law, middle) >= j) low = middle + 1n;
+    else high = middle;
   }
-});
+  return low;
+}
 
-test("discrete Laplace: each chance lies between what was found and what is left", () => {
-  const scale = fraction(2n, 3n);
-  const { law, left } = lawOf((entropy) => discreteLaplace(entropy, scale), fraction(1n, 30_000n));
-  const number = (x) => Number((x.n << 64n) / x.d) / 2 ** 64;
-  const ratio = Math.exp(-1.5);
-  for (const j of [-2, -1, 0, 1, 2]) {
-    const wanted = ((1 - ratio) / (1 + ratio)) * ratio ** Math.abs(j);
-    const found = number(law.get(String(j)));
-    assert.ok(found <= wanted + 1e-12 && found + number(left) >= wanted - 1e-12, `${j}`);
-  }
-  assert.ok(number(left) < 0.35, `${number(left)}`);
-});
+for (const level of [0, 1]) {
+  test(`exact law: laplace, every outcome of all 2^321 ways of its coins, level ${level}`, () => {
+    const made = round({ mechanism: "laplace", lower: [-1], upper: [1], grid_bits: 4, menu: ["2", "8"] });
+    const epsilon = made.menu[level];
+    const law = noiseLaw(fraction(32n * epsilon.d, epsilon.n), 16n);
+    const limit = Number(law.limit);
+    const tails = Array.from({ length: limit + 18 }, (_, j) => tail(law, BigInt(j)));
+    assert.equal(tails[0], 1n << 256n);
+    const sizes = tails.map((count, j) => count - (tails[j + 1] ?? 0n)); // the last: this or more
+    const laws = [-1, -0.99, 0, 0.03, 0.5, 1].map((x) => {
+      const ways = new Map();
+      for (const up of [false, true]) {
+        const coin = chanceThreshold(x * 16 - Math.floor(x * 16));
+        const weight = up ? coin : WORD - coin;
+        const point = Math.floor(x * 16) + Number(up);
+        if (!weight) continue;
+        sizes.forEach((count, size) => {
+          for (const sign of [-1, 1]) {
+            const y = Math.min(Math.max(point + sign * size, -limit), limit);
+            ways.set(y, (ways.get(y) ?? 0n) + weight * count);
+          }
+        });
+      }
+      const total = 1n << 321n;
+      assert.equal([...ways.values()].reduce((sum, count) => sum + count), total);
+      return new Map([...ways].map(([y, n]) => [y, { n, d: total }]));
+    });
+    assert.equal(laws[0].size, 2 * limit + 1);
+    const tight = assertPrivate(laws, epsilon, "laplace");
+    assert.ok(tight > 0.99 * Math.exp(Number(epsilon.n) / Number(epsilon.d)));
+    const [q, centre] = [Math.exp(-Number(epsilon.n) / Number(epsilon.d) / 32), laws[2]];
+    for (const j of [0, 1, -5, 40]) {
+      const wanted = ((1 - q) / (1 + q)) * q ** Math.abs(j);
+      const { n, d } = centre.get(j);
+      assert.ok(Math.abs(Number((n << 64n) / d) / 2 ** 64 / wanted - 1) < 1e-12, `${j}`);
+    }
+  });
+}
 
 test("a twin that flips a little too rarely is caught", () => {
   const epsilon = fraction(1n, 2n);

@@ -24,6 +24,7 @@ COMMANDS = {
     "example": "privmean.cli.demo:write_example",
     "stream": "privmean.cli.stream:app",
     "withhold": "privmean.cli.withhold:withhold",
+    "fixed-design": "privmean.cli.fixed_design:fixed_design",
     "collect": "privmean.cli.collect:app",
     "two-servers": "privmean.cli.two_servers:app",
     "study": "privmean.cli.study:app",

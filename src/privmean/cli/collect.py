@@ -66,6 +66,16 @@ def make_round(
     beta: Annotated[float, typer.Option(help="Failure probability of the radius.")] = 0.05,
     closes: Annotated[int | None, typer.Option(help="Deadline, seconds since 1970.")] = None,
     issued: Annotated[bool, typer.Option(help="Only clients with tickets may report.")] = False,
+    sigma: Annotated[
+        float | None,
+        typer.Option(help="Public bound on the values' standard deviation: less noise for them."),
+    ] = None,
+    step: Annotated[
+        str | None,
+        typer.Option(
+            help="Clients use their own epsilon, to this step, from the least to the most one."
+        ),
+    ] = None,
     points: Annotated[
         str | None,
         typer.Option(help="Of a curve, its design points: 0,0.5,1 or FROM:TO:NUMBER."),
@@ -86,6 +96,10 @@ def make_round(
     if mechanism is not None:
         options["mechanism"] = mechanism
     try:
+        if step is not None:
+            options["step"] = step
+        if sigma is not None:
+            options["sigma"] = sigma
         if points is not None:
             options["points"] = points_of(points)
         if items is None and radius is None and (lower is None or upper is None):
@@ -105,6 +119,27 @@ def make_round(
     except (PrivmeanError, OSError) as error:
         fail(error)
     typer.echo(f"round {round_.identifier.hex()}\ndigest {round_.digest.hex()}")
+    typer.echo(f"mechanism {round_.mechanism}: see `privmean collect plan {out}`")
+
+
+@app.command("plan")
+def plan_it(
+    round_file: Annotated[Path, typer.Argument(help="The round's description (JSON).")],
+    mix: Annotated[
+        list[float] | None,
+        typer.Option(help="Part of the persons expected at each level, rising; repeat."),
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Machine readable.")] = False,
+) -> None:
+    """Predict what a round tells, why it has its mechanism, and what nothing can do better."""
+    from privmean.errors import PrivmeanError
+    from privmean.local.planning import plan_round
+
+    try:
+        plan = plan_round(read_round(round_file), mix=mix)
+    except (PrivmeanError, OSError) as error:
+        fail(error)
+    typer.echo(json.dumps(plan.to_dict()) if as_json else str(plan))
 
 
 @app.command()

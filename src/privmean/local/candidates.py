@@ -7,16 +7,22 @@ points to the pole. Proof: docs/proofs/local-ball.md.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 
 import numpy as np
+import numpy.typing as npt
 
+from privmean.local.clients.caps import best_cap, shrinkage
 from privmean.local.coins import odds_threshold
 from privmean.local.entropy import WORD
+from privmean.local.mechanisms import LARGEST_CANDIDATES
 
-NODES = 600
+Floats = npt.NDArray[np.float64]
+
+NODES = 400
 
 
 @dataclass(frozen=True)
@@ -25,6 +31,24 @@ class CandidateLaw:
 
     shrinkage: float
     square: float
+
+
+@lru_cache(maxsize=1)
+def _nodes() -> tuple[Floats, Floats]:
+    """Upper tails u in (0, 1), dense near 0, where the nearest directions are, and weights."""
+    nodes, weights = np.polynomial.legendre.leggauss(NODES)
+    v = (nodes + 1) / 2
+    return v**3, 1.5 * v**2 * weights
+
+
+@lru_cache(maxsize=256)
+def _heights(dimension: int) -> Floats:
+    """The |height| with each upper tail of `_nodes`."""
+    from scipy import special
+
+    a = (dimension - 1) / 2
+    result: Floats = 1.0 - 2.0 * special.betaincinv(a, a, _nodes()[0] / 2)
+    return result
 
 
 @lru_cache(maxsize=4096)
@@ -36,12 +60,8 @@ def _nearest(dimension: int, directions: int, size: int) -> tuple[float, float]:
     """
     from scipy import special
 
-    nodes, weights = np.polynomial.legendre.leggauss(NODES)
-    v = (nodes + 1) / 2
-    u, step = v**3, 1.5 * v**2 * weights  # the tail is where the nearest ones are
-    a = (dimension - 1) / 2
-    height = 1.0 - 2.0 * special.betaincinv(a, a, u / 2)
-    rank = np.ones(NODES) if size == directions else special.bdtr(size - 1, directions - 1, u)
+    (tails, step), height = _nodes(), _heights(dimension)
+    rank = np.ones(NODES) if size == directions else special.bdtr(size - 1, directions - 1, tails)
     law = directions / size * rank * step
     return float((law * height).sum()), float((law * height**2).sum())
 
@@ -79,3 +99,30 @@ def best_favoured(epsilon: Fraction, dimension: int, candidates: int) -> int:
         else:
             high = middle
     return low
+
+
+MOST_NUMBERS = 2**21  # normals that a client draws for a report
+WORTH = 1.02  # more candidates are taken while they are this far from what endless ones give
+
+
+@lru_cache(maxsize=256)
+def enough_candidates(menu: tuple[Fraction, ...], dimension: int) -> int:
+    """How many candidates a round offers: a power of two, at most 1024."""
+
+    def told(scale: Callable[[Fraction], float]) -> float:
+        return sum(scale(item) ** 2 for item in menu)
+
+    ideal = told(lambda item: shrinkage(float(item), best_cap(float(item), dimension), dimension))
+    number = 2
+    while number < LARGEST_CANDIDATES and 2 * number * dimension <= MOST_NUMBERS:
+        own = told(
+            lambda item, n=number: (
+                candidate_law(  # type: ignore[misc]
+                    item, dimension, n, best_favoured(item, dimension, n)
+                ).shrinkage
+            )
+        )
+        if own * WORTH >= ideal:
+            break
+        number *= 2
+    return number

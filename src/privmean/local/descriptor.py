@@ -26,7 +26,6 @@ from privmean.local.mechanisms import (
     HADAMARD,
     HYBRID,
     LARGEST_BOUND,
-    LARGEST_CANDIDATES,
     LARGEST_DIMENSION,
     LARGEST_ITEMS,
     LARGEST_MESSAGES,
@@ -38,11 +37,11 @@ from privmean.local.mechanisms import (
     SCALARS,
     SKETCH,
 )
-from privmean.local.menus import checked_menu, level_text, level_within, menu_text
+from privmean.local.menus import checked_favoured, checked_menu, level_within
 from privmean.local.part import Part
+from privmean.local.plain import from_plain, to_plain
 
 VERSION = 1
-LISTS = ("lower", "upper", "caps", "points", "sigma")  # fields that hold numbers
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,12 +60,10 @@ class Round:
     by the nonce or `chosen` by the client (never where nonces are issued). "closest": `candidates`
     directions a report, of which so many are `favoured` at each level.
 
-    points: for a curve, the public design points, rising (scalar mechanisms with one pair of
-    bounds); every report says in public at which of them its value was observed.
-
     step: the menu is a ladder from its first to its last level, so that a client's own epsilon is
     used as it is (to a step). sigma: public spread of the values, one a coordinate, which the
-    server's weights read.
+    server's weights read. points: for a curve, the public design points, rising (scalar mechanisms
+    with one pair of bounds); every report says in public at which of them its value was observed.
 
     issued: nonces are tickets of the server and reports carry a 32-byte authentication code.
     closes: deadline in seconds since 1970. part: which clients answer. messages: how many rounds
@@ -204,26 +201,14 @@ class Round:
                 "dimension", dimension, "needs 2 or more", "use one-bit in one dimension"
             )
         if self.mechanism == CLOSEST:
-            self._check_candidates()
+            sets = checked_favoured(self._whole("candidates", least=2), self.favoured, self.menu)
+            object.__setattr__(self, "favoured", sets)
         if self.mechanism == PRIV_UNIT and (
             len(self.caps) != len(self.menu) or not all(0 <= x < 1 for x in self.caps)
         ):
             raise ArgumentError(
-                "caps", self.caps, "must hold a number in [0, 1) a level", "use priv_unit_round"
+                "caps", self.caps, "must hold a number in [0, 1) a level", "use ball_round"
             )
-
-    def _check_candidates(self) -> None:
-        number = self._whole("candidates", least=2)
-        if number & (number - 1) or number > LARGEST_CANDIDATES:
-            raise ArgumentError(
-                "candidates", number, f"is no power of two up to {LARGEST_CANDIDATES}", "try 128"
-            )
-        sets = tuple(validate.whole("favoured", item, least=1) for item in self.favoured)
-        if len(sets) != len(self.menu) or max(sets) > number // 2:
-            raise ArgumentError(
-                "favoured", sets, "must hold 1 to candidates/2 a level", "let ball_round choose"
-            )
-        object.__setattr__(self, "favoured", sets)
 
     def _check_items(self) -> None:
         if self.bins is not None:
@@ -305,27 +290,12 @@ class Round:
     # -- the public text and its hash
 
     def to_dict(self) -> dict[str, Any]:
-        result: dict[str, Any] = {"format": "privmean round", "version": VERSION}
-        for item in fields(self):
-            value = getattr(self, item.name)
-            if value != item.default:
-                result[item.name] = value
-        result["menu"] = menu_text(self.menu, self.step)
-        if self.step is not None:
-            result["step"] = level_text(self.step)
-        result["seed"] = self.seed.hex()
-        for name in (*LISTS, "favoured"):
-            if name in result:
-                result[name] = list(result[name])
-        if self.bins is not None:
-            del result["items"]
-        if self.part is not None:
-            result["part"] = {
-                "seed": self.part.seed.hex(),
-                "shares": list(self.part.shares),
-                "index": self.part.index,
-            }
-        return result
+        given = {
+            item.name: getattr(self, item.name)
+            for item in fields(self)
+            if getattr(self, item.name) != item.default
+        }
+        return {"format": "privmean round", "version": VERSION, **to_plain(given)}
 
     def to_json(self) -> str:
         """The canonical text; equal rounds have equal texts."""
@@ -356,19 +326,7 @@ class Round:
         if unknown:
             raise ArgumentError("round", unknown, "has unknown fields", "update privmean")
         try:
-            given["seed"] = bytes.fromhex(given["seed"])
-            for name in ("menu", *LISTS, "favoured"):
-                if name in given:
-                    given[name] = tuple(_listed(given[name]))
-            for name in LISTS:
-                if name in given:
-                    given[name] = tuple(validate.number(name, x) for x in given[name])
-            if given.get("part") is not None:
-                part = given["part"]
-                given["part"] = Part(
-                    bytes.fromhex(part["seed"]), tuple(part["shares"]), part["index"]
-                )
-            return cls(**given)
+            return cls(**from_plain(given))
         except (KeyError, TypeError, ValueError, ArithmeticError) as error:
             if isinstance(error, ArgumentError):
                 raise
@@ -386,9 +344,3 @@ class Round:
         if not isinstance(values, dict):
             raise ArgumentError("round", "text", "is not a JSON object", "ask for the round again")
         return cls.from_dict(values)
-
-
-def _listed(value: object) -> list[Any]:
-    if not isinstance(value, list | tuple):
-        raise TypeError
-    return list(value)

@@ -6,12 +6,20 @@ Pure Python: both halves import it.
 from __future__ import annotations
 
 from bisect import bisect_right
-from decimal import Decimal
+from decimal import Context, Decimal
 from fractions import Fraction
 
+from privmean import validate
 from privmean.errors import ArgumentError
 from privmean.local.coins import exact_epsilon
-from privmean.local.mechanisms import LARGEST_LADDER, LARGEST_MENU, SCALARS
+from privmean.local.mechanisms import (
+    LARGEST_CANDIDATES,
+    LARGEST_LADDER,
+    LARGEST_MENU,
+    SCALARS,
+)
+
+_CONTEXT = Context(prec=28, traps=[])
 
 
 def checked_menu(
@@ -51,6 +59,22 @@ def checked_menu(
     return ladder, stride
 
 
+def checked_favoured(
+    candidates: int, favoured: tuple[object, ...], menu: tuple[Fraction, ...]
+) -> tuple[int, ...]:
+    """How many of the candidates each level favours."""
+    if candidates & (candidates - 1) or candidates > LARGEST_CANDIDATES:
+        raise ArgumentError(
+            "candidates", candidates, f"is no power of two up to {LARGEST_CANDIDATES}", "try 128"
+        )
+    sets = tuple(validate.whole("favoured", item, least=1) for item in favoured)
+    if len(sets) != len(menu) or max(sets) > candidates // 2:
+        raise ArgumentError(
+            "favoured", sets, "must hold 1 to candidates/2 a level", "let ball_round choose"
+        )
+    return sets
+
+
 def level_within(menu: tuple[Fraction, ...], epsilon: object, messages: int) -> int:
     """The largest level that a client allowing `epsilon` for all its messages can answer at."""
     allowed = exact_epsilon("epsilon", epsilon) / messages
@@ -72,6 +96,9 @@ def menu_text(menu: tuple[Fraction, ...], step: Fraction | None) -> list[str]:
 
 
 def level_text(epsilon: Fraction) -> str:
-    """The shortest exact text: a decimal where there is one."""
-    text = str(Decimal(epsilon.numerator) / Decimal(epsilon.denominator))
+    """The shortest exact text: a decimal where there is one.
+
+    In a context of its own: the caller's decimals must not change what a round hashes to.
+    """
+    text = str(_CONTEXT.divide(Decimal(epsilon.numerator), Decimal(epsilon.denominator)))
     return text if Fraction(text) == epsilon else str(epsilon)

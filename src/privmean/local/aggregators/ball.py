@@ -80,8 +80,7 @@ def report_variances(tally: Tally, laws: list[BallLaw]) -> Floats:
     else the largest there can be.
     """
     counts = tally.by_level().astype(float)
-    along = np.array([law.along for law in laws])[:, None]
-    largest: Floats = along + np.zeros_like(tally.sums, float)
+    largest: Floats = np.array([law.along for law in laws])[:, None] * np.ones(tally.sums.shape)
     if tally.moments is None:
         return largest
     scale = np.array([law.scale for law in laws])[:, None]
@@ -89,8 +88,8 @@ def report_variances(tally: Tally, laws: list[BallLaw]) -> Floats:
     mean = tally.sums / UNIT_STEPS / n
     square = tally.moments / (UNIT_STEPS / 2.0**SQUARE_SHIFT) ** 2 / n
     own = scale**2 * np.maximum(square - mean**2, 0.0) * n / (n - 1)
-    found: Floats = np.where(counts[:, None] >= FEW, own, largest)
-    return found
+    result: Floats = np.where(counts[:, None] >= FEW, own, largest)
+    return result
 
 
 def axis_radius(
@@ -126,17 +125,25 @@ def radius(round_: Round, counts: Floats, weights: Floats, beta: float) -> float
     laws = [ball_law(round_, k) for k in range(len(round_.menu))]
     rounding = float((counts * weights * np.array([law.scale for law in laws])).sum())
     rounding *= math.sqrt(d) / (2 * UNIT_STEPS)
-    if round_.mechanism in (PRIV_UNIT, CLOSEST):
-        return generic_radius(laws, counts, weights, beta) + rounding
-    q = float((counts * (weights * np.array([law.signal for law in laws])) ** 2).sum())
+    anyhow = generic_radius(laws, counts, weights, beta)
+    if round_.mechanism not in (PRIV_UNIT, CLOSEST):
+        c = np.array([law.signal for law in laws])
+        q = float((counts * (weights * c) ** 2).sum())
+        anyhow = min(anyhow, hemisphere_radius(d, q, beta))
+    return anyhow + rounding
+
+
+def hemisphere_radius(dimension: int, q: float, beta: float) -> float:
+    """The hemisphere mechanism's radius, its two parts together or apart; q = sum w^2 c^2."""
     one_sided, two_sided = math.log(1 / beta), math.log(2 / beta)
-    if d == 1:
-        return math.sqrt(2 * two_sided * q) + rounding
-    first = math.sqrt((1 + kappa(d)) * q * norm_factor(d, one_sided))
+    if dimension == 1:
+        return math.sqrt(2 * two_sided * q)
+    k = kappa(dimension)
+    first = math.sqrt((1 + k) * q * norm_factor(dimension, one_sided))
     second = math.sqrt(q) * (
-        math.sqrt(kappa(d) * norm_factor(d, two_sided)) + 1 + math.sqrt(2 * two_sided)
+        math.sqrt(k * norm_factor(dimension, two_sided)) + 1 + math.sqrt(2 * two_sided)
     )
-    return min(first, second) + rounding
+    return min(first, second)
 
 
 def generic_radius(laws: list[BallLaw], counts: Floats, weights: Floats, beta: float) -> float:

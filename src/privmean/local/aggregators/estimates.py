@@ -2,46 +2,22 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from privmean import validate
 from privmean.errors import ArgumentError
-from privmean.local.aggregators import ball, items, scalar
-from privmean.local.aggregators.batch import UNIT_STEPS, Batch
-from privmean.local.aggregators.estimate import Estimate, Level
-from privmean.local.aggregators.gate import HONEST_LOSS
+from privmean.local.aggregators.batch import Batch
+from privmean.local.aggregators.estimate import Estimate
+from privmean.local.aggregators.items import is_row
+from privmean.local.aggregators.numbers import scalar_estimate
 from privmean.local.aggregators.oracles import ItemOracle, ReportOracle
-from privmean.local.aggregators.relation import cochran, worst
+from privmean.local.aggregators.shares import items_estimate
 from privmean.local.aggregators.tally import Tally
-from privmean.local.aggregators.weights import (
-    CHOICES,
-    FEW,
-    MINIMAX,
-    PUBLISHED,
-    TESTED,
-    UNIFORM,
-    banded,
-    bands,
-    capped_levels,
-    distance,
-    freedom,
-    level_weights,
-    published_weights,
-    unevenness,
-)
-from privmean.local.descriptor import Round
-from privmean.local.distribution import project_to_simplex
-from privmean.local.mechanisms import BALLS, LARGEST_ITEMS, ONE_BIT, SCALARS
-
-Floats = npt.NDArray[np.float64]
-Integers = npt.NDArray[np.int64]
+from privmean.local.aggregators.vectors import ball_estimate
+from privmean.local.aggregators.weights import CHOICES, MINIMAX, PUBLISHED, TESTED, UNIFORM
+from privmean.local.mechanisms import BALLS, SCALARS
 
 
 def estimate(
@@ -83,10 +59,10 @@ def _estimate(
     tally: Tally, beta: float, weights: str, cap: object | None, project: bool
 ) -> Estimate:
     if tally.round.mechanism in SCALARS:
-        return _scalar(tally, beta, weights, cap)
+        return scalar_estimate(tally, beta, weights, cap)
     if tally.round.mechanism in BALLS:
-        return _ball(tally, beta, weights, cap)
-    return _items(tally, beta, weights, cap, project)
+        return ball_estimate(tally, beta, weights, cap)
+    return items_estimate(tally, beta, weights, cap, project)
 
 
 def _tested(tally: Tally, beta: float, cap: object | None, project: bool) -> Estimate:
@@ -96,300 +72,6 @@ def _tested(tally: Tally, beta: float, cap: object | None, project: bool) -> Est
         test = found.heterogeneity
         found = replace(_estimate(tally, beta / 2, UNIFORM, cap, project), heterogeneity=test)
     return replace(found, beta=beta, weights=TESTED, candidates=2)
-
-
-def _common(tally: Tally, beta: float, weights: str) -> dict[str, Any]:
-    return {
-        "beta": beta,
-        "mechanism": tally.round.mechanism,
-        "reports": tally.reports,
-        "rejected": dict(tally.rejected),
-        "weights": weights,
-        "used": weights,
-        "secure": tally.secure,
-        "messages": tally.round.messages,
-    }
-
-
-def _levels(tally: Tally, weights: Floats, estimates: list[Floats]) -> tuple[Level, ...]:
-    counts = tally.by_level()
-    return tuple(
-        Level(float(epsilon), int(counts[k]), float(weights[k]), estimates[k])
-        for k, epsilon in enumerate(tally.round.menu)
-    )
-
-
-def _scalar(tally: Tally, beta: float, weights: str, cap: object | None) -> Estimate:
-    round_ = tally.round
-    size = round_.sites
-    used = list(range(len(round_.menu)))
-    if round_.step is not None:  # a ladder has very many levels
-        used = np.flatnonzero(tally.by_level()).tolist() or [0]
-    laws = [scalar.scalar_law(round_, k) for k in used]
-    # of a curve all points have the same bounds
-    lower, upper = (np.broadcast_to(x, (size,)) for x in (round_.lower, round_.upper))
-    middle, half = lower / 2 + upper / 2, upper / 2 - lower / 2
-    sigma = np.minimum(np.array(round_.sigma or (math.inf,)) / half, 1.0)
-    epsilons = [capped_levels(round_, cap)[k] for k in used]
-    capped = [scalar.scalar_law(round_, k, e) for k, e in zip(used, epsilons, strict=True)]
-    trust = published_weights(round_.mechanism, epsilons) if weights == PUBLISHED else None
-    counts, sums, squares = scalar.level_sums(tally, laws, list(used))
-    theta, radii = np.zeros(size), np.full(size, math.inf)
-    spread, noise = np.full(size, math.inf), np.full(size, math.inf)
-    effective, influence, jump = math.inf, 0.0, 0.0
-    all_weights = np.zeros((len(laws), size))
-    degrees = math.inf
-    groups, number = np.arange(len(laws)), len(laws)
-    if round_.step is not None:
-        groups = bands(counts.sum(axis=1), np.array([law.variance for law in laws]))
-        number = int(groups.max()) + 1
-    variances = scalar.report_variances(round_, laws, counts, sums, squares, groups)
-    known = np.array([[law.at(s) for s in sigma] for law in laws])
-    known_noise = np.array([law.noise for law in laws])
-    alone, per_level = np.full((number, size), math.nan), np.full((number, size), math.nan)
-    apart = np.zeros(size)
-    for j in range(size):
-        n = counts[:, j]
-        wanted = np.array([law.at(sigma[j]) for law in capped])
-        w, _ = level_weights(n.astype(np.int64), wanted, weights=weights, published=trust)
-        q = float((n * w**2 * known[:, j]).sum())
-        effective = min(effective, 1 / q if q > 0 else 0.0)
-        influence = max(influence, half[j] * scalar.influence(laws, n, w))
-        jump = max(jump, half[j] * scalar.largest_jump(laws, n, w))
-        all_weights[:, j] = w
-        if q > 0:
-            theta[j] = float((w * sums[:, j]).sum())
-            radii[j] = scalar.radius(round_, laws, n, w, beta / size, sigma[j])
-            parts = n * w**2 * variances[:, j]
-            spread[j] = math.sqrt(float(parts.sum()))
-            degrees = min(degrees, freedom(n, parts))
-            private = float((n * w**2 * known_noise).sum())
-            noise[j] = math.sqrt(private + unevenness(n, w) * sigma[j] ** 2)
-            apart[j] = distance(n, w, variances[:, j])
-            alone[:, j], per_level[:, j] = banded(groups, n, sums[:, j], variances[:, j])
-    trivial = radii >= 1
-    cut = np.where(trivial, 0.0, np.clip(theta, -1.0, 1.0))
-    final = np.where(trivial, 1.0, radii)
-    test = cochran(alone, per_level, each=True)
-    notes: tuple[str, ...] = ()
-    if round_.sigma and round_.mechanism != ONE_BIT:
-        notes = (f"weights and radius take a standard deviation of at most {list(round_.sigma)}",)
-    return Estimate(
-        value=middle + half * cut,
-        radius=float((half * final).max()),
-        norm="absolute",
-        target="mean of the values clipped to their bounds"
-        + (" at each design point" if round_.points else ""),
-        raw=middle + half * theta,
-        raw_radius=float((half * radii).max()),
-        radii=half * final,
-        spread=half * spread,
-        noise=half * noise,
-        effective=effective,
-        levels=_banded_levels(tally, used, groups, all_weights.mean(axis=1), middle + half * alone),
-        largest_influence=float(influence),
-        heterogeneity=test,
-        unseen=float((half * apart).max()) * test.reach,
-        freedom=degrees if degrees < math.inf else FEW,
-        trivial=bool(trivial.all()),
-        notes=notes,
-        jump=float(jump),
-        proved=partial(_proved_scalar, round_, laws, counts, all_weights, sigma, half),
-        **_common(tally, beta, weights),
-    )
-
-
-def _proved_scalar(
-    round_: Round,
-    laws: list[scalar.ScalarLaw],
-    counts: Floats,
-    weights: Floats,
-    sigma: Floats,
-    half: Floats,
-    beta: float,
-) -> Floats:
-    """The radius of each coordinate alone."""
-    return np.array(
-        [
-            half[j] * scalar.radius(round_, laws, counts[:, j], weights[:, j], beta, sigma[j])
-            if counts[:, j].any()
-            else math.inf
-            for j in range(len(half))
-        ]
-    )
-
-
-def _banded_levels(
-    tally: Tally, used: Sequence[int], groups: Integers, weights: Floats, estimates: Floats
-) -> tuple[Level, ...]:
-    """What each level says, or each band of a ladder, named by its largest epsilon."""
-    counts, result = tally.by_level(), []
-    for k in range(int(groups.max()) + 1):
-        mine = np.flatnonzero(groups == k)
-        n = np.array([counts[used[i]] for i in mine.tolist()])
-        weight = float((n * weights[mine]).sum() / n.sum()) if n.sum() else float(weights[mine[0]])
-        epsilon = float(tally.round.menu[used[int(mine[-1])]])
-        result.append(Level(epsilon, int(n.sum()), weight, estimates[k]))
-    return tuple(result)
-
-
-def _ball(tally: Tally, beta: float, weights: str, cap: object | None) -> Estimate:
-    round_ = tally.round
-    assert round_.dimension is not None
-    assert round_.radius is not None
-    number, d = len(round_.menu), round_.dimension
-    laws = [ball.ball_law(round_, k) for k in range(number)]
-    epsilons = capped_levels(round_, cap)
-    capped = [ball.ball_law(round_, k, e).scale ** 2 for k, e in enumerate(epsilons)]
-    trust = published_weights(round_.mechanism, epsilons) if weights == PUBLISHED else None
-    counts = tally.by_level()
-    n = counts.astype(float)
-    scale = np.array([law.scale for law in laws])
-    w, _ = level_weights(counts, np.array(capped), weights=weights, published=trust)
-    sums = tally.sums / UNIT_STEPS * scale[:, None]
-    variances = ball.report_variances(tally, laws)
-    with np.errstate(invalid="ignore", divide="ignore"):
-        alone = sums / n[:, None]
-        per_level = np.where(n[:, None] > 0, variances / n[:, None], np.nan)
-    raw = (w[:, None] * sums).sum(axis=0)
-    limit = ball.radius(round_, n, w, beta) if tally.reports else math.inf
-    norm = float(np.sqrt((raw * raw).sum()))
-    trivial = limit >= 1
-    value = np.zeros(d) if trivial else raw / max(1.0, norm)
-    q = float((n * w**2 * np.array([law.signal for law in laws]) ** 2).sum())
-    test = cochran(alone, per_level)
-    final = 1.0 if trivial else limit
-    used = n > 0
-    parts = (n * w**2)[:, None] * variances
-    spread = np.sqrt(parts.sum(axis=0)) if tally.reports else np.full(d, math.inf)
-    apart = float(distance(n, w, variances).max()) if used.any() else 0.0
-    return Estimate(
-        value=round_.radius * value,
-        radius=round_.radius * final,
-        norm="l2",
-        target="mean of the vectors clipped to the ball",
-        raw=round_.radius * raw,
-        raw_radius=round_.radius * limit,
-        radii=np.full(d, round_.radius * final),
-        spread=round_.radius * spread,
-        noise=round_.radius * spread,
-        effective=1 / q if q > 0 else 0.0,
-        levels=_levels(tally, w, list(round_.radius * alone)),
-        largest_influence=round_.radius * float(max(2 * w[used] * scale[used], default=math.inf)),
-        heterogeneity=test,
-        unseen=round_.radius * apart * test.reach,
-        freedom=freedom(n, parts.max(axis=1)),
-        trivial=trivial,
-        notes=("PrivUnit is idealised: its caps use floating-point numbers",)
-        if round_.caps
-        else (),
-        proved=partial(_proved_ball, round_, laws, n, w),
-        **_common(tally, beta, weights),
-    )
-
-
-def _proved_ball(
-    round_: Round, laws: list[ball.BallLaw], counts: Floats, weights: Floats, beta: float
-) -> Floats:
-    assert round_.dimension is not None
-    assert round_.radius is not None
-    limit = round_.radius * ball.axis_radius(round_, laws, counts, weights, beta)
-    return np.full(round_.dimension, limit)
-
-
-def _items(tally: Tally, beta: float, weights: str, cap: object | None, project: bool) -> Estimate:
-    round_ = tally.round
-    assert round_.items is not None
-    if round_.items > LARGEST_ITEMS:
-        raise ArgumentError(
-            "tally", round_.items, "items are too many to list", "ask `item_oracle` for single ones"
-        )
-    number, size = len(round_.menu), round_.coordinates
-    epsilons = capped_levels(round_, cap)
-    variances = items.weight_variances(round_, epsilons)
-    trust = published_weights(round_.mechanism, epsilons) if weights == PUBLISHED else None
-    honest = items.weight_variances(round_, [float(item) for item in round_.menu])
-    apart = 0.0
-    share = beta / size - (0.0 if items.is_row(round_) else HONEST_LOSS / size)
-    shape = (size, round_.items)
-    raw, value = np.zeros(shape), np.full(shape, 1 / round_.items)
-    raw_radii, radii = np.full(shape, math.inf), np.ones(shape)
-    spread, noise = np.full(shape, math.inf), np.full(shape, math.inf)
-    laws = [items.item_law(round_, k) for k in range(number)]
-    effective, influence, degrees = math.inf, 0.0, math.inf
-    levels: list[list[Floats]] = [[] for _ in range(number)]
-    tests = []
-    all_weights = np.zeros((number, size))
-    for j in range(size):
-        counts = tally.counts.reshape(number, size)[:, j]
-        n = counts.astype(float)
-        w, _ = level_weights(counts, variances, weights=weights, published=trust)
-        all_weights[:, j] = w
-        v = float((n * w**2 * honest).sum())
-        effective = min(effective, 1 / v if v > 0 else 0.0)
-        alone = np.array([items.level_values(tally, k, j) for k in range(number)])
-        for k in range(number):
-            levels[k].append(alone[k])
-        if v <= 0:
-            influence = math.inf
-            continue
-        influence = max(influence, items.influence(round_, n, w))
-        raw[j] = ((n * w)[n > 0, None] * alone[n > 0]).sum(axis=0)
-        p = np.clip(raw[j], 0.0, 1.0)
-        seen = np.array([laws[k].seen(p, n[k]) for k in range(number)])
-        parts = (n * w**2)[:, None] * seen
-        spread[j] = np.sqrt(parts.sum(axis=0))
-        degrees = min(degrees, freedom(n, parts.max(axis=1)))
-        apart = max(apart, float(distance(n, w, seen).max()))
-        private = sum(n[k] * w[k] ** 2 * laws[k].noise(p) for k in range(number))
-        noise[j] = np.sqrt(private + unevenness(n, w) * p * (1 - p))
-        if items.is_row(round_):
-            raw_radii[j] = items.row_radius(round_, n, w, share)
-        else:
-            raw_radii[j] = items.bit_radii(round_, n, w, raw[j], share)
-        with np.errstate(divide="ignore"):
-            tests.append(cochran(alone, seen / n[:, None], each=True))
-        value[j], tau = project_to_simplex(raw[j]) if project else (raw[j], 0.0)
-        radii[j] = np.minimum(raw_radii[j] + abs(tau), 1.0 if project else math.inf)
-    radius, raw_radius = float(radii.max()), float(raw_radii.max())
-    test = worst(tests)
-    flat = slice(None) if round_.bins is not None and size > 1 else 0
-    return Estimate(
-        value=value[flat],
-        radius=radius,
-        norm="sup",
-        target="shares of the items" if round_.bins is None else "shares of the bins",
-        raw=raw[flat],
-        raw_radius=raw_radius,
-        radii=radii[flat],
-        spread=spread[flat],
-        noise=noise[flat],
-        effective=effective,
-        levels=_levels(tally, all_weights.mean(axis=1), [np.array(item)[flat] for item in levels]),
-        largest_influence=influence,
-        heterogeneity=test,
-        unseen=apart * test.reach,
-        freedom=degrees if degrees < math.inf else FEW,
-        trivial=radius >= 1,
-        proved=partial(_proved_items, round_, tally.counts.reshape(number, size), all_weights, raw),
-        **_common(tally, beta, weights),
-    )
-
-
-def _proved_items(
-    round_: Round, counts: Integers, weights: Floats, raw: Floats, beta: float
-) -> Floats:
-    """The radius of each item alone."""
-    result = np.full(raw.shape, math.inf)
-    for j in range(len(raw)):
-        n, w = counts[:, j].astype(float), weights[:, j]
-        if not n.any():
-            continue
-        if items.is_row(round_):
-            result[j] = items.row_radius(round_, n, w, beta, items=1)
-        else:
-            result[j] = items.bit_radii(round_, n, w, raw[j], beta - HONEST_LOSS, items=1)
-    return result if round_.bins is not None and len(raw) > 1 else result[0]
 
 
 def item_oracle(
@@ -403,7 +85,7 @@ def item_oracle(
     """
     validate.choice("weights", weights, list(CHOICES))
     round_ = reports.round
-    if not items.is_row(round_):
+    if not is_row(round_):
         raise ArgumentError(
             "reports", round_.mechanism, "keeps every item", "read them from the estimate"
         )

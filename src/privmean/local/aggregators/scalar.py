@@ -95,9 +95,13 @@ def scalar_law(round_: Round, level: int, epsilon: float | None = None) -> Scala
 
 
 def level_sums(
-    tally: Tally, laws: list[ScalarLaw], levels: list[int]
+    tally: Tally, laws: list[ScalarLaw], levels: list[int] | None = None
 ) -> tuple[Floats, Floats, Floats]:
-    """Counts, sums and sums of squares of the reports in [-1, 1] units: (levels, coordinates)."""
+    """Counts, sums and sums of squares of the reports in [-1, 1] units: (levels, coordinates).
+
+    laws: of these levels (of all by default).
+    """
+    levels = list(range(len(laws))) if levels is None else levels
     shape = (len(tally.round.menu), tally.round.sites, branches(tally.round))
     units = np.array([law.units for law in laws])[:, None, :]
     counts = tally.counts.reshape(shape)[levels]

@@ -40,10 +40,10 @@ class Tally:
     """The integer state of one round. Two tallies of disjoint reports add up.
 
     counts: reports a cell. sums: shape (cells, width). squares: sums of squared payloads a cell
-    (scalar mechanisms). moments: sums of squares a coordinate, shape (cells, width), where the law
-    of a report leaves them open (caps of a ball); None for tallies kept before. rejected: refused
-    reports by reason. fingerprint: the sum of all nonces modulo 2^128, so that two tallies can be
-    compared. secure: False once a simulated report is in.
+    (scalar mechanisms). moments: sums of squares a coordinate, shape (cells, width), where the
+    law of a report leaves them open (caps of a ball); None for tallies kept before. rejected:
+    refused reports by reason. fingerprint: the sum of all nonces modulo 2^128, so that two tallies
+    can be compared. secure: False once a simulated report is in.
     """
 
     round: Round

@@ -95,6 +95,7 @@ def banded(
     counts, sums of the reports, variances of one: shape (levels,). A level alone is its band.
     """
     number = int(groups.max()) + 1
+    variances = np.maximum(variances, np.finfo(float).tiny ** 0.5)
     told = np.bincount(groups, counts / variances, minlength=number)
     with np.errstate(invalid="ignore", divide="ignore"):
         mean: Floats = np.bincount(groups, sums / variances, minlength=number) / told

@@ -12,10 +12,10 @@ from fractions import Fraction
 from functools import lru_cache
 
 from privmean.local.clients.domain import unit_value
+from privmean.local.clients.laplace import noise_law, noisy
 from privmean.local.coins import (
     chance_threshold,
     decayed,
-    discrete_laplace,
     flip_threshold,
     odds_threshold,
 )
@@ -23,7 +23,6 @@ from privmean.local.descriptor import Round
 from privmean.local.entropy import WORD, Entropy, below
 
 INT32 = struct.Struct("<i")
-LARGEST_INT32 = 2**31 - 1
 
 # Above this level the hybrid mechanism uses the piecewise one at all (Wang et al. 2019).
 HYBRID_START = Fraction(61, 100)
@@ -60,8 +59,8 @@ def laplace(round_: Round, level: int, value: object, nonce: bytes, entropy: Ent
     steps = 2**round_.grid_bits
     x = unit_value(round_, value, nonce)
     y = grid_point(x * steps, entropy.word())
-    y += discrete_laplace(entropy, laplace_scale(round_, round_.menu[level]))
-    return INT32.pack(min(max(y, -LARGEST_INT32), LARGEST_INT32))
+    law = noise_law(laplace_scale(round_, round_.menu[level]), steps)
+    return INT32.pack(noisy(law, y, entropy))
 
 
 @dataclass(frozen=True)
