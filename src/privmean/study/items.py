@@ -59,8 +59,9 @@ class Item:
     def columns(self) -> list[tuple[str, str]]:
         """The columns that the question names, each after its word; patterns are left out."""
         found: dict[str, str] = {}
-        if is_dataclass(self.question):
-            said = {item.name: getattr(self.question, item.name) for item in fields(self.question)}
+        question: object = self.question
+        if is_dataclass(question):
+            said = {item.name: getattr(question, item.name) for item in fields(question)}
             for word in COLUMNS:
                 named = said.get(word)
                 for name in (named,) if isinstance(named, str) else tuple(named or ()):
