@@ -112,7 +112,7 @@ def figure(epsilon_of: str, runs: int, rng: np.random.Generator) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true")
-    runs = 20 if parser.parse_args().quick else 150
+    runs = 20 if parser.parse_args().quick else 60
     rng = np.random.default_rng(4)
     text = "\n\n".join(
         [

@@ -136,7 +136,7 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=math.inf)
     given = parser.parse_args()
     part = 10 if given.quick else 1
-    first, again = 100 // part, 1000 // part
+    first, again = 60 // part, 400 // part
     kept = json.loads(given.store.read_text()) if given.store and given.store.exists() else {}
     until = time.monotonic() + given.seconds
 
@@ -154,11 +154,11 @@ def main() -> None:
             kept[key] = [done, held]
             if given.store:
                 given.store.write_text(json.dumps(kept))
-        radius, *pairs = [np.array(item) / runs for item in held[:3]]
-        needed = 1.96 * np.sqrt(np.array(held[4]) / runs)
-        ratio = np.max(np.array(held[3]) / runs / needed)
+        radius, *pairs = [np.array(item) / done for item in held[:3]]
+        needed = 1.96 * np.sqrt(np.array(held[4]) / done)
+        ratio = np.max(np.array(held[3]) / done / needed)
         return np.array(
-            [radius, *(np.min(x) for x in pairs), np.mean(pairs[0]), ratio, held[5] / runs]
+            [radius, *(np.min(x) for x in pairs), np.mean(pairs[0]), ratio, held[5] / done]
         )
 
     rows: list[list[object]] = []
