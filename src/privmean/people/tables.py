@@ -141,6 +141,8 @@ def open_source(source: Any, text: Mapping[str, object], machine: Machine) -> Op
     if isinstance(frame, nw.DataFrame) and not engines.is_polars():
         arrow = frame.to_arrow()
         return _registered(arrow.column_names, arrow.column, machine)
+    if engines.is_ibis():
+        return _in_session(source, machine)
     if not (engines.is_polars() or engines.is_duckdb() or engines.is_pyspark()):
         raise ArgumentError(
             "source",
@@ -159,6 +161,16 @@ def open_source(source: Any, text: Mapping[str, object], machine: Machine) -> Op
 
     home = Home(source) if engines.is_duckdb() else Home()
     return Opened(Columns(tuple(whole.columns)), records, home)
+
+
+def _in_session(table: Any, machine: Machine) -> Opened:
+    """A table of an SQL engine, through Ibis."""
+    from privmean.people.sqltables import records_of
+
+    def records(person: str, values: Sequence[str], texts: Sequence[str] = ()) -> Lazy:
+        return lazy(records_of(table, person, values))
+
+    return Opened(Columns(tuple(table.columns)), records, Home())
 
 
 def _registered(names: Sequence[str], column: Callable[[int], object], machine: Machine) -> Opened:

@@ -10,6 +10,7 @@ DuckDB and Polars (128 bits), 2^32 in Spark (three words of 64 bits).
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -183,6 +184,62 @@ def in_spark(records: DataFrame, width: int, resolution: float, by: Sequence[str
     for step in after:
         frame = frame.selectExpr(*by, *_columns(step, width))
     result: Lazy = nw.from_native(frame)
+    return result
+
+
+def in_sql(records: Any, width: int, resolution: float, by: Sequence[str] = ALONE) -> Lazy:
+    """Sums in an SQL engine through Ibis. Where sums of 64-bit whole numbers have room for any, points below
+    2^62 are added so, and the others as two words (nothing, where there are none); else as
+    decimals of 38 digits. No comparison here is true of a NaN of either sign on any engine.
+    """
+    import ibis
+
+    from privmean.people.sqlengines import facts
+
+    scale, limit = 1 / resolution, resolution * 2.0**LIMIT_BITS
+    most = resolution * 2.0**NEAR_BITS
+    wide = facts(records).wide
+    decimal = ibis.expr.datatypes.Decimal(38, 0)
+    reach, least, word = (
+        ibis.literal(str(whole)).cast(decimal)
+        for whole in (2**TOTAL_BITS, -(2**TOTAL_BITS), 2**SPLIT_BITS)
+    )
+    sums = {}
+    for j in range(width):
+        x = records[f"x{j}"]
+        near = (x > -most) & (x < most)
+        above, below = (x >= most) & (x <= math.inf), (x <= -most) & (x >= -math.inf)
+        small = ibis.cases((near, (x * scale + 0.5).floor()))
+        inside = ibis.cases((x < -limit, -limit), (x > limit, limit), else_=x)
+        large = ibis.cases((above | below, inside * scale))  # whole, as doubles of 2^62 are
+        if wide:
+            high = (large * 2.0**-SPLIT_BITS).floor()
+            low = large - high * 2.0**SPLIT_BITS
+            sums[f"s{j}"] = ibis.cases((near, small), else_=low).cast("int64").sum()
+            sums[f"h{j}"] = high.cast("int64").sum()
+        else:
+            sums[f"s{j}"] = ibis.cases((near, small), else_=large).cast(decimal).sum()
+        sums[f"c{j}"] = ibis.cases((near | above | below, 1)).count()
+    found = records.group_by(list(by)).aggregate(**sums)
+    results = {}
+    for j in range(width):
+        t = found[f"s{j}"].cast(decimal)
+        if wide:
+            more = found[f"h{j}"].fill_null(0).cast(decimal) * word
+            t = t.fill_null(0) + more
+        results[f"t{j}"] = ibis.cases((t > reach, reach), (t < least, least), else_=t)
+    found = found.mutate(**{name: item.cast(decimal) for name, item in results.items()})
+    doubles = {}
+    for j in range(width):
+        t = found[f"t{j}"]
+        if wide:  # through its digits
+            doubles[f"d{j}"] = t.cast("float64")
+        else:
+            high = (t.cast("float64") * 2.0**-SPLIT_BITS).floor()
+            low = t - high.cast(decimal) * word
+            doubles[f"d{j}"] = high * 2.0**SPLIT_BITS + low.cast("int64").cast("float64")
+    chosen = found.select(*by, *(f"c{j}" for j in range(width)), **doubles)
+    result: Lazy = nw.from_native(chosen)
     return result
 
 
