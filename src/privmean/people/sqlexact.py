@@ -10,12 +10,16 @@ the result that IEEE has is chosen before the operation would be tried.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
 
 from privmean.people.reductions import HUGE
 
+if TYPE_CHECKING:
+    from privmean.people.sqlengines import Facts
+
 WHOLE = 2.0**63
+BELOW = 2.0**63 - 1024  # the double before it
 LARGEST, LEAST = 1.7976931348623157e308, 5e-324
 FAR = 2.0**-500  # below, a square or a quotient of a row is nothing beside the row's own scale
 
@@ -33,6 +37,8 @@ def total(table: Any, *, traps: bool) -> Any:
             return _literal(node, traps)
         if isinstance(node, ops.Cast):
             return _cast(node, traps)
+        if isinstance(node, ops.Abs) and node.arg.dtype.is_integer():
+            return ops.Cast(node, node.arg.dtype)  # where the absolute value has a type of its own
         if isinstance(node, ops.Multiply) and node.dtype.is_floating():
             return _product(node, traps)
         if isinstance(node, ops.Divide) and traps:
@@ -57,6 +63,26 @@ def _rounded(node: Any, traps: bool) -> Any:
 def _unused(x: float) -> float:
     """Stands for a function of the engine."""
     raise NotImplementedError
+
+
+def _unused2(x: float, y: float) -> float:
+    """The same, of two numbers."""
+    raise NotImplementedError
+
+
+def plain(known: Facts) -> tuple[Callable[[Any, float], Any], Callable[[Any], Any]]:
+    """Products with a public number, and floors as whole numbers of 64 bits, for values of which
+    the caller knows that they are in range: without the guards of `total`."""
+    import ibis
+
+    if not known.traps:
+        return (lambda x, factor: x * factor), (lambda x: x.floor())
+    kinds = ibis.expr.datatypes
+    two, one = (kinds.float64, kinds.float64), (kinds.float64,)
+    times = ibis.udf.scalar.builtin(_unused2, name="float8mul", signature=(two, kinds.float64))
+    floor = ibis.udf.scalar.builtin(_unused, name="floor", signature=(one, kinds.float64))
+    whole = ibis.udf.scalar.builtin(_unused, name="int8", signature=(one, kinds.int64))
+    return (lambda x, factor: times(x, factor)), (lambda x: whole(floor(x)))
 
 
 def _literal(node: Any, traps: bool) -> Any:
@@ -85,7 +111,8 @@ def _cast(node: Any, traps: bool) -> Any:
     if kind.is_floating() and node.to.is_integer():
         if not traps:
             return ops.TryCast(node.arg, node.to)
-        return ibis.cases(((x >= -WHOLE) & (x < WHOLE), node.to_expr())).op()
+        low, high = (ibis.literal(repr(item)).cast("float64") for item in (-WHOLE, BELOW))
+        return ops.Cast(ibis.greatest(ibis.least(x, high), low).op(), node.to)
     return node
 
 
@@ -93,7 +120,7 @@ def _product(node: Any, traps: bool) -> Any:
     """a b as IEEE has it. Of two columns, the square of one is guarded (its factors can be of any
     size); other products of columns are of factors that `frame` keeps in range."""
     import ibis.expr.operations as ops
-    from ibis import cases, literal
+    from ibis import cases, greatest, least, literal
 
     a, b = node.left, node.right
     if _number(a) is not None:
@@ -110,10 +137,12 @@ def _product(node: Any, traps: bool) -> Any:
             return node
         product = node.to_expr()
         if size < 1.0:
-            least = _least(size)
-            return node if least <= LEAST else cases((x.abs() < least, zero), else_=product).op()
-        most, up = _most(size), inf if factor > 0 else -inf
-        return cases((x > most, up), (x < -most, -up), else_=product).op()
+            low = _least(size)
+            return node if low <= LEAST else cases((x.abs() < low, zero), else_=product).op()
+        # an infinity becomes the largest double, which is on the same side of all limits
+        most = _most(size)
+        low, high = (literal(repr(item)).cast("float64") for item in (-most, most))
+        return ops.Multiply(greatest(least(x, high), low).op(), b)
     if a == b:
         return cases(
             (x.abs() < _root(), zero), (x.abs() > HUGE, inf), else_=node.to_expr()

@@ -188,51 +188,55 @@ def in_spark(records: DataFrame, width: int, resolution: float, by: Sequence[str
 
 
 def in_sql(records: Any, width: int, resolution: float, by: Sequence[str] = ALONE) -> Lazy:
-    """Sums in an SQL engine through Ibis. Where sums of 64-bit whole numbers have room for any, points below
-    2^62 are added so, and the others as two words (nothing, where there are none); else as
-    decimals of 38 digits. No comparison here is true of a NaN of either sign on any engine.
+    """Sums in an SQL engine through Ibis. Where sums of 64-bit whole numbers have room for any,
+    points below 2^62 are added so, and the others as two words (nothing, where there are none);
+    else all as decimals of 38 digits. No comparison here is true of a NaN, of either sign, on any
+    engine: those that order it put it before or after all numbers.
     """
     import ibis
 
     from privmean.people.sqlengines import facts
+    from privmean.people.sqlexact import plain
 
+    known = facts(records)
     scale, limit = 1 / resolution, resolution * 2.0**LIMIT_BITS
-    most = resolution * 2.0**NEAR_BITS
-    wide = facts(records).wide
+    most, tiny = resolution * 2.0**NEAR_BITS, resolution / 4
     decimal = ibis.expr.datatypes.Decimal(38, 0)
     reach, least, word = (
         ibis.literal(str(whole)).cast(decimal)
         for whole in (2**TOTAL_BITS, -(2**TOTAL_BITS), 2**SPLIT_BITS)
     )
+    times, point = plain(known)
     sums = {}
     for j in range(width):
         x = records[f"x{j}"]
         near = (x > -most) & (x < most)
-        above, below = (x >= most) & (x <= math.inf), (x <= -most) & (x >= -math.inf)
-        small = ibis.cases((near, (x * scale + 0.5).floor()))
-        inside = ibis.cases((x < -limit, -limit), (x > limit, limit), else_=x)
-        large = ibis.cases((above | below, inside * scale))  # whole, as doubles of 2^62 are
-        if wide:
-            high = (large * 2.0**-SPLIT_BITS).floor()
-            low = large - high * 2.0**SPLIT_BITS
-            sums[f"s{j}"] = ibis.cases((near, small), else_=low).cast("int64").sum()
-            sums[f"h{j}"] = high.cast("int64").sum()
+        far = ((x >= most) & (x <= math.inf)) | ((x <= -most) & (x >= -math.inf))
+        small = point(times(x, scale) + 0.5)
+        if scale < 1.0:  # tiny values must not vanish
+            small = ibis.cases(((x > -tiny) & (x < tiny), 0), else_=small)
+        large = times(ibis.cases((x < -limit, -limit), (x > limit, limit), else_=x), scale)
+        if known.wide:
+            high = point(times(large, 2.0**-SPLIT_BITS))
+            low = point(large - times(high, 2.0**SPLIT_BITS))
+            sums[f"s{j}"] = ibis.cases((near, small), (far, low)).sum()
+            sums[f"h{j}"] = ibis.cases((far, high)).sum()
         else:
-            sums[f"s{j}"] = ibis.cases((near, small), else_=large).cast(decimal).sum()
-        sums[f"c{j}"] = ibis.cases((near | above | below, 1)).count()
+            each = ibis.cases((near, small.cast(decimal)), (far, large.cast(decimal)))
+            sums[f"s{j}"] = each.sum()
+        sums[f"c{j}"] = ibis.cases((near | far, 1)).count()
     found = records.group_by(list(by)).aggregate(**sums)
-    results = {}
+    totals = {}
     for j in range(width):
         t = found[f"s{j}"].cast(decimal)
-        if wide:
-            more = found[f"h{j}"].fill_null(0).cast(decimal) * word
-            t = t.fill_null(0) + more
-        results[f"t{j}"] = ibis.cases((t > reach, reach), (t < least, least), else_=t)
-    found = found.mutate(**{name: item.cast(decimal) for name, item in results.items()})
+        if known.wide:
+            t = t.fill_null(0) + found[f"h{j}"].fill_null(0).cast(decimal) * word
+        totals[f"t{j}"] = ibis.cases((t > reach, reach), (t < least, least), else_=t)
+    found = found.mutate(**{name: item.cast(decimal) for name, item in totals.items()})
     doubles = {}
     for j in range(width):
         t = found[f"t{j}"]
-        if wide:  # through its digits
+        if known.wide:  # through its digits
             doubles[f"d{j}"] = t.cast("float64")
         else:
             high = (t.cast("float64") * 2.0**-SPLIT_BITS).floor()
