@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from privmean.errors import SchemaError
-from privmean.people.sqlexact import total
+from privmean.people.sqlexact import named_function, total
 
 _numbers = itertools.count()
 
@@ -59,10 +59,51 @@ def statement(table: Any) -> str:
     known = facts(table)
     link = backend(table)
     tree = link.compiler.to_sqlglot(total(table, traps=known.traps))
+    _spelled(tree)
     if known.melts:
         _set_apart(tree)
     text: str = tree.sql(dialect=link.dialect)
     return text
+
+
+BYTES, DOUBLE = "privmean_bytes", "privmean_double"
+# PostgreSQL's own words for what Ibis cannot say. A decimal there may be NaN, infinite, or of more
+# digits than a double has room for, which its cast makes an error.
+SPELLED = {
+    BYTES: 'CAST(x AS TEXT) COLLATE "C"',
+    DOUBLE: (
+        "CASE WHEN x < CAST('NaN' AS DECIMAL) THEN CASE WHEN ABS(x) < 1e-200 THEN 0 ELSE "
+        "CAST(GREATEST(LEAST(x, 1e200), -1e200) AS DOUBLE PRECISION) END END"
+    ),
+}
+
+
+def as_bytes(x: Any) -> Any:
+    """A text that compares by its bytes, whatever the rules of its column."""
+    from ibis.expr.datatypes import string
+
+    return named_function(BYTES, (string,), string)(x)
+
+
+def as_double(x: Any) -> Any:
+    """A decimal of any length as a double, which is missing for NaN and limited to +-1e200."""
+    from ibis.expr.datatypes import float64
+
+    return named_function(DOUBLE, (x.type(),), float64)(x)
+
+
+def _spelled(tree: Any) -> None:
+    """Write out the functions of our own."""
+    import sqlglot as sg
+    import sqlglot.expressions as sge
+
+    for call in list(tree.find_all(sge.Anonymous)):
+        template = SPELLED.get(call.name.lower())
+        if template is not None:
+            found = sg.parse_one(template, dialect="postgres")
+            for place in list(found.find_all(sge.Column)):
+                place.replace(call.expressions[0].copy())
+            call.replace(sge.Paren(this=found))
 
 
 def _set_apart(tree: Any) -> None:

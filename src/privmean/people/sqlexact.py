@@ -55,18 +55,25 @@ def _rounded(node: Any, traps: bool) -> Any:
 
     double = ibis.expr.datatypes.float64
     name = "floor" if isinstance(node, ops.Floor) else "ceil"
-    function = ibis.udf.scalar.builtin(_unused, name=name, signature=((double,), double))
-    rounded = function(node.arg.to_expr()).op()
+    rounded = named_function(name, (double,), double)(node.arg.to_expr()).op()
     return _cast(ops.Cast(rounded, ibis.expr.datatypes.int64), traps)
 
 
-def _unused(x: float) -> float:
+def named_function(name: str, kinds: tuple[Any, ...], result: Any) -> Any:
+    """A function of the engine by its name, for Ibis expressions."""
+    import ibis
+
+    wrapped = _one if len(kinds) == 1 else _two
+    return ibis.udf.scalar.builtin(wrapped, name=name, signature=(kinds, result))
+
+
+def _one(x: Any) -> Any:
     """Stands for a function of the engine."""
     raise NotImplementedError
 
 
-def _unused2(x: float, y: float) -> float:
-    """The same, of two numbers."""
+def _two(x: Any, y: Any) -> Any:
+    """The same, of two arguments."""
     raise NotImplementedError
 
 
@@ -78,11 +85,11 @@ def plain(known: Facts) -> tuple[Callable[[Any, float], Any], Callable[[Any], An
     if not known.traps:
         return (lambda x, factor: x * factor), (lambda x: x.floor())
     kinds = ibis.expr.datatypes
-    two, one = (kinds.float64, kinds.float64), (kinds.float64,)
-    times = ibis.udf.scalar.builtin(_unused2, name="float8mul", signature=(two, kinds.float64))
-    floor = ibis.udf.scalar.builtin(_unused, name="floor", signature=(one, kinds.float64))
-    whole = ibis.udf.scalar.builtin(_unused, name="int8", signature=(one, kinds.int64))
-    return (lambda x, factor: times(x, factor)), (lambda x: whole(floor(x)))
+    double, whole = kinds.float64, kinds.int64
+    times = named_function("float8mul", (double, double), double)
+    floor = named_function("floor", (double,), double)
+    cast = named_function("int8", (double,), whole)
+    return (lambda x, factor: times(x, factor)), (lambda x: cast(floor(x)))
 
 
 def _literal(node: Any, traps: bool) -> Any:
@@ -111,16 +118,28 @@ def _cast(node: Any, traps: bool) -> Any:
     if kind.is_floating() and node.to.is_integer():
         if not traps:
             return ops.TryCast(node.arg, node.to)
-        low, high = (ibis.literal(repr(item)).cast("float64") for item in (-WHOLE, BELOW))
-        return ops.Cast(ibis.greatest(ibis.least(x, high), low).op(), node.to)
+        return ops.Cast(_within(x, -WHOLE, BELOW), node.to)
     return node
+
+
+def _within(x: Any, low: float, high: float) -> Any:
+    """A double between two limits, null for a null (which greatest and least pass over), NaN at the
+    upper one. The expression is written once, so that steps do not double it."""
+    import ibis
+
+    double = ibis.expr.datatypes.float64
+    larger, smaller = (
+        named_function(name, (double, double), double) for name in ("float8larger", "float8smaller")
+    )
+    ends = [ibis.literal(repr(item)).cast("float64") for item in (low, high)]
+    return smaller(larger(x, ends[0]), ends[1]).op()
 
 
 def _product(node: Any, traps: bool) -> Any:
     """a b as IEEE has it. Of two columns, the square of one is guarded (its factors can be of any
     size); other products of columns are of factors that `frame` keeps in range."""
     import ibis.expr.operations as ops
-    from ibis import cases, greatest, least, literal
+    from ibis import cases, literal
 
     a, b = node.left, node.right
     if _number(a) is not None:
@@ -141,8 +160,7 @@ def _product(node: Any, traps: bool) -> Any:
             return node if low <= LEAST else cases((x.abs() < low, zero), else_=product).op()
         # an infinity becomes the largest double, which is on the same side of all limits
         most = _most(size)
-        low, high = (literal(repr(item)).cast("float64") for item in (-most, most))
-        return ops.Multiply(greatest(least(x, high), low).op(), b)
+        return ops.Multiply(_within(x, -most, most), b)
     if a == b:
         return cases(
             (x.abs() < _root(), zero), (x.abs() > HUGE, inf), else_=node.to_expr()

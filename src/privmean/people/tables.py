@@ -165,10 +165,16 @@ def open_source(source: Any, text: Mapping[str, object], machine: Machine) -> Op
 
 def _in_session(table: Any, machine: Machine) -> Opened:
     """A table of an SQL engine, through Ibis."""
-    from privmean.people.sqltables import records_of
+    from privmean.people.sqltables import known_engine, records_of
+
+    if any(machine.get(item) for item in ("memory_limit", "threads", "temp_directory")):
+        raise ArgumentError(
+            "machine", "a table of a database", "has limits of its own", "set them there"
+        )
+    known_engine(table)
 
     def records(person: str, values: Sequence[str], texts: Sequence[str] = ()) -> Lazy:
-        return lazy(records_of(table, person, values))
+        return lazy(records_of(table, person, values, texts))
 
     return Opened(Columns(tuple(table.columns)), records, Home())
 
