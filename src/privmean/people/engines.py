@@ -64,12 +64,15 @@ class Home:
 
     anchor: a connection of our own (with `owner`, which closes it), or the caller's relation, in
     whose connection temporary tables are made, or nothing for engines that keep frames themselves.
+    closing: ends a session of our own with a database, and so its temporary tables.
     """
 
-    def __init__(self, anchor: Any = None, owner: Any = None) -> None:
+    def __init__(
+        self, anchor: Any = None, owner: Any = None, closing: Callable[[], object] | None = None
+    ) -> None:
         self._anchor = anchor
         self._owner = owner
-        self._kept: list[Callable[[], object]] = []
+        self._kept: list[Callable[[], object]] = [] if closing is None else [closing]
         self.rows: int | None = None  # of the table computed last, where the engine has said so
         self._finalizer = weakref.finalize(self, _forget, self._kept)
 

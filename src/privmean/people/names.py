@@ -39,5 +39,9 @@ def count_persons(
     opened = open_source(source, text, machine)
     who = schema.person_column(opened.names, person)
     records = typed(opened.records(who, ()), who, ()).filter(~nw.col(PERSON).is_null())
-    ((persons,),) = fetch(records.select(nw.col(PERSON).n_unique()))
+    if records.implementation.is_ibis():
+        records = records.group_by(PERSON).agg(nw.len().alias("n"))
+        ((persons,),) = fetch(records.select(nw.len()))
+    else:
+        ((persons,),) = fetch(records.select(nw.col(PERSON).n_unique()))
     return int(persons)

@@ -156,14 +156,14 @@ def _product(node: Any, traps: bool) -> Any:
             return node
         product = node.to_expr()
         if size < 1.0:
-            low = _least(size)
+            low = least_factor(size)
             return node if low <= LEAST else cases((x.abs() < low, zero), else_=product).op()
         # an infinity becomes the largest double, which is on the same side of all limits
-        most = _most(size)
+        most = most_factor(size)
         return ops.Multiply(_within(x, -most, most), b)
     if a == b:
         return cases(
-            (x.abs() < _root(), zero), (x.abs() > HUGE, inf), else_=node.to_expr()
+            (x.abs() < least_root(), zero), (x.abs() > HUGE, inf), else_=node.to_expr()
         ).op()
     return node
 
@@ -189,7 +189,7 @@ def _ratio(node: Any) -> Any:
     return cases((b == 0.0, none), (vanishes, zero), else_=node.to_expr()).op()
 
 
-def _least(factor: float) -> float:
+def least_factor(factor: float) -> float:
     """The least x > 0 for which x times a factor below 1 is not rounded to zero."""
     x = LEAST / factor / 2
     while x * factor > 0.0:
@@ -199,7 +199,7 @@ def _least(factor: float) -> float:
     return x
 
 
-def _most(factor: float) -> float:
+def most_factor(factor: float) -> float:
     """The largest x for which x times a factor above 1 is finite."""
     x = LARGEST / factor
     while math.isinf(x * factor):
@@ -209,7 +209,7 @@ def _most(factor: float) -> float:
     return x
 
 
-def _root() -> float:
+def least_root() -> float:
     """The least x > 0 whose square is not rounded to zero."""
     x = math.ldexp(math.sqrt(0.5), -537)
     while x * x > 0.0:
