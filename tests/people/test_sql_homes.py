@@ -262,19 +262,18 @@ def test_an_address_reads_like_the_table_and_tells_no_password(engine, monkeypat
 
 
 @pytest.mark.parametrize("engine", POSTGRES)
-def test_the_command_reads_a_table_of_a_database(engine, monkeypatch):
-    from typer.testing import CliRunner
-
-    from privmean.cli.app import app
+def test_the_command_reads_a_table_of_a_database(engine, monkeypatch, capsys):
+    from privmean.cli.app import run
 
     execute("CREATE TABLE stays AS SELECT i % 300 AS who, (i % 7)::real AS x "
             "FROM generate_series(1, 3000) i")  # fmt: skip
     monkeypatch.setenv("PGPASSWORD", "geheim")
     asked = ["--person", "who", "--value", "x", "--assume", "0,7", "--epsilon", "1"]
-    found = CliRunner().invoke(app, ["mean", sql_tables.server().url, "--table", "stays", *asked])
-    assert found.exit_code == 0, found.output
-    assert "300 persons" in found.output
-    assert "geheim" not in found.output
+    status = run(["mean", sql_tables.server().url, "--table", "stays", *asked])
+    out, err = capsys.readouterr()
+    assert (status, err) == (0, "")
+    assert "(300 persons, public)" in out
+    assert "geheim" not in out
 
 
 def test_a_password_is_refused_before_anything_is_imported():
