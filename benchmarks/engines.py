@@ -1,6 +1,7 @@
 """The homes of people side by side: one table, printed by one command.
 
-    python benchmarks/engines.py [--homes HOME ...] [--records N] [--persons M] [--tables T] [--publish]
+    python benchmarks/engines.py [--homes HOME ...] [--records N] [--persons M] [--tables T]
+                                 [--publish]
 
 For each home: answers of `People` on random dirty tables and on the hostile table of the tests that
 equal the slow reference; questions about groups with the same release as Polars; and time and
@@ -29,8 +30,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-HOUSE = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(HOUSE / "tests" / "people"))
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests" / "people"))
 
 import people_tables
 import random_tables

@@ -97,7 +97,9 @@ def run(
     )
     with ProcessPoolExecutor(workers, get_context("spawn")) as pool:
         while time.monotonic() < end and (part := list(islice(parts, workers))):
-            tasks = [pool.submit(try_tables, seed, numbers, everything, engines) for numbers in part]
+            tasks = [
+                pool.submit(try_tables, seed, numbers, everything, engines) for numbers in part
+            ]
             for task in tasks:
                 found = task.result()
                 answers += found[0]
@@ -137,7 +139,9 @@ def main() -> int:
         engines=engines,
     )
     used = sum(resource.getrusage(resource.RUSAGE_CHILDREN)[:2])
-    homes = [home for home in (*random_tables.HOMES, *engines) if any(home == key[0] for key in answers)]
+    homes = [
+        home for home in (*random_tables.HOMES, *engines) if any(home == key[0] for key in answers)
+    ]
     rows = []
     for question in sorted({key[1] for key in answers}):
         counts = [f"{answers[home, question]:,}".replace(",", " ") for home in homes]

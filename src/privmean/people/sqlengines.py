@@ -107,12 +107,26 @@ def _spelled(tree: Any) -> None:
 
 
 def _set_apart(tree: Any) -> None:
-    """Each subquery is computed as it stands: an offset of zero rows forbids to melt it."""
+    """Each subquery is computed as it stands: an offset of zero rows forbids to melt it. Not one
+    of columns alone, which doubles nothing: a scan below an offset does not run in parallel."""
     import sqlglot.expressions as sge
 
     for inner in tree.find_all(sge.Subquery):
-        if isinstance(inner.this, sge.Select) and inner.this.args.get("offset") is None:
-            inner.this.set("offset", sge.Offset(expression=sge.Literal.number(0)))
+        query = inner.this
+        if not isinstance(query, sge.Select) or query.args.get("offset") is not None:
+            continue
+        if not all(map(_plain, query.selects)):
+            query.set("offset", sge.Offset(expression=sge.Literal.number(0)))
+
+
+def _plain(item: Any) -> bool:
+    """A column, in another type or with other rules of comparison at most."""
+    import sqlglot.expressions as sge
+
+    item = item.unalias()
+    while isinstance(item, sge.Cast | sge.Paren | sge.Collate):
+        item = item.this
+    return isinstance(item, sge.Column | sge.Star)
 
 
 def rows(table: Any) -> list[tuple[Any, ...]]:

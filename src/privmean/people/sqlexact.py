@@ -2,9 +2,9 @@
 
 Every engine computes with IEEE doubles, but some make an error of what IEEE gives a result for. An
 error that depends on a value would be an answer about it, and is not the same as on other engines.
-Here every operation is total: casts of doubles to whole numbers give a null where there is none,
-and on an engine that traps (PostgreSQL: a product that overflows or vanishes, a division by zero)
-the result that IEEE has is chosen before the operation would be tried.
+Here every operation is total: casts of doubles to whole numbers never fail, and on an engine that
+traps (PostgreSQL: a product that overflows or vanishes, a division by zero) the result that IEEE
+has is chosen before the operation would be tried.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ def plain(known: Facts) -> tuple[Callable[[Any, float], Any], Callable[[Any], An
     times = named_function("float8mul", (double, double), double)
     floor = named_function("floor", (double,), double)
     cast = named_function("int8", (double,), whole)
-    return (lambda x, factor: times(x, factor)), (lambda x: cast(floor(x)))
+    return times, (lambda x: cast(floor(x)))
 
 
 def _literal(node: Any, traps: bool) -> Any:
@@ -107,7 +107,8 @@ def _literal(node: Any, traps: bool) -> Any:
 
 
 def _cast(node: Any, traps: bool) -> Any:
-    """Of a truth value a double, 1 or 0; of a double a whole number, or null where there is none."""
+    """Of a truth value a double, 1 or 0; of a double a whole number, without an error where there
+    is none."""
     import ibis
     import ibis.expr.operations as ops
 

@@ -139,7 +139,8 @@ def open_source(source: Any, text: Mapping[str, object], machine: Machine) -> Op
             "source",
             type(source).__name__,
             "is no table that can be read",
-            "give a path, a pandas, Polars, PyArrow, DuckDB, PySpark or Ibis table, or a NumPy array",
+            "give a path, a pandas, Polars, PyArrow, DuckDB, PySpark or Ibis table, or a NumPy "
+            "array",
         ) from None
     engines = frame.implementation
     if isinstance(frame, nw.DataFrame) and not engines.is_polars():
