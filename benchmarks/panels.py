@@ -15,6 +15,7 @@ import numpy as np
 
 from privmean.models.design import Design
 from privmean.models.moment_rows import Weighting, entry, person_moments
+from privmean.models.own_means import OwnPanel
 from privmean.models.panel import GRIDS, Own, PanelPeople, PanelSums
 from privmean.people.products import Products
 
@@ -48,9 +49,17 @@ class Bank:
     def total(self, values: np.ndarray) -> np.ndarray:
         return np.add.reduceat(values, self.starts)
 
-    def people(self, asked: PanelSums, drawn: np.ndarray) -> PanelPeople:
+    def some(self, drawn: np.ndarray) -> Bank:
+        """The records of the drawn persons alone, each draw a person of its own."""
+        ends = np.append(self.starts[1:], len(next(iter(self.columns.values()))))
+        size = (ends - self.starts)[drawn]
+        starts = np.cumsum(size) - size
+        at = np.repeat(self.starts[drawn] - starts, size) + np.arange(size.sum())
+        return Bank({name: x[at] for name, x in self.columns.items()}, starts)
+
+    def people(self, asked: PanelSums | OwnPanel, drawn: np.ndarray) -> PanelPeople:
         """The drawn persons, whole, with replacement."""
-        design = asked.design
+        design, own_fits = asked.design, isinstance(asked, OwnPanel)
         trees = dict(design.trees)
         raw = {name: value(tree, self.columns) for name, tree in trees.items()}
         usable = np.all([np.isfinite(x) for x in raw.values()], axis=0)
@@ -69,7 +78,7 @@ class Bank:
         def again(units):
             made = [
                 np.where(usable, np.prod([value(t, self.columns) for t in factors], axis=0), 0.0)
-                for factors in design.products(units)
+                for factors in (design.whole if own_fits else design.products)(units)
             ]
             q = len(made)
             sums = np.stack([self.total(x) for x in made], axis=1)[drawn]
@@ -117,6 +126,24 @@ def wages(path: Path) -> Bank:
     frame = pl.read_parquet(path)
     numbers = {name: frame[name].cast(pl.Float64).to_numpy() for name in frame.columns}
     return Bank.of(numbers["person_id"], numbers)
+
+
+def curved(
+    persons: int, rng: np.random.Generator, regressor: str, response: str, growing: bool = False
+) -> Bank:
+    """A skewed regressor x ("normal", or the deviation of its log) and a response that is a curve
+    in it ("log", "sqrt", "square", "exp" or "line"); growing: errors in proportion to x."""
+    size = rng.integers(2, 9, persons)
+    who = np.repeat(np.arange(persons), size)
+    z = 0.7 * rng.normal(size=persons)[who] + 0.714 * rng.normal(size=len(who))
+    x = np.maximum(z + 3, 0.05) if regressor == "normal" else np.exp(float(regressor) * z)
+    steep = 0.5 if regressor == "normal" else 1.0
+    curve = {
+        "log": np.log, "sqrt": lambda x: 2 * np.sqrt(x), "square": lambda x: 0.3 * x * x,
+        "exp": lambda x: np.exp(np.minimum(steep * x, 30)), "line": lambda x: x,
+    }[response](x)  # fmt: skip
+    errors = rng.normal(size=len(who)) * (x if growing else 1.0)
+    return Bank.of(who, {"x": x, "y": curve + 0.5 * rng.normal(size=persons)[who] + errors})
 
 
 def trial(persons: int, rng: np.random.Generator) -> Bank:

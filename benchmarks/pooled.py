@@ -1,16 +1,18 @@
-"""One regression for all persons, beside one release of second moments.
+"""One regression for all persons: errors, coverage, lengths, and other ways at the same budget.
 
-    python benchmarks/pooled.py [--runs 40] [--panel nlswork.parquet]
+    python benchmarks/pooled.py [--runs 60] [--panel PATH]
 
-A: log wages on experience and tenure; B: on college, race, age and its square (persons drawn with
+A, B: log wages of nlswork (`ttl_exp + tenure`; `collgrad + race + age + age^2`, persons drawn with
 replacement from 4711); C: a simulated treatment panel. Unit of errors: the standard error of the
 same fit without privacy, cluster-robust (1: privacy costs as much as sampling). Error: median of
 the absolute difference to the fit without privacy, and root mean square (median over terms).
 Coverage: of 95 % intervals of single terms for the coefficients of all persons, least to most.
 Length: over that of the fit without privacy; in brackets for the equation with long influences
-shortened. Peers release all second moments once (sufficient statistics; AdaSSP) and know
-the scales of all variables and the 90 % quantile of the sizes of persons' matrices, which are
-private; Gaussian noise by mu, Laplace by epsilon, without any cost of searching.
+shortened. The others release all second moments once (sufficient statistics, AdaSSP) with the
+same exact law of noise in doubles: searching for scales as privmean does, or told the scales and
+the 90 % quantile of persons' sizes, which are private; "wide": sufficient statistics with public
+bounds ten times as wide as the spread. "own": the mean of persons' own coefficients, another
+question, as an estimate of these.
 """
 
 from __future__ import annotations
@@ -24,9 +26,13 @@ import numpy as np
 
 from panels import PANEL, Bank, reference, trial, wages
 from privmean.errors import Infeasible
+from privmean.mechanisms.curator import TrustedCurator
 from privmean.models.moment_rows import Weighting, entry, person_moments
+from privmean.models.own_means import OwnMeans, OwnPanel
 from privmean.models.panel import PanelSums
+from privmean.models.person_fits import Independence
 from privmean.models.pooled import Pooled
+from privmean.models.pooled_run import PooledRun
 from privmean.noise.simulated import SimulatedNoise
 from privmean.people.shape import Shape
 from privmean.privacy.budget import Budget
@@ -37,49 +43,60 @@ FORMULAS = {
     "B": "ln_wage ~ collgrad + C(race, levels=[1, 2, 3]) + age + I(age**2)",
     "C": "y ~ arm + base + x + year",
 }
-PURE, MIXED = {}, {"delta": 1e-6}
-CELLS = (
-    ("A", 1000, 1.0, MIXED), ("A", 1000, 3.0, PURE), ("A", 4700, 0.5, MIXED),
-    ("A", 4700, 1.0, MIXED), ("A", 4700, 1.0, PURE), ("A", 4700, 3.0, PURE),
-    ("A", 20_000, 1.0, PURE), ("B", 1000, 3.0, MIXED), ("B", 4700, 1.0, MIXED),
-    ("B", 4700, 3.0, MIXED), ("B", 20_000, 1.0, MIXED), ("C", 1000, 3.0, MIXED),
-    ("C", 4700, 1.0, MIXED), ("C", 4700, 3.0, PURE), ("C", 20_000, 3.0, PURE),
-)  # fmt: skip
+CELLS = [
+    (model, persons, epsilon, delta)
+    for model in FORMULAS
+    for persons in (1000, 4700, 20_000)
+    for epsilon in (0.5, 1.0, 3.0)
+    for delta in (0.0, 1e-6)
+]
+HOW = Weighting()
 
 
-def peers(people, design, budget, rng) -> list[np.ndarray]:
-    """Sufficient statistics and AdaSSP on standardized columns."""
+def told_units(people, design) -> dict[str, tuple[float, float]]:
+    """Median and spread of every variable, without privacy."""
     units = {}
     for name in design.numeric:
         own = people.of(name, float(np.nanmedian(people.sizes(name))) + 1e-9)
         centre = float(np.nanmedian(own.mean))
         units[name] = centre, float(np.sqrt(np.nanmean(own.about(centre) ** 2))) + 1e-12
-    moments = person_moments(people.again(units), design, Weighting())
+    return units
+
+
+def matrices(people, design, units) -> np.ndarray:
+    """One matrix of second moments a person."""
+    moments = person_moments(people.again(units), design, HOW)
     q = len(design.terms) + 1
-    p = q - 1
-    rows = np.stack([[entry(moments, i, j) for j in range(q)] for i in range(q)]).transpose(2, 0, 1)
-    n, upper = len(rows), np.triu_indices(q)
-    if budget.is_pure:
-        size = np.abs(rows[:, upper[0], upper[1]]).sum(axis=1)
-    else:
-        size = np.sqrt((rows**2).sum(axis=(1, 2)))
-    radius = float(np.quantile(size, 0.9))
-    short = np.minimum(1, radius / np.maximum(size, 1e-300))
-    mean = (rows * short[:, None, None]).mean(axis=0)
-    noise = np.zeros((q, q))
-    if budget.is_pure:
-        sd = math.sqrt(2) * 2 * radius / budget.epsilon / n
+    return np.stack([[entry(moments, i, j) for j in range(q)] for i in range(q)]).transpose(2, 0, 1)
+
+
+def size_of(rows: np.ndarray, law: str) -> np.ndarray:
+    """The norm in which a matrix is shortened."""
+    if law == "laplace":
+        upper = np.triu_indices(rows.shape[1])
+        return np.abs(rows[:, upper[0], upper[1]]).sum(axis=1)
+    return np.sqrt((rows**2).sum(axis=(1, 2)))
+
+
+def solved(rows, radius, law, strength, design, units, rng) -> list[np.ndarray]:
+    """Coefficients of sufficient statistics, and with the ridge of AdaSSP. strength: epsilon or mu
+    that is left for the one release."""
+    n, q = len(rows), rows.shape[1]
+    p, upper = q - 1, np.triu_indices(q)
+    short = np.minimum(1, radius / np.maximum(size_of(rows, law), 1e-300))
+    mean, noise = (rows * short[:, None, None]).mean(axis=0), np.zeros((q, q))
+    if law == "laplace":
+        sd = math.sqrt(2) * 2 * radius / strength / n
         noise[upper] = rng.laplace(size=len(upper[0])) * sd / math.sqrt(2)
     else:
-        sd = math.sqrt(2) * radius / budget.gaussian_mu() / n
+        sd = math.sqrt(2) * radius / strength / n
         noise[upper] = rng.normal(size=len(upper[0])) * sd / math.sqrt(2)
         noise[np.diag_indices(q)] *= math.sqrt(2)
     noise = noise + np.triu(noise, 1).T
     seen = mean + noise
     least = max(float(np.linalg.eigvalsh(mean[:p, :p])[0]), 0.0)
     ridge = max(0.0, 2 * sd * math.sqrt(p) - least)
-    back = units[design.response][1] * design.expansion(units).T
-    found = []
+    back, found = units[design.response][1] * design.expansion(units).T, []
     for extra in (0.0, ridge):
         raw = back @ np.linalg.solve(seen[:p, :p] + extra * np.eye(p), seen[:p, p])
         raw[design.names.index("Intercept")] += units[design.response][0]
@@ -87,19 +104,62 @@ def peers(people, design, budget, rng) -> list[np.ndarray]:
     return found
 
 
+def others(people, design, plan, seed) -> list[np.ndarray]:
+    """Five ways: two that search, the same two told, one with wide public bounds."""
+    rng = np.random.default_rng([seed, 1])
+    law, strength = plan.law, float(plan.parts.strength)
+    units, _ = PooledRun(plan, TrustedCurator(people, SimulatedNoise(seed)), people).units()
+    first = float(plan.shares[0])
+    root = 1.0 if law == "laplace" else 0.5  # epsilon adds, mu squared adds
+    rows = matrices(people, design, units)
+    radius = plan.kappa * float(np.median(size_of(rows, law)))  # not paid for
+    made = solved(rows, radius, law, strength * (1 - first) ** root, design, units, rng)
+    units = told_units(people, design)
+    rows = matrices(people, design, units)
+    radius = float(np.quantile(size_of(rows, law), 0.9))
+    made += solved(rows, radius, law, strength, design, units, rng)
+    wide = {name: (centre, 10 * scale) for name, (centre, scale) in units.items()}
+    rows, q = matrices(people, design, wide), len(design.terms) + 1
+    radius = q * (q + 1) / 2 if law == "laplace" else float(q)  # of any record within the bounds
+    return [*made, solved(rows, radius, law, strength, design, wide, rng)[0]]
+
+
+def own_errors(model, bank, persons, budget, runs, truth_of) -> str:
+    """Median error of the mean of own coefficients as an estimate of those of one regression."""
+    asked, errors = OwnPanel(FORMULAS[model], False), []
+    least = len(asked.design.terms) + 1
+    estimator = OwnMeans(asked.design, False, Independence(), 0.01, least, "mean", 1.0)
+    try:
+        plan = estimator.plan(budget, Shape(asked.design.names, persons, None))
+    except Infeasible:
+        return "refused"
+    for seed in range(min(runs, 15)):
+        some, plain, spread = truth_of(seed)
+        people = some.people(asked, np.arange(persons))
+        errors.append((plan.release(people, SimulatedNoise(seed)).estimate - plain) / spread)
+    found = np.array(errors)
+    shown = np.isfinite(found).mean()
+    return f"{np.nanmedian(np.abs(found)):.1f}" if shown > 0.5 else "nothing"
+
+
 def cell(model: str, bank: Bank, persons: int, budget: Budget, runs: int) -> list[str]:
     asked = PanelSums(FORMULAS[model], False)
-    how, name = Weighting(), f"{model}, {persons}, {budget.describe()}"
+    name = f"{model}, {persons}, {budget.describe()}"
     try:
-        plan = Pooled(asked.design, how).plan(budget, Shape(asked.names, persons, None))
+        plan = Pooled(asked.design, HOW).plan(budget, Shape(asked.names, persons, None))
     except Infeasible:
-        return [name, "refused", *[""] * 6]
-    truth, _ = reference(bank.people(asked, np.arange(bank.persons)), asked.design, how)
-    errors, others, inside, lengths = [], [], [], []
+        return [name, "refused", *[""] * 9]
+    truth, _ = reference(bank.people(asked, np.arange(bank.persons)), asked.design, HOW)
+    errors, rest, inside, lengths = [], [], [], []
+
+    def drawn(seed):
+        some = bank.some(np.random.default_rng(seed).integers(0, bank.persons, persons))
+        people = some.people(asked, np.arange(persons))
+        return some, *reference(people, asked.design, HOW)
+
     for seed in range(runs):
-        rng = np.random.default_rng(seed)
-        people = bank.people(asked, rng.integers(0, bank.persons, persons))
-        plain, spread = reference(people, asked.design, how)
+        some, plain, spread = drawn(seed)
+        people = some.people(asked, np.arange(persons))
         release = plan.release(people, SimulatedNoise(seed))
         low, high = release.conf_int().T
         rows = np.eye(len(truth))
@@ -109,12 +169,16 @@ def cell(model: str, bank: Bank, persons: int, budget: Budget, runs: int) -> lis
         inside.append(np.where(np.isfinite(low), hit, math.nan))
         whole = [(high - low) / 3.92 / spread, np.diff(np.array(short))[:, 0] / 3.92 / spread]
         lengths.append(whole)
-        others.append([(x - plain) / spread for x in peers(people, asked.design, budget, rng)])
+        rest.append([(x - plain) / spread for x in others(people, asked.design, plan, seed)])
     found = np.array(errors)
     often = np.isfinite(found).mean(axis=0) >= 0.1
+    other = [np.median(np.abs(np.array(rest)[:, k])) for k in range(5)]
+    tail = [f"{other[0]:.1f}, {other[1]:.1f}", f"{other[2]:.1f}, {other[3]:.1f}", f"{other[4]:.0f}"]
+    own = own_errors(model, bank, persons, budget, runs, drawn)
+    if not often.any():
+        return [name, "nothing", plan.law, *[""] * 4, *tail, own]
     found, hits = found[:, often], np.array(inside)[:, often]
     length = np.nanmedian(np.array(lengths)[:, :, often], axis=(0, 2))
-    other = [np.median(np.abs(np.array(others)[:, k])) for k in (0, 1)]
     cover = np.nanmean(hits, axis=0)
     missing = [term for term, shown in zip(asked.names, often, strict=True) if not shown]
     lost = f" ({', '.join(missing)} lost)" if missing else ""
@@ -123,32 +187,33 @@ def cell(model: str, bank: Bank, persons: int, budget: Budget, runs: int) -> lis
         plan.law, f"{np.nanmedian(np.abs(found)):.2f}",
         f"{np.median(np.sqrt(np.nanmean(found**2, axis=0))):.2f}",
         f"{cover.min():.2f} to {cover.max():.2f}", f"{length[0]:.1f} ({length[1]:.1f})",
-        ", ".join(f"{x:.1f}" for x in other),
+        *tail, own,
     ]  # fmt: skip
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--runs", type=int, default=40)
+    parser.add_argument("--runs", type=int, default=60, help="of a cell; half of it at 20,000")
     parser.add_argument("--panel", type=Path, default=PANEL)
     options = parser.parse_args()
     start = time.perf_counter()
     banks = {"C": trial(20_000, np.random.default_rng(99))}
     if options.panel.exists():
         banks["A"] = banks["B"] = wages(options.panel)
-    rows = [
-        cell(model, banks[model], persons, Budget(epsilon=epsilon, **more), options.runs)
-        for model, persons, epsilon, more in CELLS
-        if model in banks
-    ]
+    rows = []
+    for model, persons, epsilon, delta in CELLS:
+        if model in banks:
+            runs = options.runs if persons < 20_000 else options.runs // 2
+            rows.append(cell(model, banks[model], persons, Budget(epsilon, delta), runs))
     head = [
         "model, persons, budget", "shown", "law", "error (median)", "rms", "coverage", "length",
-        "error of the peers",
+        "statistics, AdaSSP: searching", "told", "wide", "own",
     ]  # fmt: skip
+    note = f"{options.runs} runs a cell, half of it at 20,000; own: 15."
     publish(
         "pooled",
         "One regression for all persons",
-        f"{table(head, rows)}\n\n{options.runs} runs a cell. {time.perf_counter() - start:.0f} s.",
+        f"{table(head, rows)}\n\n{note} {time.perf_counter() - start:.0f} s.",
         command=f"python benchmarks/pooled.py --runs {options.runs}",
     )
 

@@ -65,6 +65,7 @@ if TYPE_CHECKING:
     from privmean.models.random_effects import RandomEffects as RandomEffects
     from privmean.models.regression_release import RegressionRelease as RegressionRelease
     from privmean.models.variance import VarianceSearch as VarianceSearch
+    from privmean.models.variance_release import VarianceRelease as VarianceRelease
     from privmean.noise.simulated import SimulatedNoise as SimulatedNoise
     from privmean.people.groups import group_sizes as group_sizes
     from privmean.people.read import read as read
@@ -168,6 +169,7 @@ else:
         "compare": "privmean.asking.functions",
         "Quantile": "privmean.questions.quantile",
         "QuantileRelease": "privmean.models.quantile_release",
+        "VarianceRelease": "privmean.models.variance_release",
         "Study": "privmean.study.study",
         "StudyPlan": "privmean.study.plan",
         "StudyRelease": "privmean.study.release",

@@ -15,6 +15,7 @@ TRIED = {
     "StableHistogram": "sub-Gaussian",
     "NoisyArgmax": "bounded moment",
     "JointLaplace": "variance, bisection",
+    "PowerSums": "variance, nothing given",
 }
 
 

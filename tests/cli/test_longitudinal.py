@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 import numpy as np
+import polars as pl
 import pytest
 
 import privmean as pm
@@ -206,3 +207,45 @@ def test_add_remove_on_the_command_line(table, capsys):
     arguments = ["--person", "who", "--value", "y", "--time", "t", "--bins", "0,2,5"]
     assert run(["curve", table, *arguments, "--epsilon", "4", "--bounds", "0", "4", *design]) == 0
     assert "add-remove" in capsys.readouterr().out
+
+
+def test_limits_of_coefficients_a_term(table, capsys):
+    """One pair for all, one a term, and the same in errors."""
+    asked = ["regress", table, "y ~ x", "--person", "who", "--effect", "own", "--epsilon", "8"]
+    assert run([*asked, "--assume", "-9,9;-3,3", "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["interval"]["region"] == [[-9.0, 9.0], [-3.0, 3.0]]
+    assert run([*asked, "--assume", "-9,9;-3,3;0,1"]) == 2
+    assert "3 pairs for 2 terms" in capsys.readouterr().err
+    errors = "errors residual_sd=1 between_sd=0.5,0.2 range=-9,9;-3,3"
+    assert run([*asked, "--assume", errors, "--json"]) == 0
+    assert run([*asked, "--assume", "1,2;three"]) == 2
+
+
+def test_a_curve_at_public_times(tmp_path, capsys):
+    """One record a unit; refusals cost nothing."""
+    rng = np.random.default_rng(0)
+    times = np.linspace(0, 1, 3000)
+    file, ledger = tmp_path / "r.csv", tmp_path / "l.json"
+    pl.DataFrame({"t": times, "y": np.sin(6 * times) + rng.normal(0, 0.3, 3000)}).write_csv(file)
+    pm.Ledger(ledger, epsilon=3.0)
+    asked = [
+        "fixed-design", str(file), "--value", "y", "--time", "t", "--bounds", "-2", "2",
+        "--epsilon", "1", "--ledger", str(ledger),
+    ]  # fmt: skip
+    assert run([*asked, "--cells", "20", "--bandwidth", "0.05", "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    curve = told["curve"]
+    assert len(curve["at"]) == 20
+    assert np.abs(np.array(curve["estimate"]) - np.sin(6 * np.array(curve["at"]))).max() < 0.3
+    assert told["guarantee"]["unit"] == "response"
+    assert pm.Ledger(ledger).spent().epsilon == 1
+    assert run([*asked, "--at", "0.25,0.5", "--bandwidth", "0.1"]) == 0
+    assert "0.25" in capsys.readouterr().out
+    assert run([*asked]) == 2
+    assert run([*asked, "--cells", "3", "--time", "no"]) == 2
+    assert pm.Ledger(ledger).spent().epsilon == 2
+    other = tmp_path / "missing.csv"
+    pl.DataFrame({"t": [0.0, None], "y": [1.0, 2.0]}).write_csv(other)
+    assert run(["fixed-design", str(other), *asked[2:], "--cells", "1"]) == 2
+    assert "times are public" in capsys.readouterr().err

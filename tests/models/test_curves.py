@@ -246,7 +246,9 @@ def test_a_bin_that_holds_nobody_has_no_number(settings):
         noise = release.noise_interval()
         assert np.isnan(np.array([*noise.lower, *noise.upper])[empty]).all()
         rows = release.rows()
-        assert [row.status for row in rows][2:4] == ["ok", "ok"]
+        known = "bounds" in settings or "method" in settings or "assume" in settings
+        said = "ok" if known else "tail unchecked"  # at these budgets nobody counts the tails
+        assert [row.status for row in rows][2:4] == [said, said]
         assert all(math.isnan(rows[j].estimate + rows[j].std_error) for j in empty)
         assert abs(rows[2].persons - 2950) < 400
         assert release.status == "too few persons"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 
+import duckdb
 import numpy as np
 import polars as pl
 import pytest
@@ -12,6 +13,7 @@ import pytest
 import privmean as pm
 from kit import assert_rate_at_least
 from models.gee_cases import CASES, figures, formula_of, made_panel
+from models.silence import Silence
 from panels import Bank, reference, trial
 from privmean.cli.app import run
 from privmean.errors import ArgumentError, Infeasible
@@ -25,19 +27,6 @@ from privmean.models.symmetric import eigen
 from privmean.noise.simulated import SimulatedNoise
 from privmean.people.shape import Shape
 from privmean.privacy.budget import Budget
-
-
-class Silence(SimulatedNoise):
-    """No noise: what the sums and the best choices say."""
-
-    def laplace(self, size, scale):
-        return np.zeros(size, dtype=np.int64)
-
-    def gaussian(self, size, scale):
-        return np.zeros(size, dtype=np.int64)
-
-    def argmax(self, scores, scale):
-        return int(np.argmax(scores))
 
 
 def panel(persons=400, seed=0):
@@ -355,6 +344,80 @@ def test_no_table_breaks_a_release(name, effect):
         assert release.summary()
         assert len(release.rows()) == len(release.columns)
         release.to_dict()
+
+
+class Vandal(SimulatedNoise):
+    """Does something to the file before the first draw: after the charge, before the next look."""
+
+    def __init__(self, change):
+        super().__init__(1)
+        self.change = change
+
+    def _once(self):
+        change, self.change = self.change, lambda: None
+        change()
+
+    def laplace(self, size, scale):
+        self._once()
+        return super().laplace(size, scale)
+
+    def gaussian(self, size, scale):
+        self._once()
+        return super().gaussian(size, scale)
+
+    def argmax(self, scores, scale):
+        self._once()
+        return super().argmax(scores, scale)
+
+
+def renamed(file, form):
+    table = panel(2000)
+    return pl.DataFrame({"who": table["who"], "other": table["x"]})
+
+
+DONE = {
+    "gone": lambda file, form: file.unlink(),
+    "cut off": lambda file, form: file.write_bytes(file.read_bytes()[: file.stat().st_size // 2]),
+    "no table": lambda file, form: file.write_bytes(b"\x00PAR1\xff" * 9),
+    "empty": lambda file, form: file.write_bytes(b""),
+    "a folder": lambda file, form: (file.unlink(), file.mkdir()),
+    "other columns": lambda file, form: getattr(renamed(file, form), f"write_{form}")(file),
+    "other persons": lambda file, form: getattr(pl.DataFrame(panel(900, seed=2)), f"write_{form}")(
+        file
+    ),
+}
+
+
+@pytest.mark.parametrize("change", DONE)
+@pytest.mark.parametrize("form", ["csv", "parquet"])
+@pytest.mark.parametrize("effect", ["pooled", "within", "own"])
+def test_a_source_that_changes_after_the_charge_is_a_status(tmp_path, change, form, effect):
+    """What was paid stays paid, and no exception tells what the second look met."""
+    file = tmp_path / f"t.{form}"
+    getattr(pl.DataFrame(panel(2000)), f"write_{form}")(file)
+    ledger = pm.Ledger(epsilon=5.0)
+    release = pm.regress(
+        str(file), "y ~ arm + x", effect=effect, person="who", epsilon=5.0, ledger=ledger,
+        noise=Vandal(lambda: DONE[change](file, form)),
+    )  # fmt: skip
+    assert ledger.spent().epsilon == 5
+    assert release.status == "source changed" or change == "cut off"
+    assert np.isnan(release.estimate).all() or change == "cut off"
+    assert not any(math.isfinite(row.lower) for row in release.rows()) or change == "cut off"
+    assert release.guarantee.verify()
+    assert release.summary()
+
+
+@pytest.mark.parametrize("effect", ["pooled", "own"])
+def test_a_table_that_an_engine_lost_after_the_charge_is_a_status(effect):
+    connection, records = duckdb.connect(), pl.DataFrame(panel(2000))
+    connection.register("records", records)
+    connection.execute("create table t as select * from records")
+    release = pm.regress(
+        connection.table("t"), "y ~ arm + x", person="who", epsilon=5.0, effect=effect,
+        noise=Vandal(lambda: connection.execute("drop table t")),
+    )  # fmt: skip
+    assert release.status == "source changed"
 
 
 def test_too_little_is_refused_before_anything_is_read():

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+import json
 import math
 from fractions import Fraction
 from itertools import product
@@ -34,7 +36,9 @@ from privmean.noise.simulated import SimulatedNoise
 from privmean.people.shape import Shape
 from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE, Budget
 from privmean.privacy.compose import pure_epsilon, total_epsilon, total_rho
+from privmean.privacy.guarantee import Guarantee
 from privmean.privacy.loss import Selection
+from privmean.privacy.rows_and_products import RowsAndProducts
 
 FORMULA = "y ~ a + b + I(a**2) + own(a)"
 MONEY = [
@@ -327,6 +331,59 @@ def test_the_free_products_are_free_in_exact_fractions():
         a, b = (x / np.linalg.norm(x) * rng.random() ** 0.2 for x in (a, b))
         joint = np.sum((a - b) ** 2) + np.sum((np.outer(a, a) - np.outer(b, b)) ** 2) / 2
         assert joint <= 4 + 1e-12
+
+
+def line_of(relation, mu=0.7, order=3):
+    (line,) = RowProducts("r", order, ROW_STEPS, relation, mu=mu).losses
+    return line
+
+
+@pytest.mark.parametrize("relation", [REPLACE_ONE, ADD_REMOVE])
+@pytest.mark.parametrize("order", [1, 2, 5])
+def test_the_price_of_rows_and_products_is_recomputed_from_their_noise(relation, order):
+    """Products with a double too little noise are paid for apart: the stored bill is refused."""
+    line = line_of(relation, order=order)
+    assert isinstance(line, RowsAndProducts)
+    assert 0.999999 * line.mu < line.recomputed <= line.mu
+    promise = Guarantee(relation, (line,), rho=line.rho)
+    assert promise.verify()
+    assert Guarantee.from_dict(json.loads(json.dumps(promise.to_dict()))).verify()
+    # the least noise that is free, found exactly
+    least = math.sqrt(2) * line.radius * line.rows * (1 - 1e-13)
+    while Fraction(least) ** 2 < 2 * Fraction(line.radius) ** 2 * Fraction(line.rows) ** 2:
+        least = math.nextafter(least, math.inf)
+    off = line.radius * line.rows  # exact: the radius is a power of two
+    fine = dataclasses.replace(line, products=least, off=off if order > 1 else least)
+    changes = [{"products": math.nextafter(least, 0)}, {"rows": line.rows * (1 - 1e-9)}]
+    if order > 1:
+        changes.append({"off": math.nextafter(off, 0)})
+    if relation == REPLACE_ONE:
+        assert fine.mu == line.mu
+    for change in changes:
+        worse = dataclasses.replace(fine, **change)
+        assert worse.recomputed >= fine.recomputed
+        forged = Guarantee(relation, (worse,), rho=line.rho)
+        if relation == REPLACE_ONE:
+            assert worse.mu > line.mu
+            assert not forged.verify()
+            assert not Guarantee.from_dict(json.loads(json.dumps(forged.to_dict()))).verify()
+    worse = dataclasses.replace(line, products=line.products / 2, off=line.off / 2)
+    assert not Guarantee(relation, (worse,), rho=line.rho).verify()
+
+
+def test_the_formula_of_one_relation_does_not_serve_the_other():
+    """Noise as free products have it, but scaled for one person added: rows alone are paid."""
+    (line,) = RowProducts("r", 2, ROW_STEPS, REPLACE_ONE, mu=0.7).losses
+    rows = line.rows / 2  # mu of the rows alone, if a person may come or go
+    low = dataclasses.replace(
+        line, rows=rows, products=line.products / 2, off=line.off / 2, relation=ADD_REMOVE
+    )
+    assert low.recomputed == pytest.approx(0.7 * math.sqrt(1.5))
+    assert not Guarantee(ADD_REMOVE, (low,), rho=0.7**2 / 2).verify()
+    other = dataclasses.replace(line_of(ADD_REMOVE), relation=REPLACE_ONE)
+    assert not Guarantee(
+        REPLACE_ONE, (other,), rho=other.sensitivity**2 / other.scale**2 / 2
+    ).verify()
 
 
 def test_sums_of_many_rows_do_not_overflow():

@@ -96,6 +96,8 @@ def _read(name: str, item: Field, value: object) -> Any:
             return assumption_of(name, value)
         if item.name == "working":
             return working_of(name, value)
+        if item.name == "keys":
+            return tuple(value.split(","))
         if item.name == "related":
             return related_of(name, value)
         if item.name == "contrasts" and not _names(item.hint):
@@ -103,7 +105,7 @@ def _read(name: str, item: Field, value: object) -> Any:
 
             return contrasts_of(name, value)
         if _numbers(item.hint):
-            return _numbers_of(name, value)
+            return numbers_of(name, value)
         if _names(item.hint):
             return (value,)
         return value
@@ -126,7 +128,8 @@ def _names(hint: object) -> bool:
     return any(get_args(part) == (str, ...) for part in (hint, *get_args(hint)))
 
 
-def _numbers_of(name: str, text: str) -> tuple[float, ...]:
+def numbers_of(name: str, text: str) -> tuple[float, ...]:
+    """Numbers with commas."""
     try:
         return tuple(float(item) for item in text.split(","))
     except ValueError:

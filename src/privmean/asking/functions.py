@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from privmean.models.quantile_release import QuantileRelease
     from privmean.models.random_effects import RandomEffects
     from privmean.models.regression_release import RegressionRelease
-    from privmean.models.variance import Method
+    from privmean.models.variance_release import VarianceRelease
     from privmean.people.read import Estimand
     from privmean.people.sources import Person
     from privmean.questions.assumptions import (
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from privmean.questions.errors import Errors
     from privmean.questions.methods import Named
     from privmean.questions.regression import Effect
+    from privmean.questions.variance import Method
     from privmean.release import Release
 
 R = TypeVar("R", bound="Release")
@@ -216,6 +217,9 @@ def curve(
     related: float = 1.0,
     bounds: Bounds | None = None,
     concentration: Concentration | None = None,
+    smooth: float = 0.0,
+    by: str | None = None,
+    levels: Sequence[str | int | bool] | None = None,
     **terms: Unpack[Terms],
 ) -> CurveRelease:
     """A differentially private mean of persons over time, in public bins.
@@ -236,7 +240,10 @@ def curve(
 
     said = settled(terms, "curve", MOVED)
     known = one_of(assume, {"bounds": bounds, "concentration": concentration})
-    question = Curve(value, time, bins, assume=known, method=method, related=related)
+    question = Curve(
+        value, time, bins, assume=known, method=method, related=related,
+        smooth=smooth, by=by, levels=levels,  # type: ignore[arg-type]
+    )  # fmt: skip
     return asked(source_of(source, person, {}), question, said)
 
 
@@ -247,26 +254,28 @@ def variance(
     *,
     within: tuple[float, float] | None = None,
     person: Person | None = None,
-    method: Method = "pair scale",
+    method: Method = "auto",
     center: float | None = None,
+    related: float = 1.0,
     **terms: Unpack[Terms],
-) -> Release:
-    """A differentially private variance of persons' values in one column.
+) -> VarianceRelease:
+    """A differentially private variance and standard deviation of persons' values in one column.
 
-    source: as for `mean`. value, within, method, center: see `Variance`. terms: see `Terms`.
+    source: as for `mean`. value, within, method, center, related: see `Variance`. terms: see
+    `Terms`.
 
     Raises ArgumentError, Infeasible or BudgetExceeded before anything is spent.
 
     Example:
         table = pm.Table(pm.example("nlswork"), person="person_id")
-        print(pm.variance(table, "ln_wage", within=(0.01, 10.0), epsilon=1.0))
+        print(pm.variance(table, "ln_wage", epsilon=1.0))
 
     Guarantees: those of `Variance`, for the budget given.
     """
     from privmean.questions.variance import Variance
 
     said = settled(terms, "variance", MOVED)
-    question = Variance(value, within, method, center)
+    question = Variance(value, within, method, center, related=related)
     return asked(source_of(source, person, {}), question, said)
 
 

@@ -1,7 +1,8 @@
 """Assumptions and estimators in one text form: `KIND name=value ...`, on a command line or in TOML.
 
 `sub-gaussian sd=2`, `bounded-moment order=3 bound=60 records=20 range=-100,100`, `0,10` (bounds),
-`covariance 1,4,9` (or a file), `default target=mean`. The kinds are listed here and nowhere else.
+`0,10;-1,1` (bounds a term), `covariance 1,4,9` (or a file), `default target=mean`. The kinds
+are listed here and nowhere else.
 """
 
 from __future__ import annotations
@@ -47,6 +48,8 @@ def assumption_of(name: str, text: str) -> Any:
         from privmean.questions.assumptions import Covariance
 
         return Covariance(covariance_of(name, rest.strip()))
+    if ";" in text and " " not in text.strip():  # limits of every term, in order
+        return tuple(assumption_of(name, item) for item in text.strip().split(";"))
     if kind not in ASSUMPTIONS and "," in kind and not rest:
         pair = _value(kind)
         if isinstance(pair, tuple) and all(isinstance(x, float) for x in pair):
@@ -109,9 +112,11 @@ def _made(name: str, text: str, kinds: dict[str, str], others: list[str], *first
 
 
 def _value(text: str) -> Any:
-    """A number, numbers with commas, yes or no, or the text itself."""
+    """A number, numbers with commas, several such with semicolons, yes or no, or the text."""
     if text in ("true", "false"):
         return text == "true"
+    if ";" in text:
+        return tuple(_value(item) for item in text.split(";"))
     try:
         if "," in text:
             return tuple(float(item) for item in text.split(","))

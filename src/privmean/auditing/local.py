@@ -196,13 +196,22 @@ RANDOMIZED: tuple[Randomized, ...] = (
     *(Randomized(name, _items(name), ITEMS) for name in ("subset", "histogram")),
     *(Randomized(name, _ball(name), VECTORS) for name in ("ball", "ball-bit")),
     Randomized(
+        "closest",
+        lambda epsilon: ball_round(
+            1.0, 2, epsilon=epsilon, persons=10, mechanism="closest", candidates=8, seed=SEED
+        ),
+        VECTORS,
+    ),
+    Randomized(
         "votes",
-        lambda epsilon: vote_round(-1, 1, 4, epsilon=epsilon, persons=10, seed=SEED),
+        lambda epsilon: vote_round(
+            -1, 1, 4, epsilon=epsilon, persons=10, mechanism="subset", seed=SEED
+        ),
         NUMBERS,
     ),
 )
 NOT_ENUMERATED = {
-    LAPLACE: "infinitely many reports: the law of its noise is tested by itself",
+    LAPLACE: "one number of 256 bits: its thresholds are enumerated by a test of their own",
     PRIV_UNIT: "idealised: the cap's coin is exact, the place within it is drawn with doubles",
 }
 NONCES = tuple(bytes([k] * 16) for k in range(64))

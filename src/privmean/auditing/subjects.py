@@ -20,12 +20,14 @@ from privmean.central.groups.estimator import GroupMeans
 from privmean.central.heavy_tailed import BoundedMoment, HeavyTailed, PureCover, RecordWeights
 from privmean.central.located_mean import LocatedMean
 from privmean.central.winsorized import Winsorized
+from privmean.models.joint_bins import JointBins
 from privmean.models.located_bins import LocatedBins
 from privmean.models.magnitudes import Magnitudes
 from privmean.models.own_means import OwnPanel
 from privmean.models.panel import PanelSums
 from privmean.models.quantiles import Quantiles
 from privmean.models.random_effects import RandomEffects
+from privmean.models.spread import Spread
 from privmean.models.variance import VarianceSearch
 from privmean.people.pairs import Weights
 from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE, Budget, Relation
@@ -272,6 +274,18 @@ SUBJECTS: tuple[Subject, ...] = (
         1600,
         weight=0.3,
     ),
+    Subject(
+        "bins with their covariance",
+        lambda: JointBins(NEAR, (0.5, 1.5), 1.0),
+        dimensions=(2,),
+    ),
+    Subject(
+        "difference of two curves",
+        lambda: JointBins(NEAR, (0.5, 1.5), 0.0, True),
+        dimensions=(4,),
+        weight=0.3,
+    ),
+    Subject("variance, nothing given", Spread, GENEROUS, dimensions=(1,)),
     Subject("variance", lambda: Variance(within=(0.01, 100.0)), ANY, REPLACED, (1,)),
     Subject(
         "variance, coinpress",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from pathlib import Path
 
 import typer
 
@@ -53,7 +52,7 @@ def release_and_show(said: Asked) -> None:
 
     key = opt.signing_key(said.sign, said.as_json)
     if said.plot is not None:
-        _ready(said.plot)  # before anything is spent
+        opt.ready(said.plot)  # before anything is spent
     terms = settled(said.terms, "a command", {}, said.question.usual_neighbors)
     machine = Machine(**said.machine, progress=opt.on_terminal())
     table = Table(said.source, person=said.person, machine=machine, **said.table)
@@ -66,19 +65,6 @@ def release_and_show(said: Asked) -> None:
         raise typer.Exit(PRIVATE_FAILURE)
     if said.plot is not None:
         release.plot().figure.savefig(said.plot)
-
-
-def _ready(plot: str) -> None:
-    """Refuse a picture that could not be written."""
-    from importlib.util import find_spec
-
-    if find_spec("matplotlib") is None:
-        raise ArgumentError("--plot", plot, "needs matplotlib", "install privmean[plot]")
-    path = Path(plot)
-    if path.suffix.lower() not in (".png", ".svg", ".pdf"):
-        raise ArgumentError("--plot", plot, "is no picture", "end it in .png, .svg or .pdf")
-    if not path.parent.is_dir():
-        raise ArgumentError("--plot", plot, "is in no folder", "make the folder first")
 
 
 def refuse_moved(arguments: Sequence[str]) -> None:

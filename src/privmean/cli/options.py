@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -166,6 +167,21 @@ def roster(
     from privmean.people.rosterfiles import roster_ids
 
     return roster_ids(path, column or person, written)
+
+
+def ready(plot: str) -> None:
+    """Refuse a picture that could not be written."""
+    from importlib.util import find_spec
+
+    from privmean.errors import ArgumentError
+
+    if find_spec("matplotlib") is None:
+        raise ArgumentError("--plot", plot, "needs matplotlib", "install privmean[plot]")
+    path = Path(plot)
+    if path.suffix.lower() not in (".png", ".svg", ".pdf"):
+        raise ArgumentError("--plot", plot, "is no picture", "end it in .png, .svg or .pdf")
+    if not path.parent.is_dir():
+        raise ArgumentError("--plot", plot, "is in no folder", "make the folder first")
 
 
 def on_terminal() -> bool:

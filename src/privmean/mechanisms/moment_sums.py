@@ -20,6 +20,7 @@ from privmean.mechanisms.laplace import JointLaplace
 from privmean.noise.base import Noise
 from privmean.privacy.budget import REPLACE_ONE, Relation
 from privmean.privacy.loss import Loss
+from privmean.privacy.rows_and_products import RowsAndProducts
 
 ROOM = 1 + 1e-12  # deviations are a hair more than needed, so that rounding never exceeds the loss
 ROWS = Fraction(9, 10)  # of epsilon for the rows, under Laplace noise; the rest for their products
@@ -129,6 +130,22 @@ class RowProducts(MomentSums):
         units = (self.steps,) * self.order + (self.steps**2,) * len(places)
         shares = (self.multiple / ROWS,) * self.order + (self.multiple / (1 - ROWS),) * len(places)
         return JointLaplace(units, shares, self.epsilon, self.relation, self.name)
+
+    @property
+    def losses(self) -> tuple[Loss, ...]:
+        """Under Gaussian noise a line from which the price of the whole can be recomputed."""
+        made = self.mechanism
+        if not isinstance(made, GaussianSums):
+            return made.losses
+        (line,) = made.losses
+        first, second = made.sds[0], made.sds[self.order]
+        off = made.sds[self.order + 1] if self.order > 1 else second  # one number: none off it
+        return (
+            RowsAndProducts(
+                line.name, line.sensitivity, line.scale, line.answers, self.steps, first, second,
+                off, relation=line.relation,
+            ),
+        )  # fmt: skip
 
     @property
     def scale(self) -> float:

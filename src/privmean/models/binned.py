@@ -15,7 +15,7 @@ import numpy as np
 
 from privmean.central.clipped_mean import ClippedMean, ClippedMeans
 from privmean.intervals.interval import FAILED, OK, Interval
-from privmean.intervals.tail_check import TAIL_SEEN, TOO_THICK
+from privmean.intervals.tail_check import TAIL_SEEN, TOO_THICK, UNCHECKED
 from privmean.models.tail_means import ADVICE as TAIL_ADVICE
 from privmean.models.tail_means import TailMean, TailMeans
 from privmean.people.reductions import Floats
@@ -31,9 +31,12 @@ ADVICE = {
     "budget as a full one), or give more persons or epsilon",
     THIN: "thin bins have an interval longer than half of the bounds: merge them",
     FAILED: "no location was found: give bounds",
+    UNCHECKED: "values were clipped at limits that were found, and nobody counted who lies beyond: "
+    "the interval is for the mean of clipped values; give bounds, more epsilon, or "
+    "method=Magnitudes(target='mean')",
     **TAIL_ADVICE,
 }
-TAILS = (TOO_THICK, TAIL_SEEN)
+TAILS = (TOO_THICK, TAIL_SEEN, UNCHECKED)
 Means = ClippedMeans | TailMeans
 
 
@@ -41,11 +44,13 @@ Means = ClippedMeans | TailMeans
 class BinnedIntervals:
     """The intervals of the bins that hold persons; NaN for the others.
 
-    bounds: public limits of the values, None where there are none.
+    bounds: public limits of the values, None where there are none. unchecked: whether the limits
+    were found and nobody beyond them was counted, though the mean was asked for.
     """
 
     made: Means
     bounds: tuple[float, float] | None = None
+    unchecked: bool = False
 
     @property
     def persons(self) -> tuple[float, ...]:
@@ -54,11 +59,12 @@ class BinnedIntervals:
 
     def statuses(self, level: float) -> tuple[str, ...]:
         """Of every bin: "ok", "thin", "tail seen", "tail too thick" (so many persons lie beyond
-        the limits), "too few persons" or "failed"."""
-        return tuple(
+        the limits), "tail unchecked" (nobody counted them), "too few persons" or "failed"."""
+        found = [
             _status(item, self._ends(j, level), self.bounds)
             for j, item in enumerate(self.made.columns)
-        )
+        ]
+        return tuple(UNCHECKED if x == OK and self.unchecked else x for x in found)
 
     def shown(self, estimate: Floats, level: float) -> Floats:
         """The estimates that are more than noise: none of a mean that had to be limited."""

@@ -26,6 +26,7 @@ from privmean.people.reductions import Floats
 TARGETS = ("mean", "clipped")
 UNRELATED = "unrelated persons"
 SEEN = 2.0  # deviations of its noise from which the number of shortened persons is called seen
+HEAVIER = 2.25  # times the excess for persons seen beyond what noise explains
 THICKEST = 15.0  # shortened persons over the noise of a sum, beyond which the limit was misled
 FEW = 1 / 12
 FEW_PERSONS = "few persons carry it"
@@ -113,7 +114,12 @@ class Coefficients:
         for place, lost in zip(kept, few, strict=True):
             if lost:
                 found[place] = FEW_PERSONS
-        counted = max(beyond, 0.0) + beyond_sd
+        # up to what noise alone shows: the excess assumed; those seen beyond that are taken for a
+        # tail with hardly a variance
+        sure = max(beyond - SEEN * beyond_sd, 0.0)
+        tails = (
+            excess * (min(max(beyond, 0.0), SEEN * beyond_sd) + beyond_sd + HEAVIER * sure) * limit
+        )
         tail = OK
         unit = k * math.sqrt(2) if law == "laplace" else math.sqrt(k)
         if beyond > THICKEST * scale / limit * unit and beyond > SEEN * beyond_sd:
@@ -129,7 +135,7 @@ class Coefficients:
             sampling,
             error,
             scale * units,
-            np.maximum(cut / 2, excess * counted * limit) * units,
+            max(cut / 2, tails) * units,
             cut / 2 * units,
             tail,
             excess,
@@ -238,7 +244,7 @@ class Coefficients:
             return "coefficients of the equation with long influences shortened", UNRELATED
         return "coefficients", (
             f"{UNRELATED}; persons whose influence is shortened exceed the limit on average by no "
-            f"more than {self.excess:g} of it"
+            f"more than {self.excess:g} of it ({HEAVIER * self.excess:g} where more are seen)"
         )
 
     def errors(self) -> tuple[float, float]:

@@ -74,9 +74,9 @@ class PooledSettings:
     """design, weighting: the regression and what a person counts. targets: what is released; all
     coefficients if None. units: public centres and scales of variables (a half octave of the
     spread). design_effect: public factor on the sampling variance. excess: persons whose influence
-    is shortened exceed the limit on average by no more than so many limits (1/2: no heavier than
-    a Pareto tail of index 3). looked: variables whose centre and scale a private look at their
-    column gives.
+    is shortened exceed the limit on average by no more than so many limits (1/2: no heavier than a
+    Pareto tail of index 3), by 9/4 of that where they are seen. looked: variables whose centre and
+    scale a private look at their column gives.
 
     Guarantees: the budget given to `plan`, for one person with all records and any data. Public:
     formula, settings and, under replace-one, the number of persons.

@@ -10,7 +10,7 @@ import numpy as np
 from privmean.people.reductions import Floats
 
 PRICE = 1.5  # deviations of a count that a cell must add to belong to what is seen
-HIDDEN = 0.2  # deviations of a count that may hide in the first cell beyond, half in the next, ...
+HIDDEN = 0.2  # deviations of a count that may hide in the first cell beyond
 LEAST = 0.35
 
 
@@ -25,9 +25,12 @@ class Radius:
         return Radius(self.limit * unit, self.cut * unit)
 
 
-def best_radius(counts: Floats, sd: float, edges: Floats, noise: float) -> Radius:
+def best_radius(
+    counts: Floats, sd: float, edges: Floats, noise: float, fall: float = 0.5
+) -> Radius:
     """counts: noisy persons below the first edge, between edges, beyond the last. noise: deviation
-    of the sum's noise over the length."""
+    of the sum's noise over the length. fall: persons who may hide in a cell, over those in the one
+    before."""
     best, current, end = -np.inf, 0.0, 0
     for place, count in enumerate(counts):
         current = max(current, 0.0) + float(count) - PRICE * sd
@@ -36,7 +39,7 @@ def best_radius(counts: Floats, sd: float, edges: Floats, noise: float) -> Radiu
     middles = np.append(np.sqrt(edges[:-1] * edges[1:]), edges[-1] * 2**0.25)
     seen = np.maximum(counts[1 : end + 1], 0.0)
     left = len(middles) - len(seen)
-    number = np.concatenate([seen, HIDDEN * sd * 0.5 ** np.arange(left)])
+    number = np.concatenate([seen, HIDDEN * sd * fall ** np.arange(left)])
     tried = 2.0 ** (np.arange(-28, 37) / 4)
     cuts = np.array([float((np.maximum(middles - t, 0.0) * number).sum()) for t in tried])
     chosen = int(np.argmin((cuts / 2) ** 2 + (noise * tried) ** 2))

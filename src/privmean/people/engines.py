@@ -160,15 +160,22 @@ class Home:
             rows = list(zip(*columns.values(), strict=True))
             session = like.to_native().sparkSession
             return lazy(session.createDataFrame(rows, list(columns)))
+        kinds = {name: SQL[type(items[0])] for name, items in columns.items()}
+        if self._owner is not None:  # bound: DuckDB reads long texts of SQL slowly
+            table = f"privmean_public_{next(_numbers)}"
+            parts = [f"unnest(${j}::{kind}[]) AS {name}"
+                     for j, (name, kind) in enumerate(kinds.items(), 1)]  # fmt: skip
+            self._anchor.execute(
+                f"CREATE TEMP TABLE {table} AS SELECT {', '.join(parts)}",
+                [list(items) for items in columns.values()],
+            )
+            return lazy(self._anchor.table(table))
         parts = []
-        for name, items in columns.items():
-            kind = SQL[type(items[0])]
-            texts = ", ".join("'" + str(_exact(item)).replace("'", "''") + "'" for item in items)
+        for name, kind in kinds.items():
+            texts = ", ".join("'" + str(_exact(i)).replace("'", "''") + "'" for i in columns[name])
             parts.append(f"unnest(CAST([{texts}] AS {kind}[])) AS {name}")
-        sql = f"SELECT {', '.join(parts)}"
-        if self._owner is not None:
-            return lazy(self._anchor.sql(sql))
-        return lazy(self._anchor.query("privmean_rows", sql))
+        relation = self._anchor.query("privmean_rows", f"SELECT {', '.join(parts)}")
+        return lazy(self._table(relation))  # else its text would be read again by every question
 
 
 SQL = {int: "BIGINT", float: "DOUBLE", str: "VARCHAR"}

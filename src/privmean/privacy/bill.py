@@ -20,13 +20,14 @@ from privmean.privacy.loss import (
 )
 from privmean.privacy.numbers import refused
 from privmean.privacy.parallel import Parallel
+from privmean.privacy.rows_and_products import RowsAndProducts
 from privmean.privacy.threshold_of_sum import ThresholdOfSum
 
 KINDS: dict[str, type[Loss]] = {
     item.kind: item
     for item in (
         Laplace, Gaussian, Threshold, Selection, Pure, Approximate, Parallel, FilteredMean,
-        ParallelCurve, ThresholdOfSum, Concentrated,
+        ParallelCurve, ThresholdOfSum, Concentrated, RowsAndProducts,
     )
 }  # fmt: skip
 GROUPS = ("branches", "parts")  # fields that hold losses

@@ -21,6 +21,9 @@ from privmean.central.clipped_mean import ClippedMeans
 from privmean.central.concentration import Bounded, UnknownScale
 from privmean.central.winsorized import Winsorized
 from privmean.errors import ArgumentError
+from privmean.intervals.interval import OK
+from privmean.intervals.tail_check import UNCHECKED
+from privmean.models.binned import ADVICE as BINNED_ADVICE
 from privmean.models.binned import unseen
 from privmean.models.formula import read_formula
 from privmean.models.magnitudes import CLIPPED, MEAN, Magnitudes
@@ -116,7 +119,10 @@ class Regression(Usual):
         "Public sizes of terms (own), or centre,scale of variables, by name.",
     ] = None
     resolution: Annotated[float, "Public resolution of columns, a power of two."] = 2.0**-20
-    assume: Annotated[Clipping | Errors | None, "What bounds one person's coefficients."] = None
+    assume: Annotated[
+        Clipping | Errors | None,
+        "What bounds one person's coefficients: LOW,HIGH, or one pair a term: 0,3;-1,1.",
+    ] = None
     method: Annotated[Auto | Estimator, "Estimator; auto chooses from public facts."] = "auto"
     related: Annotated[float, "Design effect: public factor on the sampling variance."] = 1.0
     effect: Annotated[Effect, "'pooled', 'within' or 'own': which question is asked."] = "pooled"
@@ -325,6 +331,14 @@ class Regression(Usual):
                 "statuses": (),
                 "advice": NO_VARIATION_ADVICE,
             }
+        elif isinstance(made, ClippedMeans) and self.assume is None and self.method == "auto":
+            # under add-remove nobody beyond the limits is counted
+            said = [x if x != OK else UNCHECKED for x in made.statuses]
+            status = release.status if release.status != OK else UNCHECKED
+            kept |= {
+                "statuses": tuple(said), "status": status,
+                "advice": release.advice or BINNED_ADVICE[UNCHECKED],
+            }  # fmt: skip
         return RegressionRelease(
             **kept | {"estimand": FIRST[OWN]},
             formula=self.formula,

@@ -1,34 +1,45 @@
-"""The variance between persons, within public limits of the deviation."""
+"""The variance and the standard deviation between persons."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, ClassVar
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
+from privmean import validate
 from privmean.errors import ArgumentError
-from privmean.models.variance import Method, VarianceSearch
+from privmean.models.spread import Spread
+from privmean.models.variance import METHODS, VarianceSearch
+from privmean.models.variance import Method as Search
+from privmean.models.variance_release import VarianceRelease
 from privmean.people.table import RecordMeans
 from privmean.questions.base import Usual
+from privmean.release import Release
 
 if TYPE_CHECKING:
     from privmean.privacy.budget import Budget
-    from privmean.release import Release
+
+Method = Literal["auto", "moment", "pair scale", "coinpress", "bisection"]
 
 
 @dataclass(frozen=True)
 class Variance(Usual):
-    """The variance of persons' own means in one column.
+    """The variance of persons' own means in one column, and their standard deviation.
 
-    value: the column. within: public smallest and largest standard deviation. method, center: see
-    `VarianceSearch`: "pair scale", "coinpress" or "bisection"; the last two need a public rough
-    centre. resolution: see `privmean.read`.
+    value: the column. method: "moment" finds a median and a spread privately and needs nothing
+    given; the others need within, the public smallest and largest standard deviation: "pair scale",
+    "coinpress" or "bisection" (see `VarianceSearch`; the last two need center, a public rough
+    centre). "auto": "moment" where nothing is given, else "pair scale". related: public factor on
+    the sampling variance if persons are related ("moment"). resolution: see `privmean.read`.
+
+    The intervals of "moment" hold for any values whose squares have a variance: persons far out are
+    counted ("tail seen", "tail too thick"). Those of the others are for values close to normal.
 
     A mean that clips at this scale is charged on top: the totals add. Use
     `SubGaussian(sd=safety * sqrt(estimate))` with a safety of 1.1 (pair scale) to 1.5.
 
     Example:
         table = pm.Table(pm.example("nlswork"), person="person_id")
-        print(pm.ask(table, pm.Variance("ln_wage", within=(0.01, 10.0)), epsilon=1.0))
+        print(pm.ask(table, pm.Variance("ln_wage"), epsilon=1.0))
 
     Guarantees: unit one person with all records, neighbours as the budget names them; the composed
     loss is at most the budget, for any data.
@@ -38,29 +49,60 @@ class Variance(Usual):
 
     value: Annotated[str | None, "Column whose persons' means vary."] = None
     within: Annotated[tuple[float, float] | None, "Public limits of the deviation."] = None
-    method: Annotated[Method, "'pair scale', 'coinpress' or 'bisection'."] = "pair scale"
+    method: Annotated[
+        Method, "'moment' (nothing given), or 'pair scale', 'coinpress', 'bisection'."
+    ] = "auto"
     center: Annotated[float | None, "Public rough centre (coinpress and bisection)."] = None
     resolution: Annotated[float, "Public resolution of values, a power of two."] = 2.0**-40
+    related: Annotated[float, "Design effect: public factor on the sampling variance."] = 1.0
 
     def __post_init__(self) -> None:
+        validate.positive("related", self.related)
         _ = self.summary
-        self._search()
+        self._chosen()
 
     @property
     def summary(self) -> RecordMeans:
         return RecordMeans.of_one(self.value, self.resolution)
 
-    def estimator(self, columns: int, cap: int | None, budget: Budget) -> VarianceSearch:
-        return self._search()
+    def estimator(self, columns: int, cap: int | None, budget: Budget) -> VarianceSearch | Spread:
+        if cap is not None:
+            raise ArgumentError(
+                "estimand", "records", "has no variance between persons",
+                "read people with estimand='persons'",
+            )  # fmt: skip
+        return self._chosen()
 
-    def _search(self) -> VarianceSearch:
+    def _chosen(self) -> VarianceSearch | Spread:
+        validate.choice("method", self.method, ("auto", "moment", *METHODS))
+        search: Search | None
+        if self.method == "auto":
+            search = None if self.within is None else "pair scale"
+        elif self.method == "moment":
+            search = None
+        else:
+            search = self.method
+        if search is None:
+            for name in ("within", "center"):
+                if getattr(self, name) is not None:
+                    raise ArgumentError(
+                        name, getattr(self, name), "is found privately by method='moment'",
+                        "leave it out, or give within and another method",
+                    )  # fmt: skip
+            return Spread(self.related)
+        if self.related != 1.0:
+            raise ArgumentError(
+                "related", self.related, "goes with method='moment' alone", "leave it out"
+            )
         try:
             smallest, largest = self.within  # type: ignore[misc]
         except (TypeError, ValueError):
             raise ArgumentError(
                 "within", self.within, "is no pair", "give within=(smallest, largest) deviation"
             ) from None
-        return VarianceSearch(smallest, largest, self.method, self.center)
+        return VarianceSearch(smallest, largest, search, self.center)
 
-    def told(self, release: Release) -> Release:
-        return release
+    def told(self, release: Release) -> VarianceRelease:
+        return VarianceRelease(
+            **{item.name: getattr(release, item.name) for item in fields(Release)}
+        )

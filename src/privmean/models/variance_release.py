@@ -1,0 +1,50 @@
+"""What the release of a variance adds to a release: the standard deviation, from the same noise."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import Any
+
+from privmean.release import Release
+from privmean.rows import Row
+
+DEVIATION = "standard deviation"
+VARIANCE = "variance"
+
+
+@dataclass(frozen=True, repr=False)
+class VarianceRelease(Release):
+    """A release of one variance. Its second row is the standard deviation between persons: the
+    root of the first, so that its interval holds whenever that of the variance does.
+
+    Example:
+        table = pm.Table(pm.example("nlswork"), person="person_id")
+        made = pm.variance(table, "ln_wage", epsilon=1.0)
+        variance, deviation = made.rows()
+        print(deviation.estimate, deviation.lower, deviation.upper)
+    """
+
+    @property
+    def deviation(self) -> float:
+        """The standard deviation between persons; NaN where no variance was found."""
+        return _root(float(self.estimate[0]))
+
+    def rows(self, level: float | None = None) -> tuple[Row, ...]:
+        """The variance, then the standard deviation."""
+        (row,) = super().rows(level)
+        error = row.std_error / (2 * self.deviation) if self.deviation > 0 else math.nan
+        root = replace(
+            row, term=DEVIATION, estimate=self.deviation, std_error=error,
+            lower=_root(row.lower), upper=_root(row.upper),
+            noise_lower=_root(row.noise_lower), noise_upper=_root(row.noise_upper),
+        )  # fmt: skip
+        return replace(row, term=VARIANCE), root
+
+    def facts(self) -> dict[str, Any]:
+        deviation = self.deviation
+        return super().facts() | {"deviation": deviation if math.isfinite(deviation) else None}
+
+
+def _root(value: float) -> float:
+    return math.sqrt(value) if value >= 0 else (math.nan if math.isnan(value) else 0.0)
