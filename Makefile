@@ -125,6 +125,7 @@ $(SPARK)/.ready: $(READY)
 # databases and ClickHouse (chdb, 600 MB) go into an environment of their own, over the first
 ENGINES := $(VENV)-engines
 engines: $(ENGINES)/.ready
+	PYTHONPATH=$(PACKAGES) $(ENGINES)/bin/python -m pytest -p no:cacheprovider tests/people/test_sql_homes.py
 	PYTHONPATH=$(PACKAGES) $(ENGINES)/bin/python benchmarks/engines.py
 
 $(ENGINES)/.ready: $(READY)

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from privmean.people.reductions import HUGE
 
 if TYPE_CHECKING:
-    from privmean.people.sqlengines import Facts
+    from privmean.people.sqlfacts import Facts
 
 WHOLE = 2.0**63
 BELOW = 2.0**63 - 1024  # the double before it

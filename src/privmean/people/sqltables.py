@@ -7,8 +7,9 @@ from typing import Any
 
 from privmean.errors import ArgumentError
 from privmean.people.kinds import DIGITS
-from privmean.people.sqlengines import KNOWN, as_bytes, as_double, backend, facts
+from privmean.people.sqlengines import as_bytes, as_double, backend, facts
 from privmean.people.sqlexact import LEAST
+from privmean.people.sqlfacts import KNOWN
 
 OTHERS = {"duckdb", "polars", "pyspark"}  # which have homes of their own
 
