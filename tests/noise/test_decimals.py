@@ -9,7 +9,7 @@ from privmean.mechanisms.exponential import exponential_digits
 from privmean.mechanisms.stable_histogram import laplace_tail, laplace_threshold
 
 STRANGE = (
-    Context(prec=3, Emin=-3, Emax=3, traps=[]),  # small numbers would be zero, a tail too thin
+    Context(prec=3, Emin=-3, Emax=3, traps=[]),  # small numbers would be rounded to 1e-5
     Context(prec=2, traps=[Inexact]),
     Context(prec=50, rounding="ROUND_UP", clamp=1, traps=[]),
 )
