@@ -194,7 +194,9 @@ def main() -> None:
             ]
         )
     slack = 2 * math.sqrt(LEVEL * (1 - LEVEL) / again)
-    text = (
+    places = sum(1 for _ in cells())
+    finished = "" if len(rows) == places else f"{len(rows)} of {places} rows were finished. "
+    text = finished + (
         f"500 numbers, 400 vectors or 800 items a run; beta {BETA} for the radius, level {LEVEL} "
         "for the approximate intervals: for the population, and for the persons who reported. "
         f"Each row is the data on which an interval covered least in {first} runs, drawn again "
