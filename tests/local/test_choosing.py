@@ -27,8 +27,9 @@ from privmean.local import (
 )
 from privmean.local.aggregators.items import item_law
 from privmean.local.aggregators.scalar import scalar_law
-from privmean.local.choosing import TOLERANCE, choice_of, variance_of
+from privmean.local.choosing import TOLERANCE, variance_of
 from privmean.local.limits import mean_radius, mean_rmse, share_radius, vector_rmse
+from privmean.local.planning import choice_of
 from privmean.local.radii import vote_radius_dependent
 from privmean.noise.simulated import SimulatedNoise
 

@@ -25,6 +25,7 @@ from privmean.local.coins import power_of_e
 from privmean.local.descriptor import Round
 from privmean.local.entropy import WORD
 from privmean.local.mechanisms import HYBRID, LAPLACE, PRIV_UNIT
+from privmean.noise.decimals import plain_context
 
 Law = dict[bytes, Fraction]
 MOST_RUNS = 400_000
@@ -144,8 +145,7 @@ def largest_ratio(first: Law, second: Law) -> Fraction | None:
 def share_of(ratio: Fraction, epsilon: Fraction) -> Fraction:
     """ln(ratio)/epsilon, rounded up in the twelfth digit unless it is at most 1."""
     limit = power_of_e(epsilon)
-    with decimal.localcontext() as context:
-        context.prec = 100
+    with decimal.localcontext(plain_context(100)):
         exact = decimal.Decimal(ratio.numerator) / decimal.Decimal(ratio.denominator)
         share = exact.ln() / (decimal.Decimal(epsilon.numerator) / epsilon.denominator)
         within = exact <= limit * (1 + decimal.Decimal("1e-95"))

@@ -2,7 +2,7 @@
 
 Every person adds one row: for each bin whether there are own records, and their mean, limited. The
 sums of rows are released with the matrix of their products, so that the covariance of all bins is
-known and any weighted sum of bins has its interval. docs/proofs/longitudinal.md, section 7.
+known and any weighted sum of bins has its interval. docs/proofs/longitudinal.md, section 9.
 """
 
 from __future__ import annotations

@@ -46,5 +46,9 @@ def count_persons(
     for argument, name in columns:
         schema.one_of(opened.names, argument, name)
     records = typed(opened.records(who, ()), who, ()).filter(~nw.col(PERSON).is_null())
-    ((persons,),) = fetch(records.select(nw.col(PERSON).n_unique()))
+    if records.implementation.is_ibis():
+        records = records.group_by(PERSON).agg(nw.len().alias("n"))
+        ((persons,),) = fetch(records.select(nw.len()))
+    else:
+        ((persons,),) = fetch(records.select(nw.col(PERSON).n_unique()))
     return int(persons)

@@ -106,6 +106,7 @@ class Table:
         """The table by its file's name and its person column; "" for what has no file."""
         if not isinstance(self.source, str | os.PathLike):
             return ""
+        # of a database's address, too, this is the last part: its name and the table's
         return f"{os.path.basename(os.fspath(self.source))} by {self.person}"
 
     def people(self, summary: Summary) -> People:
