@@ -118,8 +118,8 @@ def main() -> None:
         [
             f"Mean squared error, {runs} runs a cell. Centrally, of the runs that found a "
             "location; locally, of all runs (a wrong bin counts), with the printed budget passed "
-            "on once. At epsilon 1 both fall like 1/n (slope -1) or faster. At epsilon 1/sqrt(n) the "
-            "central one has errors of order 1 once it finds a location (its printed threshold "
+            "on once. At epsilon 1 both fall like 1/n (slope -1) or faster. At epsilon 1/sqrt(n) "
+            "the central one has errors of order 1 once it finds a location (its printed threshold "
             "needs some 20,000 persons for that); the local one's stay as wide as the range and do "
             "not fall.",
             "### Epsilon 1",
