@@ -79,10 +79,10 @@ def population(
 ) -> Real:
     """How far a release is from the expectation of clipped records, noise and sampling together.
 
-    noise: deviation of a coordinate, shape (m,) or one number. sample: independent records in
-    the mean, likewise. sd: public deviation of a coordinate of a record, for a normal interval; without it,
-    Hoeffding's inequality (bounded differences for rows of several coordinates) and the noise share
-    the misses equally.
+    noise: deviation of a coordinate, shape (m,) or one number. sample: independent records in the
+    mean, likewise. sd: public deviation of a coordinate of a record, for a normal interval; without
+    it, Hoeffding's inequality (bounded differences for rows of several coordinates) and the noise
+    share the misses equally.
     """
     if sd is not None:
         together: Real = pointwise(level, dimension) * np.sqrt(noise * noise + sd**2 / sample)
