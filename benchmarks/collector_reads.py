@@ -159,7 +159,7 @@ def main() -> None:
         "Seconds of a processor (of the answer's size: megabytes), least of three, on SQLite. "
         "Every tenth or so of the restarts stored 20 reports, and the last stored its tally. "
         "An answer about more than 4,096 numbers lists the 100 largest; all of them "
-        "(`numbers=all`) cost as much as before.\n\n"
+        "are asked for by `numbers=all`.\n\n"
         + table(["read", "before", "now", "before / now"], rows)
     )
     command = "python benchmarks/collector_reads.py" + (" --quick" if given.quick else "")

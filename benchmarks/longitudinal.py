@@ -264,7 +264,9 @@ def wages(path: Path, releases: int) -> str:
     rows: list[list[object]] = []
     covered: list[list[object]] = []
     for effects in (False, True):
-        question = pm.Regression(FORMULA, effect="own", fixed_effects=effects)
+        question = pm.Regression(
+            FORMULA, effect="own", fixed_effects=effects, method=pm.Magnitudes(target="mean")
+        )
         people = pm.Table(str(path), person="person_id").people(question.summary)
         values = people.values
         fitted = int(np.isfinite(values[:, 0]).sum())
@@ -272,7 +274,7 @@ def wages(path: Path, releases: int) -> str:
         for epsilon in (1.0, 3.0, 10.0):
             both = [
                 pm.regress(
-                    str(path), FORMULA, person="person_id", epsilon=epsilon,
+                    str(path), FORMULA, person="person_id", epsilon=epsilon, effect="own",
                     method=pm.Magnitudes(target=target), fixed_effects=effects,
                     noise=SimulatedNoise(rng),
                 )

@@ -7,9 +7,12 @@ suit 600 persons whose values are about normal with mean 3 and standard deviatio
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
+
+import numpy as np
 
 from privmean.central.anisotropic.estimator import Anisotropic
 from privmean.central.bounded import BoundedMean
@@ -18,7 +21,12 @@ from privmean.central.default_mean import DefaultMean
 from privmean.central.heavy_tailed import BoundedMoment, HeavyTailed, PureCover
 from privmean.central.winsorized import Winsorized
 from privmean.models.magnitudes import Magnitudes
+from privmean.models.moment_rows import Weighting
+from privmean.models.panel import GRIDS, Own, PanelPeople, PanelSums
+from privmean.models.pooled import Pooled
 from privmean.models.quantiles import Quantiles
+from privmean.people.products import Products
+from privmean.people.reductions import People
 from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE, Budget
 
 PURE = Budget(epsilon=2.0)
@@ -31,7 +39,8 @@ BOTH = (REPLACE_ONE, ADD_REMOVE)
 @dataclass(frozen=True)
 class Entry:
     """make(unit): the estimator for values in these units. ordered: the roster's order matters.
-    octaves: it looks at values on a logarithmic grid, so that scaling moves them to other noise."""
+    octaves: it looks at values on a logarithmic grid, so that scaling moves them to other noise.
+    people: how persons are made of an array, where they are not its rows."""
 
     name: str
     make: Callable[[float], Any]
@@ -40,6 +49,33 @@ class Entry:
     dimensions: tuple[int, ...] = (1, 2)
     ordered: bool = False
     octaves: bool = False
+    people: Callable[[np.ndarray], People] | None = None
+
+
+MEAN = PanelSums("y ~ 1", False)  # a regression whose one coefficient is the mean
+
+
+def one_record_each(values: np.ndarray) -> PanelPeople:
+    """A panel with one record a person, as a regression reads it."""
+    with np.errstate(all="ignore"):
+        own = {}
+        there = ~np.isnan(values[:, 0])
+        for name in MEAN.design.numeric:
+            for grid in GRIDS:
+                step, limit = math.ldexp(1.0, grid), math.ldexp(1.0, grid + 40)
+                z = np.floor(np.clip(values[:, 0], -limit, limit) / step + 0.5) * step
+                own[name, grid] = Own(z, z * z)
+
+    def again(units: Mapping[str, tuple[float, float]]) -> Products:
+        ((center, scale),) = units.values()
+        limit = math.ldexp(1.0, 20)
+        with np.errstate(all="ignore"):
+            y = np.clip((np.where(there, values[:, 0], 0.0) - center) / scale, -limit, limit)
+        one, y = there.astype(float), np.where(there, y, 0.0)
+        return Products(one, y[:, None], {(0, 0): y * y}, {}, {})
+
+    rows = np.where(there, 0.0, np.nan)[:, None]
+    return PanelPeople(rows, MEAN.names, own=own, again=again)
 
 
 def _winsorized(assumption: Callable[[float], Any], **settings: Any) -> Callable[[float], Any]:
@@ -118,6 +154,14 @@ REGISTRY: tuple[Entry, ...] = (
         ANY,
         (REPLACE_ONE,),
         (1, 3),
+    ),
+    Entry(
+        "regression of all persons",
+        lambda _: Pooled(MEAN.design, Weighting()),
+        (Budget(epsilon=5.0), Budget(epsilon=4.0, delta=1e-6), ZCDP),  # half of 600 are enough
+        dimensions=(1,),
+        octaves=True,
+        people=one_record_each,
     ),
     Entry("quantiles", lambda _: Quantiles((0.5,)), dimensions=(1,), octaves=True),
     Entry(

@@ -13,10 +13,13 @@ import pytest
 import privmean
 
 SOURCE = Path(__file__).resolve().parent.parent / "src" / "privmean"
-ENGINES = {"duckdb", "narwhals", "polars", "pandas", "pyarrow", "pyspark"}
+ENGINES = {
+    "duckdb", "narwhals", "polars", "pandas", "pyarrow", "pyspark", "ibis", "sqlglot", "psycopg",
+    "clickhouse_connect",
+}  # fmt: skip
 LATE = [
     "duckdb", "narwhals", "opendp", "scipy", "polars", "pandas", "pyarrow", "pyspark",
-    "matplotlib", "dp_accounting", "typer", "rich", "formulaic",
+    "matplotlib", "dp_accounting", "typer", "rich", "formulaic", "ibis", "sqlglot", "psycopg",
 ]  # fmt: skip
 
 

@@ -301,8 +301,8 @@ def test_a_database_that_does_not_work_is_said_in_words(tmp_path, url):
     round_ = mean_round(0, 1, epsilon=1, persons=9)
     (tmp_path / "r.json").write_text(round_.to_json())
     done = subprocess.run(
-        [sys.executable, "-c", SERVE, "serve", "--round", str(tmp_path / "r.json"),
-         "--database", url, "--port", "0"],
+        [sys.executable, "-c", SERVE, "serve", "--public-results", "--database", url,
+         "--round", str(tmp_path / "r.json"), "--port", "0"],
         check=False, capture_output=True, text=True, timeout=120,
     )  # fmt: skip
     assert done.returncode == 2

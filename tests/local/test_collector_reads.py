@@ -117,7 +117,7 @@ def test_a_database_of_an_earlier_version_is_read_whole(tmp_path):
     assert later.tally(round_).to_bytes() == whole
     assert later.write([Offer(reports_of(round_, 5))])[0].fresh.all()
     assert later.tally(round_).reports == 35
-    assert later.book.entries()[round_.identifier].state == "open"
+    assert later.book.entries()[0][round_.identifier].state == "open"
     later.close()
 
 
@@ -162,3 +162,23 @@ def test_the_test_of_millions_of_items_is_the_same():
         tails.append(special.chdtrc(known.sum() - 1, (w * (theta[known] - centre) ** 2).sum()))
     assert found.p_value == pytest.approx(min(1.0, 3000 * min(tails)), rel=1e-9)
     assert (found.degrees, found.numbers) == (3, 3000)
+
+
+def test_a_long_menu_is_listed_by_its_ends(tmp_path):
+    """A ladder of thousands of levels is answered in bands, and refused in few words."""
+    from privmean.local.collector.routes_open import _levels
+
+    round_ = mean_round(0, 10, epsilon=[0.1, 4], persons=1000, step="0.001")
+    assert _levels(round_) == ["0.1", "4"]
+    assert _levels(mean_round(0, 10, epsilon=[0.5, 1, 2], persons=9)) == ["0.5", "1", "2"]
+    store = Store(f"sqlite:///{tmp_path}/r.db")
+    store.register([round_])
+    store.write(
+        [Offer(randomize_many(round_, np.full(400, 7.0), epsilon=np.linspace(0.1, 4, 400)))]
+    )
+    answers = Answers(store)
+    assert len(json.loads(answers.get(round_))["levels"]) < 20
+    with pytest.raises(ArgumentError) as caught:
+        answers.get(round_, cap="0.00005")
+    assert len(str(caught.value)) < 1000
+    store.close()

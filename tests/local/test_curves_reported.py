@@ -16,7 +16,7 @@ from privmean.local.aggregators.gate import Gate
 from privmean.local.builders import items_round
 from privmean.local.many import randomize_many
 from privmean.local.mechanisms import SCALARS
-from privmean.local.reports import HEADER_SIZE, decode, payload_size
+from privmean.local.reports import HEADER_SIZE, Ticket, decode, payload_size, ticket_key
 
 POINTS = tuple(k / 8 for k in range(9))
 
@@ -127,14 +127,30 @@ def test_points_that_do_not_fit_a_round_are_refused():
 
 def test_a_client_with_a_ticket_chooses_nothing():
     """Row, coordinate, direction and branch follow from the ticket's nonce; a round whose clients
-    choose their row issues none."""
+    choose their row issues none. Without tickets all of a client's reports may fall on one
+    coordinate."""
     with pytest.raises(ArgumentError, match="row_choice"):
         items_round(8, epsilon=1, persons=9, issued=True, row_choice="chosen")
+    rng = np.random.default_rng(1)
+    for issued in (False, True):
+        round_ = mean_round([0] * 10, [1] * 10, epsilon=1, persons=999, issued=issued)
+        liked = (
+            nonce for nonce in iter(lambda: rng.bytes(16), b"") if not round_.coordinate(nonce)
+        )
+        made = []
+        for nonce in (next(liked) for _ in range(30)):
+            # of a ticket that was never issued the key can only be guessed
+            held = Ticket(round_.identifier, nonce, 0, rng.bytes(32)) if issued else None
+            given = {} if issued else {"nonce": nonce}
+            made.append(randomize(round_, [1.0] * 10, epsilon=1, ticket=held, **given))
+        parsed = Gate(round_, secret=b"s" * 32).parse(b"".join(made))
+        if issued:
+            assert parsed.refused == [(k, "not issued") for k in range(30)]
+        else:
+            assert tally(parsed.batch).counts.tolist() == [30] + [0] * 9
 
 
 def test_tickets_of_an_older_secret_count_until_it_is_withdrawn():
-    from privmean.local.reports import Ticket, ticket_key
-
     round_ = mean_round(0, 1, epsilon=1, persons=9, issued=True)
     old, new = b"o" * 32, b"n" * 32
     reports = []

@@ -233,6 +233,9 @@ def test_a_person_reports_one_value_from_the_page_of_a_collector(browser, tmp_pa
         wait.until(lambda _: at("send").is_enabled())
         assert sleep.digest.hex() in at("question").text
         assert "from 0 to 24" in at("kind").text
+        browser.set_window_size(500, 900)
+        width = "return document.documentElement.scrollWidth <= window.innerWidth"
+        assert browser.execute_script(width)  # a phone has nothing to scroll sideways
         Select(at("epsilon")).select_by_visible_text("1")
         at("value").send_keys("7.5")
         at("send").click()

@@ -77,6 +77,30 @@ def test_reports_are_reproduced_from_their_coins():
     assert answered == set(CODES) - {"priv-unit"}
 
 
+def test_a_client_of_every_mechanism_needs_no_numerical_library(tmp_path):
+    """Rounds are read, answered, kept and queued with the standard library alone."""
+    said = (
+        "import json, sys\n"
+        "from privmean.local import Client, Ledger, Outbox, Round\n"
+        "from privmean.local.clients import send\n"
+        "from privmean.local.clients.client import randomize\n"
+        f"known = json.load(open({str(PATH)!r}))['rounds']\n"
+        "rounds = [Round.from_json(item['text']) for item in known]\n"
+        "for r in rounds:\n"
+        "    if not r.issued:\n"
+        "        point = 0 if r.points else None\n"
+        "        randomize(r, [0.5, 1, 2], epsilon=r.menu[-1] * r.messages, point=point)\n"
+        "client = Client(epsilon=1, ledger=Ledger('ledger', limit=1))\n"
+        "Outbox('outbox').put('http://127.0.0.1:9', rounds[0], client.report(rounds[0], 7))\n"
+        "heavy = {'numpy', 'scipy', 'duckdb', 'opendp', 'narwhals', 'fastapi', 'sqlalchemy'}\n"
+        "print(len(rounds), sorted(heavy & {m.split('.')[0] for m in sys.modules}))\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", said], cwd=tmp_path, capture_output=True, text=True, check=True
+    )
+    assert done.stdout == f"{len(ROUNDS)} []\n"
+
+
 def test_every_report_is_counted_by_an_aggregator():
     for name, round_ in ROUNDS.items():
         mine = [bytes.fromhex(c["report"]) for c in VECTORS["reports"] if c["round"] == name]

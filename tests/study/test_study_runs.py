@@ -402,6 +402,23 @@ def test_keys_are_said_with_commas_as_on_the_command_line():
     assert found[0].labels == ("a", "b")
 
 
+@pytest.mark.parametrize(
+    ("old", "new", "word"),
+    [
+        ('values = ["y"]', 'values = ["yy"]', "level.values='yy': is not a column of the table"),
+        ('time = "t"', 'time = "tt"', "trend.time='tt': is not a column"),
+        ("y ~ x", "y ~ xx", "slope.formula='xx': is not a column"),
+    ],
+)
+def test_a_plan_refuses_columns_that_are_not_there(place, capsys, old, new, word):
+    """The names are public: a slip of the pen is said before a run, with what was meant."""
+    assert old in FILE
+    (place / "study.toml").write_text(FILE.replace(old, new, 1))
+    assert call("study", "plan", place / "study.toml") == 2
+    assert word in capsys.readouterr().err
+    assert call("study", "plan", place / "study.toml", "--persons", "3000") == 0  # opens no table
+
+
 def test_a_file_that_is_not_there_is_said_in_words(tmp_path, capsys):
     assert call("study", "plan", tmp_path / "none.toml") == 2
     assert "cannot be read: No such file or directory;" in capsys.readouterr().err

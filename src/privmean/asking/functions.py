@@ -217,6 +217,9 @@ def curve(
     related: float = 1.0,
     bounds: Bounds | None = None,
     concentration: Concentration | None = None,
+    smooth: float = 0.0,
+    by: str | None = None,
+    levels: Sequence[str | int | bool] | None = None,
     **terms: Unpack[Terms],
 ) -> CurveRelease:
     """A differentially private mean of persons over time, in public bins.
@@ -237,7 +240,10 @@ def curve(
 
     said = settled(terms, "curve", MOVED)
     known = one_of(assume, {"bounds": bounds, "concentration": concentration})
-    question = Curve(value, time, bins, assume=known, method=method, related=related)
+    question = Curve(
+        value, time, bins, assume=known, method=method, related=related,
+        smooth=smooth, by=by, levels=levels,  # type: ignore[arg-type]
+    )  # fmt: skip
     return asked(source_of(source, person, {}), question, said)
 
 

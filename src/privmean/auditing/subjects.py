@@ -20,6 +20,7 @@ from privmean.central.groups.estimator import GroupMeans
 from privmean.central.heavy_tailed import BoundedMoment, HeavyTailed, PureCover, RecordWeights
 from privmean.central.located_mean import LocatedMean
 from privmean.central.winsorized import Winsorized
+from privmean.models.joint_bins import JointBins
 from privmean.models.located_bins import LocatedBins
 from privmean.models.magnitudes import Magnitudes
 from privmean.models.own_means import OwnPanel
@@ -271,6 +272,17 @@ SUBJECTS: tuple[Subject, ...] = (
         REPLACED,
         (1,),
         1600,
+        weight=0.3,
+    ),
+    Subject(
+        "bins with their covariance",
+        lambda: JointBins(NEAR, (0.5, 1.5), 1.0),
+        dimensions=(2,),
+    ),
+    Subject(
+        "difference of two curves",
+        lambda: JointBins(NEAR, (0.5, 1.5), 0.0, True),
+        dimensions=(4,),
         weight=0.3,
     ),
     Subject("variance, nothing given", Spread, GENEROUS, dimensions=(1,)),

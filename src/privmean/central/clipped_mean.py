@@ -18,7 +18,7 @@ from privmean.intervals.laplace_normal import (
     allowance_miss,
     gaussian_margin,
     margin,
-    quantile,
+    margin_of,
     survival,
 )
 from privmean.intervals.mean_interval import (
@@ -153,8 +153,7 @@ class ClippedMean:
         s = self.sums
         known = s.spread(theta)
         if known is not None:
-            # as much as kappa scales of one noise: what exceeds them has the same chance
-            return max(known[0], 0.0) + quantile(math.exp(-kappa) / 2, known[1], 0.0)
+            return max(known[0], 0.0) + margin_of(kappa, known[1])
         square = max(s.square, 0.0) + kappa * s.square_noise
         weight = max(s.weight, 0.0) + kappa * s.weight_noise
         if self.by_records:

@@ -86,6 +86,7 @@ def mean_round(
     the values (one, or one a coordinate): mechanism and weights then suit that spread. mechanism:
     "auto" (default: least variance at worst, `choosing`), or "one-bit" (best if the values may lie
     at both ends), "hybrid", "piecewise" (spread below the range), "laplace".
+    points: for a curve, the public design points, rising; see `curve`.
     """
     given = _seeded(options)
     if sigma is not None:

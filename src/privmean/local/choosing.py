@@ -28,7 +28,6 @@ from privmean.local.mechanisms import (
     PIECEWISE,
     PRIV_UNIT,
     SCALARS,
-    SKETCH,
     SUBSET,
     UNARY,
 )
@@ -135,23 +134,6 @@ def choose(
     best = min(near, key=lambda item: (item.bytes, item.variance))
     reason = _reason(best, least, every, tolerance, largest)
     return rounds[best.mechanism], Choice(best.mechanism, reason, every)
-
-
-def choice_of(
-    round_: Round, *, mix: Sequence[float] | None = None, tolerance: float = TOLERANCE
-) -> Choice:
-    """What the rule says of the question of a finished round (which may use another mechanism)."""
-    from privmean.local.builders import remade
-
-    kind = KINDS["items"]
-    if round_.mechanism in SCALARS:
-        kind = KINDS["numbers"]
-    elif round_.mechanism in BALLS:
-        kind = KINDS["vectors"] if (round_.dimension or 1) > 1 else (BALL_BIT,)
-    elif round_.mechanism == SKETCH:
-        kind = (SKETCH,)
-    names = kind if round_.mechanism in kind else (*kind, round_.mechanism)
-    return choose(lambda name: remade(round_, name), names, mix=mix, tolerance=tolerance)[1]
 
 
 def _reason(

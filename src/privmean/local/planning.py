@@ -12,10 +12,11 @@ import numpy.typing as npt
 
 from privmean.local.aggregators import ball, items, scalar
 from privmean.local.aggregators.weights import level_weights
-from privmean.local.choosing import Choice, choice_of, level_shares, variance_of
+from privmean.local.builders import remade
+from privmean.local.choosing import KINDS, TOLERANCE, Choice, choose, level_shares, variance_of
 from privmean.local.descriptor import Round
 from privmean.local.limits import Limit, lower_bound
-from privmean.local.mechanisms import BALLS, SCALARS, SKETCH
+from privmean.local.mechanisms import BALL_BIT, BALLS, SCALARS, SKETCH
 from privmean.local.reports import report_size
 
 Floats = npt.NDArray[np.float64]
@@ -84,6 +85,21 @@ class RoundPlan:
             f"than {self.limit.radius:.4g}"
         )
         return "\n".join(lines)
+
+
+def choice_of(
+    round_: Round, *, mix: Sequence[float] | None = None, tolerance: float = TOLERANCE
+) -> Choice:
+    """What the rule says of the question of a finished round (which may use another mechanism)."""
+    kind = KINDS["items"]
+    if round_.mechanism in SCALARS:
+        kind = KINDS["numbers"]
+    elif round_.mechanism in BALLS:
+        kind = KINDS["vectors"] if (round_.dimension or 1) > 1 else (BALL_BIT,)
+    elif round_.mechanism == SKETCH:
+        kind = (SKETCH,)
+    names = kind if round_.mechanism in kind else (*kind, round_.mechanism)
+    return choose(lambda name: remade(round_, name), names, mix=mix, tolerance=tolerance)[1]
 
 
 def plan_round(round_: Round, *, mix: Sequence[float] | None = None) -> RoundPlan:

@@ -118,7 +118,7 @@ def new_axes() -> Any:
 @dataclass(frozen=True, eq=False)
 class SmoothedIntervals:
     """Intervals of weighted means of cells. first: noise scale of a cell's mean (Laplace scale or
-    deviation), spread: noisy sampling variance of a cell's mean."""
+    deviation), spread: noisy sampling variance of a cell's mean. units: what is averaged."""
 
     estimate: Floats
     weights: Floats
@@ -127,6 +127,7 @@ class SmoothedIntervals:
     gaussian: bool
     bounds: tuple[float, float]
     smoothed: bool
+    units: str = "responses"
 
     @cached_property
     def _errors(self) -> JointErrors:
@@ -139,14 +140,14 @@ class SmoothedIntervals:
     def _made(self, level: float, half: Floats, kind: str) -> Interval:
         low, high = self.bounds
         sampling = kind == "interval"
-        target = "clipped mean of these responses" if not sampling else "clipped mean curve"
+        target = f"clipped mean of these {self.units}" if not sampling else "clipped mean curve"
         return Interval(
             tuple(np.clip(self.estimate - half, low, high).tolist()),
             tuple(np.clip(self.estimate + half, low, high).tolist()),
             level,
             kind=kind,
             target=target + (" (smoothed)" if self.smoothed else ""),
-            assumption="unrelated responses" if sampling else "",
+            assumption=f"unrelated {self.units}" if sampling else "",
             region=(self.bounds,),
         )
 

@@ -29,6 +29,7 @@ ATOM, HEAVY = 3.0, 5.0  # times as dense as both neighbours, and deviations: may
 AROUND = 5  # cells to either side of the innermost that show how dense persons are
 INNER = 2  # cells to either side of the innermost that count as one with it
 LATTICE, CURVED, OUTLYING = 1.7, 0.03, 0.6  # sum of squares and terms left out, for a cell
+JUMP = 0.1  # density over that of the next cell, below which a law may begin or end there
 UNEVEN, SURE, REACH = 1.12, 4.0, 4  # denser or thinner than both, deviations, cells to either side
 
 
@@ -97,19 +98,29 @@ class Distribution:
             near = slice(m - 1, m + 3)
             edges, below = np.delete(edges, near), np.delete(below, near)
         rising = np.maximum.accumulate(below + np.arange(len(edges)) * 1e-12)
-        curve = PchipInterpolator(edges, rising) if len(edges) > 1 else None
+        if len(edges) < 2:
+            return lambda part: math.inf if part >= rising[0] else -math.inf
+        slopes = np.diff(rising) / np.diff(edges)
+        ends = PchipInterpolator(edges, rising).derivative()(edges)
+        # beside a cell that is next to empty a law may begin or end: its density is not 0 there
+        before = np.where(JUMP * slopes > np.append(slopes[0], slopes[:-1]), slopes, ends[:-1])
+        after = np.where(JUMP * slopes > np.append(slopes[1:], slopes[-1]), slopes, ends[1:])
 
         def place(part: float) -> float:
             if not part > rising[0]:
                 return -math.inf
-            if not part < rising[-1] or curve is None:
+            if not part < rising[-1]:
                 return math.inf
-            k = int(np.searchsorted(rising, part))
-            low, high = float(edges[k - 1]), float(edges[k])
-            for _ in range(60):
-                middle = (low + high) / 2
-                low, high = (middle, high) if curve(middle) < part else (low, middle)
-            return (low + high) / 2
+            k = int(np.searchsorted(rising, part)) - 1
+            width = float(edges[k + 1] - edges[k])
+            a, b = float(before[k]) * width, float(after[k]) * width
+            rise, left = float(rising[k + 1] - rising[k]), float(part - rising[k])
+            low, high = 0.0, 1.0
+            for _ in range(60):  # a monotone cubic
+                t = (low + high) / 2
+                reached = t * (a + t * (3 * rise - 2 * a - b + t * (a + b - 2 * rise)))
+                low, high = (t, high) if reached < left else (low, t)
+            return float(edges[k]) + width * (low + high) / 2
 
         return place
 

@@ -23,6 +23,7 @@ from privmean.errors import ArgumentError
 from privmean.intervals.interval import OK
 from privmean.models.binned import BinnedIntervals, worst
 from privmean.models.curve_release import CurveRelease
+from privmean.models.joint_bins import JointBins
 from privmean.models.located_bins import LocatedBins
 from privmean.models.magnitudes import CHEAP, Magnitudes
 from privmean.models.tail_means import TailMeans
@@ -44,10 +45,15 @@ class BinnedMeans:
     time: str
     edges: tuple[float, ...]
     resolution: float
+    by: str | None = None
+    levels: tuple[str | float, ...] = ()
 
     @property
     def names(self) -> tuple[str, ...]:
-        return tuple(f"[{a:g}, {b:g})" for a, b in pairwise(self.edges))
+        bins = tuple(f"[{a:g}, {b:g})" for a, b in pairwise(self.edges))
+        if self.by is None:
+            return bins
+        return tuple(f"{level} {item}" for level in self.levels for item in bins)
 
     def reduce(self, table: Table) -> MatrixPeople:
         """Private, spends nothing. Sums are exact integers, counted and added in the engine."""
@@ -55,18 +61,29 @@ class BinnedMeans:
 
         x, t = ast.Name(self.value), ast.Name(self.time)
         # an indicator of a bin is the product of two comparisons
-        indicators = [
+        indicators: list[tuple[ast.expr, ...]] = [
             (
                 ast.Compare(t, [ast.GtE()], [ast.Constant(a)]),
                 ast.Compare(t, [ast.Lt()], [ast.Constant(b)]),
             )
             for a, b in pairwise(self.edges)
         ]
+        names, texts = dict.fromkeys((self.value, self.time)), tuple[str, ...]()
+        if self.by is not None:  # the bins of one group, then those of the other
+            group = [
+                ast.Compare(ast.Name(self.by), [ast.Eq()], [ast.Constant(level)])
+                for level in self.levels
+            ]
+            indicators = [(*item, one) for one in group for item in indicators]
+            names |= {self.by: None}
+            if isinstance(self.levels[0], str):
+                texts = (self.by,)
         d = len(indicators)
         made = person_products(
             table.source,
             person=table.person,
-            columns=tuple(dict.fromkeys((self.value, self.time))),
+            columns=tuple(names),
+            texts=texts,
             products=[*indicators, *((*item, x) for item in indicators)],
             steps=[1.0] * d + [self.resolution] * d,
             roster=table.roster,
@@ -96,6 +113,12 @@ class Curve(Usual):
     "auto", or an estimator itself (`Winsorized(..., range=...)`). related: public factor on the
     sampling variance if persons are related.
 
+    smooth: the bandwidth of a local linear smoother over the bins (bounds are needed). by, levels:
+    a column of two groups and its values: the difference of the two curves, second less first, each
+    person in every bin of each group that it has records in. Bins and groups share one budget; the
+    products of persons' rows are released with their sums, so that intervals and bands know how
+    bins go together.
+
     A bin whose noisy number of persons is below 5 deviations of its noise has no estimate: its
     status is "too few persons". "thin": the interval is longer than half of the bounds.
 
@@ -119,8 +142,15 @@ class Curve(Usual):
     assume: Annotated[Clipping | None, "What accuracy may rest on."] = None
     method: Annotated[Auto | Estimator, "Estimator; auto chooses from public facts."] = "auto"
     related: Annotated[float, "Design effect: public factor on the sampling variance."] = 1.0
+    smooth: Annotated[float, "Bandwidth of a local linear smoother, in units of time."] = 0.0
+    by: Annotated[str | None, "Column of two groups: their difference is asked for."] = None
+    levels: Annotated[
+        tuple[str, ...] | None, "Its two values, first and second: second less first."
+    ] = None
 
     def __post_init__(self) -> None:
+        validate.nonnegative("smooth", self.smooth)
+        object.__setattr__(self, "levels", _levels(self.by, self.levels))
         for name in ("value", "time"):
             if not isinstance(getattr(self, name), str):
                 raise ArgumentError(name, getattr(self, name), "is no column", "name a column")
@@ -132,7 +162,9 @@ class Curve(Usual):
     @property
     def summary(self) -> BinnedMeans:
         step = validate.power_of_two("resolution", self.resolution)
-        return BinnedMeans(self.value, self.time, tuple(self.bins), step)
+        return BinnedMeans(
+            self.value, self.time, tuple(self.bins), step, self.by, self.levels or ()
+        )
 
     def estimator(self, columns: int, cap: int | None, budget: Budget) -> Estimator:
         return self._chosen()
@@ -140,7 +172,13 @@ class Curve(Usual):
     @property
     def looked_at(self) -> tuple[str, ...]:
         """Its column, where nothing is assumed of the values."""
-        return (self.value,) if self.assume is None and self.method == "auto" else ()
+        usual = self.assume is None and self.method == "auto" and not self._joint
+        return (self.value,) if usual else ()
+
+    @property
+    def _joint(self) -> bool:
+        """Whether points share bins, so that the covariance of bins is asked for."""
+        return bool(self.smooth) or self.by is not None
 
     @property
     def needs_look(self) -> bool:
@@ -150,6 +188,15 @@ class Curve(Usual):
         return LocatedBins(self.related)
 
     def _chosen(self) -> Estimator:
+        if self._joint:
+            if self.method != "auto" or self.assume is None or kind_of(self.assume) != BOUNDS:
+                raise ArgumentError(
+                    "assume", self.assume, "are no public limits",
+                    "a smoothed curve or a difference of two needs bounds=(LOWER, UPPER)",
+                )  # fmt: skip
+            given: Any = self.assume
+            ends = validate.bounds("bounds", given)
+            return JointBins(ends, self._middles, self.smooth, self.by is not None, self.related)
         if self.method != "auto":
             if not isinstance(self.method, Winsorized | Magnitudes):
                 raise ArgumentError(
@@ -176,11 +223,21 @@ class Curve(Usual):
             )
         return Winsorized(assume, design_effect=self.related)
 
+    @property
+    def _middles(self) -> tuple[float, ...]:
+        return tuple((a + b) / 2 for a, b in pairwise(self.bins))
+
     def told(self, release: Release) -> CurveRelease:
         kept = {item.name: getattr(release, item.name) for item in fields(Release)}
-        middles = tuple((a + b) / 2 for a, b in pairwise(self.bins))
+        middles = self._middles
         words = f"mean {self.value} over persons by {self.time}"
         made = release.intervals
+        if self._joint:
+            said = f"difference of the {words}, {self.by}" if self.by is not None else words
+            if self.levels is not None:
+                said += f" {self.levels[1]} less {self.levels[0]}"
+            names = tuple(f"{x:.6g}" for x in middles)
+            return CurveRelease(**kept | {"estimand": said, "columns": names}, at=middles)
         assert isinstance(made, ClippedMeans | TailMeans)  # of the methods that `_chosen` lets pass
         limits = made.bounds[0] if isinstance(made, ClippedMeans) and made.bounds else None
         found = self.assume is None and self.method == "auto"
@@ -201,6 +258,26 @@ class Curve(Usual):
             },
             at=middles,
         )
+
+
+def _levels(by: str | None, levels: object) -> tuple[str | float, ...] | None:
+    """Two values of a column, both numbers or both text; texts of numbers are numbers."""
+    if by is None:
+        if levels is not None:
+            raise ArgumentError("levels", levels, "are of no column", "give by='COLUMN' too")
+        return None
+    given = tuple(levels) if isinstance(levels, Sequence) and not isinstance(levels, str) else ()
+    found: list[str | float] = []
+    for item in given:
+        try:
+            found.append(float(item))
+        except (TypeError, ValueError):
+            found.append(str(item))
+    if len(found) != 2 or found[0] == found[1] or len({type(x) for x in found}) != 1:
+        raise ArgumentError(
+            "levels", levels, "are not two values of one kind", "give levels=(0, 1) for example"
+        )
+    return tuple(found)
 
 
 def _edges(bins: Sequence[float]) -> tuple[float, ...]:

@@ -69,7 +69,9 @@ class Answers:
         if cap:
             levels = {f"{float(item):g}": item for item in round_.menu}
             if cap not in levels:
-                raise ArgumentError("epsilon_cap", cap, "is no level", f"one of {list(levels)}")
+                raise ArgumentError(
+                    "epsilon_cap", cap, "is no level", f"one of {list(levels)[:64]}"
+                )
             level = str(levels[cap])
         with self._turn:
             key = (round_.identifier, weights, cap, numbers)

@@ -85,31 +85,30 @@ class Book:
                 raise PrivmeanError("another round has the same identifier; draw a new seed")
         return True
 
-    def entries(self) -> dict[bytes, Entry]:
-        """All rounds that are not deleted, by identifier."""
-        both = sql.select(
-            ROUNDS.c.id, ROUNDS.c.description, STATES.c.state, STATES.c.changed
-        ).where(ROUNDS.c.id == STATES.c.round)
+    def entries(self) -> tuple[dict[bytes, Entry], set[bytes]]:
+        """All rounds that are kept, the oldest first, and the identifiers of those deleted."""
+        found, gone = {}, set()
         with self._connect() as link:
-            rows = link.execute(both.order_by(STATES.c.changed, ROUNDS.c.id)).all()
-        result = {}
-        for row in rows:
-            key = bytes(row[0])
-            if key not in self._read:
-                self._read[key] = Round.from_json(row[1])
-            result[key] = Entry(self._read[key], str(row[2]), float(row[3]))
-        return result
+            states = sql.select(STATES.c.round, STATES.c.state, STATES.c.changed)
+            rows = link.execute(states.order_by(STATES.c.changed, STATES.c.round)).all()
+            for row in rows:
+                key = bytes(row[0])
+                if row[1] == DELETED:
+                    gone.add(key)
+                    continue
+                if key not in self._read:
+                    text = sql.select(ROUNDS.c.description).where(ROUNDS.c.id == key)
+                    description = link.execute(text).scalar()
+                    if description is None:  # deleted between the two questions
+                        continue
+                    self._read[key] = Round.from_json(description)
+                found[key] = Entry(self._read[key], str(row[1]), float(row[2]))
+        return found, gone
 
     def state(self, link: sql.Connection, key: bytes) -> str:
         """A round's state, "" if it is unknown; it stays so until the transaction's end."""
         place = sql.select(STATES.c.state).where(STATES.c.round == key)
         return str(link.execute(place.with_for_update(read=True)).scalar() or "")
-
-    def gone(self) -> set[bytes]:
-        """The rounds that were deleted."""
-        with self._connect() as link:
-            place = sql.select(STATES.c.round).where(STATES.c.state == DELETED)
-            return {bytes(key) for key in link.execute(place).scalars()}
 
     def close(self, key: bytes, who: str, when: float | None = None) -> bool:
         """Take no more reports; False if it was not open. After the return none is stored."""
@@ -160,7 +159,7 @@ class Book:
         """Close what is past its deadline, and forget or delete what was closed so many seconds
         ago (None: never). What was changed."""
         changed = []
-        for key, entry in self.entries().items():
+        for key, entry in self.entries()[0].items():
             state, since, closes = entry.state, entry.since, entry.round.closes
             done = False
             if state == OPEN and closes is not None and now > closes:

@@ -54,11 +54,11 @@ class Catalogue:
 
     def refresh(self) -> None:
         """What other processes did, too."""
-        found = self._store.book.entries()
+        found, gone = self._store.book.entries()
         for key in [key for key in self.rounds if key not in found]:
             self.rounds.pop(key, None)
         self.rounds.update({key: entry.round for key, entry in found.items()})
-        self.entries, self.gone = found, self._store.book.gone()
+        self.entries, self.gone = found, gone
 
 
 class Keeper(threading.Thread):

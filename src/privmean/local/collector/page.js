@@ -53,7 +53,7 @@ function frame(xs, ys, xName, yName, whole) {
     shape("text", { x: margin - 8, y: y(v) + 4, "text-anchor": "end" }, short(v));
   });
   shape("line", { class: "axis", x1: margin, x2: width - 12, y1: height - 44, y2: height - 44 });
-  ticks(left, right, Math.max(3, Math.floor(width / 110))).filter(v => !whole || Number.isInteger(v)).forEach(v => {
+  ticks(left, right, Math.max(5, Math.floor(width / 110))).filter(v => !whole || Number.isInteger(v)).forEach(v => {
     shape("line", { class: "axis", x1: x(v), x2: x(v), y1: height - 44, y2: height - 39 });
     shape("text", { x: x(v), y: height - 25, "text-anchor": "middle" }, short(v));
   });
@@ -154,6 +154,8 @@ function update(a) {
   at("refused").textContent = count(Object.values(a.rejected).reduce((s, n) => s + n, 0));
   at("reasons").textContent = Object.entries(a.rejected).map(([word, n]) => word + " " + count(n)).join(", ");
   at("deadline").textContent = deadline(a);
+  at("report").hidden = a.state !== "open";
+  at("report").href = "client/#" + a.round;
   at("warning").textContent = a.warning || "";
   at("relation-box").hidden = !a.relation;
   at("relation").textContent = a.relation ? a.relation.words + "." : "";

@@ -18,9 +18,11 @@ from privmean.local.collector.doors import Doors
 from privmean.local.collector.intake import Intake
 from privmean.local.collector.store import Store
 from privmean.local.collector.telemetry import Metrics
+from privmean.local.descriptor import Round
 
 BINARY, JSON_LINES = "application/octet-stream", "application/x-ndjson"
 PAGE = {"page.html": "text/html", "page.js": "text/javascript", "page.css": "text/css"}
+MOST_LEVELS = 64
 PATIENCE = 5.0  # seconds that the database may take to say that it is there
 POLICY = (
     "default-src 'self'; img-src 'self' data:; object-src 'none'; frame-ancestors 'none'; "
@@ -64,7 +66,7 @@ def add_open(
                 "digest": entry.round.digest.hex(),
                 "title": entry.round.title,
                 "mechanism": entry.round.mechanism,
-                "levels": [f"{float(level):g}" for level in entry.round.menu],
+                "levels": _levels(entry.round),
                 "state": "open" if entry.takes_reports(now) else "closed",
                 "persons": entry.round.persons,
                 "closes": entry.round.closes,
@@ -107,6 +109,12 @@ def add_open(
     app.add_api_route("/rounds", rounds)
     app.add_api_route("/rounds/{round_id}", description)
     app.add_api_route("/rounds/{round_id}/reports", take, methods=["POST"])
+
+
+def _levels(round_: Round) -> list[str]:
+    """The menu; of a long one its ends."""
+    menu = round_.menu if len(round_.menu) <= MOST_LEVELS else (round_.menu[0], round_.menu[-1])
+    return [f"{float(level):g}" for level in menu]
 
 
 class Pulse:

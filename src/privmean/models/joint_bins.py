@@ -1,0 +1,313 @@
+"""Curves over private times whose points share bins: smoothed ones, and the difference of two.
+
+Every person adds one row: for each bin whether there are own records, and their mean, limited. The
+sums of rows are released with the matrix of their products, so that the covariance of all bins is
+known and any weighted sum of bins has its interval. docs/proofs/longitudinal.md, section 9.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from privmean import validate
+from privmean.errors import ArgumentError
+from privmean.intervals.interval import FAILED, OK, Interval
+from privmean.mechanisms.curator import Curator
+from privmean.mechanisms.moment_sums import RowProducts
+from privmean.models.curve_release import SmoothedIntervals
+from privmean.models.moment_rows import (
+    ROW_STEPS,
+    Norm,
+    exact_sum,
+    lattice_rows,
+    triangle,
+)
+from privmean.models.pooled_steps import Law, Parts
+from privmean.outcome import Outcome
+from privmean.people.collecting import rows as rows_of
+from privmean.people.reductions import Floats
+from privmean.people.shape import Shape
+from privmean.privacy.budget import REPLACE_ONE, Budget, Relation
+from privmean.privacy.calibrate import calibrate
+from privmean.privacy.loss import Loss
+from privmean.road import Releasing
+from privmean.rows import NAN
+
+Flags = npt.NDArray[np.bool_]
+
+SEEN = 5.0  # deviations of its noise that the number of persons in a bin must reach
+MOST = 40  # bins, of both curves: the products of their rows are released too
+TOO_FEW = "too few persons"
+ADVICE = (
+    "no estimate is shown where the noisy number of persons with a value is below 5 deviations of "
+    "its noise: merge such bins, smooth more, or give more persons or epsilon"
+)
+
+
+@dataclass(frozen=True)
+class JointBins:
+    """The estimator. bounds: public limits of a person's mean in a bin. at: middles of the bins.
+    bandwidth: of the local linear smoother, 0 for none. both: the columns are the bins of one
+    group, then those of another, and the difference of the second and the first is asked for.
+
+    Guarantees: the budget given to `plan`, for one person with all records and any data. Public:
+    settings and, under replace-one, the number of persons.
+    """
+
+    bounds: tuple[float, float]
+    at: tuple[float, ...]
+    bandwidth: float = 0.0
+    both: bool = False
+    design_effect: float = 1.0
+
+    def __post_init__(self) -> None:
+        validate.positive("design_effect", self.design_effect)
+        validate.nonnegative("bandwidth", self.bandwidth)
+        if self.bins > MOST:
+            raise ArgumentError(
+                "bins", self.bins, "are too many to be told with their covariance",
+                f"give {MOST} or fewer, of both groups together",
+            )  # fmt: skip
+
+    @property
+    def bins(self) -> int:
+        return len(self.at) * (2 if self.both else 1)
+
+    def plan(self, budget: Budget, shape: Shape) -> JointBinsPlan:
+        """One release, with the law of the least noise."""
+        if shape.dimension != self.bins:
+            raise ArgumentError("people", shape.dimension, "are not of these bins", "plan again")
+        n = shape.number()
+        laws: tuple[Law, ...] = ("gaussian",) if budget.is_zcdp else ("laplace",)
+        if not budget.is_zcdp and not budget.is_pure:
+            laws = ("laplace", "gaussian")
+        plans = [self._of(law, budget, n, shape) for law in laws]
+        return min(plans, key=lambda plan: plan.value_sd)
+
+    def _of(self, law: Law, budget: Budget, n: int, shape: Shape) -> JointBinsPlan:
+        def made(strength: float | Fraction) -> JointBinsPlan:
+            return JointBinsPlan(self, budget, n, shape, Parts(law, strength))
+
+        if law == "laplace":
+            return made(budget.pure_epsilon())
+        if budget.rho is not None:
+            return made(math.sqrt(2 * budget.rho) * (1 - 1e-9))
+        return made(calibrate(lambda t: made(t).losses, budget, grid=False, tolerance=1e-6))
+
+
+@dataclass(frozen=True)
+class JointBinsPlan(Releasing):
+    """The one release of all bins. persons: n, or a public guess of it."""
+
+    settings: JointBins
+    budget: Budget
+    persons: int
+    shape: Shape
+    parts: Parts
+    estimator = "means of bins with their covariance"
+
+    @property
+    def relation(self) -> Relation:
+        return self.budget.neighbors
+
+    @property
+    def why(self) -> str:
+        law = "Laplace" if self._laplace else "Gaussian"
+        return f"points share bins, so that sums and products of rows are released, {law} noise"
+
+    @property
+    def public(self) -> tuple[str, ...]:
+        shape = ("number of persons",) if self.relation == REPLACE_ONE else ()
+        return ("columns", *shape, "settings")
+
+    @property
+    def _laplace(self) -> bool:
+        return self.parts.law == "laplace"
+
+    @property
+    def _norm(self) -> Norm:
+        return "l1" if self._laplace else "l2"
+
+    @property
+    def radius(self) -> float:
+        """Of a row: a person may be in every bin, at a limit."""
+        entries = 2 * self.settings.bins
+        return float(entries) if self._laplace else math.sqrt(entries)
+
+    @property
+    def sums(self) -> RowProducts:
+        share = self.parts.sums(Fraction(1))
+        return RowProducts(
+            "bins and products", 2 * self.settings.bins, ROW_STEPS, self.relation, **share
+        )
+
+    @property
+    def value_sd(self) -> float:
+        """Deviation of the noise of a bin's sum, in half widths of the bounds."""
+        return self.sums.scale * self.radius * (math.sqrt(2) if self._laplace else 1.0)
+
+    @property
+    def fixed(self) -> bool:
+        """Whether every run bills these very lines, whatever it finds."""
+        return True
+
+    @property
+    def losses(self) -> tuple[Loss, ...]:
+        return self.sums.losses
+
+    def predict(self, guess_sd: float) -> dict[str, float]:
+        """Predicted errors of one bin that holds everybody, at a deviation between persons."""
+        guess = validate.positive("guess_sd", guess_sd)
+        low, high = self.settings.bounds
+        noise = (high - low) / 2 * self.value_sd / self.persons
+        sampling = guess * math.sqrt(self.settings.design_effect / self.persons)
+        return {"rmse": math.hypot(noise, sampling), "noise": noise, "sampling": sampling}
+
+    def describe(self) -> dict[str, Any]:
+        return {
+            "persons": self.persons,
+            "bins": self.settings.bins,
+            "bandwidth": self.settings.bandwidth,
+            "budget": self.budget.to_dict(),
+            "law": self.parts.law,
+            "mechanisms": [loss.to_dict() for loss in self.losses],
+        }
+
+    def run(self, curator: Curator) -> Outcome:
+        settings, d = self.settings, self.settings.bins
+        low, high = settings.bounds
+        middle, half = low + (high - low) / 2, (high - low) / 2
+        values = rows_of(curator.people, size_is_public=self.relation == REPLACE_ONE)
+        there = ~np.isnan(values)
+        limited = (np.clip(np.where(there, values, middle), low, high) - middle) / half
+        entries = [there[:, j].astype(float) for j in range(d)]
+        entries += [np.where(there[:, j], limited[:, j], 0.0) for j in range(d)]
+        whole = lattice_rows(entries, self.radius, self._norm)
+        answers = [exact_sum(item) for item in whole]
+        answers += [exact_sum(whole[i] * whole[j]) for i, j in triangle(2 * d)]
+        noisy = curator.ask(self.sums, answers)
+        unit = self.radius
+        sums = np.array(noisy[: 2 * d]) * unit
+        second = np.zeros((2 * d, 2 * d))
+        for (i, j), value in zip(triangle(2 * d), noisy[2 * d :], strict=True):
+            second[i, j] = second[j, i] = value * unit * unit
+        scale = self.sums.scale * unit
+        law = math.sqrt(2) if self._laplace else 1.0
+        seen = sums[:d] >= max(SEEN * law * scale, 1.0)
+        count = np.maximum(sums[:d], 1.0)
+        mean = np.clip(sums[d:] / count, -1.0, 1.0)
+        weights, known = _weights(settings, seen)
+        # an error of a weighted sum of means, by the noise and the sampling of counts and sums
+        first = np.hstack([-weights * mean / count, weights / count]) * half
+        spectrum, vectors = np.linalg.eigh(second)  # of released numbers: no row depends on it
+        root: Floats = first @ (vectors * np.sqrt(np.maximum(spectrum, 0.0)))
+        # no mean within the bounds varies more than they allow, however noisy the products are
+        most = (np.abs(weights) / np.sqrt(count)).sum(axis=1) * half
+        size = np.sqrt((root**2).sum(axis=1))
+        short = np.minimum(1.0, most / np.maximum(size, 1e-300))
+        root = root * short[:, None] * math.sqrt(settings.design_effect)
+        estimate = (weights @ mean) * half
+        estimate = estimate + (0.0 if settings.both else middle)
+        reach = (low - high, high - low) if settings.both else (low, high)
+        smooth = SmoothedIntervals(
+            np.clip(estimate, *reach), np.hstack([first, root]),
+            np.concatenate([np.full(2 * d, scale), np.zeros(2 * d)]),
+            np.concatenate([np.zeros(2 * d), np.ones(2 * d)]),
+            not self._laplace, reach, bool(settings.bandwidth), "persons",
+        )  # fmt: skip
+        status = OK if known.all() else TOO_FEW if known.any() else FAILED
+        return Outcome(
+            np.where(known, smooth.estimate, math.nan),
+            Points(smooth, tuple(known.tolist())),
+            persons=self.persons if self.relation == REPLACE_ONE else None,
+            status=status,
+            statuses=tuple(OK if x else TOO_FEW if known.any() else FAILED for x in known),
+            advice="" if status == OK else ADVICE,
+            assumptions=("unrelated persons",) if settings.design_effect == 1 else (),
+            shares={"bins": 1.0},
+            diagnostics={"weight": np.where(seen, sums[:d], 0.0).tolist()},
+            estimand="mean curve over persons",
+        )
+
+
+def _weights(settings: JointBins, seen: Flags) -> tuple[Floats, Flags]:
+    """Weights of the bins at every point, and which points have one: those of a bin that holds
+    persons. Public but for the bins that hold nobody."""
+    at = np.array(settings.at)
+    size = len(at)
+    parts = [seen[:size], seen[size:]] if settings.both else [seen]
+    made = [local_lines(at, settings.bandwidth, part) for part in parts]
+    known = parts[0] & parts[-1]
+    return (np.hstack([-made[0], made[1]]) if settings.both else made[0]), known
+
+
+def local_lines(at: Floats, bandwidth: float, used: Flags) -> Floats:
+    """Weights of a local linear fit at every point, Gaussian kernel, over the bins used; rows add
+    up to 1. The bin itself where there is no bandwidth, or none besides it."""
+    found: Floats = np.eye(len(at))
+    if not bandwidth:
+        return _over(found, used)
+    for k, point in enumerate(at):
+        x = (at - point) / bandwidth
+        kernel = np.exp(-0.5 * np.minimum(x * x, 1400.0)) * used
+        s0, s1, s2 = float(kernel.sum()), float(kernel @ x), float(kernel @ (x * x))
+        spread = s0 * s2 - s1 * s1
+        if spread > 1e-9 * s0 * s0:
+            found[k] = kernel * (s2 - s1 * x) / spread
+    return _over(found, used)
+
+
+def _over(weights: Floats, used: Flags) -> Floats:
+    """The weights of used bins."""
+    kept: Floats = weights * used
+    return kept
+
+
+@dataclass(frozen=True, eq=False)
+class Points:
+    """The intervals of the points that have an estimate; NaN for the others."""
+
+    made: SmoothedIntervals
+    known: tuple[bool, ...]
+
+    def column(self, index: int) -> Points:
+        """The intervals of one point for itself."""
+        return Points(self.made.column(index), self.known[index : index + 1])
+
+    def errors(self) -> tuple[float, float]:
+        """Of one point: deviations by privacy noise, and by noise and sampling together."""
+        return self.made.errors() if self.known[0] else (math.nan, math.nan)
+
+    def interval(self, level: float, target: str | None = None) -> Interval:
+        """All points together, by the joint law of their errors."""
+        if not any(self.known):
+            return self._nothing(level, "interval")
+        return self._masked(self._shown.interval(level))
+
+    def noise_interval(self, level: float) -> Interval:
+        if not any(self.known):
+            return self._nothing(level, "noise_interval")
+        return self._masked(self._shown.noise_interval(level))
+
+    def _nothing(self, level: float, kind: str) -> Interval:
+        none = (NAN,) * len(self.known)
+        return Interval(none, none, level, kind=kind, target="clipped mean curve", status=FAILED)
+
+    @property
+    def _shown(self) -> SmoothedIntervals:
+        """Of the points that have an estimate alone: the others take no part in the band."""
+        at = np.array(self.known)
+        return replace(self.made, estimate=self.made.estimate[at], weights=self.made.weights[at])
+
+    def _masked(self, made: Interval) -> Interval:
+        ends = iter(zip(made.lower, made.upper, strict=True))
+        pairs = [next(ends) if known else (NAN, NAN) for known in self.known]
+        return replace(
+            made, lower=tuple(low for low, _ in pairs), upper=tuple(high for _, high in pairs)
+        )
