@@ -13,7 +13,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field, fields
 from fractions import Fraction
-from typing import Any, ClassVar
+from functools import cache
+from typing import Any, ClassVar, cast
 
 from privmean.privacy.budget import NEIGHBORS, Relation
 from privmean.privacy.lattice import delta_factor, lattice_epsilon, tail_delta
@@ -24,6 +25,15 @@ from privmean.privacy.numbers import (
     positive_fraction,
     refused,
 )
+
+NUMBERS = {"Fraction": positive_fraction, "float": positive_float, "int": count}
+
+
+@cache
+def _fields(kind: type[Any]) -> tuple[tuple[str, str, bool], ...]:
+    """Name, type, and whether it may be None: once a class, as a search makes many losses."""
+    split = ((item.name, str(item.type).split(" | ")) for item in fields(kind))
+    return tuple((name, kinds[0], len(kinds) > 1) for name, kinds in split)
 
 
 @dataclass(frozen=True)
@@ -46,21 +56,16 @@ class Loss:
     def __post_init__(self) -> None:
         if self.relation is not None and self.relation not in NEIGHBORS:
             raise refused("relation", self.relation, "is not a neighbouring relation")
-        for item in fields(self):
-            value = getattr(self, item.name)
-            kind, _, optional = str(item.type).partition(" | ")
+        for name, kind, optional in _fields(cast(Any, type(self))):
+            value = getattr(self, name)
             if optional and value is None:
-                continue
-            if kind == "Fraction":
-                object.__setattr__(self, item.name, positive_fraction(item.name, value))
-            elif kind == "float":
-                object.__setattr__(self, item.name, positive_float(item.name, value))
-            elif kind == "int":
-                object.__setattr__(self, item.name, count(item.name, value))
+                pass
+            elif kind in NUMBERS:
+                object.__setattr__(self, name, NUMBERS[kind](name, value))
             elif kind == "bool" and not isinstance(value, bool):
-                raise refused(item.name, value, "must be true or false")
+                raise refused(name, value, "must be true or false")
             elif kind == "str" and not isinstance(value, str):
-                raise refused(item.name, value, "must be text")
+                raise refused(name, value, "must be text")
 
     @property
     def pure(self) -> Fraction:
