@@ -22,7 +22,7 @@ endif
 
 DOCS := $(VENV)-docs
 
-.PHONY: demo test docs lowest review lint types unit fuzz test-spark reproduce bench peers clean
+.PHONY: demo test docs lowest review two-servers lint types unit fuzz vectors test-js test-spark engines reproduce bench peers clean
 
 # requirements.lock: what privmean and the demo import; requirements-dev.lock: all of that at the
 # same versions, and what tests and benchmarks need
@@ -78,6 +78,14 @@ proofs:
 	@folder=$$(mktemp -d) && cp docs/proofs/machine/*.v $$folder && cd $$folder && \
 	  for file in *.v; do coqc $$file && echo "$$file: proved" || exit 1; done
 
+# means by two servers, with the library of proofs that they need (Node 20 and its registry)
+two-servers: $(READY) clients/two-servers/node_modules
+	$(BIN)/python -m pytest tests/experimental
+
+clients/two-servers/node_modules: clients/two-servers/package.json
+	cd clients/two-servers && npm install --silent --no-audit --no-fund --no-package-lock
+	@touch $@
+
 # ten claims, ten commands, one table: docs/review.md
 review: $(READY)
 	$(BIN)/python benchmarks/review.py
@@ -113,6 +121,28 @@ $(SPARK)/.ready: $(READY)
 	$(SPARK)/bin/python -m pip install --quiet --disable-pip-version-check pyspark==4.3.0
 	@touch $@
 
+# the homes of people side by side: answers, time and memory. PostgreSQL is the system's; drivers of
+# databases and ClickHouse (chdb, 600 MB) go into an environment of their own, over the first
+ENGINES := $(VENV)-engines
+engines: $(ENGINES)/.ready
+	PYTHONPATH=$(PACKAGES) $(ENGINES)/bin/python -m pytest -p no:cacheprovider tests/people/test_sql_homes.py
+	PYTHONPATH=$(PACKAGES) $(ENGINES)/bin/python benchmarks/engines.py
+
+$(ENGINES)/.ready: $(READY)
+	$(PYTHON) -m venv $(ENGINES)
+	$(ENGINES)/bin/python -m pip install --quiet --disable-pip-version-check \
+	  'ibis-framework[datafusion,clickhouse]==12.0.0' datafusion==50.1.0 psycopg[binary]==3.3.9 \
+	  chdb==4.4.0
+	@touch $@
+
+# what every client and every server of the wire format must agree with: docs/wire-format.md
+vectors: $(READY)
+	$(BIN)/python tests/local/wire_vectors.py
+
+# the JavaScript client alone (needs Node 20); `make test` runs this too where there is Node
+test-js:
+	cd clients/js && node --test test/*.test.js
+
 reproduce: $(READY)
 	$(BIN)/python benchmarks/reproduce.py
 
@@ -125,4 +155,4 @@ peers: $(READY)
 	$(BIN)/python benchmarks/peers.py
 
 clean:
-	rm -rf $(VENV) $(VENV)-spark $(DOCS) $(LOWEST) .peers site demo .pytest_cache .mypy_cache .ruff_cache
+	rm -rf $(VENV) $(VENV)-spark $(VENV)-engines $(DOCS) $(LOWEST) .peers site demo .pytest_cache .mypy_cache .ruff_cache

@@ -47,8 +47,8 @@ class Service:
         with socket.create_server(("127.0.0.1", 0)) as free:
             self.port = free.getsockname()[1]
         self.process = subprocess.Popen(
-            [sys.executable, "-c", SERVE, "serve", "--round", str(path), "--database",
-             f"sqlite:///{folder}/reports.db", "--port", str(self.port)],
+            [sys.executable, "-c", SERVE, "serve", "--public-results", "--round", str(path),
+             "--database", f"sqlite:///{folder}/reports.db", "--port", str(self.port)],
             stdout=subprocess.PIPE, text=True,
         )  # fmt: skip
         assert self.process.stdout is not None

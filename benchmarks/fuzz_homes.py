@@ -1,12 +1,13 @@
 """Random dirty tables in every home: each answer of `People` against a slow reference.
 
     python benchmarks/fuzz_homes.py [--tables N] [--seed S] [--first I] [--seconds T] [--workers W]
-                                    [--all] [--publish]
+                                    [--all] [--sql ENGINE ...] [--publish]
 
 Tables I, I+1, .. of seed S: a mismatch is printed with the table that shows it, to be seen again
 with --tables 1. A table is read in memory, by DuckDB (arrays, Arrow, a relation or Parquet, in
 turn) and by Polars (eager or lazy); rows are compared bit for bit, and a few questions, in turn,
 are asked with random numbers. --all: every question in every home, which takes ten times as long.
+--sql: also in these SQL engines (datafusion, postgres, clickhouse, or all), which must be there.
 --seconds: stop after so long. The exit status is 1 if anything differs. Tables and questions:
 tests/people/random_tables.py.
 """
@@ -39,18 +40,20 @@ SHOWN, AT_ONCE = 20, 20
 
 
 def chosen(
-    made: random_tables.Table, rng: random.Random, *, everything: bool
+    made: random_tables.Table, rng: random.Random, *, everything: bool, engines: tuple[str, ...]
 ) -> tuple[list[random_tables.Question], tuple[str, ...]]:
     """The questions and homes of one table."""
     asked = random_tables.questions(made, rng)
     if everything:
-        return asked, random_tables.HOMES
+        return asked, (*random_tables.HOMES, *engines)
     rows = [one for one in asked if one.name == "matrix"]
     others = rng.sample([one for one in asked if one.name != "matrix"], ASKED)
-    return rows + others, ("numpy", *rng.choices(DUCKDB, OFTEN), rng.choice(POLARS))
+    return rows + others, ("numpy", *rng.choices(DUCKDB, OFTEN), rng.choice(POLARS), *engines)
 
 
-def try_tables(seed: int, numbers: range, everything: bool) -> tuple[Counter, Counter, list[str]]:
+def try_tables(
+    seed: int, numbers: range, everything: bool, engines: tuple[str, ...] = ()
+) -> tuple[Counter, Counter, list[str]]:
     """Answers and mismatches by (home, question), and the mismatches in words."""
     answers: Counter[tuple[str, str]] = Counter()
     wrong: Counter[tuple[str, str]] = Counter()
@@ -59,7 +62,7 @@ def try_tables(seed: int, numbers: range, everything: bool) -> tuple[Counter, Co
     for number in numbers:
         rng = random.Random(f"{seed}, {number}")
         made = random_tables.table(rng)
-        asked, which = chosen(made, rng, everything=everything)
+        asked, which = chosen(made, rng, everything=everything, engines=engines)
         with tempfile.TemporaryDirectory() as folder:
             try:
                 found = random_tables.mismatches(made, asked, Path(folder), which)
@@ -75,7 +78,14 @@ def try_tables(seed: int, numbers: range, everything: bool) -> tuple[Counter, Co
 
 
 def run(
-    tables: int, seed: int, first: int, seconds: float, workers: int, *, everything: bool
+    tables: int,
+    seed: int,
+    first: int,
+    seconds: float,
+    workers: int,
+    *,
+    everything: bool,
+    engines: tuple[str, ...] = (),
 ) -> tuple[int, Counter, Counter]:
     """Tables tried; answers and mismatches of all."""
     answers: Counter[tuple[str, str]] = Counter()
@@ -87,7 +97,9 @@ def run(
     )
     with ProcessPoolExecutor(workers, get_context("spawn")) as pool:
         while time.monotonic() < end and (part := list(islice(parts, workers))):
-            tasks = [pool.submit(try_tables, seed, numbers, everything) for numbers in part]
+            tasks = [
+                pool.submit(try_tables, seed, numbers, everything, engines) for numbers in part
+            ]
             for task in tasks:
                 found = task.result()
                 answers += found[0]
@@ -112,7 +124,11 @@ def main() -> int:
     parser.add_argument("--workers", type=int, default=1)
     parser.add_argument("--all", action="store_true", dest="everything")
     parser.add_argument("--publish", action="store_true")
+    parser.add_argument("--sql", nargs="*", default=[], choices=(*random_tables.SQL, "all"))
     given = parser.parse_args()
+    engines = random_tables.SQL if "all" in given.sql else tuple(given.sql)
+    for reason in filter(None, map(random_tables.sql_tables.missing, engines)):
+        parser.error(reason)
     tried, answers, wrong = run(
         given.tables,
         given.seed,
@@ -120,9 +136,12 @@ def main() -> int:
         given.seconds,
         given.workers,
         everything=given.everything,
+        engines=engines,
     )
     used = sum(resource.getrusage(resource.RUSAGE_CHILDREN)[:2])
-    homes = [home for home in random_tables.HOMES if any(home == key[0] for key in answers)]
+    homes = [
+        home for home in (*random_tables.HOMES, *engines) if any(home == key[0] for key in answers)
+    ]
     rows = []
     for question in sorted({key[1] for key in answers}):
         counts = [f"{answers[home, question]:,}".replace(",", " ") for home in homes]
@@ -136,6 +155,7 @@ def main() -> int:
         + table(["question", *homes, "mismatches"], rows)
     )
     command = f"python benchmarks/fuzz_homes.py --tables {given.tables} --seed {given.seed}"
+    command += f" --sql {' '.join(given.sql)}" if engines else ""
     if given.publish:
         publish("fuzz-homes", "Random tables in every home", text, command=command)
     else:

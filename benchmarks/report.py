@@ -4,6 +4,13 @@ from __future__ import annotations
 
 import os
 import platform
+import resource
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
 from datetime import date
 from pathlib import Path
 
@@ -15,6 +22,45 @@ def table(header: list[str], rows: list[list[object]]) -> str:
     lines = ["| " + " | ".join(header) + " |", "|" + "---|" * len(header)]
     lines += ["| " + " | ".join(str(cell) for cell in row) + " |" for row in rows]
     return "\n".join(lines)
+
+
+def as_installed() -> dict[str, str]:
+    """The environment of a process that finds compiled modules, as those of an installed package
+    are: else each run would compile them again."""
+    kept = {key: item for key, item in os.environ.items() if key != "PYTHONDONTWRITEBYTECODE"}
+    prefix = Path(tempfile.gettempdir()) / f"privmean-compiled-{os.getuid()}"
+    return kept | {"PYTHONPYCACHEPREFIX": str(prefix)}
+
+
+def whole_process(command: Sequence[str]) -> tuple[float, float]:
+    """Seconds of one process, by the clock and of processor time."""
+    before, start = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL, env=as_installed())
+    clock, after = time.perf_counter() - start, resource.getrusage(resource.RUSAGE_CHILDREN)
+    return clock, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+
+def in_turns(commands: Mapping[str, Sequence[str]], runs: int) -> dict[str, list[float]]:
+    """What the table of several commands says of each, run in turns `runs` times: the least time by
+    the clock, the least processor time, and the median ratio of processor time to the first command
+    of the same turn. One turn before them is not counted."""
+    found: dict[str, list[tuple[float, float]]] = {name: [] for name in commands}
+    for _ in range(runs + 1):
+        for name, command in commands.items():
+            found[name].append(whole_process(command))
+    plain = next(iter(found.values()))[1:]
+    said = {}
+    for name, all_runs in found.items():
+        taken = all_runs[1:]
+        ratios = [mine[1] / other[1] for mine, other in zip(taken, plain, strict=True)]
+        clock, used = (min(item[k] for item in taken) for k in (0, 1))
+        said[name] = [clock, used, statistics.median(ratios)]
+    return said
+
+
+def python(code: str) -> list[str]:
+    """The command that runs a program in this Python."""
+    return [sys.executable, "-c", code]
 
 
 def publish(section: str, title: str, text: str, *, command: str, on: Path = PAGE) -> None:

@@ -16,6 +16,7 @@ WIDTH = 100
 MOST = 3  # columns whose limits and own assumptions are spelled out
 PLACE = 12  # where the words of a line begin
 MORE = "all of it: release.details()"
+MEMBERSHIP = "who has records in which group"  # among what a promise treats as public
 
 
 class Why(Protocol):
@@ -141,8 +142,15 @@ def _cell(value: float) -> str:
 def _persons(release: Told) -> str:
     if release.persons is None:
         return ""
-    public = "public" if release.guarantee.relation == "replace-one" else "noisy"
-    return f"   ({release.persons} {release.guarantee.unit}s, {public})"
+    return f"   ({release.persons} {release.guarantee.unit}s, {known(release)})"
+
+
+def known(release: Told) -> str:
+    """Whether its number of persons is public: that of a roster is, not that of private groups."""
+    promise = release.guarantee
+    grouped = any(row.group for row in release.rows())
+    public = promise.relation == "replace-one" and (not grouped or MEMBERSHIP in promise.public)
+    return "public" if public else "noisy"
 
 
 def rests_on(release: Told) -> str:

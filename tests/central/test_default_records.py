@@ -13,6 +13,7 @@ import kit
 import privmean as pm
 from kit import drawn_sums
 from privmean.central.default_mean import DefaultMean
+from privmean.intervals.laplace_normal import margin_of
 from privmean.mechanisms.clipped_sum import ClippedSums
 from privmean.mechanisms.ratio import Answers
 from privmean.noise.simulated import SimulatedNoise
@@ -88,7 +89,8 @@ def test_the_spread_of_a_ratio_is_read_from_the_release(relation):
         mechanism, [BOX], people(x, m).box_sums([BOX]), SimulatedNoise(1), cap=CAP
     )
     for theta in (-0.9, 0.0, 0.4, 1.0):
-        value, scale = found.spread(theta)
+        value, scales = found.spread(theta)
+        scale = sum(scales)
         assert value == pytest.approx(float(((u * z - theta * u) ** 2).sum()), abs=30 * scale)
         assert 0 < scale < 1e-3
     assert mechanism.loss_of_one.pure == 10**6
@@ -155,3 +157,33 @@ def test_what_is_not_offered_over_records_is_refused_before_anything_is_spent():
     assert release.estimate[1] - release.estimate[0] == pytest.approx(1, abs=0.5)
     assert len(release.interval().lower) == 2
     assert "records" in str(release)
+
+
+def test_the_margin_of_several_noises_is_theirs_together():
+    """Of one noise it is kappa scales; of several less than their sum, and never too small."""
+    g = np.random.default_rng(5)
+    assert margin_of(1.0, (4.0,)) == pytest.approx(4.0)
+    assert margin_of(1.0, ()) == 0.0
+    for scales in ((1.0, 1.0, 1.0), (3.0, 2.0, 0.1), (40.0, 25.0, 17.0)):
+        for kappa in (1.0, 2.0):
+            noise = sum(g.laplace(0, scale, 400_000) for scale in scales)
+            found = margin_of(kappa, scales)
+            beyond = int((noise > found).sum())
+            kit.assert_rate_at_most(beyond, len(noise), math.exp(-kappa) / 2)
+            kit.assert_rate_at_least(beyond, len(noise), 0.93 * math.exp(-kappa) / 2)
+            assert found < 0.95 * kappa * sum(scales)
+
+
+def test_the_allowance_of_records_is_that_of_persons():
+    """Where every person has one record, both intervals hold the mean, and are nearly as long."""
+    n, held, long = 3000, 0, []
+    for seed in range(20):
+        x = np.random.default_rng(seed).normal(10, 1, n)
+        one = pm.mean(people(x, np.ones(n), 1), epsilon=1, noise=SimulatedNoise(seed)).interval()
+        two = pm.mean(
+            MatrixPeople(x[:, None], ("x",)), epsilon=1, noise=SimulatedNoise(seed)
+        ).interval()
+        held += one.lower[0] <= 10 <= one.upper[0]
+        long.append((one.upper[0] - one.lower[0]) / (two.upper[0] - two.lower[0]))
+    assert held >= 18
+    assert np.median(long) < 1.5

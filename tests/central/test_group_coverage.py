@@ -55,3 +55,23 @@ def test_a_group_of_twice_the_usual_spread_is_covered(size):
         held += line.lower <= 0.0 <= line.upper
     assert said >= 0.95 * DRAWS
     assert_rate_at_least(held, said, 0.93)
+
+
+def test_weights_of_a_group_are_never_taken_to_be_those_of_all():
+    """Persons who are in no other group weigh 1 there; over all pairs the sum of squared weights is
+    a third of the sum of weights, which would cover that row in .75 of the tables."""
+    rng = np.random.default_rng(2)
+    alone, many, held, short = 600, 600, 0, 0
+    who = np.concatenate([np.arange(alone), alone + np.repeat(np.arange(many), 8)])
+    place = np.concatenate([np.zeros(alone, dtype=int), np.tile(np.arange(1, 9), many)])
+    for i in range(DRAWS):
+        value = rng.standard_normal(len(who))
+        pairs = MatrixPairs.of(who, place, value, list("abcdefghi"), Weights(2, True))
+        table = plan_for(pairs, 16.0, "clipped").release(pairs, SimulatedNoise(i)).intervals
+        line = table.row(0, 0.95, clipped=True)
+        held += line.lower <= 0.0 <= line.upper
+        w = pairs.weight / pairs.weights.parts
+        half = 1.96 * np.sqrt((w @ w) / w.sum() / alone)
+        short += abs(line.estimate) <= half
+    assert_rate_at_least(held, DRAWS, 0.93)
+    assert_rate_at_most(short, DRAWS, 0.9)  # what the rule is for

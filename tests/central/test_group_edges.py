@@ -9,6 +9,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+import privmean as pm
 from privmean.central.groups.arms import TwoArms
 from privmean.central.groups.estimator import GroupMeans
 from privmean.central.groups.release import group_release
@@ -126,3 +127,28 @@ def test_levels_that_hold_together_count_rows_that_are_shown_and_closed():
     assert part.row_level(0.95) == 0.95 ** (1 / 2)
     hidden = replace(part, estimate=np.array([0.0, np.nan, 0.0]))
     assert hidden.row_level(0.95) == 0.95
+
+
+@pytest.mark.parametrize("most", [1, 3])
+def test_a_release_says_what_one_person_moves_and_what_its_rows_rest_on(most):
+    rng = np.random.default_rng(4)
+    who = np.repeat(np.arange(900), 2)
+    group = np.array(["a", "b", "c"])[rng.integers(0, 3, len(who))]
+    frame = {"who": who, "key": group, "x": rng.standard_normal(len(who))}
+    release = pm.mean(
+        frame, "x", person="who", by="key", keys=["a", "b", "c"], max_groups=most, epsilon=2.0,
+        contrasts=["a - b"], noise=SimulatedNoise(1),
+    )  # fmt: skip
+    words = " ".join(release.assumptions)
+    if most == 1:
+        assert "one person counts in one group" in words
+        assert "the rows depend on which keys are asked" in words
+    else:
+        assert f"at most {most} groups fully, with total weight {most}" in words
+        assert "another list of keys changes the rows" in words
+        assert "hold for any dependence within persons" in words
+    rests = release.interval().assumption
+    for part in ("(1)", "(2)", "(3)", "coverage of imprecise rows", "was not measured"):
+        assert part in rests
+    told = json.loads(json.dumps(release.to_dict(), allow_nan=False))
+    assert "one person counts in" in json.dumps(told)

@@ -8,43 +8,29 @@ import sys
 import xml.dom.minidom
 
 import pytest
-import typer
-from typer.testing import CliRunner
 
-from privmean.cli.stream import register
 from privmean.continual import MeanStream, sources
 from privmean.continual.buffered import Buffered
 from privmean.continual.drawing import thin
 from privmean.continual.planning import survey
+from shell import shell
 
 BUDGET = ["--epsilon", "1", "--delta", "1e-6"]
 PATTERN = ["--max-participations", "4", "--min-separation", "2"]
 EVENTS = ["--person", "p", "--value", "v", *BUDGET, *PATTERN, "--steps", "60"]
 
 
-@pytest.fixture(name="app")
-def command():
-    app = typer.Typer()
-
-    @app.command()
-    def other() -> None: ...
-
-    register(app)
-    return app
-
-
 @pytest.fixture(name="feed")
-def feeder(tmp_path, monkeypatch, app):
+def feeder(tmp_path, monkeypatch):
     """Run `stream` on some text as a real standard input."""
 
     def feed(text, *arguments):
         path = tmp_path / "input"
         path.write_bytes(text.encode() if isinstance(text, str) else text)
         with path.open("rb") as file:
-            inner = CliRunner()
             # the command reads the descriptor, so give it one
             monkeypatch.setattr(sources, "stdin", file.fileno)
-            return inner.invoke(app, ["stream", *arguments], catch_exceptions=False)
+            return shell("stream", *arguments)
 
     return feed
 
@@ -196,9 +182,9 @@ def test_thinning_keeps_the_ends():
 # --- plan -----------------------------------------------------------------------------------------
 
 
-def test_plan_json(app):
+def test_plan_json():
     arguments = ["--steps", "1024", "--max-participations", "2", "--min-separation", "512"]
-    result = CliRunner().invoke(app, ["stream", "plan", *arguments, "--json"])
+    result = shell("stream", "plan", *arguments, "--json")
     assert result.exit_code == 0
     plan = json.loads(result.stdout)
     found = {item["name"]: item for item in plan["strategies"]}
@@ -211,11 +197,10 @@ def test_plan_json(app):
     assert errors == sorted(errors)
 
 
-def test_plan_shows_the_error_at_given_times(app):
+def test_plan_shows_the_error_at_given_times():
     arguments = ["--steps", "300", "--max-participations", "2", "--min-separation", "150"]
-    runner = CliRunner()
     command = ["stream", "plan", *arguments, "--time", "10", "--time", "250"]
-    plan = json.loads(runner.invoke(app, [*command, "--json"]).stdout)
+    plan = json.loads(shell(*command, "--json").stdout)
     assert plan["goal"] == "times"
     found = {item["name"]: item for item in plan["strategies"]}
     # equal and independent noise, two participations: sqrt(2)/sqrt(t)
@@ -223,7 +208,7 @@ def test_plan_shows_the_error_at_given_times(app):
     assert errors == pytest.approx({10: (2 / 10) ** 0.5, 250: (2 / 250) ** 0.5})
     goals = [item["rmse_goal"] for item in plan["strategies"]]
     assert goals == sorted(goals)
-    header = runner.invoke(app, command).stdout.splitlines()[0]
+    header = shell(*command).stdout.splitlines()[0]
     assert "at 10" in header
     assert "at 250" in header
 
@@ -234,17 +219,16 @@ def test_a_survey_tells_what_it_evaluates():
     assert sorted(told) == sorted(item.strategy.name for item in found)
 
 
-def test_plan_with_a_budget_shows_real_errors(app):
+def test_plan_with_a_budget_shows_real_errors():
     arguments = ["--steps", "256", "--max-participations", "1", "--min-separation", "1", *BUDGET]
-    runner = CliRunner()
-    plan = json.loads(runner.invoke(app, ["stream", "plan", *arguments, "--json"]).stdout)
+    plan = json.loads(shell("stream", "plan", *arguments, "--json").stdout)
     # sigma 4.2247, radius 1, rows move by 2 under replacement
     for item in plan["strategies"]:
         assert item["error_rmse"] == pytest.approx(2 * 4.2247 * item["rmse"], rel=1e-4)
-    text = runner.invoke(app, ["stream", "plan", *arguments]).stdout
+    text = shell("stream", "plan", *arguments).stdout
     assert "time-scaled buffers" in text
     assert "error rmse" in text
-    bad = runner.invoke(app, ["stream", "plan", *arguments, "--goal", "speed"])
+    bad = shell("stream", "plan", *arguments, "--goal", "speed")
     assert bad.exit_code == 2
 
 
@@ -253,10 +237,7 @@ def test_plan_with_a_budget_shows_real_errors(app):
 
 def test_interrupt_ends_between_batches(tmp_path):
     """Ctrl-C while waiting for input: exit 130, everything read so far is safe."""
-    script = (
-        "import typer\nfrom privmean.cli.stream import register\napp = typer.Typer()\n"
-        "@app.command()\ndef other() -> None: ...\nregister(app)\napp()"
-    )
+    script = "import sys; from privmean.cli.app import run; sys.exit(run())"
     arguments = [*EVENTS, "--clip", "5", "--state", str(tmp_path / "s")]
     process = subprocess.Popen(
         [sys.executable, "-c", script, "stream", *arguments],

@@ -3,12 +3,9 @@
 import json
 
 import pytest
-import typer
 from hypothesis import example, given
 from hypothesis import strategies as st
-from typer.testing import CliRunner
 
-from privmean.cli.stream import register
 from privmean.continual import MeanStream, sources
 from privmean.continual.buffered import Buffered
 from privmean.continual.eventlines import Lines, Reader
@@ -17,6 +14,7 @@ from privmean.continual.rows import person_name
 from privmean.errors import ArgumentError, PrivmeanError, SchemaError
 from privmean.people.text import LONGEST
 from privmean.people.textformat import TextFormat
+from shell import shell
 
 SETTINGS = [
     "--person", "p", "--value", "v", "--epsilon", "1", "--delta", "1e-6",
@@ -30,21 +28,12 @@ NASTY = [
 
 @pytest.fixture(name="feed")
 def feeder(tmp_path, monkeypatch):
-    app = typer.Typer()
-
-    @app.command()
-    def other() -> None: ...
-
-    register(app)
-
     def feed(text, *arguments):
         path = tmp_path / "input"
         path.write_bytes(text)
         with path.open("rb") as file:
             monkeypatch.setattr(sources, "stdin", file.fileno)
-            return CliRunner().invoke(
-                app, ["stream", *SETTINGS, *arguments], catch_exceptions=False
-            )
+            return shell("stream", *SETTINGS, *arguments)
 
     return feed
 

@@ -5,10 +5,8 @@ import math
 
 import numpy as np
 import pytest
-from typer.testing import CliRunner
 
 from kit import assert_mean
-from privmean.cli.stream import app
 from privmean.continual.buffered import fit
 from privmean.continual.candidates import candidates, choose
 from privmean.continual.error import FINAL, Goal, row_norms
@@ -16,6 +14,7 @@ from privmean.continual.planning import plan
 from privmean.continual.sensitivity import Participation
 from privmean.continual.shown import Shown, clamped_square, first_usable
 from privmean.errors import ArgumentError
+from shell import shell
 
 BUDGET = {"epsilon": 1.0, "delta": 1e-6, "bounds": (0.0, 1.0)}
 
@@ -128,8 +127,8 @@ def test_what_is_refused():
 
 def test_the_command_prints_both_columns_and_the_first_small_step():
     arguments = ["--steps", "300", "--max-participations", "2", "--min-separation", "150"]
-    command = ["plan", *arguments, "--epsilon", "1", "--delta", "1e-6", "--clip", "0.5"]
-    made = json.loads(CliRunner().invoke(app, [*command, "--json"]).stdout)
+    command = ["stream", "plan", *arguments, "--epsilon", "1", "--delta", "1e-6", "--clip", "0.5"]
+    made = json.loads(shell(*command, "--json").stdout)
     assert made["goal"] == "shown"
     errors = [item["rmse_goal"] for item in made["strategies"]]
     assert errors == sorted(errors)
@@ -141,11 +140,11 @@ def test_the_command_prints_both_columns_and_the_first_small_step():
     ]
     assert same[0]["error_final"] == pytest.approx(best.last_sd, rel=1e-3)
     assert same[0]["small_from"] == best.small_from
-    text = CliRunner().invoke(app, [*command, "--window", "50", "--json"]).stdout
+    text = shell(*command, "--window", "50", "--json").stdout
     window = json.loads(text)
     assert window["target"] == "mean of the last 50 steps"
     small = plan(**BUDGET, max_participations=2, min_separation=150, steps=300, window=50).outlook
     assert window["strategies"][0]["error_shown"] == pytest.approx(small.shown_rmse, rel=5e-3)
-    header = CliRunner().invoke(app, command).stdout.splitlines()[0]
+    header = shell(*command).stdout.splitlines()[0]
     for name in ("error shown", "error final", "below 10 % from"):
         assert name in header

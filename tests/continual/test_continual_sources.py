@@ -7,15 +7,13 @@ import time
 
 import duckdb
 import pytest
-import typer
-from typer.testing import CliRunner
 
-from privmean.cli.app import app
 from privmean.continual import sources
 from privmean.continual.eventlines import Reader
 from privmean.errors import ArgumentError, SchemaError
 from privmean.people.parts import rows_of
 from privmean.privacy.ledger import Ledger
+from shell import shell
 
 BUDGET = ["--epsilon", "1", "--delta", "1e-6"]
 BASE = [
@@ -27,13 +25,6 @@ ROWS = [{"p": f"u{i % 7}", "v": float(i % 5)} for i in range(30)]
 
 def jsonl(rows):
     return "".join(json.dumps(row) + "\n" for row in rows)
-
-
-def call(*arguments):
-    from privmean.cli.app import _add
-
-    _add(arguments[0])
-    return CliRunner().invoke(app, [str(item) for item in arguments], catch_exceptions=False)
 
 
 def shown(result):
@@ -48,7 +39,7 @@ def feeder(tmp_path, monkeypatch):
         path.write_text(text)
         with path.open("rb") as file:
             monkeypatch.setattr(sources, "stdin", file.fileno)
-            return call(*arguments)
+            return shell(*arguments)
 
     return feed
 
@@ -69,7 +60,7 @@ def test_a_file_is_followed_as_it_grows(tmp_path):
     writer = threading.Thread(target=append)
     writer.start()
     arguments = [*BASE, "--state", tmp_path / "s", "--output", out, "--follow", path]
-    result = call(*arguments, "--idle", "2")
+    result = shell(*arguments, "--idle", "2")
     writer.join()  # well within the two seconds of rest
     assert result.exit_code == 0, result.stderr
     held = out.read_bytes()
@@ -77,17 +68,17 @@ def test_a_file_is_followed_as_it_grows(tmp_path):
     # again, with more: what was read is skipped
     with path.open("a") as file:
         file.write(jsonl([{"p": "z", "v": 1}]) + '{"p": "half')
-    again = call(*arguments, "--idle", "0")
+    again = shell(*arguments, "--idle", "0")
     assert "left for the next run" in again.stderr
     assert out.read_bytes().startswith(held)
     assert len(out.read_bytes().splitlines()) == len(held.splitlines()) + 1
 
 
 def test_what_following_refuses(tmp_path):
-    assert call(*BASE, "--follow", tmp_path).exit_code == 2
+    assert shell(*BASE, "--follow", tmp_path).exit_code == 2
     (tmp_path / "e").write_text("")
-    assert call(*BASE, "--follow", tmp_path / "e", "--parts", tmp_path).exit_code == 2
-    assert call(*BASE, "--idle", "3").exit_code == 2
+    assert shell(*BASE, "--follow", tmp_path / "e", "--parts", tmp_path).exit_code == 2
+    assert shell(*BASE, "--idle", "3").exit_code == 2
     path = tmp_path / "short"
     path.write_text(jsonl(ROWS))
     source = sources.GrowingFile(path, Reader("p", ("v",)), None)
@@ -116,14 +107,14 @@ def test_parts_are_read_once_in_the_order_of_their_arrival(tmp_path):
     part(folder / "a.parquet", "SELECT 'w' || i AS p, 2.0 AS v FROM range(4) t(i)", 200)
     (folder / "_temporary.parquet").write_bytes(b"no")
     arguments = [*BASE, "--state", tmp_path / "s", "--parts", folder, "--idle", "0"]
-    first = shown(call(*arguments))
+    first = shown(shell(*arguments))
     assert [item["arrivals"] for item in first] == list(range(1, 10))
     part(folder / "0.parquet", "SELECT 'x' AS p, 'high' AS v UNION ALL SELECT NULL, '3'", 50)
-    second = shown(call(*arguments, "--no-replay"))
+    second = shown(shell(*arguments, "--no-replay"))
     assert [item["arrivals"] for item in second] == [10]  # a null id is no event
-    assert shown(call(*arguments, "--no-replay")) == []
+    assert shown(shell(*arguments, "--no-replay")) == []
     (folder / "b.parquet").unlink()
-    assert len(shown(call(*arguments))) == 10
+    assert len(shown(shell(*arguments))) == 10
 
 
 def test_a_part_goes_on_where_it_was(tmp_path):
@@ -143,9 +134,9 @@ def test_a_part_goes_on_where_it_was(tmp_path):
 
 
 def test_what_parts_refuse(tmp_path):
-    assert call(*BASE, "--parts", tmp_path / "none").exit_code == 2
+    assert shell(*BASE, "--parts", tmp_path / "none").exit_code == 2
     (tmp_path / "x.parquet").write_bytes(b"half a file")
-    result = call(*BASE, "--parts", tmp_path, "--idle", "0")
+    result = shell(*BASE, "--parts", tmp_path, "--idle", "0")
     assert result.exit_code == 2
     assert "no whole Parquet file" in result.stderr
     part(tmp_path / "x.parquet", "SELECT 1 AS p", 1)
@@ -158,11 +149,11 @@ def test_what_parts_refuse(tmp_path):
 
 def test_kafka_needs_its_extra_and_a_topic(monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "confluent_kafka", None)
-    result = call(*BASE, "--kafka", "localhost:9092/events", "--idle", "0")
+    result = shell(*BASE, "--kafka", "localhost:9092/events", "--idle", "0")
     assert result.exit_code == 2
     assert "privmean[kafka]" in result.stderr
-    assert call(*BASE, "--kafka", "localhost:9092").exit_code == 2
-    assert call(*BASE, "--kafka", "localhost:9092/events", "--format", "csv").exit_code == 2
+    assert shell(*BASE, "--kafka", "localhost:9092").exit_code == 2
+    assert shell(*BASE, "--kafka", "localhost:9092/events", "--format", "csv").exit_code == 2
 
 
 def test_messages_of_a_topic_are_read_once(tmp_path):
@@ -181,12 +172,12 @@ def test_messages_of_a_topic_are_read_once(tmp_path):
     send(ROWS[:20])
     arguments = [*BASE, "--state", tmp_path / "s", "--idle", "3"]
     arguments += ["--kafka", f"{broker.host}:{broker.port}/events"]
-    first = shown(call(*arguments))
+    first = shown(shell(*arguments))
     assert first[-1]["arrivals"] == 20
     send([{"p": "new", "v": 3}, {"p": "newer", "v": 4}, {"v": 1}])
-    second = shown(call(*arguments, "--no-replay"))
+    second = shown(shell(*arguments, "--no-replay"))
     assert second[-1]["arrivals"] == 22
-    assert shown(call(*arguments))[: len(first)] == first
+    assert shown(shell(*arguments))[: len(first)] == first
 
 
 # --- windows, periods, groups, flushing ---------------------------------------------------------
@@ -301,7 +292,6 @@ def test_every_command_of_a_stream_is_listed():
     from privmean.cli.app import COMMANDS
 
     assert {"stream", "withhold"} <= set(COMMANDS)
-    assert isinstance(app, typer.Typer)
 
 
 def test_a_part_whose_name_looks_like_a_pattern_is_that_file_alone(tmp_path):

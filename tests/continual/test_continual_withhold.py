@@ -291,7 +291,7 @@ def test_stopping_anywhere_changes_no_bit(tmp_path, sd):
             item.to_dict() for item in part.extend(ids[cut : cut + 900], values[cut : cut + 900])
         ]
         part.close()
-        with pytest.raises(ArgumentError, match="closed"):
+        with pytest.raises(PrivmeanError, match="closed"):
             part.update("x", 1.0)
     assert json.dumps(got)
     assert got[-1]["arrivals"] == 1800

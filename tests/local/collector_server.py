@@ -22,8 +22,13 @@ SERVE = "from privmean.cli.collect import app; app()"
 class Server:
     """A collector process that can be killed and started again on the same port."""
 
-    def __init__(self, folder: Path, rounds, database: str, *options) -> None:
+    def __init__(
+        self, folder: Path, rounds, database: str, *options, public=True, env=None, log=None
+    ) -> None:
         self.options = [str(item) for item in options]
+        self.env, self.log = {**os.environ, **(env or {})}, log  # log: a file for its errors
+        if public:
+            self.options.append("--public-results")
         self.files = []
         for k, round_ in enumerate(rounds):
             path = folder / f"round{k}.json"
@@ -39,7 +44,7 @@ class Server:
         self.process = subprocess.Popen(
             [sys.executable, "-W", "error", "-c", SERVE, "serve", *self.files,
              "--database", self.database, "--port", str(self.port), *self.options],
-            stdout=subprocess.PIPE, text=True,
+            stdout=subprocess.PIPE, stderr=self.log, text=True, env=self.env,
         )  # fmt: skip
         assert self.process.stdout is not None
         line = self.process.stdout.readline()
@@ -64,6 +69,13 @@ class Server:
             "127.0.0.1", self.port, timeout=30, source_address=(source, 0)
         )
 
+    def ask(self, method: str, path: str, body: bytes | None = None, token: str = ""):
+        with closing(self.link()) as link:
+            headers = {"Authorization": f"Bearer {token}"} if token else {}
+            link.request(method, path, body, headers)
+            answer = link.getresponse()
+            return answer.status, answer.read()
+
     def get(self, path: str, source: str = "127.0.0.1", headers=()):
         with closing(self.link(source)) as link:
             link.request("GET", path, headers=dict(headers))
@@ -85,8 +97,8 @@ class Server:
 
 
 @contextmanager
-def serving(folder, rounds, database, *options):
-    server = Server(folder, rounds, database, *options)
+def serving(folder, rounds, database, *options, **settings):
+    server = Server(folder, rounds, database, *options, **settings)
     server.start()
     try:
         yield server

@@ -13,9 +13,7 @@ from scipy import stats
 from kit import ALPHA, assert_rate
 from privmean.errors import ArgumentError
 from privmean.local.coins import (
-    discrete_laplace,
     exact_epsilon,
-    exponential_coin,
     flip_threshold,
     odds_threshold,
     signal,
@@ -73,33 +71,6 @@ def test_below_is_uniform(bound):
     sizes = [(-(-bound * (k + 1) // cells)) - (-(-bound * k // cells)) for k in range(cells)]
     expected = np.array([4000 * (size / bound) for size in sizes])
     assert cells == 1 or stats.chisquare(seen, expected).pvalue > ALPHA
-
-
-def test_exponential_coin_and_a_wrong_twin():
-    entropy = SimulatedEntropy(4)
-    hits = sum(exponential_coin(entropy, 7, 3) for _ in range(20_000))
-    assert_rate(hits, 20_000, math.exp(-7 / 3))
-    with pytest.raises(AssertionError):
-        assert_rate(hits, 20_000, math.exp(-2))
-
-
-@pytest.mark.parametrize("scale", [Fraction(1, 2), Fraction(7, 3), Fraction(40)])
-def test_discrete_laplace_law(scale):
-    entropy = SimulatedEntropy(scale.numerator)
-    draws = np.array([discrete_laplace(entropy, scale) for _ in range(20_000)])
-
-    def p_value(width: float) -> float:
-        q = math.exp(-1 / width)
-        limit = math.ceil(4 * float(scale))
-        places = np.arange(-limit, limit + 1)
-        law = (1 - q) / (1 + q) * q ** np.abs(places)
-        seen = np.array([(draws == k).sum() for k in places])
-        rest = len(draws) - seen.sum()
-        return stats.chisquare([*seen, rest], np.array([*law, 1 - law.sum()]) * len(draws)).pvalue
-
-    assert p_value(float(scale)) > ALPHA
-    assert p_value(1.2 * float(scale)) < ALPHA
-    assert p_value(0.8 * float(scale)) < ALPHA
 
 
 def test_system_entropy_is_secure_and_not_repeating():

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import http.client
 import json
-import shutil
 import threading
 import time
 
@@ -221,70 +220,3 @@ def offer_bytes(round_, body):
     from privmean.local.aggregators.gate import Gate
 
     return [Offer(Gate(round_).parse(body).batch)]
-
-
-@pytest.mark.system
-def test_the_page_in_a_real_browser(tmp_path):
-    """Chromium shows the estimate, its radius and the count, and follows the reports."""
-    from selenium import webdriver
-    from selenium.webdriver.common.by import By
-    from selenium.webdriver.support.ui import Select, WebDriverWait
-
-    chromium = shutil.which("chromium") or shutil.which("chromium-browser")
-    driver_path = shutil.which("chromedriver")
-    assert chromium, "a browser is needed: install the packages chromium and chromium-driver"
-    assert driver_path, "a browser is needed: install the packages chromium and chromium-driver"
-    options = webdriver.ChromeOptions()
-    options.binary_location = chromium
-    for item in ("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"):
-        options.add_argument(item)
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
-    round_ = mean_round(0, 10, epsilon=[0.5, 1], persons=9000, title="Hours of sleep")
-    other = items_round(10, epsilon=1, persons=1000, title="Fruit")
-    with serving(tmp_path, [round_, other], f"sqlite:///{tmp_path}/r.db") as server:
-        browser = webdriver.Chrome(
-            options=options, service=webdriver.ChromeService(executable_path=driver_path)
-        )
-        try:
-            browser.get(f"{server.url}/#{round_.identifier.hex()}")
-            wait = WebDriverWait(browser, 20, poll_frequency=0.1)
-
-            def text(name):
-                return browser.find_element(By.ID, name).text
-
-            wait.until(lambda _: text("estimate") == "5")  # no report yet: the middle
-            for total in (4000, 8000):
-                batch = make_reports(round_, 4000)
-                send.send(server.url, round_, batch.to_bytes() + b"x")
-                wait.until(lambda _, total=total: text("reports") == str(total))
-            found = json.loads(server.get(f"/rounds/{round_.identifier.hex()}/estimate")[1])
-            wait.until(lambda _: text("estimate") == f"{found['value'][0]:.5g}")
-            assert float(text("radius")) == pytest.approx(found["radius"], rel=1e-3)
-            assert text("refused") == "2"
-            assert "Hours of sleep" in text("title")
-            assert browser.find_element(By.ID, "line").get_attribute("points").count(",") >= 2
-            assert len(browser.find_elements(By.CSS_SELECTOR, "#body tr")) == 2
-            assert text("relation") == ""  # one level alone reported
-            own = np.where(np.arange(3000) < 2500, 0.5, 1.0)
-            values = np.where(own == 1.0, 1.0, 9.0)
-            send.send(server.url, round_, randomize_many(round_, values, epsilon=own).to_bytes())
-            wait.until(lambda _: "disagree" in text("relation"))
-            assert "every report counts the same" in text("relation")
-            Select(browser.find_element(By.ID, "weights")).select_by_value("minimax")
-            wait.until(lambda _: "may be off" in text("relation"))
-            send.send(server.url, other, make_reports(other, 900).to_bytes())
-            Select(browser.find_element(By.ID, "rounds")).select_by_value(other.identifier.hex())
-            wait.until(lambda _: text("estimate") == "10 numbers")
-            wait.until(lambda _: text("reports") == "900")
-            assert len(browser.find_elements(By.CSS_SELECTOR, "#body tr")) == 10
-            asked = "return performance.getEntriesByType('resource').map(e => e.name)"
-            browser.get("about:blank")
-            browser.get(f"{server.url}/#../openapi.json?")  # a round is a name, never a path
-            wait.until(lambda _: text("reports") != "0")
-            assert all("/rounds" in name for name in browser.execute_script(asked))
-            problems = [
-                entry for entry in browser.get_log("browser") if "favicon" not in entry["message"]
-            ]
-            assert problems == []
-        finally:
-            browser.quit()

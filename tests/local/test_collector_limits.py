@@ -420,7 +420,14 @@ def test_a_proxy_is_believed_only_where_it_is_said(tmp_path):
             )
             # nobody else can speak for others
             assert server.post(path, reports(1), source="127.0.0.4", headers=claim)[0] == 200
-    bad = ("serve", "--round", str(tmp_path / "False" / "round0.json"), "--proxy", "nonsense")
+    bad = (
+        "serve",
+        "--public-results",
+        "--round",
+        str(tmp_path / "False" / "round0.json"),
+        "--proxy",
+        "nonsense",
+    )
     from typer.testing import CliRunner
 
     from privmean.cli.collect import app

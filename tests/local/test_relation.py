@@ -265,7 +265,9 @@ def test_no_interval_is_longer_than_a_radius_proved_at_its_level():
     own = np.random.default_rng(14).choice([0.1, 0.5, 1.0, 6.0], 300)
     counted = tally_many(round_, np.zeros(300), epsilon=own, noise=SimulatedNoise(15))
     answer = estimate(counted)
-    for level in (0.5, 0.9, 0.95):
+    for level in (0.5, 0.9, 0.95, 0.99, 0.9999):
+        proved = estimate(counted, beta=1 - level).raw_radius
         half = (answer.interval(level).upper[0] - answer.interval(level).lower[0]) / 2
-        assert half <= answer.raw_radius * (1 + 1e-12)
-    assert answer.interval(0.999).upper[0] - answer.raw[0] > answer.raw_radius
+        assert half <= proved * (1 + 1e-12)
+    half = (answer.interval(0.95).upper[0] - answer.interval(0.95).lower[0]) / 2
+    assert half < 0.6 * estimate(counted, beta=0.05).raw_radius

@@ -13,7 +13,7 @@ from privmean.local.aggregators.aggregator import Aggregator
 from privmean.local.aggregators.batch import tally
 from privmean.local.aggregators.estimates import estimate
 from privmean.local.aggregators.scalar import (
-    bernstein,
+    bennett,
     laplace_chernoff,
     report_values,
     scalar_law,
@@ -208,7 +208,15 @@ def test_radii_of_the_reference_mix():
     assert closed == pytest.approx(0.3567, abs=5e-5)
     assert laplace_chernoff(counts, w, epsilons, 16, 0.05) < closed
     laws = [scalar_law(lap, k) for k in (0, 1)]
-    assert bernstein(counts, w, laws, 0.05) > 0
+    assert (
+        bennett(
+            counts,
+            w * np.array([law.reach + 1 for law in laws]),
+            w**2 * np.array([law.variance for law in laws]),
+            0.05,
+        )
+        > 0
+    )
 
 
 def test_the_fallback_is_the_middle_and_its_radius():

@@ -12,8 +12,9 @@ from scipy import stats
 
 from kit import assert_mean, assert_variance, drawn_sums, epsilon_lower_bound
 from privmean.mechanisms.clipped_sum import ClippedSums
-from privmean.mechanisms.laplace import COARSE, JointLaplace
+from privmean.mechanisms.laplace import JointLaplace
 from privmean.mechanisms.ratio import Answers
+from privmean.mechanisms.small_lattice import COARSE
 from privmean.noise.exact import ExactNoise
 from privmean.noise.simulated import SimulatedNoise
 from privmean.people.matrix import MatrixPeople

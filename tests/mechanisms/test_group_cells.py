@@ -135,7 +135,7 @@ def test_scales_do_not_depend_on_how_many_groups_there_are():
 def test_answers_that_are_coarsened_are_paid_for():
     steps = BOXES[1].steps
     step = GroupCells("cells", ADD_REMOVE, Fraction(1, 2**12), (steps,), 256, 30, 3)
-    assert step.lattice(steps) < 0
+    assert step.place(steps).bits < 0
     unit = step.unit(steps)
     for before in (0, 2**70 + 12345):
         moved = step.moved([(before + 30 * unit, before, before)], [(before, before, before)])

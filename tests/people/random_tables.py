@@ -21,12 +21,14 @@ import people_reference as reference
 import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
+import sql_tables
 
 from privmean.people.matrix import MatrixPeople
 from privmean.people.read import read
 from privmean.people.reductions import Ball, Box, Standard
 
 HOMES = ("numpy", "array", "arrow", "relation", "parquet", "polars", "lazy")
+SQL = sql_tables.ENGINES
 TINY, TOP = 5e-324, 1.7976931348623157e308
 ODD = (
     None, math.nan, math.inf, -math.inf, 0.0, -0.0, TINY, -TINY, 2.2e-308, TOP, -TOP, 1e308, 1e300,
@@ -191,6 +193,10 @@ def homes(found: Table, folder: Path, which: tuple[str, ...] = HOMES) -> Iterato
         elif home == "parquet":
             pq.write_table(found.arrow, folder / "t.parquet")
             yield home, read(folder / "t.parquet", **named)
+        elif home in SQL:
+            table = sql_tables.put(home, found.arrow)
+            yield home, read(table, **named)
+            sql_tables.drop(home, table)
         else:
             frame = pl.from_arrow(found.arrow)
             yield home, read(frame if home == "polars" else frame.lazy(), **named)

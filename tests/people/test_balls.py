@@ -258,3 +258,20 @@ def test_cut_rows_among_rows_well_inside_are_those_of_the_definition():
         assert [list(found.z), list(found.besides), list(found.tails)] == totals
         assert found.present == present == len(rows)
         assert sum(totals[2]) > 0
+
+
+@pytest.mark.parametrize("width", [9, 100, 1000])
+def test_a_wide_row_alone_is_clipped_as_among_others(width):
+    draw = np.random.default_rng(width)
+    specials = [np.nan, np.inf, -np.inf, 0.0, 5e-324, 1e300]
+    for trial in range(200):
+        center = draw.normal(size=width) * (trial % 2)
+        ball = Ball(tuple(center.tolist()), 2.0, 2.0 / draw.choice([1, 3, 1000, 2**20]))
+        row = draw.normal(size=width) * 10.0 ** draw.integers(-320, 308) ** (trial % 3 == 0)
+        if trial % 5 == 0:
+            row[draw.integers(width)] = draw.choice(specials)
+        alone, known = clip_rows_to_ball(row[None, :], ball)
+        among, there = clip_rows_to_ball(np.array([row, row, center]), ball)
+        assert alone[0].tobytes() == among[0].tobytes()
+        assert bool(known[0]) == bool(there[0])
+        assert int((alone * alone).sum()) <= ball.steps**2

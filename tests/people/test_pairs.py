@@ -282,3 +282,28 @@ def test_settings_of_weights():
     made = MatrixPairs.of(np.array([0, 0, 1]), np.array([0, 1, 1]), np.ones(3), ["a", "b"], SPLIT)
     assert made.group_weights() == [256, 512]
     assert made.log_counts(0, 0.0).shape == (LOG_CELLS,)
+
+
+HOSTILE_DOUBLES = [0.0, -0.0, 5e-324, -5e-324, 0.1, 1 / 3, 2.0**53 + 2, 1.7976931348623157e308]
+HOSTILE_TEXTS = ["", "it's", 'a"b', "a,b", "[x]", "null", "$1", "\\", "\u00e9\U0001f600"]
+
+
+@pytest.mark.parametrize("own", [True, False])
+def test_public_numbers_and_texts_reach_duckdb_unchanged(own):
+    import duckdb
+
+    from privmean.people.engines import Home, fetch, lazy
+    from privmean.people.files import Engine
+
+    engine = Engine() if own else None
+    connection = duckdb.connect() if engine is None else engine.connection
+    anchor = connection.sql("SELECT 1 AS one")
+    home = Home(connection, engine) if own else Home(anchor)
+    public = {
+        "i": [-(2**63), 2**63 - 1, *range(len(HOSTILE_TEXTS) - 2)],
+        "f": [*HOSTILE_DOUBLES, -1.5],
+        "t": HOSTILE_TEXTS,
+    }
+    found = fetch(home.small(public, lazy(anchor)).sort("i"))
+    expected = sorted(zip(*public.values(), strict=True))
+    assert [(i, f.hex(), t) for i, f, t in found] == [(i, f.hex(), t) for i, f, t in expected]

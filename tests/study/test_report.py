@@ -102,6 +102,48 @@ def test_a_failed_question_is_there_with_its_advice(found, text):
     assert found["lost"].advice[:30] in unescape(section)
 
 
+def test_failed_and_doubtful_questions_are_named_at_the_top(text):
+    head = text.split("<main>")[0]
+    assert "<strong>Not answered:</strong> lost." in head
+    assert "no number was made" in text.split("What each number rests on")[1].split("</table>")[0]
+
+
+@pytest.fixture(scope="module")
+def grouped():
+    rng = np.random.default_rng(4)
+    who = np.arange(3000)
+    columns = {"who": who, "y": rng.normal(2, 0.4, 3000), "x": rng.normal(0, 1, 3000),
+               "g": np.where(who % 100 == 0, "few", np.where(who % 2, "odd", "even"))}  # fmt: skip
+    study = pm.Study(pm.Table(columns, person="who"), epsilon=12.0, noise=pm.SimulatedNoise(3))
+    keys = ("odd", "even", "few")
+    study.add("groups", pm.Mean("y", by="g", keys=keys, contrasts="odd - even"))
+    study.add("slope", pm.Regression("y ~ x"), weight=60)
+    return page(json.loads(json.dumps(study.release().to_dict())))
+
+
+def test_groups_and_their_comparisons_have_axes_of_their_own(grouped):
+    """On one axis intervals of means far from zero and of a difference are points."""
+    section = grouped.split("<h3>groups</h3>")[1].split("</section>")[0]
+    pictures = section.split("<figure>")[1:]
+    assert len(pictures) == 2
+    assert "odd - even" not in pictures[0]
+    assert "odd - even" in pictures[1]
+    assert len(grouped.split("<h3>slope</h3>")[1].split("</section>")[0].split("<figure>")) == 3
+
+
+def test_persons_of_private_groups_are_not_called_public(grouped):
+    section = grouped.split("<h3>groups</h3>")[1].split("</section>")[0]
+    assert re.search(r"\d+ persons \(noisy\)", section)
+    assert "persons (public)" in grouped.split("<h3>slope</h3>")[1]
+    assert section.count('<th class="n">persons</th>') == 1
+
+
+def test_a_status_without_advice_is_explained(grouped):
+    section = grouped.split("<h3>groups</h3>")[1].split("</section>")[0]
+    assert "<strong>imprecise</strong>: in some rows the noise is large" in section
+    assert "read with care:</strong> groups (imprecise)" in grouped.split("<main>")[0]
+
+
 def test_the_card_has_every_field(text):
     card = text.split("Release card")[1]
     for field in FIELDS:

@@ -301,6 +301,15 @@ def test_wishes_that_cannot_be_had_are_refused_with_the_least_epsilon():
         allot(items, shapes, Budget(least * 0.98))
 
 
+def test_groups_need_persons_in_all_and_the_plan_says_how_many():
+    """They are not refused where the number of persons may be private: they fail, nearly always."""
+    study = pm.Study(pm.Table({"who": [1], "y": [1.0], "g": ["a"]}, person="who"), epsilon=1.0)
+    study.add("table", pm.Mean("y", by="g", keys=["a", "b"]))
+    study.add("level", pm.Mean("y", assume=(0, 1)))
+    line = study.plan(4000).lines()[0]
+    assert line.least in (600, 601)  # 150 persons over epsilon, halved by replace-one: 1/4
+
+
 def test_an_error_below_that_of_sampling_is_refused():
     made = pm.Study(TABLE, epsilon=2.0)
     made.add("exact", pm.Mean("y", assume=LIMITS), error=0.01, guess_sd=1.0)

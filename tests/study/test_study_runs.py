@@ -380,6 +380,8 @@ def test_columns_are_read_from_the_schema_alone():
         ("bins = [0, 1, 2, 9]", "bins = [0, 1, 2, 9]\nbims = 3", "did you mean bins"),
         ('audience = "the board"', "simultaneous = 1", "boolean"),
         ("weight = 2", 'weight = 2\nlevel = "x"', "no word of mean"),
+        ("weight = 2", 'weight = 2\nby = "t"\nkeys = 7', "questions.level.keys=7"),
+        ("bins = [0, 1, 2, 9]", "bins = [2, 1]", "questions.trend.bins="),
     ],
 )
 def test_words_that_are_not_known_are_refused_with_a_near_one(place, capsys, old, new, word):
@@ -387,6 +389,42 @@ def test_words_that_are_not_known_are_refused_with_a_near_one(place, capsys, old
     (place / "study.toml").write_text(FILE.replace(old, new, 1))
     assert call("study", "plan", place / "study.toml", "--persons", "3000") == 2
     assert word in capsys.readouterr().err
+
+
+def test_keys_are_said_with_commas_as_on_the_command_line():
+    said = {"ask": "mean", "values": ["y"], "by": "t", "contrasts": "a - b"}
+    found = []
+    for keys in ("a,b", ["a", "b"]):
+        stated = {"table": {"source": "x.csv", "person": "who"}, "budget": {"epsilon": 1.0}}
+        made = study_of(stated | {"questions": {"q": {**said, "keys": keys}}})
+        found.append(made.questions["q"].question.grouping)
+    assert found[0] == found[1]
+    assert found[0].labels == ("a", "b")
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "word"),
+    [
+        ('values = ["y"]', 'values = ["yy"]', "level.values='yy': is not a column of the table"),
+        ('time = "t"', 'time = "tt"', "trend.time='tt': is not a column"),
+        ("y ~ x", "y ~ xx", "slope.formula='xx': is not a column"),
+    ],
+)
+def test_a_plan_refuses_columns_that_are_not_there(place, capsys, old, new, word):
+    """The names are public: a slip of the pen is said before a run, with what was meant."""
+    assert old in FILE
+    (place / "study.toml").write_text(FILE.replace(old, new, 1))
+    assert call("study", "plan", place / "study.toml") == 2
+    assert word in capsys.readouterr().err
+    assert call("study", "plan", place / "study.toml", "--persons", "3000") == 0  # opens no table
+
+
+def test_a_file_that_is_not_there_is_said_in_words(tmp_path, capsys):
+    assert call("study", "plan", tmp_path / "none.toml") == 2
+    assert "cannot be read: No such file or directory;" in capsys.readouterr().err
+    (tmp_path / "odd.toml").write_bytes(b"\xff")
+    assert call("study", "plan", tmp_path / "odd.toml") == 2
+    assert "cannot be read" in capsys.readouterr().err
 
 
 def test_the_published_schema_is_that_of_the_declarations():

@@ -96,6 +96,8 @@ def _read(name: str, item: Field, value: object) -> Any:
             return assumption_of(name, value)
         if item.name == "working":
             return working_of(name, value)
+        if item.name == "keys":
+            return tuple(value.split(","))
         if item.name == "related":
             return related_of(name, value)
         if item.name == "contrasts" and not _names(item.hint):

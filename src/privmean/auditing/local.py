@@ -25,6 +25,7 @@ from privmean.local.coins import power_of_e
 from privmean.local.descriptor import Round
 from privmean.local.entropy import WORD
 from privmean.local.mechanisms import HYBRID, LAPLACE, PRIV_UNIT
+from privmean.noise.decimals import plain_context
 
 Law = dict[bytes, Fraction]
 MOST_RUNS = 400_000
@@ -144,8 +145,7 @@ def largest_ratio(first: Law, second: Law) -> Fraction | None:
 def share_of(ratio: Fraction, epsilon: Fraction) -> Fraction:
     """ln(ratio)/epsilon, rounded up in the twelfth digit unless it is at most 1."""
     limit = power_of_e(epsilon)
-    with decimal.localcontext() as context:
-        context.prec = 100
+    with decimal.localcontext(plain_context(100)):
         exact = decimal.Decimal(ratio.numerator) / decimal.Decimal(ratio.denominator)
         share = exact.ln() / (decimal.Decimal(epsilon.numerator) / epsilon.denominator)
         within = exact <= limit * (1 + decimal.Decimal("1e-95"))
@@ -196,13 +196,22 @@ RANDOMIZED: tuple[Randomized, ...] = (
     *(Randomized(name, _items(name), ITEMS) for name in ("subset", "histogram")),
     *(Randomized(name, _ball(name), VECTORS) for name in ("ball", "ball-bit")),
     Randomized(
+        "closest",
+        lambda epsilon: ball_round(
+            1.0, 2, epsilon=epsilon, persons=10, mechanism="closest", candidates=8, seed=SEED
+        ),
+        VECTORS,
+    ),
+    Randomized(
         "votes",
-        lambda epsilon: vote_round(-1, 1, 4, epsilon=epsilon, persons=10, seed=SEED),
+        lambda epsilon: vote_round(
+            -1, 1, 4, epsilon=epsilon, persons=10, mechanism="subset", seed=SEED
+        ),
         NUMBERS,
     ),
 )
 NOT_ENUMERATED = {
-    LAPLACE: "infinitely many reports: the law of its noise is tested by itself",
+    LAPLACE: "one number of 256 bits: its thresholds are enumerated by a test of their own",
     PRIV_UNIT: "idealised: the cap's coin is exact, the place within it is drawn with doubles",
 }
 NONCES = tuple(bytes([k] * 16) for k in range(64))

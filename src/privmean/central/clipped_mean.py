@@ -14,7 +14,13 @@ from privmean import validate
 from privmean.intervals.boxes import sidak_level
 from privmean.intervals.divided import unseen
 from privmean.intervals.interval import FAILED, OK, Floats, Interval
-from privmean.intervals.laplace_normal import gaussian_margin, margin, survival
+from privmean.intervals.laplace_normal import (
+    allowance_miss,
+    gaussian_margin,
+    margin,
+    margin_of,
+    survival,
+)
 from privmean.intervals.mean_interval import (
     Law,
     NoisySums,
@@ -31,6 +37,16 @@ TARGETS = ("mean", "clipped")
 EVERYWHERE = (-math.inf, math.inf)
 SURE = 3.9  # Laplace scales that noise exceeds one time in a hundred; deviations: far less often
 PAST = 1e6  # how far a half length is searched, in units of the clipping radius
+
+
+@dataclass(frozen=True)
+class TailPart:
+    """What persons beyond the limits may do to the sum of y, over records: move it by `bias` at
+    most, by a noisy count of Laplace scale `scale` in the same unit, and add `variance`."""
+
+    bias: float
+    scale: float
+    variance: float
 
 
 @dataclass(frozen=True)
@@ -106,12 +122,12 @@ class ClippedMean:
 
     # --- intervals in units of z ------------------------------------------------------------------
     def limits(
-        self, alpha: float, design_effect: float | None, tail: tuple[float, float] = (0.0, 0.0)
+        self, alpha: float, design_effect: float | None, tail: TailPart | None = None
     ) -> tuple[float, float]:
         """The ends of the interval of level 1 - alpha, in the units of the data.
 
-        design_effect None leaves sampling out: the interval for these very persons. tail: for
-        records, a further Laplace scale and variance of the sum of y (of an allowance for tails).
+        design_effect None leaves sampling out: the interval for these very persons. tail: of
+        an allowance for persons beyond the limits, for records and Laplace noise.
         """
         if self.public_weight:
             half = self._public_half(alpha, design_effect)
@@ -137,7 +153,7 @@ class ClippedMean:
         s = self.sums
         known = s.spread(theta)
         if known is not None:
-            return max(known[0], 0.0) + kappa * known[1]
+            return max(known[0], 0.0) + margin_of(kappa, known[1])
         square = max(s.square, 0.0) + kappa * s.square_noise
         weight = max(s.weight, 0.0) + kappa * s.weight_noise
         if self.by_records:
@@ -148,23 +164,29 @@ class ClippedMean:
         )
 
     def _accepts(
-        self, theta: float, alpha: float, design_effect: float | None, tail: tuple[float, float]
+        self, theta: float, alpha: float, design_effect: float | None, tail: TailPart | None
     ) -> bool:
         """Whether value - theta*weight is within noise and sampling of 0."""
         s = self.sums
-        noise = tuple(scale for scale in (*s.ratio_noise(theta), tail[0]) if scale)
+        noise = tuple(scale for scale in s.ratio_noise(theta) if scale)
         sd = 0.0
         if design_effect is not None:
             kappa = (gaussian_margin if s.gaussian else margin)(1 - alpha)
-            variance = self._sampling_variance(theta, kappa) + tail[1]
+            variance = self._sampling_variance(theta, kappa) + (tail.variance if tail else 0.0)
             sd = math.sqrt(design_effect * variance)
         gap = abs(s.value - theta * s.weight)
+        if tail is not None:
+            unit, gap = s.noise[0], gap - tail.bias
+            scales = tuple(scale / unit for scale in noise)
+            return gap <= 0 or allowance_miss(gap / unit, sd / unit, tail.scale / unit, scales) > (
+                alpha
+            )
         if s.gaussian:
             return gap <= -float(ndtri(alpha / 2)) * math.hypot(sd, *noise)
         return float(survival(gap, noise, sd)) >= alpha / 2
 
     def _end(
-        self, sign: float, alpha: float, design_effect: float | None, tail: tuple[float, float]
+        self, sign: float, alpha: float, design_effect: float | None, tail: TailPart | None
     ) -> float:
         """The last accepted theta on one side, by doubling and bisection."""
         inside, outside = 0.0, max(1e-9, self.sums.noise[0] / self.weight)

@@ -36,7 +36,7 @@ THINNEST = 0.8  # times the index of the assumption: below it an interval leans 
 ONE_VALUE = 2.0**-26  # limits that differ in the eighth digit only
 
 # a step back, where rounds have left more than a tail behind
-LEFT_BEHIND = 0.05  # part of the persons beyond the limits, less 2 noise scales
+LEFT_BEHIND = 0.02  # part of the persons beyond the limits, less 3 noise scales
 AWAY = 64.0  # times the longer arm: twelve half octaves, more than the window of a round misses by
 APART, CERTAIN = 0.6, 8.0  # part of those beyond that are away, and noise scales of their number
 BACK = 0.2  # part of what is left for that number, and again for those beyond the new limits
@@ -120,7 +120,7 @@ def widened(
     first = place.lower, place.upper
     count = _beyond(curator, column, first, "beyond the limits", share, wallet)
     passed: tuple[Count, ...] = ()
-    many = count.persons - 2 * count.scale > LEFT_BEHIND * persons
+    many = count.persons - SEEN * count.scale > LEFT_BEHIND * persons
     if many and place.first is not None and not lean:
         found = step_back(curator, column, place, place.first, count, wallet)
         if found.counts:
@@ -190,7 +190,14 @@ def first_step(place: Location, persons: float, left: Fraction) -> tuple[float, 
     up, down = place.upper - place.origin, place.origin - place.lower
     if min(persons, place.hidden) > HIDDEN * place.count_scale:
         return place.origin - max(up, down), place.origin + max(up, down)
-    return moved(place.origin, (place.lower, place.upper), _factor(persons, left))
+    return moved_for(place.origin, (place.lower, place.upper), persons, left)
+
+
+def moved_for(
+    origin: float, limits: tuple[float, float], persons: float, left: Fraction
+) -> tuple[float, float]:
+    """Limits moved out for so many persons beyond them, with `left` to spend on the sum."""
+    return moved(origin, limits, _factor(persons, left))
 
 
 def _factor(persons: float, left: Fraction) -> float:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from privmean import validate
-from privmean.central.clipped_mean import ClippedMean
+from privmean.central.clipped_mean import ClippedMean, TailPart
 from privmean.intervals.default_intervals import reach_words
 from privmean.intervals.interval import FAILED, OK, Interval
 from privmean.intervals.mean_interval import assumption_words, limit, no_interval
@@ -54,11 +54,9 @@ class RecordIntervals:
         if check.status == TOO_THICK:
             return self._made(level, CLIPPED, status=TOO_THICK, advice=check.advice)
         unit = self.reach / self.column.box.radius
-        seen = max(check.beyond + check.beyond_scale, 0.0)
+        seen = max(check.beyond, 0.0)
         # persons beyond add at most `unit` each to the sum of y, and its square on top of 1
-        tail = unit * check.beyond_scale, (2 * unit + unit**2) * seen
-        weight = self.column.sums.weight - self.column.sums.weight_noise
-        extra = self.reach * max(check.beyond, 0.0) / weight
+        tail = TailPart(unit * seen, unit * check.beyond_scale, (2 * unit + unit**2) * seen)
         place = "the limits"
         if self.counted_at != self.column.region:
             place = f"[{self.counted_at[0]:.6g}, {self.counted_at[1]:.6g}]"
@@ -68,33 +66,33 @@ class RecordIntervals:
             f"than about {math.ceil(check.hidden)} persons may go unseen: if such a group could "
             "carry the mean, give bounds"
         )
-        return self._made(level, MEAN, (extra, *tail), words, check.status, check.advice)
+        return self._made(level, MEAN, tail, words, check.status, check.advice)
 
     def _made(
         self,
         level: float,
         target: str,
-        allowance: tuple[float, float, float] = (0.0, 0.0, 0.0),
+        tail: TailPart | None = None,
         words: str = "",
         status: str = OK,
         advice: str = "",
     ) -> Interval:
-        extra, *tail = allowance
         brief = ""
         if words and self.check is not None:
             brief = (
                 f"fewer than about {math.ceil(self.check.hidden)} unseen persons far beyond "
                 f"{self.counted_at[0]:.4g} to {self.counted_at[1]:.4g}"
             )
-        low, high = self.column.limits(1 - level, self.design_effect, (tail[0], tail[1]))
+        low, high = self.column.limits(1 - level, self.design_effect, tail)
         parts: Mapping[str, tuple[float, ...]] = {"noise": (self._noise(1 - level),)}
-        if target == MEAN:
+        if tail is not None:
+            extra = self.column.box.radius * tail.bias / self.column.weight
             parts = {**parts, "clipping allowance": (extra,)}
         else:
             low, high = limit(low, high, self.column.region)
         return Interval(
-            (low - extra,),
-            (high + extra,),
+            (low,),
+            (high,),
             level,
             target=target,
             assumption=assumption_words(self.design_effect, words),

@@ -88,6 +88,11 @@ class Histogram:
         negative = x[LOG_ZERO + 1 : LOG_CELLS]
         return cls(x[:LOG_BINS], float(x[LOG_ZERO]), negative, scale, float(x[LOG_CELLS]))
 
+    @property
+    def largest(self) -> float:
+        """The noisy count of the fullest cell with a value."""
+        return max(float(self.positive.max()), self.zero, float(self.negative.max()))
+
     def within(self, top: int) -> Histogram:
         """Without the bins beyond `top`, where no values are."""
         positive, negative = self.positive.copy(), self.negative.copy()

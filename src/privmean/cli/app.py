@@ -15,7 +15,8 @@ from privmean._version import __version__
 from privmean.cli import asking
 from privmean.errors import PrivmeanError, PrivmeanWarning
 
-UNEXPECTED, WRONG_ARGUMENTS = 1, 2
+UNREAD = UNEXPECTED = 1
+WRONG_ARGUMENTS = 2
 # where the commands that are no questions live, one by one or in groups
 COMMANDS = {
     "plan": "privmean.cli.plan:plan",
@@ -25,6 +26,7 @@ COMMANDS = {
     "withhold": "privmean.cli.withhold:withhold",
     "fixed-design": "privmean.cli.fixed_design:fixed_design",
     "collect": "privmean.cli.collect:app",
+    "two-servers": "privmean.cli.two_servers:app",
     "study": "privmean.cli.study:app",
     "ledger": "privmean.cli.ledger:app",
     "verify": "privmean.cli.verify:verify",
@@ -93,6 +95,11 @@ def run(argv: Sequence[str] | None = None) -> int:
     except PrivmeanError as error:
         typer.echo(f"privmean: {error}", err=True)
         return WRONG_ARGUMENTS
+    except BrokenPipeError:
+        from privmean.continual.releasefile import silence
+
+        silence()  # nobody reads on: what was not written yet is written by the next run
+        return UNREAD
     except Exception as error:
         typer.echo(f"privmean: {_withheld(error)}", err=True)
         return UNEXPECTED

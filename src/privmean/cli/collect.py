@@ -7,12 +7,29 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NoReturn
+from typing import Annotated, Any
 
 import typer
 
-if TYPE_CHECKING:
-    from privmean.local.descriptor import Round
+from privmean.cli import collect_two_rounds as two_rounds
+from privmean.cli.collect_admin import (
+    audit,
+    close_round,
+    delete_round,
+    forget_round,
+    open_round,
+    revoke,
+)
+from privmean.cli.collect_curve import curve
+from privmean.cli.collect_serve import serve
+from privmean.cli.collect_shared import (
+    RoundFile,
+    SecretFiles,
+    fail,
+    points_of,
+    read_round,
+    read_secrets,
+)
 
 TICKET = "PRIVMEAN_TICKET"
 
@@ -22,35 +39,15 @@ app = typer.Typer(
     help="Collect locally private reports: clients randomize, the server only aggregates.",
 )
 
-RoundFile = Annotated[
-    Path, typer.Option("--round", help="The round's description (JSON), as published.")
-]
-SecretFile = Annotated[
-    Path | None,
-    typer.Option("--secret-file", help="32 secret bytes that prove tickets (issued rounds)."),
-]
-
-
-def _fail(error: Exception) -> NoReturn:
-    typer.echo(f"error: {error}", err=True)
-    raise typer.Exit(2)
-
-
-def _read_round(path: Path) -> Round:
-    from privmean.local.descriptor import Round
-
-    return Round.from_json(path.read_bytes())
-
-
-def _secret(path: Path | None) -> bytes | None:
-    from privmean.errors import ArgumentError
-
-    if path is None:
-        return None
-    secret = path.read_bytes()
-    if len(secret) != 32:
-        raise ArgumentError("secret-file", str(path), "does not hold 32 bytes", "draw 32 bytes")
-    return secret
+app.command()(serve)
+app.command("open")(open_round)
+app.command("close")(close_round)
+app.command("forget")(forget_round)
+app.command("delete")(delete_round)
+app.command()(revoke)
+app.command()(audit)
+app.command()(curve)
+app.add_typer(two_rounds.app, name="two-rounds")
 
 
 @app.command("round")
@@ -69,6 +66,20 @@ def make_round(
     beta: Annotated[float, typer.Option(help="Failure probability of the radius.")] = 0.05,
     closes: Annotated[int | None, typer.Option(help="Deadline, seconds since 1970.")] = None,
     issued: Annotated[bool, typer.Option(help="Only clients with tickets may report.")] = False,
+    sigma: Annotated[
+        float | None,
+        typer.Option(help="Public bound on the values' standard deviation: less noise for them."),
+    ] = None,
+    step: Annotated[
+        str | None,
+        typer.Option(
+            help="Clients use their own epsilon, to this step, from the least to the most one."
+        ),
+    ] = None,
+    points: Annotated[
+        str | None,
+        typer.Option(help="Of a curve, its design points: 0,0.5,1 or FROM:TO:NUMBER."),
+    ] = None,
 ) -> None:
     """Describe a round: a mean (bounds), vectors (radius), items, or votes (bounds and bins)."""
     from privmean.errors import PrivmeanError
@@ -85,6 +96,12 @@ def make_round(
     if mechanism is not None:
         options["mechanism"] = mechanism
     try:
+        if step is not None:
+            options["step"] = step
+        if sigma is not None:
+            options["sigma"] = sigma
+        if points is not None:
+            options["points"] = points_of(points)
         if items is None and radius is None and (lower is None or upper is None):
             raise PrivmeanError(
                 "what is asked? give --lower and --upper (with --bins for votes), or --radius and "
@@ -100,8 +117,29 @@ def make_round(
             round_ = builders.mean_round(lower, upper, **options)
         out.write_text(round_.to_json() + "\n")
     except (PrivmeanError, OSError) as error:
-        _fail(error)
+        fail(error)
     typer.echo(f"round {round_.identifier.hex()}\ndigest {round_.digest.hex()}")
+    typer.echo(f"mechanism {round_.mechanism}: see `privmean collect plan {out}`")
+
+
+@app.command("plan")
+def plan_it(
+    round_file: Annotated[Path, typer.Argument(help="The round's description (JSON).")],
+    mix: Annotated[
+        list[float] | None,
+        typer.Option(help="Part of the persons expected at each level, rising; repeat."),
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Machine readable.")] = False,
+) -> None:
+    """Predict what a round tells, why it has its mechanism, and what nothing can do better."""
+    from privmean.errors import PrivmeanError
+    from privmean.local.planning import plan_round
+
+    try:
+        plan = plan_round(read_round(round_file), mix=mix)
+    except (PrivmeanError, OSError) as error:
+        fail(error)
+    typer.echo(json.dumps(plan.to_dict()) if as_json else str(plan))
 
 
 @app.command()
@@ -118,7 +156,7 @@ def tickets(
     from privmean.local.reports import NONCE_SIZE, Ticket, ticket_key
 
     try:
-        round_ = _read_round(round_file)
+        round_ = read_round(round_file)
         if not round_.issued or not 0 <= level < len(round_.menu):
             raise ArgumentError("level", level, "does not fit the round", "look at its menu")
         if not secret_file.exists():
@@ -126,71 +164,13 @@ def tickets(
                 os.open(secret_file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb"
             ) as f:
                 f.write(os.urandom(32))
-        secret = _secret(secret_file) or b""
+        (secret,) = read_secrets([secret_file])
     except (PrivmeanError, OSError) as error:
-        _fail(error)
+        fail(error)
     for _ in range(count):
         nonce = os.urandom(NONCE_SIZE)
         key = ticket_key(secret, round_.identifier, nonce, level)
         typer.echo(Ticket(round_.identifier, nonce, level, key).to_text())
-
-
-@app.command()
-def serve(
-    rounds: Annotated[list[Path], typer.Option("--round", help="A round to offer; repeatable.")],
-    database: Annotated[
-        str,
-        typer.Option(
-            envvar="PRIVMEAN_DATABASE",
-            help="sqlite:///file or postgresql://user@host/name; with a password, better in the "
-            "environment.",
-            show_envvar=True,
-        ),
-    ] = "sqlite:///privmean-reports.db",
-    host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(help="Port; 0 takes a free one.")] = 8000,
-    secret_file: SecretFile = None,
-    proxy: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="Address of a reverse proxy whose X-Forwarded-For is believed; repeatable."
-        ),
-    ] = None,
-    per_address: Annotated[
-        int, typer.Option(help="Connections that one address may have open.")
-    ] = 100,
-    patience: Annotated[
-        float, typer.Option(help="Seconds for the header of a request, and for its body.")
-    ] = 10.0,
-    penalty: Annotated[
-        float, typer.Option(help="Seconds that the answer to a refused request takes.")
-    ] = 5.0,
-) -> None:
-    """Run the collector: publish rounds, take reports, show the estimate in the browser."""
-    from privmean.errors import PrivmeanError
-
-    try:
-        from privmean.local.collector.app import serve as run
-        from privmean.local.collector.limits import Limits
-    except ImportError:
-        _fail(PrivmeanError("the collector is not installed; pip install 'privmean[collector]'"))
-    try:
-        run(
-            [_read_round(path) for path in rounds],
-            database,
-            host=host,
-            port=port,
-            secret=_secret(secret_file),
-            limits=Limits(
-                proxies=tuple(proxy or ()),
-                per_address=per_address,
-                patience=patience,
-                penalty=penalty,
-            ),
-            on_ready=lambda url: print(f"collecting on {url}", flush=True),
-        )
-    except (PrivmeanError, OSError) as error:
-        _fail(error)
 
 
 @app.command()
@@ -229,6 +209,9 @@ def report(
     identity: Annotated[
         str | None, typer.Option(help="Public name, if the round asks a part of the clients.")
     ] = None,
+    point: Annotated[
+        int | None, typer.Option(help="Number of the (public) design point, in a round that has.")
+    ] = None,
     out: Annotated[Path | None, typer.Option(help="Append the report to a file.")] = None,
     json_lines: Annotated[bool, typer.Option("--json", help="As a JSON line.")] = False,
     ledger_moved: Annotated[
@@ -254,11 +237,15 @@ def report(
         if out is None and server is None:
             raise PrivmeanError("where to? give --server, or --round and --out")
         if round_file is not None:
-            round_ = _read_round(round_file)
+            round_ = read_round(round_file)
         elif server is not None:
-            offered = send.fetch_rounds(server)
+            offered = [
+                item for item in send.fetch_rounds(server) if item.get("state", "open") == "open"
+            ]
             if round_id is None and len(offered) != 1:
-                raise PrivmeanError("the server offers several rounds; choose one with --round-id")
+                raise PrivmeanError(
+                    f"the server has {len(offered)} open rounds; choose one with --round-id"
+                )
             round_ = send.fetch_round(server, round_id or offered[0].get("round", ""))
         else:
             raise PrivmeanError("which round? give --round, or --server")
@@ -273,7 +260,10 @@ def report(
         client = Client(epsilon=epsilon, ledger=kept, identity=identity)
         given: Any = numbers[0] if len(numbers) == 1 and round_.dimension is None else numbers
         private = client.report(
-            round_, given, ticket=None if held is None else Ticket.from_text(held)
+            round_,
+            given,
+            ticket=None if held is None else Ticket.from_text(held),
+            point=point,
         )
         if private is None:
             typer.echo("this round asks other clients; nothing was sent")
@@ -284,7 +274,7 @@ def report(
         if server is not None:
             typer.echo(json.dumps(send.send(server, round_, private)))
     except (PrivmeanError, OSError) as error:
-        _fail(error)
+        fail(error)
 
 
 @app.command()
@@ -305,7 +295,7 @@ def aggregate(
     tally_out: Annotated[
         Path | None, typer.Option("--tally", help="Write the tally, to be merged later.")
     ] = None,
-    secret_file: SecretFile = None,
+    secret_file: SecretFiles = None,
     json_out: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Estimate from report files without a server, in bounded memory, in any order."""
@@ -315,13 +305,13 @@ def aggregate(
 
     try:
         tally, repeated = aggregate_files(
-            _read_round(round_file), files, secret=_secret(secret_file)
+            read_round(round_file), files, secret=read_secrets(secret_file)
         )
         found = estimate(tally, beta=beta, weights=weights, epsilon_cap=epsilon_cap)
         if tally_out is not None:
             tally_out.write_bytes(tally.to_bytes())
     except (PrivmeanError, OSError) as error:
-        _fail(error)
+        fail(error)
     if json_out:
         typer.echo(json.dumps({**found.to_dict(), "duplicate": repeated}))
     else:

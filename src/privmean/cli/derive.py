@@ -35,6 +35,7 @@ TERMS: dict[str, tuple[Any, Any]] = {
     "analyst": (opt.Analyst, ""),
 }
 TABLE: dict[str, tuple[Any, Any]] = {
+    "relation": (opt.DatabaseTable, None),
     "delimiter": (opt.Delimiter, None),
     "quote": (opt.Quote, None),
     "decimal": (opt.Decimal, None),
@@ -169,13 +170,15 @@ def _asked(kind: str, said: Said) -> Asked:
         said["header"],
         said["null_word"],
     )
+    from privmean.people.databases import with_table
+
     table = {name: value for name, value in written.items() if value not in (None, ())}
     table["roster"] = opt.roster(said["roster"], said["roster_column"], said["person"], written)
     machine = {name: said[name] for name in ("memory", "threads", "spill")}
     terms = {name: said[name] for name in TERMS}
     return Asked(
         question,
-        said["table"],
+        with_table(said["table"], said["relation"]),
         said["person"],
         table,
         machine,

@@ -85,7 +85,13 @@ Method = Annotated[
     str, typer.Option(help="Estimator, by name or 'KIND name=value ...'; auto chooses.")
 ]
 TableFile = Annotated[
-    str, typer.Argument(help="CSV, Parquet or JSON-lines file, folder or pattern.")
+    str,
+    typer.Argument(
+        help="CSV, Parquet or JSON-lines file, folder or pattern; or postgresql://HOST/DATABASE."
+    ),
+]
+DatabaseTable = Annotated[
+    str | None, typer.Option("--table", help="Table of the database (or SCHEMA.TABLE).")
 ]
 Person = Annotated[str, typer.Option(help="Column that names the person.")]
 ValuesFrom = Annotated[

@@ -70,3 +70,15 @@ def _read(file: Path | None) -> str:
         with file.open("rb") as stream:
             data = stream.read(LONGEST)
     return data.decode(errors="replace")
+
+
+def tokens(name: str, file: Path | None) -> list[str]:
+    """The tokens in a file, one a line, or the one in the environment's `name`; [] for none."""
+    from privmean.errors import ArgumentError
+
+    inside = os.environ.get(name)
+    if file is None:
+        return [] if not inside else [inside]
+    if inside:
+        raise ArgumentError(name, "...", "and a file give tokens", "give one of them")
+    return file.read_text().split()

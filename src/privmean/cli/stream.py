@@ -9,7 +9,7 @@ import typer
 
 from privmean.cli import streamoptions as so
 from privmean.cli.streamplan import plan
-from privmean.errors import ArgumentError, PrivmeanError
+from privmean.errors import ArgumentError
 
 if TYPE_CHECKING:
     from privmean.continual.keyed import MeanStreams
@@ -128,91 +128,80 @@ def stream(
         return
     from privmean.continual.feeding import Fed, FedGroups, FedMean
     from privmean.continual.keyed import MeanStreams
-    from privmean.continual.releasefile import silence
     from privmean.continual.stream import MeanStream
 
-    try:
-        who, values = so.named(person, value)
-        if max_participations is None or min_separation is None:
-            raise ArgumentError(
-                "max_participations/min_separation",
-                None,
-                "is missing",
-                "say how often a person may take part: at most K steps, at least b apart",
-            )
-        if (period is None) != (time_column is None):
-            raise ArgumentError(
-                "period/time_column", period or time_column, "go together", "give both"
-            )
-        if groups is not None and by is None:
-            raise ArgumentError("groups", groups, "goes with --by", "name the column of the group")
-        settings: dict[str, Any] = {
-            "epsilon": epsilon,
-            "delta": delta,
-            "rho": rho,
-            "max_participations": max_participations,
-            "min_separation": min_separation,
-            "steps": steps,
-            "dimension": len(values),
-            "clip_radius": clip,
-            "center": list(center) if center else 0.0,
-            "bounds": bounds,
-            "neighbors": neighbors,
-            "goal": goal,
-            "from_step": from_step,
-            "times": list(time or ()),
-            "release_every": release_every,
-            "filler": filler,
-        }
-        further = {
-            "last_within": last_within if last_within != 1.75 else None,
-            "window": window,
-            "half_life": half_life,
-            "period": period,
-            "persons_a_period": persons_a_period,
-        }
-        settings.update({name: it for name, it in further.items() if it is not None})
-        public = [name for name in (by, time_column) if name is not None]
-        source = so.source_of(
-            (who, values, public),
-            (input_format, delimiter, quote, decimal, encoding, null_word),
-            complete=complete or state is None,
-            follow=follow,
-            parts=parts,
-            kafka=kafka,
-            idle=idle,
+    who, values = so.named(person, value)
+    if max_participations is None or min_separation is None:
+        raise ArgumentError(
+            "max_participations/min_separation",
+            None,
+            "is missing",
+            "say how often a person may take part: at most K steps, at least b apart",
         )
-        if not quiet and steps is not None and not (state is not None and state.exists()):
-            typer.echo("planning: comparing strategies (once; the state file keeps it)", err=True)
-        showing: dict[str, Any] = {
-            "state": state,
-            "moved": moved,
-            "noise": so.simulated(seed),
-            "clamp": clamp,
-            "first_release": first_release,
-            "level": level,
-            "sd": sd,
-        }
-        running: MeanStream | MeanStreams
-        if by is None:
-            running = MeanStream(**showing, **settings)
-            fed: Fed = FedMean(running)
-        else:
-            running = MeanStreams(groups=groups or 10, **showing, **settings)
-            fed = FedGroups(running)
-        with running:
-            so.charge(running, ledger, label)
-            stopped = so.serve(
-                fed, source, append=append, replay=replay, flush=flush, output=output, quiet=quiet
-            )
-            _draw(running, plot, html, values)
-    except PrivmeanError as problem:
-        typer.echo(f"privmean stream: {problem}", err=True)
-        raise typer.Exit(2) from None
-    except BrokenPipeError:
-        # nobody reads on: what was not written yet is written by the next run
-        silence()
-        raise typer.Exit(1) from None
+    if (period is None) != (time_column is None):
+        raise ArgumentError("period/time_column", period or time_column, "go together", "give both")
+    if groups is not None and by is None:
+        raise ArgumentError("groups", groups, "goes with --by", "name the column of the group")
+    settings: dict[str, Any] = {
+        "epsilon": epsilon,
+        "delta": delta,
+        "rho": rho,
+        "max_participations": max_participations,
+        "min_separation": min_separation,
+        "steps": steps,
+        "dimension": len(values),
+        "clip_radius": clip,
+        "center": list(center) if center else 0.0,
+        "bounds": bounds,
+        "neighbors": neighbors,
+        "goal": goal,
+        "from_step": from_step,
+        "times": list(time or ()),
+        "release_every": release_every,
+        "filler": filler,
+    }
+    further = {
+        "last_within": last_within if last_within != 1.75 else None,
+        "window": window,
+        "half_life": half_life,
+        "period": period,
+        "persons_a_period": persons_a_period,
+    }
+    settings.update({name: it for name, it in further.items() if it is not None})
+    public = [name for name in (by, time_column) if name is not None]
+    source = so.source_of(
+        (who, values, public),
+        (input_format, delimiter, quote, decimal, encoding, null_word),
+        complete=complete or state is None,
+        follow=follow,
+        parts=parts,
+        kafka=kafka,
+        idle=idle,
+    )
+    if not quiet and steps is not None and not (state is not None and state.exists()):
+        typer.echo("planning: comparing strategies (once; the state file keeps it)", err=True)
+    showing: dict[str, Any] = {
+        "state": state,
+        "moved": moved,
+        "noise": so.simulated(seed),
+        "clamp": clamp,
+        "first_release": first_release,
+        "level": level,
+        "sd": sd,
+    }
+    running: MeanStream | MeanStreams
+    if by is None:
+        running = MeanStream(**showing, **settings)
+        fed: Fed[Any] = FedMean(running)
+    else:
+        running = MeanStreams(groups=groups or 10, **showing, **settings)
+        fed = FedGroups(running)
+    with running:
+        so.charge(running, ledger, label)
+        stopped = so.serve(
+            fed, source, append=append, replay=replay, flush=flush, output=output, quiet=quiet
+        )
+        _draw(running, plot, html, values)
     if stopped:
         raise typer.Exit(130)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Protocol
+from typing import TYPE_CHECKING, Annotated, Any, Protocol
 
 import typer
 
@@ -142,7 +142,7 @@ def named(person: str | None, value: list[str] | None) -> tuple[str, list[str]]:
 
 
 def serve(
-    fed: Fed,
+    fed: Fed[Any],
     source: Source,
     *,
     append: bool,

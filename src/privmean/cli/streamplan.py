@@ -48,31 +48,26 @@ def plan(
     from privmean.continual.sensitivity import Participation
     from privmean.continual.shown import Shown
     from privmean.continual.targets import Target
-    from privmean.errors import PrivmeanError
     from privmean.privacy.budget import Budget
 
-    try:
-        unit = None
-        if epsilon is not None or rho is not None:
-            mu = Budget(epsilon=epsilon, delta=delta, rho=rho).gaussian_mu()
-            movement = 1 if neighbors == "zero-out" else 2
-            unit = movement / mu if mu else None
-        target = Target.of(window, half_life)
-        usual = "times" if time else "rmse" if unit is None else "shown"
-        found = survey(
-            max_participations=max_participations,
-            min_separation=min_separation,
-            steps=steps,
-            goal=goal or usual,
-            from_step=from_step,
-            times=time or (),
-            shown=None if unit is None else Shown(unit, dimension, last_within),
-            target=target,
-            watch=_progress(),
-        )
-    except PrivmeanError as problem:
-        typer.echo(f"privmean stream plan: {problem}", err=True)
-        raise typer.Exit(2) from None
+    unit = None
+    if epsilon is not None or rho is not None:
+        mu = Budget(epsilon=epsilon, delta=delta, rho=rho).gaussian_mu()
+        movement = 1 if neighbors == "zero-out" else 2
+        unit = movement / mu if mu else None
+    target = Target.of(window, half_life)
+    usual = "times" if time else "rmse" if unit is None else "shown"
+    found = survey(
+        max_participations=max_participations,
+        min_separation=min_separation,
+        steps=steps,
+        goal=goal or usual,
+        from_step=from_step,
+        times=time or (),
+        shown=None if unit is None else Shown(unit, dimension, last_within),
+        target=target,
+        watch=_progress(),
+    )
     prospects = None
     if unit is not None:
         pattern = Participation(max_participations, min_separation)

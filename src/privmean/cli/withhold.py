@@ -7,7 +7,8 @@ from typing import Annotated, Any
 import typer
 
 from privmean.cli import streamoptions as so
-from privmean.errors import ArgumentError, PrivmeanError
+from privmean.cli.numbers import pair
+from privmean.errors import ArgumentError
 
 
 def withhold(
@@ -64,66 +65,50 @@ def withhold(
     and restarts are those of `privmean stream`.
     """
     from privmean.continual.feeding import FedWithhold
-    from privmean.continual.releasefile import silence
     from privmean.continual.withhold_release import WithholdRelease
 
+    who, values = so.named(person, value)
+    if max_records is None or not bounds:
+        raise ArgumentError(
+            "max_records/bounds", None, "is missing", "give --max-records and --bounds LOW:HIGH"
+        )
+    pairs = [pair("bounds", text) for text in bounds]
+    if len(pairs) not in (1, len(values)):
+        raise ArgumentError("bounds", bounds, f"are not {len(values)}", "give one, or one each")
+    settings: dict[str, Any] = {
+        "max_records": max_records,
+        "bounds": pairs if len(pairs) == len(values) else pairs * len(values),
+        "epsilon": epsilon,
+        "delta": delta,
+        "rho": rho,
+        "persons": persons,
+        "sd": spread,
+        "late": late,
+    }
+    source = so.source_of(
+        (who, values, []),
+        (input_format, delimiter, quote, decimal, encoding, null_word),
+        complete=complete or state is None,
+        follow=follow,
+        parts=parts,
+        kafka=kafka,
+        idle=idle,
+    )
+    running = WithholdRelease(
+        state=state, moved=moved, noise=so.simulated(seed), level=level, **settings
+    )
     try:
-        who, values = so.named(person, value)
-        if max_records is None or not bounds:
-            raise ArgumentError(
-                "max_records/bounds", None, "is missing", "give --max-records and --bounds LOW:HIGH"
-            )
-        pairs = [_pair(text) for text in bounds]
-        if len(pairs) not in (1, len(values)):
-            raise ArgumentError("bounds", bounds, f"are not {len(values)}", "give one, or one each")
-        settings: dict[str, Any] = {
-            "max_records": max_records,
-            "bounds": pairs if len(pairs) == len(values) else pairs * len(values),
-            "epsilon": epsilon,
-            "delta": delta,
-            "rho": rho,
-            "persons": persons,
-            "sd": spread,
-            "late": late,
-        }
-        source = so.source_of(
-            (who, values, []),
-            (input_format, delimiter, quote, decimal, encoding, null_word),
-            complete=complete or state is None,
-            follow=follow,
-            parts=parts,
-            kafka=kafka,
-            idle=idle,
+        so.charge(running, ledger, label)
+        stopped = so.serve(
+            FedWithhold(running),
+            source,
+            append=append,
+            replay=replay,
+            flush=False,
+            output=output,
+            quiet=quiet,
         )
-        running = WithholdRelease(
-            state=state, moved=moved, noise=so.simulated(seed), level=level, **settings
-        )
-        try:
-            so.charge(running, ledger, label)
-            stopped = so.serve(
-                FedWithhold(running),
-                source,
-                append=append,
-                replay=replay,
-                flush=False,
-                output=output,
-                quiet=quiet,
-            )
-        finally:
-            running.close()
-    except PrivmeanError as problem:
-        typer.echo(f"privmean withhold: {problem}", err=True)
-        raise typer.Exit(2) from None
-    except BrokenPipeError:
-        silence()
-        raise typer.Exit(1) from None
+    finally:
+        running.close()
     if stopped:
         raise typer.Exit(130)
-
-
-def _pair(text: str) -> tuple[float, float]:
-    low, _, high = text.partition(":")
-    try:
-        return float(low), float(high)
-    except ValueError:
-        raise ArgumentError("bounds", text, "is not LOW:HIGH", "give for example 0:10") from None

@@ -8,10 +8,13 @@ from __future__ import annotations
 
 import math
 from functools import lru_cache
+from typing import TypeVar
 
 import numpy as np
 
 from privmean.continual.series import Floats
+
+Real = TypeVar("Real", float, Floats)  # one number, or an array of them
 
 
 @lru_cache(maxsize=64)
@@ -66,30 +69,30 @@ def sampling_radius(clip_radius: float, level: float, units: int) -> float:
 
 
 def population(
-    noise: Floats,
-    sample: Floats,
+    noise: Real,
+    sample: Real,
     level: float,
     dimension: int,
     *,
     radius: float,
     sd: float | None = None,
-) -> Floats:
+) -> Real:
     """How far a release is from the expectation of clipped records, noise and sampling together.
 
-    noise: deviation of a coordinate, shape (m,). sample: independent records in the mean, shape
-    (m,). sd: public deviation of a coordinate of a record, for a normal interval; without it,
-    Hoeffding's inequality (bounded differences for rows of several coordinates) and the noise share
-    the misses equally.
+    noise: deviation of a coordinate, shape (m,) or one number. sample: independent records in the
+    mean, likewise. sd: public deviation of a coordinate of a record, for a normal interval; without
+    it, Hoeffding's inequality (bounded differences for rows of several coordinates) and the noise
+    share the misses equally.
     """
     if sd is not None:
-        together: Floats = pointwise(level, dimension) * np.sqrt(noise**2 + sd**2 / sample)
+        together: Real = pointwise(level, dimension) * np.sqrt(noise * noise + sd**2 / sample)
         return together
     each = (1 + level) / 2
     if dimension == 1:
         sampling = radius * np.sqrt(2 * math.log(2 / (1 - each)) / sample)
     else:
         sampling = sampling_radius(radius, each, 1) / np.sqrt(sample)
-    apart: Floats = pointwise(each, dimension) * noise + sampling
+    apart: Real = pointwise(each, dimension) * noise + sampling
     return apart
 
 

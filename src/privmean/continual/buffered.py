@@ -184,13 +184,36 @@ def fit_buffers(
     """The `Buffered` strategy of least loss found over `steps` steps.
 
     loss: of the sensitivity and of g, the cumulated inverse column, at the steps `nodes` (from 1).
-    Minimised over (logit decay, log weight) by L-BFGS from fixed starting points; the sensitivity
-    is that without a horizon, so the strategy can run on.
+    The sensitivity is that without a horizon, so the strategy can run on.
+    """
+    capped = Participation(participation.within(steps), participation.separation)
+
+    def of_modes(sens: float, theta: Floats, weights: Floats) -> float:
+        scale = weights / (1 - theta)
+        with np.errstate(under="ignore"):
+            g = 1 - scale.sum() + powers(theta, nodes - 1) @ scale
+        return loss(sens, g)
+
+    return fit_modes(capped, of_modes, buffers=buffers, slowest=18.0)
+
+
+def fit_modes(
+    participation: Participation,
+    loss: Callable[[float, Floats, Floats], float],
+    *,
+    buffers: int,
+    slowest: float,
+    **options: float,
+) -> Buffered:
+    """The `Buffered` strategy of least loss.
+
+    loss: of the sensitivity without a horizon, and of the modes of the inverse: its eigenvalues and
+    their weights. slowest: the largest logit of a decay. options: of the search, by L-BFGS over
+    (logit decay, log weight) from fixed starting points.
     """
     from scipy.optimize import minimize
 
     validate.choice("buffers", buffers, sorted(STARTS))
-    capped = Participation(participation.within(steps), participation.separation)
 
     def unpack(x: Floats) -> tuple[Floats, Floats]:
         decays = 1 / (1 + np.exp(-x[:buffers]))
@@ -204,28 +227,23 @@ def fit_buffers(
             return 1e3
         u = np.sqrt(omega)
         theta, vectors = np.linalg.eigh(np.diag(decays) - np.outer(u, u))
-        scale = (vectors.T @ u) ** 2 / (1 - theta)
-        with np.errstate(under="ignore"):
-            g = 1 - scale.sum() + _powers(theta, nodes - 1) @ scale
-        return loss(limit_sensitivity(omega, decays, capped), g)
+        return loss(limit_sensitivity(omega, decays, participation), theta, (vectors.T @ u) ** 2)
 
     best: tuple[float, Floats] | None = None
     for first_decays, first_weights in STARTS[buffers]:
         odds = np.array(first_decays) / (1 - np.array(first_decays))
         start = np.concatenate([np.log(odds), np.log(np.array(first_weights))])
-        bounds = [(-6.0, 18.0)] * buffers + [(-16.0, 0.0)] * buffers
-        found = minimize(objective, start, method="L-BFGS-B", bounds=bounds)
+        bounds = [(-6.0, slowest)] * buffers + [(-16.0, 0.0)] * buffers
+        found = minimize(objective, start, method="L-BFGS-B", bounds=bounds, options=options)
         if best is None or found.fun < best[0]:
             best = (float(found.fun), found.x)
     assert best is not None
-    omega, theta = unpack(best[1])
-    order = np.argsort(theta)
-    return Buffered(
-        tuple(float(item) for item in omega[order]), tuple(float(item) for item in theta[order])
-    )
+    omega, decays = unpack(best[1])
+    order = np.argsort(decays)
+    return Buffered(tuple(omega[order].tolist()), tuple(decays[order].tolist()))
 
 
-def _powers(base: Floats, exponents: Floats) -> Floats:
+def powers(base: Floats, exponents: Floats) -> Floats:
     """base^exponents for whole exponents; shape (exponents, bases)."""
     size = np.exp(np.outer(exponents, np.log(np.maximum(np.abs(base), 1e-300))))
     signs = np.where((base < 0)[None, :] & (exponents % 2 == 1)[:, None], -1.0, 1.0)

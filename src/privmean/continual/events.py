@@ -24,7 +24,7 @@ class Run:
 
 
 def run(
-    fed: Fed,
+    fed: Fed[Any],
     source: Source,
     *,
     append: bool,
@@ -96,7 +96,7 @@ def _chain(before: str, event: Event) -> str:
     return hashlib.sha256(f"{before}\n{text}".encode()).hexdigest()
 
 
-def summary(fed: Fed, run: Run) -> str:
+def summary(fed: Fed[Any], run: Run) -> str:
     """What happened, in public facts."""
     guarantee = fed.guarantee
     lines = [

@@ -2,83 +2,81 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from typing import Any, Protocol
+from typing import Any, Generic, TypeVar
 
 from privmean.continual.eventlines import Event
 from privmean.continual.keyed import MeanStreams
 from privmean.continual.release import StreamRelease
+from privmean.continual.running import Running
 from privmean.continual.stream import MeanStream
 from privmean.continual.withhold_release import WithholdRelease
 from privmean.privacy.guarantee import Guarantee
 
+S = TypeVar("S", bound=Running[Any])
 
-class Fed(Protocol):
+
+class Fed(ABC, Generic[S]):
     """A stream that events are fed to."""
+
+    def __init__(self, stream: S) -> None:
+        self.stream = stream
 
     @property
     def mark(self) -> Any:
         """The public note of the last batch."""
-        ...
+        return self.stream.mark
 
     @property
-    def guarantee(self) -> Guarantee: ...
+    def guarantee(self) -> Guarantee:
+        return self.stream.guarantee
 
     @property
-    def secure(self) -> bool: ...
+    def secure(self) -> bool:
+        return self.stream.secure
 
     @property
+    @abstractmethod
     def why(self) -> list[str]:
         """How the stream was planned, for the summary."""
-        ...
 
     @property
-    def finished(self) -> bool: ...
+    def finished(self) -> bool:
+        return False
 
     @property
+    @abstractmethod
     def reached(self) -> int:
         """Where the releases stand: what `again` takes."""
-        ...
 
+    @abstractmethod
     def feed(self, events: list[Event], mark: object) -> list[StreamRelease]:
         """The releases of a batch, durable."""
-        ...
 
     def flush(self) -> list[StreamRelease]:
         """Release what waits."""
-        ...
+        return []
 
+    @abstractmethod
     def again(self, after: int) -> Iterator[StreamRelease]:
         """All releases after a place that was reached."""
-        ...
 
+    @abstractmethod
     def keep(self, mark: object) -> None:
         """Store a note by itself."""
-        ...
 
+    @abstractmethod
     def counts(self) -> str:
         """What was taken in so far, in words."""
-        ...
 
 
 def _cells(events: list[Event]) -> list[Any]:
     return [item.values if len(item.values) > 1 else item.values[0] for item in events]
 
 
-class FedMean:
+class FedMean(Fed[MeanStream]):
     """One mean; with periods the first public text of an event is its time."""
-
-    def __init__(self, stream: MeanStream) -> None:
-        self.stream = stream
-        self.secure = stream.secure
-
-    @property
-    def mark(self) -> Any:
-        return self.stream.mark
-
-    @property
-    def guarantee(self) -> Guarantee:
-        return self.stream.guarantee
 
     @property
     def why(self) -> list[str]:
@@ -126,20 +124,8 @@ class FedMean:
         )
 
 
-class FedGroups:
+class FedGroups(Fed[MeanStreams]):
     """Means by group: the first public text of an event is its group, the second its time."""
-
-    def __init__(self, stream: MeanStreams) -> None:
-        self.stream = stream
-        self.secure = stream.secure
-
-    @property
-    def mark(self) -> Any:
-        return self.stream.mark
-
-    @property
-    def guarantee(self) -> Guarantee:
-        return self.stream.guarantee
 
     @property
     def why(self) -> list[str]:
@@ -175,22 +161,8 @@ class FedGroups:
         return f"{stream.arrivals} events, {stream.steps} steps in {len(stream.groups)} groups"
 
 
-class FedWithhold:
+class FedWithhold(Fed[WithholdRelease]):
     """A withhold-release stream."""
-
-    finished = False
-
-    def __init__(self, stream: WithholdRelease) -> None:
-        self.stream = stream
-        self.secure = stream.secure
-
-    @property
-    def mark(self) -> Any:
-        return self.stream.mark
-
-    @property
-    def guarantee(self) -> Guarantee:
-        return self.stream.guarantee
 
     @property
     def why(self) -> list[str]:
@@ -202,9 +174,6 @@ class FedWithhold:
 
     def feed(self, events: list[Event], mark: object) -> list[StreamRelease]:
         return self.stream.extend([item.person for item in events], _cells(events), mark)
-
-    def flush(self) -> list[StreamRelease]:
-        return []
 
     def again(self, after: int) -> Iterator[StreamRelease]:
         return (item for item in self.stream.releases() if item.step > after)

@@ -9,22 +9,17 @@ from typing import Any, Unpack
 
 import numpy as np
 
-from privmean.continual.charging import Ledger, charge_stream
-from privmean.continual.journal import Journal
 from privmean.continual.making import Making
-from privmean.continual.periods import period_of
 from privmean.continual.planning import plan as make_plan
 from privmean.continual.release import Showing, StreamRelease, View
-from privmean.continual.rows import as_rows, person_name
+from privmean.continual.rows import person_name
+from privmean.continual.running import Journaled, periods_of
 from privmean.continual.scheduling import Batch, Common, Schedule
 from privmean.continual.series import Floats
 from privmean.continual.streamplan import StreamPlan
-from privmean.disk import require_process
-from privmean.errors import ArgumentError, Infeasible, PrivmeanError
+from privmean.errors import ArgumentError, Infeasible
 from privmean.noise.base import Noise
 from privmean.noise.exact import ExactNoise
-from privmean.noise.recorded import RecordedNoise
-from privmean.privacy.guarantee import Guarantee
 
 FLUSH = json.dumps(None)
 
@@ -40,7 +35,7 @@ class _Group:
         self.batch = Batch()
 
 
-class MeanStreams:
+class MeanStreams(Journaled[StreamPlan]):
     """The private means of several groups of records that arrive one by one.
 
     Each group has steps and noise of its own, so that a group of n records is as accurate as a
@@ -121,43 +116,15 @@ class MeanStreams:
     ) -> None:
         source: Noise = ExactNoise() if noise is None else noise
         self.plan = plan
-        self.secure = source.secure
-        self._process = os.getpid()
+        self._start()
         self._view = view
         self._history = bool(history)
-        self._recorder = RecordedNoise(source)
-        self._journal = None
-        self._noise: Noise = source
-        if state is not None:
-            self._noise = self._recorder
-            facts = {"secure": source.secure, "moved": moved}
-            self._journal = Journal(state, settings, kind="streams by group", **facts)
+        self._remember(state, settings, source, kind="streams by group", moved=moved)
         self._common = Common()
         self._groups: dict[str, _Group] = {}
         self._kept: list[StreamRelease] = []
-        self._broken = False
         self.arrivals = 0
-        if self._journal is not None:
-            batches, draws = self._journal.take()
-            self._recorder.replay(draws)
-            for events in batches:
-                self._run(events)
-            self._recorder.require_replayed()
-
-    @property
-    def guarantee(self) -> Guarantee:
-        """The promise about all releases of all groups together, past and future."""
-        return self.plan.guarantee
-
-    @property
-    def mark(self) -> Any:
-        """The note stored with the last batch that had one."""
-        return None if self._journal is None else self._journal.mark
-
-    def charge(self, ledger: Ledger, *, label: str = "") -> None:
-        """Charge a ledger for all releases of this stream together, once however often it stops."""
-        run = None if self._journal is None else self._journal.run_id
-        charge_stream(ledger, self.plan.guarantee, run, label or self.plan.estimator)
+        self._replay()
 
     @property
     def groups(self) -> tuple[str, ...]:
@@ -199,19 +166,14 @@ class MeanStreams:
             raise Infeasible(
                 f"the horizon of {self.steps} steps is used up", "plan a new stream (and budget)"
             )
-        rows = as_rows(values, self.plan.dimension)
-        for name, given in (("groups", groups), ("values", rows)):
-            if len(given) != len(persons):
-                raise ArgumentError(name, len(given), f"are not {len(persons)}", "one a person")
-        if (times is not None) != bool(self.plan.period):
-            wants = "is needed" if self.plan.period else "goes with period"
-            raise ArgumentError("times", times, wants, "give times with a period, and only then")
-        if times is not None and len(times) != len(persons):
-            raise ArgumentError("times", len(times), f"are not {len(persons)}", "one a person")
+        if len(groups) != len(persons):
+            raise ArgumentError("groups", len(groups), f"are not {len(persons)}", "one a person")
+        rows = self._rows(persons, values)
+        periods = periods_of(times, self.plan.period, persons)
         events = []
         for index, (person, group) in enumerate(zip(persons, groups, strict=True)):
             who, key = person_name(person), person_name(group)
-            when = None if times is None else period_of(times[index], self.plan.period)
+            when = None if periods is None else periods[index]
             if who is not None and key is not None:
                 events.append((json.dumps([who, key, when]), rows[index]))
         return self._durably(events, mark)
@@ -225,35 +187,6 @@ class MeanStreams:
         """All releases so far, or those of one group."""
         key = person_name(group)
         yield from (item for item in self._kept if key is None or item.group == key)
-
-    def close(self) -> None:
-        """Close the state file; the stream can be opened again from it."""
-        if self._journal is not None:
-            self._journal.close()
-            self._broken = True
-
-    def __enter__(self) -> MeanStreams:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def _require_open(self) -> None:
-        require_process(self._process)
-        if self._broken:
-            raise PrivmeanError(
-                "this stream was closed or stopped within a batch; open its state file again"
-            )
-
-    def _durably(
-        self, events: list[tuple[str, Floats]], mark: object = None
-    ) -> list[StreamRelease]:
-        self._broken = True  # until everything below is on disk
-        released = self._run(events)
-        if self._journal is not None and (events or mark is not None):
-            self._journal.append(events, self._recorder.take_drawn(), mark)
-        self._broken = False
-        return released
 
     def _run(self, events: list[tuple[str, Floats]]) -> list[StreamRelease]:
         """Arrivals in their order, then the noise of each group: a replay does the same."""

@@ -50,6 +50,14 @@ class Making:
         if not steps:
             return []
         first = self.sums.steps + 1
+        if len(steps) == 1:
+            (step,) = steps
+            block = self.sums.advance(step.row[None, :].astype(np.int64))
+            more = np.array([[float(step.records - self._taken)]])
+            (size,) = self._sizes.advance(more)[0].tolist()
+            self._taken = step.records
+            (square,), (sums,) = block.squares.tolist(), block.sums
+            return [StoredRelease(first, *step[1:4], square, sums, size, step.period)]
         rows = np.array([step.row for step in steps]).astype(np.int64)
         block = self.sums.advance(rows)
         ends = [self._taken, *(step.records for step in steps)]

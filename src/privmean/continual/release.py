@@ -122,6 +122,39 @@ class View:
                     records=records, size=float(records), sums=item.sums - gone.sums
                 )
 
+    def _single(
+        self, item: StoredRelease, ball: Ball, noise_step: float, secure: bool, group: str | None
+    ) -> StreamRelease:
+        """One release, by the operations of `releases`: most of the time of a single event would be
+        spent on preparing arrays of one row."""
+        unit, d = ball.step / float(item.size), len(ball.center)
+        if d == 1:
+            offset = item.sums.item() * unit
+            if self.clamp:
+                offset = min(max(offset, -ball.radius), ball.radius)
+            estimate = np.array([ball.center[0] + offset])
+        else:
+            offsets = item.sums * unit
+            estimate = ball.place + (bands.clamp(offsets, ball.radius) if self.clamp else offsets)
+        deviation = noise_step * math.sqrt(item.square) * unit
+        wide = bands.population(
+            deviation, float(item.size), self.level, d, radius=ball.radius, sd=self.sd
+        )
+        return StreamRelease(
+            step=item.step,
+            arrivals=item.arrivals,
+            records=item.records,
+            waiting=item.waiting,
+            estimate=estimate,
+            noise_sd=deviation,
+            half_width=deviation * bands.pointwise(self.level, d),
+            level=self.level,
+            secure=secure,
+            population=float(wide),
+            period=item.period,
+            group=group,
+        )
+
     def releases(
         self,
         items: Sequence[StoredRelease],
@@ -144,11 +177,13 @@ class View:
         ]
         if not shown:
             return []
+        if len(shown) == 1:
+            return [self._single(shown[0], ball, noise_step, secure, group)]
         units = ball.step / np.array([item.size for item in shown], dtype=np.float64)
         offsets = np.array([item.sums for item in shown]) * units[:, None]
         if self.clamp:
             offsets = bands.clamp(offsets, ball.radius)
-        estimates = np.asarray(ball.center) + offsets
+        estimates = ball.place + offsets
         squares = np.array([item.square for item in shown])
         deviations = (noise_step * np.sqrt(squares) * units).tolist()
         d = len(ball.center)

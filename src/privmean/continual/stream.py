@@ -8,24 +8,22 @@ from typing import Any, Unpack
 
 from privmean import validate
 from privmean.continual import bands, storage
-from privmean.continual.charging import Ledger, charge_stream
 from privmean.continual.making import Making
-from privmean.continual.periods import period_of
 from privmean.continual.planning import plan as make_plan
 from privmean.continual.release import Showing, StreamRelease, View
-from privmean.continual.rows import as_rows, plain
+from privmean.continual.rows import plain
+from privmean.continual.running import Running, periods_of
 from privmean.continual.scheduling import Batch, Schedule
 from privmean.continual.state import StateFile, Stored, StoredRelease
 from privmean.continual.streamplan import StreamPlan
 from privmean.disk import require_process
-from privmean.errors import ArgumentError, Infeasible, PrivmeanError
+from privmean.errors import ArgumentError, Infeasible
 from privmean.noise.base import Noise
 from privmean.noise.exact import ExactNoise
 from privmean.people.reductions import Ball
-from privmean.privacy.guarantee import Guarantee
 
 
-class MeanStream:
+class MeanStream(Running[StreamPlan]):
     """The private mean of records that arrive one by one: running, of a window, of periods.
 
     Give the arguments of `continual.plan`, or a finished plan to `from_plan`. Every record is
@@ -156,13 +154,12 @@ class MeanStream:
         if stored is None and state is not None:  # wrong arguments have left no file behind
             self._file = storage.new_file(state, plan, settings, secure=source.secure)
         self.plan = plan
-        self.secure = source.secure
+        self._secure = source.secure
         self.latest: StreamRelease | None = None
         self._making = Making(plan, source, view)
         self._level = view.level
-        self._process = os.getpid()
+        self._start()
         self._history = bool(history)
-        self._broken = False
         self._kept: list[StoredRelease] = []
         self._schedule = Schedule(plan, source)
         self._mark: Any = None
@@ -180,14 +177,13 @@ class MeanStream:
             self._making.restore(self._schedule.records, kept)
 
     @property
-    def guarantee(self) -> Guarantee:
-        """The promise about all releases of this stream together, past and future."""
-        return self.plan.guarantee
+    def _run_id(self) -> str | None:
+        return None if self._file is None else self._file.facts.get("run")
 
-    def charge(self, ledger: Ledger, *, label: str = "") -> None:
-        """Charge a ledger for all releases of this stream together, once however often it stops."""
-        run = None if self._file is None else self._file.facts.get("run")
-        charge_stream(ledger, self.guarantee, run, label or self.plan.estimator)
+    @property
+    def secure(self) -> bool:
+        """Whether the noise is exact and from the system's entropy."""
+        return self._secure
 
     @property
     def steps(self) -> int:
@@ -248,17 +244,9 @@ class MeanStream:
             raise Infeasible(
                 f"the horizon of {self.steps} steps is used up", "plan a new stream (and budget)"
             )
-        rows = as_rows(values, self.plan.dimension)
-        if len(rows) != len(persons):
-            raise ArgumentError("values", len(rows), f"are not {len(persons)}", "one a person")
-        if (times is not None) != bool(self.plan.period):
-            wants = "is needed" if self.plan.period else "goes with period"
-            raise ArgumentError("times", times, wants, "give times with a period, and only then")
-        if times is not None and len(times) != len(persons):
-            raise ArgumentError("times", len(times), f"are not {len(persons)}", "one a person")
+        rows = self._rows(persons, values)
+        periods = periods_of(times, self.plan.period, persons)
         self._broken = True  # until everything below is on disk
-        kind = self.plan.period
-        periods = None if times is None else [period_of(item, kind) for item in times]
         return self._make(self._schedule.take_in(persons, rows, periods), mark)
 
     def flush(self) -> list[StreamRelease]:
@@ -273,13 +261,6 @@ class MeanStream:
             return []
         self._broken = True
         return self._make(self._schedule.flush(), None)
-
-    def _require_open(self) -> None:
-        require_process(self._process)
-        if self._broken:
-            raise PrivmeanError(
-                "this stream was closed or stopped within a batch; open its state file again"
-            )
 
     def _make(self, batch: Batch, mark: object) -> list[StreamRelease]:
         """Noise for the steps of a batch; everything on disk before anything is shown."""
@@ -341,9 +322,3 @@ class MeanStream:
         if self._file is not None:
             self._file.close()
             self._broken = True
-
-    def __enter__(self) -> MeanStream:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()

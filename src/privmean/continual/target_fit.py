@@ -7,7 +7,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from privmean.continual.buffered import STARTS, Buffered, limit_sensitivity
+from privmean.continual.buffered import Buffered, fit_modes, powers
 from privmean.continual.error import Goal
 from privmean.continual.sensitivity import Participation
 from privmean.continual.series import Floats
@@ -28,8 +28,6 @@ def fit_target(
     first steps, up to a few times the reach of the target, stand for a longer run: later variances
     have come to rest.
     """
-    from scipy.optimize import minimize
-
     length = min(steps, DESIGN, max(REACHES * target.reach, 64))
     capped = Participation(participation.within(steps), participation.separation)
     share = goal.weights(steps)
@@ -37,38 +35,11 @@ def fit_target(
     sizes = target.sizes(length)
     lags = np.arange(length - 1, dtype=np.float64)
 
-    def unpack(x: Floats) -> tuple[Floats, Floats]:
-        decays = 1 / (1 + np.exp(-x[:buffers]))
-        omega = np.exp(x[buffers:])
-        total = omega.sum()
-        return (omega if total <= 1 else omega / (total * (1 + 1e-12))), decays
-
-    def objective(x: Floats) -> float:
-        omega, decays = unpack(x)
-        if np.min(np.diff(np.sort(decays)), initial=1.0) < 1e-9 or decays.max() > 1 - 1e-9:
-            return 1e3
-        u = np.sqrt(omega)
-        theta, vectors = np.linalg.eigh(np.diag(decays) - np.outer(u, u))
-        weights = (vectors.T @ u) ** 2
+    def loss(sens: float, theta: Floats, weights: Floats) -> float:
         with np.errstate(under="ignore"):
-            size = np.exp(np.outer(lags, np.log(np.maximum(np.abs(theta), 1e-300))))
-        signs = np.where((theta < 0)[None, :] & (lags % 2 == 1)[:, None], -1.0, 1.0)
-        inverse = np.concatenate([[1.0], -(size * signs) @ weights])
-        norms = np.sqrt(target.variances(inverse)) / sizes
-        norms = norms * limit_sensitivity(omega, decays, capped)
+            inverse = np.concatenate([[1.0], -powers(theta, lags) @ weights])
+        norms = np.sqrt(target.variances(inverse)) / sizes * sens
         losses = norms**2 if goal.shown is None else goal.shown.losses(norms)
         return math.log(float(share @ losses))
 
-    best: tuple[float, Floats] | None = None
-    for first_decays, first_weights in STARTS[buffers]:
-        odds = np.array(first_decays) / (1 - np.array(first_decays))
-        start = np.concatenate([np.log(odds), np.log(np.array(first_weights))])
-        limits = [(-6.0, 12.0)] * buffers + [(-16.0, 0.0)] * buffers
-        settings = {"maxiter": ROUNDS, "ftol": 1e-7}
-        found = minimize(objective, start, method="L-BFGS-B", bounds=limits, options=settings)
-        if best is None or found.fun < best[0]:
-            best = (float(found.fun), found.x)
-    assert best is not None
-    omega, theta = unpack(best[1])
-    order = np.argsort(theta)
-    return Buffered(tuple(omega[order].tolist()), tuple(theta[order].tolist()))
+    return fit_modes(capped, loss, buffers=buffers, slowest=12.0, maxiter=ROUNDS, ftol=1e-7)

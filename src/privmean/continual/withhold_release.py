@@ -12,19 +12,15 @@ import numpy.typing as npt
 from privmean import validate
 from privmean.continual import bands
 from privmean.continual.bins import bin_averages, cover
-from privmean.continual.charging import Ledger, charge_stream
-from privmean.continual.journal import Journal
 from privmean.continual.levels import Level, WithholdPlan, plan_levels
 from privmean.continual.mechanism import NoisyPrefixSums
 from privmean.continual.release import StreamRelease
-from privmean.continual.rows import as_rows, person_name
+from privmean.continual.rows import person_name
+from privmean.continual.running import Journaled
 from privmean.continual.series import Floats
-from privmean.disk import require_process
 from privmean.errors import ArgumentError
 from privmean.noise.base import Noise
 from privmean.noise.exact import ExactNoise
-from privmean.noise.recorded import RecordedNoise
-from privmean.privacy.guarantee import Guarantee
 
 
 class _OpenLevel:
@@ -75,7 +71,7 @@ class _OpenLevel:
         return np.where(inside, totals, 0.0), np.where(inside, variances, 0.0)
 
 
-class WithholdRelease:
+class WithholdRelease(Journaled[WithholdPlan]):
     """The private running mean by exponentially growing blocks of each person's records.
 
     The average of a person's records 2^(l-1)+1 .. 2^l is withheld until the last of them has come
@@ -116,14 +112,8 @@ class WithholdRelease:
             raise ArgumentError("plan", plan.why, "goes alone", "give the settings instead")
         self.plan = plan_levels(**settings) if plan is None else plan
         source: Noise = ExactNoise() if noise is None else noise
-        self._process = os.getpid()
-        self._journal = None
-        if state is not None:
-            self._journal = Journal(
-                state, settings, kind="withhold-release", secure=source.secure, moved=moved
-            )
-        self._recorder = RecordedNoise(source)
-        self._noise: Noise = source if self._journal is None else self._recorder
+        self._start()
+        self._remember(state, settings, source, kind="withhold-release", moved=moved)
         self._levels = [_OpenLevel(item, self.plan, self._noise) for item in self.plan.levels]
         for item in self._levels:
             if not item.level.searches:
@@ -131,37 +121,16 @@ class WithholdRelease:
         self._used: dict[str, int] = {}
         self._partial: dict[str, Floats] = {}
         self._records: dict[str, list[Floats]] = {}
-        self._broken = False
         self.arrivals = 0
         self._taken = 0
         self._kept: list[StreamRelease] = []
-        if self._journal is not None:
-            self._replay(self._journal)
-
-    @property
-    def guarantee(self) -> Guarantee:
-        """The promise about all releases of this stream together, past and future."""
-        return self.plan.guarantee
+        self._replay()
 
     @property
     def waiting(self) -> int:
         """Records that were taken and are not in the mean yet."""
         held = sum(item.level.width * item.count for item in self._levels)
         return self._taken - held
-
-    @property
-    def secure(self) -> bool:
-        return self._noise.secure
-
-    @property
-    def mark(self) -> Any:
-        """The note stored with the last batch that had one."""
-        return None if self._journal is None else self._journal.mark
-
-    def charge(self, ledger: Ledger, *, label: str = "") -> None:
-        """Charge a ledger for all releases of this stream together, once however often it stops."""
-        run = None if self._journal is None else self._journal.run_id
-        charge_stream(ledger, self.plan.guarantee, run, label or self.plan.estimator)
 
     def update(self, person: object, value: object) -> list[StreamRelease]:
         """One arrival; returns the release after it, or none while nothing can be released."""
@@ -175,37 +144,15 @@ class WithholdRelease:
         persons: ids (None is dropped before it counts). values: shape (m,) or (m, d). mark: a
         public note stored with the batch.
         """
-        require_process(self._process)
-        if self._broken:
-            raise ArgumentError("state", None, "is closed", "open the state file again")
-        rows = as_rows(values, self.plan.dimension)
-        if len(rows) != len(persons):
-            raise ArgumentError("values", len(rows), f"are not {len(persons)}", "one a person")
-        self._broken = True  # until everything below is on disk
+        self._require_open()
+        rows = self._rows(persons, values)
         names = [person_name(item) for item in persons]
         events = [(name, row) for name, row in zip(names, rows, strict=True) if name is not None]
-        released = self._run(events)
-        if self._journal is not None and (events or mark is not None):
-            self._journal.append(events, self._recorder.take_drawn(), mark)
-        self._broken = False
-        return released
+        return self._durably(events, mark)
 
     def releases(self) -> Iterator[StreamRelease]:
         """All releases so far."""
         yield from self._kept
-
-    def close(self) -> None:
-        """Close the state file; the stream can be opened again from it."""
-        if self._journal is not None:
-            self._journal.close()
-            self._broken = True
-
-    def _replay(self, journal: Journal) -> None:
-        batches, draws = journal.take()
-        self._recorder.replay(draws)
-        for events in batches:
-            self._run(events)
-        self._recorder.require_replayed()
 
     def _run(self, events: list[tuple[str, Floats]]) -> list[StreamRelease]:
         counts = np.zeros((len(events), len(self._levels)), dtype=np.int64)

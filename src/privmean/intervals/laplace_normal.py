@@ -197,6 +197,9 @@ def find_root(
     return high
 
 
+_PARTS = 32  # of the largest scale, to which others are rounded up
+
+
 def margin(level: float) -> float:
     """kappa: how many Laplace scales of the noisy square are added to the estimated variance.
 
@@ -204,6 +207,21 @@ def margin(level: float) -> float:
     (docs/proofs/intervals.md, section 4).
     """
     return 1.0 if level <= 0.95 else 1 + 0.62 * math.log(0.05 / (1 - level))
+
+
+def margin_of(kappa: float, scales: Sequence[float]) -> float:
+    """What a sum of Laplace noises exceeds as often as one noise exceeds kappa of its scales,
+    rounded up by a few percent at most."""
+    largest = max(scales, default=0.0)
+    if largest <= 0:
+        return 0.0
+    parts = tuple(math.ceil(_PARTS * scale / largest) for scale in scales)
+    return largest * _margin_of(kappa, tuple(sorted(parts)))
+
+
+@lru_cache(maxsize=4096)
+def _margin_of(kappa: float, parts: tuple[int, ...]) -> float:
+    return quantile(math.exp(-kappa) / 2, [part / _PARTS for part in parts], 0.0)
 
 
 def gaussian_margin(level: float) -> float:

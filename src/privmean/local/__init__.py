@@ -22,15 +22,18 @@ if TYPE_CHECKING:
     from privmean.local.clients.client import Client as Client
     from privmean.local.clients.client import randomize as randomize
     from privmean.local.clients.ledger import Ledger as Ledger
+    from privmean.local.clients.outbox import Outbox as Outbox
     from privmean.local.clients.summaries import person_mean as person_mean
     from privmean.local.clients.summaries import slope as slope
     from privmean.local.descriptor import Round as Round
     from privmean.local.distribution import project_to_simplex as project_to_simplex
     from privmean.local.kernel import bandwidth as bandwidth
     from privmean.local.kernel import curve as curve
+    from privmean.local.limits import lower_bound as lower_bound
     from privmean.local.many import randomize_many as randomize_many
     from privmean.local.many import tally_many as tally_many
     from privmean.local.part import Part as Part
+    from privmean.local.planning import plan_round as plan_round
     from privmean.local.radii import tau_bounded_records as tau_bounded_records
     from privmean.local.radii import tau_random_effects as tau_random_effects
     from privmean.local.radii import tau_sub_gaussian as tau_sub_gaussian
@@ -46,6 +49,7 @@ else:
         "Client": "privmean.local.clients.client",
         "Estimate": "privmean.local.aggregators.estimate",
         "Ledger": "privmean.local.clients.ledger",
+        "Outbox": "privmean.local.clients.outbox",
         "Part": "privmean.local.part",
         "Report": "privmean.local.reports",
         "ReportError": "privmean.local.reports",
@@ -60,9 +64,11 @@ else:
         "estimate": "privmean.local.aggregators.estimates",
         "item_oracle": "privmean.local.aggregators.estimates",
         "items_round": "privmean.local.builders",
+        "lower_bound": "privmean.local.limits",
         "mean_round": "privmean.local.builders",
         "merge_all": "privmean.local.aggregators.tally",
         "person_mean": "privmean.local.clients.summaries",
+        "plan_round": "privmean.local.planning",
         "project_to_simplex": "privmean.local.distribution",
         "randomize": "privmean.local.clients.client",
         "randomize_many": "privmean.local.many",

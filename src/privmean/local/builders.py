@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
@@ -12,12 +13,18 @@ from privmean import validate
 from privmean.local.coins import exact_epsilon
 from privmean.local.descriptor import Round
 from privmean.local.mechanisms import (
+    AUTO,
     BALL_BIT,
     BALLS,
+    CLOSEST,
     HADAMARD,
     HISTOGRAM,
+    HYBRID,
     ITEMS,
+    LAPLACE,
+    LARGEST_ITEMS,
     ONE_BIT,
+    PIECEWISE,
     PRIV_UNIT,
     SCALARS,
     SKETCH,
@@ -49,29 +56,57 @@ def _seeded(options: dict[str, Any]) -> dict[str, Any]:
     return {**options, "seed": options.get("seed") or os.urandom(32)}
 
 
+def _chosen(
+    make: Callable[[str], Round], mechanism: str, known: Sequence[str], kind: Sequence[str]
+) -> Round:
+    """The round of a named mechanism, or of the best of a kind."""
+    if validate.choice("mechanism", mechanism, [AUTO, *known]) != AUTO:
+        return make(mechanism)
+    if len(kind) == 1:
+        return make(kind[0])
+    from privmean.local.choosing import choose
+
+    return choose(make, kind)[0]
+
+
 def mean_round(
     lower: object,
     upper: object,
     *,
     epsilon: object,
     persons: int,
-    mechanism: str = ONE_BIT,
+    mechanism: str = AUTO,
+    sigma: object | None = None,
     **options: Any,
 ) -> Round:
     """A round for the mean of values in [lower, upper] (numbers, or one bound a coordinate).
 
-    epsilon: one level or a list of levels. mechanism: "one-bit" (default, best at worst), or
-    "laplace", "piecewise", "hybrid" (better for spread below the range and larger epsilon).
+    epsilon: one level or a list of levels; with `step` the least and the most of a ladder, on
+    which clients use their own epsilon as it is. sigma: public bound on the standard deviation of
+    the values (one, or one a coordinate): mechanism and weights then suit that spread. mechanism:
+    "auto" (default: least variance at worst, `choosing`), or "one-bit" (best if the values may lie
+    at both ends), "hybrid", "piecewise" (spread below the range), "laplace".
+    points: for a curve, the public design points, rising; see `curve`.
     """
-    validate.choice("mechanism", mechanism, list(SCALARS))
-    return Round(
-        mechanism=mechanism,
-        menu=levels_of(epsilon),
-        persons=persons,
-        lower=per_coordinate(lower),
-        upper=per_coordinate(upper),
-        **_seeded(options),
-    )
+    given = _seeded(options)
+    if sigma is not None:
+        given["sigma"] = per_coordinate(sigma)
+        if len(given["sigma"]) == 1:
+            given["sigma"] *= len(per_coordinate(lower))
+
+    def make(name: str) -> Round:
+        return Round(
+            mechanism=name,
+            menu=levels_of(epsilon),
+            persons=persons,
+            lower=per_coordinate(lower),
+            upper=per_coordinate(upper),
+            **given,
+        )
+
+    # with any spread one bit has the least variance at worst (docs/proofs/local-scalar.md)
+    kind = (ONE_BIT,) if sigma is None else (ONE_BIT, HYBRID, PIECEWISE, LAPLACE)
+    return _chosen(make, mechanism, SCALARS, kind)
 
 
 def ball_round(
@@ -80,29 +115,49 @@ def ball_round(
     *,
     epsilon: object,
     persons: int,
-    mechanism: str = BALL_BIT,
+    mechanism: str = AUTO,
     **options: Any,
 ) -> Round:
     """A round for the mean of vectors of norm at most `radius`.
 
-    mechanism: "ball-bit" (one bit a report; the direction follows from the nonce), "ball" (the
-    client draws the direction and sends it), or "priv-unit" (better for epsilon above 1,
-    idealised: its caps are drawn with floating-point numbers).
+    mechanism: "auto" (default: least variance at worst among those with exact coins), or "closest"
+    (the number of one of `candidates` public directions), "ball-bit" (one bit; the direction
+    follows from the nonce), "ball" (the client draws the direction and sends it), "priv-unit"
+    (idealised: its caps are drawn with floating-point numbers).
     """
-    validate.choice("mechanism", mechanism, list(BALLS))
-    menu = levels_of(epsilon)
-    if mechanism == PRIV_UNIT and "caps" not in options and dimension >= 2:
+    menu, given = levels_of(epsilon), _seeded(options)
+
+    def make(name: str) -> Round:
+        return Round(
+            mechanism=name,
+            menu=menu,
+            persons=persons,
+            radius=radius,
+            dimension=dimension,
+            **{**_geometry(name, menu, dimension, given.get("candidates")), **given},
+        )
+
+    kind: tuple[str, ...] = (BALL_BIT, CLOSEST, PRIV_UNIT) if dimension > 1 else (BALL_BIT,)
+    for option, only in (("caps", PRIV_UNIT), ("candidates", CLOSEST), ("favoured", CLOSEST)):
+        kind = (only,) if option in options else kind  # what names its mechanism
+    return _chosen(make, mechanism, BALLS, kind)
+
+
+def _geometry(
+    name: str, menu: tuple[Fraction, ...], dimension: int, candidates: int | None
+) -> dict[str, Any]:
+    """The caps, or the candidates and how many of them are favoured, at each level."""
+    if name == PRIV_UNIT and dimension >= 2:
         from privmean.local.clients.caps import best_cap
 
-        options["caps"] = tuple(best_cap(float(item), dimension) for item in menu)
-    return Round(
-        mechanism=mechanism,
-        menu=menu,
-        persons=persons,
-        radius=radius,
-        dimension=dimension,
-        **_seeded(options),
-    )
+        return {"caps": tuple(best_cap(float(item), dimension) for item in menu)}
+    if name == CLOSEST and dimension >= 2:
+        from privmean.local.candidates import best_favoured, enough_candidates
+
+        number = candidates or enough_candidates(menu, dimension)
+        sets = tuple(best_favoured(item, dimension, number) for item in menu)
+        return {"candidates": number, "favoured": sets}
+    return {}
 
 
 def items_round(
@@ -110,27 +165,40 @@ def items_round(
     *,
     epsilon: object,
     persons: int,
-    mechanism: str = HADAMARD,
+    mechanism: str = AUTO,
     oversize: float = 4.0,
     **options: Any,
 ) -> Round:
     """A round for the frequencies of `items` items.
 
-    mechanism: "hadamard" (default: one bit, no bias), "sketch" (one bit, for huge domains; its
-    rows are `oversize` times the planned sum of tanh^2(epsilon/2)), "subset" (a set of items,
-    best at every epsilon, items/8 bytes), "unary" (optimized unary encoding), or "histogram"
-    (every bit by randomized response at epsilon/2).
+    mechanism: "auto" (default: least variance, of reports up to 4096 bytes), "subset" (a set of
+    items, best at every epsilon, items/8 bytes), "hadamard" (one bit, no bias), "sketch" (one bit,
+    for huge domains; its rows are `oversize` times the planned sum of tanh^2(epsilon/2)), "unary"
+    (optimized unary encoding), or "histogram" (every bit by randomized response at epsilon/2).
     """
-    validate.choice("mechanism", mechanism, list(ITEMS))
-    menu = levels_of(epsilon)
+    menu, given = levels_of(epsilon), _seeded(options)
     items = validate.whole("items", items, least=1)
-    if mechanism == HADAMARD:
-        options.setdefault("rows", power_of_two_above(items))
-    if mechanism == SKETCH and "rows" not in options:
-        validate.positive("oversize", oversize)
-        planned = persons * math.tanh(float(menu[-1]) / 2) ** 2
-        options["rows"] = power_of_two_above(oversize * planned)
-    return Round(mechanism=mechanism, menu=menu, persons=persons, items=items, **_seeded(options))
+
+    def make(name: str) -> Round:
+        own = dict(given)
+        if name == HADAMARD:
+            own.setdefault("rows", power_of_two_above(items))
+        if name == SKETCH and "rows" not in own:
+            validate.positive("oversize", oversize)
+            planned = persons * math.tanh(float(menu[-1]) / 2) ** 2
+            own["rows"] = power_of_two_above(oversize * planned)
+        return Round(mechanism=name, menu=menu, persons=persons, items=items, **own)
+
+    return _chosen(make, mechanism, ITEMS, _kind_of(items, options))
+
+
+def _kind_of(items: int, options: Mapping[str, Any]) -> tuple[str, ...]:
+    """What fits so many items, and these options."""
+    if items > LARGEST_ITEMS:
+        return (SKETCH,)
+    if "rows" in options or "row_choice" in options:
+        return (HADAMARD,)
+    return (HADAMARD, SUBSET, UNARY, HISTOGRAM)
 
 
 def vote_round(
@@ -140,22 +208,42 @@ def vote_round(
     *,
     epsilon: object,
     persons: int,
-    mechanism: str = SUBSET,
+    mechanism: str = AUTO,
     **options: Any,
 ) -> Round:
     """A round in which every client votes for the bin that holds its value.
 
     `bins` bins of equal width cover [lower, upper]; the end bins take everything beyond.
+    mechanism: "auto" (default), "subset", "hadamard", "unary" or "histogram", as for items.
     """
-    if mechanism == HADAMARD:
-        options.setdefault("rows", power_of_two_above(bins))
-    return Round(
-        mechanism=validate.choice("mechanism", mechanism, [HADAMARD, UNARY, SUBSET, HISTOGRAM]),
-        menu=levels_of(epsilon),
-        persons=persons,
-        lower=per_coordinate(lower),
-        upper=per_coordinate(upper),
-        bins=bins,
-        items=bins,
-        **_seeded(options),
-    )
+    given = _seeded(options)
+
+    def make(name: str) -> Round:
+        own = dict(given)
+        if name == HADAMARD:
+            own.setdefault("rows", power_of_two_above(bins))
+        return Round(
+            mechanism=name,
+            menu=levels_of(epsilon),
+            persons=persons,
+            lower=per_coordinate(lower),
+            upper=per_coordinate(upper),
+            bins=bins,
+            items=bins,
+            **own,
+        )
+
+    kind = (HADAMARD, SUBSET, UNARY, HISTOGRAM)
+    return _chosen(make, mechanism, kind, kind)
+
+
+def remade(round_: Round, mechanism: str) -> Round:
+    """The same question asked by another mechanism (for comparisons: its digest differs)."""
+    if mechanism == round_.mechanism:
+        return round_
+    own: dict[str, Any] = {"caps": (), "candidates": None, "favoured": (), "rows": None}
+    if round_.dimension is not None:
+        own |= _geometry(mechanism, round_.menu, round_.dimension, None)
+    elif mechanism == HADAMARD:
+        own["rows"] = power_of_two_above(round_.items or 1)
+    return replace(round_, mechanism=mechanism, **own)

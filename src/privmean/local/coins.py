@@ -13,7 +13,7 @@ from fractions import Fraction
 from functools import lru_cache
 
 from privmean.errors import ArgumentError
-from privmean.local.entropy import WORD, Entropy, below
+from privmean.local.entropy import WORD
 
 SMALLEST_EPSILON = Fraction(1, 1000)
 LARGEST_EPSILON = Fraction(16)
@@ -60,6 +60,12 @@ def power_of_e(epsilon: Fraction) -> decimal.Decimal:
     return _DIGITS.exp(exponent)
 
 
+def decayed(size: int, epsilon: Fraction) -> int:
+    """The integer nearest to size/e^epsilon (never a tie: e^epsilon is irrational)."""
+    quotient = _DIGITS.divide(decimal.Decimal(size), power_of_e(epsilon))
+    return int(quotient.to_integral_value(rounding=decimal.ROUND_HALF_EVEN))
+
+
 @lru_cache(maxsize=4096)
 def flip_threshold(epsilon: Fraction) -> int:
     """T(epsilon) = ceil(2^64/(1 + e^epsilon)): a bit is flipped iff word < T.
@@ -96,39 +102,3 @@ def signal(epsilon: Fraction | float) -> float:
 def chance_threshold(chance: float) -> int:
     """round(2^64 chance), clamped to 0..2^64. Fine enough for unbiased rounding."""
     return min(max(round(chance * WORD), 0), WORD)
-
-
-def exponential_coin(entropy: Entropy, numerator: int, denominator: int) -> bool:
-    """True with probability exp(-numerator/denominator), exactly (Canonne, Kamath, Steinke)."""
-    while numerator > denominator:
-        if not _small_exponential_coin(entropy, 1, 1):
-            return False
-        numerator -= denominator
-    return _small_exponential_coin(entropy, numerator, denominator)
-
-
-def _small_exponential_coin(entropy: Entropy, numerator: int, denominator: int) -> bool:
-    k = 1
-    while below(entropy, denominator * k) < numerator:
-        k += 1
-    return k % 2 == 1
-
-
-def discrete_laplace(entropy: Entropy, scale: Fraction) -> int:
-    """A draw with P(j) proportional to exp(-|j|/scale), exactly.
-
-    Canonne, Kamath and Steinke (2020), Algorithm 2, in integers only.
-    """
-    t, s = scale.numerator, scale.denominator
-    while True:
-        u = below(entropy, t)
-        if not exponential_coin(entropy, u, t):
-            continue
-        v = 0
-        while exponential_coin(entropy, 1, 1):
-            v += 1
-        size = (u + t * v) // s
-        negative = entropy.word() < WORD // 2
-        if negative and size == 0:
-            continue
-        return -size if negative else size

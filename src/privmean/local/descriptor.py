@@ -10,26 +10,26 @@ import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from decimal import Decimal
 from fractions import Fraction
 from functools import cached_property
+from itertools import pairwise
 from typing import Any
 
 from privmean import validate
 from privmean.errors import ArgumentError
-from privmean.local.coins import exact_epsilon
 from privmean.local.mechanisms import (
     ASSIGNED,
     BALLS,
     CHOSEN,
+    CLOSEST,
     CODES,
     HADAMARD,
     HYBRID,
     LARGEST_BOUND,
     LARGEST_DIMENSION,
     LARGEST_ITEMS,
-    LARGEST_MENU,
     LARGEST_MESSAGES,
+    LARGEST_POINTS,
     LARGEST_ROWS,
     LARGEST_SKETCHED,
     LARGEST_TALLY,
@@ -37,7 +37,9 @@ from privmean.local.mechanisms import (
     SCALARS,
     SKETCH,
 )
+from privmean.local.menus import checked_favoured, checked_menu, level_within
 from privmean.local.part import Part
+from privmean.local.plain import from_plain, to_plain
 
 VERSION = 1
 
@@ -55,7 +57,13 @@ class Round:
     and `dimension`. Item mechanisms: `items` (0 to items-1) and optionally `other`, the item that
     stands for everything unknown; or `lower`, `upper` and `bins`, and then the item is the bin of
     a real value. Sketch and Hadamard: `rows` (a power of two), and whether the row is `assigned`
-    by the nonce or `chosen` by the client.
+    by the nonce or `chosen` by the client (never where nonces are issued). "closest": `candidates`
+    directions a report, of which so many are `favoured` at each level.
+
+    step: the menu is a ladder from its first to its last level, so that a client's own epsilon is
+    used as it is (to a step). sigma: public spread of the values, one a coordinate, which the
+    server's weights read. points: for a curve, the public design points, rising (scalar mechanisms
+    with one pair of bounds); every report says in public at which of them its value was observed.
 
     issued: nonces are tickets of the server and reports carry a 32-byte authentication code.
     closes: deadline in seconds since 1970. part: which clients answer. messages: how many rounds
@@ -80,16 +88,22 @@ class Round:
     row_choice: str = ASSIGNED
     grid_bits: int = 12
     caps: tuple[float, ...] = ()
+    sigma: tuple[float, ...] = ()
+    step: Fraction | None = None
+    candidates: int | None = None
+    favoured: tuple[int, ...] = ()
     issued: bool = False
     closes: int | None = None
     part: Part | None = None
     messages: int = 1
+    points: tuple[float, ...] = ()
 
     def __post_init__(self) -> None:
         validate.choice("mechanism", self.mechanism, list(CODES))
         self._check_common()
         if self.mechanism in SCALARS:
             self._check_bounds()
+            self._check_sigma()
         elif self.mechanism in BALLS:
             self._check_ball()
         else:
@@ -109,16 +123,9 @@ class Round:
         return result
 
     def _check_common(self) -> None:
-        if len(self.menu) > LARGEST_MENU:
-            raise ArgumentError(
-                "menu", len(self.menu), "levels are too many", f"at most {LARGEST_MENU} levels"
-            )
-        menu = tuple(exact_epsilon("menu", item) for item in self.menu)
-        if not menu or list(menu) != sorted(set(menu)):
-            raise ArgumentError(
-                "menu", self.menu, "must list different levels, rising", "sort the epsilon levels"
-            )
+        menu, step = checked_menu(self.menu, self.step, self.mechanism)
         object.__setattr__(self, "menu", menu)
+        object.__setattr__(self, "step", step)
         if self._whole("persons", least=1) > 2**30:
             raise ArgumentError("persons", self.persons, "is above 2^30", "use several rounds")
         if not 1e-12 <= validate.fraction("beta", self.beta) <= 0.5:
@@ -139,6 +146,29 @@ class Round:
         if not 4 <= self._whole("grid_bits") <= 20:
             raise ArgumentError("grid_bits", self.grid_bits, "is outside 4 to 20", "try 12")
         validate.choice("row_choice", self.row_choice, [ASSIGNED, CHOSEN])
+        if self.issued and self.row_choice == CHOSEN:
+            raise ArgumentError(
+                "row_choice",
+                self.row_choice,
+                "lets clients choose what tickets assign",
+                'take "assigned"',
+            )
+        if self.points:
+            self._check_points()
+
+    def _check_points(self) -> None:
+        number = len(self.points)
+        if self.mechanism not in SCALARS or len(self.lower) != 1 or number > LARGEST_POINTS:
+            raise ArgumentError(
+                "points",
+                number,
+                "do not fit the round",
+                f"a mean with one pair of bounds has at most {LARGEST_POINTS}",
+            )
+        points = tuple(validate.number("points", item) for item in self.points)
+        if any(a >= b for a, b in pairwise(points)):
+            raise ArgumentError("points", number, "do not rise", "sort them, each once")
+        object.__setattr__(self, "points", points)
 
     def _check_bounds(self) -> None:
         if not self.lower or len(self.lower) != len(self.upper):
@@ -149,8 +179,14 @@ class Round:
             validate.bounds("bounds", (low, high))
             if max(abs(low), abs(high)) > LARGEST_BOUND or high - low < 1 / LARGEST_BOUND:
                 raise ArgumentError("bounds", (low, high), "are out of reach", "rescale the values")
-        object.__setattr__(self, "lower", tuple(float(x) for x in self.lower))
-        object.__setattr__(self, "upper", tuple(float(x) for x in self.upper))
+        for name in ("lower", "upper"):  # adding 0: minus zero is zero, and has its text
+            object.__setattr__(self, name, tuple(float(x) + 0.0 for x in getattr(self, name)))
+
+    def _check_sigma(self) -> None:
+        sigma = tuple(validate.positive("sigma", item) for item in self.sigma)
+        if sigma and len(sigma) != self.coordinates:
+            raise ArgumentError("sigma", sigma, "does not match the bounds", "one a coordinate")
+        object.__setattr__(self, "sigma", sigma)
 
     def _check_ball(self) -> None:
         radius = validate.positive("radius", self.radius)
@@ -160,15 +196,19 @@ class Round:
         if dimension > LARGEST_DIMENSION:
             raise ArgumentError("dimension", dimension, "is above 65536", "project first")
         object.__setattr__(self, "radius", radius)
-        if self.mechanism == PRIV_UNIT:
-            if dimension < 2:
-                raise ArgumentError(
-                    "dimension", dimension, "needs 2 or more", "use one-bit in one dimension"
-                )
-            if len(self.caps) != len(self.menu) or not all(0 <= x < 1 for x in self.caps):
-                raise ArgumentError(
-                    "caps", self.caps, "must hold a number in [0, 1) a level", "use priv_unit_round"
-                )
+        if self.mechanism in (PRIV_UNIT, CLOSEST) and dimension < 2:
+            raise ArgumentError(
+                "dimension", dimension, "needs 2 or more", "use one-bit in one dimension"
+            )
+        if self.mechanism == CLOSEST:
+            sets = checked_favoured(self._whole("candidates", least=2), self.favoured, self.menu)
+            object.__setattr__(self, "favoured", sets)
+        if self.mechanism == PRIV_UNIT and (
+            len(self.caps) != len(self.menu) or not all(0 <= x < 1 for x in self.caps)
+        ):
+            raise ArgumentError(
+                "caps", self.caps, "must hold a number in [0, 1) a level", "use ball_round"
+            )
 
     def _check_items(self) -> None:
         if self.bins is not None:
@@ -201,9 +241,14 @@ class Round:
         return max(1, len(self.lower))
 
     @property
+    def sites(self) -> int:
+        """How many means a round asks for: one a coordinate, or one a design point."""
+        return len(self.points) or self.coordinates
+
+    @property
     def cells(self) -> int:
-        """Levels times coordinates times branches: what a tally keeps apart."""
-        return len(self.menu) * self.coordinates * (2 if self.mechanism == HYBRID else 1)
+        """Levels times coordinates (or points) times branches: what a tally keeps apart."""
+        return len(self.menu) * self.sites * (2 if self.mechanism == HYBRID else 1)
 
     @property
     def width(self) -> int:
@@ -240,40 +285,17 @@ class Round:
         epsilon: for everything that the client sends in the protocol of this round. With more
         than one message each may spend its share of it: a level is at most epsilon/messages.
         """
-        allowed = exact_epsilon("epsilon", epsilon) / self.messages
-        fitting = [k for k, item in enumerate(self.menu) if item <= allowed]
-        if not fitting:
-            raise ArgumentError(
-                "epsilon",
-                float(allowed * self.messages),
-                f"is below the smallest level of this round, {float(self.menu[0]):g}"
-                + (f", in each of {self.messages} messages" if self.messages > 1 else ""),
-                "do not answer this round",
-            )
-        return fitting[-1]
+        return level_within(self.menu, epsilon, self.messages)
 
     # -- the public text and its hash
 
     def to_dict(self) -> dict[str, Any]:
-        result: dict[str, Any] = {"format": "privmean round", "version": VERSION}
-        for item in fields(self):
-            value = getattr(self, item.name)
-            if value != item.default:
-                result[item.name] = value
-        result["menu"] = [_decimal(level) for level in self.menu]
-        result["seed"] = self.seed.hex()
-        for name in ("lower", "upper", "caps"):
-            if name in result:
-                result[name] = list(result[name])
-        if self.bins is not None:
-            del result["items"]
-        if self.part is not None:
-            result["part"] = {
-                "seed": self.part.seed.hex(),
-                "shares": list(self.part.shares),
-                "index": self.part.index,
-            }
-        return result
+        given = {
+            item.name: getattr(self, item.name)
+            for item in fields(self)
+            if getattr(self, item.name) != item.default
+        }
+        return {"format": "privmean round", "version": VERSION, **to_plain(given)}
 
     def to_json(self) -> str:
         """The canonical text; equal rounds have equal texts."""
@@ -304,19 +326,7 @@ class Round:
         if unknown:
             raise ArgumentError("round", unknown, "has unknown fields", "update privmean")
         try:
-            given["seed"] = bytes.fromhex(given["seed"])
-            for name in ("menu", "lower", "upper", "caps"):
-                if name in given:
-                    given[name] = tuple(_listed(given[name]))
-            for name in ("lower", "upper", "caps"):
-                if name in given:
-                    given[name] = tuple(validate.number(name, x) for x in given[name])
-            if given.get("part") is not None:
-                part = given["part"]
-                given["part"] = Part(
-                    bytes.fromhex(part["seed"]), tuple(part["shares"]), part["index"]
-                )
-            return cls(**given)
+            return cls(**from_plain(given))
         except (KeyError, TypeError, ValueError, ArithmeticError) as error:
             if isinstance(error, ArgumentError):
                 raise
@@ -334,15 +344,3 @@ class Round:
         if not isinstance(values, dict):
             raise ArgumentError("round", "text", "is not a JSON object", "ask for the round again")
         return cls.from_dict(values)
-
-
-def _listed(value: object) -> list[Any]:
-    if not isinstance(value, list | tuple):
-        raise TypeError
-    return list(value)
-
-
-def _decimal(epsilon: Fraction) -> str:
-    """The shortest exact text: a decimal where there is one."""
-    text = str(Decimal(epsilon.numerator) / Decimal(epsilon.denominator))
-    return text if Fraction(text) == epsilon else str(epsilon)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 ONE_BIT, LAPLACE, PIECEWISE, HYBRID = "one-bit", "laplace", "piecewise", "hybrid"
-BALL, BALL_BIT, PRIV_UNIT = "ball", "ball-bit", "priv-unit"
+BALL, BALL_BIT, PRIV_UNIT, CLOSEST = "ball", "ball-bit", "priv-unit", "closest"
 SKETCH, HADAMARD, UNARY, SUBSET, HISTOGRAM = "sketch", "hadamard", "unary", "subset", "histogram"
 
 # The number that stands for the mechanism in a binary report.
@@ -20,18 +20,25 @@ CODES: dict[str, int] = {
     SUBSET: 10,
     HISTOGRAM: 11,
     HYBRID: 12,
+    CLOSEST: 13,
 }
 SCALARS = (ONE_BIT, LAPLACE, PIECEWISE, HYBRID)
-BALLS = (BALL, BALL_BIT, PRIV_UNIT)
+BALLS = (BALL, BALL_BIT, PRIV_UNIT, CLOSEST)
 ITEMS = (SKETCH, HADAMARD, UNARY, SUBSET, HISTOGRAM)
 
 LARGEST_ROWS = 2**31
 LARGEST_ITEMS = 2**24
 LARGEST_SKETCHED = 2**53  # items are read as floats
 LARGEST_MENU = 1024
+LARGEST_LADDER = 2**14  # levels that a step makes
+LARGEST_CANDIDATES = 2**10
 LARGEST_MESSAGES = 64
 LARGEST_TALLY = 2**28  # integers that a server keeps: two gigabytes
 LARGEST_DIMENSION = 2**16
 LARGEST_BOUND = 1e150
+LARGEST_POINTS = 2**16
 
 ASSIGNED, CHOSEN = "assigned", "chosen"
+
+# The builders choose: see `choosing`.
+AUTO = "auto"

@@ -20,6 +20,7 @@ from privmean.local.descriptor import Round
 from privmean.local.mechanisms import (
     BALL,
     CHOSEN,
+    CLOSEST,
     CODES,
     HADAMARD,
     HISTOGRAM,
@@ -36,6 +37,7 @@ MAGIC = b"LD"
 VERSION = 1
 HEADER = struct.Struct("<2sBB8s16sHII")
 CRC = struct.Struct("<I")
+POINT = struct.Struct("<I")  # which design point, before the payload of a mechanism
 HEADER_SIZE = HEADER.size + CRC.size
 MAC_SIZE = 32
 NONCE_SIZE = 16
@@ -98,17 +100,20 @@ class Report:
 def payload_size(round_: Round) -> int:
     """The exact payload length of every report of this round."""
     name = round_.mechanism
+    point = POINT.size if round_.points else 0
     if name in (LAPLACE, PIECEWISE, HYBRID):
-        return 4
+        return point + 4
     if name in (BALL, PRIV_UNIT):
         assert round_.dimension is not None
         return 4 * round_.dimension
+    if name == CLOSEST:
+        return 2
     if name in (UNARY, SUBSET, HISTOGRAM):
         assert round_.items is not None
         return (round_.items + 7) // 8
     if name in (SKETCH, HADAMARD) and round_.row_choice == CHOSEN:
         return 5
-    return 1
+    return point + 1
 
 
 def report_size(round_: Round) -> int:

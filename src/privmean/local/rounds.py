@@ -28,7 +28,7 @@ from privmean.local.builders import levels_of, mean_round, per_coordinate, vote_
 from privmean.local.descriptor import Round
 from privmean.local.many import tally_many
 from privmean.local.many.values import table_of
-from privmean.local.mechanisms import ONE_BIT, SUBSET
+from privmean.local.mechanisms import AUTO
 from privmean.local.part import Part
 from privmean.noise.base import Noise
 
@@ -68,7 +68,9 @@ class WinsorizedRounds:
     holds every value if the bin is right). shares: parts of the clients that vote and that
     measure, or None: everybody does both, and the published rounds say that each may spend half
     of what a client allows. unclear: without a clear winner,
-    measure on the whole "range" (default) or around the "winner" all the same.
+    measure on the whole "range" (default) or around the "winner" all the same. sigma: public bound
+    on the standard deviation of the values (tau by default, which is one): mechanism and weights
+    of the second round suit it.
     """
 
     lower: tuple[float, ...]
@@ -79,10 +81,11 @@ class WinsorizedRounds:
     half_width: tuple[float, ...] = ()
     reach: tuple[float, ...] = ()
     shares: tuple[int, int] | None = (20, 80)
-    vote_mechanism: str = SUBSET
-    mean_mechanism: str = ONE_BIT
+    vote_mechanism: str = AUTO
+    mean_mechanism: str = AUTO
     unclear: str = RANGE
     beta: float = 0.05
+    sigma: tuple[float, ...] = ()
     seed: bytes = field(default_factory=lambda: os.urandom(32))
 
     @classmethod
@@ -97,7 +100,7 @@ class WinsorizedRounds:
         **options: Any,
     ) -> WinsorizedRounds:
         """The protocol from plain numbers: one bound and one tau, or one a coordinate."""
-        for name in ("half_width", "reach"):
+        for name in ("half_width", "reach", "sigma"):
             if name in options:
                 options[name] = per_coordinate(options[name])
         return cls(
@@ -116,6 +119,7 @@ class WinsorizedRounds:
         validate.choice("unclear", self.unclear, [WINNER, RANGE])
         spread = _each("tau", self.tau, size)
         object.__setattr__(self, "tau", spread)
+        object.__setattr__(self, "sigma", _each("sigma", self.sigma or spread, size))
         half = _each("half_width", self.half_width or spread, size)
         object.__setattr__(self, "half_width", half)
         reach = self.reach or tuple(t + 2 * h for t, h in zip(spread, half, strict=True))
@@ -210,6 +214,7 @@ class WinsorizedRounds:
             epsilon=self._menu(),
             persons=self._persons(1),
             mechanism=self.mean_mechanism,
+            sigma=self.sigma,
             beta=self.beta / 3,
             part=self._part(1),
             messages=self._messages(),

@@ -59,19 +59,19 @@ class ColumnSums:
             return first, 0.0, abs(theta) * third
         return abs(1 - theta) * first, abs(theta) * second, abs(1 + theta) * third
 
-    def spread(self, theta: float) -> tuple[float, float] | None:
-        """With `cross`: the noisy sum of (y - theta u)^2, and the scales of its noises added up."""
+    def spread(self, theta: float) -> tuple[float, tuple[float, ...]] | None:
+        """With `cross`: the noisy sum of (y - theta u)^2, and the scales of its noises."""
         if self.cross is None:
             return None
         (first, second), (one, two) = self.cross, self.cross_noise
         if self.relation == REPLACE_ONE:  # y^2 - 2 theta u y + theta^2 u^2
             value = self.square - 2 * theta * first + theta**2 * second
-            return value, self.noise[1] + 2 * abs(theta) * one + theta**2 * two
+            return value, (self.noise[1], 2 * abs(theta) * one, theta**2 * two)
         # a^2 (1 - theta)^2 + b^2 (1 + theta)^2 - 2 a b (1 - theta^2)
         middle = (self.weight - self.square) / 2
         high, low, both = (1 - theta) ** 2, (1 + theta) ** 2, 1 - theta**2
         value = high * first + low * second - both * middle
-        return value, high * one + low * two + abs(both) * self.noise[1]
+        return value, (high * one, low * two, abs(both) * self.noise[1])
 
     @property
     def square_noise(self) -> float:

@@ -17,6 +17,7 @@ import numpy as np
 from privmean.mechanisms.moved import differences, pure_share
 from privmean.mechanisms.noisy_argmax import Scores
 from privmean.noise.base import Noise
+from privmean.noise.decimals import plain_context
 from privmean.people.reductions import Integers
 from privmean.privacy.budget import REPLACE_ONE
 from privmean.privacy.loss import Loss, Selection
@@ -31,9 +32,7 @@ def exponential_digits(gamma: Fraction, bits: int) -> int:
     """
     digits = bits // 3 + 30
     while True:
-        with decimal.localcontext() as context:
-            context.prec = digits
-            context.Emin, context.Emax = -decimal.MAX_EMAX, decimal.MAX_EMAX
+        with decimal.localcontext(plain_context(digits)):
             exponent = decimal.Decimal(-gamma.numerator) / decimal.Decimal(gamma.denominator)
             value = exponent.exp() * (decimal.Decimal(2) ** bits)
             room = abs(value) * decimal.Decimal(10) ** (10 - digits) * (1 + abs(exponent))

@@ -11,25 +11,21 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
 
-from privmean.errors import Infeasible
-from privmean.mechanisms.laplace import COARSE, FINE_BITS
+from privmean.mechanisms.small_lattice import Place, RoundingPaid, place, placed
 from privmean.noise.base import Noise
 from privmean.people.pairs import PairSums
 from privmean.people.reductions import Box
 from privmean.privacy.budget import REPLACE_ONE, Relation
-from privmean.privacy.loss import Laplace
 
 Floats = npt.NDArray[np.float64]
-ROUNDING = Fraction(1, 2**53)  # of a noise scale: what one rounded answer can change more
 
 
 @dataclass(frozen=True)
-class GroupCells:
+class GroupCells(RoundingPaid):
     """Cells of groups on boxes of their own with Laplace noise of one scale, in persons.
 
     steps: of the box of each group. parts: a whole person in parts of a weight. most: bound on
@@ -50,24 +46,6 @@ class GroupCells:
     most: int
     affected: int
 
-    def __post_init__(self) -> None:
-        if self.effective <= 0:
-            raise Infeasible(
-                f"epsilon={float(self.epsilon):.3g} is too small for {len(self.steps)} groups",
-                "give more epsilon",
-            )
-
-    @property
-    def losses(self) -> tuple[Laplace, ...]:
-        return (
-            Laplace(self.name, Fraction(1), 1 / self.epsilon, joint=True, relation=self.relation),
-        )
-
-    @cached_property
-    def effective(self) -> Fraction:
-        """The epsilon that scales use: less what rounding can cost."""
-        return self.epsilon - self.affected * ROUNDING
-
     @property
     def scale(self) -> Fraction:
         """The Laplace scale of a cell, in persons."""
@@ -77,15 +55,9 @@ class GroupCells:
         """A person in steps of a cell on a box of so many steps."""
         return 4 * self.parts * steps * steps
 
-    def lattice(self, steps: int) -> int:
-        """Bits by which cells are made finer (positive) or coarser (negative)."""
-        unit = self.unit(steps)
-        fine = FINE_BITS if unit < (1 << FINE_BITS) else 0
-        scale = self.scale * (unit << fine)
-        while scale > COARSE:
-            scale /= 2
-            fine -= 1
-        return fine
+    def place(self, steps: int) -> Place:
+        """Where the cells of a box of so many steps are drawn."""
+        return place(self.unit(steps), self.scale)
 
     def exact(self, boxes: Sequence[Box], sums: Sequence[PairSums]) -> list[tuple[int, int, int]]:
         """The cells of every group, in steps."""
@@ -106,12 +78,12 @@ class GroupCells:
         noisy = np.empty((len(exact), 3))
         for steps in sorted(set(self.steps)):
             places = [g for g, own in enumerate(self.steps) if own == steps]
-            bits, unit = self.lattice(steps), self.unit(steps)
-            draws = noise.laplace(3 * len(places), self._scale_at(bits, unit)).tolist()
-            for place, g in enumerate(places):
+            bits, person, scale = self.place(steps)
+            draws = noise.laplace(3 * len(places), scale).tolist()
+            for at, g in enumerate(places):
                 for cell, answer in enumerate(exact[g]):
-                    total = _at(answer, bits) + draws[3 * place + cell]
-                    noisy[g, cell] = total / (unit << bits) if bits > 0 else (total << -bits) / unit
+                    total = placed(answer, bits) + draws[3 * at + cell]
+                    noisy[g, cell] = total * person.denominator / person.numerator
         return noisy
 
     def moved(
@@ -125,23 +97,15 @@ class GroupCells:
 
     def cost(self, steps: int, one: tuple[int, int, int], two: tuple[int, int, int]) -> Fraction:
         """The loss between two answers of one group, on the lattice on which they are drawn."""
-        bits, unit = self.lattice(steps), self.unit(steps)
-        change = sum(abs(_at(a, bits) - _at(b, bits)) for a, b in zip(one, two, strict=True))
-        return change / self._scale_at(bits, unit)
+        bits, _, scale = self.place(steps)
+        pairs = zip(one, two, strict=True)
+        return sum(abs(placed(a, bits) - placed(b, bits)) for a, b in pairs) / scale
 
     def drawn(
         self, steps: int, answer: tuple[int, int, int], noise: Noise
     ) -> tuple[list[int], Fraction]:
         """The noisy cells of one group on a box of so many steps, as whole numbers on their
         lattice, and a person there."""
-        bits, unit = self.lattice(steps), self.unit(steps)
-        draws = noise.laplace(3, self._scale_at(bits, unit)).tolist()
-        noisy = [_at(cell, bits) + draw for cell, draw in zip(answer, draws, strict=True)]
-        return noisy, unit * Fraction(2) ** bits
-
-    def _scale_at(self, bits: int, unit: int) -> Fraction:
-        return self.scale * unit * Fraction(2) ** bits
-
-
-def _at(answer: int, bits: int) -> int:
-    return answer << bits if bits >= 0 else answer >> -bits
+        bits, person, scale = self.place(steps)
+        draws = noise.laplace(3, scale).tolist()
+        return [placed(cell, bits) + draw for cell, draw in zip(answer, draws, strict=True)], person

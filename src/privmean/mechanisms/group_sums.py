@@ -10,18 +10,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property
+from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
-from privmean.errors import Infeasible
-from privmean.mechanisms.group_cells import ROUNDING
-from privmean.mechanisms.laplace import COARSE, FINE_BITS
+from privmean.mechanisms.small_lattice import Place, RoundingPaid, place, placed
 from privmean.noise.base import Noise
 from privmean.people.pairs import PairSums
-from privmean.privacy.budget import REPLACE_ONE
-from privmean.privacy.loss import Laplace
+from privmean.privacy.budget import REPLACE_ONE, Relation
 
 Floats = npt.NDArray[np.float64]
 Sums = tuple[int, int, int]
@@ -29,7 +26,7 @@ MULTIPLES = (2, 4, 4)  # noise scales of the three sums, in persons times epsilo
 
 
 @dataclass(frozen=True)
-class GroupSums:
+class GroupSums(RoundingPaid):
     """Sums of w z, w z^2 and w over persons with a value, on boxes of their own.
 
     steps: of the box of each group. parts: a whole person in parts of a weight. most: bound on the
@@ -45,35 +42,18 @@ class GroupSums:
     parts: int
     most: int
     affected: int
-
-    def __post_init__(self) -> None:
-        if self.effective <= 0:
-            raise Infeasible(
-                f"epsilon={float(self.epsilon):.3g} is too small for {len(self.steps)} groups",
-                "give more epsilon",
-            )
-
-    @property
-    def losses(self) -> tuple[Laplace, ...]:
-        return (
-            Laplace(self.name, Fraction(1), 1 / self.epsilon, joint=True, relation=REPLACE_ONE),
-        )
-
-    @cached_property
-    def effective(self) -> Fraction:
-        """The epsilon that scales use: less what rounding can cost."""
-        return self.epsilon - self.affected * ROUNDING
+    relation: ClassVar[Relation] = REPLACE_ONE
 
     @property
     def scale(self) -> Fraction:
         """most over epsilon: the three scales are 2, 4 and 4 of it, in persons."""
         return self.most / self.effective
 
-    def _drawn(self, steps: int) -> tuple[tuple[int, Fraction, Fraction], ...]:
+    def _drawn(self, steps: int) -> tuple[Place, ...]:
         """For each sum of one group: bits of its lattice, a person and the scale there."""
         units = (self.parts * steps, self.parts * steps * steps, self.parts)
         return tuple(
-            on_lattice(unit, self.scale * multiple)
+            place(unit, self.scale * multiple)
             for unit, multiple in zip(units, MULTIPLES, strict=True)
         )
 
@@ -89,7 +69,7 @@ class GroupSums:
             for j, (bits, unit, scale) in enumerate(self._drawn(steps)):
                 draws = noise.laplace(len(places), scale).tolist()
                 for g, draw in zip(places, draws, strict=True):
-                    noisy[g, j] = float((at_bits(exact[g][j], bits) + draw) / unit)
+                    noisy[g, j] = float((placed(exact[g][j], bits) + draw) / unit)
         return noisy
 
     def moved(self, exact: Sequence[Sums], other: Sequence[Sums]) -> tuple[Fraction, ...]:
@@ -97,20 +77,5 @@ class GroupSums:
         cost = Fraction(0)
         for steps, one, two in zip(self.steps, exact, other, strict=True):
             for (bits, _, scale), a, b in zip(self._drawn(steps), one, two, strict=True):
-                cost += abs(at_bits(a, bits) - at_bits(b, bits)) / scale
+                cost += abs(placed(a, bits) - placed(b, bits)) / scale
         return (cost / self.epsilon,)
-
-
-def on_lattice(unit: int, scale: Fraction) -> tuple[int, Fraction, Fraction]:
-    """The lattice of an answer that counts a person as `unit` steps, for noise of this scale in
-    persons: bits by which it is made finer (or coarser), and a person and the scale there."""
-    bits = FINE_BITS if unit < (1 << FINE_BITS) else 0
-    there = scale * (unit << bits)
-    while there > COARSE:
-        there, bits = there / 2, bits - 1
-    return bits, unit * Fraction(2) ** bits, there
-
-
-def at_bits(answer: int, bits: int) -> int:
-    """An exact answer on that lattice; what is made coarser is rounded down."""
-    return answer << bits if bits >= 0 else answer >> -bits

@@ -10,14 +10,10 @@ from functools import cached_property
 from privmean.mechanisms.joint_draws import drawn_each
 from privmean.mechanisms.limits import require_loss
 from privmean.mechanisms.moved import differences, pure_share
+from privmean.mechanisms.small_lattice import place, placed
 from privmean.noise.base import Noise
 from privmean.privacy.budget import Relation
 from privmean.privacy.loss import Laplace
-
-FINE_BITS = (
-    20  # answers with small units are scaled by 2^20, so that their noise has a fine lattice
-)
-COARSE = 2**54  # noise scales beyond this are drawn on a coarser lattice
 
 
 @dataclass(frozen=True)
@@ -54,15 +50,10 @@ class JointLaplace:
     @cached_property
     def lattice(self) -> tuple[int, ...]:
         """Bits by which each answer is made finer (positive) or coarser (negative)."""
-        bits = []
-        for unit, multiple in zip(self.units, self.multiples, strict=True):
-            fine = FINE_BITS if unit < (1 << FINE_BITS) else 0
-            scale = Fraction(multiple * (unit << fine)) / self.epsilon
-            while scale > COARSE:
-                scale /= 2
-                fine -= 1
-            bits.append(fine)
-        return tuple(bits)
+        pairs = zip(self.units, self.multiples, strict=True)
+        return tuple(
+            place(unit, Fraction(multiple) / self.epsilon).bits for unit, multiple in pairs
+        )
 
     @cached_property
     def effective(self) -> Fraction:
@@ -83,10 +74,8 @@ class JointLaplace:
 
     def _placed(self, exact: Sequence[int]) -> list[int]:
         """The answers on their lattices."""
-        return [
-            int(answer) << bits if bits >= 0 else int(answer) >> -bits
-            for answer, bits in zip(exact, self.lattice, strict=True)
-        ]
+        pairs = zip(exact, self.lattice, strict=True)
+        return [placed(int(answer), bits) for answer, bits in pairs]
 
     def moved(self, exact: Sequence[int], other: Sequence[int]) -> tuple[Fraction, ...]:
         changes = differences(self._placed(exact), self._placed(other))
@@ -102,8 +91,8 @@ class JointLaplace:
         """The answers, in units, with these draws of the noise of `scales`."""
         answers = zip(self._placed(exact), self.units, self.lattice, draws, strict=True)
         return [  # quotients of whole numbers, rounded once
-            (placed + drawn) / (unit << bits) if bits >= 0 else ((placed + drawn) << -bits) / unit
-            for placed, unit, bits, drawn in answers
+            (answer + drawn) / (unit << bits) if bits >= 0 else ((answer + drawn) << -bits) / unit
+            for answer, unit, bits, drawn in answers
         ]
 
 

@@ -13,23 +13,21 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
+from typing import ClassVar
 
 import numpy as np
 
-from privmean.errors import Infeasible
-from privmean.mechanisms.group_cells import ROUNDING
-from privmean.mechanisms.group_sums import Floats, at_bits, on_lattice
+from privmean.mechanisms.group_sums import Floats
+from privmean.mechanisms.small_lattice import Place, RoundingPaid, place, placed
 from privmean.noise.base import Noise
 from privmean.people.pairs import PairSums
-from privmean.privacy.budget import REPLACE_ONE
-from privmean.privacy.loss import Laplace
+from privmean.privacy.budget import REPLACE_ONE, Relation
 
-AFFECTED = 3  # answers that one person can move: the signed sum, and two of the own arm
 Signed = tuple[int, int, int, int, int]
 
 
 @dataclass(frozen=True)
-class SignedSum:
+class SignedSum(RoundingPaid):
     """C sum_T z - T sum_C z, and of each arm sums of z^2 and of persons with a value.
 
     steps: of the box of both arms. sizes: public numbers of persons T and C, at least 1 each.
@@ -41,23 +39,8 @@ class SignedSum:
     epsilon: Fraction
     steps: int
     sizes: tuple[int, int]
-
-    def __post_init__(self) -> None:
-        if self.effective <= 0:
-            raise Infeasible(
-                f"epsilon={float(self.epsilon):.3g} is too small for two arms", "give more epsilon"
-            )
-
-    @property
-    def losses(self) -> tuple[Laplace, ...]:
-        return (
-            Laplace(self.name, Fraction(1), 1 / self.epsilon, joint=True, relation=REPLACE_ONE),
-        )
-
-    @cached_property
-    def effective(self) -> Fraction:
-        """The epsilon that scales use: less what rounding can cost."""
-        return self.epsilon - AFFECTED * ROUNDING
+    relation: ClassVar[Relation] = REPLACE_ONE
+    affected: ClassVar[int] = 3  # the signed sum, and two of the own arm
 
     @property
     def scale(self) -> Fraction:
@@ -66,10 +49,10 @@ class SignedSum:
         return 1 / self.effective
 
     @cached_property
-    def _lattices(self) -> tuple[tuple[int, Fraction, Fraction], ...]:
-        whole = on_lattice(self.steps * max(self.sizes), 2 * self.scale)
-        square = on_lattice(self.steps * self.steps, 4 * self.scale)
-        number = on_lattice(1, 4 * self.scale)
+    def _lattices(self) -> tuple[Place, ...]:
+        whole = place(self.steps * max(self.sizes), 2 * self.scale)
+        square = place(self.steps * self.steps, 4 * self.scale)
+        number = place(1, 4 * self.scale)
         return whole, square, number, square, number
 
     def exact(self, arms: Sequence[PairSums]) -> Signed:
@@ -84,7 +67,7 @@ class SignedSum:
         noisy = np.empty(5)
         for j, (bits, unit, scale) in enumerate(self._lattices):
             (draw,) = noise.laplace(1, scale).tolist()
-            noisy[j] = float((at_bits(exact[j], bits) + draw) / unit)
+            noisy[j] = float((placed(exact[j], bits) + draw) / unit)
         noisy[0] /= min(self.sizes)
         return noisy
 
@@ -92,5 +75,5 @@ class SignedSum:
         """What a pair of exact answers costs, over what is billed."""
         cost = Fraction(0)
         for (bits, _, scale), a, b in zip(self._lattices, exact, other, strict=True):
-            cost += abs(at_bits(a, bits) - at_bits(b, bits)) / scale
+            cost += abs(placed(a, bits) - placed(b, bits)) / scale
         return (cost / self.epsilon,)

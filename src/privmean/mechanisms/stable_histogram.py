@@ -12,6 +12,7 @@ from functools import lru_cache
 from privmean.mechanisms.gaussian import lattice_bits, root_above, tail_above
 from privmean.mechanisms.moved import gaussian_share, laplace_share
 from privmean.noise.base import Noise
+from privmean.noise.decimals import plain_context
 from privmean.noise.exact import double_above
 from privmean.privacy.budget import REPLACE_ONE, Relation
 from privmean.privacy.loss import Gaussian, Laplace, Threshold
@@ -27,8 +28,7 @@ def laplace_tail(steps: int, scale: Fraction) -> Fraction:
     is a^steps/(1 + a) with a = exp(-1/scale); rounded outward in 60-digit decimals.
     """
     used = Fraction(double_above(scale))
-    with localcontext() as context:
-        context.prec = DIGITS
+    with localcontext(plain_context(DIGITS)) as context:
         context.rounding = ROUND_CEILING
         exponent = -Decimal(steps * used.denominator) / Decimal(used.numerator)
         top = exponent.exp().next_plus()

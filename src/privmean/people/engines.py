@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from privmean.errors import SchemaError
+from privmean.people import sqlengines
 from privmean.people.progress import shown
 from privmean.people.totals import Lazy
 
@@ -38,6 +39,8 @@ def fetch(frame: Lazy) -> list[tuple[Any, ...]]:
         return [tuple(row) for row in native.fetchall()]
     if implementation.is_polars():
         return [tuple(row) for row in native.collect().rows()]
+    if implementation.is_ibis():
+        return sqlengines.rows(native)
     return [tuple(row) for row in native.collect()]
 
 
@@ -61,12 +64,15 @@ class Home:
 
     anchor: a connection of our own (with `owner`, which closes it), or the caller's relation, in
     whose connection temporary tables are made, or nothing for engines that keep frames themselves.
+    closing: ends a session of our own with a database, and so its temporary tables.
     """
 
-    def __init__(self, anchor: Any = None, owner: Any = None) -> None:
+    def __init__(
+        self, anchor: Any = None, owner: Any = None, closing: Callable[[], object] | None = None
+    ) -> None:
         self._anchor = anchor
         self._owner = owner
-        self._kept: list[Callable[[], object]] = []
+        self._kept: list[Callable[[], object]] = [] if closing is None else [closing]
         self.rows: int | None = None  # of the table computed last, where the engine has said so
         self._finalizer = weakref.finalize(self, _forget, self._kept)
 
@@ -101,10 +107,18 @@ class Home:
             return self._table(native)
         if implementation.is_polars():
             return native.collect().lazy()
+        if implementation.is_ibis():
+            return self._held(sqlengines.kept(native))
         kept = native.persist()
         self._kept.append(kept.unpersist)
         self.rows = int(kept.count())  # now, so that nothing is read (and can fail) later
         return kept
+
+    def _held(self, made: tuple[Any, Callable[[], object]]) -> Any:
+        """A table of an SQL session, dropped when nobody needs it."""
+        table, drop = made
+        self._kept.append(drop)
+        return table
 
     def _table(self, relation: DuckDBPyRelation) -> DuckDBPyRelation:
         """A temporary table: also in a connection to a file it leaves nothing behind."""
@@ -127,6 +141,12 @@ class Home:
             return self._table(self._anchor.sql(sql))
         return self._table(self._anchor.query("privmean_rows", sql))
 
+    def listed(self, ids: Sequence[object], like: Lazy) -> Lazy:
+        """A frame (p) of public ids in the type of the ids of `like`, a table of an SQL engine."""
+        native = like.select("p").to_native()
+        kind = dict(native.schema().items())
+        return lazy(self._held(sqlengines.written({"p": ids}, kind, native)))
+
     def small(self, columns: Mapping[str, Sequence[object]], like: Lazy) -> Lazy:
         """A table of public whole numbers, doubles and texts in the engine of `like`, as a lazy
         frame. Doubles keep every bit."""
@@ -134,19 +154,28 @@ class Home:
             import polars as pl
 
             return lazy(pl.LazyFrame({name: list(items) for name, items in columns.items()}))
+        if like.implementation.is_ibis():
+            return lazy(self._held(sqlengines.small(columns, like.to_native())))
         if not like.implementation.is_duckdb():
             rows = list(zip(*columns.values(), strict=True))
             session = like.to_native().sparkSession
             return lazy(session.createDataFrame(rows, list(columns)))
+        kinds = {name: SQL[type(items[0])] for name, items in columns.items()}
+        if self._owner is not None:  # bound: DuckDB reads long texts of SQL slowly
+            table = f"privmean_public_{next(_numbers)}"
+            parts = [f"unnest(${j}::{kind}[]) AS {name}"
+                     for j, (name, kind) in enumerate(kinds.items(), 1)]  # fmt: skip
+            self._anchor.execute(
+                f"CREATE TEMP TABLE {table} AS SELECT {', '.join(parts)}",
+                [list(items) for items in columns.values()],
+            )
+            return lazy(self._anchor.table(table))
         parts = []
-        for name, items in columns.items():
-            kind = SQL[type(items[0])]
-            texts = ", ".join("'" + str(_exact(item)).replace("'", "''") + "'" for item in items)
+        for name, kind in kinds.items():
+            texts = ", ".join("'" + str(_exact(i)).replace("'", "''") + "'" for i in columns[name])
             parts.append(f"unnest(CAST([{texts}] AS {kind}[])) AS {name}")
-        sql = f"SELECT {', '.join(parts)}"
-        if self._owner is not None:
-            return lazy(self._anchor.sql(sql))
-        return lazy(self._anchor.query("privmean_rows", sql))
+        relation = self._anchor.query("privmean_rows", f"SELECT {', '.join(parts)}")
+        return lazy(self._table(relation))  # else its text would be read again by every question
 
 
 SQL = {int: "BIGINT", float: "DOUBLE", str: "VARCHAR"}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -44,6 +45,7 @@ from privmean.people.reductions import (
     unit_of,
 )
 
+LAID = 1 << 28  # bytes of a table that may be laid out again by columns
 SPARSE = 8  # parts from here on are copied: at most an eighth of the rows
 
 
@@ -67,10 +69,30 @@ class MatrixPeople:
     def size(self) -> int:
         return int(self.values.shape[0])
 
+    @cached_property
+    def _laid(self) -> Floats:
+        """The values with each column in one piece of memory, shape (n, d): most questions go down
+        columns, again and again. A large table is not held twice."""
+        values = self.values
+        if values.nbytes > LAID or values.strides[0] == values.itemsize:
+            return values
+        columns = np.empty(values.shape[::-1])
+        rows_at_once = max(1, CHUNK // max(1, len(self.columns)))
+        for start in range(0, self.size(), rows_at_once):
+            stop = start + rows_at_once
+            columns[:, start:stop] = values[start:stop].T
+        return columns.T
+
+    def _column(self, column: int) -> Floats:
+        return self._laid[:, column]
+
+    def _rows(self, start: int, size: int) -> Floats:
+        return self._laid[start : start + size]
+
     def log_counts(self, column: int, origin: float) -> Integers:
         key = ("log", column, origin)
         if key not in self._cache:
-            x = self.values[:, column]
+            x = self._column(column)
             known = ("ends", column) in self._cache
             ends = None if known else np.empty((2, chunks(0, len(x)).stop))
 
@@ -87,7 +109,7 @@ class MatrixPeople:
     def missing(self, column: int) -> int:
         key = ("missing", column)
         if key not in self._cache:
-            x, some = self.values[:, column], np.isnan(self._ends(column)[0])
+            x, some = self._column(column), np.isnan(self._ends(column)[0])
             starts = np.flatnonzero(some) * CHUNK
             counts = (np.count_nonzero(np.isnan(x[i : i + CHUNK])) for i in starts)
             self._cache[key] = int(sum(counts))
@@ -97,7 +119,7 @@ class MatrixPeople:
     def _ends(self, column: int) -> Floats:
         """The least and the largest value of every chunk of a column, from one pass over it."""
         if ("ends", column) not in self._cache:
-            x = self.values[:, column]
+            x = self._column(column)
             parts = in_parallel(lambda start, stop: extremes(x[start:stop]), len(x))
             self._cache["ends", column] = np.concatenate(parts, axis=1)
         ends: Floats = self._cache["ends", column]
@@ -105,7 +127,7 @@ class MatrixPeople:
 
     def uniform_counts(self, column: int, half_width: float, origin: float = 0.0) -> dict[int, int]:
         found: list[tuple[Integers, Integers]] = []
-        x = self.values[:, column]
+        x = self._column(column)
         for start in range(0, len(x), CHUNK):
             chunk = x[start : start + CHUNK]
             with np.errstate(all="ignore"):
@@ -120,7 +142,7 @@ class MatrixPeople:
         return dict(zip(keys.tolist(), counts.tolist(), strict=True))
 
     def pair_counts(self, column: int, low: int, high: int) -> Integers:
-        x = self.values[:, column]
+        x = self._column(column)
         n = len(x)
         counts = np.zeros(high - low + 1, dtype=np.int64)
         if n < 2:
@@ -149,7 +171,7 @@ class MatrixPeople:
         return result
 
     def _sums(self, column: int, box: Box) -> BoxSums:
-        x = self.values[:, column]
+        x = self._column(column)
         ends = self._ends(column) if self.cap is None else np.empty((2, 0))
 
         def task(start: int, stop: int) -> tuple[int, ...]:
@@ -168,7 +190,7 @@ class MatrixPeople:
     def beyond(self, column: int, lower: float, upper: float) -> tuple[int, int]:
         near, far, values = self._cache.get(("beyond", column), (math.inf, -math.inf, None))
         if values is None or lower > near or upper < far:  # else all that count are among those
-            x, ends = self.values[:, column], self._ends(column)
+            x, ends = self._column(column), self._ends(column)
 
             def task(start: int, stop: int) -> Floats:
                 return outside(x[start:stop], lower, upper, ends[:, chunks(start, stop)])
@@ -185,7 +207,7 @@ class MatrixPeople:
         rows_at_once = max(1, CHUNK // max(1, width))
         total, more, present = [0] * width, [0] * width, 0
         for start in range(0, self.size(), rows_at_once):
-            rows = self.values[start : start + rows_at_once]
+            rows = self._rows(start, rows_at_once)
             some, others, there = ball_totals(rows, ball, besides)
             total = [a + b for a, b in zip(total, some, strict=True)]
             more = [a + b for a, b in zip(more, others, strict=True)]
@@ -196,7 +218,7 @@ class MatrixPeople:
         totals, present = [[0] * len(self.columns) for _ in range(3)], 0
         rows_at_once = max(1, CHUNK // max(1, len(self.columns)))
         for start in range(0, self.size(), rows_at_once):
-            found, there = tail_totals(self.values[start : start + rows_at_once], cut)
+            found, there = tail_totals(self._rows(start, rows_at_once), cut)
             present += there
             totals = [
                 [a + b for a, b in zip(one, more, strict=True)]
@@ -208,25 +230,26 @@ class MatrixPeople:
         counts = np.zeros(len(edges) + 1, dtype=np.int64)
         rows_at_once = max(1, CHUNK // max(1, len(self.columns)))
         for start in range(0, self.size(), rows_at_once):
-            square = squares(by_columns(self.values[start : start + rows_at_once]))
+            square = squares(by_columns(self._rows(start, rows_at_once)))
             where = np.searchsorted(np.asarray(edges), np.sqrt(square), side="left")
             counts += np.bincount(where, minlength=len(counts))
         return counts
 
     def standardized(self, columns: Sequence[Standard | None]) -> MatrixPeople:
         asked = [(j, item) for j, item in enumerate(columns) if item is not None]
+        units, every = [item for _, item in asked], len(asked) == len(self.columns)
+        chosen = slice(None) if every else [j for j, _ in asked]
         values = np.empty((len(asked), self.size()))  # columns are read one by one from here on
         rows_at_once = max(1, CHUNK // max(1, len(self.columns)))
         for start in range(0, self.size(), rows_at_once):
-            rows = by_columns(self.values[start : start + rows_at_once])
-            for k, (j, item) in enumerate(asked):
-                standardize(rows[j], item, values[k, start : start + rows.shape[1]])
+            rows = by_columns(self._rows(start, rows_at_once))
+            standardize(rows[chosen], units, values[:, start : start + rows.shape[1]])
         return MatrixPeople(values.T, tuple(self.columns[j] for j, _ in asked))
 
     def count_in_box(self, boxes: Sequence[Box]) -> int:
         inside = np.ones(self.size(), dtype=bool)
         for j, box in enumerate(boxes):
-            x = self.values[:, j]
+            x = self._column(j)
             with np.errstate(invalid="ignore"):
                 inside &= (x >= box.lower) & (x <= box.upper)
         return int(np.count_nonzero(inside))
@@ -236,7 +259,7 @@ class MatrixPeople:
         unit = unit_of(radius)
         with np.errstate(all="ignore"):
             for j, c in enumerate(center):
-                v = (self.values[:, j] - c) * unit
+                v = (self._column(j) - c) * unit
                 square = square + v * v
             return int(np.count_nonzero(np.sqrt(square) <= radius * unit))
 

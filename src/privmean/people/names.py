@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import narwhals as nw
 
@@ -28,16 +28,27 @@ def column_names(source: object, person: str, header: bool | None = None) -> lis
 
 
 def count_persons(
-    source: object, person: object, text: Mapping[str, object], machine: Mapping[str, object]
+    source: object,
+    person: object,
+    text: Mapping[str, object],
+    machine: Mapping[str, object],
+    columns: Sequence[tuple[str, str]] = (),
 ) -> int | None:
     """The persons of a file, from its column of persons alone; what it holds of them is not read.
 
-    None for sources of another kind: frames and arrays are counted when they are reduced.
+    columns: names of others that are to be there, each after how a message calls it. None for
+    sources of another kind: frames and arrays are counted when they are reduced.
     """
     if not isinstance(source, str | os.PathLike):
         return None
     opened = open_source(source, text, machine)
     who = schema.person_column(opened.names, person)
+    for argument, name in columns:
+        schema.one_of(opened.names, argument, name)
     records = typed(opened.records(who, ()), who, ()).filter(~nw.col(PERSON).is_null())
-    ((persons,),) = fetch(records.select(nw.col(PERSON).n_unique()))
+    if records.implementation.is_ibis():
+        records = records.group_by(PERSON).agg(nw.len().alias("n"))
+        ((persons,),) = fetch(records.select(nw.len()))
+    else:
+        ((persons,),) = fetch(records.select(nw.col(PERSON).n_unique()))
     return int(persons)

@@ -23,7 +23,7 @@ from functools import reduce
 import narwhals as nw
 import numpy as np
 
-from privmean.errors import SchemaError
+from privmean.errors import ArgumentError, SchemaError
 from privmean.people import schema
 from privmean.people.engines import fetch
 from privmean.people.records import (
@@ -91,6 +91,13 @@ def person_products(
         if item not in opened.names:
             raise SchemaError(f"column {item!r} is not in the table")
     records = typed(opened.records(who, wanted, texts), who, wanted, texts)
+    if records.implementation.is_ibis():
+        raise ArgumentError(
+            "source",
+            "a table of a database",
+            "is reduced to means of persons only",
+            "write the columns to Parquet for a regression or a curve",
+        )
     places = {item: nw.col(f"x{j}") for j, item in enumerate(wanted)}
     people = _sums(records, places, products, steps, time, squares)
     if roster is not None:

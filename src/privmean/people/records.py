@@ -91,6 +91,8 @@ def person_rows(
             *by, *(limited(nw.col(f"x{j}"), resolution).alias(f"x{j}") for j in names)
         )
         found = totals.in_polars(records, width, resolution, by)
+    elif records.implementation.is_ibis():
+        found = totals.in_sql(records.to_native(), width, resolution, by)
     else:
         found = totals.in_spark(records.to_native(), width, resolution, by)
     values = []

@@ -129,7 +129,12 @@ class Ball:
         if not self.radius / self.step < 2**31:
             raise ValueError("a ball of 2^31 steps and more has squares beyond 64 bits")
 
-    @property
+    @cached_property
+    def place(self) -> Floats:
+        """The centre as an array; not to be written to."""
+        return np.array(self.center, dtype=float)
+
+    @cached_property
     def steps(self) -> int:
         """floor(radius/step), the largest integer norm."""
         return math.floor(self.radius / self.step)

@@ -31,6 +31,8 @@ def roster_frame(roster: object, records: Lazy, home: Home) -> Lazy:
             made: Any = pl.LazyFrame({PERSON: ids}, schema={PERSON: native})
         elif implementation.is_duckdb():
             made = home.ids(ids, str(records.to_native().select(PERSON).types[0]))
+        elif implementation.is_ibis():
+            made = home.listed(ids, records).to_native()
         else:
             native = records.select(PERSON).to_native()
             made = native.sparkSession.createDataFrame([(item,) for item in ids], native.schema)

@@ -106,6 +106,7 @@ class Table:
         """The table by its file's name and its person column; "" for what has no file."""
         if not isinstance(self.source, str | os.PathLike):
             return ""
+        # of a database's address, too, this is the last part: its name and the table's
         return f"{os.path.basename(os.fspath(self.source))} by {self.person}"
 
     def people(self, summary: Summary) -> People:
@@ -114,16 +115,17 @@ class Table:
             self._reduced[summary] = summary.reduce(self)
         return self._reduced[summary]
 
-    def persons(self) -> int | None:
+    def persons(self, columns: Sequence[tuple[str, str]] = ()) -> int | None:
         """The number of persons, from a given roster or the column of persons alone; None where
-        that takes reading the rest (frames and arrays). Public under replace-one only."""
+        that takes reading the rest (frames and arrays). Public under replace-one only. columns:
+        names of others that are to be in a file, each after how a message calls it."""
         from privmean.people.names import count_persons
 
         if self.roster is not None:
             return None
         known = self.machine.options()
         known.pop("progress")
-        return count_persons(self.source, self.person, self.text, known)
+        return count_persons(self.source, self.person, self.text, known, columns)
 
     def groups(self, column: str) -> tuple[int, ...]:
         """Numbers of persons in each group of a public column, largest first."""

@@ -12,7 +12,7 @@ import numpy as np
 from narwhals import dependencies as known
 
 from privmean.errors import ArgumentError, SchemaError
-from privmean.people import kinds, objects, schema
+from privmean.people import databases, kinds, objects, schema
 from privmean.people.engines import Home, lazy
 from privmean.people.files import Engine
 from privmean.people.frame import FramePeople
@@ -115,6 +115,10 @@ def _grouped(
 
 def open_source(source: Any, text: Mapping[str, object], machine: Machine) -> Opened:
     """A path, a frame, or arrays by name. text: what the caller says of text files."""
+    if databases.is_address(source):
+        refuse(text, "a table of a database")
+        table, close = databases.table_at(source)
+        return _in_session(table, machine, Home(closing=close))
     if isinstance(source, str | os.PathLike):
         engine = Engine(**machine)
         return _scanned(engine, open_table(engine, os.fspath(source), text))
@@ -135,18 +139,21 @@ def open_source(source: Any, text: Mapping[str, object], machine: Machine) -> Op
             "source",
             type(source).__name__,
             "is no table that can be read",
-            "give a path, a pandas, Polars, PyArrow, DuckDB or PySpark table, or a NumPy array",
+            "give a path, a pandas, Polars, PyArrow, DuckDB, PySpark or Ibis table, or a NumPy "
+            "array",
         ) from None
     engines = frame.implementation
     if isinstance(frame, nw.DataFrame) and not engines.is_polars():
         arrow = frame.to_arrow()
         return _registered(arrow.column_names, arrow.column, machine)
+    if engines.is_ibis():
+        return _in_session(source, machine, Home())
     if not (engines.is_polars() or engines.is_duckdb() or engines.is_pyspark()):
         raise ArgumentError(
             "source",
             type(source).__name__,
             "is a lazy table of an engine that is not supported",
-            "use DuckDB, Polars or PySpark, or write it to Parquet",
+            "use DuckDB, Polars, PySpark or Ibis, or write it to Parquet",
         )
     whole = frame.lazy()
 
@@ -159,6 +166,22 @@ def open_source(source: Any, text: Mapping[str, object], machine: Machine) -> Op
 
     home = Home(source) if engines.is_duckdb() else Home()
     return Opened(Columns(tuple(whole.columns)), records, home)
+
+
+def _in_session(table: Any, machine: Machine, home: Home) -> Opened:
+    """A table of an SQL engine, through Ibis."""
+    from privmean.people.sqltables import known_engine, records_of
+
+    if any(machine.get(item) for item in ("memory_limit", "threads", "temp_directory")):
+        raise ArgumentError(
+            "machine", "a table of a database", "has limits of its own", "set them there"
+        )
+    known_engine(table)
+
+    def records(person: str, values: Sequence[str], texts: Sequence[str] = ()) -> Lazy:
+        return lazy(records_of(table, person, values, texts))
+
+    return Opened(Columns(tuple(table.columns)), records, home)
 
 
 def _registered(names: Sequence[str], column: Callable[[int], object], machine: Machine) -> Opened:

@@ -122,11 +122,15 @@ def filtered_mean_delta(
 
 @dataclass(frozen=True, eq=False)
 class Profile:
-    """A discrete privacy loss law that dominates a mechanism: masses at losses, and at infinity."""
+    """A discrete privacy loss law that dominates a mechanism: masses at losses, and at infinity.
+
+    rounding: the part by which masses may be too small.
+    """
 
     losses: Floats
     masses: Floats
     infinite: float
+    rounding: float = 1e-9
 
     def with_gaussian(self, mu: float, epsilon: float) -> float:
         """delta at `epsilon` of this mechanism followed by a mu-GDP Gaussian mechanism.
@@ -144,7 +148,8 @@ class Profile:
                 second = ndtr(mu / 2 - x / mu) - np.exp(x) * ndtr(-mu / 2 - x / mu)
             # where e^x overflows the second tail has long vanished, and with it the difference
             second = np.where(np.isfinite(second), np.maximum(second, 0.0), 0.0)
-        return min(1.0, (self.infinite + float(self.masses @ second)) * (1 + 1e-9) + 1e-15)
+        found = self.infinite + float(np.sum(self.masses * second))  # in pairs: many small numbers
+        return min(1.0, found * (1 + self.rounding) + 1e-15)
 
 
 def dominating(delta: Callable[[float], float], points: Sequence[float]) -> Profile:

@@ -10,12 +10,16 @@ from privmean.privacy.distribution import grid_helps
 from privmean.privacy.loss import Loss
 
 GRID_TOLERANCE = 1e-6  # finer than the grid itself
+CURVES = "privacy loss distributions"
 
 
-def within(losses: Sequence[Loss], budget: Budget, *, grid: bool = True) -> bool:
+def within(
+    losses: Sequence[Loss], budget: Budget, *, grid: bool = True, again: bool = True
+) -> bool:
     """Whether the composed loss is at most the budget.
 
-    Pure epsilons are compared exactly, deltas and rho to twelve digits.
+    Pure epsilons are compared exactly, deltas and rho to twelve digits. grid: whether privacy loss
+    distributions are tried; again: those of verification too.
     """
     if budget.rho is not None:
         return total_rho(losses) <= budget.rho * (1 + DIGITS)
@@ -25,22 +29,30 @@ def within(losses: Sequence[Loss], budget: Budget, *, grid: bool = True) -> bool
         return True
     if budget.delta <= 0:
         return False
-    return delta_within(losses, budget.epsilon, budget.delta, grid=grid) is not None
+    return delta_within(losses, budget.epsilon, budget.delta, grid=grid, again=again) is not None
 
 
 def delta_within(
-    losses: Sequence[Loss], epsilon: float, delta: float, *, grid: bool = True
+    losses: Sequence[Loss],
+    epsilon: float,
+    delta: float,
+    *,
+    grid: bool = True,
+    again: bool = True,
 ) -> tuple[float, str] | None:
     """A bound on the composed delta that is at most `delta`, and its rule; None if there is none.
 
     The bounds are tried from the fastest to the slowest.
     """
-    rules = {
-        "basic composition": {"zcdp": False, "grid": False},
-        "sums of rho": {"grid": False},
-        **({"privacy loss distributions": {}} if grid else {}),
-    }
-    for rule, means in rules.items():
+    rules: list[tuple[str, dict[str, bool]]] = [
+        ("basic composition", {"zcdp": False, "grid": False}),
+        ("sums of rho", {"grid": False}),
+    ]
+    if grid and again:
+        rules.append((CURVES, {"again": True}))
+    if grid:
+        rules.append((CURVES, {}))
+    for rule, means in rules:
         found = total_delta(losses, epsilon, **means)
         if found <= delta * (1 + DIGITS):
             return found, rule
@@ -64,7 +76,7 @@ def calibrate(
     """
 
     def fits(strength: float, *, with_grid: bool) -> bool:
-        return within(bill(strength), budget, grid=with_grid)
+        return within(bill(strength), budget, grid=with_grid, again=False)
 
     low = 0.0
     if fits(smallest, with_grid=False):

@@ -4,7 +4,8 @@ Several valid upper bounds are computed and the smallest is taken:
 
 * basic: pure epsilons add, Gaussian mu^2 add and are converted exactly, added deltas add;
 * zCDP: rho adds and is converted (`zcdp`);
-* privacy loss distributions, rounded pessimistically (`distribution`), where they can win;
+* privacy loss distributions, rounded pessimistically (`distribution`), where they can win; for
+  verification by other means than for plans (`recomputed`);
 * one part known by its whole curve, with Gaussian parts: the law that dominates the curve.
 
 The first two are closed forms. Each bound holds when later calls look at earlier noisy answers, as
@@ -48,11 +49,17 @@ def total_rho(losses: Sequence[Loss]) -> float:
 
 
 def total_delta(
-    losses: Sequence[Loss], epsilon: float, *, grid: bool = True, zcdp: bool = True
+    losses: Sequence[Loss],
+    epsilon: float,
+    *,
+    grid: bool = True,
+    zcdp: bool = True,
+    again: bool = False,
 ) -> float:
     """An upper bound on delta at `epsilon`; tight where a closed form or a grid is.
 
-    grid, zcdp: whether these bounds are tried, which take longer than the basic one.
+    grid, zcdp: whether these bounds are tried, which take longer than the basic one. again: with
+    the grid of verification instead of that of plans.
     """
     added_delta, tail, added_epsilon, factor = _corrections(losses)
     bounds = [1.0]
@@ -65,7 +72,8 @@ def total_delta(
         if pure <= left:
             bounds.append(gaussian_delta(_total_mu(losses), _down(left - pure)) * factor + tail)
         if grid and min(bounds) > 0 and grid_helps(losses) and _one_curve(losses) is None:
-            bounds.append(grid_delta(losses, _down(left)) * factor + tail)
+            found = (_recomputed if again else grid_delta)(losses, _down(left))
+            bounds.append(found * factor + tail)
     return min(1.0, added_delta + min(bounds), _curve_delta(losses, epsilon))
 
 
@@ -88,6 +96,12 @@ def total_epsilon(losses: Sequence[Loss], delta: float, *, grid: bool = True) ->
     if grid and curve > 0 and grid_helps(losses) and _one_curve(losses) is None:
         bounds.append(grid_epsilon(losses, curve) + added_epsilon)
     return min(*bounds, _curve_epsilon(losses, delta))
+
+
+def _recomputed(losses: Sequence[Loss], epsilon: float) -> float:
+    from privmean.privacy.recomputed import recomputed_delta
+
+    return recomputed_delta(losses, epsilon)
 
 
 def _one_curve(losses: Sequence[Loss]) -> Curve | None:

@@ -8,7 +8,9 @@ Each mechanism is replaced by a pair of laws that dominates it (docs/proofs/comp
 * any other pure part, answers with several scales included, by randomized response of the same
   epsilon, the worst pair there is.
 
-The grid's step follows the size of the loss, so that memory does not depend on epsilon.
+The grid's step follows the size of the loss, so that memory does not depend on epsilon. What is
+planned is composed here; what is verified is composed a second time, in another way
+(`recomputed.py`).
 """
 
 from __future__ import annotations
@@ -37,7 +39,7 @@ LARGEST_PURE, LARGEST_MU = 400, 25.0
 Piece = tuple[Fraction, int]  # scale and shift of discrete Laplace noise
 
 
-def _pieces(losses: Sequence[Loss]) -> Counter[Piece]:
+def pieces_of(losses: Sequence[Loss]) -> Counter[Piece]:
     """The pure parts as discrete Laplace noise, with how often each occurs.
 
     Randomized response of epsilon is discrete Laplace noise of scale 1/epsilon against a shift
@@ -82,16 +84,21 @@ def grid_epsilon(losses: Sequence[Loss], delta: float) -> float:
     return float(total.get_epsilon_for_delta(delta - slack)) * (1 + 1e-12)
 
 
+def gaussian_and_step(losses: Sequence[Loss]) -> tuple[float, float]:
+    """mu of the Gaussian parts together, and the step of a grid for all parts."""
+    mu = math.sqrt(math.fsum(loss.mu**2 for loss in losses)) * (1 + 1e-15)
+    rho = math.fsum(loss.rho for loss in losses)
+    widest = float(sum(loss.pure for loss in losses)) + mu * (mu / 2 + 12)
+    return mu, min(widest, rho + 12 * math.sqrt(2 * rho)) / GRID_POINTS
+
+
 @lru_cache(maxsize=8)
 def _distribution(losses: tuple[Loss, ...]) -> tuple[PrivacyLossDistribution, float]:
     """The composed distribution of the noise parts, and the delta its arithmetic may have lost."""
     from dp_accounting.pld import privacy_loss_distribution as pld
 
-    pure = _pieces(losses)
-    mu = math.sqrt(math.fsum(loss.mu**2 for loss in losses)) * (1 + 1e-15)
-    rho = math.fsum(loss.rho for loss in losses)
-    widest = float(sum(loss.pure for loss in losses)) + mu * (mu / 2 + 12)
-    interval = min(widest, rho + 12 * math.sqrt(2 * rho)) / GRID_POINTS
+    pure = pieces_of(losses)
+    mu, interval = gaussian_and_step(losses)
     total: Any = None
     if mu:
         total = pld.from_gaussian_mechanism(1 / mu, value_discretization_interval=interval)

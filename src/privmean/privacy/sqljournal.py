@@ -54,20 +54,22 @@ class SqlJournal:
         """Whether the ledger is there."""
         from sqlalchemy import inspect
 
-        if not inspect(self._engine).has_table("privmean_ledger"):
-            return False
-        with self._engine.begin() as connection:
-            return bool(self._read(connection))
+        with self._answering():
+            if not inspect(self._engine).has_table("privmean_ledger"):
+                return False
+            with self._engine.begin() as connection:
+                return bool(self._read(connection))
 
     def create(self, entry: dict[str, Any]) -> bool:
         """A new ledger with its first entry; False if there is one already."""
         from sqlalchemy.exc import IntegrityError, OperationalError, ProgrammingError
 
-        try:
-            self._lines.metadata.create_all(self._engine)
-        except (OperationalError, ProgrammingError, IntegrityError):
-            if not self.exists():  # another process made the table at the same moment
+        with self._answering():
+            try:
                 self._lines.metadata.create_all(self._engine)
+            except (OperationalError, ProgrammingError, IntegrityError):
+                if not self.exists():  # another process made the table at the same moment
+                    self._lines.metadata.create_all(self._engine)
         line, _ = line_of(START, 0, entry)
         try:
             with self._transaction() as connection:
@@ -84,13 +86,33 @@ class SqlJournal:
 
     @contextmanager
     def _transaction(self) -> Iterator[Connection]:
-        with self._engine.connect() as connection:
+        with self._answering(), self._engine.connect() as connection:
             if self._engine.dialect.name == "sqlite":
                 connection.exec_driver_sql("PRAGMA busy_timeout = 600000")
                 connection.exec_driver_sql("PRAGMA synchronous = FULL")
                 connection.exec_driver_sql("BEGIN IMMEDIATE")
+            else:  # on the disk when it says so, whatever the server's usual setting is
+                connection.exec_driver_sql("SET LOCAL synchronous_commit = on")
             yield connection
             connection.commit()  # not reached where the session broke: then nothing was written
+
+    @contextmanager
+    def _answering(self) -> Iterator[None]:
+        """A database that is gone, or that refuses, is said in words. Nothing was released: noise
+        is drawn when the charge has returned."""
+        from sqlalchemy.exc import IntegrityError, SQLAlchemyError
+
+        try:
+            yield
+        except IntegrityError:
+            raise
+        except SQLAlchemyError as error:
+            why = str(getattr(error, "orig", None) or error).strip().splitlines()[0]
+            raise ArgumentError(
+                "ledger", self.path, f"is in a database that does not answer: {why}",
+                "start it, or name another; a charge that was on its way may have been kept "
+                "(`privmean ledger show`), and nothing was released for it",
+            ) from None  # fmt: skip
 
     def _read(self, connection: Connection, *, hold: bool = False) -> list[str]:
         from sqlalchemy import select

@@ -26,20 +26,26 @@ def _exponent(gap: float, rho: float, epsilon: float) -> float:
 
 def rho_delta(rho: float, epsilon: float) -> float:
     """The delta of a rho-zCDP mechanism at `epsilon`, rounded up; 0 only for rho = 0."""
-    from scipy.optimize import minimize_scalar
-
     if rho <= 0:
         return 0.0
     if epsilon <= 0:
         return 1.0
-    # the exponent is convex in alpha; its least value is near this gap where delta is small
-    near = math.log(max((epsilon - rho) / (2 * rho), 1e-2))
+    return max(math.exp(min(_exponent(_best_gap(rho, epsilon), rho, epsilon), 0.0)), 5e-324)
 
-    def at(log_gap: float) -> float:
-        return _exponent(math.exp(log_gap), rho, epsilon)
 
-    best = minimize_scalar(at, bounds=(min(near, 0.0) - 6, max(near, 0.0) + 3), method="bounded")
-    return max(math.exp(min(at(float(best.x)), 0.0)), 5e-324)
+def _best_gap(rho: float, epsilon: float) -> float:
+    """alpha - 1 where the exponent is least: it is convex, its slope (2 alpha - 1) rho - epsilon +
+    log(1 - 1/alpha) rises, and is negative near alpha = 1."""
+    low = -40.0  # of the logarithm of alpha - 1
+    high = min(max(math.log(epsilon + 1) - math.log(rho), 0.0) + 2, 300.0)
+    for _ in range(64):
+        middle = (low + high) / 2
+        gap = math.exp(middle)
+        if (2 * gap + 1) * rho - epsilon - math.log1p(1 / gap) > 0:
+            high = middle
+        else:
+            low = middle
+    return math.exp((low + high) / 2)
 
 
 def rho_epsilon(rho: float, delta: float) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -80,7 +81,7 @@ def grouping_of(
     if not texts:
         raise ArgumentError("keys", keys, "is empty", "name the groups")
     labels = [label(key) for key in texts]
-    twice = sorted({item for item in labels if labels.count(item) > 1})
+    twice = sorted(item for item, count in Counter(labels).items() if count > 1)
     if twice:
         raise ArgumentError(
             "keys", twice[0], "is shown for two keys", "leave commas out of keys of several columns"

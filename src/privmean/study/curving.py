@@ -60,7 +60,7 @@ def grown(work: Work, first: Allotment, kept: float) -> Allotment | None:
         lines = bill(parts, looks)
         assert work.budget.epsilon is not None
         delta = total_delta(lines, work.budget.epsilon)
-        return _Tried(factor, parts, delta, within(lines, work.budget))
+        return _Tried(factor, parts, delta, within(lines, work.budget, again=False))
 
     tried = at(TRIED)
     if not tried.fits or not any(start.free for start in starts):

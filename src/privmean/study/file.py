@@ -76,9 +76,10 @@ def read_study(path: str | os.PathLike[str]) -> Study:
     try:
         with Path(path).open("rb") as file:
             stated = tomllib.load(file)
-    except (OSError, tomllib.TOMLDecodeError) as problem:
+    except (OSError, tomllib.TOMLDecodeError, UnicodeDecodeError) as problem:
+        why = problem.strerror if isinstance(problem, OSError) else str(problem)
         raise ArgumentError(
-            "file", str(path), f"cannot be read ({problem})", "give a TOML file of questions"
+            "file", str(path), f"cannot be read: {why}", "give a TOML file of questions"
         ) from None
     return study_of(stated, Path(path).parent)
 
@@ -130,7 +131,14 @@ def _question(kind: str, words: Mapping[str, Any], place: str) -> Any:
             near = get_close_matches(word, [*known, *OWN], n=1)
             remedy = f"did you mean {near[0]}?" if near else f"{kind} takes {', '.join(known)}"
             raise ArgumentError(f"{place}.{word}", value, f"is no word of {kind}", remedy)
-    return question_of(kind, words, place + ".{}")
+    try:
+        return question_of(kind, words, place + ".{}")
+    except ArgumentError as refused:  # by the question itself, which does not know where it stands
+        if refused.argument not in known:
+            raise
+        raise ArgumentError(
+            f"{place}.{refused.argument}", refused.value, refused.problem, refused.remedy
+        ) from None
 
 
 def _known(place: str, said: Mapping[str, Any], names: Any) -> None:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, is_dataclass
 
 from privmean import validate
 from privmean.errors import ArgumentError
-from privmean.questions.base import Question
+from privmean.questions.base import Looking, Question
 
+COLUMNS = ("values", "value", "by", "time", "arms", "before")  # words that name columns
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9 _.-]{0,63}")
 
 
@@ -53,3 +54,18 @@ class Item:
                 f"is needed with a wanted error ({self.name})",
                 "give a public guess of the deviation between persons; it is for planning only",
             )
+
+    @property
+    def columns(self) -> list[tuple[str, str]]:
+        """The columns that the question names, each after its word; patterns are left out."""
+        found: dict[str, str] = {}
+        question: object = self.question
+        if is_dataclass(question):
+            said = {item.name: getattr(question, item.name) for item in fields(question)}
+            for word in COLUMNS:
+                named = said.get(word)
+                for name in (named,) if isinstance(named, str) else tuple(named or ()):
+                    found.setdefault(name, f"{self.name}.{word}")
+        for name in self.question.looked_at if isinstance(self.question, Looking) else ():
+            found.setdefault(name, f"{self.name}.formula")
+        return [(word, name) for name, word in found.items() if "*" not in name and "?" not in name]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 from privmean.central.look import Look
 from privmean.errors import ArgumentError, Infeasible
@@ -24,6 +24,14 @@ from privmean.study.parts import Part, bill
 from privmean.study.shares import RHO, SUMS, Allotment, noise_of
 
 PURPOSE = "privmean study plan"
+
+
+@runtime_checkable
+class Needing(Protocol):
+    """A plan that does not refuse few persons, whose number may be private, and fails with them."""
+
+    @property
+    def least_persons(self) -> int: ...
 
 
 @dataclass(frozen=True)
@@ -193,14 +201,14 @@ class StudyPlan:
         def works(persons: int) -> bool:
             known = persons if shape.persons is not None else None
             try:
-                self._planned(
+                made = self._planned(
                     item,
                     part.own,
                     replace(shape, persons=known, design=None if known else persons),
                 )
             except (Infeasible, ArgumentError):
                 return False
-            return True
+            return not isinstance(made, Needing) or persons >= made.least_persons
 
         return least_number(works, 1, most=10**9)
 

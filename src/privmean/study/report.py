@@ -7,6 +7,7 @@ wrote it and the table's name, where they are given.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping, Sequence
 from itertools import groupby
 from pathlib import Path
@@ -20,7 +21,7 @@ from privmean.privacy.words import guess_right, in_words, percent
 from privmean.provenance import NAME
 from privmean.release import Release
 from privmean.rows import Row
-from privmean.summary import assumptions, rests_on
+from privmean.summary import assumptions, known, rests_on
 
 SIDE_CHANNELS = (
     "how long the run took, its use of memory and the sizes of its temporary files",
@@ -33,6 +34,16 @@ LIMITS = (
     "other releases about the same persons add to the loss: a ledger adds them up",
     "accuracy rests on what is stated with each number; privacy rests on none of it",
 )
+# where a release has a status and no advice
+GLOSS = {
+    "imprecise": "in some rows the noise is large beside what is told; how often their intervals "
+    "hold was not measured",
+    "at the limits": "some estimates lie at their limits, and their intervals may not hold",
+    "too few persons": "rows of too few persons have no estimate",
+    "thin": "some intervals are longer than half of what was possible beforehand",
+}
+SLIM = 32  # letters of a name that is not broken into lines
+SHORT = 12  # rows of a question that is kept on one page
 WAYS = {
     "sums": "parts of the budget that add up",
     "curves": "privacy loss distributions of all lines, fixed before data were read",
@@ -64,13 +75,16 @@ def _facts(stored: Mapping[str, Any], table: str, analyst: str) -> dict[str, Any
     promise = Guarantee.from_dict(dict(stored["guarantee"]))
     shares = {item["name"]: item["share"] for item in stored["plan"]["questions"]}
     made = stored[NAME]
+    questions = [_question(item, shares) for item in stored["questions"]]
     return {
         "name": stored["name"],
         "warning": stored.get("warning", ""),
         "time": made["time"].replace("T", " ").replace("+00:00", " UTC"),
         "level": f"{100 * stored['level']:g} %",
         "together": stored["simultaneous"],
-        "questions": [_question(item, shares, promise) for item in stored["questions"]],
+        "questions": questions,
+        "unanswered": [x["name"] for x in questions if not x["answered"]],
+        "flagged": [f"{x['name']} ({x['status']})" for x in questions if x["flagged"]],
         "promise": promise.describe(),
         "in_words": in_words(promise),
         "guess": percent(guess_right(promise.epsilon, promise.delta, promise.rho)),
@@ -88,36 +102,59 @@ def _facts(stored: Mapping[str, Any], table: str, analyst: str) -> dict[str, Any
     }
 
 
-def _question(
-    item: Mapping[str, Any], shares: Mapping[str, float], promise: Guarantee
-) -> dict[str, Any]:
+def _question(item: Mapping[str, Any], shares: Mapping[str, float]) -> dict[str, Any]:
     found: dict[str, Any] = {
         "name": item["name"],
         "ask": item["ask"],
         "said": item["said"],
         "status": item["status"],
-        "advice": item["advice"],
+        "advice": item["advice"] or GLOSS.get(item["status"], ""),
+        "answered": False,
+        "flagged": False,
+        "short": True,
         "share": f"{shares[item['name']]:.1%}",
         "rows": [],
-        "svg": "",
+        "counted": False,
+        "slim": False,
+        "pictures": [],
     }
     if item["release"] is None:
         return found | {"title": "", "persons": "", "rests": "", "assumed": "", "method": ""}
     made = Release.from_dict(item["release"])
     rows = made.rows()
     interval = made.interval()
-    public = "public" if promise.relation == "replace-one" else "noisy"
+    answered = any(math.isfinite(row.estimate) for row in rows)
     return found | {
+        "answered": answered,
+        "flagged": answered and item["status"] != "ok",
+        "short": len(rows) <= SHORT,
         "title": made.estimand,
         "target": interval.target,
-        "persons": "" if made.persons is None else f"{made.persons} persons ({public})",
+        "persons": "" if made.persons is None else f"{made.persons} persons ({known(made)})",
         "rows": [_cells(name, row) for name, row in zip(labels(rows), rows, strict=True)],
-        "svg": svg(rows, made.level),
+        "counted": len({row.persons for row in rows if math.isfinite(row.persons)}) > 1,
+        "slim": all(len(name) <= SLIM for name in labels(rows)),
+        "pictures": [svg(panel, made.level) for panel in _panels(rows) if panel],
         "rests": rests_on(made),
         "assumed": assumptions((interval.assumption, *made.assumptions)),
         "method": f"{made.estimator}: {made.plan.why}",
         "own": made.guarantee.describe(),
     }
+
+
+def _panels(rows: Sequence[Row]) -> tuple[Sequence[Row], ...]:
+    """What is drawn on one axis: groups and their comparisons apart, and an intercept by itself."""
+    if any(row.group for row in rows):
+        groups = [row for row in rows if math.isfinite(row.persons)]
+        return groups, [row for row in rows if not math.isfinite(row.persons)]
+    if len(rows) > 1 and rows[0].term == "Intercept":
+        return rows[:1], rows[1:]
+    return (rows,)
+
+
+def _shortened(words: str) -> str:
+    """Long decimals of a bill to six digits."""
+    return re.sub(r"\d+\.\d{4,}", lambda found: f"{float(found[0]):.6g}", words)
 
 
 def _cells(name: str, row: Row) -> dict[str, str]:
@@ -129,8 +166,9 @@ def _cells(name: str, row: Row) -> dict[str, str]:
         "upper": cell(row.upper),
         "noise": "–"
         if math.isnan(row.noise_lower)
-        else f"{cell(row.noise_lower)} to {cell(row.noise_upper)}",
+        else f"{row.noise_lower:.4g} to {row.noise_upper:.4g}",
         "status": row.status,
+        "persons": "" if math.isnan(row.persons) else f"{max(row.persons, 0):.0f}",
     }
 
 
@@ -175,7 +213,7 @@ def _lines(bill: Sequence[Loss]) -> list[dict[str, str]]:
                 "name": loss.name,
                 "kind": loss.kind,
                 "cost": cost if number == 1 else f"{number} times {cost}",
-                "moved": loss.what_moved(),
+                "moved": _shortened(loss.what_moved()),
             }
         )
     return found

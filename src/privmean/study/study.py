@@ -133,7 +133,7 @@ class Study:
         elif persons is not None:
             persons = validate.whole("persons", persons, least=1)
         elif isinstance(self.source, Table):
-            persons = self.source.persons()
+            persons = self.source.persons([pair for item in items for pair in item.columns])
         if persons is None or any(item.question.summary.names is None for item in items):
             return self.planned(self.people(items))
         add_remove = self._said.budget.neighbors == ADD_REMOVE

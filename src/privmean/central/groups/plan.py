@@ -97,6 +97,11 @@ class GroupPlan(Releasing):
             enough(found, self.settings, self.of_value)
 
     @property
+    def least_persons(self) -> int:
+        """Persons with a pair below which no value is located, so that the table fails."""
+        return math.ceil(LEAST / self.settings.strength(self.of_value))
+
+    @property
     def of_value(self) -> Fraction:
         """Of which the prices of one value are parts."""
         return self.epsilon
@@ -252,7 +257,7 @@ class GroupPlan(Releasing):
             "share of the rough cells": ROUGH,
             "histogram cells": LOG_CELLS,
             "weight times epsilon of a precise row": PRECISE,
-            "persons that are needed in all": math.ceil(LEAST / s.strength(self.epsilon)),
+            "persons that are needed in all": self.least_persons,
         }
 
     def run(self, curator: Curator) -> Outcome:

@@ -102,7 +102,7 @@ def run_private(
         among = people.among([places[key] for key in known])
         looking = Asking(curator, view, wallet, among)
         units, weight, weight_sd, rounds = recentred(
-            looking, epsilon, rough, mean, between, weight, weight_sd, tail
+            looking, epsilon, persons, rough, mean, between, weight, weight_sd, tail
         )
         path["rounds about groups"] = rounds
         if wallet.left < before:

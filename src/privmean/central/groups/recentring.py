@@ -7,13 +7,15 @@ place is not known well keep the pooled limits.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 import numpy as np
 
+from privmean.central.default_limits import moved_for
 from privmean.central.groups.reading import Between, Flags, Reading, between_groups, pooled_weight
 from privmean.central.groups.settings import (
+    BEYOND,
     GATE,
     HISTOGRAM,
     KEEP,
@@ -25,13 +27,13 @@ from privmean.central.groups.settings import (
     TAKE,
     GroupSettings,
 )
-from privmean.central.groups.stages import Asking
+from privmean.central.groups.stages import Asking, Outside
 from privmean.central.groups.tails import Limits, PooledTail
-from privmean.central.log_segments import FOUND, read_reach
+from privmean.central.log_segments import FOUND, Histogram, read_reach
 from privmean.people.pairs import Centred
 from privmean.people.reductions import Floats
 
-SAFETY = 2**0.25
+SAFETY = 2**0.5  # to the next edge of a bin
 Key = tuple[str, ...]
 LARGEST = 1e100  # factors between its inverse and it make no double overflow
 KNOWN = 0.25  # part of the spread between groups that the error of a known place may have
@@ -39,23 +41,42 @@ KNOWN = 0.25  # part of the spread between groups that the error of a known plac
 
 @dataclass(frozen=True)
 class Units:
-    """Groups with limits of their own: values count as (x - center)/size on one pooled tail."""
+    """Groups with limits of their own: values count as (x - center)/size on one pooled tail.
+
+    centred: the same as people are asked for it. seen: the histogram. beyond: persons of these
+    groups beyond the limits that were found, None where they were not counted.
+    """
 
     known: Flags
     center: Floats
     size: Floats
     tail: PooledTail
+    centred: Centred
+    seen: Histogram
+    beyond: Outside | None = None
+
+    def opened(self, beyond: Outside, persons: float, left: Fraction) -> Units:
+        """The same with limits moved out for so many persons beyond them."""
+        lower, upper = self.tail.lower, self.tail.upper
+        if persons > 0 and lower * upper >= 0:  # one side alone was seen
+            far = max(upper, -lower)
+            lower, upper = -far, far
+        lower, upper = moved_for(0.0, (lower, upper), persons, left)
+        if (lower, upper) == (self.tail.lower, self.tail.upper):
+            return replace(self, beyond=beyond)
+        tail = self.tail.opened(lower, upper, self.seen, max(beyond.believed, 0.0))
+        return replace(self, tail=tail, beyond=beyond)
 
     def spread_over(self, old: Sequence[Key], new: Sequence[Key]) -> Units:
         """The same for the groups of another list; those not in the old one are unknown."""
         places = {key: place for place, key in enumerate(old)}
         which = np.array([places.get(key, -1) for key in new], dtype=int)
         known = np.where(which >= 0, self.known[which], False)
-        return Units(
-            known,
-            np.where(known, self.center[which], 0.0),
-            np.where(known, self.size[which], 1.0),
-            self.tail,
+        return replace(
+            self,
+            known=known,
+            center=np.where(known, self.center[which], 0.0),
+            size=np.where(known, self.size[which], 1.0),
         )
 
     def over(
@@ -76,6 +97,7 @@ class Units:
 def recentred(
     asking: Asking,
     epsilon: Fraction,
+    persons: float,
     reading: Reading,
     mean: Floats,
     between: Between,
@@ -83,7 +105,11 @@ def recentred(
     weight_sd: float,
     tail: PooledTail,
 ) -> tuple[Units | None, Floats, float, int]:
-    """Units of the groups, the weights with what was learnt of them, and the number of rounds."""
+    """Units of the groups, the weights with what was learnt of them, and the number of rounds.
+
+    persons: all of them. Where too many lie beyond the limits about their groups, these step back
+    to what they were before: histograms of few persons see no group apart from the rest of its own.
+    """
     settings, wallet = asking.settings, asking.wallet
     width = 2 * reading.radius
     units: Units | None = None
@@ -99,6 +125,17 @@ def recentred(
         ratio = float(np.median(new / width[found.known]))
         if ratio >= STAY:
             break
+        if settings.counted:
+            known = float(np.maximum(weight, 0.0)[found.known].sum())
+            alone = min(persons / max(float(np.maximum(weight, 0.0).sum()), 1.0), 1.0)
+            beyond = asking.beyond_groups(
+                wallet.share(BEYOND), found.centred, found.seen, found.tail, known * alone
+            )
+            if beyond.thick:
+                break
+            believed = beyond.believed / settings.weights.mass
+            found = found.opened(beyond, believed, wallet.left)
+            limits = found.over(pooled, settings, epsilon, wallet.left, weight)
         units = found
         if ratio >= TAKE or rounds == ROUNDS or wallet.left <= Fraction(KEEP) * epsilon:
             break
@@ -138,4 +175,5 @@ def _units(
     reach = read_reach(seen, SAFETY)
     if reach.outcome != FOUND:
         return None
-    return Units(known, center, size, PooledTail.of(seen, 0.0, reach.lower, reach.upper))
+    tail = PooledTail.of(seen, 0.0, reach.lower, reach.upper)
+    return Units(known, center, size, tail, units, seen)

@@ -235,7 +235,8 @@ def group_release(
     assert isinstance(table, GroupTable)
     if keys is None:
         keys, contrasts = table.keys, shown_contrasts(later, table.keys)
-    order = [table.place(key) for key in keys]
+    places = {key: place for place, key in enumerate(table.keys)}
+    order = [places[key] for key in keys]
     diagnostics = dict(release.diagnostics)
     shrunk = diagnostics.pop("shrunk means", None)
     if shrink and shrunk is None:

@@ -152,7 +152,7 @@ def run_value(
     units, rounds = None, 0
     if not settings.common:
         units, weight, weight_sd, rounds = recentred(
-            asking, epsilon, rough, mean, between, weight, weight_sd, tail
+            asking, epsilon, persons, rough, mean, between, weight, weight_sd, tail
         )
     if wallet.left < before:
         spent("limits of groups")

@@ -20,7 +20,7 @@ from privmean.central.groups.settings import (
     LOOK_MOST,
     GroupSettings,
 )
-from privmean.central.groups.tails import Limits
+from privmean.central.groups.tails import Limits, PooledTail
 from privmean.central.locate import Location, Schedule, locate
 from privmean.central.log_segments import Histogram
 from privmean.central.wallet import Wallet
@@ -36,6 +36,8 @@ from privmean.privacy.budget import REPLACE_ONE
 
 KNOWN = 1e-6  # the deviation of a number that is public
 MANY_BOXES, EVEN = 64, 2**13
+SHARED = 0.5  # of all persons in one bin: nearly all of them have one value
+FIRM = 3.0  # noise scales of doubt about persons beyond the limits of other values
 SNUG = 2**0.25  # factor on the outer edge of the last occupied bin
 
 
@@ -51,12 +53,21 @@ class Outside:
     seen: bool
 
     @classmethod
-    def of(cls, mass: float, scale: float, persons: float) -> Outside:
-        """persons: all of them, in parts of a mass."""
+    def of(cls, mass: float, scale: float, persons: float, seen: Histogram | None) -> Outside:
+        """persons: all of them, in parts of a mass. seen: where they are.
+
+        Limits about a value that most persons share say nothing of how far the others lie: there
+        one scale of doubt is enough to tell no mean. Where values fall off towards the limits three
+        are asked for, so that noise alone hardly ever does it.
+        """
         whole = max(persons, 1.0)
-        believed = mass - TRUST * scale
+        shared = seen is not None and seen.largest > SHARED * whole
+        doubt = (TRUST if shared else FIRM) * scale
         return cls(
-            max(mass, 0.0) / whole, believed, believed > THICKEST * whole, mass > CERTAIN * scale
+            max(mass, 0.0) / whole,
+            mass - TRUST * scale,
+            mass - doubt > THICKEST * whole,
+            mass > CERTAIN * scale,
         )
 
 
@@ -114,7 +125,20 @@ class Asking:
         step = self.wallet.counts("beyond the limits", epsilon, 1)
         exact = counted(sum(self.people.beyond(self.column, place.lower, place.upper)))
         (found,) = self.curator.ask(step, exact)
-        return Outside.of(float(found), float(step.scale), persons * self.settings.weights.mass)
+        whole = persons * self.settings.weights.mass
+        return Outside.of(float(found), float(step.scale), whole, place.seen)
+
+    def beyond_groups(
+        self, epsilon: Fraction, units: Centred, seen: Histogram, tail: PooledTail, persons: float
+    ) -> Outside:
+        """Persons whose values, in units of their own groups, lie outside the bins that `tail`
+        holds. persons: of these groups, by noisy counts."""
+        step = self.wallet.counts("beyond the limits of groups", epsilon, 1)
+        cells = self.people.centred_counts(units, self.column)
+        exact = counted(int(cells[~tail.bins_held()].sum()))
+        (found,) = self.curator.ask(step, exact)
+        whole = persons * self.settings.weights.mass
+        return Outside.of(float(found), float(step.scale), whole, seen)
 
     def cells(self, name: str, epsilon: Fraction, limits: Limits) -> tuple[Reading, list[Box]]:
         """Weight, mean and spread of every group within its limits."""
@@ -179,11 +203,13 @@ class Asking:
 
 def boxes_of(limits: Limits) -> list[Box]:
     """A box a group; limits that coincide are moved apart by a hair."""
-    boxes = []
-    for low, high in zip(limits.lower.tolist(), limits.upper.tolist(), strict=True):
+    pairs = list(zip(limits.lower.tolist(), limits.upper.tolist(), strict=True))
+    boxes = {}  # most groups have the same limits
+    for low, high in set(pairs):
         apart = float(np.nextafter(low + 1e-12 * abs(low), np.inf))
-        boxes.append(Box(low, high if low < high else apart))
-    return boxes if len(boxes) <= MANY_BOXES else [_even(box) for box in boxes]
+        box = Box(low, high if low < high else apart)
+        boxes[low, high] = box if len(pairs) <= MANY_BOXES else _even(box)
+    return [boxes[pair] for pair in pairs]
 
 
 def _even(box: Box) -> Box:

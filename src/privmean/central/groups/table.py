@@ -53,18 +53,26 @@ def table_of(
     spread = _variance(final, between)
     spread += 2 * np.maximum(limits.upper - mean, 0.0) * up
     spread += 2 * np.maximum(mean - limits.lower, 0.0) * down
-    reach = _reach(found, limits, between.grand)
+    wide = _stretch(final, between)
+    far_up, far_down = _cut(found, limits, tail, shift, between.grand, wide)
+    reach = wide * _reach(found, limits, between.grand)
     out = found.beyond
     beyond = 0.0 if out is None else out.share * reach
-    thick, seen_out = (False, False) if out is None else (out.thick, out.seen)
+    thick, certain = out is not None and out.thick, out is not None and out.seen
+    seen_out = np.full(settings.groups, certain)
+    own = found.units
+    if own is not None and own.beyond is not None:
+        seen_out[own.known] = own.beyond.seen
+        arm = np.maximum(limits.upper - own.center, own.center - limits.lower)
+        beyond = np.where(own.known, own.beyond.share * wide * arm, beyond)
     few = final.weight < FEW * 6**0.5 * final.scale
-    near = final.radius * (1 - np.abs(final.share)) < between.within**0.5 / 2 + final.noise
+    inside = wide * between.within**0.5 / 2 + final.noise
+    near = final.radius * (1 - np.abs(final.share)) < inside
     precise = found.weight * settings.strength(epsilon) / settings.most
-    usual = TAIL_SEEN if seen_out else OK
-    status = [
-        TOO_FEW if a else TOO_THICK if thick else NEAR if b else IMPRECISE if c < PRECISE else usual
-        for a, b, c in zip(few, near, precise, strict=True)
-    ]
+    status = []
+    for none, close, size, out_there in zip(few, near, precise, seen_out, strict=True):
+        usual = IMPRECISE if size < PRECISE else TAIL_SEEN if out_there else OK
+        status.append(TOO_FEW if none else TOO_THICK if thick else NEAR if close else usual)
     shrunk = _translated(between, mean, variance)
     table = GroupTable(
         tuple(keys),
@@ -72,8 +80,8 @@ def table_of(
         np.sqrt(spread / final.divisor),
         np.zeros((settings.groups, 3)) if found.gaussian else final.scales,
         final.noise if found.gaussian else np.zeros(settings.groups),
-        ALLOWED * (up + beyond),
-        ALLOWED * (down + beyond),
+        ALLOWED * (np.maximum(up, far_up) + beyond),
+        ALLOWED * (np.maximum(down, far_down) + beyond),
         (near & (final.share > 0) | thick) & ~few,
         (near & (final.share <= 0) | thick) & ~few,
         found.weight,
@@ -89,14 +97,25 @@ def table_of(
     return table, np.where(few, np.nan, shrunk)
 
 
-def _cut(found: Found, limits: Limits, tail: PooledTail, shift: Floats) -> tuple[Floats, Floats]:
-    """Mean excess over and below the limits of each group, by the pooled tail about its centre."""
-    up, down = tail.up(limits.upper - shift), tail.down(limits.lower - shift)
+def _cut(
+    found: Found,
+    limits: Limits,
+    tail: PooledTail,
+    shift: Floats,
+    grand: float = 0.0,
+    stretch: Floats | float = 1.0,
+) -> tuple[Floats, Floats]:
+    """Mean excess over and below the limits of each group, by the pooled tail about its centre.
+    stretch: how much wider its persons spread, about `grand`."""
+    high = grand + (limits.upper - shift - grand) / stretch
+    low = grand + (limits.lower - shift - grand) / stretch
+    up, down = tail.up(high), tail.down(low)
     if found.heavy.any() and found.wide is not None:
-        up = np.where(found.heavy, found.wide.up(limits.upper - shift), up)
-        down = np.where(found.heavy, found.wide.down(limits.lower - shift), down)
+        up = np.where(found.heavy, found.wide.up(high), up)
+        down = np.where(found.heavy, found.wide.down(low), down)
+    up, down = up * stretch, down * stretch
     if found.units is not None:
-        own, size = found.units, found.units.size
+        own, size = found.units, found.units.size * stretch
         high, low = (limits.upper - own.center) / size, (limits.lower - own.center) / size
         up = np.where(own.known, own.tail.up(high) * size, up)
         down = np.where(own.known, own.tail.down(low) * size, down)
@@ -106,10 +125,23 @@ def _cut(found: Found, limits: Limits, tail: PooledTail, shift: Floats) -> tuple
 def _variance(final: Reading, between: Between) -> Floats:
     """Of persons inside each group: never below its own noisy value, and drawn to the pooled one
     from below as far as its noise asks."""
+    found: Floats = np.maximum(final.within, _drawn(final, between))
+    return found
+
+
+def _drawn(final: Reading, between: Between) -> Floats:
+    """The variance inside each group, drawn to the pooled one as far as its noise asks."""
     within = between.within
     noise = final.radius**2 * 6**0.5 * final.scale / final.divisor / within
     own = SPREADS**2 / (SPREADS**2 + noise**2 + 4 / final.divisor)
-    found: Floats = np.maximum(final.within, own * final.within + (1 - own) * within)
+    found: Floats = own * final.within + (1 - own) * within
+    return found
+
+
+def _stretch(final: Reading, between: Between) -> Floats:
+    """How much more the persons of each group spread than those of all: its tail is taken to be as
+    much wider (docs/proofs/groups.md, section 6)."""
+    found: Floats = np.sqrt(np.maximum(_drawn(final, between) / between.within, 1.0))
     return found
 
 

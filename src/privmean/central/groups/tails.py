@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
+import numpy.typing as npt
 
 from privmean.central.log_segments import Histogram, bin_edge
 from privmean.people.reductions import LOG_BINS, Floats
@@ -59,6 +60,13 @@ class PooledTail:
         heap = max(seen.zero, 0.0) if lower <= origin <= upper else 0.0
         total = max(float(mass.sum()) + heap, 1e-9)
         return cls(a[inside], b[inside], mass, total, origin, lower, upper)
+
+    def bins_held(self) -> npt.NDArray[np.bool_]:
+        """The cells of a histogram about 0 that lie inside limits at edges of bins."""
+        slack = 1e-9 * (self.upper - self.lower)
+        held = (self.lower - slack <= _LOWER) & (self.upper + slack >= _UPPER)
+        zero = self.lower <= 0 <= self.upper
+        return np.concatenate([held[LOG_BINS:], [zero], held[:LOG_BINS][::-1]])
 
     def opened(self, lower: float, upper: float, seen: Histogram, beyond: float) -> PooledTail:
         """The same between wider limits, with `beyond` more mass outside the old ones, spread like

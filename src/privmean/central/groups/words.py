@@ -64,9 +64,10 @@ def assumption_of(found: Found, settings: GroupSettings) -> str:
         return "sampling errors are normal"
     return (
         "of each group: (1) its persons beyond its limits exceed them by at most twice what the "
-        "pooled histogram says; (2) its share of persons beyond the pooled limits is at most twice "
-        "that of all persons; (3) those exceed the limits on average by no more than these are "
-        "from the grand mean; the noise of the histogram and the error of the variances are not in "
+        "pooled histogram says, as much wider as its persons seem to spread; (2) its share of "
+        "persons beyond the pooled limits is at most twice that of all persons; (3) those exceed "
+        "the limits on average by no more than these are from the grand mean, as much wider; the "
+        "noise of the histogram and the error of the variances are not in "
         f"the interval; coverage of imprecise rows (weight times epsilon below {PRECISE:g}) was "
         "not measured"
     )

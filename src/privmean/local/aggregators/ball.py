@@ -7,16 +7,21 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from fractions import Fraction
 
 import numpy as np
 import numpy.typing as npt
 
-from privmean.local.aggregators.batch import UNIT_STEPS
+from privmean.local.aggregators.batch import SQUARE_SHIFT, UNIT_STEPS
+from privmean.local.aggregators.scalar import bennett
+from privmean.local.aggregators.tally import Tally
+from privmean.local.aggregators.weights import FEW
+from privmean.local.candidates import candidate_law
 from privmean.local.clients.caps import cap_law, cap_share, mean_height, shrinkage
 from privmean.local.coins import signal
 from privmean.local.descriptor import Round
 from privmean.local.entropy import WORD
-from privmean.local.mechanisms import PRIV_UNIT
+from privmean.local.mechanisms import CLOSEST, PRIV_UNIT
 
 Floats = npt.NDArray[np.float64]
 
@@ -39,6 +44,11 @@ def ball_law(round_: Round, level: int, epsilon: float | None = None) -> BallLaw
     assert round_.dimension is not None
     d = round_.dimension
     eps = float(round_.menu[level]) if epsilon is None else epsilon
+    if round_.mechanism == CLOSEST:
+        assert round_.candidates is not None
+        exact = round_.menu[level] if epsilon is None else Fraction(repr(epsilon))
+        law = candidate_law(exact, d, round_.candidates, round_.favoured[level])
+        return _capped(law.shrinkage, law.square, d)
     if round_.mechanism != PRIV_UNIT:
         c = 1.0 / signal(eps)
         scale = c / mean_height(d)
@@ -55,7 +65,47 @@ def ball_law(round_: Round, level: int, epsilon: float | None = None) -> BallLaw
     edge /= math.sqrt(math.pi) * (d - 1)
     tail = ((d - 1) * cap * edge + q) / d  # E[U_1^2; U_1 >= cap]
     square = p * tail / q + (1 - p) * (1 / d - tail) / (1 - q)
-    return BallLaw(1 / m, 1 / m, max(square, (1 - square) / (d - 1)) / m**2)
+    return _capped(m, square, d)
+
+
+def _capped(m: float, square: float, dimension: int) -> BallLaw:
+    """From the mean height m above the pole and the mean squared one."""
+    return BallLaw(1 / m, 1 / m, max(square, (1 - square) / (dimension - 1)) / m**2)
+
+
+def report_variances(tally: Tally, laws: list[BallLaw]) -> Floats:
+    """The variance of one report in each coordinate: (levels, dimension), in units of the radius.
+
+    From the reports' own second moments where they are kept and there are FEW reports or more,
+    else the largest there can be.
+    """
+    counts = tally.by_level().astype(float)
+    largest: Floats = np.array([law.along for law in laws])[:, None] * np.ones(tally.sums.shape)
+    if tally.moments is None:
+        return largest
+    scale = np.array([law.scale for law in laws])[:, None]
+    n = np.maximum(counts, 2.0)[:, None]
+    mean = tally.sums / UNIT_STEPS / n
+    square = tally.moments / (UNIT_STEPS / 2.0**SQUARE_SHIFT) ** 2 / n
+    own = scale**2 * np.maximum(square - mean**2, 0.0) * n / (n - 1)
+    result: Floats = np.where(counts[:, None] >= FEW, own, largest)
+    return result
+
+
+def axis_radius(
+    round_: Round, laws: list[BallLaw], counts: Floats, weights: Floats, beta: float
+) -> float:
+    """The radius of one coordinate alone, in units of the ball's radius."""
+    assert round_.dimension is not None
+    d = round_.dimension
+    scale = np.array([law.scale for law in laws])
+    rounding = float((counts * weights * scale).sum()) / (2 * UNIT_STEPS)
+    if round_.mechanism in (PRIV_UNIT, CLOSEST):
+        along = weights**2 * np.array([law.along for law in laws])
+        return bennett(counts, weights * (scale + 1), along, beta) + rounding
+    q = float((counts * (weights * np.array([law.signal for law in laws])) ** 2).sum())
+    proxy = q if d == 1 else (1 + kappa(d)) * q
+    return math.sqrt(2 * math.log(2 / beta) * proxy) + rounding
 
 
 def kappa(dimension: int) -> float:
@@ -75,17 +125,25 @@ def radius(round_: Round, counts: Floats, weights: Floats, beta: float) -> float
     laws = [ball_law(round_, k) for k in range(len(round_.menu))]
     rounding = float((counts * weights * np.array([law.scale for law in laws])).sum())
     rounding *= math.sqrt(d) / (2 * UNIT_STEPS)
-    if round_.mechanism == PRIV_UNIT:
-        return generic_radius(laws, counts, weights, beta) + rounding
-    q = float((counts * (weights * np.array([law.signal for law in laws])) ** 2).sum())
+    anyhow = generic_radius(laws, counts, weights, beta)
+    if round_.mechanism not in (PRIV_UNIT, CLOSEST):
+        c = np.array([law.signal for law in laws])
+        q = float((counts * (weights * c) ** 2).sum())
+        anyhow = min(anyhow, hemisphere_radius(d, q, beta))
+    return anyhow + rounding
+
+
+def hemisphere_radius(dimension: int, q: float, beta: float) -> float:
+    """The hemisphere mechanism's radius, its two parts together or apart; q = sum w^2 c^2."""
     one_sided, two_sided = math.log(1 / beta), math.log(2 / beta)
-    if d == 1:
-        return math.sqrt(2 * two_sided * q) + rounding
-    first = math.sqrt((1 + kappa(d)) * q * norm_factor(d, one_sided))
+    if dimension == 1:
+        return math.sqrt(2 * two_sided * q)
+    k = kappa(dimension)
+    first = math.sqrt((1 + k) * q * norm_factor(dimension, one_sided))
     second = math.sqrt(q) * (
-        math.sqrt(kappa(d) * norm_factor(d, two_sided)) + 1 + math.sqrt(2 * two_sided)
+        math.sqrt(k * norm_factor(dimension, two_sided)) + 1 + math.sqrt(2 * two_sided)
     )
-    return min(first, second) + rounding
+    return min(first, second)
 
 
 def generic_radius(laws: list[BallLaw], counts: Floats, weights: Floats, beta: float) -> float:

@@ -12,18 +12,20 @@ import numpy.typing as npt
 from privmean.errors import ArgumentError
 from privmean.local.aggregators.tally import FINGERPRINT, Tally, branches
 from privmean.local.clients.ball import public_words
+from privmean.local.clients.closest import candidate_words
 from privmean.local.clients.scalar import hybrid_share
 from privmean.local.descriptor import Round
 from privmean.local.mechanisms import (
     BALL_BIT,
     BALLS,
     CHOSEN,
+    CLOSEST,
     HADAMARD,
     ONE_BIT,
     SCALARS,
     SKETCH,
 )
-from privmean.local.reports import HEADER, HEADER_SIZE, MAGIC, VERSION, payload_size
+from privmean.local.reports import HEADER, HEADER_SIZE, MAGIC, POINT, VERSION, payload_size
 
 Bytes = npt.NDArray[np.uint8]
 Words = npt.NDArray[np.uint64]
@@ -33,6 +35,8 @@ Floats = npt.NDArray[np.float64]
 # Unit vectors are summed on this grid: finer than a 32-bit float near 1, coarser than what
 # different machines' cosines disagree in.
 UNIT_STEPS = 2.0**24
+# Their squares are summed on a coarser one, so that 2^30 reports fit 64 bits.
+SQUARE_SHIFT = 8
 
 
 @dataclass(frozen=True)
@@ -123,17 +127,29 @@ def cells_of(batch: Batch) -> Integers:
     round_ = batch.round
     if round_.cells == 1:
         return np.zeros(len(batch), dtype=np.int64)
-    place = batch.levels.astype(np.int64) * round_.coordinates
-    if round_.coordinates > 1:
+    place = batch.levels.astype(np.int64) * round_.sites
+    if round_.points:
+        place += points_of(batch)
+    elif round_.coordinates > 1:
         place += coordinates_of(round_, batch.nonces)
     if branches(round_) == 2:
         place = 2 * place + piecewise_branch(round_, batch.nonces, batch.levels)
     return place
 
 
+def points_of(batch: Batch) -> Integers:
+    """The number of the design point that each report names."""
+    return batch.payload[:, : POINT.size].copy().view("<u4")[:, 0].astype(np.int64)
+
+
 def int32_of(batch: Batch) -> Integers:
     """The integer payload of each report."""
-    return np.ascontiguousarray(batch.payload).view("<i4")[:, 0].astype(np.int64)
+    return np.ascontiguousarray(batch.payload[:, -4:]).view("<i4")[:, 0].astype(np.int64)
+
+
+def indices_of(batch: Batch) -> Integers:
+    """The number of the candidate in each report."""
+    return np.ascontiguousarray(batch.payload).view("<u2")[:, 0].astype(np.int64)
 
 
 def normals_from(words: Words) -> Floats:
@@ -161,8 +177,23 @@ def public_normals(round_: Round, nonces: Words) -> Floats:
     return normals_from(words)[:, : round_.dimension]
 
 
+def candidate_normals(round_: Round, nonces: Words, number: Integers) -> Floats:
+    """Direction `number` of each nonce (not normalised), as the client makes it."""
+    data = np.ascontiguousarray(nonces, "<u8").tobytes()
+    drawn = b"".join(
+        candidate_words(round_, data[16 * k : 16 * (k + 1)], place)
+        for k, place in enumerate(number.tolist())
+    )
+    words = np.frombuffer(drawn, "<u8").reshape(len(nonces), -1)
+    return normals_from(words)[:, : round_.dimension]
+
+
 def directions_of(batch: Batch) -> Floats:
     """The unit vector each report of a ball mechanism stands for (before scaling)."""
+    if batch.round.mechanism == CLOSEST:
+        index = indices_of(batch)
+        chosen = units(candidate_normals(batch.round, batch.nonces, index >> 1))
+        return (1.0 - 2.0 * (index & 1))[:, None] * chosen
     if batch.round.mechanism != BALL_BIT:
         return np.ascontiguousarray(batch.payload).view("<f4").astype(np.float64)
     signs = 2.0 * batch.payload[:, :1] - 1.0
@@ -210,7 +241,7 @@ def _add(total: Tally, batch: Batch) -> None:
     all_ = np.array([len(batch)]) if cells == 1 else np.bincount(cell, minlength=cells)
     total.counts += all_
     if name == ONE_BIT:
-        one = batch.payload[:, 0] == 1
+        one = batch.payload[:, -1] == 1
         total.sums[:, 0] += 2 * _by_cell(cell, one.astype(np.int64), cells) - all_
     elif name in SCALARS:
         y = int32_of(batch)
@@ -231,6 +262,10 @@ def _add(total: Tally, batch: Batch) -> None:
             values = bits_of(batch).astype(np.int64)
         for k in np.unique(cell):
             total.sums[k] += values[cell == k].sum(axis=0, dtype=np.int64)
+        if total.moments is not None:
+            squares = (values >> SQUARE_SHIFT) ** 2
+            for k in np.unique(cell):
+                total.moments[k] += squares[cell == k].sum(axis=0, dtype=np.int64)
 
 
 def _by_cell(cell: Integers, values: Integers, cells: int) -> Integers:

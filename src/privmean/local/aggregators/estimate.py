@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -47,7 +47,9 @@ class Estimate:
     is found nine times in ten (0 with equal weights, which none can bias). candidates: how many
     answers radius and intervals must hold for, because the test chose one of them.
     persons: of a protocol of several rounds, how many persons spent which epsilon in all of them.
-    messages: how many reports the protocol asks of each person.
+    messages: how many reports the protocol asks of each person. jump: the width of what one report
+    does, for intervals (largest_influence by default). proved: the proved radius of each single
+    number at a failure probability, which no interval exceeds.
     """
 
     value: Floats
@@ -78,6 +80,8 @@ class Estimate:
     used: str = ""
     unseen: float = 0.0
     candidates: int = 1
+    jump: float = math.nan
+    proved: Callable[[float], Floats] | None = field(default=None, repr=False, compare=False)
 
     def __float__(self) -> float:
         if self.value.size != 1:
@@ -104,11 +108,12 @@ class Estimate:
 
         Rests on the central limit theorem (Student's law with the reports' own spread), so it is
         mostly shorter than the radius, which is proved for every number of reports, and never
-        longer where the radius is proved at this level. One number at a time; around `raw`.
+        longer than the radius proved for this number at this level. One number at a time; around
+        `raw`.
         """
         half = self._half(self.spread, level)
-        if 1 - level >= self.beta:
-            half = np.minimum(half, self.raw_radius)
+        if self.proved is not None and self.reports:
+            half = np.minimum(half, self.proved((1 - level) / self.candidates))
         return self._interval(half, level, "interval", "normal approximation over many reports")
 
     def noise_interval(self, level: float = 0.95) -> Interval:
@@ -132,9 +137,10 @@ class Estimate:
 
         Vectors have none: one report moves a single coordinate far less than the vector.
         """
-        if self.norm == "l2" or not math.isfinite(self.largest_influence):
+        jump = self.largest_influence if math.isnan(self.jump) else self.jump
+        if self.norm == "l2" or not math.isfinite(jump):
             return 0.0
-        return self.largest_influence * math.log(2 / tail) / 3
+        return jump * math.log(2 / tail) / 3
 
     def _interval(self, half: Floats, level: float, kind: str, assumption: str) -> Interval:
         low, high = (self.raw - half).reshape(-1), (self.raw + half).reshape(-1)

@@ -31,7 +31,7 @@ def aggregate_files(
     round_: Round,
     paths: Iterable[str | Path],
     *,
-    secret: bytes | None = None,
+    secret: bytes | tuple[bytes, ...] | None = None,
     now: float | None = None,
     bucket_bytes: int = 1 << 24,
 ) -> tuple[Tally, int]:

@@ -23,8 +23,10 @@ from privmean.errors import PrivmeanError
 from privmean.local.aggregators.batch import (
     Batch,
     Bytes,
+    indices_of,
     int32_of,
     piecewise_branch,
+    points_of,
 )
 from privmean.local.aggregators.checksum import checksums
 from privmean.local.clients.items import subset_size
@@ -35,6 +37,7 @@ from privmean.local.entropy import WORD
 from privmean.local.mechanisms import (
     BALL,
     CHOSEN,
+    CLOSEST,
     HISTOGRAM,
     HYBRID,
     LAPLACE,
@@ -115,6 +118,9 @@ def in_range(batch: Batch) -> Mask:
         with np.errstate(invalid="ignore", over="ignore"):  # any bytes may come, NaNs that signal
             values = np.ascontiguousarray(payload).view("<f4").astype(np.float64)
             result = np.abs(np.sqrt((values * values).sum(axis=1)) - 1.0) <= 1e-5
+    elif name == CLOSEST:
+        assert round_.candidates is not None
+        result = indices_of(batch) < round_.candidates
     elif name in (UNARY, SUBSET, HISTOGRAM):
         assert round_.items is not None
         ones = np.bitwise_count(payload).sum(axis=1, dtype=np.int64)
@@ -128,6 +134,8 @@ def in_range(batch: Batch) -> Mask:
             assert round_.rows is not None
             rows = payload[:, :4].copy().view("<u4")[:, 0]
             result &= rows < round_.rows
+    if round_.points:
+        result &= points_of(batch) < len(round_.points)
     return result
 
 
@@ -145,11 +153,15 @@ class Parsed:
 
 
 class Gate:
-    """Checks reports of one round. secret: the key of the tickets, if the round issues nonces."""
+    """Checks reports of one round.
 
-    def __init__(self, round_: Round, *, secret: bytes | None = None) -> None:
+    secret: the key of the tickets, if the round issues nonces; or several, while one follows on
+    another.
+    """
+
+    def __init__(self, round_: Round, *, secret: bytes | tuple[bytes, ...] | None = None) -> None:
         self.round = round_
-        self.secret = secret
+        self.secrets = (secret,) if isinstance(secret, bytes) else secret or ()
         self._size = report_size(round_)
         self._payload = payload_size(round_)
         head = HEADER.pack(
@@ -268,12 +280,13 @@ class Gate:
         return good
 
     def _authentic(self, report: bytes) -> bool:
-        if self.secret is None:
-            return False
         body, mac = report[:-MAC_SIZE], report[-MAC_SIZE:]
         level = int.from_bytes(body[28:30], "little")
-        key = ticket_key(self.secret, self.round.identifier, body[12:28], level)
-        return hmac.compare_digest(authentication(key, body), mac)
+        found = False
+        for secret in self.secrets:  # all of them, so that time does not tell which
+            key = ticket_key(secret, self.round.identifier, body[12:28], level)
+            found |= hmac.compare_digest(authentication(key, body), mac)
+        return found
 
     def reason(self, piece: bytes, *, now: float | None = None) -> str:
         """Why one report does not count; "" if it does. The slow twin of `parse`."""

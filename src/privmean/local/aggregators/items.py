@@ -163,27 +163,40 @@ def level_values(tally: Tally, level: int, coordinate: int) -> Floats:
     return result
 
 
-def row_radius(round_: Round, counts: Floats, weights: Floats, beta: float) -> float:
-    """Hoeffding over all items; for the sketch, its bias too (p fixed before the seed)."""
-    assert round_.items is not None
+def row_radius(
+    round_: Round, counts: Floats, weights: Floats, beta: float, *, items: int | None = None
+) -> float:
+    """Hoeffding over all items; for the sketch, its bias too (p fixed before the seed).
+
+    items: how many it must hold for at once (all).
+    """
+    items = items or round_.items or 1
     c = np.array([1.0 / signal(item) for item in round_.menu])
     q = float((counts * (weights * c) ** 2).sum())
     if round_.mechanism == HADAMARD:
-        return math.sqrt(2 * math.log(2 * round_.items / beta) * q)
+        return math.sqrt(2 * math.log(2 * items / beta) * q)
     assert round_.rows is not None
-    limit = 2 * math.log(4 * round_.items / beta)
+    limit = 2 * math.log(4 * items / beta)
     return math.sqrt(limit * q) + math.sqrt(limit / round_.rows)
 
 
-def bit_radii(round_: Round, counts: Floats, weights: Floats, raw: Floats, beta: float) -> Floats:
+def bit_radii(
+    round_: Round,
+    counts: Floats,
+    weights: Floats,
+    raw: Floats,
+    beta: float,
+    *,
+    items: int | None = None,
+) -> Floats:
     """Radii of each item, all valid at once: Bernstein's bound solved for the true share.
 
     The variance of an item's reports depends on its share p, so the bound |raw - p| <= t(p) is
-    inverted: the radius reaches the farthest p in [0, 1] that satisfies it.
+    inverted: the radius reaches the farthest p in [0, 1] that satisfies it. items: how many radii
+    must hold at once (all).
     """
-    assert round_.items is not None
     laws = [item_law(round_, k) for k in range(len(round_.menu))]
-    limit = math.log(2 * round_.items / beta)
+    limit = math.log(2 * (items or round_.items or 1) / beta)
     used = counts > 0
     reach = np.array([law.reach for law in laws])
     step = float(max(weights[used] * reach[used], default=0.0)) * limit / 3

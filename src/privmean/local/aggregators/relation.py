@@ -80,11 +80,14 @@ def cochran(estimates: Floats, variances: Floats, *, each: bool = False) -> Hete
         return ALONE
     from scipy import special
 
-    tails = special.chdtrc(degrees, statistics)
+    # of equal degrees the largest statistic has the least tail: there may be millions
+    kinds = np.unique(degrees)
+    largest = np.array([statistics[degrees == kind].max() for kind in kinds])
+    tails = special.chdtrc(kinds, largest)
     least, number = int(tails.argmin()), len(degrees)
     return Heterogeneity(
-        float(statistics[least]),
-        int(degrees.max()),
+        float(largest[least]),
+        int(kinds[-1]),
         min(1.0, number * float(tails[least])),
         number,
     )

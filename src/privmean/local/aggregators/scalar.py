@@ -23,6 +23,7 @@ from privmean.local.descriptor import Round
 from privmean.local.mechanisms import HYBRID, LAPLACE, ONE_BIT, PIECEWISE
 
 Floats = npt.NDArray[np.float64]
+Integers = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -31,13 +32,19 @@ class ScalarLaw:
 
     units: the value of one step of the payload, a branch. noise: the largest variance of a report
     given the value. variance: the largest variance of a report at all. reach: the largest
-    |report|.
+    |report|. jump: the width of what one report does to a sum, for approximate intervals.
     """
 
     units: tuple[float, ...]
     noise: float
     variance: float
     reach: float
+    jump: float
+    epsilon: float
+
+    def at(self, sigma: float) -> float:
+        """The largest variance of a report if the values' standard deviation is at most sigma."""
+        return min(self.variance, self.noise + min(sigma, 1.0) ** 2)
 
 
 def window_variance(law: Window, x: float) -> float:
@@ -60,7 +67,7 @@ def scalar_law(round_: Round, level: int, epsilon: float | None = None) -> Scala
     """The law of a level (of another epsilon, for weights under a cap)."""
     exact = round_.menu[level] if epsilon is None else Fraction(repr(epsilon))
     c = 1.0 / signal(exact)
-    bit = ScalarLaw((c,), c * c, c * c, c)
+    bit = ScalarLaw((c,), c * c, c * c, c, 2 * c, float(exact))
     if round_.mechanism == ONE_BIT:
         return bit
     if round_.mechanism == LAPLACE:
@@ -68,45 +75,61 @@ def scalar_law(round_: Round, level: int, epsilon: float | None = None) -> Scala
         decay = float(exact) * step / 2  # q = e^-decay
         noise = 2 * step**2 * math.exp(-decay) / math.expm1(-decay) ** 2 + step**2 / 4
         reach = laplace_limit(round_, level) * step
-        return ScalarLaw((step,), noise, noise + 1, reach)
+        return ScalarLaw((step,), noise, noise + 1, reach, 2 + 2 / float(exact), float(exact))
     law = window(exact)
     most = max(window_variance(law, 1.0), window_variance(law, 0.0))
     slack = law.unit**2 / 4  # the rounding between the points that were looked at
-    piecewise = ScalarLaw((law.unit,), most + slack, most + slack + 1, law.largest)
+    noise, reach = most + slack, law.largest
+    piecewise = ScalarLaw((law.unit,), noise, noise + 1, reach, 2 * reach, float(exact))
     if round_.mechanism == PIECEWISE:
         return piecewise
     assert round_.mechanism == HYBRID
     share = hybrid_share(exact) / 2**32
     if share == 0:
-        return ScalarLaw((c, law.unit), c * c, c * c, c)
+        return ScalarLaw((c, law.unit), c * c, c * c, c, 2 * c, float(exact))
     at_zero = share * window_variance(law, 0.0) + (1 - share) * c * c
     at_one = share * window_variance(law, 1.0) + (1 - share) * (c * c - 1)
     noise = max(at_zero, at_one) + slack
-    return ScalarLaw((c, law.unit), noise, noise + 1, max(c, law.largest))
+    reach = max(c, law.largest)
+    return ScalarLaw((c, law.unit), noise, noise + 1, reach, 2 * reach, float(exact))
 
 
-def level_sums(tally: Tally, laws: list[ScalarLaw]) -> tuple[Floats, Floats, Floats]:
-    """Counts, sums and sums of squares of the reports in [-1, 1] units: (levels, coordinates)."""
-    shape = (len(laws), tally.round.coordinates, branches(tally.round))
+def level_sums(
+    tally: Tally, laws: list[ScalarLaw], levels: list[int] | None = None
+) -> tuple[Floats, Floats, Floats]:
+    """Counts, sums and sums of squares of the reports in [-1, 1] units: (levels, coordinates).
+
+    laws: of these levels (of all by default).
+    """
+    levels = list(range(len(laws))) if levels is None else levels
+    shape = (len(tally.round.menu), tally.round.sites, branches(tally.round))
     units = np.array([law.units for law in laws])[:, None, :]
-    counts = tally.counts.reshape(shape)
-    sums = tally.sums[:, 0].reshape(shape) * units
+    counts = tally.counts.reshape(shape)[levels]
+    sums = tally.sums[:, 0].reshape(shape)[levels] * units
     squares = counts * units**2
     if tally.round.mechanism != ONE_BIT:
-        raw = np.array([float(item) for item in tally.squares]).reshape(shape)
+        raw = np.array([float(item) for item in tally.squares]).reshape(shape)[levels]
         squares = raw * units**2
     return counts.sum(axis=2).astype(float), sums.sum(axis=2), squares.sum(axis=2)
 
 
 def report_variances(
-    round_: Round, laws: list[ScalarLaw], counts: Floats, sums: Floats, squares: Floats
+    round_: Round,
+    laws: list[ScalarLaw],
+    counts: Floats,
+    sums: Floats,
+    squares: Floats,
+    groups: Integers,
 ) -> Floats:
     """The variance of one report of each level, for approximate intervals: (levels, coordinates).
 
     The reports' own where there are FEW or more, else the largest there can be. Bits are counted
-    with two more of each kind (Agresti and Coull 1998), so that a variance is never zero.
+    with two more of each kind (Agresti and Coull 1998), so that a variance is never zero. groups:
+    the band of each level; in a band of several every variance is the same part of its largest.
     """
     largest = np.array([law.variance for law in laws])[:, None] + np.zeros_like(counts)
+    if int(groups.max()) + 1 < len(laws):
+        return _banded_variances(largest, counts, sums, squares, groups)
     with np.errstate(invalid="ignore", divide="ignore"):
         if round_.mechanism == ONE_BIT:
             share = (counts + sums / np.sqrt(largest) + 4) / (2 * counts + 8)
@@ -116,30 +139,63 @@ def report_variances(
     return np.where(counts >= FEW, own, largest)
 
 
+def _banded_variances(
+    largest: Floats, counts: Floats, sums: Floats, squares: Floats, groups: Integers
+) -> Floats:
+    """Every report counts by what its level tells: theirs is a weighted sample variance."""
+    result = largest.copy()
+    for j in range(counts.shape[1]):
+        for k in range(int(groups.max()) + 1):
+            mine = (groups == k) & (counts[:, j] > 0)
+            n, v = counts[mine, j], largest[mine, j]
+            if n.sum() < FEW:
+                continue
+            mean = (sums[mine, j] / v).sum() / (n / v).sum()
+            off = ((squares[mine, j] - 2 * mean * sums[mine, j] + n * mean**2) / v).sum()
+            result[mine, j] = v * max(off, 0.0) / (n.sum() - 1)
+    return result
+
+
 def hoeffding(counts: Floats, weights: Floats, laws: list[ScalarLaw], beta: float) -> float:
     """One-bit reports: sqrt(2 ln(2/beta) sum w^2 c^2)."""
     reach = np.array([law.reach for law in laws])
     return math.sqrt(2 * math.log(2 / beta) * float((counts * (weights * reach) ** 2).sum()))
 
 
-def bernstein(counts: Floats, weights: Floats, laws: list[ScalarLaw], beta: float) -> float:
-    """Bounded reports: sqrt(2 v L) + (2/3) L max w (C + 1), with v = sum w^2 variance."""
-    limit = math.log(2 / beta)
-    v = float((counts * weights**2 * np.array([law.variance for law in laws])).sum())
+def bennett(counts: Floats, steps: Floats, variances: Floats, beta: float) -> float:
+    """Sums of independent bounded terms, by Chernoff and Bennett's bound, over its one parameter.
+
+    counts: terms of each kind; steps: their largest |term - mean|; variances: of one term.
+    """
     used = counts > 0
-    step = max(np.array([law.reach + 1 for law in laws])[used] * weights[used], default=0.0)
-    return math.sqrt(2 * v * limit) + 2 / 3 * limit * float(step)
+    n, m, v = counts[used], steps[used], variances[used]
+    constant = math.log(2 / beta)
+
+    def bound(share: float) -> float:
+        lam = 60 * share / float(m.max())
+        a = lam * m
+        return (float((n * v / m**2 * (np.expm1(a) - a)).sum()) + constant) / lam
+
+    return _smallest(bound)
 
 
 def laplace_chernoff(
-    counts: Floats, weights: Floats, epsilons: list[float], grid_bits: int, beta: float
+    counts: Floats,
+    weights: Floats,
+    epsilons: list[float],
+    grid_bits: int,
+    beta: float,
+    sigma: float = 1.0,
 ) -> float:
-    """Discrete Laplace reports: the Chernoff bound, minimised over its one parameter."""
+    """Discrete Laplace reports: the Chernoff bound, minimised over its one parameter.
+
+    sigma: the values' standard deviation is at most this (1: any values).
+    """
     step = 2.0**-grid_bits
     used = counts > 0
     n, w = counts[used], weights[used]
     decay = np.array(epsilons)[used] * step / 2
-    square = float((n * w * w).sum()) / 2
+    spread = min(sigma * sigma + step * step / 4, 1.0)  # with the rounding to the grid
     constant = math.log(2 / beta)
 
     def bound(share: float) -> float:
@@ -148,7 +204,10 @@ def laplace_chernoff(
         # ln[(1-q)^2 / ((1 - q e^a)(1 - q e^-a))] with q = e^-decay
         logs = 2 * np.log(-np.expm1(-decay)) - np.log(-np.expm1(a - decay))
         logs -= np.log(-np.expm1(-a - decay))
-        return (lam * lam * square + float((n * logs).sum()) + constant) / lam
+        # of the values: Hoeffding's lemma, or Bennett's bound for their variance
+        b = np.minimum(2 * lam * w, 600.0)
+        logs += np.minimum((lam * w) ** 2 / 2, spread * (np.expm1(b) - b) / 4)
+        return (float((n * logs).sum()) + constant) / lam
 
     return _smallest(bound)
 
@@ -170,16 +229,36 @@ def _smallest(function: Callable[[float], float]) -> float:
     return at((low + high) / 2)
 
 
-def radius(round_: Round, counts: Floats, weights: Floats, beta: float) -> float:
-    """The radius of one coordinate in [-1, 1] units, at any weights."""
-    laws = [scalar_law(round_, k) for k in range(len(round_.menu))]
+def radius(
+    round_: Round,
+    laws: list[ScalarLaw],
+    counts: Floats,
+    weights: Floats,
+    beta: float,
+    sigma: float = 1.0,
+) -> float:
+    """The radius of one coordinate in [-1, 1] units, at any weights.
+
+    laws, counts, weights: one a level. sigma: the values' standard deviation is at most this (1:
+    any values).
+    """
     if round_.mechanism == ONE_BIT:
         return hoeffding(counts, weights, laws, beta)
     if round_.mechanism == LAPLACE:
-        epsilons = [float(item) for item in round_.menu]
-        chernoff = laplace_chernoff(counts, weights, epsilons, round_.grid_bits, beta - HONEST_LOSS)
-        return chernoff
-    return bernstein(counts, weights, laws, beta)
+        epsilons = [law.epsilon for law in laws]
+        return laplace_chernoff(
+            counts, weights, epsilons, round_.grid_bits, beta - HONEST_LOSS, sigma
+        )
+    steps = weights * np.array([law.reach + 1 for law in laws])
+    variances = weights**2 * np.array([law.at(sigma) for law in laws])
+    return bennett(counts, steps, variances, beta)
+
+
+def largest_jump(laws: list[ScalarLaw], counts: Floats, weights: Floats) -> float:
+    """The largest width of what one report does to the estimate, in [-1, 1] units."""
+    used = counts > 0
+    jumps = np.array([law.jump for law in laws])
+    return float(max(weights[used] * jumps[used], default=math.inf))
 
 
 def influence(laws: list[ScalarLaw], counts: Floats, weights: Floats) -> float:
@@ -198,5 +277,5 @@ def report_values(batch: Batch) -> Floats:
         branch[:] = piecewise_branch(batch.round, batch.nonces, batch.levels)
     unit: Floats = units[batch.levels, branch]
     if batch.round.mechanism == ONE_BIT:
-        return (2.0 * batch.payload[:, 0].astype(np.float64) - 1.0) * unit
+        return (2.0 * batch.payload[:, -1].astype(np.float64) - 1.0) * unit
     return int32_of(batch).astype(np.float64) * unit

@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from privmean.errors import PrivmeanError
 from privmean.local.descriptor import Round
-from privmean.local.mechanisms import HYBRID
+from privmean.local.mechanisms import CLOSEST, HYBRID, PRIV_UNIT
 
 Integers = npt.NDArray[np.int64]
 MAGIC = b"LDtally1"
@@ -30,13 +30,20 @@ def branches(round_: Round) -> int:
     return 2 if round_.mechanism == HYBRID else 1
 
 
+def squared(round_: Round) -> bool:
+    """Whether second moments are kept: what caps of a ball vary by depends on the data."""
+    return round_.mechanism in (PRIV_UNIT, CLOSEST)
+
+
 @dataclass
 class Tally:
     """The integer state of one round. Two tallies of disjoint reports add up.
 
     counts: reports a cell. sums: shape (cells, width). squares: sums of squared payloads a cell
-    (scalar mechanisms). rejected: refused reports by reason. fingerprint: the sum of all nonces
-    modulo 2^128, so that two tallies can be compared. secure: False once a simulated report is in.
+    (scalar mechanisms). moments: sums of squares a coordinate, shape (cells, width), where the
+    law of a report leaves them open (caps of a ball); None for tallies kept before. rejected:
+    refused reports by reason. fingerprint: the sum of all nonces modulo 2^128, so that two tallies
+    can be compared. secure: False once a simulated report is in.
     """
 
     round: Round
@@ -46,6 +53,7 @@ class Tally:
     rejected: Counter[str] = field(default_factory=Counter)
     fingerprint: int = 0
     secure: bool = True
+    moments: Integers | None = None
 
     @classmethod
     def empty(cls, round_: Round) -> Tally:
@@ -55,6 +63,7 @@ class Tally:
             np.zeros(number, dtype=np.int64),
             np.zeros((number, round_.width), dtype=np.int64),
             [0] * number,
+            moments=np.zeros((number, round_.width), dtype=np.int64) if squared(round_) else None,
         )
 
     @property
@@ -79,6 +88,7 @@ class Tally:
             self.rejected + other.rejected,
             (self.fingerprint + other.fingerprint) % FINGERPRINT,
             self.secure and other.secure,
+            None if self.moments is None or other.moments is None else self.moments + other.moments,
         )
 
     def to_bytes(self) -> bytes:
@@ -100,6 +110,7 @@ class Tally:
                 self.counts.astype("<i8").tobytes(),
                 self.sums.astype("<i8").tobytes(),
                 b"".join(item.to_bytes(16, "little") for item in self.squares),
+                b"" if self.moments is None else self.moments.astype("<i8").tobytes(),
             ]
         )
         return body + hashlib.blake2b(body, digest_size=16).digest()
@@ -116,7 +127,7 @@ class Tally:
             magic != MAGIC
             or digest != round_.digest
             or (number, size) != (round_.cells, round_.width)
-            or len(body) != expected
+            or len(body) not in (expected, expected + 8 * number * size * squared(round_))
         ):
             raise PrivmeanError("the tally is of another round; ask for that round's description")
         place = HEAD.size
@@ -130,6 +141,10 @@ class Tally:
             int.from_bytes(body[place + 16 * k : place + 16 * (k + 1)], "little")
             for k in range(number)
         ]
+        moments = None
+        if len(body) > expected:
+            moments = np.frombuffer(body, "<i8", number * size, expected).astype(np.int64)
+            moments = moments.reshape(number, size)
         return cls(
             round_,
             counts,
@@ -138,6 +153,7 @@ class Tally:
             rejected,
             int.from_bytes(mark, "little"),
             bool(secure),
+            moments,
         )
 
 

@@ -10,33 +10,97 @@ import numpy as np
 import numpy.typing as npt
 
 from privmean import validate
+from privmean.errors import ArgumentError
 from privmean.local.coins import exact_epsilon
 from privmean.local.descriptor import Round
+from privmean.local.mechanisms import BALL, BALL_BIT, HADAMARD, LAPLACE, ONE_BIT, SKETCH
 
 Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
 
-MINIMAX, UNIFORM, TESTED = "minimax", "uniform", "tested"
+MINIMAX, UNIFORM, TESTED, PUBLISHED = "minimax", "uniform", "tested", "published"
 FEW = 50  # reports of a level whose own spread is not relied upon
 CHOICES = (MINIMAX, UNIFORM, TESTED)
+BANDS = 8  # groups of levels that are compared, where a ladder has very many
 
 
 def level_weights(
-    counts: Integers, variances: Floats, *, weights: str = MINIMAX
+    counts: Integers,
+    variances: Floats,
+    *,
+    weights: str = MINIMAX,
+    published: Floats | None = None,
 ) -> tuple[Floats, float]:
     """The weight of one report of each level (sum over reports is 1), and sum w^2 v.
 
     counts: reports a level. variances: worst-case variance of a report of each level.
     "minimax": inversely to the variance, which minimises the worst case at every epsilon.
     "uniform": every report counts the same, as it must if epsilon may depend on the value.
+    "published": in proportion to `published`.
     """
-    validate.choice("weights", weights, [MINIMAX, UNIFORM])
+    validate.choice("weights", weights, [MINIMAX, UNIFORM, PUBLISHED])
     raw = 1.0 / variances if weights == MINIMAX else np.ones(len(variances))
+    if weights == PUBLISHED:
+        assert published is not None
+        raw = published
     total = float((counts * raw).sum())
     if total <= 0:
         return np.zeros(len(variances)), float("inf")
     result = raw / total
     return result, float((counts * result**2 * variances).sum())
+
+
+def published_weights(mechanism: str, epsilons: list[float]) -> Floats:
+    """The weights that Aliakbarpour, Fallah, Roy and Stevens (2025) print, to be normalised.
+
+    Laplace (Algorithm 1) 1/(1 + 1/epsilon^2); randomized response and the sketch (2, 5)
+    tanh^2(epsilon/2), which is what "minimax" gives; the ball (4) epsilon^2. No others are there.
+    """
+    e = np.array(epsilons)
+    if mechanism == LAPLACE:
+        result: Floats = 1.0 / (1.0 + 1.0 / e**2)
+    elif mechanism in (BALL, BALL_BIT):
+        result = e**2
+    elif mechanism in (ONE_BIT, SKETCH, HADAMARD):
+        result = np.tanh(e / 2) ** 2
+    else:
+        raise ArgumentError(
+            "weights", PUBLISHED, f"there are none for {mechanism}", 'use "minimax" or "tested"'
+        )
+    return result
+
+
+def bands(counts: Floats, variances: Floats, most: int = BANDS) -> Integers:
+    """The band of each level, rising from 0: about equally much information in each.
+
+    As many bands as levels with reports if these are no more than `most`.
+    """
+    told = np.where(counts > 0, counts / variances, 0.0)
+    if np.count_nonzero(told) <= most:
+        ranks: Integers = np.maximum(np.cumsum(told > 0) - 1, 0)
+        return ranks
+    place = (np.cumsum(told) - told / 2) / told.sum()
+    _, result = np.unique(
+        np.minimum((place * most).astype(np.int64), most - 1), return_inverse=True
+    )
+    return np.asarray(result, dtype=np.int64)
+
+
+def banded(
+    groups: Integers, counts: Floats, sums: Floats, variances: Floats
+) -> tuple[Floats, Floats]:
+    """The mean of each band and its variance (NaN without reports); within a band every report
+    counts by what its level tells.
+
+    counts, sums of the reports, variances of one: shape (levels,). A level alone is its band.
+    """
+    number = int(groups.max()) + 1
+    variances = np.maximum(variances, np.finfo(float).tiny ** 0.5)
+    told = np.bincount(groups, counts / variances, minlength=number)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        mean: Floats = np.bincount(groups, sums / variances, minlength=number) / told
+        variance = 1.0 / told
+    return mean, np.where(told > 0, variance, np.nan)
 
 
 def freedom(counts: Floats, parts: Floats) -> float:

@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     from privmean.local.clients.client import Client as Client
     from privmean.local.clients.client import randomize as randomize
     from privmean.local.clients.ledger import Ledger as Ledger
+    from privmean.local.clients.outbox import Outbox as Outbox
     from privmean.local.clients.summaries import person_mean as person_mean
     from privmean.local.clients.summaries import slope as slope
 else:
@@ -16,6 +17,7 @@ else:
     _HOMES = {
         "Client": "privmean.local.clients.client",
         "Ledger": "privmean.local.clients.ledger",
+        "Outbox": "privmean.local.clients.outbox",
         "person_mean": "privmean.local.clients.summaries",
         "randomize": "privmean.local.clients.client",
         "slope": "privmean.local.clients.summaries",

@@ -17,7 +17,7 @@ from privmean.local.descriptor import Round
 from privmean.local.entropy import Entropy, normals
 
 
-def _pole(round_: Round, value: object, entropy: Entropy) -> list[float]:
+def pole(round_: Round, value: object, entropy: Entropy) -> list[float]:
     """V: a unit vector with E[r V] = x, drawn as u with probability 1/2 + rho/(2r), else -u."""
     u, share = direction(round_, value)
     if entropy.word() < chance_threshold(0.5 + 0.5 * share):
@@ -25,9 +25,9 @@ def _pole(round_: Round, value: object, entropy: Entropy) -> list[float]:
     return [-item for item in u]
 
 
-def _sign(round_: Round, level: int, pole: list[float], u: list[float], entropy: Entropy) -> int:
+def _sign(round_: Round, level: int, centre: list[float], u: list[float], entropy: Entropy) -> int:
     """The side of the hemisphere that holds the pole, flipped with probability 1/(1 + e^eps)."""
-    side = 1 if math.fsum(a * b for a, b in zip(u, pole, strict=True)) >= 0 else -1
+    side = 1 if math.fsum(a * b for a, b in zip(u, centre, strict=True)) >= 0 else -1
     return -side if entropy.word() < flip_threshold(round_.menu[level]) else side
 
 
@@ -53,10 +53,10 @@ def ball(round_: Round, level: int, value: object, nonce: bytes, entropy: Entrop
     """
     assert round_.dimension is not None
     size = round_.dimension
-    pole = _pole(round_, value, entropy)
+    centre = pole(round_, value, entropy)
     words = [entropy.word() for _ in range(size + size % 2)]
     u = unit(normals(words)[:size])
-    sign = _sign(round_, level, pole, u, entropy)
+    sign = _sign(round_, level, centre, u, entropy)
     return struct.pack(f"<{size}f", *(sign * item for item in u))
 
 
@@ -64,9 +64,9 @@ def ball_bit(round_: Round, level: int, value: object, nonce: bytes, entropy: En
     """Hemisphere mechanism with a public direction: only the sign is sent."""
     assert round_.dimension is not None
     data = public_words(round_, nonce)
-    pole = _pole(round_, value, entropy)
+    centre = pole(round_, value, entropy)
     u = normals(list(struct.unpack(f"<{len(data) // 8}Q", data)))[: round_.dimension]
-    return b"\x01" if _sign(round_, level, pole, u, entropy) > 0 else b"\x00"
+    return b"\x01" if _sign(round_, level, centre, u, entropy) > 0 else b"\x00"
 
 
 class _Generator(random.Random):
@@ -94,13 +94,13 @@ def priv_unit(round_: Round, level: int, value: object, nonce: bytes, entropy: E
     """
     assert round_.dimension is not None
     size, law = round_.dimension, cap_law(round_.menu[level], round_.caps[level], round_.dimension)
-    pole = _pole(round_, value, entropy)
+    centre = pole(round_, value, entropy)
     generator = _Generator(entropy)
     inside = entropy.word() < law.threshold
     height = law.inside(generator) if inside else law.outside(generator)
     u = [generator.gauss(0.0, 1.0) for _ in range(size)]
-    along = math.fsum(a * b for a, b in zip(u, pole, strict=True))
-    across = unit([a - along * b for a, b in zip(u, pole, strict=True)])
+    along = math.fsum(a * b for a, b in zip(u, centre, strict=True))
+    across = unit([a - along * b for a, b in zip(u, centre, strict=True)])
     rest = math.sqrt(max(0.0, 1.0 - height * height))
-    z = unit([height * a + rest * b for a, b in zip(pole, across, strict=True)])
+    z = unit([height * a + rest * b for a, b in zip(centre, across, strict=True)])
     return struct.pack(f"<{size}f", *z)

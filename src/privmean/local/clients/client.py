@@ -6,8 +6,9 @@ from collections.abc import Callable
 from fractions import Fraction
 from typing import Any
 
+from privmean import validate
 from privmean.errors import ArgumentError
-from privmean.local.clients import ball, items, scalar
+from privmean.local.clients import ball, closest, items, scalar
 from privmean.local.clients.ledger import Ledger
 from privmean.local.coins import exact_epsilon
 from privmean.local.descriptor import Round
@@ -15,6 +16,7 @@ from privmean.local.entropy import Entropy, SystemEntropy
 from privmean.local.mechanisms import (
     BALL,
     BALL_BIT,
+    CLOSEST,
     HADAMARD,
     HISTOGRAM,
     HYBRID,
@@ -26,7 +28,7 @@ from privmean.local.mechanisms import (
     SUBSET,
     UNARY,
 )
-from privmean.local.reports import NONCE_SIZE, Report, Ticket, authentication
+from privmean.local.reports import NONCE_SIZE, POINT, Report, Ticket, authentication
 
 Randomizer = Callable[[Round, int, Any, bytes, Entropy], bytes]
 
@@ -39,6 +41,7 @@ RANDOMIZERS: dict[str, Randomizer] = {
     BALL: ball.ball,
     BALL_BIT: ball.ball_bit,
     PRIV_UNIT: ball.priv_unit,
+    CLOSEST: closest.closest,
     SKETCH: items.row_bit,
     HADAMARD: items.row_bit,
     UNARY: items.unary,
@@ -65,6 +68,18 @@ def _level(round_: Round, epsilon: object, ticket: Ticket | None) -> int:
     return ticket.level
 
 
+def _place(round_: Round, point: int | None) -> bytes:
+    """The design point as it stands before the payload; nothing in other rounds."""
+    if not round_.points:
+        if point is not None:
+            raise ArgumentError("point", point, "this round has no design points", "leave it out")
+        return b""
+    number = len(round_.points)
+    if point is None or not 0 <= validate.whole("point", point) < number:
+        raise ArgumentError("point", point, "is no design point", f"give 0 to {number - 1}")
+    return POINT.pack(point)
+
+
 def randomize(
     round_: Round,
     value: object,
@@ -73,6 +88,7 @@ def randomize(
     nonce: bytes | None = None,
     ticket: Ticket | None = None,
     entropy: Entropy | None = None,
+    point: int | None = None,
 ) -> bytes:
     """One report on `value`, ready to be sent. Each call spends epsilon again: see `Client`.
 
@@ -80,14 +96,16 @@ def randomize(
     a missing value sends a report too. epsilon: what the client allows for its reports of one
     protocol; this one uses the largest level of the round's menu that is no larger (than its
     share of it, where the round is one of several that each client answers). entropy: the
-    operating system's unless given; anything seeded is for simulation only.
+    operating system's unless given; anything seeded is for simulation only. point: in a round
+    for a curve, the number of the design point at which the value was observed; it is public.
 
     Guarantees. Unit: this one report, whatever the value was, all records of the person behind
     it. The law of the bytes changes by a factor of at most e^epsilon between any two values
     (exactly, by integer coins; PrivUnit is idealised). Public: the round, the level, the nonce,
-    that a report was sent. Nothing about the data is assumed.
+    that a report was sent, and the design point. Nothing about the data is assumed.
     """
     level = _level(round_, epsilon, ticket)
+    before = _place(round_, point)
     source = SystemEntropy() if entropy is None else entropy
     if ticket is not None:
         nonce = ticket.nonce
@@ -95,7 +113,7 @@ def randomize(
         nonce = source.bytes(NONCE_SIZE)
     elif len(nonce) != NONCE_SIZE:
         raise ArgumentError("nonce", len(nonce), "is not 16 bytes", "let the client draw it")
-    payload = RANDOMIZERS[round_.mechanism](round_, level, value, nonce, source)
+    payload = before + RANDOMIZERS[round_.mechanism](round_, level, value, nonce, source)
     report = Report(round_.code, round_.identifier, nonce, level, payload)
     if ticket is not None:
         mac = authentication(ticket.key, report.body())
@@ -129,9 +147,17 @@ class Client:
                 "entropy", "seeded", "is not private", "use `randomize` for simulations"
             )
 
-    def report(self, round_: Round, value: object, *, ticket: Ticket | None = None) -> bytes | None:
+    def report(
+        self,
+        round_: Round,
+        value: object,
+        *,
+        ticket: Ticket | None = None,
+        point: int | None = None,
+    ) -> bytes | None:
         """The report for this round: made once, and the same bytes at every further call.
 
+        point: in a round for a curve, the number of the design point (public, as in `randomize`).
         None if the round asks another part of the clients. Raises BudgetExceeded when the ledger
         would go above its limit; nothing is spent then.
 
@@ -146,10 +172,16 @@ class Client:
             if not round_.part.chosen(self.identity):
                 return None
         level = _level(round_, self.epsilon, ticket)
+        _place(round_, point)  # refused before anything is written down
         return self.ledger.once(
             round_.digest,
             round_.menu[level],
             lambda: randomize(
-                round_, value, epsilon=self.epsilon, ticket=ticket, entropy=self._entropy
+                round_,
+                value,
+                epsilon=self.epsilon,
+                ticket=ticket,
+                entropy=self._entropy,
+                point=point,
             ),
         )

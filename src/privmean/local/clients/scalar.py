@@ -12,28 +12,29 @@ from fractions import Fraction
 from functools import lru_cache
 
 from privmean.local.clients.domain import unit_value
+from privmean.local.clients.laplace import noise_law, noisy
 from privmean.local.coins import (
     chance_threshold,
-    discrete_laplace,
+    decayed,
     flip_threshold,
     odds_threshold,
-    signal,
 )
 from privmean.local.descriptor import Round
 from privmean.local.entropy import WORD, Entropy, below
 
 INT32 = struct.Struct("<i")
-LARGEST_INT32 = 2**31 - 1
 
 # Above this level the hybrid mechanism uses the piecewise one at all (Wang et al. 2019).
 HYBRID_START = Fraction(61, 100)
 
 
 def bit_threshold(epsilon: Fraction, x: float) -> int:
-    """N: the bit is +1 iff word < N. Between T and 2^64 - T whatever the rounding of x."""
-    flip = flip_threshold(epsilon)
-    wanted = round(WORD * (0.5 + 0.5 * x * signal(epsilon)))
-    return min(max(wanted, flip), WORD - flip)
+    """N: the bit is +1 iff word < N. Between T and 2^64 - T for every x in [-1, 1].
+
+    In integers, so that clients in all languages have the same N.
+    """
+    top, bottom = x.as_integer_ratio()
+    return WORD // 2 + round(Fraction(top * (WORD // 2 - flip_threshold(epsilon)), bottom))
 
 
 def one_bit(round_: Round, level: int, value: object, nonce: bytes, entropy: Entropy) -> bytes:
@@ -58,8 +59,8 @@ def laplace(round_: Round, level: int, value: object, nonce: bytes, entropy: Ent
     steps = 2**round_.grid_bits
     x = unit_value(round_, value, nonce)
     y = grid_point(x * steps, entropy.word())
-    y += discrete_laplace(entropy, laplace_scale(round_, round_.menu[level]))
-    return INT32.pack(min(max(y, -LARGEST_INT32), LARGEST_INT32))
+    law = noise_law(laplace_scale(round_, round_.menu[level]), steps)
+    return INT32.pack(noisy(law, y, entropy))
 
 
 @dataclass(frozen=True)
@@ -102,7 +103,7 @@ class Window:
 def window(epsilon: Fraction) -> Window:
     """The window of Wang et al. (2019), its share of the outcomes 1/(e^(epsilon/2) + 1)."""
     size = 2**15
-    share = 1.0 / (math.exp(float(epsilon) / 2) + 1.0)
+    share = Fraction(flip_threshold(epsilon / 2), WORD)
     width = max(0, round((2 * size + 1) * share) - 1)
     return Window(size, width, odds_threshold(epsilon, width + 1, 2 * size - width))
 
@@ -132,7 +133,7 @@ def piecewise(round_: Round, level: int, value: object, nonce: bytes, entropy: E
 @lru_cache(maxsize=1024)
 def hybrid_share(epsilon: Fraction) -> int:
     """Of 2^32 public branch numbers, those below this one take the piecewise branch."""
-    return round(2**32 * -math.expm1(-float(epsilon) / 2)) if epsilon > HYBRID_START else 0
+    return 2**32 - decayed(2**32, epsilon / 2) if epsilon > HYBRID_START else 0
 
 
 def takes_piecewise(round_: Round, level: int, nonce: bytes) -> bool:

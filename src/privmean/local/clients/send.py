@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import http.client
 import json
+import random
+import re
 import time
 import urllib.error
 import urllib.parse
 import urllib.request
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from privmean.errors import ArgumentError, PrivmeanError
@@ -15,11 +18,12 @@ from privmean.local.descriptor import Round
 
 LARGEST_ANSWER = 1 << 24
 LARGEST_BODY = 1 << 22  # what a collector takes in one request
+LONGEST_PAUSE = 60.0  # seconds
 SILENT = "the server does not answer; check its address"
 ODD = "the server's answer cannot be read; check its address"
 
 
-def _address(server: str) -> str:
+def address_of(server: str) -> str:
     """The address without its last slash; only web addresses."""
     try:
         parts = urllib.parse.urlsplit(server)
@@ -50,7 +54,7 @@ def _get(address: str, timeout: float) -> bytes:
 
 def fetch_rounds(server: str, *, timeout: float = 30) -> list[dict[str, str]]:
     """The rounds that a collector offers: round, digest, title, mechanism."""
-    data = _get(f"{_address(server)}/rounds", timeout)
+    data = _get(f"{address_of(server)}/rounds", timeout)
     try:
         result = json.loads(data)
         return [{str(key): str(value) for key, value in dict(item).items()} for item in result]
@@ -62,38 +66,115 @@ def fetch_round(server: str, round_id: str, *, timeout: float = 30) -> Round:
     """The description of one round; refused if it does not hash to the identifier asked for."""
     if not round_id.isalnum():
         raise ArgumentError("round_id", round_id, "is no identifier", "give 16 hexadecimal digits")
-    round_ = Round.from_json(_get(f"{_address(server)}/rounds/{round_id}", timeout))
+    round_ = Round.from_json(_get(f"{address_of(server)}/rounds/{round_id}", timeout))
     if round_.identifier.hex() != round_id.lower():
         raise PrivmeanError("the server's description is not the round asked for; do not answer")
     return round_
 
 
-def send(
-    server: str, round_: Round, reports: bytes, *, timeout: float = 30, attempts: int = 5
-) -> dict[str, Any]:
-    """Send binary reports; the receipt of the server.
+class NotSent(PrivmeanError):
+    """A request that a server did not take. status: of HTTP, 0 without an answer. kept: whether
+    the same bytes may be taken later."""
 
-    Sends the same bytes again after an error, which the server recognises: nothing counts twice.
+    def __init__(self, message: str, *, status: int = 0, kept: bool = True) -> None:
+        self.status, self.kept = status, kept
+        super().__init__(message)
+
+
+def pause(attempt: int, asked: str | None = None) -> float:
+    """Seconds until the next attempt: what the server asks for (a minute at most), and at least a
+    random part of 2^attempt/4 seconds (eight at most), so that many clients do not come at once."""
+    wanted = int(asked) if asked is not None and re.fullmatch("[0-9]{1,6}", asked) else 0
+    own = min(8.0, 0.25 * 2.0**attempt) * (0.5 + random.random() / 2)
+    return min(LONGEST_PAUSE, max(float(wanted), own))
+
+
+def send(
+    server: str, round_: Round | str, reports: bytes, *, timeout: float = 30, attempts: int = 5
+) -> dict[str, Any]:
+    """Send binary reports in one request; the receipt of the server.
+
+    round_: the round, or its identifier in hexadecimal. Sends the same bytes again after an error,
+    with growing pauses; the server recognises them: nothing counts twice. Raises NotSent.
     """
     if len(reports) > LARGEST_BODY:
         raise ArgumentError(
             "reports", len(reports), f"bytes are more than {LARGEST_BODY}", "send fewer at once"
         )
+    name = round_ if isinstance(round_, str) else round_.identifier.hex()
     request = urllib.request.Request(
-        f"{_address(server)}/rounds/{round_.identifier.hex()}/reports",
+        f"{address_of(server)}/rounds/{name}/reports",
         data=reports,
         headers={"Content-Type": "application/octet-stream"},
     )
+    status = 0
     for attempt in range(attempts):
+        asked = None
         try:
             result = json.loads(_ask(request, timeout))
             if isinstance(result, dict):
                 return result
         except urllib.error.HTTPError as error:
-            if error.code < 500 and error.code not in (408, 429):
-                raise PrivmeanError(f"the server refuses the request ({error.code})") from None
+            status, asked = error.code, error.headers.get("Retry-After")
+            error.close()
+            if status < 500 and status not in (408, 429):
+                raise NotSent(
+                    f"the server refuses the request ({status})", status=status, kept=False
+                ) from None
         except (OSError, ValueError, RecursionError, http.client.HTTPException):
             pass
         if attempt + 1 < attempts:
-            time.sleep(min(8.0, 0.25 * 2**attempt))
-    raise PrivmeanError("the server does not answer; try again later, the report is kept")
+            time.sleep(pause(attempt, asked))
+    raise NotSent("the server does not answer; try again later, the report is kept", status=status)
+
+
+def batches(reports: Iterable[bytes], most: int = LARGEST_BODY) -> Iterator[list[bytes]]:
+    """Reports in bodies of at most `most` bytes, none of them cut."""
+    batch: list[bytes] = []
+    size = 0
+    for report in reports:
+        if batch and size + len(report) > most:
+            yield batch
+            batch, size = [], 0
+        batch.append(report)
+        size += len(report)
+    if batch:
+        yield batch
+
+
+def send_many(
+    server: str,
+    round_: Round | str,
+    reports: Iterable[bytes],
+    *,
+    most: int = LARGEST_BODY,
+    timeout: float = 30,
+    attempts: int = 5,
+) -> dict[str, Any]:
+    """Send any number of reports of one round, each batch with its own attempts.
+
+    Returns the receipts added up. A server that takes less than `most` bytes at once (413) gets
+    smaller batches. Raises NotSent; what was sent until then counts, and may be sent again.
+    """
+    total: dict[str, Any] = {"accepted": 0, "duplicate": 0, "rejected": {}}
+    for batch in batches(reports, most):
+        body = b"".join(batch)
+        try:
+            receipt = send(server, round_, body, timeout=timeout, attempts=attempts)
+        except NotSent as problem:
+            if problem.status != 413 or len(batch) < 2:
+                raise
+            half = max(len(body) // 2, len(batch[0]))
+            receipt = send_many(
+                server, round_, batch, most=half, timeout=timeout, attempts=attempts
+            )
+        add_receipt(total, receipt)
+    return total
+
+
+def add_receipt(total: dict[str, Any], receipt: dict[str, Any]) -> None:
+    """Add the counts of one receipt to those of others."""
+    for name in ("accepted", "duplicate"):
+        total[name] += int(receipt.get(name, 0))
+    for reason, count in dict(receipt.get("rejected", {})).items():
+        total["rejected"][reason] = total["rejected"].get(reason, 0) + count

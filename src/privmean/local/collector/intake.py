@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import queue
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -46,13 +46,14 @@ class Intake:
 
     def __init__(
         self,
-        rounds: dict[bytes, Round],
+        rounds: Mapping[bytes, Round],
         writer: Writer,
         limits: Limits,
         addresses: Addresses,
-        secret: bytes | None,
+        secret: bytes | tuple[bytes, ...] | None,
     ) -> None:
-        self._gates = {key: Gate(round_, secret=secret) for key, round_ in rounds.items()}
+        self._rounds, self._secret = rounds, secret
+        self._gates: dict[bytes, Gate] = {}
         self._writer, self._limits, self._addresses = writer, limits, addresses
         self._pace = Pace()
         self._small = ThreadPoolExecutor(1, "privmean-parse-small")
@@ -118,8 +119,17 @@ class Intake:
         except ClientDisconnect:
             raise HTTPException(400, "the request has no end") from None
 
+    def _gate(self, round_id: bytes) -> Gate:
+        round_ = self._rounds.get(round_id)
+        if round_ is None:
+            self._gates.pop(round_id, None)
+            raise HTTPException(410, "the round was deleted")
+        if round_id not in self._gates:
+            self._gates[round_id] = Gate(round_, secret=self._secret)
+        return self._gates[round_id]
+
     async def _parse(self, round_id: bytes, body: bytes, address: str, json_lines: bool) -> Parsed:
-        gate = self._gates[round_id]
+        gate = self._gate(round_id)
         parse = gate.parse_json if json_lines else gate.parse
         light = self._addresses.first(address, len(body))
 

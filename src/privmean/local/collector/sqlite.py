@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import json
 import os
 import secrets
 from pathlib import Path
@@ -22,7 +23,7 @@ import sqlalchemy as sql
 from sqlalchemy.dialects import sqlite
 
 from privmean.errors import PrivmeanError
-from privmean.local.collector.schema import META, REFUSALS, ROUNDS, TALLIES, WRITERS
+from privmean.local.collector.schema import META, REFUSALS, ROUNDS, SNAPSHOTS, WRITERS
 from privmean.noted import Noted, Seen
 
 if TYPE_CHECKING:
@@ -143,6 +144,10 @@ class SqliteFile:
             )
         )
 
+    def forgotten(self, link: sql.Connection, mark: bytes) -> None:
+        """Within a transaction: all reports and refusals of a round were deleted."""
+        link.execute(sql.delete(MARKS).where(MARKS.c.round == mark))
+
     def changed(self, link: sql.Connection) -> None:
         """At the end of a transaction."""
         mark = secrets.token_hex(16)
@@ -164,15 +169,15 @@ class SqliteFile:
             self._seen.close()
 
 
-def sealed(upto: int, state: bytes) -> bytes:
+def sealed(uptos: str, state: bytes) -> bytes:
     """A stored tally with its digest before it."""
-    return hashlib.sha256(b"%d " % upto + state).digest() + state
+    return hashlib.sha256(uptos.encode() + b" " + state).digest() + state
 
 
-def unsealed(upto: int, data: bytes) -> bytes | None:
+def unsealed(uptos: str, data: bytes) -> bytes | None:
     """The tally again, None if it is not whole."""
     state = data[32:]
-    return state if sealed(upto, state) == data else None
+    return state if sealed(uptos, state) == data else None
 
 
 def _durable(link: sqlite3.Connection, _: object) -> None:
@@ -181,6 +186,7 @@ def _durable(link: sqlite3.Connection, _: object) -> None:
     cursor.execute("PRAGMA busy_timeout=60000")
     cursor.execute("PRAGMA journal_mode=TRUNCATE")
     cursor.execute("PRAGMA synchronous=EXTRA")
+    cursor.execute("PRAGMA secure_delete=ON")  # what is deleted is overwritten
     cursor.close()
 
 
@@ -195,6 +201,19 @@ def _make(engine: sql.Engine, place: int) -> None:
                     identity=secrets.token_hex(8), place=place, commits=0, mark="-"
                 )
             )
+
+
+def _snapshots_agree(link: sql.Connection, last: dict[tuple[bytes, int], int]) -> bool:
+    """Whether the stored tallies are whole, and of no report that is not here."""
+    if not sql.inspect(link).has_table(SNAPSHOTS.name):  # a file from before there were any
+        return True
+    for row in link.execute(sql.select(SNAPSHOTS)):
+        if unsealed(row.uptos, row.state) is None:
+            return False
+        uptos = json.loads(row.uptos)
+        if any(upto > last.get((row.round, int(writer)), 0) for writer, upto in uptos.items()):
+            return False
+    return True
 
 
 def _agrees(link: sql.Connection, *, copied: bool) -> bool:
@@ -230,11 +249,8 @@ def _agrees(link: sql.Connection, *, copied: bool) -> bool:
         grouped = link.execute(sums.group_by(REFUSALS.c.round, REFUSALS.c.writer))
         if {(row[0], row[1]): row[2] for row in grouped if row[2]} != refused:
             return False
-        for tally in link.execute(sql.select(TALLIES)):
-            if unsealed(tally.upto, tally.state) is None:
-                return False
-            if tally.upto > last.get((tally.round, tally.writer), 0):
-                return False
+        if not _snapshots_agree(link, last):
+            return False
         rounds = set(link.execute(sql.select(ROUNDS.c.id)).scalars())
         writers = set(link.execute(sql.select(WRITERS.c.id)).scalars())
         return all(mark in rounds and writer in writers for mark, writer in marks)

@@ -1,18 +1,15 @@
 """Where reports are kept: SQLite by default, PostgreSQL by URL, through SQLAlchemy.
 
 Each server process is a writer. A writer numbers the reports it stores, 1, 2, 3, ..., in one
-transaction after the other, and now and then stores the tally of its first `upto` reports. So any
-process, now or after a crash, gets the tally of everything by adding each writer's stored tally
-and the reports after it; and a report is in exactly one writer's numbers, because its nonce is the
-primary key.
+transaction after the other; a report is in exactly one writer's numbers, because its nonce is the
+primary key. Whether a round still takes reports is read in the transaction that stores them.
 """
 
 from __future__ import annotations
 
-import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
@@ -22,34 +19,50 @@ import sqlalchemy as sql
 from sqlalchemy.dialects import postgresql, sqlite
 
 from privmean.errors import PrivmeanError
-from privmean.local.aggregators.batch import Batch, add
+from privmean.local.aggregators.batch import Batch
 from privmean.local.aggregators.tally import Tally
-from privmean.local.collector.schema import META, REFUSALS, REPORTS, ROUNDS, TALLIES, WRITERS
-from privmean.local.collector.sqlite import SqliteFile, sealed, unsealed
+from privmean.local.collector.book import COMMAND_LINE, Book
+from privmean.local.collector.schema import (
+    HEADS,
+    META,
+    REFUSALS,
+    REPORTS,
+    ROUNDS,
+    STATES,
+    WRITERS,
+)
+from privmean.local.collector.sqlite import SqliteFile
+from privmean.local.collector.tallies import CLOSED, OPEN, Tallies
 from privmean.local.descriptor import Round
-from privmean.local.reports import payload_size
 
 T = TypeVar("T")
+Mask = np.ndarray[Any, np.dtype[np.bool_]]
 
-READ = 20_000
 LOOKUP = 500
 ATTEMPTS = 3  # processes that start at once may want to make the same table
 
 
 @dataclass
-class Progress:
-    """One writer's tally as far as it was read: its first `upto` reports."""
-
-    tally: Tally
-    upto: int = 0
-
-
-@dataclass
 class Outcome:
-    """What a transaction did with each of the offered reports, by their order."""
+    """What a transaction did with each of the offered reports, by their order.
 
-    fresh: np.ndarray[Any, np.dtype[np.bool_]]
-    conflict: np.ndarray[Any, np.dtype[np.bool_]]
+    revoked: their tickets are; late: the round takes none any more (then all are).
+    """
+
+    fresh: Mask
+    conflict: Mask
+    revoked: Mask
+    late: Mask
+
+    @classmethod
+    def of(cls, number: int) -> Outcome:
+        """Nothing yet."""
+        return cls(*(np.zeros(number, dtype=bool) for _ in range(4)))
+
+    def refused(self) -> Counter[str]:
+        """How many the database refused, by reason."""
+        masks = {"conflict": self.conflict, "revoked": self.revoked, "late": self.late}
+        return Counter({word: int(mask.sum()) for word, mask in masks.items() if mask.any()})
 
 
 @dataclass
@@ -74,21 +87,12 @@ def contents(batch: Batch) -> list[tuple[bytes, bytes]]:
     ]
 
 
-def batch_of(round_: Round, rows: list[tuple[bytes, bytes]]) -> Batch:
-    """The reports of `contents` as arrays."""
-    nonces = np.frombuffer(b"".join(row[0] for row in rows), "<u8").reshape(-1, 2)
-    flat = np.frombuffer(b"".join(row[1] for row in rows), np.uint8)
-    body = flat.reshape(-1, 2 + payload_size(round_))
-    levels = np.ascontiguousarray(body[:, :2]).view("<u2")[:, 0]
-    return Batch(round_, nonces, levels, np.ascontiguousarray(body[:, 2:]))
-
-
 class Store:
     """The database of one collector process."""
 
     def __init__(self, url: str) -> None:
         try:
-            self.engine = sql.create_engine(_driver(url), pool_pre_ping=True)
+            self.engine = sql.create_engine(_driver(url), pool_pre_ping=True, hide_parameters=True)
         except (sql.exc.ArgumentError, ImportError):
             raise PrivmeanError(
                 "the database cannot be used; give sqlite:///FILE or postgresql://USER@HOST/NAME "
@@ -97,14 +101,14 @@ class Store:
         if self.engine.dialect.name not in ("sqlite", "postgresql"):
             raise PrivmeanError("the database must be SQLite or PostgreSQL; give such a URL")
         self._file = SqliteFile(self.engine) if self.engine.dialect.name == "sqlite" else None
-        self.writer = _again(self._join)
+        self.tallies = Tallies(self._connect)
+        self.book = Book(self._connect, self.transaction, self._cleared, self.tallies)
+        self.writer = again(self._join)
         self._insert = (
             postgresql.insert(REPORTS) if self._file is None else sqlite.insert(REPORTS)
         ).on_conflict_do_nothing()
         self._numbers: dict[bytes, int] = {}
         self._unsure = False  # whether a transaction failed, maybe after it was committed
-        self._known: dict[bytes, dict[int, Progress]] = {}
-        self._reading = threading.Lock()
 
     def close(self) -> None:
         self.engine.dispose()
@@ -112,14 +116,23 @@ class Store:
             self._file.close()
 
     @contextmanager
-    def _transaction(self) -> Iterator[sql.Connection]:
+    def transaction(self) -> Iterator[sql.Connection]:
         """All or nothing; after it, everything is on disk."""
         with self.engine.begin() as link:
+            if self._file is not None:
+                link.exec_driver_sql("BEGIN IMMEDIATE")  # what is read now holds until the end
             yield link
             if self._file is not None:
                 self._file.changed(link)
         if self._file is not None:
             self._file.committed()
+
+    def _connect(self) -> sql.Connection:
+        return self.engine.connect()
+
+    def _cleared(self, link: sql.Connection, mark: bytes) -> None:
+        if self._file is not None:
+            self._file.forgotten(link, mark)
 
     def _join(self) -> int:
         """Make the tables if they are missing, and become a writer."""
@@ -127,38 +140,32 @@ class Store:
             META.create_all(self.engine, checkfirst=True)
         else:
             self._file.open()
-        return self._new_writer()
+        with self.transaction() as link:
+            META.create_all(link, checkfirst=True)
+            self._catch_up(link)
+            return _writer(link)
 
-    def _new_writer(self) -> int:
-        with self._transaction() as link:
-            done = link.execute(sql.insert(WRITERS).values(started=time.time()))
-            return int(done.inserted_primary_key[0])
+    def _catch_up(self, link: sql.Connection) -> None:
+        """Rounds and reports of a database that was made before there were states and heads."""
+        now = time.time()
+        for key in link.execute(sql.select(ROUNDS.c.id)).scalars().all():
+            if link.execute(sql.select(STATES.c.round).where(STATES.c.round == key)).first():
+                continue
+            link.execute(sql.insert(STATES).values(round=key, state=OPEN, changed=now))
+            place = (REPORTS.c.writer, sql.func.max(REPORTS.c.number))
+            heads = sql.select(*place).where(REPORTS.c.round == key).group_by(REPORTS.c.writer)
+            for writer, last in link.execute(heads).all():
+                link.execute(sql.insert(HEADS).values(round=key, writer=writer, last=last))
 
-    def register(self, rounds: Iterable[Round]) -> None:
-        """Remember the rounds (their text is fixed by their identifier)."""
+    def register(self, rounds: Iterable[Round], who: str = COMMAND_LINE) -> list[Round]:
+        """Remember the rounds (their text is fixed by their identifier). Those that were deleted
+        stay so; the others are given back."""
         offered = list(rounds)
-        _again(lambda: self._register(offered))
-
-    def _register(self, rounds: list[Round]) -> None:
-        with self._transaction() as link:
-            for round_ in rounds:
-                row = link.execute(
-                    sql.select(ROUNDS.c.description).where(ROUNDS.c.id == round_.identifier)
-                ).first()
-                if row is None:
-                    link.execute(
-                        sql.insert(ROUNDS).values(
-                            id=round_.identifier, description=round_.to_json()
-                        )
-                    )
-                elif Round.from_json(row[0]).digest != round_.digest:
-                    raise PrivmeanError("another round has the same identifier; draw a new seed")
+        return again(lambda: [item for item in offered if self.book.register(item, who)])
 
     def rounds(self) -> list[Round]:
-        """All rounds that were ever registered here."""
-        with self.engine.connect() as link:
-            rows = link.execute(sql.select(ROUNDS.c.description).order_by(ROUNDS.c.id)).all()
-        return [Round.from_json(row[0]) for row in rows]
+        """All rounds that were ever registered here and not deleted."""
+        return [entry.round for entry in self.book.entries()[0].values()]
 
     def write(self, offers: list[Offer]) -> list[Outcome]:
         """Store all offers in one transaction; after the return they are on disk.
@@ -168,15 +175,16 @@ class Store:
         if self._unsure:
             # what the lost transaction numbered may be stored: go on under another name, so that
             # no number is given twice
-            self.writer, self._numbers = self._new_writer(), {}
+            with self.transaction() as link:
+                fresh = _writer(link)
+            self.writer, self._numbers = fresh, {}
             self._unsure = False
         result: list[Outcome] = []
         self._unsure = True
         numbers = dict(self._numbers)
-        with self._transaction() as link:
+        with self.transaction() as link:
             for offer in offers:
                 result.append(self._write(link, offer, numbers))
-                self._refuse(link, offer, result[-1])
         self._numbers = numbers
         self._unsure = False
         return result
@@ -184,20 +192,31 @@ class Store:
     def _write(self, link: sql.Connection, offer: Offer, numbers: dict[bytes, int]) -> Outcome:
         batch = offer.batch
         mark = batch.round.identifier
-        start = numbers.get(mark, 0)
+        outcome = Outcome.of(len(batch))
+        state = self.book.state(link, mark)
+        if state != OPEN:
+            outcome.late[:] = True
+            if state == CLOSED:
+                self._refuse(link, offer, outcome)
+            return outcome
         rows = contents(batch)
-        if rows:
+        if batch.round.issued:
+            gone = self.book.revoked(link, mark, [nonce for nonce, _ in rows])
+            outcome.revoked[:] = [nonce in gone for nonce, _ in rows]
+        start = numbers.get(mark, 0)
+        offered = np.flatnonzero(~outcome.revoked).tolist()
+        if offered:
             link.execute(
                 self._insert,
                 [
                     {
                         "round": mark,
-                        "nonce": nonce,
-                        "content": content,
+                        "nonce": rows[k][0],
+                        "content": rows[k][1],
                         "writer": self.writer,
                         "number": start + k + 1,
                     }
-                    for k, (nonce, content) in enumerate(rows)
+                    for k in offered
                 ],
             )
         numbers[mark] = start + len(rows)
@@ -208,10 +227,11 @@ class Store:
                 REPORTS.c.number > start,
             )
         ).scalars()
-        fresh = np.zeros(len(rows), dtype=bool)
-        fresh[np.fromiter(stored, dtype=np.int64) - start - 1] = True
-        conflict = np.zeros(len(rows), dtype=bool)
-        old = np.flatnonzero(~fresh).tolist()
+        added = np.fromiter(stored, dtype=np.int64)
+        outcome.fresh[added - start - 1] = True
+        if len(added):
+            self._head(link, mark, int(added.max()))
+        old = np.flatnonzero(~outcome.fresh & ~outcome.revoked).tolist()
         for first in range(0, len(old), LOOKUP):
             some = old[first : first + LOOKUP]
             found = link.execute(
@@ -221,18 +241,31 @@ class Store:
             )
             known = {bytes(row[0]): bytes(row[1]) for row in found}
             for k in some:
-                conflict[k] = known[rows[k][0]] != rows[k][1]
-        if self._file is not None:
-            added = (np.flatnonzero(fresh) + start + 1).tolist()
-            refused = sum(offer.refused.values()) + int(conflict.sum())
-            self._file.stored(link, mark, self.writer, added, refused)
-        return Outcome(fresh, conflict)
+                outcome.conflict[k] = known[rows[k][0]] != rows[k][1]
+        self._refuse(link, offer, outcome, np.sort(added).tolist())
+        return outcome
 
-    def _refuse(self, link: sql.Connection, offer: Offer, outcome: Outcome) -> None:
-        reasons = offer.refused + Counter({"conflict": int(outcome.conflict.sum())})
+    def _head(self, link: sql.Connection, mark: bytes, last: int) -> None:
+        add = (postgresql.insert if self._file is None else sqlite.insert)(HEADS)
+        link.execute(
+            add.values(round=mark, writer=self.writer, last=last).on_conflict_do_update(
+                index_elements=["round", "writer"], set_={"last": last}
+            )
+        )
+
+    def _refuse(
+        self,
+        link: sql.Connection,
+        offer: Offer,
+        outcome: Outcome,
+        added: Sequence[int] = (),
+    ) -> None:
+        """Count what was refused; and on SQLite note what was stored."""
+        mark = offer.batch.round.identifier
+        reasons = offer.refused + outcome.refused()
         for reason, reports in reasons.items():
             place = (
-                REFUSALS.c.round == offer.batch.round.identifier,
+                REFUSALS.c.round == mark,
                 REFUSALS.c.writer == self.writer,
                 REFUSALS.c.reason == reason,
             )
@@ -242,94 +275,36 @@ class Store:
             if changed.rowcount == 0:
                 link.execute(
                     sql.insert(REFUSALS).values(
-                        round=offer.batch.round.identifier,
-                        writer=self.writer,
-                        reason=reason,
-                        reports=reports,
+                        round=mark, writer=self.writer, reason=reason, reports=reports
                     )
                 )
+        if self._file is not None:
+            self._file.stored(link, mark, self.writer, list(added), sum(reasons.values()))
 
     def tally(self, round_: Round) -> Tally:
         """The tally of every stored report of the round, by all writers."""
-        with self._reading:
-            return self._tally(round_)
+        return self.tallies.read(round_)
 
-    def _tally(self, round_: Round) -> Tally:
-        known = self._known.setdefault(round_.identifier, {})
-        total = Tally.empty(round_)
-        with self.engine.connect() as link:
-            for writer, upto in self._writers(link, round_):
-                if writer not in known or known[writer].upto < upto:
-                    known[writer] = self._stored(link, round_, writer)
-                self._follow(link, round_, writer, known[writer])
-                total = total.merge(known[writer].tally)
-            rows = link.execute(
-                sql.select(REFUSALS.c.reason, sql.func.sum(REFUSALS.c.reports))
-                .where(REFUSALS.c.round == round_.identifier)
-                .group_by(REFUSALS.c.reason)
-            ).all()
-        total.rejected = Counter({str(reason): int(reports) for reason, reports in rows})
-        return total
-
-    def _writers(self, link: sql.Connection, round_: Round) -> list[tuple[int, int]]:
-        """Every writer, with how far its stored tally goes."""
-        found = link.execute(
-            sql.select(TALLIES.c.writer, TALLIES.c.upto).where(TALLIES.c.round == round_.identifier)
-        )
-        stored = {int(row[0]): int(row[1]) for row in found}
-        everyone = link.execute(sql.select(WRITERS.c.id).order_by(WRITERS.c.id)).scalars()
-        return [(int(writer), stored.get(int(writer), 0)) for writer in everyone]
-
-    def _stored(self, link: sql.Connection, round_: Round, writer: int) -> Progress:
-        row = link.execute(
-            sql.select(TALLIES.c.upto, TALLIES.c.state).where(
-                TALLIES.c.round == round_.identifier, TALLIES.c.writer == writer
-            )
-        ).first()
-        if row is None:
-            return Progress(Tally.empty(round_))
-        state = unsealed(int(row[0]), bytes(row[1]))
-        if state is None:
-            raise PrivmeanError("a stored tally is damaged; put an undamaged database back")
-        return Progress(Tally.from_bytes(round_, state), int(row[0]))
-
-    def _follow(self, link: sql.Connection, round_: Round, writer: int, known: Progress) -> None:
-        """Add the reports that the writer stored since."""
-        while True:
-            rows = link.execute(
-                sql.select(REPORTS.c.number, REPORTS.c.nonce, REPORTS.c.content)
-                .where(
-                    REPORTS.c.round == round_.identifier,
-                    REPORTS.c.writer == writer,
-                    REPORTS.c.number > known.upto,
-                )
-                .order_by(REPORTS.c.number)
-                .limit(READ)
-            ).all()
-            if not rows:
-                return
-            add(known.tally, batch_of(round_, [(bytes(row[1]), bytes(row[2])) for row in rows]))
-            known.upto = int(rows[-1][0])
+    def catch_up(self, round_: Round) -> None:
+        """Read what earlier processes left uncounted, and store the tally if that was anything."""
+        if self.tallies.behind(round_):
+            self.checkpoint(round_)
 
     def checkpoint(self, round_: Round) -> None:
-        """Store this writer's tally, so that later readers need not count its reports again."""
-        with self._reading:
-            self._tally(round_)
-            mine = self._known[round_.identifier].get(self.writer)
-            if mine is None or mine.upto == 0:
-                return
-            values = {"upto": mine.upto, "state": sealed(mine.upto, mine.tally.to_bytes())}
-        place = (TALLIES.c.round == round_.identifier, TALLIES.c.writer == self.writer)
-        with self._transaction() as link:
-            if link.execute(sql.update(TALLIES).where(*place).values(**values)).rowcount == 0:
-                link.execute(
-                    sql.insert(TALLIES).values(
-                        round=round_.identifier, writer=self.writer, **values
-                    )
-                )
+        """Store the tally, so that later processes need not count its reports again."""
+        self.tallies.read(round_)
+        with self.transaction() as link:
+            if self.book.state(link, round_.identifier) in (OPEN, CLOSED):
+                self.tallies.snapshot(link, round_)
 
 
-def _again(work: Callable[[], T]) -> T:
+def _writer(link: sql.Connection) -> int:
+    """The number of a new writer."""
+    done = link.execute(sql.insert(WRITERS).values(started=time.time()))
+    return int(done.inserted_primary_key[0])
+
+
+def again(work: Callable[[], T]) -> T:
     """Try some times: another process may be doing the same."""
     for attempt in range(ATTEMPTS):
         try:

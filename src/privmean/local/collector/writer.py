@@ -6,8 +6,9 @@ import queue
 import threading
 import time
 from collections import Counter, deque
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from privmean.local.aggregators.aggregator import Receipt
 from privmean.local.aggregators.gate import Parsed
@@ -33,7 +34,7 @@ class _Job:
     light: bool
     stored: int = 0
     fresh: int = 0
-    conflicts: int = 0
+    refused: Counter[str] = field(default_factory=Counter)
 
     def rest(self) -> int:
         return len(self.parsed.batch) - self.stored
@@ -48,13 +49,19 @@ class Writer(threading.Thread):
     stored: its sender hears of the failure and sends it again, and nothing counts twice.
     """
 
-    def __init__(self, store: Store, rounds: dict[bytes, Round]) -> None:
+    def __init__(
+        self,
+        store: Store,
+        rounds: Mapping[bytes, Round],
+        stored: Callable[[bytes], object] = lambda _: None,
+    ) -> None:
         super().__init__(name="privmean-writer", daemon=True)
         self._store = store
         self._rounds = rounds
         self._light: deque[_Job] = deque()
         self._heavy: deque[_Job] = deque()
-        self._since = dict.fromkeys(rounds, 0)
+        self._stored = stored  # called with a round in which reports were stored
+        self._since: Counter[bytes] = Counter()
         self._bytes = 0
         self._open = True
         self._changed = threading.Condition()
@@ -76,6 +83,11 @@ class Writer(threading.Thread):
             self._changed.notify()
         return job.done
 
+    @property
+    def waiting(self) -> int:
+        """Bytes that are queued."""
+        return self._bytes
+
     def stop(self) -> None:
         """Finish what is light, store the tallies, end. The others hear that all is not stored."""
         with self._changed:
@@ -88,7 +100,7 @@ class Writer(threading.Thread):
             self._work(parts)
         for job in self._heavy:
             self._fail(job, InterruptedError("the service stops"))
-        for round_id in self._since:
+        for round_id in list(self._since):
             self._checkpoint(round_id)
 
     def _next(self) -> list[tuple[_Job, int]]:
@@ -130,7 +142,7 @@ class Writer(threading.Thread):
             self._count(job, number, outcome)
         if not all(job.light for job, _ in going):
             self._pace.worked(spent)
-        for round_id, since in self._since.items():
+        for round_id, since in list(self._since.items()):
             if since >= CHECKPOINT:
                 self._checkpoint(round_id)
 
@@ -156,20 +168,23 @@ class Writer(threading.Thread):
         fresh = int(outcome.fresh.sum())
         job.stored += number
         job.fresh += fresh
-        job.conflicts += int(outcome.conflict.sum())
-        self._since[job.round_id] += fresh
+        job.refused += outcome.refused()
+        if fresh:
+            self._since[job.round_id] += fresh
+            self._stored(job.round_id)
         if job.rest():
             with self._changed:
                 self._heavy.append(job)
             return
-        reasons = dict(job.parsed.reasons())
-        if job.conflicts:
-            reasons["conflict"] = job.conflicts
-        again = len(job.parsed.batch) - job.fresh - job.conflicts
+        reasons = dict(job.parsed.reasons() + job.refused)
+        again = len(job.parsed.batch) - job.fresh - job.refused.total()
         self._end(job).set_result(Receipt(job.fresh, again, reasons))
 
     def _checkpoint(self, round_id: bytes) -> None:
         """A stored tally only saves time, so a failure here may wait for the next one."""
+        if round_id not in self._rounds:  # deleted meanwhile
+            del self._since[round_id]
+            return
         try:
             self._store.checkpoint(self._rounds[round_id])
             self._since[round_id] = 0

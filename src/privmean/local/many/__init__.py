@@ -21,6 +21,7 @@ from privmean.local.many.coins import Levels
 from privmean.local.many.items import row_payload, subset_payload, unary_payload
 from privmean.local.many.scalar import scalar_payload
 from privmean.local.mechanisms import BALLS, HADAMARD, SCALARS, SKETCH, SUBSET
+from privmean.local.reports import POINT
 from privmean.noise.base import Noise
 from privmean.noise.exact import ExactNoise
 
@@ -48,14 +49,38 @@ def _levels(round_: Round, epsilon: object, number: int) -> Levels:
     return np.array([round_.level(float(e)) for e in different], dtype=np.uint16)[place]
 
 
+def _places(round_: Round, points: object, number: int) -> Bytes:
+    """The bytes before each payload that name its design point: none in other rounds."""
+    if not round_.points:
+        if points is not None:
+            raise ArgumentError("points", "...", "this round has none", "leave them out")
+        return np.empty((number, 0), dtype=np.uint8)
+    given = np.asarray(points)
+    whole = given.dtype.kind in "iu" and given.shape == (number,)
+    if not whole or (number and not 0 <= given.min() <= given.max() < len(round_.points)):
+        raise ArgumentError(
+            "points",
+            given.shape,
+            "are no design points",
+            f"give one whole number a client, 0 to {len(round_.points) - 1}",
+        )
+    return np.ascontiguousarray(given, "<u4").view(np.uint8).reshape(-1, POINT.size)
+
+
 def randomize_many(
-    round_: Round, values: Any, *, epsilon: object, noise: Noise | None = None
+    round_: Round,
+    values: Any,
+    *,
+    epsilon: object,
+    noise: Noise | None = None,
+    points: object = None,
 ) -> Batch:
     """One report a client, as arrays (`to_bytes` gives the wire format).
 
     values: shape (n,) or (n, coordinates or dimension). epsilon: what each client allows, one
     number or shape (n,). Values outside their range, infinite or missing ones are handled as by
-    `randomize`. Only the shape can be wrong.
+    `randomize`. points: of a curve, the number of each client's design point, shape (n,). Only the
+    shape and the points, which are public, can be wrong.
 
     Guarantees. As `randomize`, for each row on its own. Public: n, the levels, the nonces.
     """
@@ -63,12 +88,21 @@ def randomize_many(
     number = len(values)
     levels = _levels(round_, epsilon, number)
     nonces = source.bits64(2 * number).reshape(number, 2)
+    places = _places(round_, points, number)
     payload = _payload(round_, values, levels, nonces, source)
+    if round_.points:
+        payload = np.hstack([places, payload])
     return Batch(round_, nonces, levels, payload, source.secure)
 
 
 def tally_many(
-    round_: Round, values: Any, *, epsilon: object, noise: Noise | None = None, chunk: int = 1 << 15
+    round_: Round,
+    values: Any,
+    *,
+    epsilon: object,
+    noise: Noise | None = None,
+    chunk: int = 1 << 15,
+    points: Any = None,
 ) -> Tally:
     """Randomize and count at once, in chunks: bounded memory however many clients."""
     total = Tally.empty(round_)
@@ -80,8 +114,11 @@ def tally_many(
     step = max(1, min(chunk, math.ceil(2**23 / wide)))
     for start in range(0, len(values), step):
         some = own if own.ndim == 0 else own[start : start + step]
+        here = None if points is None else np.asarray(points)[start : start + step]
         add(
             total,
-            randomize_many(round_, values[start : start + step], epsilon=some, noise=noise),
+            randomize_many(
+                round_, values[start : start + step], epsilon=some, noise=noise, points=here
+            ),
         )
     return total

@@ -7,21 +7,26 @@ import numpy as np
 from privmean.local.aggregators.batch import (
     Bytes,
     Floats,
+    Integers,
     Words,
+    candidate_normals,
     normals_from,
     public_normals,
     units,
 )
+from privmean.local.clients.closest import set_threshold
 from privmean.local.coins import flip_threshold
 from privmean.local.descriptor import Round
 from privmean.local.entropy import WORD
 from privmean.local.many.coins import (
     Levels,
+    below_many,
     by_level,
 )
 from privmean.local.many.values import table_of
 from privmean.local.mechanisms import (
     BALL_BIT,
+    CLOSEST,
     PRIV_UNIT,
 )
 from privmean.noise.base import Noise
@@ -62,6 +67,8 @@ def ball_payload(
     assert round_.dimension is not None
     number, size = len(levels), round_.dimension
     poles = _poles(round_, values, number, noise)
+    if round_.mechanism == CLOSEST:
+        return _closest(round_, poles, levels, nonces, noise)
     if round_.mechanism == BALL_BIT:
         u = public_normals(round_, nonces)
     else:
@@ -100,3 +107,38 @@ def _priv_unit(round_: Round, poles: Floats, u: Floats, levels: Levels, noise: N
     rest = np.sqrt(np.maximum(0.0, 1.0 - height * height))
     z = units(height[:, None] * poles + rest[:, None] * across)
     return as_float32(z)
+
+
+def _closest(round_: Round, poles: Floats, levels: Levels, nonces: Words, noise: Noise) -> Bytes:
+    """The number of a candidate each, a few persons' directions at a time."""
+    assert round_.candidates is not None
+    half = round_.candidates // 2
+    index = np.empty(len(levels), dtype=np.int64)
+    step = max(1, 2**20 // (half * poles.shape[1]))
+    for start in range(0, len(levels), step):
+        some = slice(start, start + step)
+        index[some] = _indices(round_, poles[some], levels[some], nonces[some], noise)
+    return index.astype("<u2").view(np.uint8).reshape(-1, 2)
+
+
+def _indices(round_: Round, poles: Floats, levels: Levels, nonces: Words, noise: Noise) -> Integers:
+    assert round_.candidates is not None
+    number, half, width = len(levels), round_.candidates // 2, poles.shape[1]
+    every = np.tile(np.arange(half), number)
+    u = units(candidate_normals(round_, np.repeat(nonces, half, axis=0), every))
+    heights = np.einsum("nmd,nd->nm", u.reshape(number, half, width), poles)
+    order = np.argsort(-np.abs(heights), axis=1, kind="stable")
+    near = 2 * order + (np.take_along_axis(heights, order, axis=1) < 0)
+    result = np.empty(number, dtype=np.int64)
+    for k, epsilon in enumerate(round_.menu):
+        mine, size = np.flatnonzero(levels == k), round_.favoured[k]
+        limit = np.uint64(set_threshold(epsilon, size, round_.candidates))
+        inside = noise.bits64(len(mine)) < limit
+        rows = mine[inside]
+        result[rows] = near[rows, below_many(noise, len(rows), size)]
+        rows = mine[~inside]
+        other = np.ones((len(rows), round_.candidates), dtype=bool)
+        np.put_along_axis(other, near[rows, :size], False, axis=1)
+        wanted = below_many(noise, len(rows), round_.candidates - size)
+        result[rows] = (np.cumsum(other, axis=1) <= wanted[:, None]).sum(axis=1)
+    return result

@@ -1,0 +1,268 @@
+"""The homes of people side by side: one table, printed by one command.
+
+    python benchmarks/engines.py [--homes HOME ...] [--records N] [--persons M] [--tables T]
+                                 [--publish]
+
+For each home: answers of `People` on random dirty tables and on the hostile table of the tests that
+equal the slow reference; questions about groups with the same release as Polars; and time and
+memory of a whole private mean (`privmean.mean` of a table of N records of M persons) over those of
+the plain query of the same engine, mean of means of persons, in one run: medians of pairs that take
+turns. Memory is the peak of the process that computes (for PostgreSQL, of the server's process of
+the session). Tables are made before; reading them into the engine is not counted.
+PostgreSQL needs the system's package, DataFusion and ClickHouse (chdb) those of the registry.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import random
+import resource
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+import warnings
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests" / "people"))
+
+import people_tables
+import random_tables
+import spark_homes
+import sql_tables
+
+import privmean as pm
+from privmean.people.read import read
+from report import publish, table
+
+HOMES = {"duckdb": "parquet", "polars": "lazy"} | {name: name for name in sql_tables.ENGINES}
+PAIRS = 5
+PLAIN = "SELECT avg(m), count(m) FROM (SELECT who, avg(x) AS m FROM {} GROUP BY who) AS t"
+
+
+def records(count: int, persons: int) -> pa.Table:
+    generator = np.random.default_rng(1)
+    who = generator.integers(0, persons, count)
+    x = np.round(50 + generator.normal(0, 5, persons)[who] + generator.normal(0, 10, count), 1)
+    return pa.table({"who": who, "x": x})
+
+
+def reductions(home: str, tables: int) -> tuple[int, int]:
+    """Answers on random tables: asked, wrong."""
+    asked = wrong = 0
+    for seed in range(tables):
+        generator = random.Random(f"engines, {seed}")
+        made = random_tables.table(generator)
+        if made.rows_of_persons:
+            continue
+        chosen = generator.sample(random_tables.questions(made, generator), 8)
+        with tempfile.TemporaryDirectory() as folder:
+            wrong += len(random_tables.mismatches(made, chosen, Path(folder), (HOMES[home],)))
+        asked += len(chosen)
+    return asked, wrong
+
+
+def hostile(home: str) -> tuple[int, int]:
+    """Answers on the hostile table, with ids of two kinds and with weights: asked, wrong."""
+    asked = wrong = 0
+    for ids, cap in ((range(9), None), (["a", "B", "é", "0", "00"], None), (range(40), 3)):
+        generator = random.Random(4)
+        rows = [
+            (
+                generator.choice(ids) if generator.random() > 0.1 else None,
+                spark_homes.number(generator),
+                spark_homes.number(generator),
+            )
+            for _ in range(60)
+        ]
+        options = {} if cap is None else {"estimand": "records", "cap": cap}
+        with tempfile.TemporaryDirectory() as folder:
+            sources = people_tables.sources(rows, Path(folder))
+            source = sources[HOMES[home]][0] if HOMES[home] in sources else None
+            if source is None:
+                source = sql_tables.put(home, sources["arrow"][0])
+            people = read(source, person="who", values=["x", "y"], **options)
+            found = people_tables.plain(people_tables.answers(people))
+        expected = people_tables.expected(rows, cap)
+        asked += len(expected)
+        wrong += sum(found[question] != answer for question, answer in expected.items())
+    return asked, wrong
+
+
+def groups(home: str) -> tuple[int, int]:
+    """Questions about groups: asked, and how many give another release than Polars."""
+    frame = spark_homes.grouped()
+    whole = {"who": pa.int64(), "key": pa.string(), "arm": pa.int64()}
+    kinds = pa.schema([(name, whole.get(name, pa.float64())) for name in frame.columns])
+    arrow = frame.to_arrow().cast(kinds)
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "groups.parquet"
+        pq.write_table(arrow, path)
+        source = {"duckdb": path, "polars": frame.lazy()}.get(home)
+        source = sql_tables.put(home, arrow) if source is None else source
+        different = 0
+        for release in spark_homes.comparisons().values():
+            made = [release(one, pm.SimulatedNoise(3)).to_dict() for one in (frame, source)]
+            for one in made:
+                del one["provenance"]  # time and engine
+            different += len({json.dumps(one, sort_keys=True) for one in made}) > 1
+    return len(spark_homes.comparisons()), different
+
+
+class Timed:
+    """A table of one engine, its plain query, and the private mean."""
+
+    def __init__(self, home: str, path: str) -> None:
+        self.home, self.path = home, path
+        self.table = None
+        if home in sql_tables.ENGINES:
+            arrow = pq.read_table(path)
+            if home == "postgres":
+                self.table = self._copied(arrow)
+            else:
+                self.table = sql_tables.put(home, arrow)
+            del arrow
+
+    def _copied(self, arrow: pa.Table) -> object:
+        link = sql_tables.connection("postgres")
+        with link.con.cursor() as cursor:
+            cursor.execute("CREATE TABLE big (who bigint, x double precision)")
+            with cursor.copy("COPY big FROM STDIN") as copy:
+                for batch in arrow.to_batches(100_000):
+                    rows = zip(*(column.to_pylist() for column in batch.columns), strict=True)
+                    copy.write("".join(f"{who}\t{x!r}\n" for who, x in rows))
+            cursor.execute("VACUUM ANALYZE big")
+        return link.table("big")
+
+    def plain(self) -> float:
+        if self.home == "duckdb":
+            import duckdb
+
+            with duckdb.connect() as link:
+                return float(link.execute(PLAIN.format(f"'{self.path}'")).fetchone()[0])
+        if self.home == "polars":
+            import polars as pl
+
+            means = pl.scan_parquet(self.path).group_by("who").agg(pl.col("x").mean())
+            return float(means.select(pl.col("x").mean()).collect().item())
+        from privmean.people import sqlengines
+
+        link = sql_tables.connection(self.home)
+        text = PLAIN.format(self.table.get_name())
+        if self.home == "postgres":
+            return float(link.con.execute(text).fetchone()[0])
+        if self.home == "datafusion":
+            return float(link.con.sql(text).collect()[0].column(0)[0].as_py())
+        return float(sqlengines.backend(self.table).con.query(text).result_rows[0][0])
+
+    def private(self) -> float:
+        source = {"duckdb": self.path}.get(self.home, self.table)
+        if self.home == "polars":
+            import polars as pl
+
+            source = pl.scan_parquet(self.path)
+        people = pm.read(source, person="who", values="x")
+        return float(pm.mean(people, epsilon=1.0, noise=pm.SimulatedNoise(1)).estimate[0])
+
+    def peak(self) -> float:
+        """MB of the process that computes, so far."""
+        if self.home != "postgres":
+            return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+        (pid,) = sql_tables.connection("postgres").con.execute("SELECT pg_backend_pid()").fetchone()
+        lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+        return next(int(line.split()[1]) for line in lines if line.startswith("VmHWM")) / 1024
+
+
+def child(home: str, what: str, path: str, tables: int) -> dict[str, object]:
+    """What one process finds out about a home."""
+    warnings.simplefilter("ignore")
+    if what == "equal":
+        return {
+            "reductions": reductions(home, tables), "hostile": hostile(home), "groups": groups(home)
+        }  # fmt: skip
+    timed = Timed(home, path)
+    if what == "time":
+        timed.plain(), timed.private()  # imports, and pages into memory
+        pairs = []
+        for _ in range(PAIRS):
+            seconds = []
+            for run in (timed.plain, timed.private):
+                start = time.perf_counter()
+                run()
+                seconds.append(time.perf_counter() - start)
+            pairs.append(seconds)
+        plain = statistics.median(a for a, _ in pairs)
+        return {"plain": plain, "ratio": statistics.median(b / a for a, b in pairs)}
+    getattr(timed, what)()
+    return {"peak": timed.peak()}
+
+
+def asked(home: str, what: str, path: str, tables: int) -> dict[str, object]:
+    command = [sys.executable, __file__, "--child", home, what, path, str(tables)]
+    said = subprocess.run(command, capture_output=True, text=True, check=False)
+    if said.returncode:
+        raise SystemExit(f"{home}, {what}:\n{said.stderr[-3000:]}")
+    return json.loads(said.stdout.splitlines()[-1])
+
+
+def row(home: str, path: str, tables: int) -> list[str]:
+    equal = asked(home, "equal", path, tables)
+    cells = [home]
+    for item in ("reductions", "hostile", "groups"):
+        count, wrong = equal[item]
+        cells.append(f"{count - wrong} of {count}")
+    found = asked(home, "time", path, tables)
+    peaks = [asked(home, what, path, tables)["peak"] for what in ("plain", "private")]
+    cells.append(f"{found['plain']:.2f} s")
+    cells.append(f"{found['ratio']:.2f}x")
+    cells.append(f"{peaks[1]:.0f} of {peaks[0]:.0f} MB, {peaks[1] / peaks[0]:.2f}x")
+    return cells
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--homes", nargs="+", default=list(HOMES), choices=list(HOMES))
+    parser.add_argument("--records", type=int, default=4_000_000)
+    parser.add_argument("--persons", type=int, default=100_000)
+    parser.add_argument("--tables", type=int, default=20)
+    parser.add_argument("--publish", action="store_true")
+    parser.add_argument("--child", nargs=4, help=argparse.SUPPRESS)
+    given = parser.parse_args()
+    if given.child:
+        home, what, path, tables = given.child
+        print(json.dumps(child(home, what, path, int(tables))))
+        return 0
+    homes, absent = [], []
+    for home in given.homes:
+        reason = sql_tables.missing(home) if home in sql_tables.ENGINES else ""
+        (absent if reason else homes).append(f"{home}: {reason}" if reason else home)
+    rows = []
+    with tempfile.TemporaryDirectory() as folder:
+        path = str(Path(folder) / "records.parquet")
+        pq.write_table(records(given.records, given.persons), path)
+        for home in homes:
+            rows.append(row(home, path, given.tables))
+            print("  ".join(rows[-1]), flush=True)
+    head = ["home", "reductions equal", "hostile table equal", "groups equal", "plain query"]
+    text = (
+        f"{given.records:,} records of {given.persons:,} persons; equal: answers, and releases by "
+        "group, that are those of the reference to the last bit.\n\n"
+    ).replace(",", " ", 2)
+    text += table([*head, "private mean over it", "memory"], rows)
+    for line in absent:
+        text += f"\nLeft out: {line}.\n"
+    if given.publish:
+        publish("engines", "Homes of people", text, command="make engines")
+    else:
+        print(text)
+    return int(any(len(set(cell.split(" of "))) > 1 for item in rows for cell in item[1:4]))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

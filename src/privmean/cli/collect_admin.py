@@ -1,0 +1,95 @@
+"""Administration of a running collector: rounds begin and end, tickets are taken back."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from privmean.cli.collect_serve import ADMIN_TOKEN
+from privmean.cli.collect_shared import Server, fail, read_round
+
+TokenFile = Annotated[
+    Path | None,
+    typer.Option(help=f"A file with the token for administration (or {ADMIN_TOKEN})."),
+]
+RoundId = Annotated[str, typer.Argument(help="The round's identifier, 16 hexadecimal digits.")]
+
+
+def _ask(server: str, path: str, file: Path | None, method: str, body: bytes | None = None) -> None:
+    from privmean.cli.secrets import tokens
+    from privmean.errors import PrivmeanError
+    from privmean.local.clients.remote import Remote
+
+    try:
+        held = tokens(ADMIN_TOKEN, file)
+        remote = Remote(server, held[0] if held else None)
+        answer = json.loads(remote.ask(path, method=method, body=body))
+    except (PrivmeanError, OSError) as error:
+        fail(error)
+    for line in answer if isinstance(answer, list) else [answer]:
+        typer.echo(json.dumps(line))
+
+
+def open_round(
+    round_file: Annotated[Path, typer.Argument(help="The round's description (JSON).")],
+    server: Server,
+    token_file: TokenFile = None,
+) -> None:
+    """Offer a round at a running collector."""
+    from privmean.errors import PrivmeanError
+
+    try:
+        body = read_round(round_file).to_json().encode()
+    except (PrivmeanError, OSError) as error:
+        fail(error)
+    _ask(server, "rounds", token_file, "POST", body)
+
+
+def close_round(round_id: RoundId, server: Server, token_file: TokenFile = None) -> None:
+    """Take no more reports in a round."""
+    _ask(server, f"rounds/{round_id}/close", token_file, "POST")
+
+
+def forget_round(round_id: RoundId, server: Server, token_file: TokenFile = None) -> None:
+    """Delete a closed round's reports; their tally stays, and so does the estimate."""
+    _ask(server, f"rounds/{round_id}/forget", token_file, "POST")
+
+
+def delete_round(round_id: RoundId, server: Server, token_file: TokenFile = None) -> None:
+    """Delete everything about a round. It cannot come back."""
+    _ask(server, f"rounds/{round_id}", token_file, "DELETE")
+
+
+def revoke(
+    round_id: RoundId,
+    tickets: Annotated[Path, typer.Argument(help="Tickets as they were written, one a line.")],
+    server: Server,
+    token_file: TokenFile = None,
+) -> None:
+    """Take tickets back. What was reported with them before still counts."""
+    from privmean.errors import PrivmeanError
+    from privmean.local.reports import Ticket
+
+    try:
+        lines = [line for line in tickets.read_text().splitlines() if line.strip()]
+        held = [Ticket.from_text(line) for line in lines]
+        if any(ticket.round_id.hex() != round_id.lower() for ticket in held):
+            raise PrivmeanError("the tickets are for another round")
+    except (PrivmeanError, OSError) as error:
+        fail(error)
+    nonces = [ticket.nonce.hex() for ticket in held]  # keys stay here
+    _ask(
+        server,
+        f"rounds/{round_id}/revoked",
+        token_file,
+        "POST",
+        json.dumps({"nonces": nonces}).encode(),
+    )
+
+
+def audit(server: Server, token_file: TokenFile = None) -> None:
+    """Print who did what, the newest first."""
+    _ask(server, "audit", token_file, "GET")

@@ -1,0 +1,66 @@
+"""What the commands of `privmean collect` share. Light: the client's command imports it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, NoReturn
+
+import typer
+
+if TYPE_CHECKING:
+    from privmean.local.descriptor import Round
+
+RoundFile = Annotated[
+    Path, typer.Option("--round", help="The round's description (JSON), as published.")
+]
+SecretFiles = Annotated[
+    list[Path] | None,
+    typer.Option(
+        "--secret-file",
+        help="32 secret bytes that prove tickets (issued rounds). Repeat it while tickets of an "
+        "older secret still count.",
+    ),
+]
+Server = Annotated[str, typer.Option(help="The collector's address.")]
+
+
+def fail(error: Exception) -> NoReturn:
+    """Say what is wrong, and end."""
+    typer.echo(f"error: {error}", err=True)
+    raise typer.Exit(2)
+
+
+def read_round(path: Path) -> Round:
+    """The round in a file."""
+    from privmean.local.descriptor import Round
+
+    return Round.from_json(path.read_bytes())
+
+
+def read_secrets(paths: list[Path] | None) -> tuple[bytes, ...]:
+    """The secrets of tickets in these files."""
+    from privmean.errors import ArgumentError
+
+    secrets = tuple(path.read_bytes() for path in paths or ())
+    if any(len(secret) != 32 for secret in secrets):
+        raise ArgumentError("secret-file", "...", "does not hold 32 bytes", "draw 32 bytes")
+    return secrets
+
+
+def points_of(text: str | None) -> tuple[float, ...]:
+    """Numbers between commas, or FROM:TO:NUMBER."""
+    from privmean.errors import ArgumentError
+
+    if text is None:
+        return ()
+    try:
+        if ":" in text:
+            low, high, number = text.split(":")
+            steps = int(number) - 1
+            first, last = float(low), float(high)
+            return tuple(first + (last - first) * k / steps for k in range(steps + 1))
+        return tuple(float(item) for item in text.split(","))
+    except (ValueError, ZeroDivisionError):
+        raise ArgumentError(
+            "points", text, "cannot be read", "write 0,0.5,1 or FROM:TO:NUMBER"
+        ) from None

@@ -1,0 +1,84 @@
+"""privmean two-servers (experimental): a task, the noise of a server, and the answer of both."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from privmean.errors import ArgumentError
+
+app = typer.Typer(
+    no_args_is_help=True,
+    help="Experimental: means of values that neither of two servers sees.",
+)
+Place = Annotated[Path, typer.Argument(help="File with the task.")]
+
+
+@app.command("task")
+def task_(
+    bounds: Annotated[list[str], typer.Option(help="LOW:HIGH of a value; repeat for more.")],
+    epsilon: Annotated[float, typer.Option(help="Budget of the answer.")],
+    persons: Annotated[int, typer.Option(help="Least number of accepted reports.")],
+    bits: Annotated[int, typer.Option(help="Of a clipped value as a whole number.")] = 20,
+) -> None:
+    """Write a new task, for both servers and all clients."""
+    from privmean.cli.numbers import pair
+    from privmean.experimental.two_servers import Task
+
+    limits = [pair("bounds", text) for text in bounds]
+    lower, upper = zip(*limits, strict=True)
+    typer.echo(Task.of(lower, upper, epsilon=epsilon, persons=persons, bits=bits).to_json())
+
+
+@app.command()
+def noise(task: Place) -> None:
+    """Read a server's sums of shares from standard input, write them with noise of its own."""
+    from privmean.experimental.two_servers import Task
+
+    share = _whole(sys.stdin.read())
+    found = Task.from_json(_text(task)).noisy_share(share)
+    typer.echo(json.dumps([str(item) for item in found]))
+
+
+@app.command()
+def answer(
+    task: Place,
+    level: Annotated[float, typer.Option(help="Level of the intervals.")] = 0.95,
+) -> None:
+    """Read what server 0 answered from standard input, write the mean with its intervals."""
+    from privmean.experimental.two_servers import Task
+
+    try:
+        said = json.loads(sys.stdin.read())
+        persons, shares = int(said["persons"]), [json.dumps(item) for item in said["shares"]]
+    except (ValueError, KeyError, TypeError):
+        raise ArgumentError("answer", None, "is none of a server", "pass what it wrote") from None
+    found = Task.from_json(_text(task)).answer(
+        [_whole(item) for item in shares], persons, level=level
+    )
+    shown = {
+        name: getattr(found, name).tolist()
+        for name in ("estimate", "noise_sd", "lower", "upper", "noise_lower", "noise_upper")
+    }
+    promise = found.guarantee.to_dict()
+    typer.echo(json.dumps({**shown, "persons": persons, "level": level, "guarantee": promise}))
+
+
+def _text(place: Path) -> str:
+    try:
+        return place.read_text()
+    except OSError:
+        raise ArgumentError("task", str(place), "cannot be read", "name a file") from None
+
+
+def _whole(text: str) -> list[int]:
+    """Whole numbers, as texts of digits in a JSON list."""
+    try:
+        return [int(str(item)) for item in json.loads(text)]
+    except (ValueError, TypeError):
+        # the share itself is not repeated: a raw one is secret
+        raise ArgumentError("share", None, "is no list of whole numbers", "see the docs") from None

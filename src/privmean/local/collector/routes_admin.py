@@ -1,0 +1,110 @@
+"""Administration: new rounds while the service runs, their end, tickets taken back, the log."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import Any
+
+from fastapi import FastAPI, HTTPException, Request
+from fastapi.responses import JSONResponse
+from starlette.concurrency import run_in_threadpool
+
+from privmean.local.collector.catalogue import Catalogue
+from privmean.local.collector.doors import Doors
+from privmean.local.collector.store import Store
+from privmean.local.collector.telemetry import Log
+from privmean.local.descriptor import Round
+from privmean.local.reports import NONCE_SIZE
+
+LARGEST = 1 << 22  # bytes of a request
+PATIENCE = 30.0  # seconds for them
+
+
+def add_administration(
+    app: FastAPI, doors: Doors, catalogue: Catalogue, store: Store, log: Log
+) -> None:
+    """Register these routes."""
+    book = store.book
+
+    async def done(action: str, who: str, key: bytes, **more: object) -> JSONResponse:
+        await run_in_threadpool(catalogue.refresh)
+        log.action(action, who=who, round=key.hex(), **more)
+        status = 201 if action == "open" else 200
+        return JSONResponse({"round": key.hex(), "done": action, **more}, status)
+
+    async def offer(request: Request) -> JSONResponse:
+        """Offer a round from now on; the body is its description."""
+        who = await doors.administrator(request)
+        round_ = Round.from_json(await _body(request))
+        if not await run_in_threadpool(store.register, [round_], who):
+            raise HTTPException(410, "the round was deleted; draw a new seed")
+        return await done("open", who, round_.identifier, digest=round_.digest.hex())
+
+    async def close(round_id: str, request: Request) -> JSONResponse:
+        """Take no more reports: when this is answered, none is stored any more."""
+        who = await doors.administrator(request)
+        key = doors.round(round_id).identifier
+        changed = await run_in_threadpool(book.close, key, who)
+        return await done("close", who, key, changed=changed)
+
+    async def forget(round_id: str, request: Request) -> JSONResponse:
+        """Delete a closed round's reports, and keep their tally."""
+        who = await doors.administrator(request)
+        round_ = doors.round(round_id)
+        changed = await run_in_threadpool(book.forget, round_, who)
+        return await done("forget", who, round_.identifier, changed=changed)
+
+    async def delete(round_id: str, request: Request) -> JSONResponse:
+        """Delete everything about a round."""
+        who = await doors.administrator(request)
+        key = doors.round(round_id).identifier
+        changed = await run_in_threadpool(book.delete, key, who)
+        return await done("delete", who, key, changed=changed)
+
+    async def revoke(round_id: str, request: Request) -> JSONResponse:
+        """Take tickets back; the body is {"nonces": [hexadecimal, ...]}."""
+        who = await doors.administrator(request)
+        round_ = doors.round(round_id)
+        if not round_.issued:
+            raise HTTPException(409, "the round has no tickets")
+        nonces = _nonces(await _body(request))
+        fresh = await run_in_threadpool(book.revoke, round_.identifier, nonces, who)
+        return await done("revoke", who, round_.identifier, tickets=fresh)
+
+    async def audit(request: Request) -> list[dict[str, Any]]:
+        """Who did what, the newest first."""
+        await doors.administrator(request)
+        lines: list[dict[str, Any]] = await run_in_threadpool(book.audit)
+        return lines
+
+    one = "/rounds/{round_id}"
+    app.add_api_route("/rounds", offer, methods=["POST"])
+    app.add_api_route(one, delete, methods=["DELETE"])
+    app.add_api_route(one + "/close", close, methods=["POST"])
+    app.add_api_route(one + "/forget", forget, methods=["POST"])
+    app.add_api_route(one + "/revoked", revoke, methods=["POST"])
+    app.add_api_route("/audit", audit)
+
+
+async def _body(request: Request) -> bytes:
+    body = bytearray()
+    try:
+        async with asyncio.timeout(PATIENCE):
+            async for piece in request.stream():
+                body += piece
+                if len(body) > LARGEST:
+                    raise HTTPException(413, "the request is too long")
+    except TimeoutError:
+        raise HTTPException(408, "too slow") from None
+    return bytes(body)
+
+
+def _nonces(body: bytes) -> list[bytes]:
+    try:
+        found = [bytes.fromhex(item) for item in json.loads(body)["nonces"]]
+    except (ValueError, TypeError, KeyError, RecursionError):
+        found = [b""]
+    if any(len(nonce) != NONCE_SIZE for nonce in found):
+        raise HTTPException(422, 'send {"nonces": [...]}, 32 hexadecimal digits each')
+    return found

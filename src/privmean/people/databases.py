@@ -1,0 +1,115 @@
+"""A table of a database by its address: who connects is the environment's to say.
+
+An address is never shown with a password, because one with a password is refused: command lines,
+histories and lists of processes keep it.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+from privmean.errors import ArgumentError
+
+SCHEMES = ("postgresql", "postgres", "clickhouse", "chdb")
+SECRET = {"password", "passwd", "sslpassword"}
+IDLE = 3600  # seconds after which a ClickHouse session forgets its temporary tables
+
+
+def is_address(source: object) -> bool:
+    """Whether a source is `postgresql://HOST/DATABASE#TABLE` or the like."""
+    return isinstance(source, str) and source.partition("://")[0] in SCHEMES and "://" in source
+
+
+def with_table(source: str, table: str | None) -> str:
+    """An address with the table that is named beside it."""
+    if table is None:
+        return source
+    if not is_address(source):
+        raise ArgumentError("table", table, "goes with the address of a database", "leave it out")
+    return f"{source}#{table}"
+
+
+def table_at(address: str) -> tuple[Any, Callable[[], object]]:
+    """The Ibis table at an address, and what ends its session; nothing is read but its schema."""
+    shown, _, name = _checked(address).partition("#")
+    try:
+        import ibis  # noqa: F401
+
+        link = (_clickhouse if shown.startswith(("clickhouse", "chdb")) else _postgres)(shown)
+    except ModuleNotFoundError as lacking:
+        raise ArgumentError(
+            "source", shown, f"needs {lacking.name}", "install privmean[ibis]"
+        ) from None
+    except Exception:
+        pass  # raised below: a driver's words may hold what the environment said
+    else:
+        return _table(link, shown, name), link.con.close
+    raise ArgumentError(
+        "source",
+        shown,
+        "is a database that cannot be connected to",
+        "see that it runs, and that the environment names the user and the password (PGUSER, "
+        "PGPASSWORD or ~/.pgpass; CLICKHOUSE_USER, CLICKHOUSE_PASSWORD)",
+    )
+
+
+def _checked(address: str) -> str:
+    """The address, if it holds no password and names a table."""
+    place = address.partition("://")[0] + "://..."
+    try:
+        parts = urlsplit(address)
+        secret = parts.password is not None or SECRET & {*parse_qs(parts.query)}
+    except ValueError:
+        raise ArgumentError("source", place, "is no address", "see docs/engines.md") from None
+    if secret:
+        raise ArgumentError(
+            "source",
+            place,
+            "holds a password, which others could see",
+            "leave it out: PGPASSWORD, ~/.pgpass or CLICKHOUSE_PASSWORD has it",
+        )
+    if not parts.fragment:
+        raise ArgumentError(
+            "source", address, "names no table", "end it in #TABLE (--table on a command line)"
+        )
+    return address
+
+
+def _postgres(address: str) -> Any:
+    import ibis
+    import psycopg
+
+    return ibis.postgres.from_connection(psycopg.connect(address, autocommit=True))
+
+
+def _clickhouse(address: str) -> Any:
+    import clickhouse_connect
+    import ibis
+
+    parts = urlsplit(address)
+    if parts.scheme == "chdb":
+        found = clickhouse_connect.get_client(dsn=address)
+    else:
+        found = clickhouse_connect.get_client(
+            host=parts.hostname or "localhost",
+            port=parts.port or 0,
+            database=parts.path.strip("/") or "default",
+            username=os.environ.get("CLICKHOUSE_USER", parts.username or "default"),
+            password=os.environ.get("CLICKHOUSE_PASSWORD", ""),
+            settings={"session_timeout": IDLE},
+        )
+    return ibis.clickhouse.from_connection(found)
+
+
+def _table(link: Any, shown: str, name: str) -> Any:
+    database, _, table = name.rpartition(".")
+    try:
+        return link.table(table, database=database or None)
+    except Exception:
+        link.con.close()  # and raised below, without the engine's own words
+    raise ArgumentError(
+        "source", f"{shown}#{name}", "has no such table that may be read", "check the name"
+    )

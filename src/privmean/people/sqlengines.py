@@ -1,0 +1,210 @@
+"""Tables of SQL engines through Ibis: running their queries, and where computed tables stay.
+
+Narwhals writes the queries of `frame`; what is said here is what the engines do not agree on.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import secrets
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from privmean.errors import SchemaError
+from privmean.people.sqlexact import named_function, total
+from privmean.people.sqlfacts import KNOWN, Facts
+
+_numbers = itertools.count()
+
+
+def backend(table: Any) -> Any:
+    """The connection of an Ibis table."""
+    return table._find_backend(use_default=False)
+
+
+def facts(table: Any) -> Facts:
+    return KNOWN[backend(table).name]
+
+
+def statement(table: Any) -> str:
+    """The query of a table, in the engine's words, of operations that never raise."""
+    known = facts(table)
+    link = backend(table)
+    tree = link.compiler.to_sqlglot(total(table, traps=known.traps))
+    _spelled(tree)
+    if known.melts:
+        _set_apart(tree)
+    text: str = tree.sql(dialect=link.dialect)
+    return text
+
+
+BYTES, DOUBLE = "privmean_bytes", "privmean_double"
+# PostgreSQL's own words for what Ibis cannot say. A decimal there may be NaN, infinite, or of more
+# digits than a double has room for, which its cast makes an error.
+SPELLED = {
+    BYTES: 'CAST(x AS TEXT) COLLATE "C"',
+    DOUBLE: (
+        "CASE WHEN x < CAST('NaN' AS DECIMAL) THEN CASE WHEN ABS(x) < 1e-200 THEN 0 ELSE "
+        "CAST(GREATEST(LEAST(x, 1e200), -1e200) AS DOUBLE PRECISION) END END"
+    ),
+}
+
+
+def as_bytes(x: Any) -> Any:
+    """A text that compares by its bytes, whatever the rules of its column."""
+    from ibis.expr.datatypes import string
+
+    return named_function(BYTES, (string,), string)(x)
+
+
+def as_double(x: Any) -> Any:
+    """A decimal of any length as a double, which is missing for NaN and limited to +-1e200."""
+    from ibis.expr.datatypes import float64
+
+    return named_function(DOUBLE, (x.type(),), float64)(x)
+
+
+def _spelled(tree: Any) -> None:
+    """Write out the functions of our own."""
+    import sqlglot as sg
+    import sqlglot.expressions as sge
+
+    for call in list(tree.find_all(sge.Anonymous)):
+        template = SPELLED.get(call.name.lower())
+        if template is not None:
+            found = sg.parse_one(template, dialect="postgres")
+            for place in list(found.find_all(sge.Column)):
+                place.replace(call.expressions[0].copy())
+            call.replace(sge.Paren(this=found))
+
+
+def _set_apart(tree: Any) -> None:
+    """Each subquery is computed as it stands: an offset of zero rows forbids to melt it. Not one
+    of columns alone, which doubles nothing: a scan below an offset does not run in parallel."""
+    import sqlglot.expressions as sge
+
+    for inner in tree.find_all(sge.Subquery):
+        query = inner.this
+        if not isinstance(query, sge.Select) or query.args.get("offset") is not None:
+            continue
+        if not all(map(_plain, query.selects)):
+            query.set("offset", sge.Offset(expression=sge.Literal.number(0)))
+
+
+def _plain(item: Any) -> bool:
+    """A column, in another type or with other rules of comparison at most."""
+    import sqlglot.expressions as sge
+
+    item = item.unalias()
+    while isinstance(item, sge.Cast | sge.Paren | sge.Collate):
+        item = item.this
+    return isinstance(item, sge.Column | sge.Star)
+
+
+def rows(table: Any) -> list[tuple[Any, ...]]:
+    """The rows of a small result as Python tuples."""
+    link, text = backend(table), statement(table)
+    with _silent():
+        if link.name == "postgres":
+            with link.con.cursor() as cursor, link.con.transaction():
+                return list(cursor.execute(text).fetchall())
+        if link.name == "datafusion":
+            return [
+                row
+                for batch in link.con.sql(text).collect()
+                for row in zip(*(column.to_pylist() for column in batch.columns), strict=True)
+            ]
+        return [tuple(row) for row in link.con.query(text).result_rows]
+
+
+def kept(table: Any) -> tuple[Any, Any]:
+    """`table` computed once, in a table of the session that nobody else sees, and how it is
+    dropped."""
+    return _made(backend(table), statement(table), table.schema())
+
+
+def _made(link: Any, text: str, schema: Any) -> tuple[Any, Any]:
+    import ibis.expr.operations as ops
+
+    name = f"privmean_people_{next(_numbers)}_{secrets.token_hex(4)}"
+    kind = "TABLE" if link.name == "datafusion" else "TEMPORARY TABLE"
+    where = " ENGINE = Memory" if link.name == "clickhouse" else ""
+    run(link, f"CREATE {kind} {name}{where} AS {text}")
+    made = ops.DatabaseTable(name=name, schema=schema, source=link).to_expr()
+    return made, lambda: run(link, f"DROP TABLE {name}")
+
+
+def run(link: Any, text: str) -> None:
+    """A statement without a result."""
+    with _silent():
+        if link.name == "postgres":
+            with link.con.cursor() as cursor, link.con.transaction():
+                cursor.execute(text)
+        elif link.name == "datafusion":
+            link.con.sql(text).collect()
+        else:
+            link.con.command(text)
+
+
+@contextlib.contextmanager
+def _silent() -> Any:
+    """An engine's own words about a failure may quote records, so they are withheld."""
+    failed = False
+    try:
+        yield
+    except MemoryError:
+        raise
+    except Exception:
+        failed = True  # raised below, so that the engine's error is not even its context
+    if failed:
+        raise SchemaError(
+            "the database could not answer; its message is withheld because it may quote records. "
+            "Run a query of your own on the same columns to see it"
+        )
+
+
+def small(columns: Mapping[str, Sequence[object]], like: Any) -> tuple[Any, Any]:
+    """A table of public whole numbers, doubles and texts in the engine of `like`, and how it is
+    dropped."""
+    kinds = {int: "int64", float: "float64", str: "string"}
+    return written(columns, {name: kinds[type(items[0])] for name, items in columns.items()}, like)
+
+
+def written(
+    columns: Mapping[str, Sequence[object]], kinds: Mapping[str, Any], like: Any
+) -> tuple[Any, Any]:
+    """Public columns of given types, none of them empty, as a table of the session; every item
+    goes there as a text, so that doubles keep every bit."""
+    import ibis
+
+    link = backend(like)
+    schema = ibis.schema(dict(kinds))
+    listed = ", ".join(
+        "(" + ", ".join(_text(item, link.dialect) for item in row) + ")"
+        for row in zip(*columns.values(), strict=True)
+    )
+    places = [f"column{j}" for j in range(1, len(columns) + 1)]
+    if link.name == "clickhouse":
+        source = "VALUES('" + ", ".join(f"{item} String" for item in places) + f"', {listed})"
+    else:
+        source = f"(VALUES {listed}) AS listed"
+    mapper = link.compiler.type_mapper
+    chosen = ", ".join(
+        f'CAST({place} AS {mapper.to_string(kind)}) AS "{name}"'
+        for place, (name, kind) in zip(places, schema.items(), strict=True)
+    )
+    if not listed:
+        chosen = ", ".join(
+            f'CAST(NULL AS {mapper.to_string(kind)}) AS "{name}"' for name, kind in schema.items()
+        )
+        return _made(link, f"SELECT {chosen} LIMIT 0", schema)
+    return _made(link, f"SELECT {chosen} FROM {source}", schema)
+
+
+def _text(item: object, dialect: Any) -> str:
+    import sqlglot.expressions as sge
+
+    shown = repr(float(item)) if isinstance(item, float) else str(item)
+    text: str = sge.Literal.string(shown).sql(dialect=dialect)
+    return text

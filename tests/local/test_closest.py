@@ -1,0 +1,171 @@
+"""The number of a direction for a vector: exact law, unbiased, nearly as good as PrivUnit."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from itertools import combinations
+
+import numpy as np
+import pytest
+
+from kit import assert_mean
+from privmean.auditing.local import largest_ratio, law_of, share_of
+from privmean.errors import ArgumentError
+from privmean.local import Aggregator, Round, Tally, ball_round, estimate, randomize
+from privmean.local.aggregators.ball import ball_law
+from privmean.local.aggregators.batch import directions_of, tally
+from privmean.local.candidates import best_favoured, candidate_law, enough_candidates
+from privmean.local.clients.client import RANDOMIZERS
+from privmean.local.clients.closest import closest_set, set_threshold
+from privmean.local.coins import power_of_e
+from privmean.local.entropy import WORD, SimulatedEntropy
+from privmean.local.many import randomize_many
+from privmean.noise.simulated import SimulatedNoise
+
+VECTORS = ([1.0, 0.0], [-0.6, 0.8], [0.0, 0.0], [1e200, -1e200], [float("nan"), 1.0], None)
+EPSILONS = [Fraction(1, 1000), Fraction(1, 10), Fraction(1), Fraction(4), Fraction(16)]
+
+
+@pytest.mark.parametrize("epsilon", EPSILONS)
+@pytest.mark.parametrize("favoured", [1, 3, 4])
+def test_the_exact_law_of_all_inputs(epsilon, favoured):
+    round_ = ball_round(
+        1, 2, epsilon=epsilon, persons=9, candidates=8, favoured=(favoured,), seed=bytes(32)
+    )
+    run = RANDOMIZERS["closest"]
+    for nonce in (bytes(16), bytes(range(16))):
+        laws = [law_of(run, round_, value, nonce) for value in VECTORS]
+        for first, second in combinations(laws, 2):
+            assert share_of(largest_ratio(first, second), epsilon) <= 1
+        assert all(sum(law.values()) == 1 for law in laws)
+
+
+@pytest.mark.parametrize("epsilon", EPSILONS)
+@pytest.mark.parametrize(("favoured", "candidates"), [(1, 2), (3, 16), (512, 1024)])
+def test_the_coin_is_as_large_as_the_promise_allows(epsilon, favoured, candidates):
+    top = set_threshold(epsilon, favoured, candidates)
+    limit = power_of_e(epsilon)
+
+    def ratio(threshold):
+        inside, outside = (
+            Fraction(threshold, favoured),
+            Fraction(WORD - threshold, candidates - favoured),
+        )
+        return inside / outside
+
+    assert ratio(top) <= Fraction(limit)
+    assert ratio(top + 1) > Fraction(limit)
+
+
+def test_always_as_many_are_favoured_whatever_the_heights():
+    for heights in ([0.0] * 8, [1.0, -1.0] * 4, [float("inf")] * 8, list(np.linspace(-1, 1, 8))):
+        for size in (1, 4, 8):
+            found = closest_set(heights, size)
+            assert len(set(found)) == size
+            assert all(0 <= j < 16 for j in found)
+            assert len({j >> 1 for j in found}) == size
+
+
+@pytest.mark.parametrize(("dimension", "epsilon"), [(2, 1), (3, 6), (20, 2), (20, 8)])
+def test_reports_are_unbiased_with_the_law_that_the_server_knows(dimension, epsilon):
+    n = 4000
+    round_ = ball_round(
+        1, dimension, epsilon=epsilon, persons=n, mechanism="closest", candidates=32
+    )
+    x = np.zeros((n, dimension))
+    x[:, 0], x[:, 1] = 0.6, -0.5
+    reports = randomize_many(round_, x, epsilon=epsilon, noise=SimulatedNoise(dimension))
+    z = directions_of(reports) * ball_law(round_, 0).scale
+    for axis, mean in ((0, 0.6), (1, -0.5)):
+        assert_mean(z[:, axis], mean)
+    unit = np.array([0.6, -0.5]) / np.hypot(0.6, 0.5)
+    law = candidate_law(round_.menu[0], dimension, 32, round_.favoured[0])
+    height = z[:, :2] @ unit * law.shrinkage
+    assert_mean(height**2, law.square)
+    wrong = ball_law(ball_round(1, dimension, epsilon=epsilon, persons=9, mechanism="ball"), 0)
+    with pytest.raises(AssertionError):
+        assert_mean(z[:, 0] / ball_law(round_, 0).scale * wrong.scale * 1.3, 0.6)
+
+
+def test_one_client_sends_what_many_send():
+    """The same law by both: the index counts of a fixed nonce."""
+    round_ = ball_round(1, 3, epsilon=2, persons=9, candidates=8, seed=bytes(32))
+    exact = law_of(RANDOMIZERS["closest"], round_, [1.0, 0.0, 0.0], bytes(16))
+    n = 4000
+    from privmean.local.many.ball import ball_payload
+
+    payload = ball_payload(
+        round_,
+        np.tile([1.0, 0.0, 0.0], (n, 1)),
+        np.zeros(n, dtype=np.uint16),
+        np.zeros((n, 2), dtype=np.uint64),
+        SimulatedNoise(5),
+    )
+    for j in range(8):
+        hits = (payload[:, 0] == j).astype(float)
+        assert_mean(hits, float(exact.get(bytes([j, 0]), 0)), slack=1e-9)
+
+
+def test_near_the_best_there_is():
+    for d, epsilon in ((2, 1), (10, 4), (100, 8)):
+        exact = Fraction(epsilon)
+        number = enough_candidates((exact,), d)
+        size = best_favoured(exact, d, number)
+        own = candidate_law(exact, d, number, size).shrinkage
+        near = [candidate_law(exact, d, number, k).shrinkage for k in (max(1, size - 1), size + 1)]
+        assert own >= max(near) - 1e-12
+        idealised = ball_law(ball_round(1, d, epsilon=epsilon, persons=9, mechanism="priv-unit"), 0)
+        assert 1 <= (1 / own / idealised.scale) ** 2 < 1.04
+    assert candidate_law(Fraction(1), 5, 2, 1).shrinkage == pytest.approx(
+        1 / ball_law(ball_round(1, 5, epsilon=1, persons=9, mechanism="ball"), 0).scale, rel=1e-6
+    )
+
+
+def test_wire_and_tally():
+    round_ = ball_round(2, 4, epsilon=[1, 4], persons=50, mechanism="closest")
+    assert Round.from_json(round_.to_json()) == round_
+    assert Round.from_json(round_.to_json()).digest == round_.digest
+    entropy = SimulatedEntropy(3)
+    stream = b"".join(
+        randomize(round_, [1, 1, 0, 0], epsilon=4, entropy=entropy) for _ in range(60)
+    )
+    assert len(stream) == 60 * 44
+    server = Aggregator(round_)
+    assert server.add(stream).accepted == 60
+    again = Tally.from_bytes(round_, server.tally.to_bytes())
+    assert again.to_bytes() == server.tally.to_bytes()
+    assert estimate(again).raw.tolist() == server.estimate().raw.tolist()
+    bad = bytearray(stream[:44])
+    bad[42:44] = (1024).to_bytes(2, "little")
+    from privmean.local.reports import Report, decode
+
+    good = decode(stream[:44])
+    forged = Report(good.mechanism, good.round_id, bytes(16), 1, b"\x00\x04").to_bytes()
+    assert server.add(forged).rejected == {"out of range": 1}
+
+
+def test_tallies_kept_without_second_moments_are_still_read():
+    round_ = ball_round(1, 3, epsilon=4, persons=200, mechanism="priv-unit")
+    x = np.tile([1.0, 0.0, 0.0], (200, 1))
+    counted = tally(randomize_many(round_, x, epsilon=4.0, noise=SimulatedNoise(1)))
+    old = Tally(round_, counted.counts, counted.sums, counted.squares)
+    read = Tally.from_bytes(round_, old.to_bytes())
+    assert read.moments is None
+    assert counted.merge(read).moments is None
+    assert (estimate(read).spread >= estimate(counted).spread).all()
+    assert estimate(counted).spread[1] < 0.8 * estimate(read).spread[1]
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"candidates": 3},
+        {"candidates": 2048},
+        {"candidates": 8, "favoured": (5,)},
+        {"candidates": 8, "favoured": (0,)},
+        {"candidates": 8, "favoured": (1, 1)},
+    ],
+)
+def test_impossible_candidates_are_refused(options):
+    with pytest.raises(ArgumentError):
+        ball_round(1, 3, epsilon=1, persons=9, mechanism="closest", **options)
