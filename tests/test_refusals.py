@@ -157,6 +157,7 @@ def test_a_question_lacks_no_word_that_it_needs(doors, door, kind):
             left = {word: said for word, said in RIGHT[kind].items() if word != name}
             if (kind, name) not in [
                 ("variance", "value"),
+                ("variance", "within"),  # without it, the method that needs nothing
                 ("quantile", "value"),
             ]:  # people may have one column
                 assert name in refusal(doors[door], kind, left, BUDGET)
@@ -311,7 +312,7 @@ def test_three_doors_give_the_same_json(monkeypatch, doors, table, kind, words, 
     found = {name: door(table, kind, words, terms) for name, door in doors.items()}
     times = {name: release.pop("provenance") for name, release in found.items()}
     first = found["question"]
-    assert first["status"] in ("ok", "tail seen")
+    assert first["status"] in ("ok", "tail unchecked", "tail seen")
     assert first["secure"] is False  # simulated noise says so, whatever door it came by
     for name, release in found.items():
         assert release == first, name

@@ -17,6 +17,7 @@ from privmean.auditing.local import audit_local
 from privmean.auditing.subjects import SUBJECTS
 from privmean.cli.app import run as command
 from privmean.errors import ArgumentError
+from privmean.questions.regression import Regression
 from registry import REGISTRY
 
 RNG = np.random.default_rng(3)
@@ -30,8 +31,12 @@ WAGES = pl.DataFrame(
 
 def test_every_estimator_and_every_question_is_a_subject():
     made = {type(subject.make()) for subject in SUBJECTS}
+    asked = {type(subject.make()) for subject in SUBJECTS if subject.panel is not None}
     for entry in REGISTRY:
-        assert type(entry.make(1.0)) in made
+        if entry.people is None:
+            assert type(entry.make(1.0)) in made
+        else:  # of a panel: its question is the subject
+            assert Regression in asked
     for kind in QUESTIONS:
         assert question_class(kind) in made
     assert len({subject.name for subject in SUBJECTS}) == len(SUBJECTS)

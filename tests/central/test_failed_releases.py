@@ -30,13 +30,15 @@ HOSTILE = {
     "Cauchy": 1e6 * WIDE.standard_cauchy(PERSONS),
     "wide": WIDE.uniform(-1e9, 1e9, PERSONS),
 }
-every_case = pytest.mark.parametrize("case", CASES, ids=map(named, CASES))
+# regressions say by term why there is no number: tests/models
+OWN_COLUMNS = [case for case in CASES if case[0].people is None]
+every_case = pytest.mark.parametrize("case", OWN_COLUMNS, ids=map(named, OWN_COLUMNS))
 
 
 def hostile(case, kind, seed=1):
     values = rows(case[3])
     values[:, 0] = HOSTILE[kind]
-    return plan_of(case).release(people_of(values), SimulatedNoise(seed))
+    return plan_of(case).release(people_of(case, values), SimulatedNoise(seed))
 
 
 def assert_nothing_shown(release):
@@ -83,7 +85,7 @@ BLIND = ("cover",)  # a choice among points counts nobody: its docstring says so
 def test_nobody_has_no_mean(case):
     """Noise over noise is no estimate: with nobody in any column no number is shown."""
     values = np.full((PERSONS, case[3]), np.nan)
-    release = plan_of(case).release(people_of(values), SimulatedNoise(3))
+    release = plan_of(case).release(people_of(case, values), SimulatedNoise(3))
     assert_nothing_shown(release)
     statuses = release.statuses or (release.status,) * len(release.columns)
     if case[0].name not in BLIND:
@@ -97,7 +99,7 @@ COLUMNWISE = ("bounded", "limits", "in a range", "sub-Gaussian", "magnitudes")
     "case", [c for c in CASES if c[0].name in COLUMNWISE and c[3] > 1], ids=named
 )
 def test_columns_that_stand_stay(case):
-    usual = plan_of(case).release(people_of(rows(case[3])), SimulatedNoise(5))
+    usual = plan_of(case).release(people_of(case, rows(case[3])), SimulatedNoise(5))
     release = hostile(case, "nobody", seed=5)
     assert release.statuses[0] == FAILED
     assert release.statuses[1:] == ("ok",) * (case[3] - 1)

@@ -26,6 +26,7 @@ from privmean.privacy.loss import (
 )
 from privmean.privacy.parallel import Parallel
 from privmean.privacy.relations import stated
+from privmean.privacy.rows_and_products import RowsAndProducts
 from privmean.privacy.threshold_of_sum import ThresholdOfSum
 
 LATTICE = 2.0**20
@@ -55,6 +56,9 @@ BILL = stated(
         ),
         ThresholdOfSum("keys", 1e-9, 100.0, Fraction(2)),
         Parallel("groups", ((Pure("one", Fraction(1, 60)),), (Pure("other", Fraction(1, 70)),))),
+        RowsAndProducts(
+            "rows", 0.01 * LATTICE, LATTICE, 4, radius=100, rows=1e5, products=2e7, off=2e7
+        ),
     ),
     "replace-one",
 )

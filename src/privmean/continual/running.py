@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Sequence
-from typing import Any, Generic, Protocol, Self, TypeVar
+from typing import Generic, Protocol, Self, TypeVar
 
 from privmean.continual.charging import Ledger, charge_stream
 from privmean.continual.journal import Event, Journal
@@ -61,7 +61,7 @@ class Running(ABC, Generic[P]):
 
     @property
     @abstractmethod
-    def mark(self) -> Any:
+    def mark(self) -> object:
         """The note stored with the last batch that had one."""
 
     @property
@@ -144,7 +144,7 @@ class Journaled(Running[P]):
         self._recorder.require_replayed()
 
     @property
-    def mark(self) -> Any:
+    def mark(self) -> object:
         """The note stored with the last batch that had one."""
         return None if self._journal is None else self._journal.mark
 

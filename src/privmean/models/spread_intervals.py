@@ -13,7 +13,7 @@ import numpy as np
 from privmean import validate
 from privmean.intervals.interval import OK, Interval
 from privmean.intervals.mean_interval import no_interval
-from privmean.intervals.tail_check import TAIL_SEEN, TOO_THICK
+from privmean.intervals.tail_check import TAIL_SEEN, TOO_THICK, UNCHECKED
 from privmean.models.pooled_intervals import HEAVIER, SEEN, THICKEST, Coefficients
 from privmean.people.reductions import Floats
 
@@ -22,11 +22,16 @@ UNRESOLVED = "not resolved"
 FEWEST = 8.0  # deviations of its noise that the number of persons must reach
 ABOVE = 3.0  # and the variance
 UNRELATED = "unrelated persons"
+# Where the assumption on the tail decides and no released number speaks for it
+UNSEEN_PART = 0.15  # of the variance: what persons whom the count misses may add
+HEAVY = 15.0  # kurtosis of the clipped values: beyond, the tail is that of a lognormal law
 ADVICE = {
     UNRESOLVED: "the variance is no more than its noise: most persons have one value, or more "
     "epsilon is needed",
     TOO_THICK: "many persons lie beyond the limit: the interval is for the variance of values "
     "clipped there; use logs",
+    UNCHECKED: "the count is too noisy, or the values too heavy-tailed, to see who lies beyond the "
+    "limit: the interval rests on the tail assumption; give within, use logs, or more epsilon",
     TAIL_SEEN: "persons lie beyond the limit: the interval leans on the tail assumption",
 }
 
@@ -55,8 +60,8 @@ class Powers:
 @dataclass(frozen=True, eq=False)
 class SpreadIntervals:
     """variance: about the mean, in the column's own unit squared. weights: of the sums in it, by
-    the first derivative; made: the sums as weighted ones; tail: "ok", "tail seen", "tail too
-    thick"."""
+    the first derivative; made: the sums as weighted ones; tail: "ok", "tail seen", "tail
+    unchecked", "tail too thick"."""
 
     variance: float
     persons: float
@@ -96,6 +101,8 @@ class SpreadIntervals:
         if beyond > SEEN * beyond_sd:
             thick = beyond > THICKEST * powers.law * powers.scales[2]
             tail = TOO_THICK if thick else TAIL_SEEN
+        elif excess * SEEN * beyond_sd > UNSEEN_PART * n * value or fourth > HEAVY * square**2:
+            tail = UNCHECKED
         seen = cut / powers.limit**2 / 2
         made = Coefficients(
             ("1", "u", "u^2"), (OK,) * 3, "gaussian" if powers.gaussian else "laplace", (0, 1, 2),

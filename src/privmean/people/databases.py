@@ -8,10 +8,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING
 from urllib.parse import parse_qs, urlsplit
 
 from privmean.errors import ArgumentError
+
+if TYPE_CHECKING:
+    from ibis.backends import BaseBackend
+    from ibis.expr.types import Table
 
 SCHEMES = ("postgresql", "postgres", "clickhouse", "chdb")
 SECRET = {"password", "passwd", "sslpassword"}
@@ -32,7 +36,7 @@ def with_table(source: str, table: str | None) -> str:
     return f"{source}#{table}"
 
 
-def table_at(address: str) -> tuple[Any, Callable[[], object]]:
+def table_at(address: str) -> tuple[Table, Callable[[], object]]:
     """The Ibis table at an address, and what ends its session; nothing is read but its schema."""
     shown, _, name = _checked(address).partition("#")
     try:
@@ -78,14 +82,14 @@ def _checked(address: str) -> str:
     return address
 
 
-def _postgres(address: str) -> Any:
+def _postgres(address: str) -> BaseBackend:
     import ibis
     import psycopg
 
     return ibis.postgres.from_connection(psycopg.connect(address, autocommit=True))
 
 
-def _clickhouse(address: str) -> Any:
+def _clickhouse(address: str) -> BaseBackend:
     import clickhouse_connect
     import ibis
 
@@ -104,7 +108,7 @@ def _clickhouse(address: str) -> Any:
     return ibis.clickhouse.from_connection(found)
 
 
-def _table(link: Any, shown: str, name: str) -> Any:
+def _table(link: BaseBackend, shown: str, name: str) -> Table:
     database, _, table = name.rpartition(".")
     try:
         return link.table(table, database=database or None)

@@ -8,26 +8,33 @@ from __future__ import annotations
 import contextlib
 import itertools
 import secrets
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from privmean.errors import SchemaError
 from privmean.people.sqlexact import named_function, total
 from privmean.people.sqlfacts import KNOWN, Facts
 
+if TYPE_CHECKING:
+    from ibis.backends import BaseBackend
+    from ibis.expr.datatypes import DataType
+    from ibis.expr.schema import Schema
+    from ibis.expr.types import Table, Value
+    from sqlglot import Expression
+
 _numbers = itertools.count()
 
 
-def backend(table: Any) -> Any:
+def backend(table: Table) -> BaseBackend:
     """The connection of an Ibis table."""
     return table._find_backend(use_default=False)
 
 
-def facts(table: Any) -> Facts:
+def facts(table: Table) -> Facts:
     return KNOWN[backend(table).name]
 
 
-def statement(table: Any) -> str:
+def statement(table: Table) -> str:
     """The query of a table, in the engine's words, of operations that never raise."""
     known = facts(table)
     link = backend(table)
@@ -51,21 +58,21 @@ SPELLED = {
 }
 
 
-def as_bytes(x: Any) -> Any:
+def as_bytes(x: Value) -> Value:
     """A text that compares by its bytes, whatever the rules of its column."""
     from ibis.expr.datatypes import string
 
     return named_function(BYTES, (string,), string)(x)
 
 
-def as_double(x: Any) -> Any:
+def as_double(x: Value) -> Value:
     """A decimal of any length as a double, which is missing for NaN and limited to +-1e200."""
     from ibis.expr.datatypes import float64
 
     return named_function(DOUBLE, (x.type(),), float64)(x)
 
 
-def _spelled(tree: Any) -> None:
+def _spelled(tree: Expression) -> None:
     """Write out the functions of our own."""
     import sqlglot as sg
     import sqlglot.expressions as sge
@@ -79,7 +86,7 @@ def _spelled(tree: Any) -> None:
             call.replace(sge.Paren(this=found))
 
 
-def _set_apart(tree: Any) -> None:
+def _set_apart(tree: Expression) -> None:
     """Each subquery is computed as it stands: an offset of zero rows forbids to melt it. Not one
     of columns alone, which doubles nothing: a scan below an offset does not run in parallel."""
     import sqlglot.expressions as sge
@@ -92,7 +99,7 @@ def _set_apart(tree: Any) -> None:
             query.set("offset", sge.Offset(expression=sge.Literal.number(0)))
 
 
-def _plain(item: Any) -> bool:
+def _plain(item: Expression) -> bool:
     """A column, in another type or with other rules of comparison at most."""
     import sqlglot.expressions as sge
 
@@ -102,7 +109,7 @@ def _plain(item: Any) -> bool:
     return isinstance(item, sge.Column | sge.Star)
 
 
-def rows(table: Any) -> list[tuple[Any, ...]]:
+def rows(table: Table) -> list[tuple[Any, ...]]:
     """The rows of a small result as Python tuples."""
     link, text = backend(table), statement(table)
     with _silent():
@@ -118,13 +125,13 @@ def rows(table: Any) -> list[tuple[Any, ...]]:
         return [tuple(row) for row in link.con.query(text).result_rows]
 
 
-def kept(table: Any) -> tuple[Any, Any]:
+def kept(table: Table) -> tuple[Table, Callable[[], object]]:
     """`table` computed once, in a table of the session that nobody else sees, and how it is
     dropped."""
     return _made(backend(table), statement(table), table.schema())
 
 
-def _made(link: Any, text: str, schema: Any) -> tuple[Any, Any]:
+def _made(link: BaseBackend, text: str, schema: Schema) -> tuple[Table, Callable[[], object]]:
     import ibis.expr.operations as ops
 
     name = f"privmean_people_{next(_numbers)}_{secrets.token_hex(4)}"
@@ -135,7 +142,7 @@ def _made(link: Any, text: str, schema: Any) -> tuple[Any, Any]:
     return made, lambda: run(link, f"DROP TABLE {name}")
 
 
-def run(link: Any, text: str) -> None:
+def run(link: BaseBackend, text: str) -> None:
     """A statement without a result."""
     with _silent():
         if link.name == "postgres":
@@ -148,7 +155,7 @@ def run(link: Any, text: str) -> None:
 
 
 @contextlib.contextmanager
-def _silent() -> Any:
+def _silent() -> Iterator[None]:
     """An engine's own words about a failure may quote records, so they are withheld."""
     failed = False
     try:
@@ -164,7 +171,9 @@ def _silent() -> Any:
         )
 
 
-def small(columns: Mapping[str, Sequence[object]], like: Any) -> tuple[Any, Any]:
+def small(
+    columns: Mapping[str, Sequence[object]], like: Table
+) -> tuple[Table, Callable[[], object]]:
     """A table of public whole numbers, doubles and texts in the engine of `like`, and how it is
     dropped."""
     kinds = {int: "int64", float: "float64", str: "string"}
@@ -172,8 +181,8 @@ def small(columns: Mapping[str, Sequence[object]], like: Any) -> tuple[Any, Any]
 
 
 def written(
-    columns: Mapping[str, Sequence[object]], kinds: Mapping[str, Any], like: Any
-) -> tuple[Any, Any]:
+    columns: Mapping[str, Sequence[object]], kinds: Mapping[str, DataType], like: Table
+) -> tuple[Table, Callable[[], object]]:
     """Public columns of given types, none of them empty, as a table of the session; every item
     goes there as a text, so that doubles keep every bit."""
     import ibis
@@ -202,7 +211,7 @@ def written(
     return _made(link, f"SELECT {chosen} FROM {source}", schema)
 
 
-def _text(item: object, dialect: Any) -> str:
+def _text(item: object, dialect: str) -> str:
     import sqlglot.expressions as sge
 
     shown = repr(float(item)) if isinstance(item, float) else str(item)

@@ -11,11 +11,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from privmean.people.reductions import HUGE
 
 if TYPE_CHECKING:
+    from ibis.expr.datatypes import DataType
+    from ibis.expr.operations import Node
+    from ibis.expr.types import Table, Value
+
     from privmean.people.sqlfacts import Facts
 
 WHOLE = 2.0**63
@@ -24,11 +28,11 @@ LARGEST, LEAST = 1.7976931348623157e308, 5e-324
 FAR = 2.0**-500  # below, a square or a quotient of a row is nothing beside the row's own scale
 
 
-def total(table: Any, *, traps: bool) -> Any:
+def total(table: Table, *, traps: bool) -> Table:
     """The same table expression made of total operations."""
     import ibis.expr.operations as ops
 
-    def replaced(node: Any, children: Mapping[str, Any] | None) -> Any:
+    def replaced(node: Node, children: Mapping[str, Node] | None) -> Node:
         if children:
             node = node.__recreate__(children)
         if isinstance(node, ops.Floor | ops.Ceil):
@@ -48,7 +52,7 @@ def total(table: Any, *, traps: bool) -> Any:
     return table.op().replace(replaced).to_expr()
 
 
-def _rounded(node: Any, traps: bool) -> Any:
+def _rounded(node: Node, traps: bool) -> Node:
     """Down or up, a whole number of 64 bits as Ibis has it; null where that cannot be."""
     import ibis
     import ibis.expr.operations as ops
@@ -59,25 +63,30 @@ def _rounded(node: Any, traps: bool) -> Any:
     return _cast(ops.Cast(rounded, ibis.expr.datatypes.int64), traps)
 
 
-def named_function(name: str, kinds: tuple[Any, ...], result: Any) -> Any:
+def named_function(
+    name: str, kinds: tuple[DataType, ...], result: DataType
+) -> Callable[..., Value]:
     """A function of the engine by its name, for Ibis expressions."""
     import ibis
 
     wrapped = _one if len(kinds) == 1 else _two
-    return ibis.udf.scalar.builtin(wrapped, name=name, signature=(kinds, result))
+    made: Callable[..., Value] = ibis.udf.scalar.builtin(
+        wrapped, name=name, signature=(kinds, result)
+    )
+    return made
 
 
-def _one(x: Any) -> Any:
+def _one(x: Value) -> Value:
     """Stands for a function of the engine."""
     raise NotImplementedError
 
 
-def _two(x: Any, y: Any) -> Any:
+def _two(x: Value, y: Value) -> Value:
     """The same, of two arguments."""
     raise NotImplementedError
 
 
-def plain(known: Facts) -> tuple[Callable[[Any, float], Any], Callable[[Any], Any]]:
+def plain(known: Facts) -> tuple[Callable[[Value, float], Value], Callable[[Value], Value]]:
     """Products with a public number, and floors as whole numbers of 64 bits, for values of which
     the caller knows that they are in range: without the guards of `total`."""
     import ibis
@@ -92,7 +101,7 @@ def plain(known: Facts) -> tuple[Callable[[Any, float], Any], Callable[[Any], An
     return times, (lambda x: cast(floor(x)))
 
 
-def _literal(node: Any, traps: bool) -> Any:
+def _literal(node: Node, traps: bool) -> Node:
     """A double as a double: where `traps`, texts with a point are decimals. Infinities as texts,
     which every engine reads. A zero without a sign, which some engines order below the other."""
     import ibis
@@ -106,7 +115,7 @@ def _literal(node: Any, traps: bool) -> Any:
     return ibis.literal(value).op()
 
 
-def _cast(node: Any, traps: bool) -> Any:
+def _cast(node: Node, traps: bool) -> Node:
     """Of a truth value a double, 1 or 0; of a double a whole number, without an error where there
     is none."""
     import ibis
@@ -123,7 +132,7 @@ def _cast(node: Any, traps: bool) -> Any:
     return node
 
 
-def _within(x: Any, low: float, high: float) -> Any:
+def _within(x: Value, low: float, high: float) -> Value:
     """A double between two limits, null for a null (which greatest and least pass over), NaN at the
     upper one. The expression is written once, so that steps do not double it."""
     import ibis
@@ -136,7 +145,7 @@ def _within(x: Any, low: float, high: float) -> Any:
     return smaller(larger(x, ends[0]), ends[1]).op()
 
 
-def _product(node: Any, traps: bool) -> Any:
+def _product(node: Node, traps: bool) -> Node:
     """a b as IEEE has it. Of two columns, the square of one is guarded (its factors can be of any
     size); other products of columns are of factors that `frame` keeps in range."""
     import ibis.expr.operations as ops
@@ -169,7 +178,7 @@ def _product(node: Any, traps: bool) -> Any:
     return node
 
 
-def _number(node: Any) -> float | None:
+def _number(node: Node) -> float | None:
     """The number that an expression is, if it is one."""
     import ibis.expr.operations as ops
 
@@ -180,7 +189,7 @@ def _number(node: Any) -> float | None:
     return float(node.value)
 
 
-def _ratio(node: Any) -> Any:
+def _ratio(node: Node) -> Node:
     """a/b, null where b is zero."""
     from ibis import cases, literal
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING
 
 from privmean.errors import ArgumentError
 from privmean.people.kinds import DIGITS
@@ -11,10 +11,13 @@ from privmean.people.sqlengines import as_bytes, as_double, backend, facts
 from privmean.people.sqlexact import LEAST
 from privmean.people.sqlfacts import KNOWN
 
+if TYPE_CHECKING:
+    from ibis.expr.types import Table, Value
+
 OTHERS = {"duckdb", "polars", "pyspark"}  # which have homes of their own
 
 
-def known_engine(table: Any) -> None:
+def known_engine(table: Table) -> None:
     """Refuse an engine whose arithmetic has not been compared with the other homes."""
     name = backend(table).name
     if name in KNOWN:
@@ -25,7 +28,7 @@ def known_engine(table: Any) -> None:
     raise ArgumentError("source", name, "is an engine of Ibis that is not supported", remedy)
 
 
-def records_of(table: Any, person: str, values: Sequence[str], texts: Sequence[str]) -> Any:
+def records_of(table: Table, person: str, values: Sequence[str], texts: Sequence[str]) -> Table:
     """The records of a table: the column of persons, and the columns asked for, those of `texts`
     as they are."""
     chosen = {
@@ -35,7 +38,7 @@ def records_of(table: Any, person: str, values: Sequence[str], texts: Sequence[s
     return table.select(p=_id(table[person]), **chosen)
 
 
-def _id(x: Any) -> Any:
+def _id(x: Value) -> Value:
     import ibis
 
     if x.type().is_floating():  # two zeros are one person
@@ -43,11 +46,11 @@ def _id(x: Any) -> Any:
     return _text(x)
 
 
-def _text(x: Any) -> Any:
+def _text(x: Value) -> Value:
     return as_bytes(x) if x.type().is_string() and facts(x.as_table()).collates else x
 
 
-def _number(x: Any) -> Any:
+def _number(x: Value) -> Value:
     """Decimals as the nearest doubles: an engine's own cast may round twice, or raise."""
     kind = x.type()
     if not kind.is_decimal():

@@ -200,7 +200,7 @@ def in_sql(records: Any, width: int, resolution: float, by: Sequence[str] = ALON
 
     known = facts(records)
     scale, limit = 1 / resolution, resolution * 2.0**LIMIT_BITS
-    most, tiny = resolution * 2.0**NEAR_BITS, resolution / 4
+    most, tiny = resolution * 2.0**NEAR_BITS, resolution * 0.25
     decimal = ibis.expr.datatypes.Decimal(38, 0)
     reach, least, word = (
         ibis.literal(str(whole)).cast(decimal)
