@@ -11,16 +11,14 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from privmean import validate
-from privmean.central.clipped_mean import ClippedMean, ClippedMeans
 from privmean.central.locate import Location
 from privmean.central.log_segments import FOUND
 from privmean.central.winsorized_ways import stages_mu
-from privmean.intervals.divided import TOO_FEW
-from privmean.intervals.interval import FAILED
 from privmean.mechanisms.clipped_sum import ClippedSums
 from privmean.mechanisms.curator import Curator
+from privmean.models.column_plans import clipped_means, told
 from privmean.models.magnitudes import spread_noise
-from privmean.outcome import Outcome, overall
+from privmean.outcome import Outcome
 from privmean.people.reductions import Box
 from privmean.people.shape import Shape
 from privmean.privacy.budget import REPLACE_ONE, Budget
@@ -119,21 +117,8 @@ class LocatedBinsPlan(Releasing):
     def run(self, curator: Curator) -> Outcome:
         known = self.shape.persons if self.relation == REPLACE_ONE else None
         boxes = [Box(*self.limits)] * self.shape.dimension
-        over = self.final.over(boxes)
-        sums = curator.ask(over, over.exact(curator.people.box_sums(boxes)))
-        means = tuple(ClippedMean(box, item, known) for box, item in zip(boxes, sums, strict=True))
-        intervals = ClippedMeans(means, known, self.design_effect, "clipped mean", "")
-        return Outcome(
-            intervals.estimate,
-            intervals,
-            persons=intervals.persons,
-            status=overall(intervals.statuses),
-            statuses=intervals.statuses,
-            advice=TOO_FEW if FAILED in intervals.statuses else "",
-            assumptions=(WORDS, "unrelated persons"),
-            shares={"mean": 1.0},
-            diagnostics={"limits": list(self.limits), "weight": [item.present for item in means]},
-        )
+        made = clipped_means(curator, self.final, boxes, known, self.design_effect, WORDS)
+        return told(made, {"mean": 1.0}, {"limits": list(self.limits)})
 
     @property
     def public(self) -> tuple[str, ...]:

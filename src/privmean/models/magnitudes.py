@@ -18,7 +18,6 @@ from typing import Any
 import numpy as np
 
 from privmean import validate
-from privmean.central.clipped_mean import ClippedMean, ClippedMeans
 from privmean.central.winsorized_ways import stages_mu
 from privmean.errors import ArgumentError, Infeasible
 from privmean.intervals.divided import TOO_FEW, Divided
@@ -27,6 +26,7 @@ from privmean.mechanisms.clipped_sum import ClippedSums
 from privmean.mechanisms.counts import NoisyCounts, counted
 from privmean.mechanisms.curator import Curator
 from privmean.mechanisms.noisy_argmax import Choice
+from privmean.models.column_plans import ColumnPlan, clipped_means, told
 from privmean.models.scores import OF, median_scores, quantile_scores
 from privmean.models.standard import Middle, boxes_about, grid_around, part_of
 from privmean.models.tail_means import TailMean, TailMeans
@@ -35,7 +35,6 @@ from privmean.people.reductions import LOG_BINS, LOG_LOW, LOG_ZERO
 from privmean.people.shape import Shape
 from privmean.privacy.budget import REPLACE_ONE, Budget
 from privmean.privacy.loss import Loss
-from privmean.road import Releasing
 
 BEYOND = 2.5  # clipping radius over that magnitude
 STEEPEST, SLOPES = Fraction(1, 4), 10  # noise scales that a half octave up costs, and all of them
@@ -168,7 +167,7 @@ def spread_noise(sums: ClippedSums) -> float:
 
 
 @dataclass(frozen=True)
-class MagnitudesPlan(Releasing):
+class MagnitudesPlan(ColumnPlan):
     """Everything public of such a mean decided. persons: their number, under add-remove a public
     guess. share: of the budget, for the magnitudes; each: epsilon of one of them. final: the
     clipped sums; for the mean instead counting and tail: epsilon of a column's count of the
@@ -185,6 +184,7 @@ class MagnitudesPlan(Releasing):
     tail: Fraction | None = None
 
     estimator = "mean clipped at private magnitudes"
+    about = "columns"
     # Whether every run bills these very lines, whatever it finds.
     fixed = True
 
@@ -278,7 +278,6 @@ class MagnitudesPlan(Releasing):
         return math.pow(2.0, (first + index) / 2)
 
     def run(self, curator: Curator) -> Outcome:
-        known = self.persons if self.relation == REPLACE_ONE else None
         centres, sizes = [], []
         for j in range(self.columns):
             centres.append(self.centre(curator, j))
@@ -286,22 +285,16 @@ class MagnitudesPlan(Releasing):
         if self.final is None:
             return self._with_tails(curator, centres, sizes)
         radii = [BEYOND * size for size in sizes]
-        boxes = boxes_about(centres, radii)
-        over = self.final.over(boxes)
-        sums = curator.ask(over, over.exact(curator.people.box_sums(boxes)))
-        means = tuple(ClippedMean(box, item, known) for box, item in zip(boxes, sums, strict=True))
-        intervals = ClippedMeans(means, known, self.settings.design_effect, "clipped mean", "")
-        return Outcome(
-            intervals.estimate,
-            intervals,
-            persons=intervals.persons,
-            status=overall(intervals.statuses),
-            statuses=intervals.statuses,
-            advice=TOO_FEW if FAILED in intervals.statuses else "",
-            assumptions=(WORDS, "unrelated persons"),
-            shares={"magnitudes": float(self.share), "mean": 1 - float(self.share)},
-            diagnostics={"clip_radius": radii, "weight": [item.present for item in means]},
+        made = clipped_means(
+            curator,
+            self.final,
+            boxes_about(centres, radii),
+            self.known,
+            self.settings.design_effect,
+            WORDS,
         )
+        shares = {"magnitudes": float(self.share), "mean": 1 - float(self.share)}
+        return told(made, shares, {"clip_radius": radii})
 
     def multiple(self, beyond: float) -> float:
         """The clipping radius over the magnitude at which noise and the allowance for the tail are
@@ -351,11 +344,5 @@ class MagnitudesPlan(Releasing):
         )
 
     @property
-    def public(self) -> tuple[str, ...]:
-        shape = ("number of persons",) if self.relation == REPLACE_ONE else ()
-        return ("columns", *shape, "settings")
-
-    @property
     def shape(self) -> Shape:
-        known = self.persons if self.relation == REPLACE_ONE else None
-        return Shape.of(self.columns, known, self.persons)
+        return Shape.of(self.columns, self.known, self.persons)

@@ -20,6 +20,7 @@ from privmean.errors import ArgumentError, Infeasible
 from privmean.intervals.interval import FAILED, OK
 from privmean.mechanisms.counts import GaussianCounts, NoisyCounts
 from privmean.mechanisms.curator import Curator
+from privmean.models.column_plans import ColumnPlan
 from privmean.models.quantile_cells import FEW, MANY, Layout, cells_between
 from privmean.models.quantile_intervals import Distribution
 from privmean.models.scores import median_scores
@@ -37,7 +38,6 @@ from privmean.outcome import Outcome
 from privmean.people.shape import Shape
 from privmean.privacy.budget import REPLACE_ONE, Budget
 from privmean.privacy.loss import Loss
-from privmean.road import Releasing
 
 FINE = 64.0  # steps of the grid of medians up to which a point mass is a number
 NOISY = 0.8  # of the noise of the median over its sampling error: above it, few cells
@@ -111,7 +111,7 @@ class Quantiles:
 
 
 @dataclass(frozen=True)
-class QuantilesPlan(Releasing):
+class QuantilesPlan(ColumnPlan):
     """Prices of all choices and of the histogram. each: epsilon of a choice. near: limits of the
     median that a look at the column found."""
 
@@ -137,16 +137,6 @@ class QuantilesPlan(Releasing):
         law = "Laplace" if self.budget.rho is None else "Gaussian"
         cells = f"{self.layout.cells} cells with {law} noise"
         return f"{found}median and spread by noisy argmax, then {cells}"
-
-    @property
-    def public(self) -> tuple[str, ...]:
-        shape = ("number of persons",) if self.relation == REPLACE_ONE else ()
-        return ("column", *shape, "settings")
-
-    @property
-    def shape(self) -> Shape:
-        known = self.persons if self.relation == REPLACE_ONE else None
-        return Shape.of(1, known, self.persons)
 
     @property
     def _size(self) -> Sizes:

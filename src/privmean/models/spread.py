@@ -20,6 +20,7 @@ from privmean.intervals.interval import FAILED
 from privmean.mechanisms.counts import GaussianCounts, NoisyCounts
 from privmean.mechanisms.curator import Curator
 from privmean.mechanisms.power_sums import STEPS, PowerSums
+from privmean.models.column_plans import ColumnPlan
 from privmean.models.moment_rows import exact_sum
 from privmean.models.pooled_steps import Law, Parts
 from privmean.models.radius import best_radius
@@ -40,10 +41,9 @@ from privmean.outcome import Outcome
 from privmean.people.collecting import rows as rows_of
 from privmean.people.reductions import Floats, Integers
 from privmean.people.shape import Shape
-from privmean.privacy.budget import REPLACE_ONE, Budget, Relation
+from privmean.privacy.budget import REPLACE_ONE, Budget
 from privmean.privacy.calibrate import calibrate
 from privmean.privacy.loss import Loss
-from privmean.road import Releasing
 
 SHARES = (Fraction(3, 20), Fraction(1, 4), Fraction(7, 20), Fraction(9, 20))  # for the choices
 PARTS = (Fraction(30, 100), Fraction(30, 100), Fraction(40, 100))  # size, median, spread
@@ -109,7 +109,7 @@ class Spread:
 
 
 @dataclass(frozen=True)
-class SpreadPlan(Releasing):
+class SpreadPlan(ColumnPlan):
     """Every mechanism. persons: n, or a public guess of it."""
 
     settings: Spread
@@ -119,23 +119,9 @@ class SpreadPlan(Releasing):
     estimator = "second moment about a private median"
 
     @property
-    def relation(self) -> Relation:
-        return self.budget.neighbors
-
-    @property
     def why(self) -> str:
         law = "Laplace" if self._laplace else "Gaussian"
         return f"size, median and spread by private choice, then sums of powers with {law} noise"
-
-    @property
-    def public(self) -> tuple[str, ...]:
-        shape = ("number of persons",) if self.relation == REPLACE_ONE else ()
-        return ("column", *shape, "settings")
-
-    @property
-    def shape(self) -> Shape:
-        known = self.persons if self.relation == REPLACE_ONE else None
-        return Shape.of(1, known, self.persons)
 
     @property
     def _laplace(self) -> bool:
