@@ -22,6 +22,7 @@ from privmean.local.aggregators.batch import (
     units,
 )
 from privmean.local.aggregators.estimates import estimate
+from privmean.local.bits import bit_count
 from privmean.local.descriptor import Round
 from privmean.local.many import randomize_many
 from privmean.noise.simulated import SimulatedNoise
@@ -56,7 +57,7 @@ def coherent(round_: Round, nonces: np.ndarray) -> tuple[np.ndarray, np.ndarray]
     rows = rows_of(Batch(round_, nonces, np.zeros(number, dtype=np.uint16), payload))
     signs = np.zeros(number)
     for item in range(1, 11):
-        signs += 1.0 - 2.0 * (np.bitwise_count(rows & item) & 1)
+        signs += 1.0 - 2.0 * (bit_count(rows & item) & 1)
     return abs(signs), (signs > 0).astype(np.uint8).reshape(-1, 1)
 
 

@@ -29,6 +29,7 @@ from privmean.local.aggregators.batch import (
     points_of,
 )
 from privmean.local.aggregators.checksum import checksums
+from privmean.local.bits import bit_count
 from privmean.local.clients.items import subset_size
 from privmean.local.clients.scalar import window
 from privmean.local.coins import flip_threshold
@@ -123,7 +124,7 @@ def in_range(batch: Batch) -> Mask:
         result = indices_of(batch) < round_.candidates
     elif name in (UNARY, SUBSET, HISTOGRAM):
         assert round_.items is not None
-        ones = np.bitwise_count(payload).sum(axis=1, dtype=np.int64)
+        ones = bit_count(payload).sum(axis=1, dtype=np.int64)
         limits = np.array([popcount_limits(round_, k) for k in range(len(round_.menu))])
         result = (ones >= limits[levels, 0]) & (ones <= limits[levels, 1])
         if round_.items % 8:

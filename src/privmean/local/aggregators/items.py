@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from privmean.local.aggregators.tally import Tally
+from privmean.local.bits import bit_count
 from privmean.local.clients.items import BLOCK, sign_block, subset_size, subset_threshold
 from privmean.local.coins import flip_threshold, signal
 from privmean.local.descriptor import Round
@@ -114,7 +115,7 @@ def sketch_column(seed: bytes, column: int, rows: int) -> Floats:
 def hadamard_column(column: int, rows: int) -> Floats:
     """(-1)^popcount(j & column) for j = 0..rows-1."""
     common = np.arange(rows, dtype=np.int64) & column
-    odd: Floats = (np.bitwise_count(common) & 1).astype(np.float64)
+    odd: Floats = (bit_count(common) & 1).astype(np.float64)
     return 1.0 - 2.0 * odd
 
 

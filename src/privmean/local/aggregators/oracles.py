@@ -21,6 +21,7 @@ from privmean.local.aggregators.items import (
 from privmean.local.aggregators.relation import Heterogeneity, cochran
 from privmean.local.aggregators.tally import Tally
 from privmean.local.aggregators.weights import MINIMAX, TESTED, UNIFORM, level_weights
+from privmean.local.bits import bit_count
 from privmean.local.coins import signal
 from privmean.local.descriptor import Round
 from privmean.local.mechanisms import HADAMARD
@@ -103,7 +104,7 @@ class ReportOracle(Oracle):
 
     def alone(self, item: int) -> Floats:
         if self._round.mechanism == HADAMARD:
-            signs = 1.0 - 2.0 * (np.bitwise_count(self._places & item) & 1)
+            signs = 1.0 - 2.0 * (bit_count(self._places & item) & 1)
         else:
             columns = np.full(len(self._places), item, dtype=np.int64)
             signs = sketch_signs(self._round.seed, self._places, columns).astype(np.float64)

@@ -11,6 +11,7 @@ from privmean.local.aggregators.batch import (
     rows_of,
 )
 from privmean.local.aggregators.items import sketch_signs
+from privmean.local.bits import bit_count
 from privmean.local.clients.items import subset_size, subset_threshold
 from privmean.local.coins import flip_threshold
 from privmean.local.descriptor import Round
@@ -44,7 +45,7 @@ def row_payload(
         rows = rows_of(Batch(round_, nonces, levels, head))
     items = item_indices(round_, values, nonces)
     if round_.mechanism == HADAMARD:
-        negative = (np.bitwise_count(rows & items) & 1).astype(bool)
+        negative = (bit_count(rows & items) & 1).astype(bool)
     else:
         negative = sketch_signs(round_.seed, rows, np.maximum(items, 0)) < 0
     words = noise.bits64(number)
