@@ -108,7 +108,7 @@ def test_json_has_groups_and_contrasts():
 
 def test_comparisons_later_cost_nothing():
     release = asked(records(), contrasts=["a - b"])
-    assert release.contrast("a - b") == release.rows()[4]
+    assert repr(release.contrast("a - b")) == repr(release.rows()[4])  # NaN is no NaN
     ratio = release.ratio("a / b")
     assert ratio.lower < ratio.estimate < ratio.upper
     pairs = release.pairwise()

@@ -69,7 +69,7 @@ def test_both_values_are_near_the_truth_under_one_budget(way):
         for g, row in enumerate(table.rows()[:3]):
             assert row.term == term
             assert row.lower - 0.1 < shift(g) < row.upper + 0.1
-        assert table.contrast("a - b") == table.rows()[3]
+        assert repr(table.contrast("a - b")) == repr(table.rows()[3])  # NaN is no NaN
     assert len(release.rows()) == 8
     stored = json.loads(json.dumps(release.to_dict(), allow_nan=False))
     assert [item["term"] for item in stored["values"]] == ["x", "y"]

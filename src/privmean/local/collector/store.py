@@ -103,7 +103,11 @@ class Store:
         self._file = SqliteFile(self.engine) if self.engine.dialect.name == "sqlite" else None
         self.tallies = Tallies(self._connect)
         self.book = Book(self._connect, self.transaction, self._cleared, self.tallies)
-        self.writer = again(self._join)
+        try:
+            self.writer = again(self._join)
+        except BaseException:
+            self.close()  # a refused database holds no connection
+            raise
         self._insert = (
             postgresql.insert(REPORTS) if self._file is None else sqlite.insert(REPORTS)
         ).on_conflict_do_nothing()
