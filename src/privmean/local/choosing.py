@@ -10,9 +10,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from privmean import validate
+from privmean.dtypes import Floats
 from privmean.errors import ArgumentError
 from privmean.local.aggregators import ball, items, scalar
 from privmean.local.descriptor import Round
@@ -32,8 +32,6 @@ from privmean.local.mechanisms import (
     UNARY,
 )
 from privmean.local.reports import report_size
-
-Floats = npt.NDArray[np.float64]
 
 TOLERANCE = 0.05  # variances so near to the least count as equal, and the shorter report wins
 LARGEST_REPORT = 4096  # bytes that a default may cost; name a mechanism for longer ones

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from privmean.dtypes import Floats
 from privmean.local.aggregators import ball, items, scalar
 from privmean.local.aggregators.weights import level_weights
 from privmean.local.builders import remade
@@ -18,8 +18,6 @@ from privmean.local.descriptor import Round
 from privmean.local.limits import Limit, lower_bound
 from privmean.local.mechanisms import BALL_BIT, BALLS, SCALARS, SKETCH
 from privmean.local.reports import report_size
-
-Floats = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)

@@ -14,11 +14,11 @@ from fractions import Fraction
 
 import numpy as np
 
+from privmean.dtypes import Integers
 from privmean.mechanisms.moved import differences, pure_share
 from privmean.mechanisms.noisy_argmax import Scores
 from privmean.noise.base import Noise
 from privmean.noise.decimals import plain_context
-from privmean.people.reductions import Integers
 from privmean.privacy.budget import REPLACE_ONE
 from privmean.privacy.loss import Loss, Selection
 

@@ -13,14 +13,13 @@ from fractions import Fraction
 from typing import ClassVar
 
 import numpy as np
-import numpy.typing as npt
 
+from privmean.dtypes import Floats
 from privmean.mechanisms.small_lattice import Place, RoundingPaid, place, placed
 from privmean.noise.base import Noise
 from privmean.people.pairs import PairSums
 from privmean.privacy.budget import REPLACE_ONE, Relation
 
-Floats = npt.NDArray[np.float64]
 Sums = tuple[int, int, int]
 MULTIPLES = (2, 4, 4)  # noise scales of the three sums, in persons times epsilon over most
 

@@ -11,8 +11,9 @@ from fractions import Fraction
 
 import numpy as np
 
+from privmean.dtypes import Integers
 from privmean.mechanisms.moved import differences
-from privmean.noise.base import Integers, Noise
+from privmean.noise.base import Noise
 from privmean.privacy.budget import REPLACE_ONE
 from privmean.privacy.loss import Selection
 

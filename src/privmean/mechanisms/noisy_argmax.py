@@ -10,10 +10,11 @@ from fractions import Fraction
 import numpy as np
 import numpy.typing as npt
 
+from privmean.dtypes import Integers
 from privmean.mechanisms.gaussian import lattice_bits, root_above
 from privmean.mechanisms.moved import choice_share, differences, gaussian_share
 from privmean.mechanisms.stable_histogram import moved_counts
-from privmean.noise.base import Integers, Noise
+from privmean.noise.base import Noise
 from privmean.privacy.budget import Relation
 from privmean.privacy.loss import Gaussian, Loss, Selection
 

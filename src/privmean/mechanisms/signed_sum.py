@@ -17,7 +17,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from privmean.mechanisms.group_sums import Floats
+from privmean.dtypes import Floats
 from privmean.mechanisms.small_lattice import Place, RoundingPaid, place, placed
 from privmean.noise.base import Noise
 from privmean.people.pairs import PairSums

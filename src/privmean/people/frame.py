@@ -17,6 +17,7 @@ from typing import Any
 import narwhals as nw
 import numpy as np
 
+from privmean.dtypes import Floats, Integers
 from privmean.people.engines import Home, fetch, fetch_matrix
 from privmean.people.expressions import (
     Balls,
@@ -46,8 +47,6 @@ from privmean.people.reductions import (
     Box,
     BoxSums,
     Cut,
-    Floats,
-    Integers,
     Standard,
     pair_multiplier,
     quotient,

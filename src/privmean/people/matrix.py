@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from privmean.dtypes import Floats, Integers
 from privmean.people.balls import (
     ball_totals,
     by_columns,
@@ -37,8 +38,6 @@ from privmean.people.reductions import (
     Box,
     BoxSums,
     Cut,
-    Floats,
-    Integers,
     Standard,
     pair_multiplier,
     quotient,

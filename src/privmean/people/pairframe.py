@@ -9,12 +9,13 @@ from typing import Any
 import narwhals as nw
 import numpy as np
 
+from privmean.dtypes import Integers
 from privmean.people.engines import Home, fetch
 from privmean.people.expressions import Totals, log_cells
 from privmean.people.pairmatrix import MatrixPairs
 from privmean.people.pairs import Centred, PairPeople, PairSums, Weights
 from privmean.people.records import FLOAT, INTEGER, PERSON
-from privmean.people.reductions import LOG_CELLS, Box, Integers
+from privmean.people.reductions import LOG_CELLS, Box
 
 GROUP = "g"
 

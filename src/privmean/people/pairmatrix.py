@@ -8,9 +8,10 @@ from typing import Any
 
 import numpy as np
 
+from privmean.dtypes import Floats, Integers
 from privmean.people.kernels import log_cells, log_keys
 from privmean.people.pairs import Centred, PairPeople, PairSums, Weights
-from privmean.people.reductions import Box, Floats, Integers
+from privmean.people.reductions import Box
 
 SPLIT = 20  # bits: halves of products whose sums are exact doubles
 

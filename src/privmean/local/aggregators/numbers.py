@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from functools import partial
 
 import numpy as np
-import numpy.typing as npt
 
+from privmean.dtypes import Floats, Integers
 from privmean.local.aggregators import scalar
 from privmean.local.aggregators.common import common_fields
 from privmean.local.aggregators.estimate import Estimate, Level
@@ -31,9 +31,6 @@ from privmean.local.aggregators.weights import (
 )
 from privmean.local.descriptor import Round
 from privmean.local.mechanisms import ONE_BIT
-
-Floats = npt.NDArray[np.float64]
-Integers = npt.NDArray[np.int64]
 
 
 def scalar_estimate(tally: Tally, beta: float, weights: str, cap: object | None) -> Estimate:

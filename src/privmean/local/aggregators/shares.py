@@ -9,8 +9,8 @@ import math
 from functools import partial
 
 import numpy as np
-import numpy.typing as npt
 
+from privmean.dtypes import Floats, Integers
 from privmean.errors import ArgumentError
 from privmean.local.aggregators import items
 from privmean.local.aggregators.common import common_fields, levels_alone
@@ -31,9 +31,6 @@ from privmean.local.aggregators.weights import (
 from privmean.local.descriptor import Round
 from privmean.local.distribution import project_to_simplex
 from privmean.local.mechanisms import LARGEST_ITEMS
-
-Floats = npt.NDArray[np.float64]
-Integers = npt.NDArray[np.int64]
 
 
 def items_estimate(

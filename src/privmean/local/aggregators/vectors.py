@@ -9,8 +9,8 @@ import math
 from functools import partial
 
 import numpy as np
-import numpy.typing as npt
 
+from privmean.dtypes import Floats
 from privmean.local.aggregators import ball
 from privmean.local.aggregators.batch import UNIT_STEPS
 from privmean.local.aggregators.common import common_fields, levels_alone
@@ -26,8 +26,6 @@ from privmean.local.aggregators.weights import (
     published_weights,
 )
 from privmean.local.descriptor import Round
-
-Floats = npt.NDArray[np.float64]
 
 
 def ball_estimate(tally: Tally, beta: float, weights: str, cap: object | None) -> Estimate:

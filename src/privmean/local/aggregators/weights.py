@@ -7,16 +7,13 @@ epsilon (docs/proofs/local-scalar.md).
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
 from privmean import validate
+from privmean.dtypes import Floats, Integers
 from privmean.errors import ArgumentError
 from privmean.local.coins import exact_epsilon
 from privmean.local.descriptor import Round
 from privmean.local.mechanisms import BALL, BALL_BIT, HADAMARD, LAPLACE, ONE_BIT, SKETCH
-
-Floats = npt.NDArray[np.float64]
-Integers = npt.NDArray[np.int64]
 
 MINIMAX, UNIFORM, TESTED, PUBLISHED = "minimax", "uniform", "tested", "published"
 FEW = 50  # reports of a level whose own spread is not relied upon
