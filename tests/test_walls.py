@@ -14,7 +14,18 @@ FACE = ROOT  # the names that users type: may name every room, and no room impor
 
 # from the ground up; rooms of one floor stand side by side and know nothing of each other
 FLOORS = (
-    ("errors", "_version", "rows", "search", "plain", "late", "noted", "frames", "dtypes"),
+    (
+        "errors",
+        "_version",
+        "rows",
+        "search",
+        "plain",
+        "late",
+        "noted",
+        "frames",
+        "dtypes",
+        "spelled",
+    ),
     ("validate", "disk", "examples"),
     ("durable",),
     ("privacy", "noise"),

@@ -102,16 +102,11 @@ class TopChoices:
 
     @property
     def losses(self) -> tuple[Loss, ...]:
-        return (
-            Selection(
-                self.name,
-                self.epsilon,
-                bounded_range=True,
-                choices=self.choices,
-                relation=REPLACE_ONE,
-                moved=self.words,
-            ),
-        )
+        made = Selection(
+            self.name, self.epsilon, bounded_range=True, choices=self.choices,
+            relation=REPLACE_ONE, moved=self.words,
+        )  # fmt: skip
+        return (made,)
 
     def moved(self, exact: Integers, other: Integers) -> tuple[Fraction, ...]:
         """What all scores have in common moves no choice: the range of the changes does."""

@@ -8,9 +8,8 @@ all three together cost no more than the first alone (docs/proofs/groups.md, sec
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import ClassVar
 
 import numpy as np
 
@@ -41,7 +40,7 @@ class GroupSums(RoundingPaid):
     parts: int
     most: int
     affected: int
-    relation: ClassVar[Relation] = REPLACE_ONE
+    relation: Relation = field(default=REPLACE_ONE, init=False)
 
     @property
     def scale(self) -> Fraction:

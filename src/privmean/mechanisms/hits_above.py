@@ -36,15 +36,10 @@ class HitsAbove:
 
     @property
     def losses(self) -> tuple[Selection, ...]:
-        return (
-            Selection(
-                self.name,
-                self.epsilon,
-                choices=self.hits,
-                relation=REPLACE_ONE,
-                moved=self.words,
-            ),
+        made = Selection(
+            self.name, self.epsilon, choices=self.hits, relation=REPLACE_ONE, moved=self.words
         )
+        return (made,)
 
     def moved(self, exact: Integers, other: Integers) -> tuple[Fraction, ...]:
         return (Fraction(max((abs(item) for item in differences(exact, other)), default=0)),)

@@ -94,38 +94,18 @@ class Choice(Scores):
 
 
 @dataclass(frozen=True)
-class NoisyArgmax:
-    """Report the bin with the largest count plus Exponential(scale) noise on ALL public bins.
+class NoisyArgmax(Choice):
+    """The bin with the largest count plus Exponential(scale) noise on ALL public bins.
 
     Guarantees: epsilon-DP with epsilon = 2/scale if one person is replaced (one count falls by
     one, another rises), 1/scale if one is added or removed (all changes go the same way). Drawn as
     permute-and-flip (docs/proofs/noisy-argmax.md). Nothing but the index is released.
     """
 
-    name: str
-    scale: Fraction
-    relation: Relation
-
     @classmethod
     def of(cls, epsilon: Fraction, relation: Relation, name: str = "noisy argmax") -> NoisyArgmax:
-        return cls(name, moved_counts(relation) / epsilon, relation)
-
-    @property
-    def losses(self) -> tuple[Loss, ...]:
-        return (
-            Selection(
-                self.name,
-                moved_counts(self.relation) / self.scale,
-                relation=self.relation,
-                moved=f"{moved_counts(self.relation)} of the counts, by one each",
-            ),
-        )
-
-    def moved(self, exact: Integers, other: Integers) -> tuple[Fraction, ...]:
-        return (choice_share(differences(exact, other), self.scale, self.losses[0]),)
-
-    def draw(self, exact: Integers, noise: Noise) -> int:
-        return noise.argmax(exact, self.scale)
+        moved = moved_counts(relation)
+        return cls(name, epsilon, relation, moved, f"{moved} of the counts, by one each")
 
 
 @dataclass(frozen=True)
