@@ -19,8 +19,9 @@ from privmean.mechanisms.gaussian import GaussianSums
 from privmean.mechanisms.laplace import JointLaplace
 from privmean.mechanisms.limits import require_loss
 from privmean.noise.base import Noise
+from privmean.people.grids import GRID_BITS
 from privmean.people.kernels import big_sum
-from privmean.people.reductions import GRID_BITS, Box
+from privmean.people.reductions import Box
 from privmean.privacy.budget import REPLACE_ONE
 from privmean.privacy.loss import Laplace, Loss
 

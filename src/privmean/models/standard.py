@@ -18,7 +18,8 @@ from privmean.mechanisms.exponential import Exponential
 from privmean.mechanisms.noisy_argmax import Bins, Choice
 from privmean.models.scores import LEAST, MOST, OF, quantile_scores
 from privmean.noise.base import Integers
-from privmean.people.reductions import LOG_BINS, LOG_LOW, LOG_ZERO, Box
+from privmean.people.grids import LOG_BINS, LOG_LOW, LOG_ZERO
+from privmean.people.reductions import Box
 from privmean.privacy.budget import REPLACE_ONE, Budget, Relation
 
 POINTS = 2**17 + 1  # of the grid of medians
