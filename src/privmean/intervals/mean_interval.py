@@ -186,6 +186,11 @@ def parts_of(
     return {"noise": (radius * noise_half(sums, level),), "sampling": (radius * sampling,)}
 
 
+def unrelated(design_effect: float) -> tuple[str, ...]:
+    """What a release assumes of persons, unless a design effect stands for it."""
+    return (UNRELATED,) if design_effect == 1 else ()
+
+
 def assumption_words(design_effect: float, extra: str = "") -> str:
     dependence = UNRELATED if design_effect == 1 else f"design effect {design_effect:g}"
     return "; ".join(item for item in (extra, dependence) if item)
