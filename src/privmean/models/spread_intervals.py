@@ -149,16 +149,16 @@ class SpreadIntervals:
                 f"than {self.excess:g} of it ({HEAVIER * self.excess:g} where more are seen)"
             )
         made = self._ends(level, sampling=True, clipped=clipped)
-        low, high = made if self.resolved else (0.0, made[1])
-        return Interval(
-            (low,), (high,), level, target=name, assumption=words, status=self.status,
+        ends = made if self.resolved else (0.0, made[1])
+        return Interval.one(
+            ends, level, target=name, assumption=words, status=self.status,
             advice=self.advice,
         )  # fmt: skip
 
     def noise_interval(self, level: float) -> Interval:
-        low, high = self._ends(level, sampling=False, clipped=True)
+        ends = self._ends(level, sampling=False, clipped=True)
         target = "clipped variance of these persons"
-        return Interval((low,), (high,), level, kind="noise_interval", target=target)
+        return Interval.one(ends, level, kind="noise_interval", target=target)
 
     def _ends(self, level: float, *, sampling: bool, clipped: bool) -> tuple[float, float]:
         value, _, low, high = self.made.combined(
