@@ -67,7 +67,7 @@ class FramePairs(PairPeople):
         key = ("log", column, origin)
         if key not in self._cache:
             frame = self.frame.select(nw.col("m"), v=nw.col(value_name(column)) - origin)
-            self._cache[key] = _masses(frame)
+            self._cache[key] = _masses(frame, self.home)
         found: Integers = self._cache[key].copy()
         return found
 
@@ -116,7 +116,8 @@ class FramePairs(PairPeople):
         }
         v = (nw.col(value_name(column)) - nw.col("center")) * nw.col("factor")
         # kept: engines would write the product out again in every step of the bins
-        return _masses(self.home.keep(self._beside(known).select(nw.col("m"), v=v)))
+        frame = self.home.keep(self._beside(known).select(nw.col("m"), v=v))
+        return _masses(frame, self.home)
 
     def _beside(self, columns: dict[str, list[Any]]) -> nw.LazyFrame[Any]:
         """The pairs of some groups with public numbers of their group."""
@@ -157,9 +158,9 @@ def persons_of(frame: nw.LazyFrame[Any]) -> int:
     return int(fetch(frame.select(nw.col(PERSON)).unique().select(nw.len()))[0][0])
 
 
-def _masses(frame: nw.LazyFrame[Any]) -> Integers:
+def _masses(frame: nw.LazyFrame[Any], home: Home) -> Integers:
     """Masses per logarithmic bin of v."""
-    found = fetch(log_cells(frame).group_by("k").agg(m=nw.col("m").sum()))
+    found = fetch(log_cells(frame, home).group_by("k").agg(m=nw.col("m").sum()))
     counts = np.zeros(LOG_CELLS, dtype=np.int64)
     for cell, mass in found:
         counts[int(cell)] += int(mass)
