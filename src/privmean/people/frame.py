@@ -77,7 +77,7 @@ class FramePeople(KeptByEngine):
         return self._once(key, lambda: self._log_counts(column, origin)).copy()
 
     def _log_counts(self, column: int, origin: float) -> Integers:
-        frame = log_cells(self.frame.select(v=nw.col(f"v{column}") - origin))
+        frame = log_cells(self.frame.select(v=nw.col(f"v{column}") - origin), self.home)
         null = nw.lit(float(LOG_CELLS))  # the nulls of the zero bin, told apart
         key = nw.when(nw.col("v").is_null()).then(null).otherwise(nw.col("k"))
         counts = np.zeros(LOG_CELLS + 1, dtype=np.int64)
