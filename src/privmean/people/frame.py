@@ -100,10 +100,11 @@ class FramePeople:
 
     def missing(self, column: int) -> int:
         key = ("missing", column)
-        if key not in self._cache:
+        if key not in self._cache:  # of all columns at once: a query costs more than a column
             totals = Totals()
-            totals.add("nulls", number_of(nw.col(f"v{column}").is_null()))
-            self._cache[key] = totals.of(self.frame)["nulls"]
+            for j in range(len(self.columns)):
+                totals.add(("missing", j), number_of(nw.col(f"v{j}").is_null()))
+            self._cache.update(totals.of(self.frame))
         found: int = self._cache[key]
         return found
 
