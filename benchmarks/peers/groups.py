@@ -27,7 +27,8 @@ from privmean import Table, mean
 WORK = "groups"
 EPSILON = 1.0
 WIDTHS = {"double": 2.0, "generous": 10.0}  # how much wider than the values the told range is
-CLASSES = ((300, np.inf), (60, 300), (20, 60))  # persons of a group
+LEAST = 20  # persons of a group that is judged: below, standard errors mean little
+CLASSES = ((300, np.inf), (60, 300), (LEAST, 60))  # persons of a group
 ROUTE, CENTRED = "means by group", "means by group, centred by the user"
 GIVEN, FOUND = "BigQuery style, bounds given", "BigQuery style, bounds found"
 ROWS = (
@@ -203,7 +204,8 @@ def _kept(found: list[Grouped]) -> tuple[dict[tuple[Row, str, str], Errors], dic
             if route != row.route or item is None or "estimates" not in answer:
                 continue
             shown = np.array(answer["estimates"], dtype=float).reshape(-1, len(item.sizes))
-            errors = (shown - item.truth) / item.standard_error
+            with np.errstate(divide="ignore", invalid="ignore"):  # a group of one person
+                errors = (shown - item.truth) / item.standard_error
             result[row, name, kind] = Errors(errors, item.sizes)
             versions |= answer.get("versions", {})
     return result, versions
@@ -234,8 +236,9 @@ def publish() -> None:
         "records, mean of the records there). Error: root mean square over groups and "
         f"{' or '.join(str(n) for n in sorted({len(e.values) for e in kept.values()}))} releases, "
         "over the standard error of the group's mean: 1 is privacy noise as large as sampling "
-        "error. privmean is told the keys and the budget, and shows no number where it saw too few "
-        "persons; the share that was shown is given where it is not all. By group its default "
+        f"error; groups of fewer than {LEAST} persons are asked for and not judged. privmean is "
+        "told the keys and the budget, and shows no number where it saw too few persons; the share "
+        "that was shown is given where it is not all. By group its default "
         "neighbours are add-remove, as those of the others are; replace-one, the stronger and "
         "costlier promise at the same epsilon, stands below it.",
         "BigQuery style is an emulation (its service was not asked, and the noise is NumPy's): an "
@@ -252,7 +255,7 @@ def publish() -> None:
             got = {name: kept[row, name, own] for name in names if (row, name, own) in kept}
             if not got:
                 continue
-            cells = [_cell(got[name].values) if name in got else "" for name in names]
+            cells = [_cell(got[name].of(LEAST, np.inf)) if name in got else "" for name in names]
             by_size = [
                 _cell(np.concatenate([e.of(*ends).ravel() for e in got.values()]))
                 if len(got) == len(names) else ""
@@ -288,7 +291,8 @@ def _verdict(kept: dict[tuple[Row, str, str], Errors], names: list[str], kind: s
         mine = kept.get((ROWS[0], name, "generous"))
         if mine is None:
             continue
-        seen = np.mean(~np.isnan(mine.values), axis=0) > 0.5  # groups that are usually shown
+        # groups that are usually shown
+        seen = (np.mean(~np.isnan(mine.values), axis=0) > 0.5) & (mine.sizes >= LEAST)
         others = []
         for row in ROWS:
             own = "generous" if row.told == NOTHING else kind
