@@ -9,7 +9,7 @@ is never kept) differently.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any
@@ -71,7 +71,7 @@ class FramePeople(KeptByEngine):
         return self._once(key, lambda: self._log_counts(column, origin)).copy()
 
     def _log_counts(self, column: int, origin: float) -> Integers:
-        frame = log_cells(self.frame.select(v=nw.col(f"v{column}") - origin))
+        frame = log_cells(self.frame.select(v=nw.col(f"v{column}") - origin), self.home)
         null = nw.lit(float(LOG_CELLS))  # the nulls of the zero bin, told apart
         key = nw.when(nw.col("v").is_null()).then(null).otherwise(nw.col("k"))
         counts = np.zeros(LOG_CELLS + 1, dtype=np.int64)
@@ -82,14 +82,18 @@ class FramePeople(KeptByEngine):
         return counts[:LOG_CELLS]
 
     def missing(self, column: int) -> int:
-        null = number_of(nw.col(f"v{column}").is_null())
-        return self._once(("missing", column), lambda: self._added(nulls=null)["nulls"])
+        key = ("missing", column)
+        return self._once(key, lambda: self._once("nulls", self._nulls)[column])
 
-    def _added(self, **terms: nw.Expr) -> dict[Any, int]:
-        """Whole numbers added up over all persons."""
+    def _nulls(self) -> dict[Any, int]:
+        """Of all columns at once: a query costs more than a column."""
+        return self._added({j: nw.col(f"v{j}").is_null() for j in range(len(self.columns))})
+
+    def _added(self, terms: Mapping[Any, nw.Expr]) -> dict[Any, int]:
+        """How many persons each of these is true of."""
         totals = Totals()
-        for name, term in terms.items():
-            totals.add(name, term)
+        for key, term in terms.items():
+            totals.add(key, number_of(term))
         return totals.of(self.frame)
 
     def uniform_counts(self, column: int, half_width: float, origin: float = 0.0) -> dict[int, int]:
@@ -170,7 +174,7 @@ class FramePeople(KeptByEngine):
         x = nw.col(f"v{column}")
 
         def counts() -> tuple[int, int]:
-            found = self._added(below=number_of(x < lower), above=number_of(x > upper))
+            found = self._added({"below": x < lower, "above": x > upper})
             return found["below"], found["above"]
 
         return self._once(("beyond", column, lower, upper), counts)

@@ -59,7 +59,7 @@ class FramePairs(KeptByEngine, PairPeople):
     def log_counts(self, column: int, origin: float) -> Integers:
         v = nw.col(value_name(column)) - origin
         masses = self._once(
-            ("log", column, origin), lambda: _masses(self.frame.select(nw.col("m"), v=v))
+            ("log", column, origin), lambda: _masses(self.frame.select(nw.col("m"), v=v), self.home)
         )
         return masses.copy()
 
@@ -108,7 +108,8 @@ class FramePairs(KeptByEngine, PairPeople):
         }
         v = (nw.col(value_name(column)) - nw.col("center")) * nw.col("factor")
         # kept: engines would write the product out again in every step of the bins
-        return _masses(self.home.keep(self._beside(known).select(nw.col("m"), v=v)))
+        frame = self.home.keep(self._beside(known).select(nw.col("m"), v=v))
+        return _masses(frame, self.home)
 
     def _beside(self, columns: dict[str, list[Any]]) -> nw.LazyFrame[Any]:
         """The pairs of some groups with public numbers of their group."""
@@ -149,9 +150,9 @@ def persons_of(frame: nw.LazyFrame[Any]) -> int:
     return int(fetch(frame.select(nw.col(PERSON)).unique().select(nw.len()))[0][0])
 
 
-def _masses(frame: nw.LazyFrame[Any]) -> Integers:
+def _masses(frame: nw.LazyFrame[Any], home: Home) -> Integers:
     """Masses per logarithmic bin of v."""
-    found = fetch(log_cells(frame).group_by("k").agg(m=nw.col("m").sum()))
+    found = fetch(log_cells(frame, home).group_by("k").agg(m=nw.col("m").sum()))
     counts = np.zeros(LOG_CELLS, dtype=np.int64)
     for cell, mass in found:
         counts[int(cell)] += int(mass)
