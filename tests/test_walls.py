@@ -61,7 +61,7 @@ APART = {
     },
     "local": {
         "errors", "dtypes", "validate", "durable", "noted", "_version", "noise", "intervals",
-        "late",
+        "late", "spelled",
     },
     "experimental": up_to("mechanisms"),
     "auditing": up_to("asking") | {"continual", "local"},
