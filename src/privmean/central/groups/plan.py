@@ -40,9 +40,10 @@ from privmean.mechanisms.curator import Curator
 from privmean.mechanisms.gaussian_cells import GaussianCells
 from privmean.mechanisms.key_cells import KeyCells
 from privmean.outcome import Outcome
+from privmean.people.grids import LOG_CELLS
 from privmean.people.keytexts import label
 from privmean.people.pairs import pairs_of
-from privmean.people.reductions import LOG_CELLS, Floats, People
+from privmean.people.reductions import Floats, People
 from privmean.people.shape import Shape
 from privmean.privacy.budget import REPLACE_ONE, Budget
 from privmean.privacy.loss import Laplace, Loss
