@@ -1,4 +1,4 @@
-"""What a run of groups reads of people: sums over pairs, wherever they stand, and masses as persons."""
+"""What a run of groups reads of people: sums over pairs wherever they stand, masses as persons."""
 
 from __future__ import annotations
 

@@ -49,6 +49,7 @@ class LocatedGroupPlan(GroupPlan):
     """The stages but for the location; place: what the look found."""
 
     place: Location | None = None
+    locates = False
 
     def after(self, places: tuple[Location, ...]) -> LocatedGroupPlan | None:
         """The plan that runs from what was found."""
@@ -61,10 +62,6 @@ class LocatedGroupPlan(GroupPlan):
             "limits from a private look that other questions share, chosen by the size of each "
             "group; then all groups are released at once"
         )
-
-    @property
-    def locates(self) -> bool:
-        return False
 
     @property
     def located(self) -> Location | None:

@@ -64,6 +64,7 @@ class GroupPlan(Releasing):
     settings: GroupSettings
     simultaneous: bool = False
     estimator = "means by group"
+    locates = True  # whether it pays for the place of the values itself
 
     @property
     def why(self) -> str:
@@ -96,11 +97,6 @@ class GroupPlan(Releasing):
             )
         if self.settings.public_groups:
             enough(found, self.settings, self.of_value)
-
-    @property
-    def locates(self) -> bool:
-        """Whether it pays for the place of the values itself."""
-        return True
 
     @property
     def located(self) -> Location | None:
@@ -146,8 +142,7 @@ class GroupPlan(Releasing):
         """What the other stages of one value cost. epsilon: of which prices are parts."""
         s, relation = self.settings, self.relation
         bill: list[Loss] = []
-        if self.locates:
-            # the usual share; what is spent more on looking is spent less on the end
+        if self.locates:  # the usual share; what is spent more on looking is spent less on the end
             cells = purse.counts("location", purse.share(LOOK_LEAST), s.moves, spread=s.moves)
             bill.append(cells.loss)
         if s.counted:

@@ -20,10 +20,10 @@ from privmean.central.groups.settings import (
     LOOK_MOST,
     GroupSettings,
 )
+from privmean.central.groups.tails import Limits, PooledTail, far_together
 from privmean.central.locate import Location, Schedule, locate
 from privmean.central.log_segments import Histogram
 from privmean.central.wallet import Wallet
-from privmean.central.groups.tails import Limits, PooledTail, far_together
 from privmean.intervals.tail_check import CERTAIN, THICKEST
 from privmean.mechanisms.counts import NoisyCounts, counted
 from privmean.mechanisms.curator import Curator

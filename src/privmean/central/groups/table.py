@@ -30,8 +30,8 @@ def empty_table(
     never = np.zeros(len(keys), dtype=bool)
     return GroupTable(
         tuple(keys), nothing, nothing, np.zeros((len(keys), 3)), nothing, nothing, nothing, nothing,
-        never, never, nothing if weight is None else weight, weight_sd, nothing, np.nan, nothing, nothing,
-        (status,) * len(keys),
+        never, never, nothing if weight is None else weight, weight_sd, nothing, np.nan, nothing,
+        nothing, (status,) * len(keys),
     )  # fmt: skip
 
 
