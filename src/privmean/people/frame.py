@@ -100,11 +100,10 @@ class FramePeople:
 
     def missing(self, column: int) -> int:
         key = ("missing", column)
-        if key not in self._cache:  # of all columns at once: a query costs more than a column
+        if key not in self._cache:
             totals = Totals()
-            for j in range(len(self.columns)):
-                totals.add(("missing", j), number_of(nw.col(f"v{j}").is_null()))
-            self._cache.update(totals.of(self.frame))
+            totals.add("nulls", number_of(nw.col(f"v{column}").is_null()))
+            self._cache[key] = totals.of(self.frame)["nulls"]
         found: int = self._cache[key]
         return found
 
