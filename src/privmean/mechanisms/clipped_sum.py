@@ -154,6 +154,11 @@ class ClippedSums:
         return first, second, third
 
     @property
+    def law(self) -> str:
+        """Of the noise, in a word."""
+        return "Gaussian" if self.epsilon is None else "Laplace"
+
+    @property
     def value_sd(self) -> float:
         """Standard deviation of the noise in the sum of z (persons present in full)."""
         sd = self.noise()[0] * (1.0 if self.epsilon is None else math.sqrt(2))

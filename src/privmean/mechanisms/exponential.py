@@ -14,11 +14,11 @@ from fractions import Fraction
 
 import numpy as np
 
+from privmean.dtypes import Integers
 from privmean.mechanisms.moved import differences, pure_share
 from privmean.mechanisms.noisy_argmax import Scores
 from privmean.noise.base import Noise
 from privmean.noise.decimals import plain_context
-from privmean.people.reductions import Integers
 from privmean.privacy.budget import REPLACE_ONE
 from privmean.privacy.loss import Loss, Selection
 
@@ -102,16 +102,11 @@ class TopChoices:
 
     @property
     def losses(self) -> tuple[Loss, ...]:
-        return (
-            Selection(
-                self.name,
-                self.epsilon,
-                bounded_range=True,
-                choices=self.choices,
-                relation=REPLACE_ONE,
-                moved=self.words,
-            ),
-        )
+        made = Selection(
+            self.name, self.epsilon, bounded_range=True, choices=self.choices,
+            relation=REPLACE_ONE, moved=self.words,
+        )  # fmt: skip
+        return (made,)
 
     def moved(self, exact: Integers, other: Integers) -> tuple[Fraction, ...]:
         """What all scores have in common moves no choice: the range of the changes does."""

@@ -11,8 +11,9 @@ from fractions import Fraction
 
 import numpy as np
 
+from privmean.dtypes import Integers
 from privmean.mechanisms.moved import differences
-from privmean.noise.base import Integers, Noise
+from privmean.noise.base import Noise
 from privmean.privacy.budget import REPLACE_ONE
 from privmean.privacy.loss import Selection
 
@@ -35,15 +36,10 @@ class HitsAbove:
 
     @property
     def losses(self) -> tuple[Selection, ...]:
-        return (
-            Selection(
-                self.name,
-                self.epsilon,
-                choices=self.hits,
-                relation=REPLACE_ONE,
-                moved=self.words,
-            ),
+        made = Selection(
+            self.name, self.epsilon, choices=self.hits, relation=REPLACE_ONE, moved=self.words
         )
+        return (made,)
 
     def moved(self, exact: Integers, other: Integers) -> tuple[Fraction, ...]:
         return (Fraction(max((abs(item) for item in differences(exact, other)), default=0)),)

@@ -9,7 +9,8 @@ import os
 
 import numpy as np
 
-from privmean.noise.base import Integers, Noise
+from privmean.dtypes import Integers
+from privmean.noise.base import Noise
 from privmean.noise.exact import ExactNoise
 
 AHEAD = 256  # steps whose public numbers are computed together

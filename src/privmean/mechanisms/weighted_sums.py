@@ -14,12 +14,13 @@ from fractions import Fraction
 
 import numpy as np
 
+from privmean.dtypes import Floats, Integers
 from privmean.mechanisms.gaussian import GaussianSums
 from privmean.mechanisms.laplace import JointLaplace
 from privmean.mechanisms.limits import require_loss
 from privmean.noise.base import Noise
 from privmean.people.kernels import big_sum
-from privmean.people.reductions import GRID_BITS, Box, Floats, Integers
+from privmean.people.reductions import GRID_BITS, Box
 from privmean.privacy.budget import REPLACE_ONE
 from privmean.privacy.loss import Laplace, Loss
 

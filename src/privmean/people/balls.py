@@ -13,6 +13,7 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
+from privmean.dtypes import Floats, Integers
 from privmean.people.kernels import big_sum
 from privmean.people.reductions import (
     GROW,
@@ -24,8 +25,6 @@ from privmean.people.reductions import (
     Ball,
     Besides,
     Cut,
-    Floats,
-    Integers,
     Standard,
     quotient,
 )

@@ -9,7 +9,7 @@ from typing import Any
 
 import narwhals as nw
 
-from privmean.people.engines import fetch
+from privmean.people.engines import Home, fetch
 from privmean.people.records import FLOAT, INTEGER, divided
 from privmean.people.reductions import (
     GROW,
@@ -58,8 +58,10 @@ def octaves(frame: Lazy, steps: Sequence[int], *, strict: bool) -> Lazy:
     return frame
 
 
-def log_cells(frame: Lazy) -> Lazy:
+def log_cells(frame: Lazy, home: Home) -> Lazy:
     """With the logarithmic bin of v as k (a double); a null is in the zero bin."""
+    if frame.implementation.is_ibis():
+        return home.log_cells(frame)
     v = nw.col("v")
     # |v| 2^40 lies in [1, 2^80) for all bins but the last; 2^80 and more is bin 79 too
     frame = frame.with_columns(u=v.abs() * 2.0 ** (-LOG_LOW // 2), k=nw.lit(0.0))

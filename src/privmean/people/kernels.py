@@ -15,15 +15,8 @@ from typing import TypeVar
 
 import numpy as np
 
-from privmean.people.reductions import (
-    LOG_BINS,
-    LOG_CELLS,
-    LOG_LOW,
-    LOG_ZERO,
-    Box,
-    Floats,
-    Integers,
-)
+from privmean.dtypes import Floats, Integers
+from privmean.people.reductions import LOG_BINS, LOG_CELLS, LOG_LOW, LOG_ZERO, Box
 
 T = TypeVar("T")
 

@@ -23,6 +23,7 @@ from functools import reduce
 import narwhals as nw
 import numpy as np
 
+from privmean.dtypes import Floats
 from privmean.errors import ArgumentError, SchemaError
 from privmean.people import schema
 from privmean.people.engines import fetch
@@ -34,7 +35,7 @@ from privmean.people.records import (
     divided,
     limited,
 )
-from privmean.people.reductions import LIMIT_BITS, Floats
+from privmean.people.reductions import LIMIT_BITS
 from privmean.people.roster import roster_frame
 from privmean.people.tables import open_source, typed
 from privmean.people.totals import Lazy, nearest

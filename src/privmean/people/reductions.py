@@ -20,10 +20,9 @@ from functools import cached_property
 from typing import Any, Literal, Protocol
 
 import numpy as np
-import numpy.typing as npt
 
-Integers = npt.NDArray[np.int64]
-Floats = npt.NDArray[np.float64]
+from privmean.dtypes import Floats as Floats  # noqa: PLC0414 - the rooms above take it from here
+from privmean.dtypes import Integers as Integers  # noqa: PLC0414
 
 # --- a person's own records -----------------------------------------------------------------------
 LIMIT_BITS = 80  # grid points of a value, see `records`

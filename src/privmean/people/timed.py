@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
+from privmean.dtypes import Floats
 from privmean.errors import ArgumentError
 from privmean.people import schema
 from privmean.people.engines import fetch
-from privmean.people.reductions import Floats
 from privmean.people.tables import open_source, typed
 
 

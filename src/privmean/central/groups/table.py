@@ -27,8 +27,9 @@ def empty_table(
     nothing = np.full(len(keys), np.nan)
     never = np.zeros(len(keys), dtype=bool)
     return GroupTable(
-        tuple(keys), nothing, nothing, np.zeros((len(keys), 3)), nothing, nothing, nothing, never,
-        never, nothing if weight is None else weight, weight_sd, nothing, np.nan, nothing, nothing,
+        tuple(keys), nothing, nothing, np.zeros((len(keys), 3)), nothing, nothing, nothing, nothing,
+        never, never, nothing if weight is None else weight, weight_sd, nothing, np.nan, nothing,
+        nothing,
         (status,) * len(keys),
     )  # fmt: skip
 
@@ -49,7 +50,8 @@ def table_of(
     sure = np.full(settings.groups, between.ratio > SURE)
     if found.units is not None:
         sure |= found.units.known
-    mean = final.mean + np.where(sure, up - down, 0.0)
+    corrected = np.where(sure & settings.counted, up - down, 0.0)
+    mean = final.mean + corrected
     spread = _variance(final, between)
     spread += 2 * np.maximum(limits.upper - mean, 0.0) * up
     spread += 2 * np.maximum(mean - limits.lower, 0.0) * down
@@ -80,8 +82,9 @@ def table_of(
         np.sqrt(spread / final.divisor),
         np.zeros((settings.groups, 3)) if found.gaussian else final.scales,
         final.noise if found.gaussian else np.zeros(settings.groups),
-        ALLOWED * (np.maximum(up, far_up) + beyond),
-        ALLOWED * (np.maximum(down, far_down) + beyond),
+        ALLOWED * (np.maximum(up, far_up) + beyond) - corrected,
+        ALLOWED * (np.maximum(down, far_down) + beyond) + corrected,
+        corrected,
         (near & (final.share > 0) | thick) & ~few,
         (near & (final.share <= 0) | thick) & ~few,
         found.weight,
