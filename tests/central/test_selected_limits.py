@@ -70,7 +70,8 @@ def test_a_person_moves_every_score_by_one_at_most_and_in_both_directions():
         swapped = score(np.append(x[1:], one), asked) - added
         assert max(abs(change).max(), abs(swapped).max()) <= 1
         ups, downs = ups + (change > 0).any(), downs + (change < 0).any()
-    assert ups and downs
+    assert ups
+    assert downs
 
 
 @pytest.mark.parametrize("relation", [REPLACE_ONE, ADD_REMOVE])
