@@ -188,12 +188,12 @@ def test_an_atom_is_not_shown_as_the_mean_of_a_group():
 def pairs_like(pairs, value):
     """The same pairs, all with one value."""
     alike = np.full(len(pairs.group), value)
-    return replace(pairs, value=alike, _cache={})
+    return replace(pairs, values=(alike,), _cache={})
 
 
 def test_small_and_far_groups_are_marked():
     pairs = pairs_of(4000, 4)
-    group, value = pairs.group.copy(), pairs.value.copy()
+    group, value = pairs.group.copy(), pairs.values[0].copy()
     few = np.flatnonzero(group == 3)
     group[few[3:]] = 2
     far = np.flatnonzero(group == 1)
@@ -325,7 +325,7 @@ def pairs_without_the_first(pairs):
     groups = pairs.weights.mass // int(pairs.mass[0]) if pairs.weights.split else 1
     rows = slice(groups, None)
     return MatrixPairs(
-        pairs.columns, pairs.keys, pairs.weights, pairs.group[rows], pairs.value[rows],
+        pairs.columns, pairs.keys, pairs.weights, pairs.group[rows], (pairs.values[0][rows],),
         pairs.weight[rows], pairs.mass[rows], pairs.persons - 1, pairs.known - 1,
     )  # fmt: skip
 
