@@ -95,19 +95,11 @@ class Prospect(NamedTuple):
 
     @classmethod
     def of(
-        cls,
-        item: Candidate,
-        participation: Participation,
-        steps: int,
-        unit: float,
-        radius: float = 1.0,
-        dimension: int = 1,
-        *,
-        target: Target = RUNNING,
+        cls, item: Candidate, steps: int, unit: float, radius: float, dimension: int, target: Target
     ) -> Prospect:
-        """unit: noise of a coordinate, in radii, of a release whose sens * ||B_t|| is 1."""
-        sens = item.strategy.sensitivity(participation, steps)
-        sds = unit * sens * norms_of(item.strategy, steps, target)
+        """steps, target: those of the candidate. unit: noise of a coordinate, in radii, of a
+        release whose sens * ||B_t|| is 1."""
+        sds = unit * item.sensitivity * norms_of(item.strategy, steps, target)
         scale = unit * radius * math.sqrt(dimension)
         return cls(
             radius * math.sqrt(float(np.mean(clamped_square(sds, dimension)))),

@@ -5,35 +5,23 @@ from __future__ import annotations
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Sequence
-from typing import Generic, Protocol, Self, TypeVar
+from typing import Generic, Self, TypeVar
 
 from privmean.continual.charging import Ledger, charge_stream
 from privmean.continual.journal import Event, Journal
+from privmean.continual.levels import WithholdPlan
 from privmean.continual.periods import period_of
 from privmean.continual.release import StreamRelease
 from privmean.continual.rows import as_rows
 from privmean.continual.series import Floats
+from privmean.continual.streamplan import StreamPlan
 from privmean.disk import require_process
 from privmean.errors import ArgumentError, PrivmeanError
 from privmean.noise.base import Noise
 from privmean.noise.recorded import RecordedNoise
 from privmean.privacy.guarantee import Guarantee
 
-
-class Planned(Protocol):
-    """What streams need of a plan."""
-
-    @property
-    def dimension(self) -> int: ...
-
-    @property
-    def estimator(self) -> str: ...
-
-    @property
-    def guarantee(self) -> Guarantee: ...
-
-
-P = TypeVar("P", bound=Planned)
+P = TypeVar("P", bound=StreamPlan | WithholdPlan)
 
 
 class Running(ABC, Generic[P]):

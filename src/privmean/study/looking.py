@@ -17,12 +17,11 @@ from privmean.central.look import Look
 from privmean.errors import Infeasible
 from privmean.mechanisms.curator import Curator
 from privmean.outcome import Outcome
-from privmean.people.reductions import People
 from privmean.people.shape import Shape
 from privmean.privacy.budget import REPLACE_ONE, Budget, as_written
 from privmean.privacy.loss import Loss
 from privmean.questions.base import LocatedPlan, Looking, Question
-from privmean.road import Plan, Releasing
+from privmean.road import Around, Plan
 from privmean.study.items import Item
 
 PREFIX = "look: "
@@ -32,13 +31,12 @@ Places = Mapping[str, Location]
 
 
 @dataclass(frozen=True)
-class LookedPlan(Releasing):
+class LookedPlan(Around):
     """A question's plan, beside the looks that it works from. budget: of both together: what the
     question could claim by itself; own: of the question's own lines."""
 
     budget: Budget
     own: Budget
-    inner: Plan
     looks: tuple[Look, ...]
 
     def after(self, places: Places) -> LookedPlan | None:
@@ -58,33 +56,15 @@ class LookedPlan(Releasing):
         return self.paid + self.inner.losses
 
     @property
-    def shape(self) -> Shape:
-        return self.inner.shape
-
-    @property
-    def estimator(self) -> str:
-        return self.inner.estimator
-
-    @property
     def why(self) -> str:
         columns = ", ".join(look.column for look in self.looks)
         return f"{self.inner.why} (look shared: {columns})"
-
-    @property
-    def public(self) -> tuple[str, ...]:
-        return self.inner.public
-
-    def predict(self, guess_sd: float) -> dict[str, float]:
-        return self.inner.predict(guess_sd)
 
     def describe(self) -> dict[str, Any]:
         told = self.inner.describe()
         if "budget" in told:  # of the release: that of its own lines is less
             told["budget"] = self.budget.to_dict()
         return {**told, "looks": [look.name for look in self.looks]}
-
-    def accepts(self, people: People) -> None:
-        self.inner.accepts(people)
 
     def run(self, curator: Curator) -> Outcome:
         return self.inner.run(curator)
@@ -114,7 +94,7 @@ def plan_of(question: Question, shape: Shape, own: Budget, looks: Looks) -> Plan
     if any(Look.of(x.column, shape.counted(), x.epsilon) is None for x in taken):
         raise Infeasible("the persons are too few to look at a column", "ask about more persons")
     inner = within_budget(question.located(used).plan(own, shape), own)
-    return LookedPlan(_with(own, taken), own, inner, taken)
+    return LookedPlan(inner, _with(own, taken), own, taken)
 
 
 def _with(own: Budget, looks: Sequence[Look]) -> Budget:

@@ -14,13 +14,12 @@ if TYPE_CHECKING:
 else:
     from privmean.late import names
 
-    _HOMES = {
-        "Client": "privmean.local.clients.client",
-        "Ledger": "privmean.local.clients.ledger",
-        "Outbox": "privmean.local.clients.outbox",
-        "person_mean": "privmean.local.clients.summaries",
-        "randomize": "privmean.local.clients.client",
-        "slope": "privmean.local.clients.summaries",
-    }
-    __getattr__, __dir__ = names(__name__, _HOMES)
-    __all__ = [*_HOMES]  # noqa: PLE0604
+    __getattr__, __dir__, __all__ = names(
+        __name__,
+        """
+        client     Client randomize
+        ledger     Ledger
+        outbox     Outbox
+        summaries  person_mean slope
+        """,
+    )
