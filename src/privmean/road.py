@@ -7,7 +7,6 @@ before the charge; what a release says of itself (bill, promise, noise) is writt
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from privmean import released
@@ -73,15 +72,26 @@ class Plan(released.Plan, Protocol):
         ...
 
 
+class Budgeted(Protocol):
+    @property
+    def budget(self) -> Budget: ...
+
+
 class Releasing:
     """What every plan of an estimator can do by itself."""
 
     unit = "person"
 
     @property
-    def relation(self: Plan) -> Relation:
+    def relation(self: Budgeted) -> Relation:
         """The neighbours of the promise."""
         return self.budget.neighbors
+
+    @property
+    def fixed(self) -> bool:
+        """Whether these lines cover the bill of any run, each at a price that is a public number:
+        most plans either bill the same lines whatever they find or say nothing."""
+        return False
 
     def accepts(self, people: People) -> None:
         """Any people of its shape will do."""
@@ -91,9 +101,8 @@ class Releasing:
         return execute(self, people, noise=noise)
 
 
-@dataclass(frozen=True)
-class Around(Releasing):
-    """A plan that runs another, and says of itself what that one says."""
+class Enclosing(Releasing):
+    """A plan around another, `inner`, whose words and shape it takes over."""
 
     inner: Plan
 
@@ -114,16 +123,17 @@ class Around(Releasing):
         return self.inner.public
 
     def predict(self, guess_sd: float) -> dict[str, float]:
-        """Those of the other."""
+        """Predicted errors of the plan inside."""
         return self.inner.predict(guess_sd)
 
     def describe(self) -> dict[str, Any]:
-        """Those of the other."""
         return self.inner.describe()
 
     def accepts(self, people: People) -> None:
-        """Whom the other accepts."""
         self.inner.accepts(people)
+
+    def run(self, curator: Curator) -> Outcome:
+        return self.inner.run(curator)
 
 
 def execute(

@@ -21,10 +21,11 @@ from privmean.outcome import Outcome
 from privmean.people.shape import Shape
 from privmean.privacy.budget import Budget
 from privmean.privacy.loss import Loss
-from privmean.road import Around
+from privmean.road import Enclosing
 
 if TYPE_CHECKING:
     from privmean.questions.base import Estimator
+    from privmean.road import Plan
 
 
 @dataclass(frozen=True)
@@ -44,15 +45,16 @@ class LookFirst:
             own = replace(budget, rho=(budget.rho - spent) * (1 - 1e-9))
         else:
             own = replace(budget, epsilon=float(epsilon - look.pure) * (1 - 1e-12), delta=0.0)
-        return LookFirstPlan(self.make().plan(own, shape), budget, look)
+        return LookFirstPlan(budget, look, self.make().plan(own, shape))
 
 
 @dataclass(frozen=True)
-class LookFirstPlan(Around):
+class LookFirstPlan(Enclosing):
     """Both, as one plan."""
 
     budget: Budget
     look: Look
+    inner: Plan
 
     @property
     def losses(self) -> tuple[Loss, ...]:

@@ -15,13 +15,11 @@ from privmean.asking.road import planned, within_budget
 from privmean.central.locate import Location
 from privmean.central.look import Look
 from privmean.errors import Infeasible
-from privmean.mechanisms.curator import Curator
-from privmean.outcome import Outcome
 from privmean.people.shape import Shape
 from privmean.privacy.budget import REPLACE_ONE, Budget, as_written
 from privmean.privacy.loss import Loss
 from privmean.questions.base import LocatedPlan, Looking, Question
-from privmean.road import Around, Plan
+from privmean.road import Enclosing, Plan
 from privmean.study.items import Item
 
 PREFIX = "look: "
@@ -31,12 +29,13 @@ Places = Mapping[str, Location]
 
 
 @dataclass(frozen=True)
-class LookedPlan(Around):
+class LookedPlan(Enclosing):
     """A question's plan, beside the looks that it works from. budget: of both together: what the
     question could claim by itself; own: of the question's own lines."""
 
     budget: Budget
     own: Budget
+    inner: Plan
     looks: tuple[Look, ...]
 
     def after(self, places: Places) -> LookedPlan | None:
@@ -66,9 +65,6 @@ class LookedPlan(Around):
             told["budget"] = self.budget.to_dict()
         return {**told, "looks": [look.name for look in self.looks]}
 
-    def run(self, curator: Curator) -> Outcome:
-        return self.inner.run(curator)
-
 
 def look_lines(looks: Sequence[Look]) -> tuple[Loss, ...]:
     """Their lines on the study's bill."""
@@ -94,7 +90,7 @@ def plan_of(question: Question, shape: Shape, own: Budget, looks: Looks) -> Plan
     if any(Look.of(x.column, shape.counted(), x.epsilon) is None for x in taken):
         raise Infeasible("the persons are too few to look at a column", "ask about more persons")
     inner = within_budget(question.located(used).plan(own, shape), own)
-    return LookedPlan(inner, _with(own, taken), own, taken)
+    return LookedPlan(_with(own, taken), own, inner, taken)
 
 
 def _with(own: Budget, looks: Sequence[Look]) -> Budget:
