@@ -122,12 +122,7 @@ def norms_of(strategy: Strategy, steps: int, target: Target = RUNNING) -> Floats
 
 
 def evaluate(
-    strategy: Strategy,
-    participation: Participation,
-    steps: int,
-    goal: Goal = RMSE,
-    *,
-    target: Target = RUNNING,
+    strategy: Strategy, participation: Participation, steps: int, goal: Goal, target: Target
 ) -> Candidate:
     """The errors of one strategy over `steps` steps."""
     sens = strategy.sensitivity(participation, steps)
@@ -172,7 +167,7 @@ def candidates(
             if watch is not None:
                 watch(strategy.name)
             try:
-                found.append(evaluate(strategy, participation, steps, goal, target=target))
+                found.append(evaluate(strategy, participation, steps, goal, target))
             except PrivmeanError:  # no exact sensitivity is known: not offered
                 continue
     return sorted(found, key=lambda item: item.rmse_goal)

@@ -113,7 +113,7 @@ class MeanStreams(Journaled[StreamPlan]):
     ) -> None:
         source: Noise = ExactNoise() if noise is None else noise
         self.plan = plan
-        self._start()
+        self._start(source)
         self._view = view
         self._history = bool(history)
         self._remember(state, settings, source, kind="streams by group", moved=moved)

@@ -29,7 +29,8 @@ class Running(ABC, Generic[P]):
 
     plan: P
 
-    def _start(self) -> None:
+    def _start(self, source: Noise) -> None:
+        self._secure = source.secure
         self._process = os.getpid()
         self._broken = False
 
@@ -53,9 +54,9 @@ class Running(ABC, Generic[P]):
         """The note stored with the last batch that had one."""
 
     @property
-    @abstractmethod
     def secure(self) -> bool:
         """Whether the noise is exact and from the system's entropy."""
+        return self._secure
 
     @abstractmethod
     def close(self) -> None:
@@ -135,11 +136,6 @@ class Journaled(Running[P]):
     def mark(self) -> object:
         """The note stored with the last batch that had one."""
         return None if self._journal is None else self._journal.mark
-
-    @property
-    def secure(self) -> bool:
-        """Whether the noise is exact and from the system's entropy."""
-        return self._noise.secure
 
     @property
     def _run_id(self) -> str | None:

@@ -147,11 +147,10 @@ class MeanStream(Running[StreamPlan]):
         if stored is None and state is not None:  # wrong arguments have left no file behind
             self._file = storage.new_file(state, plan, settings, secure=source.secure)
         self.plan = plan
-        self._secure = source.secure
         self.latest: StreamRelease | None = None
         self._making = Making(plan, source, view)
         self._level = view.level
-        self._start()
+        self._start(source)
         self._history = bool(history)
         self._kept: list[StoredRelease] = []
         self._schedule = Schedule(plan, source)
@@ -172,11 +171,6 @@ class MeanStream(Running[StreamPlan]):
     @property
     def _run_id(self) -> str | None:
         return None if self._file is None else self._file.facts.get("run")
-
-    @property
-    def secure(self) -> bool:
-        """Whether the noise is exact and from the system's entropy."""
-        return self._secure
 
     @property
     def steps(self) -> int:
