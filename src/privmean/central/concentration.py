@@ -126,13 +126,9 @@ class BetweenWithin:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "between_sd", per_column("between_sd", self.between_sd))
-        if (self.within_sd is None) == (self.within_constant is None):
-            raise ArgumentError(
-                "within_sd",
-                self.within_sd,
-                "exactly one of within_sd and within_constant must be given",
-                "give within_sd for independent records, within_constant for dependent ones",
-            )
+        remedy = "give within_sd for independent records, within_constant for dependent ones"
+        both = {"within_sd": self.within_sd, "within_constant": self.within_constant}
+        validate.one_of_two(remedy, **both)
         for name in ("within_sd", "within_constant"):
             if getattr(self, name) is not None:
                 object.__setattr__(self, name, per_column(name, getattr(self, name)))

@@ -293,11 +293,7 @@ def _column(last: LastSums, k: int, seen: Seen, persons: int) -> ColumnSums:
 
 
 def vector_plan(
-    budget: Budget,
-    shape: Shape,
-    target: str | None = None,
-    excess: float = 1.0,
-    design_effect: float = 1.0,
+    budget: Budget, shape: Shape, target: str | None, excess: float, design_effect: float
 ) -> DefaultVectorPlan:
     """The plan for many columns; needs delta > 0 or rho, and replace-one."""
     dimension, persons = shape.dimension, shape.persons or 0

@@ -156,7 +156,8 @@ class GroupRelease(Release):
 
     def summary(self) -> str:
         """A line a group and a comparison, and below them the release in words."""
-        return text(self)
+        about = f"{self.term} by {', '.join(self.by)}"
+        return text(self, about, self.groups, self.contrasts)
 
     def __str__(self) -> str:
         return self.summary()
