@@ -98,6 +98,14 @@ def choice(name: str, value: T, allowed: Iterable[T]) -> T:
     return value
 
 
+def one_of(remedy: str, **values: object) -> None:
+    """Exactly one of several values must be given."""
+    if sum(value is not None for value in values.values()) != 1:
+        name, value = next(iter(values.items()))
+        problem = f"exactly one of {' and '.join(values)} must be given"
+        raise ArgumentError(name, value, problem, remedy)
+
+
 def power_of_two(name: str, value: object) -> float:
     """A positive power of two, the only scales by which doubles are multiplied exactly."""
     result = positive(name, value, "give a power of two such as 2**-40")

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from privmean import validate
 from privmean.central.default_plan import MOST_SPLIT, DefaultMeanPlan
 from privmean.central.locate import FEWEST
+from privmean.central.wallet import payable
 from privmean.errors import Infeasible
 from privmean.intervals.default_intervals import MEAN
 from privmean.people.shape import Shape
@@ -24,7 +25,6 @@ from privmean.privacy.budget import REPLACE_ONE, Budget, Relation
 if TYPE_CHECKING:
     from privmean.central.default_vector import DefaultVectorPlan
 
-LEAST_EPSILON = Fraction(1, 2**20)
 MOST_COLUMNS = 3  # epsilon is split over columns up to here
 
 
@@ -90,11 +90,7 @@ class DefaultMean:
     def check_alone(self, epsilon: Fraction, shape: Shape) -> None:
         """Raise Infeasible if columns cannot be located one by one at `epsilon` a column."""
         persons, dimension = shape.persons, shape.dimension
-        if epsilon < LEAST_EPSILON:
-            raise Infeasible(
-                f"epsilon={float(epsilon):g} a column is too small for prices in steps of 2^-40",
-                f"give at least epsilon={float(LEAST_EPSILON):.2g} a column",
-            )
+        payable(epsilon, " a column")
         needed = FEWEST if dimension == 1 else MOST_SPLIT
         if persons is not None and float(persons * epsilon) < needed:
             raise Infeasible(

@@ -10,6 +10,7 @@ from typing import Any
 
 from privmean.errors import ArgumentError
 from privmean.models.formula import Tree, own_column
+from privmean.people.arithmetic import ARITHMETIC
 
 Point = Mapping[str, float | str]
 COMPARED: dict[type[ast.cmpop], Callable[[Any, Any], Any]] = {
@@ -55,12 +56,8 @@ def _value(tree: Tree, point: Point) -> float | str:
         return -inner if isinstance(tree.op, ast.USub) else inner
     assert isinstance(tree, ast.BinOp)
     a, b = (_number(_value(side, point), "a term") for side in (tree.left, tree.right))
-    if isinstance(tree.op, ast.Add):
-        return a + b
-    if isinstance(tree.op, ast.Sub):
-        return a - b
-    if isinstance(tree.op, ast.Mult):
-        return a * b
+    if type(tree.op) in ARITHMETIC:
+        return float(ARITHMETIC[type(tree.op)](a, b))
     if isinstance(tree.op, ast.Pow):
         return float(a**b)
     return a / b if b else math.nan

@@ -25,6 +25,7 @@ import numpy as np
 
 from privmean.errors import ArgumentError, SchemaError
 from privmean.people import schema
+from privmean.people.arithmetic import ARITHMETIC
 from privmean.people.engines import fetch
 from privmean.people.records import (
     FLOAT,
@@ -236,12 +237,9 @@ def _value(tree: ast.expr, places: Mapping[str, nw.Expr]) -> nw.Expr:
             assert isinstance(tree.right, ast.Constant)
             return reduce(lambda a, b: a * b, [left] * int(str(tree.right.value)))
         right = _value(tree.right, places)
-        if isinstance(tree.op, ast.Add):
-            return left + right
-        if isinstance(tree.op, ast.Sub):
-            return left - right
-        if isinstance(tree.op, ast.Mult):
-            return left * right
+        if type(tree.op) in ARITHMETIC:
+            combined: nw.Expr = ARITHMETIC[type(tree.op)](left, right)
+            return combined
         # a division by zero is an error, a null or an infinity, by engine: here it is missing
         return divided(left, nw.when(right != 0.0).then(right))
     assert isinstance(tree, ast.Compare)

@@ -54,13 +54,8 @@ class Budget:
 
     def __post_init__(self) -> None:
         validate.choice("neighbors", self.neighbors, list(NEIGHBORS))
-        if (self.epsilon is None) == (self.rho is None):
-            raise ArgumentError(
-                "epsilon",
-                self.epsilon,
-                "exactly one of epsilon and rho must be given",
-                "give epsilon (and delta) or rho; there is no default",
-            )
+        choose = "give epsilon (and delta) or rho; there is no default"
+        validate.one_of(choose, epsilon=self.epsilon, rho=self.rho)
         if self.epsilon is not None:
             epsilon = validate.positive("epsilon", self.epsilon)
             _check_reach("epsilon", self.epsilon, epsilon, SMALLEST_EPSILON, LARGEST_EPSILON)
