@@ -10,7 +10,6 @@ from typing import Any
 
 from privmean.errors import ArgumentError
 from privmean.models.formula import Tree, own_column
-from privmean.people.arithmetic import ARITHMETIC
 
 Point = Mapping[str, float | str]
 COMPARED: dict[type[ast.cmpop], Callable[[Any, Any], Any]] = {
@@ -20,6 +19,13 @@ COMPARED: dict[type[ast.cmpop], Callable[[Any, Any], Any]] = {
     ast.LtE: operator.le,
     ast.Gt: operator.gt,
     ast.GtE: operator.ge,
+}
+OPERATIONS: dict[type[ast.operator], Callable[[float, float], float]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.Pow: operator.pow,
+    ast.Div: lambda a, b: a / b if b else math.nan,
 }
 
 
@@ -56,8 +62,4 @@ def _value(tree: Tree, point: Point) -> float | str:
         return -inner if isinstance(tree.op, ast.USub) else inner
     assert isinstance(tree, ast.BinOp)
     a, b = (_number(_value(side, point), "a term") for side in (tree.left, tree.right))
-    if type(tree.op) in ARITHMETIC:
-        return float(ARITHMETIC[type(tree.op)](a, b))
-    if isinstance(tree.op, ast.Pow):
-        return float(a**b)
-    return a / b if b else math.nan
+    return float(OPERATIONS[type(tree.op)](a, b))

@@ -88,26 +88,37 @@ Strength = Callable[[Fraction, Sequence[Loss]], float]
 
 
 def run_groups(
-    curator: Curator, settings: GroupSettings, epsilon: Fraction, strength: Strength | None = None
+    curator: Curator,
+    settings: GroupSettings,
+    epsilon: Fraction,
+    strength: Strength | None = None,
+    place: Location | None = None,
 ) -> Found:
     """All stages; `epsilon` is what they may cost together. strength: mu of Gaussian noise in the
-    last stage, from what is left of epsilon and the bill so far (None: Laplace noise)."""
+    last stage, from what is left of epsilon and the bill so far (None: Laplace noise). place: where
+    the values are, if that was paid for before."""
     asking = Asking.start(curator, settings, epsilon)
     counted = counted_groups(asking, epsilon)
     asking.wallet.note("persons by group")
-    return run_value(asking, epsilon, counted, strength)
+    return run_value(asking, epsilon, counted, strength, place)
 
 
 def run_value(
-    asking: Asking, epsilon: Fraction, counted: Counted, strength: Strength | None
+    asking: Asking,
+    epsilon: Fraction,
+    counted: Counted,
+    strength: Strength | None,
+    place: Location | None = None,
 ) -> Found:
-    """The stages of one value after the counts. epsilon: of which prices are parts."""
+    """The stages of one value after the counts. epsilon: of which prices are parts; place: as for
+    `run_groups`."""
     settings, wallet, curator = asking.settings, asking.wallet, asking.curator
     counts, count_sd, persons, doubt = counted.weight, counted.sd, counted.persons, counted.doubt
     if persons * settings.strength(epsilon) < LEAST:
         return Found(persons, weight=counts, weight_sd=count_sd, shares=wallet.keep())
-    place = asking.location(persons, doubt, 0.0 if settings.common else float(counts.max()))
-    wallet.note("location")
+    if place is None:
+        place = asking.location(persons, doubt, 0.0 if settings.common else float(counts.max()))
+        wallet.note("location")
     path, tail = place.path, PooledTail.at(place)
     if tail is None:
         return Found(
