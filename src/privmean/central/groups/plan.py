@@ -128,10 +128,10 @@ class GroupPlan(PairsPlan):
             part = price(ROUGH, epsilon) if name != FINAL else purse.left
             if self.gaussian and name == FINAL:
                 mu = strength(part, bill)
-                cells = GaussianCells(
+                last = GaussianCells(
                     name, relation, mu, (USUAL_STEPS,), s.weights.parts, s.most, s.affected
                 )
-                bill += cells.losses
+                bill += last.losses
                 continue
             if s.public_keys:
                 cost = 1 / purse.take(part)
