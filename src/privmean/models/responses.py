@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from dataclasses import fields
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -25,7 +26,17 @@ from privmean.release import Release
 from privmean.road import Plan, Releasing, execute
 
 
-class ResponsePlan(Releasing, Plan):
+class Responding(Plan, Protocol):
+    """A plan of a curve, as its release reads it."""
+
+    @property
+    def points(self) -> Floats: ...
+
+    @property
+    def responses(self) -> int: ...
+
+
+class ResponsePlan(Releasing):
     """A plan whose unit is a response. points: where the curve is read, public."""
 
     budget: Budget
@@ -64,7 +75,7 @@ class ResponsePlan(Releasing, Plan):
         )
 
     def release(  # type: ignore[override]
-        self,
+        self: Responding,
         responses: npt.ArrayLike,
         noise: Noise | None = None,
         *,
