@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any
@@ -54,6 +55,12 @@ class Outcome(Findings):
         statuses = self.statuses or (self.status,) * len(self.estimate)
         failed = np.array([status == FAILED for status in statuses], dtype=bool)
         return np.where(failed, np.nan, self.estimate)
+
+
+def by_cause(sampling: float, noise: float) -> dict[str, float]:
+    """A predicted error, and what it is made of."""
+    rmse = math.hypot(sampling, noise)
+    return {"rmse": rmse, "sampling": sampling, "privacy_noise": noise}
 
 
 def estimand_of(cap: int | None) -> str:
