@@ -143,8 +143,8 @@ class GroupPlan(Releasing):
         s, relation = self.settings, self.relation
         bill: list[Loss] = []
         if self.locates:  # the usual share; what is spent more on looking is spent less on the end
-            cells = purse.counts("location", purse.share(LOOK_LEAST), s.moves, spread=s.moves)
-            bill.append(cells.loss)
+            look = purse.counts("location", purse.share(LOOK_LEAST), s.moves, spread=s.moves)
+            bill.append(look.loss)
         if s.counted:
             bill.append(purse.counts("beyond the limits", purse.share(BEYOND), 1).loss)
         for name, delta in zip(("rough cells", FINAL), self.deltas, strict=True):
