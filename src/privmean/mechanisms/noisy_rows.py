@@ -54,6 +54,10 @@ class DrawAhead:
         drawn, self._ready = self._ready[:size], self._ready[size:]
         return drawn
 
+    def added_one(self, number: int) -> int:
+        """`added` for one row of one number."""
+        return number + self.draw(1).item()
+
     def added(self, rows: Integers) -> Integers:
         """The integer rows, shape (m, d), each number with noise of its own."""
         return rows + self.draw(rows.size).reshape(rows.shape)

@@ -183,7 +183,7 @@ class Mean:
             return ()
         method = self.method
         asked = method in ("auto", "default") or (
-            isinstance(method, DefaultMean) and method.target is None
+            isinstance(method, DefaultMean) and method.target is None and method.limits is None
         )
         return named if asked else ()
 
@@ -277,7 +277,7 @@ class Mean:
 
         method: Any = self.method
         target: str | None = None
-        if isinstance(method, DefaultMean):
+        if isinstance(method, DefaultMean) and method.limits is None:
             method, target = "default", method.target
         if method not in ("auto", "default") or target == "mean":
             raise ArgumentError(

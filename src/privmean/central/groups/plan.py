@@ -41,9 +41,10 @@ from privmean.mechanisms.curator import Curator
 from privmean.mechanisms.gaussian_cells import GaussianCells
 from privmean.mechanisms.key_cells import KeyCells
 from privmean.outcome import Outcome
+from privmean.people.grids import LOG_CELLS
 from privmean.people.keytexts import label
 from privmean.people.pairs import pairs_of
-from privmean.people.reductions import LOG_CELLS, Floats, People
+from privmean.people.reductions import Floats, People
 from privmean.people.shape import Shape
 from privmean.privacy.budget import REPLACE_ONE, Budget
 from privmean.privacy.loss import Laplace, Loss
@@ -151,10 +152,10 @@ class GroupPlan(Releasing):
             part = price(ROUGH, epsilon) if name != FINAL else purse.left
             if self.gaussian and name == FINAL:
                 mu = strength(part, bill)
-                cells = GaussianCells(
+                last = GaussianCells(
                     name, relation, mu, (USUAL_STEPS,), s.weights.parts, s.most, s.affected
                 )
-                bill += cells.losses
+                bill += last.losses
                 continue
             if s.public_keys:
                 cost = 1 / purse.take(part)

@@ -12,7 +12,8 @@ import numpy as np
 import numpy.typing as npt
 
 from privmean.central.log_segments import Histogram, bin_edge
-from privmean.people.reductions import LOG_BINS, Floats
+from privmean.people.grids import LOG_BINS
+from privmean.people.reductions import Floats
 
 OCTAVE, DEPTH = 4, 25  # candidates: four an octave, down to 1/64 of an arm
 _EDGES: Floats = np.array([bin_edge(j) for j in range(LOG_BINS + 1)])
