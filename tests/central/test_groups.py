@@ -12,6 +12,7 @@ import polars as pl
 import pytest
 
 import privmean as pm
+from kit import assert_rate
 from privmean.central.groups.estimator import GroupMeans
 from privmean.central.groups.release import GroupRelease
 from privmean.central.groups.settings import GroupSettings
@@ -99,7 +100,7 @@ def test_json_has_groups_and_contrasts():
         assert item["interval"][0] < item["estimate"] < item["interval"][1]
         assert set(item) == {
             "key", "estimate", "std_error", "interval", "noise_interval", "persons",
-            "persons_std_error", "status",
+            "persons_std_error", "persons_interval", "status",
         }  # fmt: skip
     assert [item["contrast"] for item in stored["contrasts"]] == ["a - b", "a / b"]
     (only,) = pm.verify(stored).problems
@@ -121,6 +122,28 @@ def test_comparisons_later_cost_nothing():
             release.contrast(wrong)
     with pytest.raises(ArgumentError):
         release.ratio("a - b")
+
+
+def test_comparisons_are_a_frame_of_their_own_and_persons_have_an_interval():
+    release = asked(records(), contrasts=["a - b", "b / a"])
+    both, apart = release.to_frame("polars"), release.contrasts_frame("polars")
+    assert apart.columns == both.columns
+    assert apart["group"].to_list() == ["a - b", "b / a"]
+    assert both["group"].to_list() == [*KEYS, "a - b", "b / a"]
+    held = 0
+    frame = records()
+    alone = frame.unique("who")
+    for seed in range(40):
+        made = asked(frame, seed)
+        for item in made.to_dict()["groups"]:
+            low, high = item["persons_interval"]
+            assert (low, high) == made.persons_interval(item["key"])
+            held += low <= alone.filter(pl.col("key") == item["key"]).height <= high
+    assert_rate(held, 160, 0.95)
+    public = asked(frame, membership="public", neighbors="replace-one")
+    assert public.persons_interval("a") == (public.groups.weight[0],) * 2
+    with pytest.raises(ArgumentError):
+        release.persons_interval("nobody")
 
 
 def test_rows_come_in_the_order_that_was_asked():
