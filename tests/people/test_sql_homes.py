@@ -5,6 +5,7 @@ An engine that is not installed is left out with the reason; `make engines` has 
 
 from __future__ import annotations
 
+import gc
 import json
 import math
 import random
@@ -259,6 +260,51 @@ def test_an_address_reads_like_the_table_and_tells_no_password(engine, monkeypat
             pm.read(source, person="who", values="x")
         told = [str(caught.value), str(caught.value.__cause__), str(caught.value.__context__)]
         assert "geheim" not in " ".join(told)
+
+
+@pytest.mark.parametrize("engine", POSTGRES)
+def test_a_session_that_may_write_nothing_reads_one_state_of_the_records(engine, monkeypatch):
+    """The same release; what others write meanwhile is not seen, and the session is left free."""
+    import psycopg
+
+    execute(
+        "CREATE TABLE shared AS SELECT i % 300 AS who, (i % 7)::real AS x, "
+        "CASE WHEN i % 2 = 0 THEN 'a' ELSE 'b' END AS key FROM generate_series(1, 3000) i; "
+        "CREATE ROLE reader LOGIN; GRANT SELECT ON shared TO reader; "
+        "REVOKE TEMPORARY ON DATABASE postgres FROM PUBLIC"
+    )
+    ibis = pytest.importorskip("ibis")
+    address = sql_tables.server().url
+    as_reader = address.replace("privmean@", "reader@")
+    standby = psycopg.connect(
+        address, autocommit=True, options="-c default_transaction_read_only=1"
+    )
+    links = [psycopg.connect(as_reader, autocommit=True), standby]
+    free = sql_tables.connection("postgres").table("shared")
+
+    def asked(source):
+        told = {"person": "who", "epsilon": 2.0}
+        found = []
+        for more in ({}, {"by": "key", "keys": ["a", "b"], "max_groups": 2}):
+            made = pm.mean(source, "x", noise=pm.SimulatedNoise(1), **told, **more).to_dict()
+            del made["provenance"]  # time
+            found.append(json.dumps(made, sort_keys=True))
+        return found
+
+    for link in links:
+        with link:
+            with pytest.raises(psycopg.errors.Error):
+                link.execute("CREATE TEMPORARY TABLE none (x int)")
+            table = ibis.postgres.from_connection(link).table("shared")
+            assert asked(table) == asked(free)
+            people = pm.read(table, person="who", values="x", roster=range(200))
+            before = people.size(), people.box_sums([random_tables.Box(0.0, 7.0)])
+            execute("INSERT INTO shared SELECT 1, 5, 'a' FROM generate_series(1, 50)")
+            people._cache.clear()
+            assert (people.size(), people.box_sums([random_tables.Box(0.0, 7.0)])) == before
+            del people, table
+            gc.collect()
+            assert link.info.transaction_status == psycopg.pq.TransactionStatus.IDLE
 
 
 @pytest.mark.parametrize("engine", POSTGRES)
