@@ -190,6 +190,19 @@ def test_means_by_group_and_comparisons_give_the_same_release(engine):
 
 
 @each
+def test_keys_of_every_type_are_the_same_groups(engine):
+    for name, frame, keys in spark_homes.tables_of_keys():
+        table = frame.to_arrow()
+        usual = [
+            field.with_type(pa.string()) if pa.types.is_large_string(field.type) else field
+            for field in table.schema
+        ]
+        source = sql_tables.put(engine, table.cast(pa.schema(usual)))
+        made = {spark_homes.by_key(s, keys) for s in (frame, source)}
+        assert [every for _, every in made] == [True], name
+
+
+@each
 def test_nothing_but_aggregates_leaves_the_engine(engine, monkeypatch, tmp_path):
     from privmean.people import sqlengines
 

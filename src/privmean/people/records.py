@@ -20,7 +20,7 @@ from collections.abc import Sequence
 import narwhals as nw
 
 from privmean.people import sqlsums, totals
-from privmean.people.reductions import LIMIT_BITS
+from privmean.people.grids import LIMIT_BITS
 from privmean.people.totals import Lazy
 
 PERSON = "p"  # internal names: no clash with the caller's columns is possible

@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from privmean.people.reductions import LOG_BINS, LOG_LOW, LOG_ZERO, log_edges
+from privmean.people.grids import LOG_BINS, LOG_LOW, LOG_ZERO, log_edges
 from privmean.people.sqlengines import facts
 from privmean.people.sqlexact import plain
 

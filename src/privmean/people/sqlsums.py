@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 
 import narwhals as nw
 
-from privmean.people.reductions import LIMIT_BITS, TOTAL_BITS
+from privmean.people.grids import LIMIT_BITS, TOTAL_BITS
 from privmean.people.totals import ALONE, NEAR_BITS, SPLIT_BITS, WORD_BITS, Lazy
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import narwhals as nw
 
-from privmean.people.reductions import LIMIT_BITS, TOTAL_BITS
+from privmean.people.grids import LIMIT_BITS, TOTAL_BITS
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyRelation
