@@ -9,6 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
+from privmean.asking import words
 from privmean.cli import options as opt
 from privmean.cli.groups import grouped
 
@@ -30,7 +31,7 @@ def audit(
     seed: Annotated[int, "Of neighbours and of the simulated noise."] = 0,
     processes: Annotated[int | None, "Processes (all processors for 20000 runs and more)."] = None,
     *,
-    budget: opt.Budgeted,
+    budget: words.Budgeted,
     neighbors: Annotated[str | None, "replace-one or add-remove; both unless given."] = None,
     estimating: opt.Estimating,
     as_json: opt.Json = False,
@@ -71,7 +72,7 @@ def audit(
         raise typer.Exit(VIOLATED)
 
 
-def _terms(budget: opt.Budgeted, neighbors: str | None) -> dict[str, Any]:
+def _terms(budget: words.Budgeted, neighbors: str | None) -> dict[str, Any]:
     from privmean.privacy.budget import relation_of
 
     terms: dict[str, Any] = {**asdict(budget), "delta": budget.delta or None}

@@ -130,8 +130,8 @@ def serve(
     try:
         from privmean.local.collector.catalogue import Retention
         from privmean.local.collector.limits import Limits
-        from privmean.local.collector.service import Settings
         from privmean.local.collector.service import serve as run
+        from privmean.local.collector.settings import Settings
         from privmean.local.collector.telemetry import Log
     except ImportError:
         fail(PrivmeanError("the collector is not installed; pip install 'privmean[collector]'"))

@@ -13,6 +13,7 @@ from typing import Annotated, Any, get_args
 
 import typer
 
+from privmean.asking import words
 from privmean.asking.declared import Field, by_name, fields_of, question_class, question_of
 from privmean.cli import options as opt
 from privmean.cli.groups import parameter, parameters_of, signed, taken
@@ -54,7 +55,7 @@ class Asked:
     source: str
     person: str
     table: Said
-    reading: opt.Reading
+    reading: words.Reading
     terms: opt.Terms
     shown: opt.Shown
 
@@ -69,7 +70,14 @@ def command(kind: str, act: Callable[[Asked], None]) -> Callable[..., None]:
     parameters += [parameter(f.name, _positional(f)) for f in own if f.name == place]
     parameters.append(parameter("person", opt.Person))
     parameters += [_parameter(item) for item in own if item.name != place]
-    for group in (*SHORT.get(kind, ()), opt.Terms, Stored, opt.Written, opt.Listed, opt.Reading):
+    for group in (
+        *SHORT.get(kind, ()),
+        opt.Terms,
+        Stored,
+        words.Written,
+        opt.Listed,
+        words.Reading,
+    ):
         parameters += parameters_of(group)
     parameters += parameters_of(shown)
 
@@ -113,26 +121,26 @@ def _shell_type(item: Field) -> Any:
 def _asked(kind: str, said: Said, terms: opt.Terms, shown: opt.Shown) -> Asked:
     """What the options say, checked; opens nothing."""
     own = {item.name for item in fields_of(question_class(kind))}
-    words = {name: said[name] for name in own if name in said}
-    words = {name: None if value == [] else value for name, value in words.items()}
+    given = {name: said[name] for name in own if name in said}
+    given = {name: None if value == [] else value for name, value in given.items()}
     short = SHORT.get(kind, ())
     if Wildcards in short:
-        words["values"] = [*(words.get("values") or []), *(said["values_from"] or [])]
-        if not words["values"]:
+        given["values"] = [*(given.get("values") or []), *(said["values_from"] or [])]
+        if not given["values"]:
             raise ArgumentError(
                 "--value", None, "no column was named", "give --value COLUMN or --values-from ..."
             )
     if opt.KeysFile in short:
-        words["keys"] = taken(opt.KeysFile, said).beside(words.get("keys"))
+        given["keys"] = taken(opt.KeysFile, said).beside(given.get("keys"))
     if opt.Limits in short:
-        words["assume"] = taken(opt.Limits, said).assumed(words.get("assume"))
-    question = question_of(kind, words, "--{}")
-    table = taken(opt.Written, said).words()
+        given["assume"] = taken(opt.Limits, said).assumed(given.get("assume"))
+    question = question_of(kind, given, "--{}")
+    table = taken(words.Written, said).words()
     from privmean.people.databases import with_table
 
     listed = taken(opt.Listed, said).ids(said["person"], table)
     source = with_table(said["table"], said["relation"])
-    reading = taken(opt.Reading, said)
+    reading = taken(words.Reading, said)
     return Asked(
         question, source, said["person"], {**table, "roster": listed}, reading, terms, shown
     )

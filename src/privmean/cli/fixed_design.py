@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Annotated
 
+from privmean.asking import words
 from privmean.cli import options as opt
 from privmean.cli.groups import grouped
 
@@ -19,11 +20,11 @@ def fixed_design(
     cells: Annotated[int | None, "Cells of equal width."] = None,
     bandwidth: Annotated[float, "Of the kernel that smooths; 0: none."] = 0.0,
     at: Annotated[str | None, "Points of the curve, with commas."] = None,
-    budget: opt.Budgeted,
-    level: opt.Level = 0.95,
+    budget: words.Budgeted,
+    level: words.Level = 0.95,
     ledger: opt.Ledger = None,
-    written: opt.Written,
-    reading: opt.Reading,
+    written: words.Written,
+    reading: words.Reading,
     shown: opt.Drawn,
 ) -> None:
     """Estimate a mean curve from records at public times.

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from privmean.asking import words
 from privmean.cli import options as opt
 from privmean.cli.groups import grouped
 from privmean.errors import ArgumentError
@@ -35,7 +36,7 @@ Limits = Annotated[
 def create(
     ledger: Place,
     *,
-    budget: opt.Budgeted,
+    budget: words.Budgeted,
     limit: Limits = None,
 ) -> None:
     """Make a new ledger with its total, and limits by analyst and period."""
@@ -136,7 +137,7 @@ def check(ledger: Place) -> None:
 def plan(
     ledger: Place,
     *,
-    budget: opt.Budgeted,
+    budget: words.Budgeted,
     analyst: opt.Analyst = "",
 ) -> None:
     """Whether a budget would still fit; spends nothing. Exit status 0 if so, 3 if not."""

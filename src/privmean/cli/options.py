@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import json
-import sys
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from privmean.asking.words import Released
 from privmean.errors import ArgumentError
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
     from privmean.central.concentration import SubGaussian
-    from privmean.people.table import Machine
     from privmean.release import Release
 
 PRIVATE_FAILURE = 3
@@ -28,92 +27,19 @@ TableFile = Annotated[
         help="CSV, Parquet or JSON-lines file, folder or pattern; or postgresql://HOST/DATABASE."
     ),
 ]
-Level = Annotated[float, "Level of the interval."]
 Ledger = Annotated[str | None, "Ledger file that the release is charged to."]
 Label = Annotated[str | None, "Label of the ledger's entry."]
 Analyst = Annotated[str, "Who asks, for the ledger's entry."]
-Header = Annotated[
-    bool | None,
-    "CSV: say that the first line names the columns (then messages may show it and wildcards match "
-    "it), or that it is a record and columns are called 1, 2, ...",
-    "--header/--no-header",
-]
-NullWord = Annotated[list[str] | None, "Text files: a word that means missing; repeat."]
 Json = Annotated[bool, "Print one JSON object and nothing else.", "--json"]
 
 
 @dataclass(frozen=True)
-class Budgeted:
-    """What may be spent."""
-
-    epsilon: Annotated[float | None, "Privacy budget epsilon. There is no default."] = None
-    delta: Annotated[float, "Privacy budget delta (0: pure differential privacy)."] = 0.0
-    rho: Annotated[float | None, "zCDP budget, instead of epsilon and delta."] = None
-
-
-@dataclass(frozen=True)
-class Related(Budgeted):
-    """What may be spent, and between which neighbours."""
-
-    neighbors: Annotated[
-        str | None,
-        "Neighbouring relation: replace-one (n public; the usual one) or add-remove (usual for "
-        "means by group).",
-    ] = None
-
-
-@dataclass(frozen=True)
-class Terms(Related):
+class Terms(Released):
     """The terms of one release."""
 
-    n_design: Annotated[int | None, "Public guess of the number of persons, for add-remove."] = None
-    level: Level = 0.95
     ledger: Ledger = None
     label: Label = None
     analyst: Analyst = ""
-
-
-@dataclass(frozen=True)
-class Written:
-    """How text files are written."""
-
-    delimiter: Annotated[str | None, "CSV: what separates fields (a comma; a tab for .tsv)."] = None
-    quote: Annotated[str | None, "CSV: the quote, or '' for none."] = None
-    decimal: Annotated[str | None, "CSV: the decimal sign, a point or a comma."] = None
-    encoding: Annotated[
-        str | None, "Text files: UTF-8, or an encoding such as latin-1 or cp1252."
-    ] = None
-    header: Header = None
-    null_word: NullWord = None
-
-    def words(self) -> dict[str, Any]:
-        """What is said, by the names that readers of tables use."""
-        said = {
-            **asdict(self),
-            "delimiter": "\t" if self.delimiter == "\\t" else self.delimiter,
-            "null_words": self.null_word or None,
-        }
-        del said["null_word"]
-        return {name: value for name, value in said.items() if value is not None}
-
-
-@dataclass(frozen=True)
-class Reading:
-    """How reading may use the machine."""
-
-    memory: Annotated[
-        str | None, "Memory that reading may take, such as 3GB; the rest goes to disk."
-    ] = None
-    threads: Annotated[int | None, "Processors to read with."] = None
-    spill: Annotated[
-        str | None, "Folder for what does not fit into memory, emptied afterwards."
-    ] = None
-
-    def machine(self) -> Machine:
-        """The same for a table; progress is shown where somebody can see it."""
-        from privmean.people.table import Machine
-
-        return Machine(**asdict(self), progress=sys.stderr.isatty())
 
 
 @dataclass(frozen=True)

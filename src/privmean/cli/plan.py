@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
+from privmean.asking import words
 from privmean.asking.declared import question_of
 from privmean.cli import options as opt
 from privmean.cli.groups import grouped
@@ -63,7 +64,7 @@ class Arms:
 def plan(
     *,
     guessed: Guessed,
-    budget: opt.Related,
+    budget: words.Related,
     estimating: opt.Estimating,
     groups: Grouped,
     arms: Arms,
@@ -84,7 +85,7 @@ def plan(
     typer.echo("\n  ".join([f"{chosen.estimator}: {chosen.why}", *lines]))
 
 
-def _of_all(estimating: opt.Estimating, guessed: Guessed, budget: opt.Related) -> Told:
+def _of_all(estimating: opt.Estimating, guessed: Guessed, budget: words.Related) -> Told:
     """The predicted error of a mean, and the persons needed for a wanted one."""
     from privmean.asking.planning import persons_needed, plan
 
@@ -104,12 +105,12 @@ def _of_all(estimating: opt.Estimating, guessed: Guessed, budget: opt.Related) -
     return chosen, found, lines
 
 
-def _of_arms(said: Arms, guessed: Guessed, budget: opt.Related) -> Told:
+def _of_arms(said: Arms, guessed: Guessed, budget: words.Related) -> Told:
     """The predicted error of a difference of two arms, and the chance to see an effect."""
     from privmean.asking.planning import plan
 
-    words = {"value": "value", "arms": said.arms, "membership": said.membership}
-    question = question_of("compare", words, "--{}")
+    asked = {"value": "value", "arms": said.arms, "membership": said.membership}
+    question = question_of("compare", asked, "--{}")
     known: Any = {name: value for name, value in asdict(budget).items() if value is not None}
     chosen: Any = plan(question, persons=guessed.persons, **known)
     sizes = guessed.each()
@@ -127,12 +128,12 @@ def _of_arms(said: Arms, guessed: Guessed, budget: opt.Related) -> Told:
     return chosen, found, lines
 
 
-def _by_group(said: Grouped, guessed: Guessed, budget: opt.Related) -> Told:
+def _by_group(said: Grouped, guessed: Guessed, budget: words.Related) -> Told:
     """A line a group, and the least epsilon for a wanted error in the smallest one."""
     from privmean.asking.planning import least_epsilon, plan
 
-    words = {"by": said.by, "keys": said.beside(said.keys), "max_groups": said.max_groups}
-    question = question_of("mean", {"values": ["value"], **words}, "--{}")
+    asked = {"by": said.by, "keys": said.beside(said.keys), "max_groups": said.max_groups}
+    question = question_of("mean", {"values": ["value"], **asked}, "--{}")
     sizes, sd = guessed.each(), guessed.guess_sd
     known: Any = {"delta": budget.delta, "neighbors": budget.neighbors or question.usual_neighbors}
     strength: Any = {"epsilon": budget.epsilon}

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Protocol
 
 import typer
 
+from privmean.asking import words
 from privmean.cli import options as opt
 from privmean.errors import ArgumentError
 
@@ -24,7 +25,7 @@ Neighbors = Annotated[str, "replace-one, or zero-out (values become centre)."]
 
 
 @dataclass(frozen=True)
-class Budgeted(opt.Budgeted):
+class Budgeted(words.Budgeted):
     """What all releases together may spend."""
 
     epsilon: Annotated[float | None, "Budget of all releases together."] = None
@@ -81,8 +82,8 @@ class Lines:
         from privmean.continual.eventlines import Reader
         from privmean.people.textformat import TextFormat
 
-        words = tuple(self.null_word or ())
-        form = TextFormat(self.delimiter, self.quote, self.decimal, self.encoding, None, words)
+        missing = tuple(self.null_word or ())
+        form = TextFormat(self.delimiter, self.quote, self.decimal, self.encoding, None, missing)
         person, values, public = columns
         return Reader(person, tuple(values), kind, form, tuple(public))
 

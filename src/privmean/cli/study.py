@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
+from privmean.asking import words
 from privmean.cli import options as opt
 from privmean.cli.groups import grouped
 from privmean.errors import ArgumentError
@@ -26,7 +27,7 @@ def init(
     table: opt.TableFile,
     person: opt.Person,
     out: Annotated[Path, "The file to write."] = Path("study.toml"),
-    header: opt.Header = None,
+    header: words.Header = None,
 ) -> None:
     """Write a commented first study file from the table's schema alone."""
     from privmean.people.names import column_names

@@ -17,7 +17,7 @@ from privmean import validate
 from privmean.errors import ArgumentError
 from privmean.intervals.interval import OK, Floats, Interval
 from privmean.intervals.noise_sums import bounded_quantile, sum_quantile, sum_tail
-from privmean.intervals.tail_check import TAIL_SEEN, TOO_THICK
+from privmean.intervals.tail_check import FAR_SEEN, OWN_TAIL, TAIL_SEEN, TOO_THICK
 
 FEW, NEAR, IMPRECISE, HIDDEN = "too few persons", "at the limits", "imprecise", "not shown"
 MEAN, CLIPPED = "mean", "clipped mean"
@@ -151,7 +151,7 @@ class GroupTable:
     def worst(self, used: npt.NDArray[np.intp]) -> str:
         """The status of a sum of these rows."""
         found = [self.status[g] for g in used]
-        known = (FEW, TOO_THICK, NEAR, IMPRECISE, TAIL_SEEN, OK)
+        known = (FEW, TOO_THICK, NEAR, IMPRECISE, FAR_SEEN, TAIL_SEEN, OWN_TAIL, OK)
         return next((item for item in found if item not in known), None) or next(
             item for item in known if item in found
         )

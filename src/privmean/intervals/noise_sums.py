@@ -67,7 +67,7 @@ def bounded_quantile(level: float, width: float, scales: Sequence[float], sd: fl
         return sum_quantile(outside, scales, sd) if outside < 0.5 else 0.0
     if tail(0.0) + tail(width) <= outside:
         return 0.0
-    return find_root(lambda q: tail(q) + tail(q + width) - outside, 0.0, high, TOLERANCE * high)
+    return find_root(lambda q: tail(q) + tail(q + width) - outside, 0.0, high, TOLERANCE)
 
 
 def _tail_of(scales: Sequence[float], sd: float) -> Callable[[float], float]:

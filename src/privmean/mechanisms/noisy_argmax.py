@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -15,7 +16,7 @@ from privmean.mechanisms.gaussian import lattice_bits, root_above
 from privmean.mechanisms.moved import choice_share, differences, gaussian_share
 from privmean.mechanisms.stable_histogram import moved_counts
 from privmean.noise.base import Noise
-from privmean.privacy.budget import Relation
+from privmean.privacy.budget import REPLACE_ONE, Relation
 from privmean.privacy.loss import Gaussian, Loss, Selection
 
 MOST_BINS = 2**22
@@ -70,6 +71,26 @@ class Scores:
     @property
     def scale(self) -> Fraction:
         return self.change / self.epsilon
+
+
+@dataclass(frozen=True)
+class Choices:
+    """`choices` selections one after the other, each at `epsilon`, for replace-one neighbours.
+    words: what one person moves, for the bill."""
+
+    name: str
+    epsilon: Fraction
+    choices: int
+    words: str
+    bounded_range: ClassVar[bool] = False
+
+    @property
+    def losses(self) -> tuple[Selection, ...]:
+        made = Selection(
+            self.name, self.epsilon, bounded_range=self.bounded_range, choices=self.choices,
+            relation=REPLACE_ONE, moved=self.words,
+        )  # fmt: skip
+        return (made,)
 
 
 @dataclass(frozen=True)

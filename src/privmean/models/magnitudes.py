@@ -33,7 +33,7 @@ from privmean.models.scores import OF, quantile_scores
 from privmean.models.standard import Middle, boxes_about, part_of, refuse_unseen, share_seen
 from privmean.models.tail_means import TailMean, TailMeans
 from privmean.outcome import Outcome, overall
-from privmean.people.reductions import LOG_BINS, LOG_LOW, LOG_ZERO
+from privmean.people.grids import LOG_BINS, LOG_LOW, LOG_ZERO
 from privmean.people.shape import Shape
 from privmean.privacy.budget import REPLACE_ONE, Budget
 from privmean.privacy.loss import Loss

@@ -20,7 +20,8 @@ from privmean.mechanisms.exponential import Exponential
 from privmean.mechanisms.noisy_argmax import Bins, Choice
 from privmean.models.scores import LEAST, MOST, OF, median_scores, quantile_scores
 from privmean.noise.base import Integers
-from privmean.people.reductions import LOG_BINS, LOG_LOW, LOG_ZERO, Box, People
+from privmean.people.grids import LOG_BINS, LOG_LOW, LOG_ZERO
+from privmean.people.reductions import Box, People
 from privmean.privacy.budget import REPLACE_ONE, Budget, Relation
 from privmean.privacy.loss import Loss
 

@@ -14,20 +14,9 @@ import numpy as np
 import numpy.typing as npt
 
 from privmean.dtypes import Floats, Integers
+from privmean.people.grids import GROW, HUGE, QUARTER, SHRINK, SLIGHTLY, TINY, quotient
 from privmean.people.kernels import big_sum
-from privmean.people.reductions import (
-    GROW,
-    HUGE,
-    QUARTER,
-    SHRINK,
-    SLIGHTLY,
-    TINY,
-    Ball,
-    Besides,
-    Cut,
-    Standard,
-    quotient,
-)
+from privmean.people.reductions import Ball, Besides, Cut, Standard
 
 Flags = npt.NDArray[np.bool_]
 

@@ -10,8 +10,7 @@ from typing import Any
 import narwhals as nw
 
 from privmean.people.engines import Home, fetch
-from privmean.people.records import FLOAT, INTEGER, divided
-from privmean.people.reductions import (
+from privmean.people.grids import (
     GROW,
     HALF_OCTAVE,
     HUGE,
@@ -20,11 +19,10 @@ from privmean.people.reductions import (
     LOG_ZERO,
     SHRINK,
     TINY,
-    Ball,
-    Box,
-    Standard,
     quotient,
 )
+from privmean.people.records import FLOAT, INTEGER, divided
+from privmean.people.reductions import Ball, Box, Standard
 from privmean.people.totals import Lazy
 
 SPLIT = 2.0**21  # products below 2^42 are summed in two halves, so that 2^40 persons fit

@@ -1,7 +1,7 @@
 """People held by an engine: the reductions run inside it, only aggregates travel.
 
 One code path through Narwhals for DuckDB, Polars and PySpark. The arithmetic is that of
-`reductions.py`, written with additions, multiplications, comparisons and floors (a division by a
+`grids.py`, written with additions, multiplications, comparisons and floors (a division by a
 column through `divided`), so that every engine gives the same integers. Nulls stay null until a
 place is fixed for them: an engine's own clip, least or comparison may treat them (and NaN, which
 is never kept) differently.
@@ -32,27 +32,21 @@ from privmean.people.expressions import (
     one_if,
     running,
 )
-from privmean.people.kept import KeptByEngine
-from privmean.people.matrix import MatrixPeople
-from privmean.people.records import FLOAT, INTEGER, PERSON, count_names, divided, value_names
-from privmean.people.reductions import (
+from privmean.people.grids import (
     HALF_OCTAVE,
     LOG_CELLS,
     LOG_ZERO,
     QUARTER,
     SLIGHTLY,
     UNIFORM_LIMIT,
-    Ball,
-    BallSums,
-    Besides,
-    Box,
-    BoxSums,
-    Cut,
-    Standard,
     pair_multiplier,
     quotient,
     unit_of,
 )
+from privmean.people.kept import KeptByEngine
+from privmean.people.matrix import MatrixPeople
+from privmean.people.records import FLOAT, INTEGER, PERSON, count_names, divided, value_names
+from privmean.people.reductions import Ball, BallSums, Besides, Box, BoxSums, Cut, Standard
 from privmean.people.totals import Lazy
 
 

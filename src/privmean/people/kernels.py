@@ -16,7 +16,8 @@ from typing import TypeVar
 import numpy as np
 
 from privmean.dtypes import Floats, Integers
-from privmean.people.reductions import LOG_BINS, LOG_CELLS, LOG_LOW, LOG_ZERO, Box
+from privmean.people.grids import LOG_BINS, LOG_CELLS, LOG_LOW, LOG_ZERO
+from privmean.people.reductions import Box
 
 T = TypeVar("T")
 

@@ -18,6 +18,7 @@ from privmean.people.balls import (
     standardize,
     tail_totals,
 )
+from privmean.people.grids import HALF_OCTAVE, UNIFORM_LIMIT, pair_multiplier, quotient, unit_of
 from privmean.people.kept import Kept
 from privmean.people.kernels import (
     CHUNK,
@@ -30,20 +31,7 @@ from privmean.people.kernels import (
     outside,
     weighted_totals,
 )
-from privmean.people.reductions import (
-    HALF_OCTAVE,
-    UNIFORM_LIMIT,
-    Ball,
-    BallSums,
-    Besides,
-    Box,
-    BoxSums,
-    Cut,
-    Standard,
-    pair_multiplier,
-    quotient,
-    unit_of,
-)
+from privmean.people.reductions import Ball, BallSums, Besides, Box, BoxSums, Cut, Standard
 
 LAID = 1 << 28  # bytes of a table that may be laid out again by columns
 SPARSE = 8  # parts from here on are copied: at most an eighth of the rows

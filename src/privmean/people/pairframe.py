@@ -12,11 +12,12 @@ import numpy as np
 from privmean.dtypes import Integers
 from privmean.people.engines import Home, fetch
 from privmean.people.expressions import Totals, log_cells
+from privmean.people.grids import LOG_CELLS
 from privmean.people.kept import KeptByEngine
 from privmean.people.pairmatrix import MatrixPairs
 from privmean.people.pairs import Centred, PairPeople, PairSums, Weights
 from privmean.people.records import FLOAT, INTEGER, PERSON
-from privmean.people.reductions import LOG_CELLS, Box
+from privmean.people.reductions import Box
 
 GROUP = "g"
 

@@ -1,10 +1,10 @@
 """Logarithmic bins in SQL engines: a guess, and two comparisons with the edges of the bin.
 
 Halving step by step, as `expressions.log_cells` does elsewhere, is seven subqueries inside each
-other, which takes an engine (and Ibis) longer to plan than to run. Here a logarithm says which bin
+other, which an engine (and Ibis) plans longer than it runs them. Here a logarithm says which bin
 may hold a value, and the edges of that bin, from a small public table, say which one does: the
-answer is one of comparisons alone, as long as the guess is off by one at most. Logarithms of
-doubles are off by less than a bin's 10^-12.
+answer is one of comparisons alone where the guess is off by one at most. It is off by less than
+10^-12 of a bin.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from privmean.people.reductions import LOG_BINS, LOG_LOW, LOG_ZERO, log_edges
+from privmean.people.grids import LOG_BINS, LOG_LOW, LOG_ZERO, log_edges
 from privmean.people.sqlengines import facts
 from privmean.people.sqlexact import plain
 

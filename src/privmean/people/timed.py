@@ -16,11 +16,7 @@ from privmean.people.tables import open_source, typed
 
 
 def timed_responses(
-    source: object,
-    time: str,
-    value: str,
-    text: Mapping[str, object],
-    machine: Mapping[str, Any],
+    source: object, time: str, value: str, text: Mapping[str, object], machine: Mapping[str, Any]
 ) -> tuple[Floats, Floats]:
     """Times and responses, one record a place; a response without a number is NaN.
 
