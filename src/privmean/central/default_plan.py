@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -81,7 +82,7 @@ class DefaultMeanPlan(Releasing):
         """About how many persons apart from the rest the limits may leave out."""
         return math.ceil(LEFT_OUT / self.epsilon)
 
-    @property
+    @cached_property
     def losses(self) -> tuple[Loss, ...]:
         """A bill of one path; every path composes to at most epsilon, exactly."""
         purse = Wallet(self._purse(), self.relation)

@@ -19,7 +19,8 @@ import numpy as np
 import numpy.typing as npt
 
 from privmean.mechanisms.noisy_argmax import Choice
-from privmean.people.reductions import LOG_BINS, LOG_LOW, LOG_ZERO, Integers, log_edges
+from privmean.people.grids import LOG_BINS, LOG_LOW, LOG_ZERO, log_edges
+from privmean.people.reductions import Integers
 from privmean.privacy.budget import Relation
 
 Floats = npt.NDArray[np.float64]

@@ -16,7 +16,8 @@ from privmean.central.limit_pairs import EDGES, MOVED, SNUG, WORDS, ZERO
 from privmean.central.wallet import Wallet, floor_tick
 from privmean.mechanisms.curator import Curator
 from privmean.mechanisms.noisy_argmax import Choice
-from privmean.people.reductions import LOG_BINS, LOG_ZERO, Integers
+from privmean.people.grids import LOG_BINS, LOG_ZERO
+from privmean.people.reductions import Integers
 
 FARTHEST = 48  # half octaves beyond the farther limit
 BRAKE = 1.0  # what each costs, in noise scales

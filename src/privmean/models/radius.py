@@ -1,14 +1,23 @@
 """The length at which rows are shortened, where what is cut off balances the noise: from noisy
-counts of lengths on half octaves. Reads no data. docs/proofs/pooled-regression.md, section 5."""
+counts of lengths on half octaves. docs/proofs/pooled-regression.md, section 5."""
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from dataclasses import dataclass
+from fractions import Fraction
+from typing import ClassVar
 
 import numpy as np
 
-from privmean.people.reductions import Floats
+from privmean.mechanisms.counts import counted
+from privmean.mechanisms.curator import Curator
+from privmean.models.column_plans import ColumnPlan
+from privmean.models.parts import Counts, Parts, ask_counts, deviation
+from privmean.people.reductions import Floats, Integers
+from privmean.privacy.budget import REPLACE_ONE
 
+LOOK, COUNT = Fraction(12, 100), Fraction(8, 100)  # of what goes to shortened rows
 PRICE = 1.5  # deviations of a count that a cell must add to belong to what is seen
 HIDDEN = 0.2  # deviations of a count that may hide in the first cell beyond
 LEAST = 0.35
@@ -45,3 +54,39 @@ def best_radius(
     chosen = int(np.argmin((cuts / 2) ** 2 + (noise * tried) ** 2))
     limit = max(float(tried[chosen]), LEAST)
     return Radius(limit, float(np.interp(limit, tried, cuts)))
+
+
+class ShorteningPlan(ColumnPlan):
+    """A plan that releases sums of shortened rows, after a look at their lengths and with a count
+    of those that were too long. lengths, farther: what these two are called."""
+
+    parts: Parts
+    lengths: ClassVar[str]
+    farther: ClassVar[str]
+
+    @property
+    @abstractmethod
+    def rest(self) -> Fraction:
+        """The share of the look, the sums and the count."""
+
+    @property
+    def look(self) -> Counts:
+        moved = 2 if self.relation == REPLACE_ONE else 1
+        return self.parts.counts(self.lengths, self.rest * LOOK, self.relation, moved)
+
+    @property
+    def beyond(self) -> Counts:
+        return self.parts.counts(self.farther, self.rest * COUNT, self.relation, 1)
+
+    @property
+    def summed(self) -> Fraction:
+        """The share of the sums."""
+        return self.rest * (1 - LOOK - COUNT)
+
+    def looked(self, curator: Curator, lengths: Integers) -> tuple[Floats, float]:
+        """The noisy persons by length, and the deviation of the noise."""
+        return ask_counts(curator, self.look, lengths), deviation(self.look)
+
+    def too_long(self, curator: Curator, number: int) -> tuple[float, float]:
+        """The noisy number of persons beyond the length, and the deviation of its noise."""
+        return float(ask_counts(curator, self.beyond, counted(number))[0]), deviation(self.beyond)
