@@ -109,9 +109,13 @@ class DefaultVectorPlan(Releasing):
         rounds = TYPICAL_ROUNDS * (shares.round + shares.norms)
         return 1 - FIRST - rounds - shares.norms - LAST_NORMS
 
-    @cached_property
+    @property
     def losses(self) -> tuple[Loss, ...]:
         """The bill of a longest path: every look and every round, all columns released."""
+        return self._bill
+
+    @cached_property
+    def _bill(self) -> tuple[Loss, ...]:
         return bill(self.shape.dimension, self.mu, self.inner < 1)
 
     @property
