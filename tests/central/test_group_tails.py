@@ -10,9 +10,9 @@ from privmean.central.groups.tails import far_together
 from privmean.central.log_segments import Histogram
 from privmean.intervals.tail_check import FAR_SEEN, OWN_TAIL
 from privmean.noise.simulated import SimulatedNoise
+from privmean.people.grids import LOG_BINS, LOG_CELLS
 from privmean.people.pairmatrix import MatrixPairs
 from privmean.people.pairs import Weights
-from privmean.people.reductions import LOG_BINS, LOG_CELLS
 from privmean.people.shape import Shape
 from privmean.privacy.budget import ADD_REMOVE, Budget
 

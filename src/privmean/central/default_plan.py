@@ -22,7 +22,7 @@ from privmean.intervals.default_intervals import MEAN, BoxIntervals
 from privmean.intervals.tail_check import TailCheck
 from privmean.mechanisms.counts import NoisyCounts, counted
 from privmean.mechanisms.curator import Curator
-from privmean.outcome import Outcome, estimand_of, overall
+from privmean.outcome import Outcome, by_cause, estimand_of, overall
 from privmean.people.shape import Shape
 from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE, Budget
 from privmean.privacy.loss import Laplace, Loss
@@ -144,8 +144,7 @@ class DefaultMeanPlan(Releasing):
         scale = TYPICAL_WIDTH * sd / 2 * bound / (count * self.final_epsilon(count))
         sampling = math.sqrt(self.design_effect / count) * sd
         noise = math.sqrt(2) * scale
-        rmse = math.hypot(sampling, noise)
-        return {"rmse": rmse, "sampling": sampling, "privacy_noise": noise}
+        return by_cause(sampling, noise)
 
     def persons_needed(self, error: float, sd: float) -> int:
         """The smallest number of persons with predicted(sd) at most `error`."""

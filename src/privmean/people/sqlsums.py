@@ -5,7 +5,7 @@ exact total of the grid points as the nearest double, limited to +-2^100). A val
 grid point is a whole number of 64 bits. That takes as few steps a record as an engine allows, since
 they are nearly all that records cost above the plain query; what is not near is rare, and is added
 in decimals of 38 digits. PostgreSQL sums whole numbers of 64 bits without an overflow; the others
-wrap, so there a point is two words, t = h 2^31 + l with 0 <= l < 2^31, each with room for 2^32
+wrap, so there a point is two words, t = h 2^31 + l with 0 <= l < 2^31, each with room for 2^31
 records a person.
 
 No comparison here is true of a NaN of either sign, unless an engine's own rule is named.

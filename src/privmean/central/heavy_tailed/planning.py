@@ -121,7 +121,7 @@ def column_plans(settings: Settings, common: Common) -> Iterator[OneDimensionPla
             if search is None:
                 choice = _column_choice(common, coarse, rest)
         left = rest if search is None else rest - share
-        yield OneDimensionPlan(common, coarse, choice, left, search, count)
+        yield OneDimensionPlan(common, coarse, choice, left, search=search, count=count)
 
 
 def _column_choice(common: Common, coarse: Coarse, epsilon: Fraction) -> radii.Choice:
