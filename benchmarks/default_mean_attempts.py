@@ -1,9 +1,9 @@
 """What was tried for the default mean and is not its default: errors, and the share of the sum.
 
 Every way answers for the same fresh tables: the tuning columns at epsilon .5 and 1, hard laws at
-persons*epsilon of 300, 600 and 1500. Geometric means of the error over an oracle's (a failure
-counts as an answer 0); the cell that loses and the one that gains most against the default; the
-median part of epsilon that the last stage gets.
+persons*epsilon of 300, 600 and 1500, two minorities at 5000. Geometric means of the error over an
+oracle's (a failure counts as an answer 0); the cell that loses and the one that gains most against
+the default; the median part of epsilon that the last stage gets.
 
     python benchmarks/default_mean_attempts.py [--runs 60]
 """
@@ -14,6 +14,7 @@ import argparse
 import math
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from pathlib import Path
 from unittest import mock
 
@@ -33,6 +34,7 @@ from report import publish, table
 from study_laws import COLUMNS, DATA
 
 SIZES = (300, 600, 1500)
+MINORITIES, LATE = ("minority 5 % at 1000", "refunds of -5x, 3 %"), 5000
 READ, LOCATE = locate.read_reach, locate.locate
 
 
@@ -71,6 +73,7 @@ def _chosen_where_nothing_is_seen(curator, column, schedule, safety, wallet, rel
 WAYS = {
     "the default": (DefaultMean(), ()),
     "a first look for .6 of its price": (DefaultMean(), "look"),
+    "one for .24 (4000/N)^.4 from N = 1500": (DefaultMean(), "falling"),
     "a count for half its price": (DefaultMean(), ((default_column, "CHECK", 0.1),)),
     "a count for half as much more": (DefaultMean(), ((default_column, "CHECK", 0.3),)),
     "chosen where nothing is seen": (
@@ -84,13 +87,15 @@ WAYS = {
 @contextmanager
 def changed(changes) -> Iterator[None]:
     with ExitStack() as stack:
-        if changes == "look":
+        if isinstance(changes, str):
             own = locate.Schedule.of.__func__
 
             def cheaper(cls, persons, epsilon, doubt=0.0):
-                made = own(cls, persons, epsilon, doubt)
-                return cls(made.persons, made.rounds, made.price, 0.6 * made.share, made.near,
-                           made.doubt)  # fmt: skip
+                made, size = own(cls, persons, epsilon, doubt), float(persons * epsilon)
+                share = 0.6 * made.share
+                if changes == "falling":
+                    share = 0.4 if size < 1500 else max(0.1, min(0.4, 0.24 * (4000 / size) ** 0.4))
+                return replace(made, share=share)
 
             stack.enter_context(mock.patch.object(locate.Schedule, "of", classmethod(cheaper)))
         else:
@@ -124,11 +129,14 @@ def main() -> None:
     for name in HARD:
         law = Law.of(*{**NINE, **MORE}[name])
         cells += [(f"{name}, N = {s}", law, round(s / EPSILON), EPSILON, "hard") for s in SIZES]
+    for name in MINORITIES:
+        law = Law.of(*MORE[name])
+        cells.append((f"{name}, N = {LATE}", law, round(LATE / EPSILON), EPSILON, "late"))
     for name, x in columns_of(a.data, tuple(COLUMNS)).items():
         law = Law.among(x)
         cells += [(f"{name}, epsilon {e}", law, len(x), e, f"at {e}") for e in (0.5, 1.0)]
     best = [best_of(law, n, epsilon) for _, law, n, epsilon, _ in cells]
-    kinds = ("at 0.5", "at 1.0", "hard")
+    kinds = ("at 0.5", "at 1.0", "hard", "late")
     rows, full = [], None
     for name, (method, changes) in WAYS.items():
         with changed(changes):
@@ -147,8 +155,9 @@ def main() -> None:
                      int((error > 1.1 * full).sum()), int((error < full / 1.1).sum())])  # fmt: skip
         print(*rows[-1], sep=" | ", flush=True)
     if a.publish:
-        head = ["way", "columns, epsilon .5", "epsilon 1", "hard laws", "share, .5", "share, 1",
-                "share, hard", "loses most", "gains most", "worse by a tenth",
+        head = ["way", "columns, epsilon .5", "epsilon 1", "hard laws", "minorities",
+                "share, .5", "share, 1",
+                "share, hard", "share, minorities", "loses most", "gains most", "worse by a tenth",
                 "better by a tenth"]  # fmt: skip
         words = (
             f"Error over an oracle's, geometric means; {a.runs} releases a cell; "
