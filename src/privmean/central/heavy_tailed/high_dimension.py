@@ -23,7 +23,6 @@ from privmean.central.heavy_tailed.coarse import Histograms
 from privmean.central.heavy_tailed.intervals import Coordinates
 from privmean.central.heavy_tailed.outcome import assumption_of
 from privmean.central.heavy_tailed.private_radius import Outside
-from privmean.central.heavy_tailed.radius import Choice
 from privmean.central.heavy_tailed.records import (
     RecordWeights,
     counted,
@@ -31,7 +30,6 @@ from privmean.central.heavy_tailed.records import (
     require_counts,
     totals,
 )
-from privmean.central.heavy_tailed.threaded import Schedule
 from privmean.intervals.divided import FEWEST, TOO_FEW
 from privmean.mechanisms.curator import Curator
 from privmean.mechanisms.weighted_rows import UNIT, JointSums, WeightSum
@@ -57,7 +55,6 @@ class ThreadedPlan(ClippingPlan):
     not free.
     """
 
-    schedule: Schedule
     strengths: tuple[float | Fraction, ...]
     parts: tuple[Part, ...] = ()
     weights: RecordWeights | None = None
@@ -69,31 +66,19 @@ class ThreadedPlan(ClippingPlan):
         return f"heavy-tailed mean, {LAW_WORDS[self.schedule.law]} rounds{weighted}"
 
     @property
-    def last(self) -> Choice:
-        return self.schedule.rounds[-1].choice
-
-    @property
-    def offset(self) -> float:
-        return self.schedule.rounds[-1].offset
-
-    @property
-    def error(self) -> float:
-        return self.schedule.error
-
-    @property
     def usual(self) -> float:
         return self.usual_at(1.0)
 
     def usual_at(self, filled: float) -> float:
         """The same where they fill only this part of it: the noise at the radius that a search is
         expected to find, the pull of the ball, and sampling."""
-        last, common = self.last, self.common
+        last, common = self.last.choice, self.common
         radius, tail = last.radius, min(common.tails, key=lambda item: item.size)
         tail = replace(tail, size=filled * tail.size)
         if self.search is not None:
-            radius = min(radius, self.search.expected(tail, common.persons, self.offset))
+            radius = min(radius, self.search.expected(tail, common.persons, self.last.offset))
         noise = last.noise * radius / last.radius
-        return math.hypot(noise, bias.usual(tail, radius, self.offset), filled * last.sampling)
+        return math.hypot(noise, bias.usual(tail, radius, self.last.offset), filled * last.sampling)
 
     @cached_property
     def _planned(self) -> tuple[JointSums, ...]:
@@ -198,7 +183,8 @@ class ThreadedPlan(ClippingPlan):
             radius = None
             if self.search is not None and index == len(self.strengths) - 1:
                 found = self.search.find(curator, center)
-                radius = self.last.radius if found is None else min(self.last.radius, found)
+                planned = self.last.choice.radius
+                radius = planned if found is None else min(planned, found)
                 outside = self.outside(found)
                 diagnostics["private radius"] = radius
             step, around = self.step(index, radius), center
@@ -283,7 +269,7 @@ class ThreadedPlan(ClippingPlan):
                 w / UNIT * common.moment.spread(m) ** 2 for m, w in enumerate(step.weights) if w
             )
         for m, tail in tails.items():
-            bound = bias.ball(tail, [step.radii[m]], self.offset, common.mode)
+            bound = bias.ball(tail, [step.radii[m]], self.last.offset, common.mode)
             allowance = max(allowance, float(bound[0]))
         return Coordinates(
             center,
@@ -293,7 +279,7 @@ class ThreadedPlan(ClippingPlan):
             allowance,
             max(step.radii),
             around,
-            f"{assumption_of(common)}; last centre within {self.offset:.4g} of the mean",
+            f"{assumption_of(common)}; last centre within {self.last.offset:.4g} of the mean",
             common.moment.ranges(common.dimension),
             outside,
         )

@@ -33,25 +33,17 @@ AGREE = 2.0  # noise scales by which the noisy number of persons may fall short 
 class OneDimensionPlan(ClippingPlan):
     """Everything decided before data are read, for one column and Laplace noise."""
 
-    choice: Choice
     epsilon: Fraction
     estimator = "heavy-tailed mean, one column"
 
     @property
-    def last(self) -> Choice:
-        return self.choice
-
-    @property
-    def offset(self) -> float:
-        return self.coarse.offset
-
-    @property
-    def error(self) -> float:
-        return self.last.error
+    def choice(self) -> Choice:
+        """The radius of the sum, with what it is planned to cost."""
+        return self.last.choice
 
     @property
     def usual(self) -> float:
-        return math.hypot(self.last.noise, self.last.sampling)
+        return math.hypot(self.choice.noise, self.choice.sampling)
 
     @property
     def sums(self) -> ClippedSums:
@@ -68,7 +60,7 @@ class OneDimensionPlan(ClippingPlan):
             "coarse form": self.coarse.form,
             "bucket width": self.coarse.width,
             "planned centre error": self.coarse.offset,
-            "clip radius": self.last.radius,
+            "clip radius": self.choice.radius,
             **self.told(),
             "private radius": self.search is not None,
         }
@@ -90,7 +82,7 @@ class OneDimensionPlan(ClippingPlan):
         center = self.coarse.find(curator, curator.people)
         if center is None:
             return self.common.failed(self.shares)
-        radius, diagnostics = self.last.radius, dict[str, Any](center=center[0])
+        radius, diagnostics = self.choice.radius, dict[str, Any](center=center[0])
         outside = None
         if self.search is not None:
             found = self.search.find(curator, center)
@@ -143,7 +135,7 @@ class OneDimensionPlan(ClippingPlan):
     def _stretched(self, found: float | None) -> float:
         """The radius for a search result: extrapolated along a tail of order 4, as planned."""
         if found is None or self.search is None:
-            return self.last.radius
+            return self.choice.radius
         ratio = self.search.outside * float(self.epsilon) / 4
         return float(found * max(1.0, ratio) ** 0.25)
 
