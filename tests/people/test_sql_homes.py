@@ -28,7 +28,7 @@ import privmean as pm
 from privmean.people import databases, sqlengines, sqlexact
 from privmean.people.engines import Home, fetch, lazy
 from privmean.people.expressions import log_cells
-from privmean.people.reductions import LOG_CELLS, log_edges
+from privmean.people.grids import LOG_CELLS, log_edges
 
 ENGINES = [
     pytest.param(
