@@ -46,10 +46,15 @@ from privmean.people.matrix import MatrixPeople
 from privmean.people.reductions import Floats, Integers
 from privmean.privacy.budget import REPLACE_ONE
 
+INSIDE = 2.0**-0.25  # the middle of a half octave, over its upper edge
 SHORTEST = -8  # half octave of the least length of matrices
 FLOOR, STRICT = 0.05, 1.5  # eigenvalues below these (times the noise) are not told apart
 LEAK = 0.15  # part of a coefficient in such directions up to which it is shown
 LONGEST, FARTHEST = 32.0, 1.5  # influence and step, in deviations, beyond which units were missed
+# persons whose influence is that long, in deviations: 1/64 of all could be by Chebyshev's inequality
+LONG, MANY, SURE = 8.0, 1 / 16, 4.0
+SHORTENED = 1 / 5  # of the persons, or more: the same
+SHORT, MOST = 1 / 8, 1 / 2  # or that short: where most are, the units are far too large
 THIN = 0.03  # least share of persons at a declared level
 FEW = 1 / 12  # second moment of an influence, over that if one unit of error were everybody's
 UNSEEN = "scale not seen"
@@ -138,7 +143,7 @@ class PooledRun:
             cells = _column(away).log_counts(0, 0.0)
             scores = size_scores(cells, spread.slope, first, spread.parts)
             place = self.curator.ask(spread.choice, scores)
-            found[name] = centre, edge(first + place)
+            found[name] = centre, edge(first + place) * INSIDE
         return found, inside
 
     # --- second moments ---------------------------------------------------------------------------
@@ -242,7 +247,7 @@ class PooledRun:
         residual = last - times(fitted.start[None, :], fitted.rows[:p])[0]
         regressors = times(influence / units_of[:, None], fitted.rows[:p])
         values = influence_rows(moments, residual, regressors)
-        radius = self._look(values)
+        radius, strange = self._look(values)
         whole = lattice_rows(values, radius.limit, self._norm)
         k = len(kept)
         rows = plan.rows_of(k)
@@ -251,10 +256,11 @@ class PooledRun:
         noisy = self.curator.ask(rows, answers)
         far = int(np.count_nonzero(row_sizes(values, self._norm) > radius.limit))
         beyond, beyond_sd = self._count(far)
+        strange |= beyond - beyond_sd > n * SHORTENED
         limit = radius.limit
         step = np.array(noisy[:k]) * limit / n
         unit = float(k) if plan.law == "laplace" else math.sqrt(k)
-        if limit > LONGEST * unit or np.abs(step).max() > FARTHEST:
+        if strange or limit > LONGEST * unit or np.abs(step).max() > FARTHEST:
             return self._nothing(UNSEEN)
         second = np.zeros((k, k))
         for (i, j), value in zip(triangle(k), noisy[k:], strict=True):
@@ -265,7 +271,7 @@ class PooledRun:
             tuple(statuses),
             plan.law,
             kept=tuple(kept),
-            estimate=estimate + step * units_of,
+            start=estimate,
             units=units_of,
             step=step,
             second=second,
@@ -280,13 +286,15 @@ class PooledRun:
             inverse=times(toward[kept], inverse),
             backward=np.asarray(np.linalg.pinv(toward[kept]), dtype=np.float64),
             off=fitted.off,
+            size=1 + float((fitted.start**2).sum()),
             design_effect=settings.design_effect,
             excess=settings.excess,
         )
         return self._told(made, OK)
 
-    def _look(self, values: list[Floats]) -> Radius:
-        """The length at which influences are shortened, from noisy counts of their lengths."""
+    def _look(self, values: list[Floats]) -> tuple[Radius, bool]:
+        """The length at which influences are shortened, from noisy counts of their lengths; and
+        whether so many are long that the units cannot be theirs."""
         plan, k = self.plan, len(values)
         unit = float(k) if plan.law == "laplace" else math.sqrt(k)
         size = row_sizes(values, self._norm) / unit
@@ -295,7 +303,10 @@ class PooledRun:
         counts: Integers = np.bincount(cell, minlength=CELLS + 1).astype(np.int64)
         noisy, sd = self._counts(plan.look, counts)
         one = plan.rows_of(k).scale * unit * (math.sqrt(2) if plan.law == "laplace" else 1.0)
-        return best_radius(noisy, sd, edges, one).times(unit)
+        long, short = noisy[1:][edges >= LONG], noisy[:-1][edges <= SHORT]
+        least = max(plan.persons * MANY, SURE * sd * math.sqrt(len(long)))
+        strange = bool(long.sum() > least or short.sum() > plan.persons * MOST)
+        return best_radius(noisy, sd, edges, one).times(unit), strange
 
     def _count(self, number: int) -> tuple[float, float]:
         noisy, sd = self._counts(self.plan.beyond, np.array([number], dtype=np.int64))

@@ -29,12 +29,19 @@ from privmean.privacy.loss import Loss
 
 Law = Literal["laplace", "gaussian"]
 SEARCH, MOMENTS, SCORE = Fraction(15, 100), Fraction(40, 100), Fraction(45, 100)
-MORE = (Fraction(15, 100), Fraction(25, 100), Fraction(35, 100))  # for the search, until it can see
+SEEN = 60.0  # persons times epsilon that a median's choice needs
+# for the search: the first share at which that choice has so many
+MORE = (
+    (Fraction(5, 100), 4 * SEEN),
+    (Fraction(10, 100), 2 * SEEN),
+    (Fraction(15, 100), 0.75 * SEEN),
+    (Fraction(25, 100), SEEN),
+    (Fraction(35, 100), 0.0),
+)
 PARTS = (Fraction(30, 100), Fraction(25, 100), Fraction(45, 100))  # size, median, spread
 ROUNDS = (Fraction(4, 10), Fraction(6, 10))
 CHOICE = Fraction(15, 100)  # of a round, for the length at which matrices are shortened
-LOOK, COUNT = Fraction(12, 100), Fraction(8, 100)  # of the score
-SEEN = 60.0  # persons times epsilon of a median's choice
+LOOK, COUNT = Fraction(8, 100), Fraction(5, 100)  # of the score
 CELLS = 31  # half octaves in which influences are looked at, from 2^-7
 ALIKE = 4.0  # epsilon over mu of equal noise, at deltas from 1e-7 to 1e-5
 FEWEST = {"gaussian": (300.0, 1), "laplace": (300.0, 2)}  # n epsilon over p, or p^2
@@ -161,8 +168,9 @@ class PooledSteps:
         number = len(self.settings.searched)
         least = min(PARTS)
         first = next(
-            (x for x in MORE if self.persons * self.parts.epsilon(least * x / number) >= SEEN),
-            MORE[-1],
+            share
+            for share, enough in MORE
+            if self.persons * self.parts.epsilon(least * share / number) >= enough
         )
         more = first - SEARCH
         return first, MOMENTS - more * Fraction(45, 100), SCORE - more * Fraction(55, 100)
@@ -178,7 +186,7 @@ class PooledSteps:
         found = [factor * float(p**power) / (self.persons * epsilon)]
         number = len(self.settings.searched)
         if number:
-            each = self.parts.epsilon(min(PARTS) * self.shares[0] / number)
+            each = self.parts.epsilon(min(PARTS) * MORE[-1][0] / number)
             found.append(SEEN / (self.persons * float(each)))
         return max(found)
 
@@ -194,11 +202,13 @@ class PooledSteps:
     def kappa(self) -> float:
         """At how many times the typical size matrices are shortened: more where noise is small,
         since what is shortened is a bias that no noise explains."""
-        if self.law == "laplace":
+        if self.law == "laplace":  # sums over a triangle grow with the square of the order
             signal = self.persons * float(self.budget.pure_epsilon()) / (4 * self.order)
+            most = signal / self.order >= 350
         else:
             signal = self.persons * float(self.parts.strength) / self.order
-        return 4.0 if signal >= 1000 else 2.0 if signal >= 250 else 1.4
+            most = signal >= 1000
+        return 4.0 if most else 2.0 if signal >= 250 else 1.4
 
     # --- mechanisms -------------------------------------------------------------------------------
     def _share(self, part: Fraction) -> Fraction:
