@@ -30,7 +30,7 @@ from privmean.models.moment_rows import (
 from privmean.models.panel import PanelPeople
 from privmean.models.pooled_intervals import Coefficients
 from privmean.models.pooled_steps import CELLS, PooledSteps
-from privmean.models.radius import Radius, best_radius
+from privmean.models.radius import Radius, best_radius, misread, overrun
 from privmean.models.scores import median_scores
 from privmean.models.standard import (
     HIGHEST,
@@ -51,12 +51,7 @@ SHORTEST = -8  # half octave of the least length of matrices
 FLOOR, STRICT = 0.05, 1.5  # eigenvalues below these (times the noise) are not told apart
 LEAK = 0.15  # part of a coefficient in such directions up to which it is shown
 LONGEST, FARTHEST = 32.0, 1.5  # influence and step, in deviations, beyond which units were missed
-# persons whose influence is that long, in deviations: 1/64 of all could be by Chebyshev's inequality
-LONG, MANY, SURE = 8.0, 1 / 16, 4.0
-SHORTENED = 1 / 5  # of the persons, or more: the same
-SHORT, MOST = 1 / 8, 1 / 2  # or that short: where most are, the units are far too large
 THIN = 0.03  # least share of persons at a declared level
-FEW = 1 / 12  # second moment of an influence, over that if one unit of error were everybody's
 UNSEEN = "scale not seen"
 SINGULAR, AGAIN, RANGE = "singular", "source changed", "beyond the public range"
 ADVICE = {
@@ -70,7 +65,6 @@ ADVICE = {
 }
 ENTANGLED = "not told apart"
 THIN_LEVEL = "thin level"
-FEW_PERSONS = "few persons carry it"
 
 
 @dataclass(frozen=True)
@@ -256,10 +250,10 @@ class PooledRun:
         noisy = self.curator.ask(rows, answers)
         far = int(np.count_nonzero(row_sizes(values, self._norm) > radius.limit))
         beyond, beyond_sd = self._count(far)
-        strange |= beyond - beyond_sd > n * SHORTENED
         limit = radius.limit
         step = np.array(noisy[:k]) * limit / n
         unit = float(k) if plan.law == "laplace" else math.sqrt(k)
+        strange |= overrun(beyond, beyond_sd, n, limit / unit, k)
         if strange or limit > LONGEST * unit or np.abs(step).max() > FARTHEST:
             return self._nothing(UNSEEN)
         second = np.zeros((k, k))
@@ -294,7 +288,7 @@ class PooledRun:
 
     def _look(self, values: list[Floats]) -> tuple[Radius, bool]:
         """The length at which influences are shortened, from noisy counts of their lengths; and
-        whether so many are long that the units cannot be theirs."""
+        whether they are in units that cannot be theirs."""
         plan, k = self.plan, len(values)
         unit = float(k) if plan.law == "laplace" else math.sqrt(k)
         size = row_sizes(values, self._norm) / unit
@@ -303,9 +297,7 @@ class PooledRun:
         counts: Integers = np.bincount(cell, minlength=CELLS + 1).astype(np.int64)
         noisy, sd = self._counts(plan.look, counts)
         one = plan.rows_of(k).scale * unit * (math.sqrt(2) if plan.law == "laplace" else 1.0)
-        long, short = noisy[1:][edges >= LONG], noisy[:-1][edges <= SHORT]
-        least = max(plan.persons * MANY, SURE * sd * math.sqrt(len(long)))
-        strange = bool(long.sum() > least or short.sum() > plan.persons * MOST)
+        strange = misread(noisy, sd, edges, plan.persons)
         return best_radius(noisy, sd, edges, one).times(unit), strange
 
     def _count(self, number: int) -> tuple[float, float]:

@@ -1,5 +1,6 @@
 """The length at which rows are shortened, where what is cut off balances the noise: from noisy
-counts of lengths on half octaves. Reads no data. docs/proofs/pooled-regression.md, section 5."""
+counts of lengths on half octaves; and whether lengths are in units that cannot be theirs. Reads no
+data. docs/proofs/pooled-regression.md, sections 5 and 6."""
 
 from __future__ import annotations
 
@@ -12,6 +13,9 @@ from privmean.people.reductions import Floats
 PRICE = 1.5  # deviations of a count that a cell must add to belong to what is seen
 HIDDEN = 0.2  # deviations of a count that may hide in the first cell beyond
 LEAST = 0.35
+LONG, SHORT = 8.0, 1 / 8  # deviations
+MANY, MOST, SURE = 4.0, 1 / 2, 4.0
+PART, FIFTH, WIDE = 0.4, 1 / 5, 1.3
 
 
 @dataclass(frozen=True)
@@ -45,3 +49,26 @@ def best_radius(
     chosen = int(np.argmin((cuts / 2) ** 2 + (noise * tried) ** 2))
     limit = max(float(tried[chosen]), LEAST)
     return Radius(limit, float(np.interp(limit, tried, cuts)))
+
+
+def misread(counts: Floats, sd: float, edges: Floats, persons: int) -> bool:
+    """Whether the units cannot be those of the influences: more than 4/r^2 of the persons (and more
+    than noise explains) are above r deviations for an r from 8 on, where Chebyshev's inequality
+    leaves 1/r^2; or half of them are below 1/8."""
+    long, short = edges >= LONG, edges <= SHORT
+    above = np.cumsum(counts[1:][long][::-1])
+    least = np.maximum(
+        persons * MANY / edges[long][::-1] ** 2,
+        SURE * sd * np.sqrt(np.arange(1, len(above) + 1)),
+    )
+    return bool(np.any(above > least) or counts[:-1][short].sum() > persons * MOST)
+
+
+def overrun(beyond: float, sd: float, persons: int, wide: float, numbers: int) -> bool:
+    """The same by the noisy count of persons above the limit of `wide` deviations; numbers: how
+    many an influence has (of one alone many are near the deviation)."""
+    if wide < WIDE:
+        return False
+    return beyond - 2 * sd > persons * PART / wide**2 or (
+        numbers > 1 and beyond - sd > persons * FIFTH
+    )
