@@ -126,7 +126,7 @@ $(SPARK)/.ready: $(READY)
 ENGINES := $(VENV)-engines
 engines: $(ENGINES)/.ready
 	PYTHONPATH=$(PACKAGES) $(ENGINES)/bin/python -m pytest -p no:cacheprovider tests/people/test_sql_homes.py
-	PYTHONPATH=$(PACKAGES) $(ENGINES)/bin/python benchmarks/engines.py
+	PYTHONPATH=$(PACKAGES) $(ENGINES)/bin/python benchmarks/engines.py --publish
 
 $(ENGINES)/.ready: $(READY)
 	$(PYTHON) -m venv $(ENGINES)

@@ -26,7 +26,8 @@ ROOT = Path(__file__).resolve().parent.parent
 COMMAND = "command"
 JOBS = {
     "file": 5_000_000, "records": 1_000_000, "array": 1_000_000, "items": 1_000_000,
-    "local-mean": 1_000_000, "stream": 2_000, "anisotropic": 4_000, COMMAND: 73_000,
+    "local-mean": 1_000_000, "stream": 2_000, "anisotropic": 4_000, "columns": 100_000,
+    "clients": 100_000, "variance": 1_000_000, "regress": 80_000, COMMAND: 73_000,
 }  # fmt: skip
 ONE = """
 import sys, time

@@ -4,18 +4,24 @@
                                  [--publish]
 
 For each home: answers of `People` on random dirty tables and on the hostile table of the tests that
-equal the slow reference; questions about groups with the same release as Polars; and time and
-memory of a whole private mean (`privmean.mean` of a table of N records of M persons) over those of
-the plain query of the same engine, mean of means of persons, in one run: medians of pairs that take
-turns. Memory is the peak of the process that computes (for PostgreSQL, of the server's process of
-the session). Tables are made before; reading them into the engine is not counted.
-PostgreSQL needs the system's package, DataFusion and ClickHouse (chdb) those of the registry.
+equal the slow reference; questions about groups with the same release as Polars; and the cost of a
+table of N records of M persons over that of the plain query of the same engine, in one run. The
+plain query is what the private mean makes private: the mean of persons' means and their number, of
+one GROUP BY person. Beside it: the table of persons (`privmean.read`: the one pass over the
+records), and the whole private mean (`privmean.mean`, with reading, planning, noise and release).
+All in processor time of every process that works, medians of ratios of runs that take turns. Memory
+is the peak of the process that computes (for PostgreSQL, of the server's process of the session).
+DuckDB, Polars and DataFusion read one Parquet file; PostgreSQL and ClickHouse hold tables of their
+own, made before. PostgreSQL needs the system's package, DataFusion and ClickHouse (chdb) those of
+the registry.
 """
 
 from __future__ import annotations
 
 import argparse
+import io
 import json
+import os
 import random
 import resource
 import statistics
@@ -24,11 +30,13 @@ import sys
 import tempfile
 import time
 import warnings
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+from pyarrow import csv
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests" / "people"))
 
@@ -42,7 +50,7 @@ from privmean.people.read import read
 from report import publish, table
 
 HOMES = {"duckdb": "parquet", "polars": "lazy"} | {name: name for name in sql_tables.ENGINES}
-PAIRS = 5
+TURNS = 3
 PLAIN = "SELECT avg(m), count(m) FROM (SELECT who, avg(x) AS m FROM {} GROUP BY who) AS t"
 
 
@@ -121,24 +129,48 @@ class Timed:
     def __init__(self, home: str, path: str) -> None:
         self.home, self.path = home, path
         self.table = None
-        if home in sql_tables.ENGINES:
-            arrow = pq.read_table(path)
-            if home == "postgres":
-                self.table = self._copied(arrow)
-            else:
-                self.table = sql_tables.put(home, arrow)
-            del arrow
+        if home == "datafusion":
+            link = sql_tables.connection(home)
+            link.con.register_parquet("big", path)
+            self.table = link.table("big")
+        elif home == "postgres":
+            self.table = self._copied(pq.ParquetFile(path))
+        elif home == "clickhouse":
+            self.table = self._inserted(pq.ParquetFile(path))
 
-    def _copied(self, arrow: pa.Table) -> object:
+    def _copied(self, file: pq.ParquetFile) -> object:
         link = sql_tables.connection("postgres")
         with link.con.cursor() as cursor:
             cursor.execute("CREATE TABLE big (who bigint, x double precision)")
-            with cursor.copy("COPY big FROM STDIN") as copy:
-                for batch in arrow.to_batches(100_000):
-                    rows = zip(*(column.to_pylist() for column in batch.columns), strict=True)
-                    copy.write("".join(f"{who}\t{x!r}\n" for who, x in rows))
+            with cursor.copy("COPY big FROM STDIN (FORMAT csv)") as copy:
+                for batch in file.iter_batches(100_000):
+                    text = io.BytesIO()
+                    csv.write_csv(batch, text, csv.WriteOptions(include_header=False))
+                    copy.write(text.getvalue())
             cursor.execute("VACUUM ANALYZE big")
         return link.table("big")
+
+    def _inserted(self, file: pq.ParquetFile) -> object:
+        link = sql_tables.connection("clickhouse")
+        link.con.command("CREATE TABLE big (who Int64, x Float64) ENGINE = MergeTree ORDER BY ()")
+        for batch in file.iter_batches(1_000_000):
+            link.con.insert_arrow("big", pa.Table.from_batches([batch]))
+        return link.table("big")
+
+    def used(self) -> float:
+        """Seconds of processor time so far, of all that works for this process."""
+        own = time.process_time()
+        if self.home != "postgres":
+            return own
+        backend = _ticks(self.backend)
+        workers = _ticks(_parent(self.backend))  # who have ended, counted where they came from
+        return own + backend[0] + backend[1] + workers[2] + workers[3]
+
+    @cached_property
+    def backend(self) -> int:
+        """The server's process of the session."""
+        asked = sql_tables.connection("postgres").con.execute("SELECT pg_backend_pid()")
+        return int(asked.fetchone()[0])
 
     def plain(self) -> float:
         if self.home == "duckdb":
@@ -161,22 +193,34 @@ class Timed:
             return float(link.con.sql(text).collect()[0].column(0)[0].as_py())
         return float(sqlengines.backend(self.table).con.query(text).result_rows[0][0])
 
-    def private(self) -> float:
+    def persons(self) -> object:
         source = {"duckdb": self.path}.get(self.home, self.table)
         if self.home == "polars":
             import polars as pl
 
             source = pl.scan_parquet(self.path)
-        people = pm.read(source, person="who", values="x")
+        return pm.read(source, person="who", values="x")
+
+    def private(self) -> float:
+        people = self.persons()
         return float(pm.mean(people, epsilon=1.0, noise=pm.SimulatedNoise(1)).estimate[0])
 
     def peak(self) -> float:
         """MB of the process that computes, so far."""
         if self.home != "postgres":
             return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-        (pid,) = sql_tables.connection("postgres").con.execute("SELECT pg_backend_pid()").fetchone()
-        lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+        lines = Path(f"/proc/{self.backend}/status").read_text().splitlines()
         return next(int(line.split()[1]) for line in lines if line.startswith("VmHWM")) / 1024
+
+
+def _ticks(pid: int) -> list[float]:
+    """Seconds of a process, in its own code and in the system's, and of its children that ended."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
+    return [int(item) / os.sysconf("SC_CLK_TCK") for item in fields[11:15]]
+
+
+def _parent(pid: int) -> int:
+    return int(Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[1])
 
 
 def child(home: str, what: str, path: str, tables: int) -> dict[str, object]:
@@ -189,16 +233,17 @@ def child(home: str, what: str, path: str, tables: int) -> dict[str, object]:
     timed = Timed(home, path)
     if what == "time":
         timed.plain(), timed.private()  # imports, and pages into memory
-        pairs = []
-        for _ in range(PAIRS):
+        turns = []
+        for _ in range(TURNS):
             seconds = []
-            for run in (timed.plain, timed.private):
-                start = time.perf_counter()
+            for run in (timed.plain, timed.persons, timed.private):
+                start = timed.used()
                 run()
-                seconds.append(time.perf_counter() - start)
-            pairs.append(seconds)
-        plain = statistics.median(a for a, _ in pairs)
-        return {"plain": plain, "ratio": statistics.median(b / a for a, b in pairs)}
+                seconds.append(timed.used() - start)
+            turns.append(seconds)
+        plain = statistics.median(a for a, _, _ in turns)
+        ratios = [statistics.median(turn[k] / turn[0] for turn in turns) for k in (1, 2)]
+        return {"plain": plain, "persons": ratios[0], "ratio": ratios[1]}
     getattr(timed, what)()
     return {"peak": timed.peak()}
 
@@ -220,6 +265,7 @@ def row(home: str, path: str, tables: int) -> list[str]:
     found = asked(home, "time", path, tables)
     peaks = [asked(home, what, path, tables)["peak"] for what in ("plain", "private")]
     cells.append(f"{found['plain']:.2f} s")
+    cells.append(f"{found['persons']:.2f}x")
     cells.append(f"{found['ratio']:.2f}x")
     cells.append(f"{peaks[1]:.0f} of {peaks[0]:.0f} MB, {peaks[1] / peaks[0]:.2f}x")
     return cells
@@ -252,9 +298,10 @@ def main() -> int:
     head = ["home", "reductions equal", "hostile table equal", "groups equal", "plain query"]
     text = (
         f"{given.records:,} records of {given.persons:,} persons; equal: answers, and releases by "
-        "group, that are those of the reference to the last bit.\n\n"
+        "group, that are those of the reference to the last bit. Processor time; the load of the "
+        f"machine was {os.getloadavg()[0]:.0f} on {os.cpu_count()} processors.\n\n"
     ).replace(",", " ", 2)
-    text += table([*head, "private mean over it", "memory"], rows)
+    text += table([*head, "table of persons over it", "private mean over it", "memory"], rows)
     for line in absent:
         text += f"\nLeft out: {line}.\n"
     if given.publish:

@@ -1,4 +1,5 @@
-"""The suite against other packages: accuracy of one person-level mean, vectors, time and memory.
+"""The suite against other packages: accuracy of one mean and of means by group, vectors, time and
+memory.
 
 Every peer runs in a virtual environment of its own under `.peers/`, as a subprocess: records in,
 estimates out. Peers get public bounds; privmean gets the budget and nothing else.
@@ -6,6 +7,7 @@ estimates out. Peers get public bounds; privmean gets the budget and nothing els
     python benchmarks/peers.py --setup                   make the environments
     python benchmarks/peers.py [--quick]                 run everything, publish all tables
     python benchmarks/peers.py --work accuracy --only opendp tumult
+    python benchmarks/peers.py --work groups             means by group
     python benchmarks/peers.py --work streams            running means, against jax_privacy
     python benchmarks/peers.py --publish                 tables of the answers that are kept
 """
@@ -17,12 +19,12 @@ import subprocess
 import sys
 from pathlib import Path
 
-from peers import accuracy, scale, vectors
+from peers import accuracy, groups, scale, vectors
 from peers.environments import ALL, JAX, PURE_LDP, Peer, setup
 
 EPSILONS = (1.0, 0.5, 2.0)
 NAMES = ("privmean", "baseline", *(peer.name for peer in ALL))
-TABLES = {"accuracy": accuracy, "vectors": vectors, "scale": scale}
+TABLES = {"accuracy": accuracy, "groups": groups, "vectors": vectors, "scale": scale}
 # other work than means of persons has scripts of its own, which publish by themselves
 SCRIPTS: dict[str, tuple[Peer, tuple[str, ...]]] = {
     "streams": (JAX, ("continual_peer.py", "continual_throughput.py")),
@@ -68,6 +70,8 @@ def main() -> None:
         if "accuracy" in options.work:
             bounds = tuple(options.bounds)
             accuracy.run(options.only, runs, epsilons, options.tables, bounds, options.routes)
+        if "groups" in options.work:
+            groups.run(options.only, min(runs, 40), options.tables)
         if "vectors" in options.work:
             vectors.run(options.only, runs, options.tables)
         if "scale" in options.work:

@@ -182,7 +182,8 @@ def test_the_command_of_a_mean_loads_only_what_the_mean_needs(tmp_path):
     assert packages >= ENGINE | NUMBERS | NOISE
     assert packages - (ENGINE | NUMBERS | NOISE | SHELL | BESIDES) == set()
     commands = {name for name in found if name.startswith("privmean.cli.")}
-    assert commands == {f"privmean.cli.{name}" for name in ("app", "asking", "derive", "options")}
+    ours = ("app", "asking", "derive", "groups", "options")
+    assert commands == {f"privmean.cli.{name}" for name in ours}
 
 
 def test_the_list_of_what_is_unused_names_modules_that_are_there():
@@ -190,3 +191,47 @@ def test_the_list_of_what_is_unused_names_modules_that_are_there():
 
     own = sorted(name for name in UNUSED if name.startswith("privmean."))
     assert [name for name in own if find_spec(name) is None] == []
+
+
+ENDS = """
+from privmean.cli import main
+try:
+    main({!r})
+except SystemExit as end:
+    assert end.code in ({}, None)
+"""
+
+
+def packages_of(found):
+    return {name.split(".")[0] for name in found} - {*sys.stdlib_module_names, "privmean"}
+
+
+def own(found):
+    return {name for name in found if name.split(".")[0] == "privmean"}
+
+
+def test_the_version_is_told_by_the_package_alone():
+    found = loaded(ENDS.format(["--version"], 0))
+    assert own(found) == LOADED | {"privmean.cli"}
+    assert packages_of(found) == set()
+
+
+@pytest.mark.parametrize("said", [["--help"], []], ids=["help", "nothing"])
+def test_the_list_of_commands_loads_none_of_them(said):
+    found = loaded(ENDS.format(said, 2 if not said else 0))
+    ours = {"privmean.cli", "privmean.cli.app", "privmean.cli.listed", "privmean.errors"}
+    assert own(found) == LOADED | ours
+    names = {name for name in packages_of(found) if not name.startswith("_")}
+    assert names & {"numpy", *LATE} <= {"typer", "rich"}
+
+
+def test_the_list_of_commands_is_that_of_the_commands(capsys, monkeypatch):
+    from privmean.cli import app as shell
+
+    monkeypatch.setenv("COLUMNS", "100")
+    assert shell.run(["--help"]) == 0
+    listed = capsys.readouterr().out
+    monkeypatch.setattr(shell, "_list", lambda: shell._of(["--help"]))
+    assert shell.run(["--help"]) == 0
+    assert capsys.readouterr().out == listed
+    assert "two-servers" in listed

@@ -14,7 +14,18 @@ FACE = ROOT  # the names that users type: may name every room, and no room impor
 
 # from the ground up; rooms of one floor stand side by side and know nothing of each other
 FLOORS = (
-    ("errors", "_version", "rows", "search", "plain", "late", "noted", "frames"),
+    (
+        "errors",
+        "_version",
+        "rows",
+        "search",
+        "plain",
+        "late",
+        "noted",
+        "frames",
+        "dtypes",
+        "spelled",
+    ),
     ("validate", "disk", "examples"),
     ("durable",),
     ("privacy", "noise"),
@@ -45,11 +56,12 @@ def up_to(last):
 # apart: a room, and all that it may import
 APART = {
     "continual": {
-        "errors", "validate", "disk", "durable", "plain", "late", "privacy", "noise", "people",
-        "mechanisms", "intervals",
+        "errors", "dtypes", "validate", "disk", "durable", "plain", "late", "privacy", "noise",
+        "people", "mechanisms", "intervals",
     },
     "local": {
-        "errors", "validate", "durable", "noted", "_version", "noise", "intervals", "late",
+        "errors", "dtypes", "validate", "durable", "noted", "_version", "noise", "intervals",
+        "late",
     },
     "experimental": up_to("mechanisms"),
     "auditing": up_to("asking") | {"continual", "local"},

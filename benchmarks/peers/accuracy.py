@@ -218,9 +218,9 @@ def publish() -> None:
         f"{' or '.join(map(str, runs))} releases a cell; a cell's own standard error is about "
         f"{100 * np.median([c.wobble / c.ratio for c in values.values() if c.ratio]):.0f} percent. "
         f"Delta is {DELTA:g} for rows that need one (privmean: epsilon and delta; CoinPress) "
-        "and 0 for all others. The relations differ: replace-one is the stronger and "
-        "costlier promise at the same epsilon; for equals "
-        "take privmean's row with the same neighbours. An empty cell was not run; its row then has "
+        "and 0 for all others. The relations differ: replace-one, privmean's default for one mean, "
+        "is the stronger and costlier promise at the same epsilon; for equals take privmean's row "
+        "with the same neighbours, add-remove. An empty cell was not run; its row then has "
         "no median.",
         "**Epsilon = 1, bounds ten times as wide as the records, off centre** (CoinPress "
         "style: also a standard deviation three times too large; its promise is (epsilon, delta))",

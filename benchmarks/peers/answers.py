@@ -6,7 +6,7 @@ import json
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Container, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -41,10 +41,12 @@ def add(peer: str, work: str, answer: dict[str, Any]) -> None:
         out.write(json.dumps(answer) + "\n")
 
 
-def problems(work: str) -> list[str]:
-    """Peers that are absent and tasks that failed, one line each."""
+def problems(work: str, asked: Container[str] | None = None) -> list[str]:
+    """Peers that are absent and tasks that failed, one line each; of the peers `asked` (all)."""
     lines = []
     for peer in PEERS:
+        if asked is not None and peer.name not in asked:
+            continue
         if not peer.ready:
             lines.append(f"{peer.title} is not installed (python benchmarks/peers.py --setup)")
         for key, item in load(peer.name, work).items():

@@ -7,6 +7,7 @@ records, at most 10 each            its truncation route: ten records a person a
                                     private mean of records
 person means, size public           clamp, mean of a known number of values, Laplace (its
                                     constructors; the persons are averaged by NumPy)
+means by group              its group_by over public keys, one row a person; or centred as above
 """
 
 import numpy as np
@@ -66,6 +67,33 @@ def truncated_records(task, records):
     return _answers(query, frame, task.runs)
 
 
+def by_group(task, records, shift=0.0):
+    """One row a person; sizes are private, keys public. Estimates release by release, by key."""
+    frame = pl.LazyFrame({"group": records.group, "value": records.value})
+    by, keys = [pl.col("group")], int(records.group.max()) + 1
+    context = dp.Context.compositor(
+        data=frame,
+        privacy_unit=dp.unit_of(contributions=1),
+        privacy_loss=dp.loss_of(epsilon=task.epsilon),
+        split_evenly_over=1,
+        margins=[
+            dp.polars.Margin(max_length=MOST),
+            dp.polars.Margin(by=by, invariant="keys", max_length=MOST, max_groups=keys),
+        ],
+    )
+    bounds = (task.lower - shift, task.upper - shift)
+    value = (pl.col("value") - shift).fill_nan(0.0).fill_null(0.0).dp.mean(bounds)
+    measurement = context.query().group_by(by).agg(value).resolve()
+    found = [
+        measurement(frame).collect().sort("group")["value"].to_numpy() for _ in range(task.runs)
+    ]
+    return np.concatenate(found) + shift
+
+
+def by_group_centred(task, records):
+    return by_group(task, records, shift=(task.lower + task.upper) / 2)
+
+
 def public_size(task, records):
     means, bounds = records.means, (task.lower, task.upper)
     space = dp.vector_domain(dp.atom_domain(T=float, nan=False), size=len(means))
@@ -116,6 +144,8 @@ if __name__ == "__main__":
             "person means, centred by the user": person_means_centred,
             "records, at most 10 each": truncated_records,
             "person means, size public": public_size,
+            "means by group": by_group,
+            "means by group, centred by the user": by_group_centred,
             "vectors, clipped to a ball by the user": vectors,
         },
         whole_job,

@@ -2,6 +2,7 @@
 
 person means             one record a person, averaged by NumPy
 records, at most 10 each its own bounding of contributions, then the mean of records
+means by group           public partitions, one row and one partition a person
 
 Releases are made many at a time, as public partitions with persons of their own: each partition
 gets the noise of one query of its own.
@@ -34,7 +35,8 @@ def _means(person, value, group, groups, epsilon, bounds, cap):
     rows = list(zip(person.tolist(), group.tolist(), value.tolist(), strict=True))
     result = engine.aggregate(rows, settings, columns, public_partitions=list(range(groups)))
     accountant.compute_budgets()
-    return [row.mean for _, row in result]
+    found = dict(result)
+    return [found[key].mean for key in range(groups)]
 
 
 def _copies(person, value, task, cap):
@@ -64,6 +66,22 @@ def truncated_records(task, records):
     return _copies(records.person, records.value, task, CAP)
 
 
+def by_group(task, records):
+    """One row a person; a query a release. Estimates release by release, by key."""
+    size, keys, answers = len(records.value), int(records.group.max()) + 1, []
+    for _ in range(task.runs):
+        answers += _means(
+            np.arange(size),
+            records.value,
+            records.group,
+            keys,
+            task.epsilon,
+            (task.lower, task.upper),
+            1,
+        )
+    return answers
+
+
 def whole_job(path):
     import pandas as pd
 
@@ -75,7 +93,11 @@ def whole_job(path):
 
 if __name__ == "__main__":
     serve(
-        {"person means": person_means, "records, at most 10 each": truncated_records},
+        {
+            "person means": person_means,
+            "records, at most 10 each": truncated_records,
+            "means by group": by_group,
+        },
         whole_job,
         ("pipeline-dp", "python-dp"),
     )

@@ -51,11 +51,14 @@ class Table:
     def bounds(self, kind: str) -> tuple[float, float]:
         """Public bounds, kind "true": the range of the records; "generous": ten times as wide,
         with the data a third of the way up, as one would set it who does not know the data."""
-        low, high = float(self.records.value.min()), float(self.records.value.max())
-        if kind == "true":
-            return low, high
-        extra = (WIDER - 1) * (high - low)
-        return low - extra / 3, high + extra * 2 / 3
+        return too_wide(self.records.value, 1.0 if kind == "true" else WIDER)
+
+
+def too_wide(values: np.ndarray, factor: float) -> tuple[float, float]:
+    """The range of the values, `factor` times as wide, with them a third of the way up."""
+    low, high = float(values.min()), float(values.max())
+    extra = (factor - 1) * (high - low)
+    return low - extra / 3, high + extra * 2 / 3
 
 
 def _table(name: str, person: np.ndarray, value: np.ndarray) -> Table:

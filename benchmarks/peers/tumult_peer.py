@@ -1,6 +1,7 @@
 """Tumult Analytics on local Spark: inside its own environment.
 
-person means   one record a person, averaged by NumPy, then its average of a table with ids
+person means     one record a person, averaged by NumPy, then its average of a table with ids
+means by group   its groupby over a public key set, one row a person
 
 Releases are made many at a time, as groups of a public key set with persons of their own: each
 group gets the noise of one query of its own.
@@ -73,6 +74,30 @@ def person_means(task, records):
     return answer["value_average"].to_numpy(float)
 
 
+def by_group(task, records):
+    """One row a person; releases are groups too, with persons of their own. Estimates release by
+    release, by key."""
+    runs, size, keys = task.runs, len(records.value), int(records.group.max()) + 1
+    table = pd.DataFrame(
+        {
+            "person": np.arange(size * runs),
+            "release": np.repeat(np.arange(runs), size),
+            "key": np.tile(records.group, runs),
+            "value": np.tile(records.value, runs),
+        }
+    )
+    session = _session(_spark().createDataFrame(table), task.epsilon)
+    both = {"release": list(range(runs)), "key": list(range(keys))}
+    query = (
+        QueryBuilder("records")
+        .enforce(MaxRowsPerID(1))
+        .groupby(KeySet.from_dict(both))
+        .average("value", task.lower, task.upper)
+    )
+    answer = session.evaluate(query, PureDPBudget(task.epsilon)).toPandas()
+    return answer.sort_values(["release", "key"])["value_average"].to_numpy(float)
+
+
 def whole_job(path):
     session = _session(_spark().read.parquet(path), 1.0)
     query = (
@@ -88,4 +113,8 @@ def whole_job(path):
 
 
 if __name__ == "__main__":
-    serve({"person means": person_means}, whole_job, ("tmlt.analytics", "tmlt.core", "pyspark"))
+    serve(
+        {"person means": person_means, "means by group": by_group},
+        whole_job,
+        ("tmlt.analytics", "tmlt.core", "pyspark"),
+    )

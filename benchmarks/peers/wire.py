@@ -1,7 +1,8 @@
 """What an adapter and the suite say to each other. Runs in every environment: NumPy alone.
 
 The suite writes a folder with `tasks.json` (a list of tasks) and one `NAME.npz` a table (`person`,
-`value`, in the order of the records). The adapter appends one JSON line a task to its answer file.
+`value` and, where there are groups, `group`, in the order of the records). The adapter appends one
+JSON line a task to its answer file.
 """
 
 from __future__ import annotations
@@ -41,10 +42,12 @@ class Task:
 
 @dataclass(frozen=True)
 class Records:
-    """A table of records: `person` are whole numbers, `value` floats (vectors: a row each)."""
+    """A table of records: `person` are whole numbers, `value` floats (vectors: a row each), and
+    `group`, where there are groups, whole numbers from 0."""
 
     person: np.ndarray
     value: np.ndarray
+    group: np.ndarray | None = None
 
     @property
     def means(self) -> np.ndarray:
@@ -78,7 +81,8 @@ def serve(routes, whole_job, packages: tuple[str, ...]) -> None:
             task = Task(**item)
             if task.table not in tables:
                 with np.load(folder / f"{task.table}.npz") as file:
-                    tables[task.table] = Records(file["person"], file["value"])
+                    group = file.get("group")
+                    tables[task.table] = Records(file["person"], file["value"], group)
             start = time.perf_counter()
             answer = {"key": task.key, "versions": versions}
             try:

@@ -85,15 +85,26 @@ class Plan(Protocol):
         ...
 
 
+class Budgeted(Protocol):
+    @property
+    def budget(self) -> Budget: ...
+
+
 class Releasing:
     """What every plan of an estimator can do by itself."""
 
     unit = "person"
 
     @property
-    def relation(self: Plan) -> Relation:
+    def relation(self: Budgeted) -> Relation:
         """The neighbours of the promise."""
         return self.budget.neighbors
+
+    @property
+    def fixed(self) -> bool:
+        """Whether these lines cover the bill of any run, each at a price that is a public number:
+        most plans either bill the same lines whatever they find or say nothing."""
+        return False
 
     def accepts(self, people: People) -> None:
         """Any people of its shape will do."""
@@ -101,6 +112,41 @@ class Releasing:
     def release(self: Plan, people: People, noise: Noise | None = None) -> Release:
         """Run the plan outside of any ledger, for studies and tests of one plan."""
         return execute(self, people, noise=noise)
+
+
+class Enclosing(Releasing):
+    """A plan around another, `inner`, whose words and shape it takes over."""
+
+    inner: Plan
+
+    @property
+    def shape(self) -> Shape:
+        return self.inner.shape
+
+    @property
+    def estimator(self) -> str:
+        return self.inner.estimator
+
+    @property
+    def why(self) -> str:
+        return self.inner.why
+
+    @property
+    def public(self) -> tuple[str, ...]:
+        return self.inner.public
+
+    def predict(self, guess_sd: float) -> dict[str, float]:
+        """Predicted errors of the plan inside."""
+        return self.inner.predict(guess_sd)
+
+    def describe(self) -> dict[str, Any]:
+        return self.inner.describe()
+
+    def accepts(self, people: People) -> None:
+        self.inner.accepts(people)
+
+    def run(self, curator: Curator) -> Outcome:
+        return self.inner.run(curator)
 
 
 def execute(

@@ -15,8 +15,8 @@ from privmean.central.default_mean import DefaultMean
 from privmean.central.log_segments import FOUND, LAPLACE, Histogram, bin_edge, read_reach
 from privmean.intervals.tail_check import FAR_SEEN, TOO_THICK, TailCheck
 from privmean.noise.simulated import SimulatedNoise
+from privmean.people.grids import LOG_BINS
 from privmean.people.matrix import MatrixPeople
-from privmean.people.reductions import LOG_BINS
 from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE, Budget
 
 

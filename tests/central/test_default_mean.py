@@ -26,8 +26,9 @@ from privmean.central.wallet import Wallet, floor_tick
 from privmean.errors import ArgumentError, Infeasible
 from privmean.mechanisms.curator import TrustedCurator
 from privmean.noise.simulated import SimulatedNoise
+from privmean.people.grids import LOG_BINS, LOG_CELLS, LOG_ZERO
 from privmean.people.matrix import MatrixPeople
-from privmean.people.reductions import LOG_BINS, LOG_CELLS, LOG_ZERO, Box
+from privmean.people.reductions import Box
 from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE, Budget
 from privmean.privacy.compose import pure_epsilon
 

@@ -15,8 +15,9 @@ from privmean.mechanisms.clipped_sum import ClippedSums
 from privmean.mechanisms.counts import NoisyCounts
 from privmean.mechanisms.curator import TrustedCurator
 from privmean.noise.simulated import SimulatedNoise
+from privmean.people.grids import LOG_BINS, LOG_ZERO
 from privmean.people.matrix import MatrixPeople
-from privmean.people.reductions import LOG_BINS, LOG_ZERO, Box
+from privmean.people.reductions import Box
 from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE, Budget
 
 

@@ -16,8 +16,8 @@ from privmean.central.default_mean import DefaultMean
 from privmean.central.log_segments import CELLS, cells_of
 from privmean.intervals.missing import FIRM, Missing
 from privmean.noise.simulated import SimulatedNoise
+from privmean.people.grids import LOG_CELLS, LOG_ZERO
 from privmean.people.matrix import MatrixPeople
-from privmean.people.reductions import LOG_CELLS, LOG_ZERO
 from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE, Budget
 
 WHY = "is the column numeric"

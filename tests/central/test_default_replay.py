@@ -13,9 +13,11 @@ import numpy as np
 import pytest
 
 from kit import planned
+from privmean.central import limit_pairs
 from privmean.central.default_mean import DefaultMean
 from privmean.mechanisms.counts import NoisyCounts
 from privmean.mechanisms.curator import TrustedCurator
+from privmean.mechanisms.noisy_argmax import Choice
 from privmean.mechanisms.ratio import Answers
 from privmean.noise.simulated import SimulatedNoise
 from privmean.people.matrix import MatrixPeople
@@ -51,6 +53,9 @@ class Replayed(TrustedCurator):
 
 def cost(mechanism, exact, other):
     """The privacy loss of a pair of exact answers at worst: sum of |change| over scale."""
+    if isinstance(mechanism, Choice):
+        changes = [int(item) for item in exact - other]
+        return Fraction(max(changes) - min(changes)) / mechanism.scale
     if isinstance(mechanism, NoisyCounts):
         return Fraction(int(np.abs(exact - other).sum())) / mechanism.scale
     s, total = mechanism.sums, Fraction(0)
@@ -94,12 +99,12 @@ def values_for(outcome, x):
     return edges
 
 
-def losses(table, target, relation, cap, seed):
+def losses(table, target, relation, cap, seed, **words):
     """The cost of every change of the first person (or of leaving), over epsilon; the paths."""
     x, epsilon = TABLES[table]
     budget = Budget(epsilon=epsilon)
     known = len(x) if relation == REPLACE_ONE else None
-    plan = planned(DefaultMean(target=target), budget, persons=known, relation=relation)
+    plan = planned(DefaultMean(target=target, **words), budget, persons=known, relation=relation)
     start = Recording(people(x, cap), seed)
     edges, statuses = values_for(plan.run(start), x), set()
     for value in (edges[0], edges[1], edges[-1]):
@@ -137,6 +142,35 @@ def test_no_change_of_a_person_costs_more_than_epsilon_and_some_cost_it(target, 
     assert {status for status, _ in seen} >= {"ok", "atom", "failed"}
     if target is None:
         assert ("ok", True) in seen or ("tail too thick", True) in seen  # a step back
+
+
+FEW = ("one side", "several rounds", "step back", "half missing", "nobody", "new start")
+
+
+@pytest.mark.parametrize("moved", [False, True])
+@pytest.mark.parametrize(("cap", "complete"), [(None, False), (None, True), (5, False)])
+@pytest.mark.parametrize("relation", [REPLACE_ONE, ADD_REMOVE])
+def test_with_chosen_limits_too(relation, cap, complete, moved, monkeypatch):
+    if moved:  # limits are moved by another choice whatever is counted beyond
+        monkeypatch.setattr("privmean.central.default_limits.LOST", -1.0)
+        monkeypatch.setattr("privmean.central.default_limits.LOST_WITHIN", -1.0)
+    worst, asked = {}, set()
+    said = {"limits": "selection", "complete": complete}
+    for table in FEW:
+        for cost, statuses in losses(table, None, relation, cap, 0, **said):
+            assert cost <= 1, table
+            worst[table] = max(cost, worst.get(table, 0))
+            asked |= statuses
+    most = max(item for table, item in worst.items() if table != "nobody")
+    assert most > 1 - Fraction(1, 10**5)  # a limit may lie a step inside its grid
+    assert any(again for _, again in asked) or not moved
+
+
+def test_a_twin_whose_scores_count_a_person_twice_is_caught(monkeypatch):
+    fits = limit_pairs.fits
+    monkeypatch.setattr(limit_pairs, "fits", lambda cells, asked: 2 * fits(cells, asked))
+    found = [cost for cost, _ in losses("one side", None, REPLACE_ONE, None, 0, limits="selection")]
+    assert max(found) > 1
 
 
 def test_a_twin_that_counts_nulls_in_two_cells_is_caught(monkeypatch):

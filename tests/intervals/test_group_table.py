@@ -14,7 +14,7 @@ from privmean.errors import ArgumentError
 from privmean.intervals.contrasts import contrast_line, contrasts_of
 from privmean.intervals.group_table import GroupTable
 from privmean.intervals.laplace_normal import survival
-from privmean.intervals.noise_sums import sum_quantile
+from privmean.intervals.noise_sums import bounded_quantile, sum_quantile, sum_tail
 from privmean.intervals.ratios import RAYS, UNBOUNDED, ratio_line
 
 
@@ -25,7 +25,8 @@ def table(estimate, sampling=0.1, scale=0.05, **more):
         "keys": tuple("abcdefgh"[:groups]), "estimate": np.array(estimate, float),
         "sampling": np.full(groups, sampling),
         "scales": np.full((groups, 3), scale) * [1.1, 0.2, 0.9],
-        "normal": zero, "above": zero, "below": zero, "open_above": never, "open_below": never,
+        "normal": zero, "above": zero, "below": zero, "corrected": zero, "open_above": never,
+        "open_below": never,
         "weight": np.full(groups, 100.0), "weight_sd": 2.0, "divisor": np.full(groups, 100.0),
         "cell": 1.0, "lower": zero - 9, "upper": zero + 9, "status": ("ok",) * groups,
     }  # fmt: skip
@@ -108,9 +109,41 @@ def test_allowances_go_to_their_own_sides():
             t.line(np.array(weights, float), 0.95),
             plain.line(np.array(weights, float), 0.95),
         )
-        assert one.upper - two.upper == pytest.approx(up)
-        assert two.lower - one.lower == pytest.approx(down)
+        assert (one.upper - one.estimate) - (one.estimate - one.lower) == pytest.approx(up - down)
+        assert one.upper - one.lower < two.upper - two.lower + up + down
         assert t.line(np.array(weights, float), 0.95, clipped=True) == two
+
+
+@pytest.mark.parametrize("level", [0.5, 0.9, 0.95, 0.999])
+@pytest.mark.parametrize("scales", [[0.1], [0.05] * 6])
+def test_a_bias_within_the_allowance_is_covered_at_the_level_and_no_more_at_its_ends(scales, level):
+    """The exact chance of a miss, for every bias that the allowances leave room for."""
+    for above, below in ((0.0, 0.0), (0.05, 0.01), (0.4, 0.1), (30.0, 0.0), (math.inf, 0.2)):
+        room = above + below
+        q = bounded_quantile(level, room, scales, 0.2)
+        ends = [-below, above] if math.isfinite(above) else [-below]
+        for bias in [*ends, *np.linspace(-below, min(above, 1.0), 7)]:
+            # missed where the error passes what is left on one side
+            missed = sum_tail(q + below + bias, scales, 0.2)
+            if math.isfinite(above):
+                missed += sum_tail(q + above - bias, scales, 0.2)
+            assert missed <= 1 - level + 1e-8
+            if bias in ends:
+                assert missed == pytest.approx(1 - level, abs=1e-6)
+        # twice what is left out on one side alone would be too long where there is room
+        assert q <= sum_quantile((1 - level) / 2, scales, 0.2) * (1 + 1e-9)
+        assert room == 0 or q < sum_quantile((1 - level) / 2, scales, 0.2)
+
+
+def test_what_was_added_for_the_tail_is_no_part_of_a_clipped_mean():
+    added = np.array([0.3, 0.0])
+    t, plain = table([1.3, 2.0], corrected=added), table([1.0, 2.0])
+    weights = np.array([1.0, -1.0])
+    assert t.line(weights, 0.95, clipped=True).lower == pytest.approx(
+        plain.line(weights, 0.95).lower
+    )
+    assert t.p_value(weights) == pytest.approx(plain.p_value(weights))
+    assert t.noise_interval(0.95).lower == pytest.approx(plain.noise_interval(0.95).lower)
 
 
 def test_an_open_side_stays_open():

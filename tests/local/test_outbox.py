@@ -78,6 +78,30 @@ def test_pauses_end_at_a_minute_and_believe_no_nonsense():
         assert send.pause(0, odd) <= 0.25
 
 
+@pytest.mark.parametrize(
+    "odd",
+    [
+        {},
+        [],
+        1,
+        "ok",
+        {"accepted": 1},
+        {**TAKEN[2], "accepted": "1"},
+        {**TAKEN[2], "duplicate": None},
+        {**TAKEN[2], "rejected": 0},
+        {**TAKEN[2], "rejected": {"late": "many"}},
+    ],
+)
+def test_what_is_no_receipt_has_taken_nothing(tmp_path, pauses, odd):
+    outbox = Outbox(tmp_path / "out.db")
+    with server((200, {}, odd)) as (url, _):
+        with pytest.raises(send.NotSent) as caught:
+            send.send(url, ROUND, b"x" * 43, attempts=2)
+        assert caught.value.kept
+        outbox.put(url, ROUND, b"x" * 43)
+        assert outbox.flush(attempts=1)["waiting"] == len(outbox) == 1
+
+
 def test_a_refusal_for_good_is_said_at_once(pauses):
     with server((415, {}, {})) as (url, seen), pytest.raises(send.NotSent) as caught:
         send.send(url, ROUND, b"x")

@@ -24,7 +24,7 @@ FAR += [-5.0, 5.0, 5.1, 9.0, -9.5]
 
 def tails(radius, part, mu=0.4, units=UNITS):
     opened = tuple(unit.opened.reach for unit in units)
-    return TailRows("rows", radius, opened, tuple(unit.ends for unit in units), mu, part)
+    return TailRows("rows", radius, opened, mu, tuple(unit.ends for unit in units), part)
 
 
 def exact_of(mechanism, values, units=UNITS):

@@ -271,7 +271,7 @@ def test_the_bill_is_the_budget(money, relation, formula):
     budget = Budget(**money, neighbors=relation)
     plan = Pooled(asked.design, Weighting()).plan(budget, Shape(asked.names, 10**6, None))
     chosen = [x for x in plan.losses if isinstance(x, Selection)]
-    if plan.law == "laplace":
+    if plan.parts.law == "laplace":
         assert pure_epsilon(plan.losses) == budget.pure_epsilon()
         assert not any(x.bounded_range for x in chosen)
         assert isinstance(plan.length(0).choice, Choice)

@@ -143,7 +143,7 @@ def test_public_function_and_ledger_arguments():
         pm.variance(values, within=(0.01, 1e4), epsilon=1.0, neighbors=ADD_REMOVE)
     with pytest.raises(ArgumentError, match="n_design"):
         pm.variance(values, within=(0.01, 1e4), epsilon=1.0, n_design=10)
-    with pytest.raises(ArgumentError, match="dimension"):
+    with pytest.raises(ArgumentError, match="not one column"):
         pm.variance(np.zeros((100, 2)), within=(0.01, 1e4), epsilon=5.0)
     with pytest.raises(Infeasible, match="persons"):
         pm.variance(values[:50], within=(0.01, 1e4), epsilon=1.0)
@@ -175,7 +175,7 @@ def test_add_remove_is_paid_for_and_does_not_read_the_number_of_persons(way):
         planned(settings, Budget(epsilon=2.0), relation=ADD_REMOVE)
     made = planned(settings, Budget(epsilon=2.0), relation=ADD_REMOVE, n_design=5000)
     assert sum((loss.pure for loss in made.losses), Fraction(0)) == 2
-    assert made.persons is None
+    assert made.known is None
     rng, good, covered = np.random.default_rng(8), 0, 0
     for _ in range(40):
         release = made.release(people(50 + 3 * rng.standard_normal(8000)), noise)

@@ -6,7 +6,7 @@ import math
 from collections import defaultdict
 from fractions import Fraction
 
-from privmean.people.reductions import (
+from privmean.people.grids import (
     HALF_OCTAVE,
     LOG_CELLS,
     LOG_LOW,

@@ -6,7 +6,7 @@
    noise, and the release that the same simulated noise makes of them, byte by byte.
 3. What reaches the driver: results of actions are counted while those releases are made.
 4. Means by group and comparisons: the same release on DuckDB, Polars and Spark, and that no person
-   and no pair of a person and a group reaches the driver.
+   and no pair of a person and a group reaches the driver; keys of every type.
 5. From a Spark table to a number: hostile neighbours before a tape (tests/auditing/filed.py).
 
     python tests/people/spark_homes.py [--data FOLDER] [--tables N] [--neighbours N]
@@ -315,6 +315,49 @@ def groups(session) -> int:
     return wrong
 
 
+def tables_of_keys():
+    """For every type that keys have: its name, a table, and public keys, all of which are in it."""
+    whole = np.arange(3000) % 5
+    x = whole + np.random.default_rng(3).standard_normal(len(whole))
+    day = np.datetime64("2026-01-29") + whole
+    kinds = {
+        "whole numbers": (whole, [0, 1, 2, 3]),
+        # of doubles .5 is no key, and -0.0 is 0
+        "doubles": (np.where(whole == 4, 0.5, np.where(whole == 0, -0.0, whole)), [0, 1, 2, 3]),
+        "booleans": (whole > 2, [True, False]),
+        "dates": (day, [item.item() for item in day[:4]]),
+        "text": (np.array(["1", "01", " 1", "", "é"])[whole], ["1", "01", " 1", ""]),
+    }
+    for name, (column, keys) in kinds.items():
+        frame = pl.DataFrame({"who": np.arange(len(x)), "key": column, "x": x})
+        here = pl.col("who") % 17 > 0
+        yield name, frame.with_columns(key=pl.when(here).then(pl.col("key"))), keys
+
+
+def by_key(source, keys) -> tuple[str, bool]:
+    """A release in words, and whether every key was found."""
+    release = pm.mean(
+        source, "x", person="who", by="key", keys=keys, epsilon=2.0, noise=pm.SimulatedNoise(3)
+    )
+    made = release.to_dict()
+    del made["provenance"]  # time and engine
+    return json.dumps(made, sort_keys=True), bool(np.isfinite(release.estimate).all())
+
+
+def key_types(session) -> int:
+    """The number of types of keys whose release differs between homes."""
+    wrong = 0
+    for name, frame, keys in tables_of_keys():
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "keys.parquet"
+            frame.write_parquet(path)
+            made = {by_key(s, keys) for s in (session.read.parquet(str(path)), path, frame)}
+        ((_, every),) = made if len(made) == 1 else ((None, False),)
+        print(f"keys, {name}: homes {'agree' if len(made) == 1 else 'DIFFER'}, all shown: {every}")
+        wrong += not every
+    return wrong
+
+
 def neighbours(session, cases: int) -> int:
     """What leaves Spark are whole numbers, and one person's records move them as billed."""
     from auditing import filed
@@ -357,12 +400,12 @@ def main() -> int:
     session.sparkContext.setLogLevel("ERROR")
     start = time.monotonic()
     if given.only_groups:
-        wrong = groups(session)
+        wrong = groups(session) + key_types(session)
         print(f"{wrong} differences, {time.monotonic() - start:.0f} s")
         session.stop()
         return min(wrong, 1)
     wrong = dirty(session) + types(session) + random_ones(session, given.tables)
-    wrong += groups(session)
+    wrong += groups(session) + key_types(session)
     wrong += neighbours(session, given.neighbours)
     with tempfile.TemporaryDirectory() as folder:
         path = generated(Path(folder))

@@ -17,9 +17,10 @@ import random_tables
 
 import privmean as pm
 from privmean.people import expressions, frame, products, records, totals
+from privmean.people.grids import quotient
 from privmean.people.matrix import MatrixPeople
 from privmean.people.products import person_products
-from privmean.people.reductions import Ball, Standard, quotient
+from privmean.people.reductions import Ball, Standard
 
 ONE_DECIMAL = [k / 10 for k in range(-500, 500)]
 

@@ -15,9 +15,10 @@ from privmean.central.heavy_tailed.private_radius import search_ball
 from privmean.mechanisms.weighted_rows import UNIT, JointSums
 from privmean.people import balls
 from privmean.people.balls import clip_rows_to_ball
+from privmean.people.grids import quotient
 from privmean.people.matrix import MatrixPeople
 from privmean.people.read import read
-from privmean.people.reductions import Ball, Cut, Standard, quotient
+from privmean.people.reductions import Ball, Cut, Standard
 from privmean.privacy.budget import REPLACE_ONE
 
 EXTREMES = [

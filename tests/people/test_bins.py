@@ -10,8 +10,9 @@ import people_tables as tables
 import pytest
 
 from privmean.people import kernels
+from privmean.people.grids import HALF_OCTAVE, LOG_CELLS, LOG_ZERO, log_edges
 from privmean.people.matrix import MatrixPeople
-from privmean.people.reductions import HALF_OCTAVE, LOG_CELLS, LOG_ZERO, Ball, Box, log_edges
+from privmean.people.reductions import Ball, Box
 
 
 def hard_values():

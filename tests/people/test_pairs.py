@@ -14,12 +14,13 @@ import polars as pl
 import pytest
 
 from privmean.errors import ArgumentError, SchemaError
+from privmean.people.grids import LOG_CELLS
 from privmean.people.keytexts import by_text, key_texts
 from privmean.people.pairings import Pairs
 from privmean.people.pairmatrix import MatrixPairs
 from privmean.people.pairread import read_pairs
 from privmean.people.pairs import Centred, Weights, pairs_of, weights_of
-from privmean.people.reductions import LOG_CELLS, Box
+from privmean.people.reductions import Box
 from privmean.people.table import Table
 
 KEYS = (("a",), ("b",), ("",), ("ä b",))

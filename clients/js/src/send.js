@@ -98,7 +98,7 @@ export async function send(
       status = answer.status;
       if (answer.ok) {
         const receipt = await answer.json();
-        if (typeof receipt === "object" && receipt !== null) return receipt;
+        if (isReceipt(receipt)) return receipt;
       } else if (status < 500 && !AGAIN.has(status)) {
         throw new ServerError(`the server refuses the request (${status})`, status, false);
       }
@@ -109,6 +109,13 @@ export async function send(
     if (attempt + 1 < attempts) await wait(pause(attempt, asked));
   }
   throw new ServerError(SILENT, status);
+}
+
+/** Whether an answer says what a server did. Another one (a network's login page) took nothing. */
+function isReceipt(answer) {
+  const { accepted, duplicate, rejected } = answer ?? {};
+  const counts = [accepted, duplicate, ...Object.values(rejected ?? {})];
+  return typeof rejected === "object" && rejected !== null && counts.every(Number.isInteger);
 }
 
 /** Reports in bodies of at most `most` bytes, none of them cut. */
@@ -138,9 +145,9 @@ export async function sendMany(server, id, reports, { most = LARGEST_BODY, ...op
       const half = Math.ceil(concat(...batch).length / 2); // this server takes less at once
       receipt = await sendMany(server, id, batch, { most: Math.max(half, batch[0].length), ...options });
     }
-    sum.accepted += receipt.accepted ?? 0;
-    sum.duplicate += receipt.duplicate ?? 0;
-    for (const [reason, count] of Object.entries(receipt.rejected ?? {})) {
+    sum.accepted += receipt.accepted;
+    sum.duplicate += receipt.duplicate;
+    for (const [reason, count] of Object.entries(receipt.rejected)) {
       sum.rejected[reason] = (sum.rejected[reason] ?? 0) + count;
     }
   }

@@ -67,6 +67,17 @@ test("sends again what found no answer, the same bytes, with growing pauses", as
   assert.ok(pauses[0] >= 0.125 && pauses[0] <= 0.25 && pauses[3] >= 1 && pauses[3] <= 2);
 });
 
+test("what is no receipt has taken nothing", async (t) => {
+  const whole = { accepted: 1, duplicate: 0, rejected: {} };
+  const odd = [{}, [], 1, "null", { accepted: 1 }, { ...whole, accepted: "1" }, { ...whole, rejected: 0 },
+    { ...whole, rejected: { late: "many" } }, { ...whole, duplicate: null }];
+  for (const body of odd) {
+    const { url } = await serving(t, { body });
+    const { wait } = waiting();
+    await assert.rejects(send(url, ROUND.id, REPORT, { attempts: 2, wait }), (error) => error instanceof ServerError && error.kept);
+  }
+});
+
 test("a refusal for good is said at once", async (t) => {
   const { url, seen } = await serving(t, { status: 415 });
   await assert.rejects(send(url, ROUND.id, REPORT), (error) => error instanceof ServerError && error.status === 415 && !error.kept);

@@ -48,7 +48,7 @@ def question_class(kind: str) -> Any:
 
 
 @cache
-def fields_of(cls: Any) -> tuple[Field, ...]:
+def fields_of(cls: type) -> tuple[Field, ...]:
     """The words of a question, in the order of its fields."""
     from dataclasses import MISSING
 

@@ -47,7 +47,8 @@ def asked(source: Table | People, question: Telling[R], said: Settled) -> R:
         people, question = source, question.prepared(None)
     shape = shape_of(people, said.budget.neighbors, said.n_design)
     plan = planned(question, shape, said.budget)
-    warn_of_delta(Guarantee.of(plan.budget, plan.budget.neighbors, plan.losses), shape.count)
+    if plan.budget.delta:
+        warn_of_delta(Guarantee.of(plan.budget, plan.budget.neighbors, plan.losses), shape.count)
     release = execute(
         plan,
         people,

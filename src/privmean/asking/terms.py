@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import inspect
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
-from typing import TYPE_CHECKING, Any, TypedDict, TypeVar
+from typing import TYPE_CHECKING, Any, TypedDict
 
-from privmean import validate
+from privmean import spelled, validate
 from privmean.errors import ArgumentError
 from privmean.privacy.budget import ADD_REMOVE, Budget, Neighbors, relation_of
 
@@ -41,24 +40,7 @@ class Terms(TypedDict, total=False):
 
 # what a term is that is not said; a budget has no default
 DEFAULTS: dict[str, Any] = {"delta": 0.0, "neighbors": "replace-one", "level": 0.95}
-F = TypeVar("F", bound=Callable[..., object])
-
-
-def spelled_out(function: F) -> F:
-    """The function with every term in its signature, for help() and completion; not wrapped."""
-    own = inspect.signature(function)
-    kept = [item for item in own.parameters.values() if item.kind is not item.VAR_KEYWORD]
-    terms = [
-        inspect.Parameter(
-            name,
-            inspect.Parameter.KEYWORD_ONLY,
-            default=DEFAULTS.get(name),
-            annotation=hint.__forward_arg__,
-        )
-        for name, hint in Terms.__annotations__.items()
-    ]
-    function.__signature__ = own.replace(parameters=[*kept, *terms])  # type: ignore[attr-defined]
-    return function
+spelled_out = spelled.spelled_out(Terms, DEFAULTS)  # for functions of **terms
 
 
 @dataclass(frozen=True)

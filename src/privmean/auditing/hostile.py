@@ -18,8 +18,9 @@ from privmean.auditing.grouped import PairRows, pair_neighbours
 from privmean.auditing.panels import PanelRows, panel_neighbours
 from privmean.auditing.tape import Answered, Tape
 from privmean.auditing.watched import Asking
+from privmean.people.grids import log_edges
 from privmean.people.matrix import MatrixPeople
-from privmean.people.reductions import Floats, Integers, log_edges
+from privmean.people.reductions import Floats, Integers
 from privmean.privacy.budget import REPLACE_ONE
 
 STRANGE = (

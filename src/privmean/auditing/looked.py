@@ -21,7 +21,7 @@ from privmean.outcome import Outcome
 from privmean.people.shape import Shape
 from privmean.privacy.budget import Budget
 from privmean.privacy.loss import Loss
-from privmean.road import Releasing
+from privmean.road import Enclosing
 
 if TYPE_CHECKING:
     from privmean.questions.base import Estimator
@@ -45,39 +45,20 @@ class LookFirst:
             own = replace(budget, rho=(budget.rho - spent) * (1 - 1e-9))
         else:
             own = replace(budget, epsilon=float(epsilon - look.pure) * (1 - 1e-12), delta=0.0)
-        return LookFirstPlan(budget, shape, look, self.make().plan(own, shape))
+        return LookFirstPlan(budget, look, self.make().plan(own, shape))
 
 
 @dataclass(frozen=True)
-class LookFirstPlan(Releasing):
+class LookFirstPlan(Enclosing):
     """Both, as one plan."""
 
     budget: Budget
-    shape: Shape
     look: Look
     inner: Plan
 
     @property
-    def estimator(self) -> str:
-        return self.inner.estimator
-
-    @property
-    def why(self) -> str:
-        return self.inner.why
-
-    @property
-    def public(self) -> tuple[str, ...]:
-        return self.inner.public
-
-    @property
     def losses(self) -> tuple[Loss, ...]:
         return (*self.look.losses, *self.inner.losses)
-
-    def predict(self, guess_sd: float) -> dict[str, float]:
-        return self.inner.predict(guess_sd)
-
-    def describe(self) -> dict[str, Any]:
-        return self.inner.describe()
 
     def run(self, curator: Curator) -> Outcome:
         located: Any = self.inner

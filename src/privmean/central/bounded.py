@@ -110,16 +110,11 @@ class BoundedMeanPlan(Releasing):
     sums: ClippedSums
 
     estimator = "bounded mean"
-    # Whether every run bills these very lines, whatever it finds.
     fixed = True
 
     @property
     def why(self) -> str:
-        return f"public bounds were given: values are limited to them, one {self._law} release"
-
-    @property
-    def _law(self) -> str:
-        return "Gaussian" if self.sums.epsilon is None else "Laplace"
+        return f"public bounds were given: values are limited to them, one {self.sums.law} release"
 
     @property
     def losses(self) -> tuple[Loss, ...]:
@@ -137,7 +132,7 @@ class BoundedMeanPlan(Releasing):
     def describe(self) -> dict[str, Any]:
         return {
             "bounds": [[box.lower, box.upper] for box in self.boxes],
-            "noise": self._law,
+            "noise": self.sums.law,
             "design effect": self.settings.design_effect,
         }
 

@@ -18,7 +18,7 @@ from privmean.central.locate import NOBODY, Location, Schedule, almost_nobody, l
 from privmean.central.log_segments import ATOM_ONLY, BEYOND, FOUND, RANGE
 from privmean.central.wallet import Wallet
 from privmean.intervals.default_intervals import CLIPPED, MEAN, ColumnIntervals
-from privmean.intervals.divided import TOO_FEW, Divided, unseen
+from privmean.intervals.divided import NOT_COMPLETE, TOO_FEW, VALUES_MISSING, Divided, unseen
 from privmean.intervals.interval import FAILED, IntervalMaker
 from privmean.intervals.mean_interval import Allowance
 from privmean.intervals.tail_check import ATOM, TailCheck, standing
@@ -43,7 +43,7 @@ class Settings:
 
     check: part of what is left for the count beyond the limits (0: none). lean: whether persons
     times epsilon are few. safety: factor on the outer edges. joint_tail: whether the last stage
-    releases the tail share with the value.
+    releases the tail share with the value. complete: whether it is stated that all have a value.
     """
 
     target: str | None
@@ -53,6 +53,7 @@ class Settings:
     lean: bool
     safety: float
     joint_tail: bool
+    complete: bool = False
 
     @classmethod
     def of(
@@ -154,9 +155,9 @@ def release_located(
         sums = apart.sums
     last = ClippedSums(LAST, relation, epsilon=final, jumps=jumps, apart=apart is not None)
     (found,) = _asked(curator, last, box, sums, 0 if apart is None else apart.far)
-    divided = Divided.of(found, persons, place.nulls)
-    nobody = almost_nobody(divided.absent, persons, wallet.total)
-    if nobody or (divided.missing and unseen(found)):
+    divided = Divided.of(found, persons, place.nulls, complete=settings.complete)
+    nobody = not settings.complete and almost_nobody(divided.absent, persons, wallet.total)
+    if nobody or ((divided.missing or settings.complete) and unseen(found)):
         return _failed(UNREADABLE if nobody else TOO_FEW, path, shares, settings)
     apart_at = apart.limits if apart else None
     return _found(wide, path, shares, settings, box, center, found, divided, jumps, apart_at)
@@ -339,4 +340,6 @@ def _found(
     if not divided.missing:
         words.append("persons without a usable value count at the middle of the limits")
     status, advice = standing(check)
+    if settings.complete and divided.absent.believed:
+        status, advice = VALUES_MISSING, NOT_COMPLETE
     return ColumnRelease(estimate, status, advice, intervals, shares, diagnostics, tuple(words))

@@ -12,6 +12,7 @@ import math
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
+from privmean.central.limits_again import moved_again
 from privmean.central.locate import Location
 from privmean.central.log_segments import BEFORE, FOUND, Histogram, read_reach
 from privmean.central.wallet import Wallet
@@ -39,6 +40,8 @@ ONE_VALUE = 2.0**-26  # limits that differ in the eighth digit only
 LEFT_BEHIND = 0.02  # part of the persons beyond the limits, less 3 noise scales
 AWAY = 64.0  # times the longer arm: twelve half octaves, more than the window of a round misses by
 APART, CERTAIN = 0.6, 8.0  # part of those beyond that are away, and noise scales of their number
+LOST = 0.1  # part of the persons that limits that were chosen may leave beyond
+LOST_WITHIN = 0.05  # and limits within those
 BACK = 0.2  # part of what is left for that number, and again for those beyond the new limits
 
 
@@ -121,6 +124,9 @@ def widened(
     count = _beyond(curator, column, first, "beyond the limits", share, wallet)
     passed: tuple[Count, ...] = ()
     many = count.persons - SEEN * count.scale > LEFT_BEHIND * persons
+    lost = LOST if place.chosen == first else LOST_WITHIN
+    if place.chosen and count.persons - 2 * count.scale > lost * persons:
+        return _too_many(curator, column, place, place.chosen, count, wallet, lean)
     if many and place.first is not None and not lean:
         found = step_back(curator, column, place, place.first, count, wallet)
         if found.counts:
@@ -135,6 +141,25 @@ def widened(
     factor = WIDEN * max(believed, 0.0) * float(wallet.left) / math.sqrt(2)
     limits = moved(place.origin, limits, factor)
     return Widened(limits, place, (count, again), passed)
+
+
+def _too_many(
+    curator: Curator,
+    column: int,
+    place: Location,
+    first: tuple[float, float],
+    count: Count,
+    wallet: Wallet,
+    lean: bool,
+) -> Widened:
+    """Limits that were chosen and leave too many beyond: moved by another choice, with a count of
+    their own."""
+    limits = moved_again(curator, column, place.origin, first, count.limits, count.persons, wallet)
+    again = _beyond(curator, column, limits, "beyond the limits again", BACK, wallet)
+    back = replace(place, lower=limits[0], upper=limits[1])
+    trust = LEAN_TRUST if lean else TRUST
+    made = first_step(back, again.persons - trust * again.scale, wallet.left)
+    return Widened(made, back, (again,), (count,))
 
 
 def _beyond(

@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING
 from privmean import validate
 from privmean.central.default_plan import MOST_SPLIT, DefaultMeanPlan
 from privmean.central.locate import FEWEST
-from privmean.errors import Infeasible
+from privmean.central.selected_plan import FEWEST_COMPLETE, SelectedMeanPlan
+from privmean.errors import ArgumentError, Infeasible
 from privmean.intervals.default_intervals import MEAN
 from privmean.people.shape import Shape
 from privmean.privacy.budget import REPLACE_ONE, Budget, Relation
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
     from privmean.central.default_vector import DefaultVectorPlan
 
 LEAST_EPSILON = Fraction(1, 2**20)
+SELECTION = "selection"
+LEAST_NEAR = 2.0**-40
 MOST_COLUMNS = 3  # epsilon is split over columns up to here
 
 
@@ -42,6 +45,11 @@ class DefaultMean:
     average by no more than `excess` times the distance from the centre to that limit (1: no heavier
     than a Pareto tail of index 2). design_effect: public variance of the mean over that of
     unrelated persons.
+    limits: "selection" chooses both limits by one private choice instead of reading histograms,
+    where persons*epsilon is below 3000 (one column, no target). Experimental: from 40
+    persons*epsilon on, better near zero, worse far from it: give `near`, a public guess of the size
+    of values (low rather than high), and complete=True where it is public that every person has a
+    value (needed below 150 persons*epsilon).
 
     Example:
         people = pm.read(pm.example("nlswork"), person="person_id", values="ln_wage")
@@ -56,8 +64,25 @@ class DefaultMean:
     target: str | None = None
     excess: float = 1.0
     design_effect: float = 1.0
+    limits: str | None = None
+    near: float | None = None
+    complete: bool = False
 
     def __post_init__(self) -> None:
+        validate.choice("limits", self.limits, [None, SELECTION])
+        if self.near is not None:
+            near = validate.positive("near", self.near)
+            if not LEAST_NEAR <= near <= 1 / LEAST_NEAR:
+                raise ArgumentError("near", near, "is beyond 2^-40 to 2^40", "scale the column")
+        for name in ("near", "complete"):
+            if self.limits is None and getattr(self, name):
+                raise ArgumentError(
+                    name, getattr(self, name), "goes with limits", 'give limits="selection"'
+                )
+        if self.limits is not None and self.target is not None:
+            raise ArgumentError(
+                "target", self.target, "does not go with limits", "leave one of them out"
+            )
         validate.choice("target", self.target, [None, MEAN, "clipped"])
         validate.positive("excess", self.excess)
         validate.positive("design_effect", self.design_effect)
@@ -76,6 +101,8 @@ class DefaultMean:
         needs delta > 0 or rho. Raises Infeasible from public numbers only.
         """
         epsilon = budget.pure_epsilon() / shape.dimension
+        if self.limits is not None and shape.dimension > 1:
+            raise Infeasible("limits are chosen for one column", "ask for the columns one by one")
         if shape.dimension > 1 and self._together(epsilon, shape, budget.neighbors):
             from privmean.central.default_vector import vector_plan
 
@@ -85,6 +112,11 @@ class DefaultMean:
 
     def alone(self, budget: Budget, shape: Shape, epsilon: Fraction) -> DefaultMeanPlan:
         """The plan that locates columns one by one, at `epsilon` a column."""
+        if self.limits is not None:
+            return SelectedMeanPlan(
+                budget, shape, epsilon, None, self.excess, self.design_effect,
+                near=self.near or 1.0, complete=self.complete,
+            )  # fmt: skip
         return DefaultMeanPlan(budget, shape, epsilon, self.target, self.excess, self.design_effect)
 
     def check_alone(self, epsilon: Fraction, shape: Shape) -> None:
@@ -95,7 +127,7 @@ class DefaultMean:
                 f"epsilon={float(epsilon):g} a column is too small for prices in steps of 2^-40",
                 f"give at least epsilon={float(LEAST_EPSILON):.2g} a column",
             )
-        needed = FEWEST if dimension == 1 else MOST_SPLIT
+        needed = self._fewest if dimension == 1 else MOST_SPLIT
         if persons is not None and float(persons * epsilon) < needed:
             raise Infeasible(
                 f"{persons} persons at epsilon={float(epsilon):g} a column are too few to find the "
@@ -103,6 +135,10 @@ class DefaultMean:
                 f"at least {math.ceil(needed / epsilon)} persons, or "
                 f"epsilon={needed / persons * dimension:.3g}, or bounds are needed",
             )
+
+    @property
+    def _fewest(self) -> float:
+        return FEWEST_COMPLETE if self.complete else FEWEST
 
     def _together(self, epsilon: Fraction, shape: Shape, relation: Relation) -> bool:
         if shape.dimension > MOST_COLUMNS:

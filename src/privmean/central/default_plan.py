@@ -6,12 +6,13 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from privmean import validate
-from privmean.central.default_column import Settings, release_column
+from privmean.central.default_column import ColumnRelease, Settings, release_column
 from privmean.central.default_limits import AGAIN, BACK
 from privmean.central.locate import FEW, FEWEST, LEAN, Schedule
 from privmean.central.log_segments import CELLS
@@ -81,7 +82,7 @@ class DefaultMeanPlan(Releasing):
         """About how many persons apart from the rest the limits may leave out."""
         return math.ceil(LEFT_OUT / self.epsilon)
 
-    @property
+    @cached_property
     def losses(self) -> tuple[Loss, ...]:
         """A bill of one path; every path composes to at most epsilon, exactly."""
         purse = Wallet(self._purse(), self.relation)
@@ -187,6 +188,20 @@ class DefaultMeanPlan(Releasing):
             facts["share of the number of persons"] = COUNT_SHARE
         return facts
 
+    def column(
+        self, curator: Curator, column: int, wallet: Wallet, persons: int, doubt: float
+    ) -> ColumnRelease:
+        """The release of one column; persons: n, or a paid noisy number (of scale `doubt`)."""
+        schedule, settings = self.schedule(persons, doubt), self._column_settings(persons)
+        return release_column(curator, column, wallet, schedule, settings, self.relation)
+
+    def notes(self) -> list[str]:
+        """What holds for every release, in words."""
+        return [
+            f"a group of fewer than about {self.left_out} persons apart from the rest may be "
+            "left out"
+        ]
+
     def run(self, curator: Curator) -> Outcome:
         """Statuses: ok, tail seen (the interval leans on the tail assumption), tail too thick or
         far values seen (there may be no interval for the mean), atom (nearly all persons have one
@@ -200,16 +215,10 @@ class DefaultMeanPlan(Releasing):
                 (found,) = curator.ask(step, counted(people.size()))
                 count, doubt = max(int(found), 1), float(step.scale)
             assert count is not None
-            schedule, settings = self.schedule(count, doubt), self._column_settings(count)
-            results.append(
-                release_column(curator, column, wallet, schedule, settings, self.relation)
-            )
+            results.append(self.column(curator, column, wallet, count, doubt))
         statuses = tuple(item.status for item in results)
         notes = [item for result in results for item in result.assumptions]
-        notes.append(
-            f"a group of fewer than about {self.left_out} persons apart from the rest may be "
-            "left out"
-        )
+        notes += self.notes()
         if self.shape.persons is not None and float(self.shape.persons * self.epsilon) < FEW:
             notes.append("fewer than 400 persons*epsilon: expect a wide interval or a failure")
         one_column = self.shape.dimension == 1

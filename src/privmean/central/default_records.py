@@ -8,13 +8,17 @@ of the ratio follows without an assumption. Claim and proof: docs/proofs/default
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 
 from privmean import validate
 from privmean.central.clipped_mean import ClippedMean, TailPart
-from privmean.intervals.default_intervals import reach_words
+from privmean.intervals.default_intervals import (
+    place_words,
+    reach_words,
+    unseen_brief,
+    unseen_words,
+)
 from privmean.intervals.interval import FAILED, OK, Interval
 from privmean.intervals.mean_interval import assumption_words, limit, no_interval
 from privmean.intervals.tail_check import TOO_THICK, TailCheck
@@ -57,15 +61,9 @@ class RecordIntervals:
         seen = max(check.beyond, 0.0)
         # persons beyond add at most `unit` each to the sum of y, and its square on top of 1
         tail = TailPart(unit * seen, unit * check.beyond_scale, (2 * unit + unit**2) * seen)
-        place = "the limits"
-        if self.counted_at != self.column.region:
-            place = f"[{self.counted_at[0]:.6g}, {self.counted_at[1]:.6g}]"
-        words = (
-            f"records of those beyond {place} exceed the limits on average by no more than "
-            f"{reach_words(self.reach, self.nearer)} (excess {self.excess:g}); a group of fewer "
-            f"than about {math.ceil(check.hidden)} persons may go unseen: if such a group could "
-            "carry the mean, give bounds"
-        )
+        place = place_words(self.counted_at, self.column.region)
+        words = f"records of those beyond {place} exceed the limits on average by no more than "
+        words += reach_words(self.reach, self.nearer, self.excess) + unseen_words(check)
         return self._made(level, MEAN, tail, words, check.status, check.advice)
 
     def _made(
@@ -79,24 +77,20 @@ class RecordIntervals:
     ) -> Interval:
         brief = ""
         if words and self.check is not None:
-            brief = (
-                f"fewer than about {math.ceil(self.check.hidden)} unseen persons far beyond "
-                f"{self.counted_at[0]:.4g} to {self.counted_at[1]:.4g}"
-            )
-        low, high = self.column.limits(1 - level, self.design_effect, tail)
-        parts: Mapping[str, tuple[float, ...]] = {"noise": (self._noise(1 - level),)}
+            brief = unseen_brief(self.check, self.counted_at)
+        ends = self.column.limits(1 - level, self.design_effect, tail)
+        below, above = self.column.limits(1 - level, None)
+        parts = {"noise": (above - below) / 2}
         if tail is not None:
-            extra = self.column.box.radius * tail.bias / self.column.weight
-            parts = {**parts, "clipping allowance": (extra,)}
+            parts["clipping allowance"] = self.column.box.radius * tail.bias / self.column.weight
         else:
-            low, high = limit(low, high, self.column.region)
-        return Interval(
-            (low,),
-            (high,),
+            ends = limit(*ends, self.column.region)
+        return Interval.one(
+            ends,
             level,
             target=target,
             assumption=assumption_words(self.design_effect, words),
-            region=(self.column.region,),
+            region=self.column.region,
             parts=parts,
             status=status,
             advice=advice,
@@ -109,22 +103,17 @@ class RecordIntervals:
             return math.nan, math.nan
         return self.column.errors(self.design_effect)
 
-    def _noise(self, alpha: float) -> float:
-        low, high = self.column.limits(alpha, None)
-        return (high - low) / 2
-
     def noise_interval(self, level: float) -> Interval:
         if self.status == FAILED:
             return no_interval(level, kind="noise_interval", target=CLIPPED, status=FAILED)
         low, high = self.column.limits(1 - level, None)
-        return Interval(
-            (low,),
-            (high,),
+        return Interval.one(
+            (low, high),
             level,
             kind="noise_interval",
             target="clipped mean of these persons' records",
-            region=(self.column.region,),
-            parts={"noise": ((high - low) / 2,)},
+            region=self.column.region,
+            parts={"noise": (high - low) / 2},
         )
 
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
@@ -108,7 +109,7 @@ class DefaultVectorPlan(Releasing):
         rounds = TYPICAL_ROUNDS * (shares.round + shares.norms)
         return 1 - FIRST - rounds - shares.norms - LAST_NORMS
 
-    @property
+    @cached_property
     def losses(self) -> tuple[Loss, ...]:
         """The bill of a longest path: every look and every round, all columns released."""
         return bill(self.shape.dimension, self.mu, self.inner < 1)

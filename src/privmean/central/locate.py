@@ -86,7 +86,8 @@ class Location:
 
     hidden, before: as in `Reach`. count_scale: noise of a count of the histogram behind
     the limits; seen: that histogram. nulls: the noisy numbers of persons without a value, and their
-    scales. first: the first round's histogram, around 0, where a round moved the origin.
+    scales. first: the first round's histogram, around 0, where a round moved the origin. chosen:
+    the first limits that were chosen, where another choice may move those here (`limits_again`).
     """
 
     outcome: str
@@ -102,6 +103,7 @@ class Location:
     nulls: tuple[tuple[float, float], ...] = ()
     first: Histogram | None = field(default=None, repr=False, compare=False)
     seen: Histogram | None = field(default=None, repr=False, compare=False)
+    chosen: tuple[float, float] | None = None
 
     @property
     def missing(self) -> Missing:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -19,6 +19,7 @@ from privmean.central.default_column import LAST, Settings, release_located
 from privmean.central.default_plan import PUBLIC, TYPICAL_WIDTH
 from privmean.central.locate import Location
 from privmean.central.log_segments import ATOM_ONLY
+from privmean.central.look import OnePlace
 from privmean.central.wallet import Wallet, floor_tick
 from privmean.errors import Infeasible
 from privmean.intervals.tail_check import ATOM
@@ -28,7 +29,6 @@ from privmean.outcome import Outcome, estimand_of
 from privmean.people.shape import Shape
 from privmean.privacy.budget import REPLACE_ONE, Budget
 from privmean.privacy.loss import Laplace, Loss
-from privmean.road import Releasing
 
 LEAST = Fraction(1, 2**20)
 
@@ -59,18 +59,23 @@ class LocatedMean:
 
 
 @dataclass(frozen=True)
-class LocatedMeanPlan(Releasing):
-    """The two prices; place: what the look found."""
+class LocatedMeanPlan(OnePlace):
+    """The two prices, and the place of the values."""
 
     budget: Budget
     shape: Shape
     epsilon: Fraction
     excess: float = 1.0
     design_effect: float = 1.0
-    place: Location | None = None
+    estimator = "default mean"
+    why = (
+        "limits from a private look that other questions share, a count of persons beyond them, "
+        "then one Laplace release"
+    )
+    fixed = True  # the bill of any run is covered by these lines
 
-    def after(self, places: tuple[Location, ...]) -> LocatedMeanPlan:
-        """The plan that runs from what was found."""
+    def after(self, places: tuple[Location, ...]) -> Self:
+        """The plan that runs from what was found, and tells what was not."""
         (place,) = places
         return replace(self, place=place)
 
@@ -88,22 +93,6 @@ class LocatedMeanPlan(Releasing):
     def final(self) -> Fraction:
         """Price of the joint release."""
         return self.epsilon - self.check
-
-    @property
-    def estimator(self) -> str:
-        return "default mean"
-
-    @property
-    def why(self) -> str:
-        return (
-            "limits from a private look that other questions share, a count of persons beyond "
-            "them, then one Laplace release"
-        )
-
-    @property
-    def fixed(self) -> bool:
-        """Whether the bill of any run is covered by these lines."""
-        return True
 
     @property
     def losses(self) -> tuple[Loss, ...]:
@@ -133,8 +122,7 @@ class LocatedMeanPlan(Releasing):
 
     def run(self, curator: Curator) -> Outcome:
         """Statuses as of the default mean."""
-        place, n = self.place, self.shape.known()
-        assert place is not None  # the study gives it
+        place, n = self.found, self.shape.known()
         wallet = Wallet(self.epsilon, self.relation)
         if place.outcome == ATOM_ONLY:  # one count at the price of the joint release
             wallet.take(self.check)

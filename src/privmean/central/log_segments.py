@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from privmean.people.reductions import LOG_BINS, LOG_CELLS, LOG_LOW, LOG_ZERO, Integers
+from privmean.people.grids import LOG_BINS, LOG_CELLS, LOG_LOW, LOG_ZERO
+from privmean.people.reductions import Integers
 
 Floats = npt.NDArray[np.float64]
 Counts = npt.NDArray[np.float64]

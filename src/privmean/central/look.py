@@ -8,8 +8,9 @@ the tails, pooled with the rounds that looked from the same place. docs/proofs/s
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
+from typing import Self
 
 import numpy as np
 
@@ -22,6 +23,7 @@ from privmean.mechanisms.counts import NoisyCounts
 from privmean.mechanisms.curator import Curator
 from privmean.privacy.budget import REPLACE_ONE, Relation
 from privmean.privacy.loss import Laplace
+from privmean.road import Releasing
 
 ROUNDS = 4  # at most, all of them paid for; two are usual, the others are pooled with the tails
 USUAL = 2
@@ -106,6 +108,23 @@ class Look:
         path = self.rounds, 1, 0
         reach = read_reach(seen, SNUG)
         return settled(reach, origin, seen, nulls, schedule, self.epsilon, path, first)
+
+
+@dataclass(frozen=True)
+class OnePlace(Releasing):
+    """A plan that runs from a look at one column. place: what that found, once it was taken."""
+
+    place: Location | None = field(default=None, kw_only=True)
+
+    def after(self, places: tuple[Location, ...]) -> Self | None:
+        """The plan that runs from what was found."""
+        (place,) = places
+        return replace(self, place=place) if place.outcome == FOUND else None
+
+    @property
+    def found(self) -> Location:
+        assert self.place is not None  # the study gives it
+        return self.place
 
 
 def centre_of(place: Location) -> float:

@@ -15,7 +15,8 @@ import numpy as np
 import numpy.typing as npt
 
 from privmean.central.log_segments import ATOM_ONLY, BEYOND, FOUND, NOTHING, best_segment
-from privmean.people.reductions import LOG_BINS, LOG_LOW, LOG_ZERO, Integers
+from privmean.people.grids import LOG_BINS, LOG_LOW, LOG_ZERO
+from privmean.people.reductions import Integers
 
 Counts = npt.NDArray[np.float64]
 

@@ -16,10 +16,9 @@ def bill(dimension: int, mu: float, tails: bool = False) -> tuple[Loss, ...]:
     looks = (FIRST, TWO_LOOKS - FIRST, ALL_LOOKS - TWO_LOOKS)
     losses: list[Loss] = [look_counts(dimension, mu * math.sqrt(part)).loss for part in looks]
     small = 0.01
-    for _ in range(MOST_ROUNDS):
-        losses.append(norm_counts(mu * math.sqrt(small)).loss)
-    for _ in range(MOST_ROUNDS - 1):
-        losses += _sums("sums of rows and sizes", 2 * dimension, mu * math.sqrt(small))
+    losses += [norm_counts(mu * math.sqrt(small)).loss] * MOST_ROUNDS
+    sums = _sums("sums of rows and sizes", 2 * dimension, mu * math.sqrt(small))
+    losses += sums * (MOST_ROUNDS - 1)
     losses.append(norm_counts(mu * math.sqrt(LAST_NORMS)).loss)
     left = 1 - ALL_LOOKS - (2 * MOST_ROUNDS - 1) * small - LAST_NORMS
     name, answers = (LAST_TAILS, 3) if tails else (LAST, 2)

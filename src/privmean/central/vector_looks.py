@@ -16,13 +16,11 @@ from privmean.central.octaves import CELLS, Counts, Seen, octave_counts, read_oc
 from privmean.central.parts import Parts
 from privmean.mechanisms.counts import GaussianCounts
 from privmean.mechanisms.curator import Curator
-from privmean.people.reductions import Box
 from privmean.privacy.budget import REPLACE_ONE
 
 FIRST, TWO_LOOKS, ALL_LOOKS = 0.25, 0.5, 0.65  # parts of mu^2, at most
 MOST_LOOKS, FEW = 3, 0.5  # the third look only for at most this part of the columns
 AGAIN, LEAST = 9.0, 0.005  # a further look at k of d columns: 9 k/d of the first; the least part
-ANY = Box(-1.0, 1.0)  # to ask who has a value
 
 
 def look_sd(columns: int, mu: float) -> float:
@@ -47,8 +45,10 @@ def look(curator: Curator, persons: int, parts: Parts) -> Looks:
     """Look until every column is found, or no look that is left would change much."""
     people = curator.people
     dimension = len(people.columns)
-    present = [item.present for item in people.box_sums([ANY] * dimension) if item is not None]
-    exact = [octave_counts(people.log_counts(j, 0.0), present[j]) for j in range(dimension)]
+    exact = [
+        octave_counts(people.log_counts(j, 0.0), people.size() - people.missing(j))
+        for j in range(dimension)
+    ]
     total: list[Counts] = [np.zeros(CELLS)] * dimension
     precision = [0.0] * dimension
     seen = [Seen("")] * dimension

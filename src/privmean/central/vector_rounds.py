@@ -70,7 +70,7 @@ class LastSums:
     sums[j] / persons[j] is the mean of column j in steps of the ball from its centre."""
 
     units: tuple[Standard, ...]
-    mechanism: RowSums | TailRows
+    mechanism: RowSums
     noisy: NoisyRows
     persons: Floats
     rounds: int
@@ -175,7 +175,7 @@ def run(
             for j, unit in zip(shown, opened, strict=True):
                 placed[j] = unit
             inside = curator.people.standardized(placed)
-            tails = TailRows(LAST_TAILS, radius, reaches, ends, parts.take(part), inner)
+            tails = TailRows(LAST_TAILS, radius, reaches, parts.take(part), ends, inner)
             noisy = curator.ask(tails, inside.tail_sums(tails.cut))
             return LastSums(units, tails, noisy, divisors, rounds)
         name = LAST if last else "sums of rows and sizes"

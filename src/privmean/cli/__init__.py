@@ -10,9 +10,15 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
+from privmean._version import __version__
+
 
 def main(argv: Sequence[str] | None = None) -> None:
     """Run the command line and exit with its status."""
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    if arguments == ["--version"]:  # needs nothing that answers questions, nor reads options
+        print(f"privmean {__version__}")
+        sys.exit(0)
     from privmean.cli.app import run
 
-    sys.exit(run(argv))
+    sys.exit(run(arguments))

@@ -7,12 +7,11 @@ import traceback
 import warnings
 from collections.abc import Sequence
 from importlib import import_module
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from privmean._version import __version__
-from privmean.cli import asking
 from privmean.errors import PrivmeanError, PrivmeanWarning
 
 UNREAD = UNEXPECTED = 1
@@ -35,14 +34,15 @@ COMMANDS = {
     "audit": "privmean.cli.audit:audit",
 }
 
-app = typer.Typer(
-    name="privmean",
-    no_args_is_help=True,
-    add_completion=False,
+SETTINGS: dict[str, Any] = {
+    "name": "privmean",
+    "no_args_is_help": True,
+    "add_completion": False,
     # a pretty traceback could print local variables, which hold private data
-    pretty_exceptions_enable=False,
-    help="Means of people who each contribute many records, under differential privacy.",
-)
+    "pretty_exceptions_enable": False,
+    "help": "Means of people who each contribute many records, under differential privacy.",
+}
+app = typer.Typer(**SETTINGS)
 
 
 def _version(wanted: bool) -> None:
@@ -63,6 +63,8 @@ def _options(
 def _add(called: str) -> None:
     """Add the command that is called, or all where none of them is: a call need not wait for the
     modules of others."""
+    from privmean.cli import asking
+
     known = {item.name for item in app.registered_commands}
     known |= {item.name for item in app.registered_groups}
     questions = {name: kind for kind, name in asking.commands().items()}
@@ -81,15 +83,34 @@ def _add(called: str) -> None:
             app.command(name)(found)
 
 
+def _of(arguments: Sequence[str]) -> typer.Typer:
+    """The commands, as far as these arguments need them."""
+    from privmean.cli import asking
+
+    asking.refuse_moved(arguments)
+    _add(arguments[0])
+    return app
+
+
+def _list() -> typer.Typer:
+    """All commands by name and first line alone: listing them needs none of their modules."""
+    from privmean.cli.listed import LINES
+
+    listing = typer.Typer(**SETTINGS)
+    listing.callback()(_options)
+    for name, line in LINES.items():
+        listing.command(name, help=line)(lambda: None)
+    return listing
+
+
 def run(argv: Sequence[str] | None = None) -> int:
     """Run one command; returns the exit status."""
     arguments = list(sys.argv[1:] if argv is None else argv)
     try:
-        asking.refuse_moved(arguments)
-        _add(arguments[0] if arguments else "")
+        called = _list() if arguments in ([], ["--help"]) else _of(arguments)
         with warnings.catch_warnings():
             warnings.showwarning = _cautioned
-            app(args=arguments, prog_name="privmean")
+            called(args=arguments, prog_name="privmean")
     except SystemExit as stop:
         return stop.code if isinstance(stop.code, int) else int(stop.code is not None)
     except PrivmeanError as error:

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-
-import typer
+from dataclasses import asdict
 
 from privmean.asking.declared import QUESTIONS
-from privmean.cli import options as opt
 from privmean.cli.derive import Asked, command
 from privmean.errors import ArgumentError
 
-PRIVATE_FAILURE = 3
 ASSUME = "say it in --assume 'KIND name=value ...'"
 METHOD = "say it in --method 'KIND name=value ...'"
 RELATED = "say --related 'random-effects group=COLUMN group_sd=... within_sd=... records=...'"
@@ -48,23 +45,12 @@ def release_and_show(said: Asked) -> None:
     """Ask, print, and end with 3 where the private outcome is a failure."""
     from privmean.asking.road import asked
     from privmean.asking.terms import settled
-    from privmean.people.table import Machine, Table
+    from privmean.people.table import Table
 
-    key = opt.signing_key(said.sign, said.as_json)
-    if said.plot is not None:
-        opt.ready(said.plot)  # before anything is spent
-    terms = settled(said.terms, "a command", {}, said.question.usual_neighbors)
-    machine = Machine(**said.machine, progress=opt.on_terminal())
-    table = Table(said.source, person=said.person, machine=machine, **said.table)
-    release = asked(table, said.question, terms)
-    if said.as_json:
-        typer.echo(opt.stored(release, key))
-    else:
-        typer.echo(release.details() if said.details else release.summary())
-    if release.failed:
-        raise typer.Exit(PRIVATE_FAILURE)
-    if said.plot is not None:
-        release.plot().figure.savefig(said.plot)
+    key = said.shown.ready()
+    terms = settled(asdict(said.terms), "a command", {}, said.question.usual_neighbors)
+    table = Table(said.source, person=said.person, machine=said.reading.machine(), **said.table)
+    said.shown.show(asked(table, said.question, terms), key)
 
 
 def refuse_moved(arguments: Sequence[str]) -> None:

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import json
 import os
+from dataclasses import asdict
 from typing import Annotated, Any
 
 import typer
 
+from privmean.asking import words
 from privmean.cli import options as opt
+from privmean.cli.groups import grouped
 
 VIOLATED = 1
 OWN_SECONDS = 40.0  # for a table of one's own, unless a number of runs is asked for
 
 
+@grouped
 def audit(
     table: Annotated[
         str | None,
@@ -21,25 +25,15 @@ def audit(
             help="Your own table, audited dry; without it, everything on built-in ones."
         ),
     ] = None,
-    person: Annotated[str | None, typer.Option(help="Column that names the person.")] = None,
-    value: Annotated[list[str] | None, typer.Option(help="Column to average; repeat.")] = None,
-    runs: Annotated[
-        int | None, typer.Option(help="Replays on neighbours (5000, on a table of yours 2000).")
-    ] = None,
-    seed: Annotated[int, typer.Option(help="Of neighbours and of the simulated noise.")] = 0,
-    processes: Annotated[
-        int | None, typer.Option(help="Processes (all processors for 20000 runs and more).")
-    ] = None,
-    epsilon: opt.Epsilon = None,
-    delta: opt.Delta = 0.0,
-    rho: opt.Rho = None,
-    neighbors: Annotated[
-        str | None, typer.Option(help="replace-one or add-remove; both unless given.")
-    ] = None,
-    bounds: opt.Bounds = None,
-    sd: opt.Sd = None,
-    assume: opt.Assume = None,
-    method: opt.Method = "auto",
+    person: Annotated[str | None, "Column that names the person."] = None,
+    value: Annotated[list[str] | None, "Column to average; repeat."] = None,
+    runs: Annotated[int | None, "Replays on neighbours (5000, on a table of yours 2000)."] = None,
+    seed: Annotated[int, "Of neighbours and of the simulated noise."] = 0,
+    processes: Annotated[int | None, "Processes (all processors for 20000 runs and more)."] = None,
+    *,
+    budget: words.Budgeted,
+    neighbors: Annotated[str | None, "replace-one or add-remove; both unless given."] = None,
+    estimating: opt.Estimating,
     as_json: opt.Json = False,
 ) -> None:
     """Try the promise: record runs, replay them on hostile neighbours, compare and measure.
@@ -50,13 +44,13 @@ def audit(
     from privmean.auditing.audit import audit as run
     from privmean.errors import ArgumentError
 
-    question, terms = None, _terms(epsilon, delta, rho, neighbors)
+    question, terms = None, _terms(budget, neighbors)
     if table is None:
         for name, given in (("--person", person), ("--value", value)):
             if given:
                 raise ArgumentError(name, given, "goes with a table", "name its file first")
     else:
-        question = _question(person, value, opt.assumed(assume, bounds, sd), method)
+        question = _question(person, value, estimating)
     workers = processes or ((os.cpu_count() or 1) if (runs or 0) >= 20_000 else 1)
     report = run(
         question,
@@ -78,18 +72,16 @@ def audit(
         raise typer.Exit(VIOLATED)
 
 
-def _terms(
-    epsilon: float | None, delta: float, rho: float | None, neighbors: str | None
-) -> dict[str, Any]:
+def _terms(budget: words.Budgeted, neighbors: str | None) -> dict[str, Any]:
     from privmean.privacy.budget import relation_of
 
-    terms: dict[str, Any] = {"epsilon": epsilon, "delta": delta or None, "rho": rho}
+    terms: dict[str, Any] = {**asdict(budget), "delta": budget.delta or None}
     if neighbors is not None:
         terms["neighbors"] = relation_of(neighbors)
     return {name: given for name, given in terms.items() if given is not None}
 
 
-def _question(person: str | None, value: list[str] | None, assume: object, method: str) -> Any:
+def _question(person: str | None, value: list[str] | None, estimating: opt.Estimating) -> Any:
     from privmean.asking.declared import question_of
     from privmean.errors import ArgumentError
 
@@ -97,5 +89,4 @@ def _question(person: str | None, value: list[str] | None, assume: object, metho
         raise ArgumentError("--person", None, "is missing", "name the column that says who it is")
     if not value:
         raise ArgumentError("--value", None, "is missing", "name the column to average")
-    words = {"values": tuple(value), "assume": assume, "method": method}
-    return question_of("mean", words, "--{}")
+    return question_of("mean", {"values": tuple(value), **estimating.words()}, "--{}")

@@ -6,12 +6,14 @@ Heavy imports are in the commands.
 from __future__ import annotations
 
 import json
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from privmean.cli import collect_two_rounds as two_rounds
+from privmean.cli import options as opt
 from privmean.cli.collect_admin import (
     audit,
     close_round,
@@ -30,6 +32,10 @@ from privmean.cli.collect_shared import (
     read_round,
     read_secrets,
 )
+from privmean.cli.groups import grouped
+
+if TYPE_CHECKING:
+    from privmean.local.descriptor import Round
 
 TICKET = "PRIVMEAN_TICKET"
 
@@ -50,71 +56,78 @@ app.command()(curve)
 app.add_typer(two_rounds.app, name="two-rounds")
 
 
-@app.command("round")
-def make_round(
-    out: Annotated[Path, typer.Argument(help="Where to write the description.")],
-    epsilon: Annotated[list[float], typer.Option(help="A level of the menu; repeat for more.")],
-    persons: Annotated[int, typer.Option(help="How many reports are planned for.")],
-    lower: Annotated[float | None, typer.Option(help="Lower bound of a mean or of votes.")] = None,
-    upper: Annotated[float | None, typer.Option(help="Upper bound of a mean or of votes.")] = None,
-    bins: Annotated[int | None, typer.Option(help="Vote for one of so many bins.")] = None,
-    radius: Annotated[float | None, typer.Option(help="Norm bound of a mean of vectors.")] = None,
-    dimension: Annotated[int | None, typer.Option(help="Length of the vectors.")] = None,
-    items: Annotated[int | None, typer.Option(help="Number of items to count.")] = None,
-    mechanism: Annotated[str | None, typer.Option(help="Another than the default one.")] = None,
-    title: Annotated[str, typer.Option(help="What people are asked.")] = "",
-    beta: Annotated[float, typer.Option(help="Failure probability of the radius.")] = 0.05,
-    closes: Annotated[int | None, typer.Option(help="Deadline, seconds since 1970.")] = None,
-    issued: Annotated[bool, typer.Option(help="Only clients with tickets may report.")] = False,
-    sigma: Annotated[
-        float | None,
-        typer.Option(help="Public bound on the values' standard deviation: less noise for them."),
-    ] = None,
-    step: Annotated[
-        str | None,
-        typer.Option(
-            help="Clients use their own epsilon, to this step, from the least to the most one."
-        ),
-    ] = None,
-    points: Annotated[
-        str | None,
-        typer.Option(help="Of a curve, its design points: 0,0.5,1 or FROM:TO:NUMBER."),
-    ] = None,
-) -> None:
-    """Describe a round: a mean (bounds), vectors (radius), items, or votes (bounds and bins)."""
-    from privmean.errors import PrivmeanError
-    from privmean.local import builders
+@dataclass(frozen=True)
+class Wanted:
+    """What a round asks: a mean (bounds), vectors (radius), items, or votes (bounds and bins)."""
 
-    options: dict[str, Any] = {
-        "epsilon": epsilon,
-        "persons": persons,
-        "title": title,
-        "beta": beta,
-        "closes": closes,
-        "issued": issued,
-    }
-    if mechanism is not None:
-        options["mechanism"] = mechanism
-    try:
-        if step is not None:
-            options["step"] = step
-        if sigma is not None:
-            options["sigma"] = sigma
-        if points is not None:
-            options["points"] = points_of(points)
-        if items is None and radius is None and (lower is None or upper is None):
+    lower: Annotated[float | None, "Lower bound of a mean or of votes."] = None
+    upper: Annotated[float | None, "Upper bound of a mean or of votes."] = None
+    bins: Annotated[int | None, "Vote for one of so many bins."] = None
+    radius: Annotated[float | None, "Norm bound of a mean of vectors."] = None
+    dimension: Annotated[int | None, "Length of the vectors."] = None
+    items: Annotated[int | None, "Number of items to count."] = None
+
+    def round(self, options: dict[str, Any]) -> Round:
+        """The round that asks it."""
+        from privmean.errors import PrivmeanError
+        from privmean.local import builders
+
+        if self.items is not None:
+            return builders.items_round(self.items, **options)
+        if self.radius is not None:
+            return builders.ball_round(self.radius, self.dimension or 1, **options)
+        if self.lower is None or self.upper is None:
             raise PrivmeanError(
                 "what is asked? give --lower and --upper (with --bins for votes), or --radius and "
                 "--dimension, or --items"
             )
-        if items is not None:
-            round_ = builders.items_round(items, **options)
-        elif radius is not None:
-            round_ = builders.ball_round(radius, dimension or 1, **options)
-        elif bins is not None:
-            round_ = builders.vote_round(lower, upper, bins, **options)
-        else:
-            round_ = builders.mean_round(lower, upper, **options)
+        if self.bins is not None:
+            return builders.vote_round(self.lower, self.upper, self.bins, **options)
+        return builders.mean_round(self.lower, self.upper, **options)
+
+
+@dataclass(frozen=True)
+class Described:
+    """What else a round says."""
+
+    mechanism: Annotated[str | None, "Another than the default one."] = None
+    title: Annotated[str, "What people are asked."] = ""
+    beta: Annotated[float, "Failure probability of the radius."] = 0.05
+    closes: Annotated[int | None, "Deadline, seconds since 1970."] = None
+    issued: Annotated[bool, "Only clients with tickets may report."] = False
+    sigma: Annotated[
+        float | None, "Public bound on the values' standard deviation: less noise for them."
+    ] = None
+    step: Annotated[
+        str | None,
+        "Clients use their own epsilon, to this step, from the least to the most one.",
+    ] = None
+    points: Annotated[str | None, "Of a curve, its design points: 0,0.5,1 or FROM:TO:NUMBER."] = (
+        None
+    )
+
+    def options(self) -> dict[str, Any]:
+        """What is said, by the words of a round."""
+        said = {**asdict(self), "points": points_of(self.points) or None}
+        return {name: value for name, value in said.items() if value is not None}
+
+
+@app.command("round")
+@grouped
+def make_round(
+    out: Annotated[Path, typer.Argument(help="Where to write the description.")],
+    epsilon: Annotated[list[float], "A level of the menu; repeat for more."],
+    persons: Annotated[int, "How many reports are planned for."],
+    *,
+    wanted: Wanted,
+    described: Described,
+) -> None:
+    """Describe a round: a mean (bounds), vectors (radius), items, or votes (bounds and bins)."""
+    from privmean.errors import PrivmeanError
+
+    try:
+        options = {"epsilon": epsilon, "persons": persons, **described.options()}
+        round_ = wanted.round(options)
         out.write_text(round_.to_json() + "\n")
     except (PrivmeanError, OSError) as error:
         fail(error)
@@ -123,13 +136,14 @@ def make_round(
 
 
 @app.command("plan")
+@grouped
 def plan_it(
     round_file: Annotated[Path, typer.Argument(help="The round's description (JSON).")],
     mix: Annotated[
         list[float] | None,
-        typer.Option(help="Part of the persons expected at each level, rising; repeat."),
+        "Part of the persons expected at each level, rising; repeat.",
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Machine readable.")] = False,
+    as_json: opt.Json = False,
 ) -> None:
     """Predict what a round tells, why it has its mechanism, and what nothing can do better."""
     from privmean.errors import PrivmeanError
@@ -143,11 +157,12 @@ def plan_it(
 
 
 @app.command()
+@grouped
 def tickets(
     round_file: RoundFile,
-    secret_file: Annotated[Path, typer.Option(help="32 secret bytes; made if missing.")],
-    count: Annotated[int, typer.Option(help="How many tickets.")],
-    level: Annotated[int, typer.Option(help="Place in the menu, from 0.")] = 0,
+    secret_file: Annotated[Path, "32 secret bytes; made if missing."],
+    count: Annotated[int, "How many tickets."],
+    level: Annotated[int, "Place in the menu, from 0."] = 0,
 ) -> None:
     """Write tickets, one a line: hand each to one client over a channel that knows who it is."""
     import os
@@ -174,10 +189,11 @@ def tickets(
 
 
 @app.command()
+@grouped
 def report(
-    epsilon: Annotated[float, typer.Option(help="The most this report may spend.")],
-    ledger: Annotated[Path, typer.Option(help="What this person has sent; keep this file.")],
-    limit: Annotated[float, typer.Option(help="The most all reports together may spend.")],
+    epsilon: Annotated[float, "The most this report may spend."],
+    ledger: Annotated[Path, "What this person has sent; keep this file."],
+    limit: Annotated[float, "The most all reports together may spend."],
     value: Annotated[
         list[str] | None,
         typer.Argument(
@@ -186,17 +202,13 @@ def report(
             "or leave it out, and a terminal asks for it."
         ),
     ] = None,
-    value_file: Annotated[
-        Path | None, typer.Option(help="A file with the value; - is standard input.")
-    ] = None,
-    server: Annotated[str | None, typer.Option(help="The collector's address.")] = None,
-    round_id: Annotated[str | None, typer.Option(help="Which of its rounds.")] = None,
+    value_file: Annotated[Path | None, "A file with the value; - is standard input."] = None,
+    server: Annotated[str | None, "The collector's address."] = None,
+    round_id: Annotated[str | None, "Which of its rounds."] = None,
     round_file: Annotated[
-        Path | None, typer.Option("--round", help="The description, instead of asking a server.")
+        Path | None, "The description, instead of asking a server.", "--round"
     ] = None,
-    digest: Annotated[
-        str | None, typer.Option(help="The published digest the round must have.")
-    ] = None,
+    digest: Annotated[str | None, "The published digest the round must have."] = None,
     ticket: Annotated[
         str | None,
         typer.Option(
@@ -205,21 +217,17 @@ def report(
             show_envvar=True,
         ),
     ] = None,
-    ticket_file: Annotated[Path | None, typer.Option(help="A file with the ticket.")] = None,
-    identity: Annotated[
-        str | None, typer.Option(help="Public name, if the round asks a part of the clients.")
-    ] = None,
+    ticket_file: Annotated[Path | None, "A file with the ticket."] = None,
+    identity: Annotated[str | None, "Public name, if the round asks a part of the clients."] = None,
     point: Annotated[
-        int | None, typer.Option(help="Number of the (public) design point, in a round that has.")
+        int | None, "Number of the (public) design point, in a round that has."
     ] = None,
-    out: Annotated[Path | None, typer.Option(help="Append the report to a file.")] = None,
-    json_lines: Annotated[bool, typer.Option("--json", help="As a JSON line.")] = False,
+    out: Annotated[Path | None, "Append the report to a file."] = None,
+    json_lines: Annotated[bool, "As a JSON line.", "--json"] = False,
     ledger_moved: Annotated[
         bool,
-        typer.Option(
-            "--ledger-moved",
-            help="The ledger is a copy: the newest, and its original is never used again.",
-        ),
+        "The ledger is a copy: the newest, and its original is never used again.",
+        "--ledger-moved",
     ] = False,
 ) -> None:
     """Randomize one value here and send only the private report.
@@ -278,25 +286,20 @@ def report(
 
 
 @app.command()
+@grouped
 def aggregate(
     files: Annotated[list[Path], typer.Argument(help="Reports (binary or JSON lines), tallies.")],
     round_file: RoundFile,
-    beta: Annotated[float | None, typer.Option(help="Another failure probability.")] = None,
+    beta: Annotated[float | None, "Another failure probability."] = None,
     weights: Annotated[
         str,
-        typer.Option(
-            help="tested (by epsilon unless the levels disagree, then equal), uniform (equal: "
-            "whatever relates epsilon and value), or minimax (by epsilon, untested)."
-        ),
+        "tested (by epsilon unless the levels disagree, then equal), uniform (equal: "
+        "whatever relates epsilon and value), or minimax (by epsilon, untested).",
     ] = "tested",
-    epsilon_cap: Annotated[
-        float | None, typer.Option(help="Weigh no report as if its epsilon were larger.")
-    ] = None,
-    tally_out: Annotated[
-        Path | None, typer.Option("--tally", help="Write the tally, to be merged later.")
-    ] = None,
+    epsilon_cap: Annotated[float | None, "Weigh no report as if its epsilon were larger."] = None,
+    tally_out: Annotated[Path | None, "Write the tally, to be merged later.", "--tally"] = None,
     secret_file: SecretFiles = None,
-    json_out: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    as_json: opt.Json = False,
 ) -> None:
     """Estimate from report files without a server, in bounded memory, in any order."""
     from privmean.errors import PrivmeanError
@@ -312,7 +315,7 @@ def aggregate(
             tally_out.write_bytes(tally.to_bytes())
     except (PrivmeanError, OSError) as error:
         fail(error)
-    if json_out:
+    if as_json:
         typer.echo(json.dumps({**found.to_dict(), "duplicate": repeated}))
     else:
         typer.echo(found.summary())

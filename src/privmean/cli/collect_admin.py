@@ -10,10 +10,11 @@ import typer
 
 from privmean.cli.collect_serve import ADMIN_TOKEN
 from privmean.cli.collect_shared import Server, fail, read_round
+from privmean.cli.groups import grouped
 
 TokenFile = Annotated[
     Path | None,
-    typer.Option(help=f"A file with the token for administration (or {ADMIN_TOKEN})."),
+    f"A file with the token for administration (or {ADMIN_TOKEN}).",
 ]
 RoundId = Annotated[str, typer.Argument(help="The round's identifier, 16 hexadecimal digits.")]
 
@@ -33,6 +34,7 @@ def _ask(server: str, path: str, file: Path | None, method: str, body: bytes | N
         typer.echo(json.dumps(line))
 
 
+@grouped
 def open_round(
     round_file: Annotated[Path, typer.Argument(help="The round's description (JSON).")],
     server: Server,
@@ -48,21 +50,25 @@ def open_round(
     _ask(server, "rounds", token_file, "POST", body)
 
 
+@grouped
 def close_round(round_id: RoundId, server: Server, token_file: TokenFile = None) -> None:
     """Take no more reports in a round."""
     _ask(server, f"rounds/{round_id}/close", token_file, "POST")
 
 
+@grouped
 def forget_round(round_id: RoundId, server: Server, token_file: TokenFile = None) -> None:
     """Delete a closed round's reports; their tally stays, and so does the estimate."""
     _ask(server, f"rounds/{round_id}/forget", token_file, "POST")
 
 
+@grouped
 def delete_round(round_id: RoundId, server: Server, token_file: TokenFile = None) -> None:
     """Delete everything about a round. It cannot come back."""
     _ask(server, f"rounds/{round_id}", token_file, "DELETE")
 
 
+@grouped
 def revoke(
     round_id: RoundId,
     tickets: Annotated[Path, typer.Argument(help="Tickets as they were written, one a line.")],
@@ -90,6 +96,7 @@ def revoke(
     )
 
 
+@grouped
 def audit(server: Server, token_file: TokenFile = None) -> None:
     """Print who did what, the newest first."""
     _ask(server, "audit", token_file, "GET")

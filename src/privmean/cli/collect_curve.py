@@ -8,26 +8,27 @@ from typing import Annotated
 
 import typer
 
+from privmean.cli import collect_shared as shared
+from privmean.cli import options as opt
 from privmean.cli.collect_serve import READ_TOKEN
-from privmean.cli.collect_shared import SecretFiles, fail, points_of, read_round, read_secrets
+from privmean.cli.groups import grouped
 
 
+@grouped
 def curve(
-    bandwidth: Annotated[float, typer.Option(help="Reports this near to a point count there.")],
-    round_file: Annotated[Path, typer.Option("--round", help="The round's description (JSON).")],
+    bandwidth: Annotated[float, "Reports this near to a point count there."],
+    round_file: shared.RoundFile,
     files: Annotated[
         list[Path] | None, typer.Argument(help="Reports (binary or JSON lines), tallies.")
     ] = None,
-    server: Annotated[str | None, typer.Option(help="Or the collector that has them.")] = None,
+    server: Annotated[str | None, "Or the collector that has them."] = None,
     token_file: Annotated[
-        Path | None, typer.Option(help=f"A file with the token for results (or {READ_TOKEN}).")
+        Path | None, f"A file with the token for results (or {READ_TOKEN})."
     ] = None,
-    at: Annotated[
-        str | None, typer.Option(help="Where: 0,0.5,1 or FROM:TO:NUMBER; the design points.")
-    ] = None,
-    weights: Annotated[str, typer.Option(help="As in `collect aggregate`.")] = "tested",
-    secret_file: SecretFiles = None,
-    json_out: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    at: Annotated[str | None, "Where: 0,0.5,1 or FROM:TO:NUMBER; the design points."] = None,
+    weights: Annotated[str, "As in `collect aggregate`."] = "tested",
+    secret_file: shared.SecretFiles = None,
+    as_json: opt.Json = False,
 ) -> None:
     """Smooth the reports of a round with design points."""
     import numpy as np
@@ -39,21 +40,21 @@ def curve(
     from privmean.local.kernel import curve as smooth
 
     try:
-        round_ = read_round(round_file)
-        wanted = points_of(at)
+        round_ = shared.read_round(round_file)
+        wanted = shared.points_of(at)
         if server is not None:
             held = tokens(READ_TOKEN, token_file)
             tally = Remote(server, held[0] if held else None).tally(round_)
         elif files:
-            tally, _ = aggregate_files(round_, files, secret=read_secrets(secret_file))
+            tally, _ = aggregate_files(round_, files, secret=shared.read_secrets(secret_file))
         else:
             raise PrivmeanError("of which reports? give files, or --server")
         found = smooth(
             tally, None, np.array(wanted) if wanted else None, bandwidth=bandwidth, weights=weights
         )
     except (PrivmeanError, OSError) as error:
-        fail(error)
-    if json_out:
+        shared.fail(error)
+    if as_json:
         typer.echo(json.dumps(found.to_dict()))
         return
     typer.echo(f"{tally.reports} reports; bandwidth {bandwidth:g}; weights {found.used}")

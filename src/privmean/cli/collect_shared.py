@@ -10,18 +10,14 @@ import typer
 if TYPE_CHECKING:
     from privmean.local.descriptor import Round
 
-RoundFile = Annotated[
-    Path, typer.Option("--round", help="The round's description (JSON), as published.")
-]
+RoundFile = Annotated[Path, "The round's description (JSON), as published.", "--round"]
 SecretFiles = Annotated[
     list[Path] | None,
-    typer.Option(
-        "--secret-file",
-        help="32 secret bytes that prove tickets (issued rounds). Repeat it while tickets of an "
-        "older secret still count.",
-    ),
+    "32 secret bytes that prove tickets (issued rounds). Repeat it while tickets of an "
+    "older secret still count.",
+    "--secret-file",
 ]
-Server = Annotated[str, typer.Option(help="The collector's address.")]
+Server = Annotated[str, "The collector's address."]
 
 
 def fail(error: Exception) -> NoReturn:

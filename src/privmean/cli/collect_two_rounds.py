@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from privmean.cli import options as opt
 from privmean.cli.collect_admin import TokenFile
 from privmean.cli.collect_serve import ADMIN_TOKEN
 from privmean.cli.collect_shared import Server, fail
+from privmean.cli.groups import grouped
 
 if TYPE_CHECKING:
     from privmean.local.clients.remote import Remote
@@ -28,26 +30,22 @@ Plan = Annotated[Path, typer.Argument(help="The plan (JSON), as `plan` wrote it.
 
 
 @app.command()
+@grouped
 def plan(
     out: Annotated[Path, typer.Argument(help="Where to write the plan.")],
-    lower: Annotated[list[float], typer.Option(help="Where values may lie; one a coordinate.")],
-    upper: Annotated[list[float], typer.Option(help="The other end.")],
-    tau: Annotated[
-        list[float], typer.Option(help="Values lie this near to a common point, nearly surely.")
-    ],
-    epsilon: Annotated[list[float], typer.Option(help="A level of the menu; repeat for more.")],
-    persons: Annotated[int, typer.Option(help="How many persons are planned for.")],
-    shares: Annotated[
-        tuple[int, int], typer.Option(help="Parts of the clients that vote and that measure.")
-    ] = (20, 80),
-    both: Annotated[
-        bool, typer.Option("--both", help="Everybody answers both rounds, at half of epsilon.")
-    ] = False,
-    mechanism: Annotated[
-        str | None, typer.Option(help="Of the second round, another than the default one.")
-    ] = None,
-    beta: Annotated[float, typer.Option(help="Failure probability of the radius.")] = 0.05,
-    title: Annotated[str, typer.Option(help="What people are asked.")] = "",
+    lower: Annotated[list[float], "Where values may lie; one a coordinate."],
+    upper: Annotated[list[float], "The other end."],
+    tau: Annotated[list[float], "Values lie this near to a common point, nearly surely."],
+    epsilon: Annotated[list[float], "A level of the menu; repeat for more."],
+    persons: Annotated[int, "How many persons are planned for."],
+    shares: Annotated[tuple[int, int], "Parts of the clients that vote and that measure."] = (
+        20,
+        80,
+    ),
+    both: Annotated[bool, "Everybody answers both rounds, at half of epsilon.", "--both"] = False,
+    mechanism: Annotated[str | None, "Of the second round, another than the default one."] = None,
+    beta: Annotated[float, "Failure probability of the radius."] = 0.05,
+    title: Annotated[str, "What people are asked."] = "",
 ) -> None:
     """Plan both rounds. Publish the plan: who has it can check each round."""
     from privmean.errors import PrivmeanError
@@ -75,6 +73,7 @@ def plan(
 
 
 @app.command()
+@grouped
 def vote(plan_file: Plan, server: Server, token_file: TokenFile = None) -> None:
     """Offer the first round at the collector."""
     text, remote = _begin(plan_file, server, token_file)
@@ -82,6 +81,7 @@ def vote(plan_file: Plan, server: Server, token_file: TokenFile = None) -> None:
 
 
 @app.command()
+@grouped
 def mean(plan_file: Plan, server: Server, token_file: TokenFile = None) -> None:
     """Close the first round and offer the second, around the winner. Repeated, it says the same."""
     from privmean.errors import PrivmeanError
@@ -97,12 +97,13 @@ def mean(plan_file: Plan, server: Server, token_file: TokenFile = None) -> None:
 
 
 @app.command()
+@grouped
 def answer(
     plan_file: Plan,
     server: Server,
     token_file: TokenFile = None,
-    weights: Annotated[str, typer.Option(help="As in `collect aggregate`.")] = "tested",
-    json_out: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    weights: Annotated[str, "As in `collect aggregate`."] = "tested",
+    as_json: opt.Json = False,
 ) -> None:
     """The estimate of both rounds, from the collector's tallies."""
     from privmean.errors import PrivmeanError
@@ -114,7 +115,7 @@ def answer(
         found = text.plan.answer(location, remote.tally(text.mean(votes)), weights=weights)
     except PrivmeanError as error:
         fail(error)
-    typer.echo(json.dumps(found.to_dict()) if json_out else found.summary())
+    typer.echo(json.dumps(found.to_dict()) if as_json else found.summary())
 
 
 def _begin(plan_file: Path, server: str, token_file: Path | None) -> tuple[TwoRounds, Remote]:

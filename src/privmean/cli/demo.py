@@ -7,11 +7,12 @@ from typing import Annotated
 
 import typer
 
+from privmean.cli.groups import grouped
 
+
+@grouped
 def demo(
-    write: Annotated[
-        Path | None, typer.Option(help="Write the made table here (CSV), to try commands on.")
-    ] = None,
+    write: Annotated[Path | None, "Write the made table here (CSV), to try commands on."] = None,
 ) -> None:
     """A private mean and a planned study of a made table; needs no files."""
     from privmean.asking.functions import mean

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from privmean.asking import words
 from privmean.cli import options as opt
+from privmean.cli.groups import grouped
 from privmean.errors import ArgumentError
 
 if TYPE_CHECKING:
@@ -22,20 +25,18 @@ app = typer.Typer(
 Place = Annotated[str, typer.Argument(help="File, or database such as sqlite:///team.db#name.")]
 Limits = Annotated[
     list[str] | None,
-    typer.Option(
-        "--limit",
-        help="WHO/PERIOD=EPSILON[,DELTA] (or rho): WHO a name, * for each analyst, or all; PERIOD "
-        "day, month, year or always; repeat.",
-    ),
+    "WHO/PERIOD=EPSILON[,DELTA] (or rho): WHO a name, * for each analyst, or all; PERIOD day, "
+    "month, year or always; repeat.",
+    "--limit",
 ]
 
 
 @app.command()
+@grouped
 def create(
     ledger: Place,
-    epsilon: opt.Epsilon = None,
-    delta: opt.Delta = 0.0,
-    rho: opt.Rho = None,
+    *,
+    budget: words.Budgeted,
     limit: Limits = None,
 ) -> None:
     """Make a new ledger with its total, and limits by analyst and period."""
@@ -46,8 +47,8 @@ def create(
     place = SqlJournal(ledger) if is_database(ledger) else Journal(ledger)
     if place.exists():
         raise ArgumentError("ledger", ledger, "is there already", "name a new one")
-    policies = [policy_of(text, rho is not None) for text in limit or ()]
-    made = Ledger(ledger, epsilon=epsilon, delta=delta, rho=rho, policies=policies)
+    policies = [policy_of(text, budget.rho is not None) for text in limit or ()]
+    made = Ledger(ledger, **asdict(budget), policies=policies)
     typer.echo(f"{ledger}: {made.total.describe()} for one group of persons")
     for policy in made.policies:
         typer.echo(f"  {policy.describe()}")
@@ -73,6 +74,7 @@ def policy_of(text: str, zcdp: bool) -> Policy:
 
 
 @app.command()
+@grouped
 def show(ledger: Place, as_json: opt.Json = False) -> None:
     """What was charged, by whom and for what, and what is left."""
     from privmean.privacy.ledger import Ledger
@@ -131,11 +133,11 @@ def check(ledger: Place) -> None:
 
 
 @app.command()
+@grouped
 def plan(
     ledger: Place,
-    epsilon: opt.Epsilon = None,
-    delta: opt.Delta = 0.0,
-    rho: opt.Rho = None,
+    *,
+    budget: words.Budgeted,
     analyst: opt.Analyst = "",
 ) -> None:
     """Whether a budget would still fit; spends nothing. Exit status 0 if so, 3 if not."""
@@ -145,7 +147,7 @@ def plan(
     from privmean.privacy.ledger import Ledger
 
     book = Ledger.open(ledger)
-    wanted = book.price_of(Budget(epsilon, delta, rho))
+    wanted = book.price_of(Budget(**asdict(budget)))
     now = datetime.now(UTC).isoformat(timespec="seconds")
     rows = [("total", book.left())]
     rows += [

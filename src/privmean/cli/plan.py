@@ -3,194 +3,155 @@
 from __future__ import annotations
 
 import json
+from dataclasses import asdict, dataclass
 from typing import Annotated, Any
 
 import typer
 
+from privmean.asking import words
 from privmean.asking.declared import question_of
 from privmean.cli import options as opt
+from privmean.cli.groups import grouped
+
+Told = tuple[Any, dict[str, Any], list[str]]  # a plan, what is said of it, and the same as lines
 
 
-def plan(
-    persons: Annotated[int, typer.Option(help="Public number of persons (or a guess).")],
-    columns: Annotated[int, typer.Option(help="Number of columns.")] = 1,
-    error: Annotated[
-        float | None, typer.Option(help="Wanted root mean square error: prints the persons needed.")
-    ] = None,
+@dataclass(frozen=True)
+class Guessed:
+    """What is guessed of the people."""
+
+    persons: Annotated[int, "Public number of persons (or a guess)."]
+    columns: Annotated[int, "Number of columns."] = 1
+    error: Annotated[float | None, "Wanted root mean square error: prints the persons needed."] = (
+        None
+    )
     guess_sd: Annotated[
-        float, typer.Option(help="Guess of the standard deviation between persons, planning only.")
-    ] = 1.0,
-    epsilon: opt.Epsilon = None,
-    delta: opt.Delta = 0.0,
-    rho: opt.Rho = None,
-    neighbors: opt.Neighbors = None,
-    bounds: opt.Bounds = None,
-    sd: opt.Sd = None,
-    assume: opt.Assume = None,
-    method: opt.Method = "auto",
-    by: Annotated[
-        list[str] | None, typer.Option(help="Column of groups: predicts every group.")
-    ] = None,
-    keys: Annotated[str | None, typer.Option(help="The groups, with commas.")] = None,
-    keys_file: opt.KeysFile = None,
-    sizes: Annotated[
-        str | None,
-        typer.Option(help="Public guesses of the persons of each group, with commas."),
-    ] = None,
-    max_groups: Annotated[int, typer.Option(help="Groups a person counts fully in.")] = 1,
-    arms: Annotated[
-        str | None, typer.Option(help="Column of two arms: predicts their difference.")
-    ] = None,
-    effect: Annotated[
-        float | None, typer.Option(help="Effect between the arms: prints the chance to see it.")
-    ] = None,
-    membership: Annotated[
-        str, typer.Option(help="Whether the arm of a person is private or public.")
-    ] = "private",
+        float, "Guess of the standard deviation between persons, planning only."
+    ] = 1.0
+    sizes: Annotated[str | None, "Public guesses of the persons of each group, with commas."] = None
+
+    def each(self) -> Any:
+        """Persons of each group: numbers with commas, or all persons to share out."""
+        from privmean.errors import ArgumentError
+
+        try:
+            return self.persons if self.sizes is None else [*map(float, self.sizes.split(","))]
+        except ValueError:
+            raise ArgumentError(
+                "--sizes", self.sizes, "are no numbers", "give 900,400,60"
+            ) from None
+
+
+@dataclass(frozen=True)
+class Grouped(opt.KeysFile):
+    """The groups of a mean."""
+
+    by: Annotated[list[str] | None, "Column of groups: predicts every group."] = None
+    keys: Annotated[str | None, "The groups, with commas."] = None
+    max_groups: Annotated[int, "Groups a person counts fully in."] = 1
+
+
+@dataclass(frozen=True)
+class Arms:
+    """Two arms."""
+
+    arms: Annotated[str | None, "Column of two arms: predicts their difference."] = None
+    effect: Annotated[float | None, "Effect between the arms: prints the chance to see it."] = None
+    membership: Annotated[str, "Whether the arm of a person is private or public."] = "private"
+
+
+@grouped
+def plan(
+    *,
+    guessed: Guessed,
+    budget: words.Related,
+    estimating: opt.Estimating,
+    groups: Grouped,
+    arms: Arms,
     as_json: opt.Json = False,
 ) -> None:
     """Predict the error of a mean and the persons needed. Reads no data and spends nothing."""
+    if arms.arms is not None:
+        chosen, found, lines = _of_arms(arms, guessed, budget)
+    elif groups.by:
+        chosen, found, lines = _by_group(groups, guessed, budget)
+    else:
+        chosen, found, lines = _of_all(estimating, guessed, budget)
+    if as_json:
+        head = {"estimator": chosen.estimator, "why": chosen.why, "persons": guessed.persons}
+        told = {**head, "guess_sd": guessed.guess_sd, **found, "plan": chosen.describe()}
+        typer.echo(json.dumps(told, allow_nan=False))
+        return
+    typer.echo("\n  ".join([f"{chosen.estimator}: {chosen.why}", *lines]))
+
+
+def _of_all(estimating: opt.Estimating, guessed: Guessed, budget: words.Related) -> Told:
+    """The predicted error of a mean, and the persons needed for a wanted one."""
     from privmean.asking.planning import persons_needed, plan
 
-    said: dict[str, Any]
-    terms: dict[str, Any]
-    if arms is not None:
-        said = {"arms": arms, "membership": membership}
-        terms = {"epsilon": epsilon, "delta": delta, "rho": rho, "neighbors": neighbors}
-        _of_arms(said, terms, persons, sizes, effect, guess_sd, as_json)
-        return
-    if by:
-        said = {"by": by, "keys": opt.keys(keys, keys_file), "max_groups": max_groups}
-        _by_group(said, persons, sizes, error, guess_sd, epsilon, delta, rho, neighbors, as_json)
-        return
-    words = {"assume": opt.assumed(assume, bounds, sd), "method": method}
-    question = question_of("mean", words, "--{}")
-    terms = {
-        "epsilon": epsilon, "delta": delta, "rho": rho, "columns": columns,
-        "neighbors": neighbors or "replace-one",
-    }  # fmt: skip
-    chosen = plan(question, persons=persons, **terms)
-    predicted = chosen.predict(guess_sd)
-    result: dict[str, Any] = {
-        "estimator": chosen.estimator,
-        "why": chosen.why,
-        "persons": persons,
-        "columns": columns,
-        "guess_sd": guess_sd,
-        "predicted": predicted,
-        "plan": chosen.describe(),
-    }
-    if error is not None:
-        result["wanted_error"] = error
-        result["persons_needed"] = persons_needed(question, error=error, guess_sd=guess_sd, **terms)
-    if as_json:
-        typer.echo(json.dumps(result, allow_nan=False))
-        return
-    typer.echo(f"{chosen.estimator}: {chosen.why}")
-    typer.echo(f"  persons {persons}, columns {columns}, guessed sd {guess_sd:g}")
-    for name, number in predicted.items():
-        typer.echo(f"  {name.replace('_', ' ')}: {number:.4g}")
-    if error is not None:
-        needed = result["persons_needed"]
-        typer.echo(f"  persons needed for an error of {error:g}: {needed}")
+    question = question_of("mean", estimating.words(), "--{}")
+    sd = guessed.guess_sd
+    terms: Any = {**asdict(budget), "columns": guessed.columns}
+    terms["neighbors"] = budget.neighbors or "replace-one"
+    chosen = plan(question, persons=guessed.persons, **terms)
+    predicted = chosen.predict(sd)
+    lines = [f"persons {guessed.persons}, columns {guessed.columns}, guessed sd {sd:g}"]
+    lines += [f"{name.replace('_', ' ')}: {number:.4g}" for name, number in predicted.items()]
+    found: dict[str, Any] = {"columns": guessed.columns, "predicted": predicted}
+    if guessed.error is not None:
+        needed = persons_needed(question, error=guessed.error, guess_sd=sd, **terms)
+        found |= {"wanted_error": guessed.error, "persons_needed": needed}
+        lines.append(f"persons needed for an error of {guessed.error:g}: {needed}")
+    return chosen, found, lines
 
 
-def _sizes(sizes: str | None, persons: int) -> Any:
-    """Public guesses: numbers with commas, or all persons to share out."""
-    from privmean.errors import ArgumentError
-
-    try:
-        return persons if sizes is None else [float(item) for item in sizes.split(",")]
-    except ValueError:
-        raise ArgumentError("--sizes", sizes, "are no numbers", "give 900,400,60") from None
-
-
-def _of_arms(
-    said: dict[str, Any],
-    terms: dict[str, Any],
-    persons: int,
-    sizes: str | None,
-    effect: float | None,
-    guess_sd: float,
-    as_json: bool,
-) -> None:
+def _of_arms(said: Arms, guessed: Guessed, budget: words.Related) -> Told:
     """The predicted error of a difference of two arms, and the chance to see an effect."""
-    from privmean.asking.planning import plan as planned
+    from privmean.asking.planning import plan
 
-    question = question_of("compare", {"value": "value", **said}, "--{}")
-    known = {name: value for name, value in terms.items() if value is not None}
-    chosen: Any = planned(question, persons=persons, **known)
-    guessed = _sizes(sizes, persons)
-    if isinstance(guessed, list) and len(guessed) == 2:
-        guessed = dict(zip(question.keys, guessed, strict=True))
-    result: dict[str, Any] = {
-        "estimator": chosen.estimator,
-        "why": chosen.why,
-        "persons": persons,
-        "guess_sd": guess_sd,
-        "predicted": chosen.difference(guess_sd, guessed),
-        "plan": chosen.describe(),
-    }
-    if effect is not None:
-        result["effect"] = effect
-        result["power"] = chosen.power(effect, guessed, guess_sd)
-    if as_json:
-        typer.echo(json.dumps(result, allow_nan=False))
-        return
-    typer.echo(f"{chosen.estimator}: {chosen.why}")
-    for name, number in result["predicted"].items():
-        typer.echo(f"  {name.replace('_', ' ')} of the difference: {number:.4g}")
-    if effect is not None:
-        typer.echo(f"  chance to see an effect of {effect:g}: {result['power']:.0%}")
+    asked = {"value": "value", "arms": said.arms, "membership": said.membership}
+    question = question_of("compare", asked, "--{}")
+    known: Any = {name: value for name, value in asdict(budget).items() if value is not None}
+    chosen: Any = plan(question, persons=guessed.persons, **known)
+    sizes = guessed.each()
+    if isinstance(sizes, list) and len(sizes) == 2:
+        sizes = dict(zip(question.keys, sizes, strict=True))
+    found: dict[str, Any] = {"predicted": chosen.difference(guessed.guess_sd, sizes)}
+    lines = [
+        f"{name.replace('_', ' ')} of the difference: {number:.4g}"
+        for name, number in found["predicted"].items()
+    ]
+    if said.effect is not None:
+        power = chosen.power(said.effect, sizes, guessed.guess_sd)
+        found |= {"effect": said.effect, "power": power}
+        lines.append(f"chance to see an effect of {said.effect:g}: {power:.0%}")
+    return chosen, found, lines
 
 
-def _by_group(
-    said: dict[str, Any],
-    persons: int,
-    sizes: str | None,
-    error: float | None,
-    guess_sd: float,
-    epsilon: float | None,
-    delta: float,
-    rho: float | None,
-    neighbors: str | None,
-    as_json: bool,
-) -> None:
+def _by_group(said: Grouped, guessed: Guessed, budget: words.Related) -> Told:
     """A line a group, and the least epsilon for a wanted error in the smallest one."""
-    from privmean.asking.planning import least_epsilon
-    from privmean.asking.planning import plan as planned
+    from privmean.asking.planning import least_epsilon, plan
 
-    question = question_of("mean", {"values": ["value"], **said}, "--{}")
-    terms: Any = {"delta": delta, "neighbors": neighbors or question.usual_neighbors}
-    guessed = _sizes(sizes, persons)
-    budget: Any = {"epsilon": epsilon, "rho": rho} if rho is not None else {"epsilon": epsilon}
-    chosen: Any = planned(question, persons=persons, **terms, **budget)
-    lines = chosen.forecast(guessed, guess_sd, persons)
-    result: dict[str, Any] = {
-        "estimator": chosen.estimator,
-        "why": chosen.why,
-        "persons": persons,
-        "guess_sd": guess_sd,
-        "groups": [vars(item) for item in lines],
-        "plan": chosen.describe(),
-    }
-    if error is not None:
-        result["wanted_error"] = error
-        result["least_epsilon"] = least_epsilon(
-            question, sizes=guessed, error=error, guess_sd=guess_sd, **terms
+    asked = {"by": said.by, "keys": said.beside(said.keys), "max_groups": said.max_groups}
+    question = question_of("mean", {"values": ["value"], **asked}, "--{}")
+    sizes, sd = guessed.each(), guessed.guess_sd
+    known: Any = {"delta": budget.delta, "neighbors": budget.neighbors or question.usual_neighbors}
+    strength: Any = {"epsilon": budget.epsilon}
+    if budget.rho is not None:
+        strength["rho"] = budget.rho
+    chosen: Any = plan(question, persons=guessed.persons, **known, **strength)
+    forecast = chosen.forecast(sizes, sd, guessed.persons)
+    found: dict[str, Any] = {"groups": [vars(item) for item in forecast]}
+    lines = [
+        f"{item.key}: {item.persons:.0f} persons, error {item.rmse:.4g} (sampling "
+        f"{item.sampling:.4g}, privacy noise {item.privacy_noise:.4g})"
+        + ("" if item.status == "ok" else f"   {item.status}")
+        for item in forecast
+    ]
+    if guessed.error is not None:
+        least = least_epsilon(question, sizes=sizes, error=guessed.error, guess_sd=sd, **known)
+        found |= {"wanted_error": guessed.error, "least_epsilon": least}
+        lines.append(
+            f"least epsilon for an error of {guessed.error:g} in the smallest group: {least:.3g}"
         )
-    if as_json:
-        typer.echo(json.dumps(result, allow_nan=False))
-        return
-    typer.echo(f"{chosen.estimator}: {chosen.why}")
-    for item in lines:
-        typer.echo(
-            f"  {item.key}: {item.persons:.0f} persons, error {item.rmse:.4g} (sampling "
-            f"{item.sampling:.4g}, privacy noise {item.privacy_noise:.4g})"
-            + ("" if item.status == "ok" else f"   {item.status}")
-        )
-    if error is not None:
-        typer.echo(
-            f"  least epsilon for an error of {error:g} in the smallest group: "
-            f"{result['least_epsilon']:.3g}"
-        )
+    return chosen, found, lines

@@ -2,193 +2,201 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Protocol
 
 import typer
 
+from privmean.asking import words
+from privmean.cli import options as opt
 from privmean.errors import ArgumentError
 
 if TYPE_CHECKING:
     from privmean.continual.charging import Ledger
+    from privmean.continual.eventlines import Reader
     from privmean.continual.feeding import Fed
     from privmean.continual.sources import Source
     from privmean.noise.simulated import SimulatedNoise
 
-Person = Annotated[str | None, typer.Option(help="Column or key of the person's id.")]
-Values = Annotated[
-    list[str] | None, typer.Option("--value", help="Column or key of a value; repeat for more.")
-]
-Epsilon = Annotated[float | None, typer.Option(help="Budget of all releases together.")]
-Delta = Annotated[float, typer.Option(help="Goes with --epsilon, such as 1e-6.")]
-Rho = Annotated[float | None, typer.Option(help="zCDP budget instead of epsilon and delta.")]
-Neighbors = Annotated[str, typer.Option(help="replace-one, or zero-out (values become centre).")]
-FromStep = Annotated[int, typer.Option(help="With shown or rmse: the first step that matters.")]
-Times = Annotated[list[int] | None, typer.Option("--time", help="With goal times: such a step.")]
-LastWithin = Annotated[
-    float,
-    typer.Option(help="With shown: the last step's noise, at most so many times the least."),
-]
-Window = Annotated[int | None, typer.Option(help="Mean of the last so many steps.")]
-HalfLife = Annotated[
-    float | None, typer.Option(help="Decayed mean: weights halve every so many steps.")
-]
-Level = Annotated[float, typer.Option(help="Level of the intervals.")]
-Sd = Annotated[
-    float | None,
-    typer.Option(help="Public standard deviation of records, for the population interval."),
-]
-State = Annotated[
-    Path | None, typer.Option(help="State file (secret): a restart then loses nothing.")
-]
-Append = Annotated[
-    bool, typer.Option("--append", help="After a restart, input holds new events only.")
-]
-Replay = Annotated[
-    bool, typer.Option(help="After a restart, write all releases again, from the first.")
-]
-Moved = Annotated[
-    bool,
-    typer.Option(
-        "--moved",
-        help="The state file is a copy: the newest, and its original is never used again.",
-    ),
-]
-Output = Annotated[
-    Path | None,
-    typer.Option(help="Write releases to this file, each once, instead of standard output."),
-]
-Complete = Annotated[
-    bool,
-    typer.Option("--complete", help="With --state: a last line without a line feed counts."),
-]
-Follow = Annotated[Path | None, typer.Option(help="Read this file instead, and go on as it grows.")]
-Parts = Annotated[
-    Path | None,
-    typer.Option(help="Read Parquet files of this folder instead, in the order they arrive."),
-]
-Kafka = Annotated[
-    str | None, typer.Option(help="Read HOST:PORT/TOPIC instead (needs the extra kafka).")
-]
-Idle = Annotated[
-    float | None,
-    typer.Option(help="With --follow, --parts, --kafka: end after so many quiet seconds."),
-]
-LedgerFile = Annotated[
-    str | None,
-    typer.Option("--ledger", help="Ledger that is charged once for the whole stream."),
-]
-Label = Annotated[str | None, typer.Option(help="Label of the ledger's entry.")]
-Format = Annotated[str, typer.Option("--format", help="auto, jsonl or csv.")]
-Delimiter = Annotated[str, typer.Option(help="Of CSV.")]
-Quote = Annotated[str, typer.Option(help="Of CSV; '' if quotes mean nothing.")]
-Decimal = Annotated[str, typer.Option(help="The decimal sign, '.' or ','.")]
-Encoding = Annotated[str, typer.Option(help="utf-8, latin-1, cp1252, ...")]
-NullWord = Annotated[
-    list[str] | None, typer.Option(help="A text that means missing; repeat for more.")
-]
-Quiet = Annotated[bool, typer.Option("--quiet", help="No summary on standard error.")]
-Seed = Annotated[
-    int | None, typer.Option(help="SIMULATED noise, not private: for tests and studies.")
-]
+LAST_WITHIN = 1.75
+Level = Annotated[float, "Level of the intervals."]
+Neighbors = Annotated[str, "replace-one, or zero-out (values become centre)."]
 
 
-def source_of(
-    columns: tuple[str, list[str], list[str]],
-    written: tuple[str, str, str, str, str, list[str] | None],
-    *,
-    complete: bool,
-    follow: Path | None,
-    parts: Path | None,
-    kafka: str | None,
-    idle: float | None,
-) -> Source:
-    """Where events come from. columns: person, values and further public keys."""
-    from privmean import validate
-    from privmean.continual import sources
-    from privmean.continual.eventlines import Reader
-    from privmean.people.textformat import TextFormat
+@dataclass(frozen=True)
+class Budgeted(words.Budgeted):
+    """What all releases together may spend."""
 
-    given = [name for name, it in (("follow", follow), ("parts", parts), ("kafka", kafka)) if it]
-    if len(given) > 1:
-        raise ArgumentError(given[1], given[0], "are two sources", "give one")
-    if idle is not None:
-        validate.nonnegative("idle", idle)
-        if not given:
-            raise ArgumentError("idle", idle, "is for sources that grow", "leave it out")
-    kind, delimiter, quote, decimal, encoding, words = written
-    form = TextFormat(delimiter, quote, decimal, encoding, None, tuple(words or ()))
-    person, values, public = columns
-    if kafka is not None and kind == "auto":
-        kind = "jsonl"
-    if kafka is not None and kind != "jsonl":
-        raise ArgumentError("format", kind, "is not that of messages", "send JSON")
-    reader = Reader(person, tuple(values), kind, form, tuple(public))
-    if parts is not None:
-        return sources.Parts(parts, columns, idle)
-    if follow is not None:
-        return sources.GrowingFile(follow, reader, idle)
-    if kafka is not None:
-        servers, _, topic = kafka.rpartition("/")
-        return sources.KafkaTopic(servers, topic, reader, idle)
-    return sources.StandardInput(reader, complete=complete)
+    epsilon: Annotated[float | None, "Budget of all releases together."] = None
 
 
-def named(person: str | None, value: list[str] | None) -> tuple[str, list[str]]:
-    """The columns, refused if they are missing."""
-    if person is None or not value:
-        raise ArgumentError("person/value", None, "is missing", "give --person and --value")
-    return person, value
+@dataclass(frozen=True)
+class Columns:
+    """Whose values: columns of CSV, or keys of JSON."""
 
-
-def serve(
-    fed: Fed[Any],
-    source: Source,
-    *,
-    append: bool,
-    replay: bool,
-    flush: bool,
-    output: Path | None,
-    quiet: bool,
-) -> bool:
-    """Run a stream to the end of its source; whether a signal stopped it."""
-    from privmean.continual import events
-    from privmean.continual.releasefile import ReleaseFile
-
-    done = events.run(
-        fed,
-        source,
-        append=append,
-        replay=replay,
-        flush=flush,
-        output=None if output is None else ReleaseFile(output),
+    person: Annotated[str | None, "Column or key of the person's id."] = None
+    value: Annotated[list[str] | None, "Column or key of a value; repeat for more.", "--value"] = (
+        None
     )
-    if not quiet:
-        typer.echo(events.summary(fed, done), err=True)
-    return done.stopped
+
+    def named(self) -> tuple[str, list[str]]:
+        """The columns, refused if they are missing."""
+        if self.person is None or not self.value:
+            raise ArgumentError("person/value", None, "is missing", "give --person and --value")
+        return self.person, self.value
 
 
-def simulated(seed: int | None) -> SimulatedNoise | None:
-    """Noise of a seed; None for exact noise."""
-    if seed is None:
-        return None
-    from privmean.noise.simulated import SimulatedNoise
+@dataclass(frozen=True)
+class Aimed:
+    """Which errors matter."""
 
-    return SimulatedNoise(seed)
+    from_step: Annotated[int, "With shown or rmse: the first step that matters."] = 1
+    time: Annotated[list[int] | None, "With goal times: such a step."] = None
+    last_within: Annotated[
+        float, "With shown: the last step's noise, at most so many times the least."
+    ] = LAST_WITHIN
+
+
+@dataclass(frozen=True)
+class Weighted:
+    """Over which steps a mean is."""
+
+    window: Annotated[int | None, "Mean of the last so many steps."] = None
+    half_life: Annotated[float | None, "Decayed mean: weights halve every so many steps."] = None
+
+
+@dataclass(frozen=True)
+class Lines:
+    """How events are written."""
+
+    input_format: Annotated[str, "auto, jsonl or csv.", "--format"] = "auto"
+    delimiter: Annotated[str, "Of CSV."] = ","
+    quote: Annotated[str, "Of CSV; '' if quotes mean nothing."] = '"'
+    decimal: Annotated[str, "The decimal sign, '.' or ','."] = "."
+    encoding: Annotated[str, "utf-8, latin-1, cp1252, ..."] = "utf-8"
+    null_word: Annotated[list[str] | None, "A text that means missing; repeat for more."] = None
+
+    def reader(self, kind: str, columns: tuple[str, list[str], list[str]]) -> Reader:
+        """What reads lines of a kind. columns: person, values and further public keys."""
+        from privmean.continual.eventlines import Reader
+        from privmean.people.textformat import TextFormat
+
+        missing = tuple(self.null_word or ())
+        form = TextFormat(self.delimiter, self.quote, self.decimal, self.encoding, None, missing)
+        person, values, public = columns
+        return Reader(person, tuple(values), kind, form, tuple(public))
+
+
+@dataclass(frozen=True)
+class Sourced(Lines):
+    """Where events come from; standard input, if nothing is said."""
+
+    follow: Annotated[Path | None, "Read this file instead, and go on as it grows."] = None
+    parts: Annotated[
+        Path | None, "Read Parquet files of this folder instead, in the order they arrive."
+    ] = None
+    kafka: Annotated[str | None, "Read HOST:PORT/TOPIC instead (needs the extra kafka)."] = None
+    idle: Annotated[
+        float | None, "With --follow, --parts, --kafka: end after so many quiet seconds."
+    ] = None
+
+    def source(self, columns: tuple[str, list[str], list[str]], *, complete: bool) -> Source:
+        """The one that is said. columns: person, values and further public keys."""
+        from privmean import validate
+        from privmean.continual import sources
+
+        grow = {"follow": self.follow, "parts": self.parts, "kafka": self.kafka}
+        given = [name for name, said in grow.items() if said]
+        if len(given) > 1:
+            raise ArgumentError(given[1], given[0], "are two sources", "give one")
+        if self.idle is not None:
+            validate.nonnegative("idle", self.idle)
+            if not given:
+                raise ArgumentError("idle", self.idle, "is for sources that grow", "leave it out")
+        kind = self.input_format
+        if self.kafka is not None:
+            if kind not in ("auto", "jsonl"):
+                raise ArgumentError("format", kind, "is not that of messages", "send JSON")
+            kind = "jsonl"
+        reader = self.reader(kind, columns)
+        if self.parts is not None:
+            return sources.Parts(self.parts, columns, self.idle)
+        if self.follow is not None:
+            return sources.GrowingFile(self.follow, reader, self.idle)
+        if self.kafka is not None:
+            servers, _, topic = self.kafka.rpartition("/")
+            return sources.KafkaTopic(servers, topic, reader, self.idle)
+        return sources.StandardInput(reader, complete=complete)
+
+
+@dataclass(frozen=True)
+class Kept:
+    """What a stream keeps, and where its releases go."""
+
+    state: Annotated[Path | None, "State file (secret): a restart then loses nothing."] = None
+    append: Annotated[bool, "After a restart, input holds new events only.", "--append"] = False
+    replay: Annotated[bool, "After a restart, write all releases again, from the first."] = True
+    moved: Annotated[
+        bool,
+        "The state file is a copy: the newest, and its original is never used again.",
+        "--moved",
+    ] = False
+    output: Annotated[
+        Path | None, "Write releases to this file, each once, instead of standard output."
+    ] = None
+    complete: Annotated[
+        bool, "With --state: a last line without a line feed counts.", "--complete"
+    ] = False
+    quiet: Annotated[bool, "No summary on standard error.", "--quiet"] = False
+
+    @property
+    def whole(self) -> bool:
+        """Whether a last line without a line feed counts."""
+        return self.complete or self.state is None
+
+    def serve(self, fed: Fed[Any], source: Source, *, flush: bool = False) -> bool:
+        """Run a stream to the end of its source; whether a signal stopped it."""
+        from privmean.continual import events
+        from privmean.continual.releasefile import ReleaseFile
+
+        output = None if self.output is None else ReleaseFile(self.output)
+        done = events.run(
+            fed, source, append=self.append, replay=self.replay, flush=flush, output=output
+        )
+        if not self.quiet:
+            typer.echo(events.summary(fed, done), err=True)
+        return done.stopped
+
+
+@dataclass(frozen=True)
+class Charged:
+    """The ledger of a stream, and its noise."""
+
+    ledger: Annotated[str | None, "Ledger that is charged once for the whole stream."] = None
+    label: opt.Label = None
+    seed: Annotated[int | None, "SIMULATED noise, not private: for tests and studies."] = None
+
+    def noise(self) -> SimulatedNoise | None:
+        """Noise of a seed; None for exact noise."""
+        if self.seed is None:
+            return None
+        from privmean.noise.simulated import SimulatedNoise
+
+        return SimulatedNoise(self.seed)
+
+    def charge(self, running: Chargeable) -> None:
+        """Charge the ledger before the first event; BudgetExceeded if it holds too little."""
+        if self.ledger is None:
+            if self.label is not None:
+                raise ArgumentError("label", self.label, "goes with --ledger", "name the ledger")
+            return
+        from privmean.privacy.ledger import Ledger as Book
+
+        running.charge(Book.open(self.ledger), label=self.label or "")
 
 
 class Chargeable(Protocol):
     """A stream that can be charged to a ledger."""
 
     def charge(self, ledger: Ledger, *, label: str = ...) -> None: ...
-
-
-def charge(running: Chargeable, ledger: str | None, label: str | None) -> None:
-    """Charge the ledger before the first event; BudgetExceeded if it holds too little."""
-    if ledger is None:
-        if label is not None:
-            raise ArgumentError("label", label, "goes with --ledger", "name the ledger")
-        return
-    from privmean.privacy.ledger import Ledger as Book
-
-    running.charge(Book.open(ledger), label=label or "")

@@ -3,36 +3,35 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from privmean.cli import options as opt
 from privmean.cli import streamoptions as so
+from privmean.cli.groups import grouped
 
 if TYPE_CHECKING:
     from privmean.continual.candidates import Candidate, Prospect
 
 
+@grouped
 def plan(
     *,
-    steps: Annotated[int, typer.Option(help="How many steps.")],
-    max_participations: Annotated[int, typer.Option(help="Most steps a person.")],
-    min_separation: Annotated[int, typer.Option(help="Least distance between two of them.")],
-    dimension: Annotated[int, typer.Option(help="Values a record.")] = 1,
-    epsilon: so.Epsilon = None,
-    delta: so.Delta = 0.0,
-    rho: so.Rho = None,
-    clip: Annotated[float, typer.Option(help="Clipping radius.")] = 1.0,
+    steps: Annotated[int, "How many steps."],
+    max_participations: Annotated[int, "Most steps a person."],
+    min_separation: Annotated[int, "Least distance between two of them."],
+    dimension: Annotated[int, "Values a record."] = 1,
+    budget: so.Budgeted,
+    clip: Annotated[float, "Clipping radius."] = 1.0,
     neighbors: so.Neighbors = "replace-one",
     goal: Annotated[
-        str | None, typer.Option(help="shown (the usual one with a budget), rmse, final or times.")
+        str | None, "shown (the usual one with a budget), rmse, final or times."
     ] = None,
-    from_step: so.FromStep = 1,
-    time: so.Times = None,
-    last_within: so.LastWithin = 1.75,
-    window: so.Window = None,
-    half_life: so.HalfLife = None,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False,
+    aimed: so.Aimed,
+    weighted: so.Weighted,
+    as_json: opt.Json = False,
 ) -> None:
     """Every strategy with its error, best first. Reads no data, spends nothing.
 
@@ -51,20 +50,20 @@ def plan(
     from privmean.privacy.budget import Budget
 
     unit = None
-    if epsilon is not None or rho is not None:
-        mu = Budget(epsilon=epsilon, delta=delta, rho=rho).gaussian_mu()
+    if budget.epsilon is not None or budget.rho is not None:
+        mu = Budget(**asdict(budget)).gaussian_mu()
         movement = 1 if neighbors == "zero-out" else 2
         unit = movement / mu if mu else None
-    target = Target.of(window, half_life)
-    usual = "times" if time else "rmse" if unit is None else "shown"
+    target = Target.of(weighted.window, weighted.half_life)
+    usual = "times" if aimed.time else "rmse" if unit is None else "shown"
     found = survey(
         max_participations=max_participations,
         min_separation=min_separation,
         steps=steps,
         goal=goal or usual,
-        from_step=from_step,
-        times=time or (),
-        shown=None if unit is None else Shown(unit, dimension, last_within),
+        from_step=aimed.from_step,
+        times=aimed.time or (),
+        shown=None if unit is None else Shown(unit, dimension, aimed.last_within),
         target=target,
         watch=_progress(),
     )

@@ -8,27 +8,26 @@ from typing import Annotated, Any
 
 import typer
 
+from privmean.asking import words
 from privmean.cli import options as opt
+from privmean.cli.groups import grouped
 from privmean.errors import ArgumentError
-
-PRIVATE_FAILURE = 3
 
 app = typer.Typer(
     no_args_is_help=True,
     help="Many questions about one table under one budget, from a file (study.toml).",
 )
 StudyFile = Annotated[Path, typer.Argument(help="TOML file of the study.")]
-Persons = Annotated[
-    int | None, typer.Option(help="Public number of persons: then not even the roster is read.")
-]
+Persons = Annotated[int | None, "Public number of persons: then not even the roster is read."]
 
 
 @app.command()
+@grouped
 def init(
     table: opt.TableFile,
     person: opt.Person,
-    out: Annotated[Path, typer.Option(help="The file to write.")] = Path("study.toml"),
-    header: opt.Header = None,
+    out: Annotated[Path, "The file to write."] = Path("study.toml"),
+    header: words.Header = None,
 ) -> None:
     """Write a commented first study file from the table's schema alone."""
     from privmean.people.names import column_names
@@ -37,16 +36,12 @@ def init(
     if out.exists():
         raise ArgumentError("--out", str(out), "is there already", "name another file")
     text = first_file(table, person, column_names(table, person, header), header)
-    try:
-        out.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise ArgumentError(
-            "--out", str(out), f"cannot be written: {error.strerror}", "name another file"
-        ) from None
+    opt.written_to(out, text)
     typer.echo(f"{out}: edit it, then `privmean study plan {out}`")
 
 
 @app.command()
+@grouped
 def plan(
     study: StudyFile,
     persons: Persons = None,
@@ -60,12 +55,13 @@ def plan(
 
 
 @app.command()
+@grouped
 def run(
     study: StudyFile,
-    out: Annotated[Path, typer.Option(help="Folder for release.json, report.html and the CSVs.")],
-    ledger: opt.LedgerFile = None,
-    label: Annotated[str | None, typer.Option(help="Label of the charge.")] = None,
-    analyst: Annotated[str, typer.Option(help="Who asks, for the ledger and the report.")] = "",
+    out: Annotated[Path, "Folder for release.json, report.html and the CSVs."],
+    ledger: opt.Ledger = None,
+    label: Annotated[str | None, "Label of the charge."] = None,
+    analyst: Annotated[str, "Who asks, for the ledger and the report."] = "",
     as_json: opt.Json = False,
 ) -> None:
     """Charge once, ask every question, write the results; goes on with a run that was stopped.
@@ -81,7 +77,7 @@ def run(
     stored = run_in(read_study(study), out, ledger=book, label=label, analyst=analyst)
     typer.echo(json.dumps(stored, allow_nan=False) if as_json else told(stored, out))
     if any(failed(question) for question in stored["questions"]):
-        raise typer.Exit(PRIVATE_FAILURE)
+        raise typer.Exit(opt.PRIVATE_FAILURE)
 
 
 def failed(question: dict[str, Any]) -> bool:

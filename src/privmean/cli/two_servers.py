@@ -9,6 +9,7 @@ from typing import Annotated
 
 import typer
 
+from privmean.cli.groups import grouped
 from privmean.errors import ArgumentError
 
 app = typer.Typer(
@@ -19,11 +20,12 @@ Place = Annotated[Path, typer.Argument(help="File with the task.")]
 
 
 @app.command("task")
+@grouped
 def task_(
-    bounds: Annotated[list[str], typer.Option(help="LOW:HIGH of a value; repeat for more.")],
-    epsilon: Annotated[float, typer.Option(help="Budget of the answer.")],
-    persons: Annotated[int, typer.Option(help="Least number of accepted reports.")],
-    bits: Annotated[int, typer.Option(help="Of a clipped value as a whole number.")] = 20,
+    bounds: Annotated[list[str], "LOW:HIGH of a value; repeat for more."],
+    epsilon: Annotated[float, "Budget of the answer."],
+    persons: Annotated[int, "Least number of accepted reports."],
+    bits: Annotated[int, "Of a clipped value as a whole number."] = 20,
 ) -> None:
     """Write a new task, for both servers and all clients."""
     from privmean.cli.numbers import pair
@@ -35,6 +37,7 @@ def task_(
 
 
 @app.command()
+@grouped
 def noise(task: Place) -> None:
     """Read a server's sums of shares from standard input, write them with noise of its own."""
     from privmean.experimental.two_servers import Task
@@ -45,9 +48,10 @@ def noise(task: Place) -> None:
 
 
 @app.command()
+@grouped
 def answer(
     task: Place,
-    level: Annotated[float, typer.Option(help="Level of the intervals.")] = 0.95,
+    level: Annotated[float, "Level of the intervals."] = 0.95,
 ) -> None:
     """Read what server 0 answered from standard input, write the mean with its intervals."""
     from privmean.experimental.two_servers import Task

@@ -9,20 +9,18 @@ from typing import Annotated
 import typer
 
 from privmean.cli import options as opt
+from privmean.cli.groups import grouped
 
 WRONG = 1
 
 ReleaseFile = Annotated[Path, typer.Argument(help="What `privmean ... --json` wrote.")]
 
 
+@grouped
 def verify(
     release: ReleaseFile,
-    key: Annotated[
-        Path | None, typer.Option(help="Public key (PEM) of the one who is to have signed it.")
-    ] = None,
-    ledger: Annotated[
-        Path | None, typer.Option(help="Ledger file that is to hold its charge.")
-    ] = None,
+    key: Annotated[Path | None, "Public key (PEM) of the one who is to have signed it."] = None,
+    ledger: Annotated[Path | None, "Ledger file that is to hold its charge."] = None,
     as_json: opt.Json = False,
 ) -> None:
     """Check a stored release without the data: bill, numbers, digest, signature, charge.
@@ -38,12 +36,11 @@ def verify(
         raise typer.Exit(WRONG)
 
 
+@grouped
 def sign(
     release: ReleaseFile,
-    key: Annotated[Path, typer.Option(help="Private key (PEM, Ed25519).")],
-    out: Annotated[
-        Path | None, typer.Option(help="Write the signed release here, not on standard output.")
-    ] = None,
+    key: Annotated[Path, "Private key (PEM, Ed25519)."],
+    out: Annotated[Path | None, "Write the signed release here, not on standard output."] = None,
 ) -> None:
     """Sign a stored release. Its digest changes, since it now names its signer."""
     from privmean.errors import ArgumentError
@@ -62,12 +59,7 @@ def sign(
     if out is None:
         typer.echo(text)
         return
-    try:
-        out.write_text(text + "\n")
-    except OSError as error:
-        raise ArgumentError(
-            "--out", str(out), f"cannot be written: {error.strerror}", "name another file"
-        ) from None
+    opt.written_to(out, text + "\n")
 
 
 def keygen(

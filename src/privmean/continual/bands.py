@@ -89,7 +89,8 @@ def population(
         return together
     each = (1 + level) / 2
     if dimension == 1:
-        sampling = radius * np.sqrt(2 * math.log(2 / (1 - each)) / sample)
+        variance = 2 * math.log(2 / (1 - each)) / sample
+        sampling = radius * (math.sqrt(variance) if type(variance) is float else np.sqrt(variance))
     else:
         sampling = sampling_radius(radius, each, 1) / np.sqrt(sample)
     apart: Real = pointwise(each, dimension) * noise + sampling

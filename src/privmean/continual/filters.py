@@ -7,6 +7,7 @@ numbers, and the state is one array that can be stored.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from typing import Protocol
 
 import numpy as np
@@ -23,6 +24,11 @@ class Filter(Protocol):
         """The outputs for the next rows; shapes (coordinates, steps)."""
         ...
 
+    def one(self, row: float) -> float:
+        """The same for one coordinate and one step, by the same operations: most of the time of
+        one number in an array is the array's."""
+        ...
+
 
 def _lfilter(numerator: Floats, denominator: Floats, rows: Floats, state: Floats) -> Floats:
     from scipy.signal import lfilter
@@ -32,7 +38,7 @@ def _lfilter(numerator: Floats, denominator: Floats, rows: Floats, state: Floats
     return result
 
 
-class _Taps:
+class _Taps(ABC):
     """What a recursion by taps keeps between calls."""
 
     def __init__(self, taps: Floats, coordinates: int) -> None:
@@ -40,6 +46,14 @@ class _Taps:
         # 1, 0, 0, ...: the recursive code path, which any split leaves unchanged
         self.rest = np.eye(1, len(self.taps))[0]
         self.state = np.zeros((coordinates, len(self.taps) - 1))
+
+    @abstractmethod
+    def run(self, rows: Floats) -> Floats:
+        """As `Filter.run`."""
+
+    def one(self, row: float) -> float:
+        result: float = self.run(np.array([[row]])).item()
+        return result
 
 
 class Convolution(_Taps):
@@ -72,17 +86,32 @@ class Bank:
 
     def __init__(self, weights: Floats, decays: Floats, coordinates: int) -> None:
         self.weights, self.decays = weights, decays
+        self._numbers: tuple[list[float], list[float]] = weights.tolist(), decays.tolist()
+        self._held: list[float] | None = None  # the state of one coordinate, while it is ahead
         self.state = np.zeros((coordinates, len(weights)))
 
+    @property
+    def state(self) -> Floats:
+        if self._held is not None:
+            self._state, self._held = np.array([self._held]), None
+        return self._state
+
+    @state.setter
+    def state(self, state: Floats) -> None:
+        self._state, self._held = state, None
+
+    def one(self, row: float) -> float:
+        held = self._state[0].tolist() if self._held is None else self._held
+        weights, decays = self._numbers
+        total = row
+        for weight, h in zip(weights, held, strict=True):
+            total += weight * h
+        self._held = [decay * h + row for decay, h in zip(decays, held, strict=True)]
+        return total
+
     def run(self, rows: Floats) -> Floats:
-        if rows.shape == (1, 1):  # one number: the same operations without arrays
-            x, held = float(rows[0, 0]), self.state[0].tolist()
-            total = x
-            for weight, h in zip(self.weights.tolist(), held, strict=True):
-                total += weight * h
-            decays = zip(self.decays.tolist(), held, strict=True)
-            self.state = np.array([[decay * h + x for decay, h in decays]])
-            return np.array([[total]])
+        if rows.shape == (1, 1):
+            return np.array([[self.one(rows.item())]])
         out = rows.astype(np.float64)
         if rows.shape[1] == 1:
             for m, weight in enumerate(self.weights):

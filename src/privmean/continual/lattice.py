@@ -143,6 +143,10 @@ class Lattice:
             return mixed
         return np.rint(mixed * 2.0**self.bits)
 
+    def round_one(self, mixed: float) -> int:
+        """`round_rows` of one number."""
+        return int(mixed) if self.taps else round(mixed * 2.0**self.bits)  # half to even, as rint
+
     def to_dict(self) -> dict[str, Any]:
         return {**asdict(self), "participation": asdict(self.participation)}
 

@@ -53,8 +53,7 @@ class Making:
         if len(steps) == 1:
             (step,) = steps
             block = self.sums.advance(step.row[None, :].astype(np.int64))
-            more = np.array([[float(step.records - self._taken)]])
-            (size,) = self._sizes.advance(more)[0].tolist()
+            size = self._sizes.one(float(step.records - self._taken))
             self._taken = step.records
             (square,), (sums,) = block.squares.tolist(), block.sums
             return [StoredRelease(first, *step[1:4], square, sums, size, step.period)]

@@ -92,6 +92,16 @@ class PublicNumbers:
             return None, None, _joined(squares)
         return _joined(columns), _joined(rows), _joined(squares)
 
+    def of_one(self, done: int) -> tuple[float | None, float | None, float]:
+        """`of_steps` of the next step alone."""
+        block, at = divmod(done, AHEAD)
+        if block != self._block:
+            self._compute(block)
+        square = self._squares.item(at)
+        if self._scales is None:
+            return None, None, square
+        return self._scales[0].item(at), self._scales[1].item(at), square
+
     def _compute(self, block: int) -> None:
         if block != self._block + 1:
             raise PrivmeanError(f"internal: block {block} after block {self._block}")
@@ -143,6 +153,8 @@ class NoisyPrefixSums:
         most = lattice.most_steps
         if most is not None and self.steps + m > most:
             raise PrivmeanError(f"internal: {self.steps + m} steps on a plan for {most}")
+        if rows.shape == (1, 1):
+            return self._one(rows.item())
         column_scales, row_scales, squares = self._public.of_steps(self.steps, m)
         entering = np.ascontiguousarray(rows.T, dtype=np.float64)
         if column_scales is not None:
@@ -161,6 +173,20 @@ class NoisyPrefixSums:
             estimates = estimates / column_scales
         self.steps += m
         return Block(self._tally.advance(estimates.T), squares)
+
+    def _one(self, row: int) -> Block:
+        """`advance` by one step of one column: the same operations on numbers."""
+        lattice = self.mechanism.lattice
+        column_scale, row_scale, square = self._public.of_one(self.steps)
+        mixed = self._forward.one(float(row) if column_scale is None else row * column_scale)
+        whole = lattice.round_one(mixed if row_scale is None else mixed / row_scale)
+        # from here on everything is a function of the noisy integers and of public numbers
+        public = self._noise.added_one(whole) / 2.0**lattice.bits
+        estimate = self._backward.one(public if row_scale is None else public * row_scale)
+        if column_scale is not None:
+            estimate = estimate / column_scale
+        self.steps += 1
+        return Block(self._tally.advance(np.array([[estimate]])), np.array([square]))
 
     def arrays(self) -> dict[str, Floats]:
         """The whole state. Secret: with the noisy rows it reveals the raw ones."""

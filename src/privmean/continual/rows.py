@@ -39,6 +39,10 @@ def as_rows(values: Collection[object], dimension: int) -> Floats:
         if rows.ndim != 2 or rows.shape[1] != dimension:
             raise ArgumentError("values", values.shape, f"are not rows of {dimension}", "reshape")
         return rows
+    if dimension == 1 and len(values) == 1:
+        (value,) = values
+        if type(value) is float:
+            return np.array([[value]])
     rows = np.full((len(values), dimension), np.nan)
     for index, value in enumerate(values):
         cells = value if isinstance(value, list | tuple | np.ndarray) else [value]

@@ -174,3 +174,10 @@ class Tally:
             self.sums = self._factor * self.sums + row
             result[index] = self.sums
         return result
+
+    def one(self, row: float) -> float:
+        """`advance` by one row of one column."""
+        before = self.sums.item()
+        total = before + row if self._factor == 1 else self._factor * before + row
+        self.sums[0] = total
+        return total

@@ -18,9 +18,9 @@ from statistics import NormalDist
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from privmean import validate
+from privmean.dtypes import Floats
 from privmean.errors import ArgumentError
 from privmean.mechanisms.noisy_share import MODULUS, NoisyShare
 from privmean.noise.base import Noise
@@ -28,7 +28,6 @@ from privmean.noise.exact import ExactNoise
 from privmean.privacy.budget import REPLACE_ONE
 from privmean.privacy.guarantee import Guarantee
 
-Floats = npt.NDArray[np.float64]
 FORMAT = "privmean two servers 1"
 MOST_BITS = 32
 

@@ -57,7 +57,7 @@ def sidak_box(
     if kind == "interval":
         half = [r * half_of(s, one, design_effect) for r, s in zip(radii, sums, strict=True)]
         parts = [parts_of(s, one, r, design_effect) for r, s in zip(radii, sums, strict=True)]
-        by_cause = {name: tuple(item[name][0] for item in parts) for name in parts[0]}
+        by_cause = {name: tuple(item[name] for item in parts) for name in parts[0]}
         assumption = assumption_words(design_effect)
     else:
         half = [r * noise_half(s, one) for r, s in zip(radii, sums, strict=True)]

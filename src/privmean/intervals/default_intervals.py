@@ -103,68 +103,54 @@ class ColumnIntervals:
             words = f"values beyond [{self.apart_at[0]:.6g}, {self.apart_at[1]:.6g}] are "
             words += "left out" if self.sums.partition else "taken at the middle of the limits"
             return replace(plain, assumption=assumption_words(self.design_effect, words))
-        low, high = ends_of(self.sums, level, self.design_effect, moved)
-        lower, upper = limit(
-            self.middle + self.radius * low, self.middle + self.radius * high, self.region
-        )
-        return Interval(
-            (lower,),
-            (upper,),
+        return Interval.one(
+            self._ends(level, moved, self.region),
             level,
             target=target,
             assumption=assumption_words(self.design_effect),
-            region=(self.region,),
+            region=self.region,
             parts=parts_of(self.sums, level, self.radius, self.design_effect),
         )
+
+    def _ends(
+        self, level: float, allowance: Allowance, bounds: tuple[float, float] | None
+    ) -> tuple[float, float]:
+        assert self.sums is not None
+        low, high = ends_of(self.sums, level, self.design_effect, allowance)
+        return limit(self.middle + self.radius * low, self.middle + self.radius * high, bounds)
 
     def _mean(self, level: float) -> Interval:
         assert self.sums is not None
         assert self.allowance is not None
-        low, high = ends_of(self.sums, level, self.design_effect, self.allowance)
-        lower, upper = limit(
-            self.middle + self.radius * low, self.middle + self.radius * high, self.bounds
-        )
         extra = max(self.allowance.total, 0.0) / self.sums.persons * self.radius
-        words = f"those beyond {self._counted()} exceed the limits on average by no more than "
+        place = place_words(self.counted_at, self.region)
+        words = f"those beyond {place} exceed the limits on average by no more than "
         if self.rows:
             words = (
                 "of those beyond the limits or in shortened rows no more is cut on average than "
             )
-        words += f"{reach_words(self.reach, self.nearer)} (excess {self.excess:g})"
+        words += reach_words(self.reach, self.nearer, self.excess)
         limits = self.counted_at or self.region
         brief = f"no heavy tail beyond {limits[0]:.4g} to {limits[1]:.4g}"
         if self.check is not None:
-            brief = (
-                f"fewer than about {math.ceil(self.check.hidden)} unseen persons far beyond "
-                f"{limits[0]:.4g} to {limits[1]:.4g}"
-            )
+            brief = unseen_brief(self.check, limits)
             if self.check.status == TAIL_SEEN:
                 words += f"; about {max(round(self.check.beyond), 0)} persons lie there"
-            where = "there" if self.check.far is None else "far beyond"
-            words += (
-                f"; a group of fewer than about {math.ceil(self.check.hidden)} persons {where} may "
-                "go unseen: if such a group could carry the mean, give bounds"
-            )
-        return Interval(
-            (lower,),
-            (upper,),
+            words += unseen_words(self.check, " there" if self.check.far is None else " far beyond")
+        return Interval.one(
+            self._ends(level, self.allowance, self.bounds),
             level,
             target=MEAN,
             assumption=assumption_words(self.design_effect, words),
-            region=(self.region,),
+            region=self.region,
             parts={
                 **parts_of(self.sums, level, self.radius, self.design_effect),
-                "clipping allowance": (extra,),
+                "clipping allowance": extra,
             },
             status=self.check.status if self.check else OK,
             advice=self.check.advice if self.check else "",
             brief=assumption_words(self.design_effect, brief),
         )
-
-    def _counted(self) -> str:
-        if self.counted_at is None or self.counted_at == self.region:
-            return "the limits"
-        return f"[{self.counted_at[0]:.6g}, {self.counted_at[1]:.6g}]"
 
     def noise_interval(self, level: float) -> Interval:
         if self.sums is None:
@@ -186,10 +172,33 @@ class ColumnIntervals:
         )
 
 
-def reach_words(reach: float, nearer: float | None) -> str:
+def place_words(counted_at: tuple[float, float] | None, region: tuple[float, float]) -> str:
+    """The limits beyond which persons were counted."""
+    if counted_at is None or counted_at == region:
+        return "the limits"
+    return f"[{counted_at[0]:.6g}, {counted_at[1]:.6g}]"
+
+
+def reach_words(reach: float, nearer: float | None, excess: float) -> str:
     """The mean excess that an assumption allows."""
     beside = "" if nearer is None else f", and {nearer:.6g} on the nearer side"
-    return f"{reach:.6g}{beside}"
+    return f"{reach:.6g}{beside} (excess {excess:g})"
+
+
+def unseen_words(check: TailCheck, where: str = "") -> str:
+    """How large a group the count may have missed."""
+    return (
+        f"; a group of fewer than about {math.ceil(check.hidden)} persons{where} may go unseen: if "
+        "such a group could carry the mean, give bounds"
+    )
+
+
+def unseen_brief(check: TailCheck, limits: tuple[float, float]) -> str:
+    """The same in a few words."""
+    return (
+        f"fewer than about {math.ceil(check.hidden)} unseen persons far beyond "
+        f"{limits[0]:.4g} to {limits[1]:.4g}"
+    )
 
 
 def _not_counted(wanted: str) -> Exception:

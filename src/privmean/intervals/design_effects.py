@@ -71,11 +71,6 @@ def grouped_interval(
     tau = fewer * math.sqrt(margined / n) / sums.unit
     half = radius * sums.unit * quantile(alpha / 2, (1.0,), tau)
     center = middle + radius * sums.mean
-    return Interval(
-        (center - half,),
-        (center + half,),
-        level,
-        target=target,
-        assumption=assumption_words(1.0, "").replace("persons", "groups"),
-        region=(region,),
-    )
+    words = assumption_words(1.0, "").replace("persons", "groups")
+    ends = center - half, center + half
+    return Interval.one(ends, level, target=target, assumption=words, region=region)

@@ -17,6 +17,11 @@ MISSING_SDS = 5  # with Gaussian noise: deviations from which nulls count as see
 # noise scales (deviations) of the number of persons with a value that it must reach: of nobody at
 # all, noise shows more in one release of a hundred
 FEWEST = 4.0
+VALUES_MISSING = "values missing"
+NOT_COMPLETE = (
+    "persons without a value are seen, against complete=True: they count at the middle of the "
+    "limits; leave complete=True out"
+)
 TOO_FEW = "too few persons have a value: more persons or more epsilon are needed"
 
 
@@ -46,10 +51,13 @@ class Divided:
         column: ColumnSums,
         persons: int | None,
         earlier: Sequence[tuple[float, float]] = (),
+        *,
+        complete: bool = False,
     ) -> Divided:
         """persons: n under replace-one, where the weights count persons. earlier: other noisy
         numbers of the persons without a value, and their scales (Laplace noise only); given, those
-        who may have none are in the intervals too."""
+        who may have none are in the intervals too. complete: whether it is stated that all have
+        a value (replace-one, Laplace noise)."""
         value_scale, square_scale, count_scale = column.noise
         present = column.weight
         if column.relation != REPLACE_ONE:
@@ -77,7 +85,7 @@ class Divided:
             )
             return cls(sums, present, missing, column.extra, column.extra_noise)
         absent = Missing.pooled([*earlier, (persons - present, count_scale)])
-        gone = absent.believed
+        gone = 0.0 if complete else absent.believed
         sums = NoisySums(
             column.value,
             column.square,
@@ -86,7 +94,7 @@ class Divided:
             square_scale,
             "laplace",
             absent.scale if gone else 0.0,
-            doubt=absent.spared / persons if earlier else 0.0,
+            doubt=absent.spared / persons if earlier and not complete else 0.0,
         )
         present = persons - absent.number
         return cls(sums, present, gone > 0, column.extra, column.extra_noise, absent)

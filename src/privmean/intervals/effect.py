@@ -9,7 +9,7 @@ from privmean import validate
 from privmean.errors import ArgumentError
 from privmean.intervals.group_table import CLIPPED, MEAN, WORDS
 from privmean.intervals.interval import OK, Interval
-from privmean.intervals.noise_sums import sum_quantile, sum_tail
+from privmean.intervals.noise_sums import bounded_quantile, sum_quantile, sum_tail
 
 NOISE_TARGET = "clipped difference of these persons"
 
@@ -43,7 +43,9 @@ class EffectIntervals:
                 "ask for 'clipped mean'",
             )
         up, down = (self.above, self.below) if wanted == MEAN else (0.0, 0.0)
-        size = self._half(level, self.sampling)
+        size = self.estimate  # NaN where nothing is shown
+        if not math.isnan(size):
+            size = bounded_quantile(level, up + down, self.scales, self.sampling)
         return Interval(
             (self.estimate - size - down,),
             (self.estimate + size + up,),
@@ -56,7 +58,9 @@ class EffectIntervals:
         )
 
     def noise_interval(self, level: float) -> Interval:
-        size = self._half(level, 0.0)
+        size = self.estimate
+        if not math.isnan(size):
+            size = sum_quantile((1 - level) / 2, self.scales, 0.0)
         return Interval(
             (self.estimate - size,),
             (self.estimate + size,),
@@ -76,8 +80,3 @@ class EffectIntervals:
         """Deviations by privacy noise, and by noise and sampling together."""
         noise = math.sqrt(2 * math.fsum(item * item for item in self.scales))
         return noise, math.hypot(noise, self.sampling)
-
-    def _half(self, level: float, sampling: float) -> float:
-        if math.isnan(self.estimate):
-            return math.nan
-        return sum_quantile((1 - level) / 2, self.scales, sampling)

@@ -1,7 +1,8 @@
 """Means of groups from released numbers: rows, and any weighted sum of them. No data are read.
 
-An interval is the estimate with the quantile of its noise and sampling error, and an allowance for
-what the limits cut off (docs/proofs/groups.md, section 6).
+An interval is the estimate with an allowance for what the limits cut off, and as much for noise and
+sampling error as holds the level for every bias that the allowance leaves room for
+(docs/proofs/groups.md, section 6).
 """
 
 from __future__ import annotations
@@ -15,14 +16,19 @@ import numpy.typing as npt
 from privmean import validate
 from privmean.errors import ArgumentError
 from privmean.intervals.interval import OK, Floats, Interval
-from privmean.intervals.noise_sums import sum_quantile, sum_tail
-from privmean.intervals.tail_check import TAIL_SEEN, TOO_THICK
+from privmean.intervals.noise_sums import bounded_quantile, sum_quantile, sum_tail
+from privmean.intervals.tail_check import FAR_SEEN, OWN_TAIL, TAIL_SEEN, TOO_THICK
 
 FEW, NEAR, IMPRECISE, HIDDEN = "too few persons", "at the limits", "imprecise", "not shown"
 MEAN, CLIPPED = "mean", "clipped mean"
 WORDS = {"clipped": CLIPPED}
 COUNTS = 0.1  # of the largest factor: rows below it do not give a sum their status
 Flags = npt.NDArray[np.bool_]
+
+
+def each_of(level: float, number: int) -> float:
+    """The level at which so many intervals hold together at `level`, whatever they share."""
+    return 1 - (1 - level) / max(number, 1)
 
 
 @dataclass(frozen=True)
@@ -43,8 +49,9 @@ class GroupTable:
     """Numbers of every group, each of shape (groups,); `scales` (groups, 3) are the Laplace scales
     of the mean's noise, `normal` the deviation of Gaussian noise instead.
 
-    above, below: allowances, without which an interval is for the clipped mean. open_above,
-    open_below: nothing is known beyond that side. related: the groups share persons, so that errors
+    above, below: allowances, without which an interval is for the clipped mean; corrected: what was
+    added to that mean for what the limits cut off. open_above, open_below: nothing is known beyond
+    that side. related: the groups share persons, so that errors
     of sampling add up in the worst way. weight: noisy persons, `weight_sd` its noise. divisor,
     cell: persons that a mean was divided by, and the noise deviation of each of its three parts.
     lower, upper: the limits of values.
@@ -57,6 +64,7 @@ class GroupTable:
     normal: Floats = field(repr=False)
     above: Floats = field(repr=False)
     below: Floats = field(repr=False)
+    corrected: Floats = field(repr=False)
     open_above: Flags = field(repr=False)
     open_below: Flags = field(repr=False)
     weight: Floats = field(repr=False)
@@ -84,12 +92,13 @@ class GroupTable:
     def row_level(self, level: float) -> float:
         """The level of one row: of all rows together where that is asked for."""
         rows = int((self.shown & ~self.open_above & ~self.open_below).sum())
-        return float(level ** (1 / rows)) if self.simultaneous and rows else level
+        return each_of(level, rows) if self.simultaneous else level
 
     def line(self, weights: Floats, level: float, *, extra: float = 0.0, clipped: bool = False,
              independent: bool = False) -> Line:  # fmt: skip
-        """A weighted sum of means. extra: variance of noise in the weights themselves. independent:
-        take errors of sampling as unrelated where groups share persons."""
+        """A weighted sum of means. extra: variance of noise in the weights themselves. clipped: of
+        means of limited values. independent: take errors of sampling as unrelated where groups
+        share persons."""
         used = np.flatnonzero(weights)
         if not self.shown[used].all():
             return Line(math.nan, status=self.worst(used))
@@ -100,17 +109,18 @@ class GroupTable:
         each = size * self.sampling[used]
         apart = independent or not self.related
         sampling = math.sqrt(float(each @ each)) if apart else float(each.sum())
-        tail = (1 - level) / 2
-        noise = sum_quantile(tail, scales.tolist(), normal)
-        whole = sum_quantile(tail, scales.tolist(), math.hypot(normal, sampling))
+        noise = sum_quantile((1 - level) / 2, scales.tolist(), normal)
         rising, falling = np.maximum(weights[used], 0.0), np.maximum(-weights[used], 0.0)
         above, below = self.above[used], self.below[used]
         if clipped:
             above, below = np.zeros(len(used)), np.zeros(len(used))
+            estimate -= float(weights[used] @ self.corrected[used])
         up = float(rising @ above + falling @ below)
         down = float(rising @ below + falling @ above)
         far_up = (self.open_above[used] & (rising > 0)) | (self.open_below[used] & (falling > 0))
         far_down = (self.open_below[used] & (rising > 0)) | (self.open_above[used] & (falling > 0))
+        room = math.inf if far_up.any() or far_down.any() else up + down
+        whole = bounded_quantile(level, room, scales.tolist(), math.hypot(normal, sampling))
         error = math.sqrt(float(2 * (scales @ scales)) + normal**2 + sampling**2)
         return Line(
             estimate,
@@ -141,7 +151,7 @@ class GroupTable:
     def worst(self, used: npt.NDArray[np.intp]) -> str:
         """The status of a sum of these rows."""
         found = [self.status[g] for g in used]
-        known = (FEW, TOO_THICK, NEAR, IMPRECISE, TAIL_SEEN, OK)
+        known = (FEW, TOO_THICK, NEAR, IMPRECISE, FAR_SEEN, TAIL_SEEN, OWN_TAIL, OK)
         return next((item for item in found if item not in known), None) or next(
             item for item in known if item in found
         )
@@ -176,7 +186,7 @@ class GroupTable:
         )
 
     def noise_interval(self, level: float) -> Interval:
-        lines = [self.row(g, level) for g in range(len(self.keys))]
+        lines = [self.row(g, level, clipped=True) for g in range(len(self.keys))]
         return Interval(
             tuple(item.noise_lower for item in lines),
             tuple(item.noise_upper for item in lines),

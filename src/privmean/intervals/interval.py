@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol, TypedDict, Unpack, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
@@ -17,6 +17,17 @@ OK = "ok"
 FAILED = "failed"
 
 UNSAFE = "SIMULATED NOISE: not private, for tests and studies only"
+
+
+class Words(TypedDict, total=False):
+    """What an interval says of itself; see `Interval`."""
+
+    kind: str
+    target: str
+    assumption: str
+    status: str
+    advice: str
+    brief: str
 
 
 @dataclass(frozen=True)
@@ -50,6 +61,27 @@ class Interval:
     advice: str = ""
     secure: bool | None = None
     brief: str = ""
+
+    @classmethod
+    def one(
+        cls,
+        ends: tuple[float, float],
+        level: float,
+        *,
+        region: tuple[float, float] | None = None,
+        parts: Mapping[str, float] | None = None,
+        **words: Unpack[Words],
+    ) -> Interval:
+        """Of one column: its numbers by themselves."""
+        lower, upper = ends
+        return cls(
+            (lower,),
+            (upper,),
+            level,
+            region=() if region is None else (region,),
+            parts={name: (half,) for name, half in (parts or {}).items()},
+            **words,
+        )
 
     def to_dict(self) -> dict[str, Any]:
         return {

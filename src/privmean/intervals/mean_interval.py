@@ -178,12 +178,17 @@ def deviations(sums: NoisySums, design_effect: float = 1.0) -> tuple[float, floa
 
 def parts_of(
     sums: NoisySums, level: float, radius: float, design_effect: float = 1.0
-) -> dict[str, tuple[float, ...]]:
+) -> dict[str, float]:
     """Half lengths by cause, in the units of the data."""
     sampling = float(-ndtri((1 - level) / 2)) * math.sqrt(
         design_effect * sums.variance / sums.persons
     )
-    return {"noise": (radius * noise_half(sums, level),), "sampling": (radius * sampling,)}
+    return {"noise": radius * noise_half(sums, level), "sampling": radius * sampling}
+
+
+def unrelated(design_effect: float) -> tuple[str, ...]:
+    """What a release assumes of persons, unless a design effect stands for it."""
+    return (UNRELATED,) if design_effect == 1 else ()
 
 
 def assumption_words(design_effect: float, extra: str = "") -> str:
@@ -210,14 +215,12 @@ def clipped_interval(
     region the target is the mean itself ("mean within bounds"), with no tail assumption.
     """
     low, high = ends_of(sums, level, design_effect)
-    lower, upper = limit(middle + radius * low, middle + radius * high, bounds)
-    return Interval(
-        (lower,),
-        (upper,),
+    return Interval.one(
+        limit(middle + radius * low, middle + radius * high, bounds),
         level,
         target=target,
         assumption=assumption_words(design_effect),
-        region=(region,),
+        region=region,
         parts=parts_of(sums, level, radius, design_effect),
         status=status,
     )
@@ -236,14 +239,13 @@ def noise_interval(
     half = radius * noise_half(sums, level)
     center = middle + radius * sums.mean
     below, above = sums.farther
-    return Interval(
-        (center - half - radius * below,),
-        (center + half + radius * above,),
+    return Interval.one(
+        (center - half - radius * below, center + half + radius * above),
         level,
         kind="noise_interval",
         target=target,
-        region=(region,),
-        parts={"noise": (half,)},
+        region=region,
+        parts={"noise": half},
     )
 
 

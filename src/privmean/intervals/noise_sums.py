@@ -24,6 +24,7 @@ STEP, POINTS = 0.1, 4000
 SMALL = 1e-4  # of the deviation: scales below this are normal
 TOLERANCE = 1e-9
 NOTHING = 37.0  # minus the logarithm of what is left out: below the last bit of a double
+FAR = 40.0  # deviations from which the tail is nothing, before the rule repeats itself
 _T = STEP * np.arange(1, POINTS + 1)
 
 
@@ -45,12 +46,37 @@ def sum_quantile(tail: float, scales: Sequence[float], sd: float) -> float:
 
 def sum_tail(x: float, scales: Sequence[float], sd: float) -> float:
     """P(sum of Laplace(b_i) + Normal(0, sd) > x) for x >= 0, to 1e-9 or so."""
-    large, normal, whole = _parted(scales, sd)
+    whole = _parted(scales, sd)[2]
     if whole <= 0 or not math.isfinite(whole):
         return 0.0 if whole <= 0 and x > 0 else 0.5
+    return _tail_of(scales, sd)(x)
+
+
+def bounded_quantile(level: float, width: float, scales: Sequence[float], sd: float) -> float:
+    """The q with P(X > q) + P(X > q + width) = 1 - level (X as above), at least 0: an estimate with
+    error X and a bias known to lie in a range of this width is held by the range with q on either
+    side at the level or more, whatever the bias (Imbens and Manski 2004). width: 0 gives the
+    two-sided quantile, infinity the one-sided one.
+    """
+    outside = 1 - level
+    high = sum_quantile(outside / 2, scales, sd)
+    if width <= 0 or high <= 0 or not math.isfinite(high):
+        return high
+    tail = _tail_of(scales, sd)
+    if math.isinf(width):
+        return sum_quantile(outside, scales, sd) if outside < 0.5 else 0.0
+    if tail(0.0) + tail(width) <= outside:
+        return 0.0
+    return find_root(lambda q: tail(q) + tail(q + width) - outside, 0.0, high, TOLERANCE)
+
+
+def _tail_of(scales: Sequence[float], sd: float) -> Callable[[float], float]:
+    """P(X > x) for x >= 0 as a function of x; the deviation of X is above 0."""
+    large, normal, whole = _parted(scales, sd)
     if len(large) <= CLOSED:
-        return float(survival(x, large.tolist(), normal))
-    return min(max(_tail(large / whole, sd / whole)(x / whole), 0.0), 0.5)
+        return lambda x: float(survival(x, large.tolist(), normal))
+    above = _tail(large / whole, sd / whole)
+    return lambda x: min(max(above(x / whole), 0.0), 0.5) if x < FAR * whole else 0.0
 
 
 def _parted(scales: Sequence[float], sd: float) -> tuple[Floats, float, float]:

@@ -15,6 +15,7 @@ from privmean.intervals.interval import OK
 
 TOO_THICK, TAIL_SEEN, FAR_SEEN = "tail too thick", "tail seen", "far values seen"
 ATOM = "atom"
+OWN_TAIL = "own tail"  # of a group
 UNCHECKED, TOO_FEW = "tail unchecked", "too few persons"
 THICKEST = 0.05  # noisy share of persons beyond the limits above which no mean is shown
 SEEN = 3.0  # noise scales from which persons beyond the limits are called seen

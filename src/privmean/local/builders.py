@@ -18,18 +18,13 @@ from privmean.local.mechanisms import (
     BALLS,
     CLOSEST,
     HADAMARD,
-    HISTOGRAM,
-    HYBRID,
     ITEMS,
-    LAPLACE,
+    KINDS,
     LARGEST_ITEMS,
     ONE_BIT,
-    PIECEWISE,
     PRIV_UNIT,
     SCALARS,
     SKETCH,
-    SUBSET,
-    UNARY,
 )
 
 
@@ -51,15 +46,23 @@ def per_coordinate(value: object) -> tuple[float, ...]:
     return (validate.number("bounds", value),)
 
 
-def _seeded(options: dict[str, Any]) -> dict[str, Any]:
-    """Options with a seed of the round's own, unless they name one."""
-    return {**options, "seed": options.get("seed") or os.urandom(32)}
-
-
-def _chosen(
-    make: Callable[[str], Round], mechanism: str, known: Sequence[str], kind: Sequence[str]
+def _round(
+    mechanism: str,
+    known: Sequence[str],
+    kind: Sequence[str],
+    question: dict[str, Any],
+    own: Callable[[str], dict[str, Any]] = lambda _: {},
 ) -> Round:
-    """The round of a named mechanism, or of the best of a kind."""
+    """The round of a named mechanism, or of the best of a kind.
+
+    question: the fields of any mechanism's round; own: what a mechanism sets beside them, where
+    they leave it open.
+    """
+    question["seed"] = question.get("seed") or os.urandom(32)
+
+    def make(name: str) -> Round:
+        return Round(mechanism=name, **{**own(name), **question})
+
     if validate.choice("mechanism", mechanism, [AUTO, *known]) != AUTO:
         return make(mechanism)
     if len(kind) == 1:
@@ -67,6 +70,14 @@ def _chosen(
     from privmean.local.choosing import choose
 
     return choose(make, kind)[0]
+
+
+def _range(lower: object, upper: object) -> dict[str, Any]:
+    return {"lower": per_coordinate(lower), "upper": per_coordinate(upper)}
+
+
+def _rows(name: str, items: int) -> dict[str, Any]:
+    return {"rows": power_of_two_above(items)} if name == HADAMARD else {}
 
 
 def mean_round(
@@ -88,25 +99,13 @@ def mean_round(
     at both ends), "hybrid", "piecewise" (spread below the range), "laplace".
     points: for a curve, the public design points, rising; see `curve`.
     """
-    given = _seeded(options)
+    question = dict(menu=levels_of(epsilon), persons=persons, **_range(lower, upper), **options)
     if sigma is not None:
-        given["sigma"] = per_coordinate(sigma)
-        if len(given["sigma"]) == 1:
-            given["sigma"] *= len(per_coordinate(lower))
-
-    def make(name: str) -> Round:
-        return Round(
-            mechanism=name,
-            menu=levels_of(epsilon),
-            persons=persons,
-            lower=per_coordinate(lower),
-            upper=per_coordinate(upper),
-            **given,
-        )
-
+        spread = per_coordinate(sigma)
+        question["sigma"] = spread * len(question["lower"]) if len(spread) == 1 else spread
     # with any spread one bit has the least variance at worst (docs/proofs/local-scalar.md)
-    kind = (ONE_BIT,) if sigma is None else (ONE_BIT, HYBRID, PIECEWISE, LAPLACE)
-    return _chosen(make, mechanism, SCALARS, kind)
+    kind = (ONE_BIT,) if sigma is None else KINDS["numbers"]
+    return _round(mechanism, SCALARS, kind, question)
 
 
 def ball_round(
@@ -125,22 +124,14 @@ def ball_round(
     follows from the nonce), "ball" (the client draws the direction and sends it), "priv-unit"
     (idealised: its caps are drawn with floating-point numbers).
     """
-    menu, given = levels_of(epsilon), _seeded(options)
-
-    def make(name: str) -> Round:
-        return Round(
-            mechanism=name,
-            menu=menu,
-            persons=persons,
-            radius=radius,
-            dimension=dimension,
-            **{**_geometry(name, menu, dimension, given.get("candidates")), **given},
-        )
-
-    kind: tuple[str, ...] = (BALL_BIT, CLOSEST, PRIV_UNIT) if dimension > 1 else (BALL_BIT,)
+    menu, given = levels_of(epsilon), options.get("candidates")
+    question = dict(menu=menu, persons=persons, radius=radius, dimension=dimension, **options)
+    kind = KINDS["vectors"] if dimension > 1 else (BALL_BIT,)
     for option, only in (("caps", PRIV_UNIT), ("candidates", CLOSEST), ("favoured", CLOSEST)):
         kind = (only,) if option in options else kind  # what names its mechanism
-    return _chosen(make, mechanism, BALLS, kind)
+    return _round(
+        mechanism, BALLS, kind, question, lambda name: _geometry(name, menu, dimension, given)
+    )
 
 
 def _geometry(
@@ -176,20 +167,19 @@ def items_round(
     for huge domains; its rows are `oversize` times the planned sum of tanh^2(epsilon/2)), "unary"
     (optimized unary encoding), or "histogram" (every bit by randomized response at epsilon/2).
     """
-    menu, given = levels_of(epsilon), _seeded(options)
+    menu = levels_of(epsilon)
     items = validate.whole("items", items, least=1)
 
-    def make(name: str) -> Round:
-        own = dict(given)
-        if name == HADAMARD:
-            own.setdefault("rows", power_of_two_above(items))
-        if name == SKETCH and "rows" not in own:
-            validate.positive("oversize", oversize)
-            planned = persons * math.tanh(float(menu[-1]) / 2) ** 2
-            own["rows"] = power_of_two_above(oversize * planned)
-        return Round(mechanism=name, menu=menu, persons=persons, items=items, **own)
+    def own(name: str) -> dict[str, Any]:
+        if name != SKETCH or "rows" in options:
+            return _rows(name, items)
+        validate.positive("oversize", oversize)
+        return {
+            "rows": power_of_two_above(oversize * persons * math.tanh(float(menu[-1]) / 2) ** 2)
+        }
 
-    return _chosen(make, mechanism, ITEMS, _kind_of(items, options))
+    question = dict(menu=menu, persons=persons, items=items, **options)
+    return _round(mechanism, ITEMS, _kind_of(items, options), question, own)
 
 
 def _kind_of(items: int, options: Mapping[str, Any]) -> tuple[str, ...]:
@@ -198,7 +188,7 @@ def _kind_of(items: int, options: Mapping[str, Any]) -> tuple[str, ...]:
         return (SKETCH,)
     if "rows" in options or "row_choice" in options:
         return (HADAMARD,)
-    return (HADAMARD, SUBSET, UNARY, HISTOGRAM)
+    return KINDS["items"]
 
 
 def vote_round(
@@ -216,25 +206,11 @@ def vote_round(
     `bins` bins of equal width cover [lower, upper]; the end bins take everything beyond.
     mechanism: "auto" (default), "subset", "hadamard", "unary" or "histogram", as for items.
     """
-    given = _seeded(options)
-
-    def make(name: str) -> Round:
-        own = dict(given)
-        if name == HADAMARD:
-            own.setdefault("rows", power_of_two_above(bins))
-        return Round(
-            mechanism=name,
-            menu=levels_of(epsilon),
-            persons=persons,
-            lower=per_coordinate(lower),
-            upper=per_coordinate(upper),
-            bins=bins,
-            items=bins,
-            **own,
-        )
-
-    kind = (HADAMARD, SUBSET, UNARY, HISTOGRAM)
-    return _chosen(make, mechanism, kind, kind)
+    question = dict(menu=levels_of(epsilon), persons=persons, bins=bins, items=bins, **options)
+    question |= _range(lower, upper)
+    return _round(
+        mechanism, KINDS["items"], KINDS["items"], question, lambda name: _rows(name, bins)
+    )
 
 
 def remade(round_: Round, mechanism: str) -> Round:

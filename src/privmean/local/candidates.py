@@ -13,14 +13,12 @@ from fractions import Fraction
 from functools import lru_cache
 
 import numpy as np
-import numpy.typing as npt
 
+from privmean.dtypes import Floats
 from privmean.local.clients.caps import best_cap, shrinkage
 from privmean.local.coins import odds_threshold
 from privmean.local.entropy import WORD
 from privmean.local.mechanisms import LARGEST_CANDIDATES
-
-Floats = npt.NDArray[np.float64]
 
 NODES = 400
 

@@ -10,40 +10,18 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from privmean import validate
+from privmean.dtypes import Floats
 from privmean.errors import ArgumentError
 from privmean.local.aggregators import ball, items, scalar
 from privmean.local.descriptor import Round
-from privmean.local.mechanisms import (
-    BALL_BIT,
-    BALLS,
-    CLOSEST,
-    HADAMARD,
-    HISTOGRAM,
-    HYBRID,
-    LAPLACE,
-    ONE_BIT,
-    PIECEWISE,
-    PRIV_UNIT,
-    SCALARS,
-    SUBSET,
-    UNARY,
-)
+from privmean.local.mechanisms import BALLS, PRIV_UNIT, SCALARS
 from privmean.local.reports import report_size
-
-Floats = npt.NDArray[np.float64]
 
 TOLERANCE = 0.05  # variances so near to the least count as equal, and the shorter report wins
 LARGEST_REPORT = 4096  # bytes that a default may cost; name a mechanism for longer ones
 LOOKED_AT = 32  # levels of a ladder
-
-KINDS = {
-    "numbers": (ONE_BIT, HYBRID, PIECEWISE, LAPLACE),
-    "vectors": (BALL_BIT, CLOSEST, PRIV_UNIT),
-    "items": (HADAMARD, SUBSET, UNARY, HISTOGRAM),
-}
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,7 @@ from functools import lru_cache
 
 from privmean.errors import ArgumentError
 from privmean.local.entropy import WORD
+from privmean.noise.decimals import plain_context
 
 SMALLEST_EPSILON = Fraction(1, 1000)
 LARGEST_EPSILON = Fraction(16)
@@ -23,8 +24,7 @@ _NUMBER = re.compile(
     r"[0-9]{1,50}/[0-9]{1,50}|([0-9]{1,40}(\.[0-9]{0,40})?|\.[0-9]{1,40})([eE][+-]?[0-9]{1,2})?"
 )
 
-_DIGITS = decimal.Context(prec=100, Emax=10**6, Emin=-(10**6))
-_CEILING = decimal.Context(prec=100, rounding=decimal.ROUND_CEILING, Emax=10**6, Emin=-(10**6))
+_DIGITS, _CEILING = plain_context(100), plain_context(100, decimal.ROUND_CEILING)
 # Far above the error of 100 digits at 2^64, far below anything that matters.
 _SLACK = decimal.Decimal("1e-60")
 
@@ -63,7 +63,7 @@ def power_of_e(epsilon: Fraction) -> decimal.Decimal:
 def decayed(size: int, epsilon: Fraction) -> int:
     """The integer nearest to size/e^epsilon (never a tie: e^epsilon is irrational)."""
     quotient = _DIGITS.divide(decimal.Decimal(size), power_of_e(epsilon))
-    return int(quotient.to_integral_value(rounding=decimal.ROUND_HALF_EVEN))
+    return int(quotient.to_integral_value(context=_DIGITS))
 
 
 @lru_cache(maxsize=4096)
@@ -91,7 +91,7 @@ def odds_threshold(epsilon: Fraction, favoured: int, other: int) -> int:
 
 def _ceiling(share: decimal.Decimal) -> int:
     lifted = _CEILING.add(share, _SLACK)
-    return int(lifted.to_integral_value(rounding=decimal.ROUND_CEILING))
+    return int(lifted.to_integral_value(context=_CEILING))
 
 
 def signal(epsilon: Fraction | float) -> float:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
-Floats = npt.NDArray[np.float64]
+from privmean.dtypes import Floats
 
 
 def project_to_simplex(raw: Floats) -> tuple[Floats, float]:

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from privmean import validate
+from privmean.dtypes import Floats, Integers
 from privmean.errors import ArgumentError
 from privmean.local.aggregators.batch import Batch, points_of
 from privmean.local.aggregators.relation import ALONE, Heterogeneity, cochran
@@ -23,8 +23,6 @@ from privmean.local.aggregators.scalar import level_sums, report_values, scalar_
 from privmean.local.aggregators.tally import Tally
 from privmean.local.aggregators.weights import CHOICES, FEW, MINIMAX, TESTED, UNIFORM
 from privmean.local.descriptor import Round
-
-Floats = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -87,18 +85,16 @@ class _Seen:
     the sum of their values, in [-1, 1] units, and of the squares."""
 
     x: Floats
-    level: npt.NDArray[np.int64]
+    level: Integers
     count: Floats
     total: Floats
     square: Floats
 
     @classmethod
-    def of(
-        cls, x: Floats, level: npt.NDArray[np.int64], count: Floats, y: Floats, square: Floats
-    ) -> _Seen:
+    def of(cls, x: Floats, level: Integers, count: Floats, y: Floats, square: Floats) -> _Seen:
         return cls(x, level, count, y, square).take(np.argsort(x, kind="stable"))
 
-    def take(self, which: npt.NDArray[np.int64] | slice) -> _Seen:
+    def take(self, which: Integers | slice) -> _Seen:
         return _Seen(
             self.x[which],
             self.level[which],

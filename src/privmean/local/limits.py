@@ -14,15 +14,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from privmean import validate
+from privmean.dtypes import Floats
 from privmean.errors import ArgumentError
 from privmean.local.coins import exact_epsilon
 from privmean.local.descriptor import Round
 from privmean.local.mechanisms import BALLS, SCALARS
-
-Floats = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)

@@ -25,6 +25,12 @@ CODES: dict[str, int] = {
 SCALARS = (ONE_BIT, LAPLACE, PIECEWISE, HYBRID)
 BALLS = (BALL, BALL_BIT, PRIV_UNIT, CLOSEST)
 ITEMS = (SKETCH, HADAMARD, UNARY, SUBSET, HISTOGRAM)
+# What the builders choose from, by the kind of question.
+KINDS: dict[str, tuple[str, ...]] = {
+    "numbers": (ONE_BIT, HYBRID, PIECEWISE, LAPLACE),
+    "vectors": (BALL_BIT, CLOSEST, PRIV_UNIT),
+    "items": (HADAMARD, SUBSET, UNARY, HISTOGRAM),
+}
 
 LARGEST_ROWS = 2**31
 LARGEST_ITEMS = 2**24

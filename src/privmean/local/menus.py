@@ -6,7 +6,7 @@ Pure Python: both halves import it.
 from __future__ import annotations
 
 from bisect import bisect_right
-from decimal import Context, Decimal
+from decimal import Decimal
 from fractions import Fraction
 
 from privmean import validate
@@ -18,8 +18,9 @@ from privmean.local.mechanisms import (
     LARGEST_MENU,
     SCALARS,
 )
+from privmean.noise.decimals import plain_context
 
-_CONTEXT = Context(prec=28, traps=[])
+_CONTEXT = plain_context(28)
 
 
 def checked_menu(

@@ -8,18 +8,16 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from privmean.dtypes import Floats
 from privmean.local.aggregators import ball, items, scalar
 from privmean.local.aggregators.weights import level_weights
 from privmean.local.builders import remade
-from privmean.local.choosing import KINDS, TOLERANCE, Choice, choose, level_shares, variance_of
+from privmean.local.choosing import TOLERANCE, Choice, choose, level_shares, variance_of
 from privmean.local.descriptor import Round
 from privmean.local.limits import Limit, lower_bound
-from privmean.local.mechanisms import BALL_BIT, BALLS, SCALARS, SKETCH
+from privmean.local.mechanisms import BALL_BIT, BALLS, KINDS, SCALARS, SKETCH
 from privmean.local.reports import report_size
-
-Floats = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)

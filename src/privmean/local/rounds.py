@@ -17,9 +17,9 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from privmean import validate
+from privmean.dtypes import Flags, Floats
 from privmean.errors import ArgumentError
 from privmean.local.aggregators.estimate import Estimate
 from privmean.local.aggregators.estimates import estimate
@@ -31,8 +31,6 @@ from privmean.local.many.values import table_of
 from privmean.local.mechanisms import AUTO
 from privmean.local.part import Part
 from privmean.noise.base import Noise
-
-Floats = npt.NDArray[np.float64]
 
 MOST_BINS = 1 << 16
 WINNER, RANGE = "winner", "range"
@@ -51,7 +49,7 @@ class Location:
     centre: Floats
     share: Floats
     radius: Floats
-    clear: npt.NDArray[np.bool_]
+    clear: Flags
     voters: int
     secure: bool = True
     levels: tuple[int, ...] = ()

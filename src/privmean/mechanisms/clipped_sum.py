@@ -20,7 +20,8 @@ from privmean.mechanisms.laplace import JointLaplace
 from privmean.mechanisms.limits import require_loss
 from privmean.mechanisms.ratio import Answers, Three, Whole
 from privmean.noise.base import Noise
-from privmean.people.reductions import GRID_BITS, Box, BoxSums
+from privmean.people.grids import GRID_BITS
+from privmean.people.reductions import Box, BoxSums
 from privmean.privacy.budget import REPLACE_ONE, Relation
 from privmean.privacy.loss import Gaussian, Laplace, Loss
 
@@ -152,6 +153,11 @@ class ClippedSums:
         sd = math.sqrt(self.columns) / self.mu * (1 + 1e-12)
         first, second, third = (sd * math.sqrt(v) for v in answers.variances)
         return first, second, third
+
+    @property
+    def law(self) -> str:
+        """Of the noise, in a word."""
+        return "Gaussian" if self.epsilon is None else "Laplace"
 
     @property
     def value_sd(self) -> float:

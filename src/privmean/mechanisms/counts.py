@@ -9,15 +9,14 @@ from fractions import Fraction
 from itertools import zip_longest
 
 import numpy as np
-import numpy.typing as npt
 
+from privmean.dtypes import Floats, Integers
 from privmean.mechanisms.gaussian import root_above
 from privmean.mechanisms.moved import differences, gaussian_share, laplace_share
-from privmean.noise.base import Integers, Noise
+from privmean.noise.base import Noise
 from privmean.privacy.budget import Relation
 from privmean.privacy.loss import Gaussian, Laplace
 
-Floats = npt.NDArray[np.float64]
 COUNT_LATTICE = 2**20  # counts are scaled up: their own unit is too coarse for Gaussian noise
 
 

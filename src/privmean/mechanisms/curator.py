@@ -11,7 +11,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Protocol, TypeVar
+from typing import Protocol, TypedDict, TypeVar, Unpack
 
 from privmean.noise.base import Noise
 from privmean.people.reductions import People
@@ -41,6 +41,18 @@ class Mechanism(Protocol[X_contra, Y_co]):
         ...
 
 
+Join = Callable[[tuple[tuple[Loss, ...], ...]], Loss]
+
+
+class Written(TypedDict, total=False):
+    """How bills of disjoint parts are written together. lines: so many lines instead of one, each
+    of an equal run of every bill (one a column, to be composed). join: what the bills cost
+    together, where that is less than the largest of them (disjoint by public positions as well)."""
+
+    lines: int
+    join: Join
+
+
 class Curator(Protocol):
     """Who holds the people of one release."""
 
@@ -57,18 +69,11 @@ class Curator(Protocol):
         ...
 
     def apart(
-        self,
-        name: str,
-        people: Sequence[People],
-        *,
-        lines: int = 1,
-        join: Callable[[tuple[tuple[Loss, ...], ...]], Loss] | None = None,
+        self, name: str, people: Sequence[People], **written: Unpack[Written]
     ) -> tuple[Curator, ...]:
         """Curators to be asked about disjoint parts of the roster, with these people each. One
         person is in one part alone, so that their bills are one line of this one: the largest
-        counts (replace-one only). lines: write so many lines instead, each of an equal run of every
-        bill (one a column, to be composed). join: what the bills cost together, where that is less
-        than the largest of them (disjoint by public positions as well)."""
+        counts (replace-one only), but for what `Written` says."""
         ...
 
 
@@ -101,15 +106,10 @@ class Billing(ABC):
         return self._answer(mechanism, exact)
 
     def apart(
-        self,
-        name: str,
-        people: Sequence[People],
-        *,
-        lines: int = 1,
-        join: Callable[[tuple[tuple[Loss, ...], ...]], Loss] | None = None,
+        self, name: str, people: Sequence[People], **written: Unpack[Written]
     ) -> tuple[Curator, ...]:
         others = self._opened(name, people)
-        self._asked.append(_Apart(name, others, lines, join))
+        self._asked.append(_Apart(name, others, **written))
         return others
 
     @abstractmethod
@@ -155,8 +155,8 @@ class _Apart:
 
     name: str
     others: tuple[Curator, ...]
-    lines: int
-    join: Callable[[tuple[tuple[Loss, ...], ...]], Loss] | None
+    lines: int = 1
+    join: Join | None = None
 
 
 def _lines(item: Loss | _Apart) -> Iterator[Loss]:

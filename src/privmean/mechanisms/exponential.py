@@ -11,15 +11,15 @@ import decimal
 import math
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import ClassVar
 
 import numpy as np
 
+from privmean.dtypes import Integers
 from privmean.mechanisms.moved import differences, pure_share
-from privmean.mechanisms.noisy_argmax import Scores
+from privmean.mechanisms.noisy_argmax import Choices, Scores
 from privmean.noise.base import Noise
 from privmean.noise.decimals import plain_context
-from privmean.people.reductions import Integers
-from privmean.privacy.budget import REPLACE_ONE
 from privmean.privacy.loss import Loss, Selection
 
 DOUBT = 1e-9  # relative room around the double of an exponential
@@ -84,34 +84,17 @@ def peel(scores: Integers, choices: int, unit: Fraction, noise: Noise) -> list[i
 
 
 @dataclass(frozen=True)
-class TopChoices:
+class TopChoices(Choices):
     """`choices` different items of large score, one after the other, each at `epsilon`.
 
-    The caller owes that one change of neighbours moves every score by at most `span`. words: what
-    it moves, for the bill.
+    The caller owes that one change of neighbours moves every score by at most `span`.
 
     Guarantees: `choices` exponential mechanisms of pure loss epsilon each, for replace-one
     neighbours.
     """
 
-    name: str
-    epsilon: Fraction
-    choices: int
     span: int
-    words: str
-
-    @property
-    def losses(self) -> tuple[Loss, ...]:
-        return (
-            Selection(
-                self.name,
-                self.epsilon,
-                bounded_range=True,
-                choices=self.choices,
-                relation=REPLACE_ONE,
-                moved=self.words,
-            ),
-        )
+    bounded_range: ClassVar[bool] = True
 
     def moved(self, exact: Integers, other: Integers) -> tuple[Fraction, ...]:
         """What all scores have in common moves no choice: the range of the changes does."""

@@ -14,8 +14,8 @@ from fractions import Fraction
 from functools import cached_property
 
 import numpy as np
-import numpy.typing as npt
 
+from privmean.dtypes import Floats
 from privmean.mechanisms.gaussian import GaussianSums
 from privmean.mechanisms.group_cells import GroupCells
 from privmean.noise.base import Noise
@@ -24,7 +24,6 @@ from privmean.people.reductions import Box
 from privmean.privacy.budget import REPLACE_ONE, Relation
 from privmean.privacy.loss import Gaussian
 
-Floats = npt.NDArray[np.float64]
 Cells = tuple[int, int, int]
 
 

@@ -13,15 +13,13 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
-import numpy.typing as npt
 
+from privmean.dtypes import Floats
 from privmean.mechanisms.small_lattice import Place, RoundingPaid, place, placed
 from privmean.noise.base import Noise
 from privmean.people.pairs import PairSums
 from privmean.people.reductions import Box
 from privmean.privacy.budget import REPLACE_ONE, Relation
-
-Floats = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)

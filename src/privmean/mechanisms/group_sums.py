@@ -8,19 +8,17 @@ all three together cost no more than the first alone (docs/proofs/groups.md, sec
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import ClassVar
 
 import numpy as np
-import numpy.typing as npt
 
+from privmean.dtypes import Floats
 from privmean.mechanisms.small_lattice import Place, RoundingPaid, place, placed
 from privmean.noise.base import Noise
 from privmean.people.pairs import PairSums
 from privmean.privacy.budget import REPLACE_ONE, Relation
 
-Floats = npt.NDArray[np.float64]
 Sums = tuple[int, int, int]
 MULTIPLES = (2, 4, 4)  # noise scales of the three sums, in persons times epsilon over most
 
@@ -42,7 +40,7 @@ class GroupSums(RoundingPaid):
     parts: int
     most: int
     affected: int
-    relation: ClassVar[Relation] = REPLACE_ONE
+    relation: Relation = field(default=REPLACE_ONE, init=False)
 
     @property
     def scale(self) -> Fraction:

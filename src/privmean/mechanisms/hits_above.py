@@ -11,39 +11,22 @@ from fractions import Fraction
 
 import numpy as np
 
+from privmean.dtypes import Integers
 from privmean.mechanisms.moved import differences
-from privmean.noise.base import Integers, Noise
-from privmean.privacy.budget import REPLACE_ONE
-from privmean.privacy.loss import Selection
+from privmean.mechanisms.noisy_argmax import Choices
+from privmean.noise.base import Noise
 
 
 @dataclass(frozen=True)
-class HitsAbove:
-    """The first `hits` counts that reach `level`, each found by a run of its own at `epsilon`.
+class HitsAbove(Choices):
+    """The first `choices` counts that reach `level`, each found by a run of its own at `epsilon`.
 
-    The caller owes that replacing one person moves every count by at most one. words: what it
-    moves, for the bill.
+    The caller owes that replacing one person moves every count by at most one.
 
-    Guarantees: pure loss `hits` times epsilon, for replace-one neighbours.
+    Guarantees: pure loss `choices` times epsilon, for replace-one neighbours.
     """
 
-    name: str
     level: float
-    hits: int
-    epsilon: Fraction
-    words: str
-
-    @property
-    def losses(self) -> tuple[Selection, ...]:
-        return (
-            Selection(
-                self.name,
-                self.epsilon,
-                choices=self.hits,
-                relation=REPLACE_ONE,
-                moved=self.words,
-            ),
-        )
 
     def moved(self, exact: Integers, other: Integers) -> tuple[Fraction, ...]:
         return (Fraction(max((abs(item) for item in differences(exact, other)), default=0)),)
@@ -51,7 +34,7 @@ class HitsAbove:
     def draw(self, exact: Integers, noise: Noise) -> Integers:
         found: list[int] = []
         start = 0
-        while len(found) < self.hits and start < len(exact):
+        while len(found) < self.choices and start < len(exact):
             cut = self.level + int(noise.laplace(1, 2 / self.epsilon)[0])
             noisy = exact[start:] + noise.laplace(len(exact) - start, 4 / self.epsilon)
             above = np.flatnonzero(noisy >= cut)

@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
+from privmean.dtypes import Integers
 from privmean.mechanisms.moved import differences, gaussian_share
-from privmean.noise.base import Integers, Noise
+from privmean.noise.base import Noise
 from privmean.privacy.loss import Gaussian
 
 

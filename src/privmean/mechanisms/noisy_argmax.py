@@ -6,15 +6,17 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
+from privmean.dtypes import Integers
 from privmean.mechanisms.gaussian import lattice_bits, root_above
 from privmean.mechanisms.moved import choice_share, differences, gaussian_share
 from privmean.mechanisms.stable_histogram import moved_counts
-from privmean.noise.base import Integers, Noise
-from privmean.privacy.budget import Relation
+from privmean.noise.base import Noise
+from privmean.privacy.budget import REPLACE_ONE, Relation
 from privmean.privacy.loss import Gaussian, Loss, Selection
 
 MOST_BINS = 2**22
@@ -72,6 +74,26 @@ class Scores:
 
 
 @dataclass(frozen=True)
+class Choices:
+    """`choices` selections one after the other, each at `epsilon`, for replace-one neighbours.
+    words: what one person moves, for the bill."""
+
+    name: str
+    epsilon: Fraction
+    choices: int
+    words: str
+    bounded_range: ClassVar[bool] = False
+
+    @property
+    def losses(self) -> tuple[Selection, ...]:
+        made = Selection(
+            self.name, self.epsilon, bounded_range=self.bounded_range, choices=self.choices,
+            relation=REPLACE_ONE, moved=self.words,
+        )  # fmt: skip
+        return (made,)
+
+
+@dataclass(frozen=True)
 class Choice(Scores):
     """The index of the largest score plus Exponential noise.
 
@@ -93,38 +115,18 @@ class Choice(Scores):
 
 
 @dataclass(frozen=True)
-class NoisyArgmax:
-    """Report the bin with the largest count plus Exponential(scale) noise on ALL public bins.
+class NoisyArgmax(Choice):
+    """The bin with the largest count plus Exponential(scale) noise on ALL public bins.
 
     Guarantees: epsilon-DP with epsilon = 2/scale if one person is replaced (one count falls by
     one, another rises), 1/scale if one is added or removed (all changes go the same way). Drawn as
     permute-and-flip (docs/proofs/noisy-argmax.md). Nothing but the index is released.
     """
 
-    name: str
-    scale: Fraction
-    relation: Relation
-
     @classmethod
     def of(cls, epsilon: Fraction, relation: Relation, name: str = "noisy argmax") -> NoisyArgmax:
-        return cls(name, moved_counts(relation) / epsilon, relation)
-
-    @property
-    def losses(self) -> tuple[Loss, ...]:
-        return (
-            Selection(
-                self.name,
-                moved_counts(self.relation) / self.scale,
-                relation=self.relation,
-                moved=f"{moved_counts(self.relation)} of the counts, by one each",
-            ),
-        )
-
-    def moved(self, exact: Integers, other: Integers) -> tuple[Fraction, ...]:
-        return (choice_share(differences(exact, other), self.scale, self.losses[0]),)
-
-    def draw(self, exact: Integers, noise: Noise) -> int:
-        return noise.argmax(exact, self.scale)
+        moved = moved_counts(relation)
+        return cls(name, epsilon, relation, moved, f"{moved} of the counts, by one each")
 
 
 @dataclass(frozen=True)

@@ -12,9 +12,9 @@ from fractions import Fraction
 
 import numpy as np
 
+from privmean.dtypes import Floats
 from privmean.mechanisms.gaussian import root_above
 from privmean.noise.base import Noise
-from privmean.people.reductions import Floats
 from privmean.privacy.budget import REPLACE_ONE
 from privmean.privacy.loss import Gaussian
 

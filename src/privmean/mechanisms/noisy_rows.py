@@ -9,7 +9,8 @@ import os
 
 import numpy as np
 
-from privmean.noise.base import Integers, Noise
+from privmean.dtypes import Integers
+from privmean.noise.base import Noise
 from privmean.noise.exact import ExactNoise
 
 AHEAD = 256  # steps whose public numbers are computed together
@@ -52,6 +53,10 @@ class DrawAhead:
             self._ready = np.concatenate([self._ready, more])
         drawn, self._ready = self._ready[:size], self._ready[size:]
         return drawn
+
+    def added_one(self, number: int) -> int:
+        """`added` for one row of one number."""
+        return number + self.draw(1).item()
 
     def added(self, rows: Integers) -> Integers:
         """The integer rows, shape (m, d), each number with noise of its own."""

@@ -9,10 +9,11 @@ from fractions import Fraction
 import numpy as np
 
 from privmean import validate
+from privmean.dtypes import Integers
 from privmean.errors import ArgumentError
 from privmean.mechanisms.gaussian import lattice_bits, root_above
 from privmean.mechanisms.moved import differences, gaussian_share, laplace_share
-from privmean.noise.base import Integers, Noise
+from privmean.noise.base import Noise
 from privmean.people.reductions import People
 from privmean.privacy.budget import REPLACE_ONE
 from privmean.privacy.loss import Gaussian, Laplace

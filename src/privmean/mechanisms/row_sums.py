@@ -9,7 +9,6 @@ and of a + b add up to 2a^2 + 2b^2. The same holds for z_j^2 / (2 B_j) in place 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -69,26 +68,35 @@ class RowSums:
         )
 
     @cached_property
-    def mechanism(self) -> GaussianSums:
+    def sds(self) -> tuple[float, ...]:
+        """Deviations of the noise of the sums, and of those besides, in lattice steps."""
         # a hair more than needed, so that rounded deviations never exceed the loss
         sd = 2 * self.ball.steps / self.mu * (1 + 1e-12)
         factors = (2 * top if self.besides == "squares" else 1 for top in self.tops)
-        sds = (sd,) * len(self.reaches) + tuple(sd * factor for factor in factors)
-        return GaussianSums(self.name, sds, self.mu, relation=REPLACE_ONE)
+        return (sd,) * len(self.reaches) + tuple(sd * factor for factor in factors)
+
+    @cached_property
+    def mechanism(self) -> GaussianSums:
+        return GaussianSums(self.name, self.sds, self.mu, relation=REPLACE_ONE)
 
     @property
     def losses(self) -> tuple[Gaussian, ...]:
         return self.mechanism.losses
 
+    def answers(self, sums: BallSums) -> tuple[int, ...]:
+        """All whole numbers that are released, in one line."""
+        return (*sums.z, *sums.besides)
+
     def moved(self, exact: BallSums, other: BallSums) -> tuple[Fraction, ...]:
-        return self.mechanism.moved((*exact.z, *exact.besides), (*other.z, *other.besides))
+        return self.mechanism.moved(self.answers(exact), self.answers(other))
+
+    def noisy(self, exact: BallSums, noise: Noise) -> tuple[float, ...]:
+        """The same numbers with noise, in lattice steps."""
+        drawn = zip(
+            self.mechanism.draw(self.answers(exact), noise), self.mechanism.bits, strict=True
+        )
+        return tuple(math.ldexp(float(x), -bits) for x, bits in drawn)
 
     def draw(self, exact: BallSums, noise: Noise) -> NoisyRows:
-        answers: Sequence[int] = (*exact.z, *exact.besides)
-        flat = self.mechanism.draw(answers, noise)
-        read = [
-            math.ldexp(float(x), -bits) for x, bits in zip(flat, self.mechanism.bits, strict=True)
-        ]
-        width = len(self.reaches)
-        sds = self.mechanism.sds
-        return NoisyRows(tuple(read[:width]), tuple(read[width:]), sds[0], sds[width:])
+        read, width = self.noisy(exact, noise), len(self.reaches)
+        return NoisyRows(read[:width], read[width:], self.sds[0], self.sds[width:])

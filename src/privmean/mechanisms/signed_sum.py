@@ -10,14 +10,13 @@ up. Squares and numbers of values of both arms come with it at no further price
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
-from typing import ClassVar
 
 import numpy as np
 
-from privmean.mechanisms.group_sums import Floats
+from privmean.dtypes import Floats
 from privmean.mechanisms.small_lattice import Place, RoundingPaid, place, placed
 from privmean.noise.base import Noise
 from privmean.people.pairs import PairSums
@@ -39,8 +38,8 @@ class SignedSum(RoundingPaid):
     epsilon: Fraction
     steps: int
     sizes: tuple[int, int]
-    relation: ClassVar[Relation] = REPLACE_ONE
-    affected: ClassVar[int] = 3  # the signed sum, and two of the own arm
+    relation: Relation = field(default=REPLACE_ONE, init=False)
+    affected: int = field(default=3, init=False)  # the signed sum, and two of the own arm
 
     @property
     def scale(self) -> Fraction:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fractions import Fraction
 from functools import cached_property
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from privmean.errors import Infeasible
 from privmean.privacy.budget import Relation
@@ -38,24 +38,18 @@ def placed(answer: int, bits: int) -> int:
     return answer << bits if bits >= 0 else answer >> -bits
 
 
-class _Fields(Protocol):
-    @property
-    def name(self) -> str: ...
-    @property
-    def epsilon(self) -> Fraction: ...
-    @property
-    def relation(self) -> Relation: ...
-    @property
-    def affected(self) -> int: ...
-
-
 class RoundingPaid:
     """Laplace answers with one line on the bill, whose scales pay what rounding can cost.
 
     `affected`: answers that one change of neighbours can move.
     """
 
-    def __post_init__(self: _Fields) -> None:
+    name: str
+    epsilon: Fraction
+    relation: Relation
+    affected: int
+
+    def __post_init__(self) -> None:
         if self.epsilon <= self.affected * ROUNDING:
             raise Infeasible(
                 f"{self.name}: epsilon={float(self.epsilon):.3g} is too small for "
@@ -64,12 +58,12 @@ class RoundingPaid:
             )
 
     @property
-    def losses(self: _Fields) -> tuple[Laplace, ...]:
+    def losses(self) -> tuple[Laplace, ...]:
         return (
             Laplace(self.name, Fraction(1), 1 / self.epsilon, joint=True, relation=self.relation),
         )
 
     @cached_property
-    def effective(self: _Fields) -> Fraction:
+    def effective(self) -> Fraction:
         """The epsilon that scales use: less what rounding can cost."""
         return self.epsilon - self.affected * ROUNDING

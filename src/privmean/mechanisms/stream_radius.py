@@ -13,8 +13,8 @@ from fractions import Fraction
 
 import numpy as np
 
+from privmean.dtypes import Floats, Integers
 from privmean.noise.base import Noise
-from privmean.people.reductions import Floats, Integers
 from privmean.privacy.loss import Selection
 
 LOWEST, HIGHEST = -160, 160  # exponents of the grid, in quarters of an octave

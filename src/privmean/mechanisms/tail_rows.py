@@ -8,24 +8,21 @@ were shortened, are counted for next to nothing. docs/proofs/default-mean.md, se
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
-from fractions import Fraction
+from dataclasses import dataclass, field
 from functools import cached_property
 
 from privmean.mechanisms.gaussian import GaussianSums
 from privmean.mechanisms.row_sums import NoisyRows, RowSums
 from privmean.noise.base import Noise
-from privmean.people.reductions import Ball, BallSums, Cut
+from privmean.people.reductions import Ball, BallSums, Besides, Cut
 from privmean.privacy.budget import REPLACE_ONE
-from privmean.privacy.loss import Gaussian
 
 
 @dataclass(frozen=True)
-class TailRows:
-    """As `RowSums` with squares, and the sums of the weights of those cut.
+class TailRows(RowSums):
+    """`RowSums` with squares, and the sums of the weights of those cut.
 
-    reaches: as for `RowSums`. ends: in the same units, what is beyond is cut off, below and above.
+    ends: in the same units, what is beyond is cut off, below and above.
     part: of the radius, for rows that something is cut off; at least 1/2 and below 1.
 
     **Guarantees.** mu-GDP for one person replaced, for any data, radius and ends that are public or
@@ -36,29 +33,13 @@ class TailRows:
     Deviations are 2K/mu, and s times that for t.
     """
 
-    name: str
-    radius: float
-    reaches: tuple[float, ...]
+    besides: Besides = field(default="squares", init=False)
     ends: tuple[tuple[float, float], ...]
-    mu: float
     part: float
 
     def __post_init__(self) -> None:
         if not 0.5 <= self.part < 1:
             raise ValueError("rows that are cut keep half of the radius or more, and not all of it")
-
-    @cached_property
-    def rows(self) -> RowSums:
-        """The same sums without weights."""
-        return RowSums(self.name, self.radius, self.reaches, self.mu, "squares")
-
-    @property
-    def ball(self) -> Ball:
-        return self.rows.ball
-
-    @property
-    def tops(self) -> tuple[int, ...]:
-        return self.rows.tops
 
     @cached_property
     def cut(self) -> Cut:
@@ -72,36 +53,23 @@ class TailRows:
     def weight_sd(self) -> float:
         """Deviation of the noise of a column's weights, in lattice steps."""
         long, short = self.ball.steps, self.cut.inner.steps
-        return self.rows.mechanism.sds[0] * short / math.sqrt(2 * (long**2 - short**2))
+        return self.sds[0] * short / math.sqrt(2 * (long**2 - short**2))
 
     @cached_property
     def mechanism(self) -> GaussianSums:
         weights = (self.weight_sd * (1 + 1e-12),) * len(self.ends)
-        sds = (*self.rows.mechanism.sds, *weights)
-        return GaussianSums(self.name, sds, self.mu, relation=REPLACE_ONE)
+        return GaussianSums(self.name, (*self.sds, *weights), self.mu, relation=REPLACE_ONE)
 
-    @property
-    def losses(self) -> tuple[Gaussian, ...]:
-        return self.mechanism.losses
-
-    def moved(self, exact: BallSums, other: BallSums) -> tuple[Fraction, ...]:
-        return self.mechanism.moved(_flat(exact), _flat(other))
+    def answers(self, sums: BallSums) -> tuple[int, ...]:
+        return (*super().answers(sums), *sums.tails)
 
     def draw(self, exact: BallSums, noise: Noise) -> NoisyRows:
-        flat = self.mechanism.draw(_flat(exact), noise)
-        read = [
-            math.ldexp(float(x), -bits) for x, bits in zip(flat, self.mechanism.bits, strict=True)
-        ]
-        d, sds, short = len(self.ends), self.mechanism.sds, self.cut.inner.steps
+        read, d, short = self.noisy(exact, noise), len(self.ends), self.cut.inner.steps
         return NoisyRows(
-            tuple(read[:d]),
-            tuple(read[d : 2 * d]),
-            sds[0],
-            sds[d : 2 * d],
+            read[:d],
+            read[d : 2 * d],
+            self.sds[0],
+            self.sds[d:],
             tuple(item / short for item in read[2 * d :]),
-            sds[-1] / short,
+            self.mechanism.sds[-1] / short,
         )
-
-
-def _flat(sums: BallSums) -> Sequence[int]:
-    return (*sums.z, *sums.besides, *sums.tails)

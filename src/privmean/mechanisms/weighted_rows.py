@@ -19,15 +19,15 @@ from functools import cached_property
 from typing import Literal
 
 import numpy as np
-import numpy.typing as npt
 
+from privmean.dtypes import Floats
 from privmean.mechanisms.gaussian import GaussianSums
 from privmean.mechanisms.k_norm import draw as k_norm
 from privmean.mechanisms.k_norm import norm_above, proposal_scale
 from privmean.mechanisms.limits import require_drawn, require_loss
 from privmean.mechanisms.moved import differences, pure_share
 from privmean.noise.base import Noise
-from privmean.people.reductions import Ball, Floats
+from privmean.people.reductions import Ball
 from privmean.privacy.budget import REPLACE_ONE, Relation
 from privmean.privacy.loss import Loss, Pure
 
@@ -175,9 +175,7 @@ class JointSums:
             cost = sum(map(abs, changes)) / self.coordinate_scale
         return (pure_share(cost + abs(exact[1] - other[1]) / side, self.losses[0]),)
 
-    def draw(
-        self, exact: tuple[Sequence[int], int], noise: Noise
-    ) -> tuple[npt.NDArray[np.float64], float]:
+    def draw(self, exact: tuple[Sequence[int], int], noise: Noise) -> tuple[Floats, float]:
         """The noisy sum of w (row - centre) and the noisy sum of weights, from the exact ones."""
         total, weight = exact
         if self.law == "gaussian":

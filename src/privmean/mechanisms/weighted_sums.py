@@ -9,17 +9,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 
 import numpy as np
 
+from privmean.dtypes import Floats, Integers
 from privmean.mechanisms.gaussian import GaussianSums
 from privmean.mechanisms.laplace import JointLaplace
 from privmean.mechanisms.limits import require_loss
 from privmean.noise.base import Noise
+from privmean.people.grids import GRID_BITS
 from privmean.people.kernels import big_sum
-from privmean.people.reductions import GRID_BITS, Box, Floats, Integers
+from privmean.people.reductions import Box
 from privmean.privacy.budget import REPLACE_ONE
 from privmean.privacy.loss import Laplace, Loss
 
@@ -81,7 +83,7 @@ class WeightedSums:
 
     def over(self, box: Box) -> WeightedSumsOver:
         """The sums of values limited to one public box."""
-        return WeightedSumsOver(self, box)
+        return WeightedSumsOver(self.name, self.weights, self.epsilon, self.mu, box=box)
 
     def gaussian(self, steps: int) -> GaussianSums:
         """The Gaussian mechanism of all sums, of values in so many steps."""
@@ -92,34 +94,28 @@ class WeightedSums:
 
 
 @dataclass(frozen=True, eq=False)
-class WeightedSumsOver:
+class WeightedSumsOver(WeightedSums):
     """`WeightedSums` of values in a public box."""
 
-    sums: WeightedSums
-    box: Box
-
-    @property
-    def losses(self) -> tuple[Loss, ...]:
-        return self.sums.losses
+    box: Box = field(kw_only=True)
 
     @property
     def _units(self) -> tuple[int, ...]:
         """Of z and of z^2, for every point."""
-        return (self.box.steps, self.box.steps**2) * int(self.sums.weights.shape[1])
+        return (self.box.steps, self.box.steps**2) * int(self.weights.shape[1])
 
     @property
     def _noisy(self) -> JointLaplace | GaussianSums:
-        sums = self.sums
-        if sums.epsilon is None:
-            return sums.gaussian(self.box.steps)
-        multiples = (2 * sums.reach, 4 * sums.reach) * sums.weights.shape[1]
-        return JointLaplace(self._units, multiples, sums.epsilon, REPLACE_ONE)
+        if self.epsilon is None:
+            return self.gaussian(self.box.steps)
+        multiples = (2 * self.reach, 4 * self.reach) * self.weights.shape[1]
+        return JointLaplace(self._units, multiples, self.epsilon, REPLACE_ONE)
 
     def exact(self, values: Floats) -> list[int]:
         """values: shape (units,); a missing value counts as the middle of the box."""
         z = grid_values(values, self.box)
         found = []
-        for column in self.sums.weights.T:
+        for column in self.weights.T:
             found += [big_sum(column * z), big_sum(column * (z * z))]
         return found
 
@@ -136,9 +132,9 @@ class WeightedSumsOver:
                 float(Fraction(x, unit << bits))
                 for x, unit, bits in zip(noisy, self._units, mechanism.bits, strict=True)
             ]
-        totals = self.sums.weights.sum(axis=0)
+        totals = self.weights.sum(axis=0)
         return [
-            PointSum(*(float(x / total) for x in (*read[2 * j : 2 * j + 2], *self.sums.noise)))
+            PointSum(*(float(x / total) for x in (*read[2 * j : 2 * j + 2], *self.noise)))
             for j, total in enumerate(totals.tolist())
         ]
 

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+import math
+from abc import abstractmethod
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
+from privmean import validate
 from privmean.central.clipped_mean import ClippedMean, ClippedMeans
+from privmean.errors import ArgumentError
 from privmean.intervals.divided import TOO_FEW
 from privmean.intervals.interval import FAILED
+from privmean.intervals.mean_interval import UNRELATED
 from privmean.mechanisms.clipped_sum import ClippedSums
 from privmean.mechanisms.curator import Curator
 from privmean.outcome import Outcome, overall
@@ -17,13 +22,18 @@ from privmean.privacy.budget import REPLACE_ONE, Budget
 from privmean.road import Releasing
 
 
+@dataclass(frozen=True)
 class ColumnPlan(Releasing):
     """A plan of which nothing is public but its columns, its settings and, where neighbours leave
-    it alone, the number of persons. persons: that number, or a guess of it."""
+    it alone, the number of persons. persons: that number, or a guess of it; columns: how many
+    there are; about, guessed: what the promise calls the columns, and the guess."""
 
     budget: Budget
     persons: int
+    columns: int = field(default=1, kw_only=True)
     about: ClassVar[str] = "column"
+    guessed: ClassVar[tuple[str, ...]] = ()
+    fixed = True
 
     @property
     def known(self) -> int | None:
@@ -32,12 +42,31 @@ class ColumnPlan(Releasing):
 
     @property
     def public(self) -> tuple[str, ...]:
-        number = () if self.known is None else ("number of persons",)
+        number = self.guessed if self.known is None else ("number of persons",)
         return (self.about, *number, "settings")
 
     @property
     def shape(self) -> Shape:
-        return Shape.of(1, self.known, self.persons)
+        return Shape.of(self.columns, self.known, self.persons)
+
+    def predict(self, guess_sd: float) -> dict[str, float]:
+        """Predicted errors by cause, at a guessed deviation between persons (see `errors`)."""
+        noise, sampling = self.errors(validate.positive("guess_sd", guess_sd))
+        return {"rmse": math.hypot(noise, sampling), "noise": noise, "sampling": sampling}
+
+    @abstractmethod
+    def errors(self, guess: float) -> tuple[float, float]:
+        """Deviations by privacy noise and by sampling, at a deviation between persons."""
+
+    def counted(self, seen: float) -> int:
+        """The number of persons that a release tells: n, or what its noisy sums say."""
+        return self.known if self.known is not None else max(0, round(seen))
+
+
+def one_column(shape: Shape) -> None:
+    """Refuse people of several columns."""
+    if shape.dimension != 1:
+        raise ArgumentError("value", shape.dimension, "is not one column", "name one column")
 
 
 def clipped_means(
@@ -60,7 +89,7 @@ def clipped_means(
         status=overall(intervals.statuses),
         statuses=intervals.statuses,
         advice=TOO_FEW if FAILED in intervals.statuses else "",
-        assumptions=(words, "unrelated persons"),
+        assumptions=(words, UNRELATED),
         diagnostics={"weight": [item.present for item in means]},
     )
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -18,25 +19,24 @@ import numpy.typing as npt
 from privmean import validate
 from privmean.errors import ArgumentError
 from privmean.intervals.interval import FAILED, OK, Interval
+from privmean.intervals.mean_interval import unrelated
 from privmean.mechanisms.curator import Curator
 from privmean.mechanisms.moment_sums import RowProducts
+from privmean.models.column_plans import ColumnPlan
 from privmean.models.curve_release import SmoothedIntervals
 from privmean.models.moment_rows import (
     ROW_STEPS,
-    Norm,
     exact_sum,
     lattice_rows,
     triangle,
 )
-from privmean.models.pooled_steps import Law, Parts
+from privmean.models.parts import Parts, plans_by_law
 from privmean.outcome import Outcome
 from privmean.people.collecting import rows as rows_of
 from privmean.people.reductions import Floats
 from privmean.people.shape import Shape
-from privmean.privacy.budget import REPLACE_ONE, Budget, Relation
-from privmean.privacy.calibrate import calibrate
+from privmean.privacy.budget import REPLACE_ONE, Budget
 from privmean.privacy.loss import Loss
-from privmean.road import Releasing
 from privmean.rows import NAN
 
 Flags = npt.NDArray[np.bool_]
@@ -84,61 +84,28 @@ class JointBins:
         if shape.dimension != self.bins:
             raise ArgumentError("people", shape.dimension, "are not of these bins", "plan again")
         n = shape.number()
-        laws: tuple[Law, ...] = ("gaussian",) if budget.is_zcdp else ("laplace",)
-        if not budget.is_zcdp and not budget.is_pure:
-            laws = ("laplace", "gaussian")
-        plans = [self._of(law, budget, n, shape) for law in laws]
-        return min(plans, key=lambda plan: plan.value_sd)
-
-    def _of(self, law: Law, budget: Budget, n: int, shape: Shape) -> JointBinsPlan:
-        def made(strength: float | Fraction) -> JointBinsPlan:
-            return JointBinsPlan(self, budget, n, shape, Parts(law, strength))
-
-        if law == "laplace":
-            return made(budget.pure_epsilon())
-        if budget.rho is not None:
-            return made(math.sqrt(2 * budget.rho) * (1 - 1e-9))
-        return made(calibrate(lambda t: made(t).losses, budget, grid=False, tolerance=1e-6))
+        plan = partial(JointBinsPlan, budget, n, self, columns=self.bins)
+        return min(plans_by_law(budget, plan), key=lambda plan: plan.value_sd)
 
 
 @dataclass(frozen=True)
-class JointBinsPlan(Releasing):
-    """The one release of all bins. persons: n, or a public guess of it."""
+class JointBinsPlan(ColumnPlan):
+    """The one release of all bins."""
 
     settings: JointBins
-    budget: Budget
-    persons: int
-    shape: Shape
     parts: Parts
     estimator = "means of bins with their covariance"
-
-    @property
-    def relation(self) -> Relation:
-        return self.budget.neighbors
+    about = "columns"
 
     @property
     def why(self) -> str:
-        law = "Laplace" if self._laplace else "Gaussian"
+        law = self.parts.word
         return f"points share bins, so that sums and products of rows are released, {law} noise"
-
-    @property
-    def public(self) -> tuple[str, ...]:
-        shape = ("number of persons",) if self.relation == REPLACE_ONE else ()
-        return ("columns", *shape, "settings")
-
-    @property
-    def _laplace(self) -> bool:
-        return self.parts.law == "laplace"
-
-    @property
-    def _norm(self) -> Norm:
-        return "l1" if self._laplace else "l2"
 
     @property
     def radius(self) -> float:
         """Of a row: a person may be in every bin, at a limit."""
-        entries = 2 * self.settings.bins
-        return float(entries) if self._laplace else math.sqrt(entries)
+        return self.parts.longest(2 * self.settings.bins)
 
     @property
     def sums(self) -> RowProducts:
@@ -150,24 +117,17 @@ class JointBinsPlan(Releasing):
     @property
     def value_sd(self) -> float:
         """Deviation of the noise of a bin's sum, in half widths of the bounds."""
-        return self.sums.scale * self.radius * (math.sqrt(2) if self._laplace else 1.0)
-
-    @property
-    def fixed(self) -> bool:
-        """Whether every run bills these very lines, whatever it finds."""
-        return True
+        return self.sums.scale * self.radius * self.parts.unit
 
     @property
     def losses(self) -> tuple[Loss, ...]:
         return self.sums.losses
 
-    def predict(self, guess_sd: float) -> dict[str, float]:
-        """Predicted errors of one bin that holds everybody, at a deviation between persons."""
-        guess = validate.positive("guess_sd", guess_sd)
+    def errors(self, guess: float) -> tuple[float, float]:
+        """Of one bin that holds everybody."""
         low, high = self.settings.bounds
         noise = (high - low) / 2 * self.value_sd / self.persons
-        sampling = guess * math.sqrt(self.settings.design_effect / self.persons)
-        return {"rmse": math.hypot(noise, sampling), "noise": noise, "sampling": sampling}
+        return noise, guess * math.sqrt(self.settings.design_effect / self.persons)
 
     def describe(self) -> dict[str, Any]:
         return {
@@ -188,7 +148,7 @@ class JointBinsPlan(Releasing):
         limited = (np.clip(np.where(there, values, middle), low, high) - middle) / half
         entries = [there[:, j].astype(float) for j in range(d)]
         entries += [np.where(there[:, j], limited[:, j], 0.0) for j in range(d)]
-        whole = lattice_rows(entries, self.radius, self._norm)
+        whole = lattice_rows(entries, self.radius, self.parts.norm)
         answers = [exact_sum(item) for item in whole]
         answers += [exact_sum(whole[i] * whole[j]) for i, j in triangle(2 * d)]
         noisy = curator.ask(self.sums, answers)
@@ -198,8 +158,7 @@ class JointBinsPlan(Releasing):
         for (i, j), value in zip(triangle(2 * d), noisy[2 * d :], strict=True):
             second[i, j] = second[j, i] = value * unit * unit
         scale = self.sums.scale * unit
-        law = math.sqrt(2) if self._laplace else 1.0
-        seen = sums[:d] >= max(SEEN * law * scale, 1.0)
+        seen = sums[:d] >= max(SEEN * self.parts.unit * scale, 1.0)
         count = np.maximum(sums[:d], 1.0)
         mean = np.clip(sums[d:] / count, -1.0, 1.0)
         weights, known = _weights(settings, seen)
@@ -219,17 +178,17 @@ class JointBinsPlan(Releasing):
             np.clip(estimate, *reach), np.hstack([first, root]),
             np.concatenate([np.full(2 * d, scale), np.zeros(2 * d)]),
             np.concatenate([np.zeros(2 * d), np.ones(2 * d)]),
-            not self._laplace, reach, bool(settings.bandwidth), "persons",
+            not self.parts.laplace, reach, bool(settings.bandwidth), "persons",
         )  # fmt: skip
         status = OK if known.all() else TOO_FEW if known.any() else FAILED
         return Outcome(
             np.where(known, smooth.estimate, math.nan),
             Points(smooth, tuple(known.tolist())),
-            persons=self.persons if self.relation == REPLACE_ONE else None,
+            persons=self.known,
             status=status,
             statuses=tuple(OK if x else TOO_FEW if known.any() else FAILED for x in known),
             advice="" if status == OK else ADVICE,
-            assumptions=("unrelated persons",) if settings.design_effect == 1 else (),
+            assumptions=unrelated(settings.design_effect),
             shares={"bins": 1.0},
             diagnostics={"weight": np.where(seen, sums[:d], 0.0).tolist()},
             estimand="mean curve over persons",

@@ -7,23 +7,20 @@ farther, so that they are moved out by a public factor. docs/proofs/study.md, se
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
-from privmean import validate
-from privmean.central.locate import Location
-from privmean.central.log_segments import FOUND
+from privmean.central.look import OnePlace
 from privmean.central.winsorized_ways import stages_mu
 from privmean.mechanisms.clipped_sum import ClippedSums
 from privmean.mechanisms.curator import Curator
-from privmean.models.column_plans import clipped_means, told
+from privmean.models.column_plans import ColumnPlan, clipped_means, told
 from privmean.models.magnitudes import spread_noise
 from privmean.outcome import Outcome
 from privmean.people.reductions import Box
 from privmean.people.shape import Shape
-from privmean.privacy.budget import REPLACE_ONE, Budget
+from privmean.privacy.budget import Budget
 from privmean.privacy.loss import Loss
-from privmean.road import Releasing
 
 GRAIN = 1.25  # how much farther means over a part of the records reach, for limits around them
 WORDS = "few persons have a mean in a bin beyond the limits, which a private look found"
@@ -49,58 +46,37 @@ class LocatedBins:
             if budget.delta > 0 and d > 1:
                 other = ClippedSums("clipped sum", relation, d, mu=stages_mu(budget, 0.0, d))
                 final = min(final, other, key=lambda item: item.value_sd)
-        return LocatedBinsPlan(budget, shape, final, self.design_effect)
+        return LocatedBinsPlan(budget, shape.counted(), final, self.design_effect, columns=d)
 
 
 @dataclass(frozen=True)
-class LocatedBinsPlan(Releasing):
-    """The noise; place: what the look found."""
+class LocatedBinsPlan(OnePlace, ColumnPlan):
+    """The noise, and the place of the values."""
 
-    budget: Budget
-    shape: Shape
     final: ClippedSums
     design_effect: float = 1.0
-    place: Location | None = None
-
-    def after(self, places: tuple[Location, ...]) -> LocatedBinsPlan | None:
-        """The plan that runs from what was found."""
-        if any(place.outcome != FOUND for place in places):
-            return None
-        (place,) = places
-        return replace(self, place=place)
-
-    @property
-    def estimator(self) -> str:
-        return "means clipped at located limits"
+    estimator = "means clipped at located limits"
+    about = "columns"
 
     @property
     def why(self) -> str:
-        law = "Laplace" if self.final.epsilon is not None else "Gaussian"
         return (
             "limits from a private look that other questions share, then clipped sums with "
-            f"{law} noise"
+            f"{self.final.law} noise"
         )
-
-    @property
-    def fixed(self) -> bool:
-        """Whether every run bills these very lines, whatever it finds."""
-        return True
 
     @property
     def losses(self) -> tuple[Loss, ...]:
         return self.final.losses
 
-    def predict(self, guess_sd: float) -> dict[str, float]:
-        """Predicted errors at a guessed deviation between persons; limits as wide as those of a
-        magnitude around zero are assumed."""
-        guess, n = validate.positive("guess_sd", guess_sd), self.shape.counted()
-        noise = guess * spread_noise(self.final) / n
-        sampling = guess * math.sqrt(self.design_effect / n)
-        return {"rmse": math.hypot(noise, sampling), "noise": noise, "sampling": sampling}
+    def errors(self, guess: float) -> tuple[float, float]:
+        """Limits as wide as those of a magnitude around zero are assumed."""
+        noise = guess * spread_noise(self.final) / self.persons
+        return noise, guess * math.sqrt(self.design_effect / self.persons)
 
     def describe(self) -> dict[str, Any]:
         return {
-            "columns": self.shape.dimension,
+            "columns": self.columns,
             "budget": self.budget.to_dict(),
             "limits are moved out by": GRAIN,
             "mechanisms": [loss.to_dict() for loss in self.losses],
@@ -109,18 +85,11 @@ class LocatedBinsPlan(Releasing):
     @property
     def limits(self) -> tuple[float, float]:
         """Where the means of bins are clipped."""
-        place = self.place
-        assert place is not None  # the study gives it
+        place = self.found
         middle, half = (place.lower + place.upper) / 2, (place.upper - place.lower) / 2
         return middle - GRAIN * half, middle + GRAIN * half
 
     def run(self, curator: Curator) -> Outcome:
-        known = self.shape.persons if self.relation == REPLACE_ONE else None
-        boxes = [Box(*self.limits)] * self.shape.dimension
-        made = clipped_means(curator, self.final, boxes, known, self.design_effect, WORDS)
+        boxes = [Box(*self.limits)] * self.columns
+        made = clipped_means(curator, self.final, boxes, self.known, self.design_effect, WORDS)
         return told(made, {"mean": 1.0}, {"limits": list(self.limits)})
-
-    @property
-    def public(self) -> tuple[str, ...]:
-        shape = ("number of persons",) if self.relation == REPLACE_ONE else ()
-        return ("columns", *shape, "settings")

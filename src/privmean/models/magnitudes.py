@@ -13,25 +13,27 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from privmean import validate
 from privmean.central.winsorized_ways import stages_mu
-from privmean.errors import ArgumentError, Infeasible
+from privmean.errors import ArgumentError
 from privmean.intervals.divided import TOO_FEW, Divided
 from privmean.intervals.interval import FAILED, OK
+from privmean.intervals.mean_interval import UNRELATED
 from privmean.mechanisms.clipped_sum import ClippedSums
 from privmean.mechanisms.counts import NoisyCounts, counted
 from privmean.mechanisms.curator import Curator
 from privmean.mechanisms.noisy_argmax import Choice
 from privmean.models.column_plans import ColumnPlan, clipped_means, told
-from privmean.models.scores import OF, median_scores, quantile_scores
-from privmean.models.standard import Middle, boxes_about, grid_around, part_of
+from privmean.models.scores import OF, quantile_scores
+from privmean.models.standard import Middle, boxes_about, part_of, refuse_unseen, share_seen
 from privmean.models.tail_means import TailMean, TailMeans
 from privmean.outcome import Outcome, overall
-from privmean.people.reductions import LOG_BINS, LOG_LOW, LOG_ZERO
+from privmean.people.grids import LOG_BINS, LOG_LOW, LOG_ZERO
 from privmean.people.shape import Shape
 from privmean.privacy.budget import REPLACE_ONE, Budget
 from privmean.privacy.loss import Loss
@@ -122,18 +124,17 @@ class Magnitudes:
                 "use target='clipped', or assume public limits or a concentration",
             )
         asked = d * self.choices
-        share = next((x for x in SHARES if n * part_of(budget, x, asked) >= ENOUGH), SHARES[-1])
+        share = share_seen(lambda x: n * part_of(budget, x, asked), SHARES, ENOUGH)
         each = part_of(budget, share, asked)
-        if n * each < FEWEST:
-            raise Infeasible(
-                f"{n} persons with {budget.describe()} do not show the size of {d} columns",
-                f"about {math.ceil(FEWEST / float(each))} persons would do, or a larger epsilon, "
-                "or assume public limits or a concentration",
-            )
+        refuse_unseen(
+            n, budget, each, FEWEST, f"do not show the size of {d} columns",
+            "or a larger epsilon, or assume public limits or a concentration",
+        )  # fmt: skip
+        plan = partial(MagnitudesPlan, budget, n, self, columns=d)
         if self.target == MEAN:
             counting = part_of(budget, COUNTING, d)
             tail = part_of(budget, 1 - share - COUNTING, d)
-            return MagnitudesPlan(self, budget, n, d, share, each, None, counting, tail)
+            return plan(share, each, None, counting, tail)
         if budget.rho is None:
             left = budget.pure_epsilon() * (1 - share)
             final = ClippedSums("clipped sum", relation, d, epsilon=left / d)
@@ -144,7 +145,7 @@ class Magnitudes:
         else:
             rest = Budget(rho=budget.rho * (1 - float(share)) * (1 - 1e-12))
             final = ClippedSums("clipped sum", relation, d, mu=stages_mu(rest, 0.0, d))
-        return MagnitudesPlan(self, budget, n, d, share, each, final)
+        return plan(share, each, final)
 
     def _cheap(self, budget: Budget, shape: Shape) -> MagnitudesPlan:
         """For the mean where that adds next to no error, else for the clipped mean."""
@@ -168,15 +169,11 @@ def spread_noise(sums: ClippedSums) -> float:
 
 @dataclass(frozen=True)
 class MagnitudesPlan(ColumnPlan):
-    """Everything public of such a mean decided. persons: their number, under add-remove a public
-    guess. share: of the budget, for the magnitudes; each: epsilon of one of them. final: the
-    clipped sums; for the mean instead counting and tail: epsilon of a column's count of the
-    tail and of its joint release."""
+    """Everything public of such a mean decided. share: of the budget, for the magnitudes; each:
+    epsilon of one of them. final: the clipped sums; for the mean instead counting and tail: epsilon
+    of a column's count of the tail and of its joint release."""
 
     settings: Magnitudes
-    budget: Budget
-    persons: int
-    columns: int
     share: Fraction
     each: Fraction
     final: ClippedSums | None
@@ -185,16 +182,13 @@ class MagnitudesPlan(ColumnPlan):
 
     estimator = "mean clipped at private magnitudes"
     about = "columns"
-    # Whether every run bills these very lines, whatever it finds.
-    fixed = True
 
     @property
     def why(self) -> str:
         found = "a magnitude" if self.settings.around == ZERO else "a median and a magnitude"
         if self.final is None:
             return f"{found} a column by noisy argmax, then sums with a count of the tail"
-        law = "Laplace" if self.final.epsilon is not None else "Gaussian"
-        return f"{found} a column by noisy argmax, then clipped sums with {law} noise"
+        return f"{found} a column by noisy argmax, then clipped sums with {self.final.law} noise"
 
     @property
     def losses(self) -> tuple[Loss, ...]:
@@ -231,18 +225,15 @@ class MagnitudesPlan(ColumnPlan):
             "value, square and tail", REPLACE_ONE, epsilon=epsilon, jumps=(jump, jump)
         )
 
-    def predict(self, guess_sd: float) -> dict[str, float]:
-        """Predicted errors at a guessed deviation between persons of centre near zero."""
-        guess = validate.positive("guess_sd", guess_sd)
+    def errors(self, guess: float) -> tuple[float, float]:
+        """Of persons whose centre is near zero."""
         if self.final is None:
             assert self.tail is not None
             multiple = NARROWEST
             one = self._tail_sums(self.tail).value_sd
         else:
             multiple, one = BEYOND, self.final.value_sd
-        noise = guess * _spread(multiple, one) / self.persons
-        sampling = guess / math.sqrt(self.persons)
-        return {"rmse": math.hypot(noise, sampling), "noise": noise, "sampling": sampling}
+        return guess * _spread(multiple, one) / self.persons, guess / math.sqrt(self.persons)
 
     def describe(self) -> dict[str, Any]:
         return {
@@ -258,9 +249,8 @@ class MagnitudesPlan(ColumnPlan):
         """Zero, or a private median of a column."""
         if self.settings.around == ZERO:
             return 0.0
-        bins = grid_around(-self.settings.largest, self.settings.largest)
-        counts = curator.people.uniform_counts(column, bins.half, bins.origin)
-        return bins.center(curator.ask(self._middle.choice, median_scores(bins.all_counts(counts))))
+        limits = -self.settings.largest, self.settings.largest
+        return self._middle.ask(curator, curator.people, column, limits).center
 
     def magnitude(self, curator: Curator, column: int, centre: float = 0.0) -> float:
         """A magnitude about a centre that 50 to 75 % of the persons stay below, by noisy argmax."""
@@ -330,7 +320,7 @@ class MagnitudesPlan(ColumnPlan):
             status=overall(statuses),
             statuses=statuses,
             advice=TOO_FEW if FAILED in statuses else "",
-            assumptions=("unrelated persons",),
+            assumptions=(UNRELATED,),
             shares={
                 "magnitudes": float(self.share),
                 "tail": float(COUNTING),
@@ -342,7 +332,3 @@ class MagnitudesPlan(ColumnPlan):
                 "persons beyond the limits": [item.beyond for item in means],
             },
         )
-
-    @property
-    def shape(self) -> Shape:
-        return Shape.of(self.columns, self.known, self.persons)

@@ -9,32 +9,31 @@ docs/proofs/longitudinal.md, section 8.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 import numpy as np
 
 from privmean.central.clipped_mean import ClippedMeans
-from privmean.errors import ArgumentError, Infeasible
-from privmean.mechanisms.curator import Curator, Exact, Mechanism, Noisy
+from privmean.mechanisms.curator import Curator, Exact, Mechanism, Noisy, Written
 from privmean.models.design import Design, Units, design_of
 from privmean.models.formula import INTERCEPT, Model, read_formula
 from privmean.models.magnitudes import MEDIAN, Magnitudes, MagnitudesPlan
-from privmean.models.panel import FINE, PanelPeople, first_reading, panel_products
+from privmean.models.panel import FINE, PanelPeople, first_reading, panel_of, panel_products
 from privmean.models.person_fits import Working, fit_persons
 from privmean.models.regression_release import Unfitted
-from privmean.models.standard import HIGHEST, LOWEST, Sizes, edge, part_of, size_scores
+from privmean.models.standard import PLACES, Sizes, edge, part_of, refuse_unseen
 from privmean.models.tail_means import TailMeans
 from privmean.outcome import Outcome
 from privmean.people.matrix import MatrixPeople
 from privmean.people.reductions import Box, People
 from privmean.people.shape import Shape
-from privmean.privacy.budget import Budget, Relation
+from privmean.privacy.budget import Budget
 from privmean.privacy.loss import Loss
-from privmean.road import Releasing
+from privmean.road import Enclosing
 
 if TYPE_CHECKING:
     from privmean.people.products import Products
@@ -101,13 +100,10 @@ class OwnMeans:
         """Everything decided before data are read; Infeasible if a size is mostly noise."""
         number = len(self.design.numeric)
         each = part_of(budget, UNITS, number)
-        if shape.number() * each < FEWEST:
-            raise Infeasible(
-                f"{shape.number()} persons with {budget.describe()} do not show the sizes of "
-                f"{number} variables",
-                f"about {math.ceil(FEWEST / float(each))} persons would do, a larger epsilon, or "
-                "public scales",
-            )
+        refuse_unseen(
+            shape.number(), budget, each, FEWEST,
+            f"do not show the sizes of {number} variables", "a larger epsilon, or public scales",
+        )  # fmt: skip
         if budget.rho is None:
             rest = replace(budget, epsilon=float(budget.pure_epsilon() * (1 - UNITS)))
             each = (budget.pure_epsilon() - rest.pure_epsilon()) / number
@@ -118,55 +114,32 @@ class OwnMeans:
 
 
 @dataclass(frozen=True)
-class OwnMeansPlan(Releasing):
-    """Sizes at `each` epsilon, then the means of coefficients by `means`."""
+class OwnMeansPlan(Enclosing):
+    """Sizes at `each` epsilon, then the means of coefficients by `inner`; not these lines if the
+    table cannot be read again."""
 
     settings: OwnMeans
     budget: Budget
     each: Fraction
-    means: MagnitudesPlan
-
-    @property
-    def estimator(self) -> str:
-        return "mean of own coefficients clipped around private medians"
+    inner: MagnitudesPlan
+    estimator = "mean of own coefficients clipped around private medians"
 
     @property
     def why(self) -> str:
-        return f"sizes of variables by noisy argmax, persons fitted in them; {self.means.why}"
-
-    @property
-    def public(self) -> tuple[str, ...]:
-        return self.means.public
-
-    @property
-    def shape(self) -> Shape:
-        return self.means.shape
-
-    @property
-    def relation(self) -> Relation:
-        return self.means.relation
-
-    @property
-    def fixed(self) -> bool:
-        """Whether every run bills these very lines: not if the table cannot be read again."""
-        return False
+        return f"sizes of variables by noisy argmax, persons fitted in them; {self.inner.why}"
 
     @property
     def losses(self) -> tuple[Loss, ...]:
         sizes = [
             loss for name in self.settings.design.numeric for loss in self._size(name).choice.losses
         ]
-        return (*sizes, *self.means.losses)
+        return (*sizes, *self.inner.losses)
 
     def _size(self, name: str) -> Sizes:
         return Sizes(f"size of {name}", self.each, self.relation)
 
-    def predict(self, guess_sd: float) -> dict[str, float]:
-        """Predicted errors at a guessed deviation of coefficients between persons."""
-        return self.means.predict(guess_sd)
-
     def describe(self) -> dict[str, Any]:
-        kept = self.means.describe()
+        kept = self.inner.describe()
         return kept | {
             "budget": self.budget.to_dict(),
             "epsilon_of_one_size": float(self.each),
@@ -174,22 +147,18 @@ class OwnMeansPlan(Releasing):
         }
 
     def accepts(self, people: People) -> None:
-        if not isinstance(people, PanelPeople):
-            raise ArgumentError(
-                "people", type(people).__name__, "have no records", "give a table with `person`"
-            )
+        panel_of(people)
 
     def run(self, curator: Curator) -> Outcome:
-        people, settings = curator.people, self.settings
-        assert isinstance(people, PanelPeople)
+        people, settings = panel_of(curator.people), self.settings
         assert people.again is not None
         units: dict[str, tuple[float, float]] = {}
         reached = True
         for name in settings.design.numeric:
             size = self._size(name)
             own = MatrixPeople(people.spreads(name)[:, None], (name,))
-            place = curator.ask(size.choice, size_scores(own.log_counts(0, 0.0), size.slope))
-            reached &= place < HIGHEST - LOWEST
+            place = size.ask(curator, own.log_counts(0, 0.0))
+            reached &= place < PLACES
             # the next power of two, so that a change of unit by one changes no digit
             units[name] = 0.0, 2.0 ** math.ceil(math.log2(edge(place)) - 0.25)
         products = people.again(units)
@@ -207,7 +176,7 @@ class OwnMeansPlan(Releasing):
             moved=settings.design.names[:1] == (INTERCEPT,),
         )
         fitted = MatrixPeople(rows, settings.design.names, engine=people.engine)
-        outcome = self.means.run(_Fitted(curator, fitted))
+        outcome = self.inner.run(_Fitted(curator, fitted))
         *terms, response = settings.design.sizes(units)
         return _in_units(outcome, [response / size for size in terms], units)
 
@@ -234,14 +203,9 @@ class _Fitted:
         return self.curator.ask(mechanism, exact)
 
     def apart(
-        self,
-        name: str,
-        people: Sequence[People],
-        *,
-        lines: int = 1,
-        join: Callable[[tuple[tuple[Loss, ...], ...]], Loss] | None = None,
+        self, name: str, people: Sequence[People], **written: Unpack[Written]
     ) -> tuple[Curator, ...]:
-        return self.curator.apart(name, people, lines=lines, join=join)
+        return self.curator.apart(name, people, **written)
 
 
 def _in_units(outcome: Outcome, factors: list[float], units: Units) -> Outcome:

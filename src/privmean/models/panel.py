@@ -16,11 +16,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from privmean.errors import ArgumentError
 from privmean.models.design import Design, Units, design_of
 from privmean.models.formula import Model, Tree, read_formula
 from privmean.people.matrix import MatrixPeople
 from privmean.people.products import Products, person_products
-from privmean.people.reductions import Floats
+from privmean.people.reductions import Floats, People
 
 if TYPE_CHECKING:
     from privmean.people.table import Table
@@ -108,6 +109,15 @@ class PanelSums:
     def _again(self, table: Table, units: Units) -> Products:
         asked = self.design.products(units)
         return panel_products(table, self.model, asked, [math.ldexp(1.0, FINE)] * len(asked), True)
+
+
+def panel_of(people: People) -> PanelPeople:
+    """People whose records can be read again; others are refused."""
+    if not isinstance(people, PanelPeople):
+        raise ArgumentError(
+            "people", type(people).__name__, "have no records", "give a table with `person`"
+        )
+    return people
 
 
 def first_reading(table: Table, model: Model, design: Design, second: Second) -> PanelPeople:

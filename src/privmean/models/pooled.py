@@ -8,21 +8,20 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from fractions import Fraction
+from functools import partial
 
 from privmean.central.locate import Location
 from privmean.central.log_segments import FOUND
 from privmean.central.look import centre_of, spread_of
 from privmean.errors import ArgumentError, Infeasible
 from privmean.mechanisms.curator import Curator
-from privmean.models.panel import PanelPeople
+from privmean.models.panel import panel_of
+from privmean.models.parts import plans_by_law
 from privmean.models.pooled_run import PooledRun
-from privmean.models.pooled_steps import Law, Parts, PooledSettings, PooledSteps
+from privmean.models.pooled_steps import PooledSettings, PooledSteps
 from privmean.outcome import Outcome
 from privmean.people.shape import Shape
 from privmean.privacy.budget import Budget
-from privmean.privacy.calibrate import calibrate
-from privmean.road import Releasing
 
 
 @dataclass(frozen=True)
@@ -35,7 +34,7 @@ class Pooled(PooledSettings):
         n, p = shape.number(), len(self.design.terms)
         if shape.dimension != p:
             raise ArgumentError("people", shape.dimension, "are not of this formula", "plan again")
-        plans = [self._of(law, budget, n) for law in self._laws(budget)]
+        plans = plans_by_law(budget, partial(PooledPlan, budget, n, self))
         fit = [item for item in plans if item.needed <= 1]
         if not fit:
             best = min(plans, key=lambda item: item.needed)
@@ -47,24 +46,9 @@ class Pooled(PooledSettings):
             )
         return min(fit, key=lambda item: item.one_noise)
 
-    def _laws(self, budget: Budget) -> tuple[Law, ...]:
-        if budget.is_pure:
-            return ("laplace",)
-        return ("gaussian",) if budget.is_zcdp else ("laplace", "gaussian")
-
-    def _of(self, law: Law, budget: Budget, n: int) -> PooledPlan:
-        def made(strength: float | Fraction) -> PooledPlan:
-            return PooledPlan(self, budget, n, Parts(law, strength))
-
-        if law == "laplace":
-            return made(budget.pure_epsilon())
-        if budget.rho is not None:
-            return made(math.sqrt(2 * budget.rho) * (1 - 1e-9))
-        return made(calibrate(lambda t: made(t).losses, budget, grid=False, tolerance=1e-6))
-
 
 @dataclass(frozen=True)
-class PooledPlan(PooledSteps, Releasing):
+class PooledPlan(PooledSteps):
     """Every mechanism of a pooled regression, and its run."""
 
     def after(self, places: tuple[Location, ...]) -> PooledPlan | None:
@@ -79,6 +63,4 @@ class PooledPlan(PooledSteps, Releasing):
         return replace(self, settings=replace(self.settings, units=units, looked=()))
 
     def run(self, curator: Curator) -> Outcome:
-        people = curator.people
-        assert isinstance(people, PanelPeople)
-        return PooledRun(self, curator, people).outcome()
+        return PooledRun(self, curator, panel_of(curator.people)).outcome()

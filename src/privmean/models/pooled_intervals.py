@@ -19,12 +19,12 @@ from privmean import validate
 from privmean.intervals.boxes import sidak_level
 from privmean.intervals.interval import OK, Interval
 from privmean.intervals.laplace_normal import quantile
+from privmean.intervals.mean_interval import UNRELATED
 from privmean.intervals.tail_check import TAIL_SEEN, TOO_THICK
 from privmean.models.symmetric import eigen, times
 from privmean.people.reductions import Floats
 
 TARGETS = ("mean", "clipped")
-UNRELATED = "unrelated persons"
 SEEN = 2.0  # deviations of its noise from which the number of shortened persons is called seen
 HEAVIER = 2.25  # times the excess for persons seen beyond what noise explains
 THICKEST = 15.0  # shortened persons over the noise of a sum, beyond which the limit was misled

@@ -12,10 +12,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from privmean.intervals.interval import FAILED, OK
-from privmean.mechanisms.counts import GaussianCounts, NoisyCounts
+from privmean.intervals.mean_interval import unrelated
 from privmean.mechanisms.curator import Curator
 from privmean.models.moment_rows import (
-    Norm,
     Symmetric,
     exact_sum,
     influence_rows,
@@ -31,20 +30,11 @@ from privmean.models.panel import PanelPeople
 from privmean.models.pooled_intervals import Coefficients
 from privmean.models.pooled_steps import CELLS, PooledSteps
 from privmean.models.radius import Radius, best_radius, misread, overrun
-from privmean.models.scores import median_scores
-from privmean.models.standard import (
-    HIGHEST,
-    LOWEST,
-    edge,
-    grid_around,
-    place_above,
-    size_scores,
-)
+from privmean.models.standard import LOWEST, PLACES, around_zero, edge
 from privmean.models.symmetric import eigen, times
 from privmean.outcome import Outcome
 from privmean.people.matrix import MatrixPeople
 from privmean.people.reductions import Floats, Integers
-from privmean.privacy.budget import REPLACE_ONE
 
 INSIDE = 2.0**-0.25  # the middle of a half octave, over its upper edge
 SHORTEST = -8  # half octave of the least length of matrices
@@ -92,10 +82,6 @@ class PooledRun:
     curator: Curator
     people: PanelPeople
 
-    @property
-    def _norm(self) -> Norm:
-        return "l1" if self.plan.law == "laplace" else "l2"
-
     def outcome(self) -> Outcome:
         design, settings = self.plan.settings.design, self.plan.settings
         units, reached = self.units()
@@ -118,26 +104,18 @@ class PooledRun:
         found = dict(self.plan.settings.units)
         inside = True
         for name in self.plan.settings.searched:
-            size = self.plan.size(name)
+            choices = self.plan.choices(name)
             cells = _column(self.people.sizes(name)).log_counts(0, 0.0)
-            place = self.curator.ask(size.choice, size_scores(cells, size.slope))
-            inside &= 0 < place < HIGHEST - LOWEST
-            largest = edge(place)
-            own = self.people.of(name, largest)
-            bins = grid_around(-2 * largest, 2 * largest)
-            middle = self.plan.middle(name)
-            counts = bins.all_counts(_column(own.mean).uniform_counts(0, bins.half, bins.origin))
-            centre = bins.center(self.curator.ask(middle.choice, median_scores(counts)))
-            if not design.centred:
-                centre = 0.0
+            place = choices.size.ask(self.curator, cells)
+            inside &= 0 < place < PLACES
+            own = self.people.of(name, edge(place))
+            median = choices.middle.ask(self.curator, _column(own.mean), 0, around_zero(place))
+            centre = median.center if design.centred else 0.0
             within = self.plan.settings.weighting.within
             away = own.within() if within else own.about(centre)
-            first = place_above(4 * bins.half) + 1
-            spread = self.plan.spread(name)
             cells = _column(away).log_counts(0, 0.0)
-            scores = size_scores(cells, spread.slope, first, spread.parts)
-            place = self.curator.ask(spread.choice, scores)
-            found[name] = centre, edge(first + place) * INSIDE
+            place = choices.spread.ask(self.curator, cells, median.apart)
+            found[name] = centre, edge(place) * INSIDE
         return found, inside
 
     # --- second moments ---------------------------------------------------------------------------
@@ -149,12 +127,11 @@ class PooledRun:
         for turn in (0, 1):
             seen = transformed(moments, rows)
             length = plan.length(turn)
-            cells = _column(_positive(matrix_sizes(seen, self._norm))).log_counts(0, 0.0)
-            first = SHORTEST - LOWEST
-            place = self.curator.ask(length.choice, size_scores(cells, length.slope, first))
-            radius = plan.kappa * edge(first + place)
+            cells = _column(_positive(matrix_sizes(seen, self.plan.parts.norm))).log_counts(0, 0.0)
+            place = length.ask(self.curator, cells, SHORTEST - LOWEST)
+            radius = plan.kappa * edge(place)
             sums = plan.matrices(turn)
-            exact = lattice_matrices(seen, radius, self._norm)
+            exact = lattice_matrices(seen, radius, self.plan.parts.norm)
             places = triangle(p + 1)
             noisy = self.curator.ask(sums, [exact_sum(exact[at]) for at in places])
             matrix = np.zeros((p + 1, p + 1))
@@ -232,7 +209,7 @@ class PooledRun:
                 statuses[t] = ENTANGLED
         kept = [t for t, status in enumerate(statuses) if status == OK]
         if not kept:
-            made = Coefficients.none(self._names, tuple(statuses), plan.law)
+            made = Coefficients.none(self._names, tuple(statuses), plan.parts.law)
             return self._told(made, SINGULAR)
         influence = times(toward, inverse)[kept]
         units_of = np.sqrt(
@@ -242,17 +219,17 @@ class PooledRun:
         regressors = times(influence / units_of[:, None], fitted.rows[:p])
         values = influence_rows(moments, residual, regressors)
         radius, strange = self._look(values)
-        whole = lattice_rows(values, radius.limit, self._norm)
+        whole = lattice_rows(values, radius.limit, self.plan.parts.norm)
         k = len(kept)
         rows = plan.rows_of(k)
         answers = [exact_sum(item) for item in whole]
         answers += [exact_sum(whole[i] * whole[j]) for i, j in triangle(k)]
         noisy = self.curator.ask(rows, answers)
-        far = int(np.count_nonzero(row_sizes(values, self._norm) > radius.limit))
-        beyond, beyond_sd = self._count(far)
+        far = int(np.count_nonzero(row_sizes(values, self.plan.parts.norm) > radius.limit))
+        beyond, beyond_sd = plan.too_long(self.curator, far)
         limit = radius.limit
         step = np.array(noisy[:k]) * limit / n
-        unit = float(k) if plan.law == "laplace" else math.sqrt(k)
+        unit = plan.parts.longest(k)
         strange |= overrun(beyond, beyond_sd, n, limit / unit, k)
         if strange or limit > LONGEST * unit or np.abs(step).max() > FARTHEST:
             return self._nothing(UNSEEN)
@@ -263,7 +240,7 @@ class PooledRun:
         made = Coefficients.of(
             self._names,
             tuple(statuses),
-            plan.law,
+            plan.parts.law,
             kept=tuple(kept),
             start=estimate,
             units=units_of,
@@ -290,28 +267,15 @@ class PooledRun:
         """The length at which influences are shortened, from noisy counts of their lengths; and
         whether they are in units that cannot be theirs."""
         plan, k = self.plan, len(values)
-        unit = float(k) if plan.law == "laplace" else math.sqrt(k)
-        size = row_sizes(values, self._norm) / unit
+        unit = plan.parts.longest(k)
+        size = row_sizes(values, self.plan.parts.norm) / unit
         edges = np.array([2.0 ** ((j - 14) / 2) for j in range(CELLS)])
         cell = np.searchsorted(edges, size[size > 0], side="right")  # without a record: nowhere
         counts: Integers = np.bincount(cell, minlength=CELLS + 1).astype(np.int64)
-        noisy, sd = self._counts(plan.look, counts)
-        one = plan.rows_of(k).scale * unit * (math.sqrt(2) if plan.law == "laplace" else 1.0)
+        one = plan.rows_of(k).scale * unit * plan.parts.unit
+        noisy, sd = plan.looked(self.curator, counts)
         strange = misread(noisy, sd, edges, plan.persons)
         return best_radius(noisy, sd, edges, one).times(unit), strange
-
-    def _count(self, number: int) -> tuple[float, float]:
-        noisy, sd = self._counts(self.plan.beyond, np.array([number], dtype=np.int64))
-        return float(noisy[0]), sd
-
-    def _counts(
-        self, mechanism: NoisyCounts | GaussianCounts, exact: Integers
-    ) -> tuple[Floats, float]:
-        if isinstance(mechanism, GaussianCounts):
-            return self.curator.ask(mechanism, [exact])[0], mechanism.sd
-        return self.curator.ask(mechanism, exact).astype(float), math.sqrt(2) * float(
-            mechanism.scale
-        )
 
     # --- words ------------------------------------------------------------------------------------
     @property
@@ -320,7 +284,7 @@ class PooledRun:
 
     def _nothing(self, status: str) -> Outcome:
         names = self._names
-        made = Coefficients.none(names, (status,) * len(names), self.plan.law)
+        made = Coefficients.none(names, (status,) * len(names), self.plan.parts.law)
         return self._told(made, status)
 
     def _told(self, made: Coefficients, status: str) -> Outcome:
@@ -329,10 +293,10 @@ class PooledRun:
         return Outcome(
             made.estimate,
             made,
-            persons=plan.persons if plan.relation == REPLACE_ONE else None,
+            persons=plan.known,
             status=found,
             advice=ADVICE.get(found, made.advice),
-            assumptions=("unrelated persons",) if plan.settings.design_effect == 1 else (),
+            assumptions=unrelated(plan.settings.design_effect),
             shares=dict(
                 zip(("scales", "moments", "influences"), map(float, plan.shares), strict=True)
             ),

@@ -12,22 +12,20 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any
 
 from privmean import validate
-from privmean.errors import ArgumentError
-from privmean.mechanisms.counts import GaussianCounts, NoisyCounts
 from privmean.mechanisms.moment_sums import MatrixSums, RowProducts
 from privmean.models.design import Design
 from privmean.models.moment_rows import MATRIX_STEPS, ROW_STEPS, Weighting
-from privmean.models.panel import PanelPeople
-from privmean.models.standard import UPPER, Middle, Sizes
+from privmean.models.panel import panel_of
+from privmean.models.parts import Parts
+from privmean.models.radius import ShorteningPlan
+from privmean.models.standard import UPPER, Choices, Sizes
 from privmean.people.reductions import People
 from privmean.people.shape import Shape
-from privmean.privacy.budget import REPLACE_ONE, Budget, Relation
 from privmean.privacy.loss import Loss
 
-Law = Literal["laplace", "gaussian"]
 SEARCH, MOMENTS, SCORE = Fraction(15, 100), Fraction(40, 100), Fraction(45, 100)
 SEEN = 60.0  # persons times epsilon that a median's choice needs
 # for the search: the first share at which that choice has so many
@@ -41,31 +39,9 @@ MORE = (
 PARTS = (Fraction(30, 100), Fraction(25, 100), Fraction(45, 100))  # size, median, spread
 ROUNDS = (Fraction(4, 10), Fraction(6, 10))
 CHOICE = Fraction(15, 100)  # of a round, for the length at which matrices are shortened
-LOOK, COUNT = Fraction(8, 100), Fraction(5, 100)  # of the score
 CELLS = 31  # half octaves in which influences are looked at, from 2^-7
 ALIKE = 4.0  # epsilon over mu of equal noise, at deltas from 1e-7 to 1e-5
 FEWEST = {"gaussian": (300.0, 1), "laplace": (300.0, 2)}  # n epsilon over p, or p^2
-
-
-@dataclass(frozen=True)
-class Parts:
-    """Strengths of the parts of one law: shares of epsilon, or of mu squared."""
-
-    law: Law
-    strength: float | Fraction
-
-    def epsilon(self, share: Fraction) -> Fraction:
-        """Of a choice: under Gaussian composition one whose zCDP is that share."""
-        if self.law == "laplace":
-            return Fraction(self.strength) * share
-        found = 2 * float(self.strength) * math.sqrt(share)
-        return Fraction(max(1, math.floor(found * 2**40)), 2**40)
-
-    def sums(self, share: Fraction) -> dict[str, Any]:
-        """The keyword of a mechanism of sums."""
-        if self.law == "laplace":
-            return {"epsilon": Fraction(self.strength) * share}
-        return {"mu": float(self.strength) * math.sqrt(share)}
 
 
 @dataclass(frozen=True)
@@ -114,40 +90,29 @@ class PooledSettings:
 
 
 @dataclass(frozen=True)
-class PooledSteps:
-    """Every mechanism of a pooled regression. persons: n, or a public guess of it."""
+class PooledSteps(ShorteningPlan):
+    """Every mechanism of a pooled regression. The bill of any run is covered by these lines: one
+    that stops early leaves some out, and one that releases fewer numbers does so at the same
+    strength."""
 
     settings: PooledSettings
-    budget: Budget
-    persons: int
     parts: Parts
     estimator = "one regression for all persons"
-
-    @property
-    def relation(self) -> Relation:
-        return self.budget.neighbors
-
-    @property
-    def law(self) -> Law:
-        return self.parts.law
+    about = "formula"
+    guessed = ("design number",)
+    lengths, farther = "influences", "shortened influences"
+    looking, counting = Fraction(8, 100), Fraction(5, 100)
 
     @property
     def why(self) -> str:
-        law = "Laplace" if self.law == "laplace" else "Gaussian"
         return (
             f"scales of {len(self.settings.searched)} variables by private choice, two rounds of "
-            f"second moments, then influences of {self.width} numbers with {law} noise"
+            f"second moments, then influences of {self.width} numbers with {self.parts.word} noise"
         )
 
     @property
-    def public(self) -> tuple[str, ...]:
-        shape = ("number of persons",) if self.relation == REPLACE_ONE else ("design number",)
-        return ("formula", *shape, "settings")
-
-    @property
     def shape(self) -> Shape:
-        known = self.persons if self.relation == REPLACE_ONE else None
-        return Shape(self.settings.design.names, known, self.persons)
+        return Shape(self.settings.design.names, self.known, self.persons)
 
     @property
     def width(self) -> int:
@@ -165,12 +130,11 @@ class PooledSteps:
         """For the search, the moments and the score."""
         if not self.settings.searched:
             return Fraction(0), MOMENTS + SEARCH * Fraction(4, 10), SCORE + SEARCH * Fraction(6, 10)
-        number = len(self.settings.searched)
-        least = min(PARTS)
+        least = min(PARTS) / len(self.settings.searched)
         first = next(
             share
             for share, enough in MORE
-            if self.persons * self.parts.epsilon(least * share / number) >= enough
+            if self.persons * self.parts.epsilon(least * share) >= enough
         )
         more = first - SEARCH
         return first, MOMENTS - more * Fraction(45, 100), SCORE - more * Fraction(55, 100)
@@ -179,7 +143,7 @@ class PooledSteps:
     def needed(self) -> float:
         """How many times the persons (or epsilon) the rules of thumb ask for."""
         p = len(self.settings.design.terms)
-        factor, power = FEWEST[self.law]
+        factor, power = FEWEST[self.parts.law]
         epsilon = float(self.budget.pure_epsilon())
         if self.budget.rho is not None:  # as an epsilon with a small delta gives that noise
             epsilon *= ALIKE
@@ -194,7 +158,7 @@ class PooledSteps:
     def one_noise(self) -> float:
         """Predicted noise of one number, in deviations of its influence over all persons."""
         k = self.width
-        if self.law == "laplace":
+        if self.parts.laplace:
             return 2.2 * k * math.sqrt(2) * self.rows.scale / self.persons
         return 2.2 * math.sqrt(k) * self.rows.scale / self.persons
 
@@ -202,7 +166,7 @@ class PooledSteps:
     def kappa(self) -> float:
         """At how many times the typical size matrices are shortened: more where noise is small,
         since what is shortened is a bias that no noise explains."""
-        if self.law == "laplace":  # sums over a triangle grow with the square of the order
+        if self.parts.laplace:  # sums over a triangle grow with the square of the order
             signal = self.persons * float(self.budget.pure_epsilon()) / (4 * self.order)
             most = signal / self.order >= 350
         else:
@@ -211,30 +175,18 @@ class PooledSteps:
         return 4.0 if most else 2.0 if signal >= 250 else 1.4
 
     # --- mechanisms -------------------------------------------------------------------------------
-    def _share(self, part: Fraction) -> Fraction:
-        return part * self.shares[0] / len(self.settings.searched)
-
-    def size(self, name: str) -> Sizes:
-        part = self._share(PARTS[0])
-        return Sizes(f"size of {name}", self.parts.epsilon(part), self.relation, self._bounded)
-
-    def middle(self, name: str) -> Middle:
-        part = self._share(PARTS[1])
-        return Middle(f"median of {name}", self.parts.epsilon(part), self.relation, self._bounded)
-
-    def spread(self, name: str) -> Sizes:
-        part = self._share(PARTS[2])
-        epsilon = self.parts.epsilon(part)
-        return Sizes(f"spread of {name}", epsilon, self.relation, self._bounded, UPPER)
-
-    @property
-    def _bounded(self) -> bool:
-        return self.law == "gaussian"
+    def choices(self, name: str) -> Choices:
+        """Of the size, the median and the spread of a variable."""
+        share = self.shares[0] / len(self.settings.searched)
+        prices = [self.parts.epsilon(part * share) for part in PARTS]
+        bounded = not self.parts.laplace
+        return Choices.at(prices, self.relation, bounded, of=f" of {name}", parts=UPPER)
 
     def length(self, turn: int) -> Sizes:
         """The choice of the length of matrices in round 0 or 1."""
         part = self.shares[1] * ROUNDS[turn] * CHOICE
-        return Sizes("length of moments", self.parts.epsilon(part), self.relation, self._bounded)
+        epsilon, bounded = self.parts.epsilon(part), not self.parts.laplace
+        return Sizes("length of moments", epsilon, self.relation, bounded)
 
     def matrices(self, turn: int) -> MatrixSums:
         part = self.shares[1] * ROUNDS[turn] * (1 - CHOICE)
@@ -243,18 +195,8 @@ class PooledSteps:
         )
 
     @property
-    def look(self) -> NoisyCounts | GaussianCounts:
-        return self._counts("influences", LOOK, 2 if self.relation == REPLACE_ONE else 1)
-
-    @property
-    def beyond(self) -> NoisyCounts | GaussianCounts:
-        return self._counts("shortened influences", COUNT, 1)
-
-    def _counts(self, name: str, part: Fraction, moved: int) -> NoisyCounts | GaussianCounts:
-        found = self.parts.sums(self.shares[2] * part)
-        if "mu" in found:
-            return GaussianCounts.at(name, found["mu"], self.relation, moved)
-        return NoisyCounts.at(name, found["epsilon"], self.relation, moved, moved)
+    def rest(self) -> Fraction:
+        return self.shares[2]
 
     @property
     def rows(self) -> RowProducts:
@@ -262,24 +204,14 @@ class PooledSteps:
 
     def rows_of(self, width: int) -> RowProducts:
         """The joint release of fewer numbers at the same strength, where some are left out."""
-        part = self.shares[2] * (1 - LOOK - COUNT)
-        return RowProducts(
-            "influences and products", width, ROW_STEPS, self.relation, **self.parts.sums(part)
-        )
-
-    @property
-    def fixed(self) -> bool:
-        """Whether the bill of any run is covered by these lines: one that stops early leaves some
-        out, and one that releases fewer numbers does so at the same strength."""
-        return True
+        share = self.parts.sums(self.summed)
+        return RowProducts("influences and products", width, ROW_STEPS, self.relation, **share)
 
     @property
     def losses(self) -> tuple[Loss, ...]:
         found: list[Loss] = []
         for name in self.settings.searched:
-            found += self.size(name).choice.losses
-            found += self.middle(name).choice.losses
-            found += self.spread(name).choice.losses
+            found += self.choices(name).losses
         for turn in range(len(ROUNDS)):
             found += self.length(turn).choice.losses
             found += self.matrices(turn).losses
@@ -288,20 +220,16 @@ class PooledSteps:
         found += self.rows.losses
         return tuple(found)
 
-    def predict(self, guess_sd: float) -> dict[str, float]:
-        """Predicted errors of one coefficient whose influences have that deviation between
-        persons."""
-        guess = validate.positive("guess_sd", guess_sd)
-        noise = guess * self.one_noise
-        sampling = guess * math.sqrt(self.settings.design_effect / self.persons)
-        return {"rmse": math.hypot(noise, sampling), "noise": noise, "sampling": sampling}
+    def errors(self, guess: float) -> tuple[float, float]:
+        """Of one coefficient whose influences have that deviation between persons."""
+        return guess * self.one_noise, guess * math.sqrt(self.settings.design_effect / self.persons)
 
     def describe(self) -> dict[str, Any]:
         return {
             "persons": self.persons,
             "terms": list(self.settings.design.names),
             "budget": self.budget.to_dict(),
-            "law": self.law,
+            "law": self.parts.law,
             "kappa": self.kappa,
             "released": [target.name for target in self.settings.asked],
             "searched": list(self.settings.searched),
@@ -310,7 +238,4 @@ class PooledSteps:
         }
 
     def accepts(self, people: People) -> None:
-        if not isinstance(people, PanelPeople):
-            raise ArgumentError(
-                "people", type(people).__name__, "have no records", "give a table with `person`"
-            )
+        panel_of(people)

@@ -19,11 +19,11 @@ from scipy.interpolate import PchipInterpolator
 from scipy.special import ndtri
 
 from privmean.intervals.interval import Interval
+from privmean.intervals.mean_interval import UNRELATED
 from privmean.people.reductions import Floats
 
 Flags = npt.NDArray[np.bool_]
 
-UNRELATED = "unrelated persons"
 MOST = 0.6  # part of the persons in one cell above which it says nothing of places inside
 ATOM, HEAVY = 3.0, 5.0  # times as dense as both neighbours, and deviations: may be one value
 AROUND = 5  # cells to either side of the innermost that show how dense persons are

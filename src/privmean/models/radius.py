@@ -1,15 +1,24 @@
 """The length at which rows are shortened, where what is cut off balances the noise: from noisy
-counts of lengths on half octaves; and whether lengths are in units that cannot be theirs. Reads no
-data. docs/proofs/pooled-regression.md, sections 5 and 6."""
+counts of lengths on half octaves; and whether lengths are in units that cannot be theirs.
+docs/proofs/pooled-regression.md, sections 5 and 6."""
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from dataclasses import dataclass
+from fractions import Fraction
+from typing import ClassVar
 
 import numpy as np
 
-from privmean.people.reductions import Floats
+from privmean.mechanisms.counts import counted
+from privmean.mechanisms.curator import Curator
+from privmean.models.column_plans import ColumnPlan
+from privmean.models.parts import Counts, Parts, ask_counts, deviation
+from privmean.people.reductions import Floats, Integers
+from privmean.privacy.budget import REPLACE_ONE
 
+LOOK, COUNT = Fraction(12, 100), Fraction(8, 100)  # of what goes to shortened rows
 PRICE = 1.5  # deviations of a count that a cell must add to belong to what is seen
 HIDDEN = 0.2  # deviations of a count that may hide in the first cell beyond
 LEAST = 0.35
@@ -72,3 +81,42 @@ def overrun(beyond: float, sd: float, persons: int, wide: float, numbers: int) -
     return beyond - 2 * sd > persons * PART / wide**2 or (
         numbers > 1 and beyond - sd > persons * FIFTH
     )
+
+
+class ShorteningPlan(ColumnPlan):
+    """A plan that releases sums of shortened rows, after a look at their lengths and with a count
+    of those that were too long. lengths, farther: what these two are called; looking, counting:
+    their shares."""
+
+    parts: Parts
+    lengths: ClassVar[str]
+    farther: ClassVar[str]
+    looking: ClassVar[Fraction] = LOOK
+    counting: ClassVar[Fraction] = COUNT
+
+    @property
+    @abstractmethod
+    def rest(self) -> Fraction:
+        """The share of the look, the sums and the count."""
+
+    @property
+    def look(self) -> Counts:
+        moved = 2 if self.relation == REPLACE_ONE else 1
+        return self.parts.counts(self.lengths, self.rest * self.looking, self.relation, moved)
+
+    @property
+    def beyond(self) -> Counts:
+        return self.parts.counts(self.farther, self.rest * self.counting, self.relation, 1)
+
+    @property
+    def summed(self) -> Fraction:
+        """The share of the sums."""
+        return self.rest * (1 - self.looking - self.counting)
+
+    def looked(self, curator: Curator, lengths: Integers) -> tuple[Floats, float]:
+        """The noisy persons by length, and the deviation of the noise."""
+        return ask_counts(curator, self.look, lengths), deviation(self.look)
+
+    def too_long(self, curator: Curator, number: int) -> tuple[float, float]:
+        """The noisy number of persons beyond the length, and the deviation of its noise."""
+        return float(ask_counts(curator, self.beyond, counted(number))[0]), deviation(self.beyond)

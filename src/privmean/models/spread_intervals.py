@@ -12,7 +12,7 @@ import numpy as np
 
 from privmean import validate
 from privmean.intervals.interval import OK, Interval
-from privmean.intervals.mean_interval import no_interval
+from privmean.intervals.mean_interval import UNRELATED, no_interval
 from privmean.intervals.tail_check import TAIL_SEEN, TOO_THICK, UNCHECKED
 from privmean.models.pooled_intervals import HEAVIER, SEEN, THICKEST, Coefficients
 from privmean.people.reductions import Floats
@@ -21,7 +21,6 @@ VARIANCE, CLIPPED = "variance", "clipped"
 UNRESOLVED = "not resolved"
 FEWEST = 8.0  # deviations of its noise that the number of persons must reach
 ABOVE = 3.0  # and the variance
-UNRELATED = "unrelated persons"
 # Where the assumption on the tail decides and no released number speaks for it
 UNSEEN_PART = 0.15  # of the variance: what persons whom the count misses may add
 HEAVY = 15.0  # kurtosis of the clipped values: beyond, the tail is that of a lognormal law
@@ -150,16 +149,16 @@ class SpreadIntervals:
                 f"than {self.excess:g} of it ({HEAVIER * self.excess:g} where more are seen)"
             )
         made = self._ends(level, sampling=True, clipped=clipped)
-        low, high = made if self.resolved else (0.0, made[1])
-        return Interval(
-            (low,), (high,), level, target=name, assumption=words, status=self.status,
+        ends = made if self.resolved else (0.0, made[1])
+        return Interval.one(
+            ends, level, target=name, assumption=words, status=self.status,
             advice=self.advice,
         )  # fmt: skip
 
     def noise_interval(self, level: float) -> Interval:
-        low, high = self._ends(level, sampling=False, clipped=True)
+        ends = self._ends(level, sampling=False, clipped=True)
         target = "clipped variance of these persons"
-        return Interval((low,), (high,), level, kind="noise_interval", target=target)
+        return Interval.one(ends, level, kind="noise_interval", target=target)
 
     def _ends(self, level: float, *, sampling: bool, clipped: bool) -> tuple[float, float]:
         value, _, low, high = self.made.combined(

@@ -8,24 +8,33 @@ without a value is in no cell and counts nowhere. docs/proofs/quantiles.md, sect
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
 
+from privmean.errors import Infeasible
+from privmean.mechanisms.curator import Curator
 from privmean.mechanisms.exponential import Exponential
 from privmean.mechanisms.noisy_argmax import Bins, Choice
-from privmean.models.scores import LEAST, MOST, OF, quantile_scores
+from privmean.models.scores import LEAST, MOST, OF, median_scores, quantile_scores
 from privmean.noise.base import Integers
-from privmean.people.reductions import LOG_BINS, LOG_LOW, LOG_ZERO, Box
+from privmean.people.grids import LOG_BINS, LOG_LOW, LOG_ZERO
+from privmean.people.reductions import Box, People
 from privmean.privacy.budget import REPLACE_ONE, Budget, Relation
+from privmean.privacy.loss import Loss
 
 POINTS = 2**17 + 1  # of the grid of medians
 MIDDLE = (LEAST, MOST, OF)
 UPPER = 5, 6, 8  # a quantile that does not lie at a column of two values whose median is either
 LOWEST, HIGHEST = LOG_LOW + 2, LOG_LOW + LOG_BINS  # half octaves: upper edges 2^(k/2)
+PLACES = HIGHEST - LOWEST  # a size at the last one lies beyond the public range
 SLOPE = Fraction(1, 16)  # noise scales that a half octave up costs; there are 159 of them
+SHARES = (Fraction(3, 20), Fraction(1, 4), Fraction(7, 20), Fraction(9, 20))  # for the choices
+ENOUGH, FEWEST = 90.0, 60.0  # persons times epsilon of one choice
+NOBODY = "too few persons have a value: more persons or more epsilon"
+RANGE = "values reach beyond the public range of 2^40 to either side: give them in a larger unit"
 
 
 def size_scores(
@@ -45,45 +54,132 @@ def octaves_of(cells: Integers) -> Integers:
 
 
 @dataclass(frozen=True)
-class Sizes:
-    """The choice of a half octave at `epsilon`."""
-
-    name: str
-    epsilon: Fraction
-    relation: Relation
-    bounded: bool = False  # by the exponential mechanism, whose loss has bounded range
-    parts: tuple[int, int, int] = MIDDLE
-
-    @property
-    def choice(self) -> Choice | Exponential:
-        least, most, of = self.parts
-        added = max(least, of - least, most, of - most)
-        return _choice(self, 2 * of if self.relation == REPLACE_ONE else 2 * added)
-
-    @property
-    def slope(self) -> float:
-        """Score that a half octave up costs: public, so that empty cells above do not add up."""
-        return float(self.choice.scale * SLOPE)
-
-
-@dataclass(frozen=True)
-class Middle:
-    """The choice of a point next to the median at `epsilon`."""
+class Priced:
+    """A choice at `epsilon`. bounded: by the exponential mechanism (its loss has bounded range)."""
 
     name: str
     epsilon: Fraction
     relation: Relation
     bounded: bool = False
 
+    def moving(self, change: int) -> Choice | Exponential:
+        """One whose scores differ by no more than `change` in all."""
+        words = f"every score, by {change // 2} steps at most"
+        law = Exponential if self.bounded else Choice
+        return law(self.name, self.epsilon, self.relation, change, words)
+
+
+@dataclass(frozen=True)
+class Sizes(Priced):
+    """The choice of a half octave."""
+
+    parts: tuple[int, int, int] = MIDDLE
+
     @property
     def choice(self) -> Choice | Exponential:
-        return _choice(self, 4 if self.relation == REPLACE_ONE else 2)
+        least, most, of = self.parts
+        added = max(least, of - least, most, of - most)
+        return self.moving(2 * of if self.relation == REPLACE_ONE else 2 * added)
+
+    @property
+    def slope(self) -> float:
+        """Score that a half octave up costs: public, so that empty cells above do not add up."""
+        return float(self.choice.scale * SLOPE)
+
+    def ask(self, curator: Curator, cells: Integers, first: int = 0) -> int:
+        """The place of a half octave, not before the first, from `People.log_counts`."""
+        scores = size_scores(cells, self.slope, first, self.parts)
+        return first + curator.ask(self.choice, scores)
 
 
-def _choice(made: Sizes | Middle, change: int) -> Choice | Exponential:
-    words = f"every score, by {change // 2} steps at most"
-    law = Exponential if made.bounded else Choice
-    return law(made.name, made.epsilon, made.relation, change, words)
+@dataclass(frozen=True)
+class Median:
+    """A point next to the median; half: half a step of the grid that it was found on."""
+
+    center: float
+    half: float
+
+    @property
+    def apart(self) -> int:
+        """The first place whose persons are more than two steps away: nearer ones count nowhere in
+        the spread, which a point mass is not."""
+        return place_above(4 * self.half) + 1
+
+
+@dataclass(frozen=True)
+class Middle(Priced):
+    """The choice of a point next to the median."""
+
+    @property
+    def choice(self) -> Choice | Exponential:
+        return self.moving(4 if self.relation == REPLACE_ONE else 2)
+
+    def ask(
+        self, curator: Curator, people: People, column: int, limits: tuple[float, float]
+    ) -> Median:
+        """The median of a column, between these limits. people: those of the curator, or the same
+        persons with other rows."""
+        bins = grid_around(*limits)
+        counts = bins.all_counts(people.uniform_counts(column, bins.half, bins.origin))
+        return Median(bins.center(curator.ask(self.choice, median_scores(counts))), bins.half)
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where one column lies. place: of the half octave of its spread; inside: whether all that was
+    found lies within the public range."""
+
+    median: Median
+    place: int
+    inside: bool
+
+    @property
+    def spread(self) -> float:
+        return edge(self.place)
+
+
+@dataclass(frozen=True)
+class Choices:
+    """The three choices of one column, in the order in which they are made."""
+
+    size: Sizes
+    middle: Middle
+    spread: Sizes
+
+    @classmethod
+    def at(
+        cls,
+        epsilons: Sequence[Fraction],
+        relation: Relation,
+        bounded: bool = False,
+        *,
+        of: str = "",
+        parts: tuple[int, int, int] = MIDDLE,
+    ) -> Choices:
+        """At these prices. of: the variable, for the names; parts: of the spread."""
+        size, middle, spread = epsilons
+        return cls(
+            Sizes(f"size{of}", size, relation, bounded),
+            Middle(f"median{of}", middle, relation, bounded),
+            Sizes(f"spread{of}", spread, relation, bounded, parts),
+        )
+
+    @property
+    def losses(self) -> tuple[Loss, ...]:
+        made = (self.size.choice, self.middle.choice, self.spread.choice)
+        return tuple(loss for choice in made for loss in choice.losses)
+
+    def ask(self, curator: Curator, limits: tuple[float, float] | None = None) -> Place:
+        """Where the only column lies. limits: of the median, where they are known: then the size is
+        not asked."""
+        people, inside = curator.people, True
+        if limits is None:
+            place = self.size.ask(curator, people.log_counts(0, 0.0))
+            inside = place < PLACES
+            limits = around_zero(place)
+        median = self.middle.ask(curator, people, 0, limits)
+        place = self.spread.ask(curator, people.log_counts(0, median.center), median.apart)
+        return Place(median, place, inside and place < PLACES)
 
 
 def grid_around(lower: float, upper: float, points: int = POINTS) -> Bins:
@@ -93,13 +189,37 @@ def grid_around(lower: float, upper: float, points: int = POINTS) -> Bins:
 
 def place_above(size: float) -> int:
     """The place of the first half octave that begins at `size` or above."""
-    places = range(HIGHEST - LOWEST)
-    return next((k for k in places if edge(k) >= size), HIGHEST - LOWEST)
+    return next((k for k in range(PLACES) if edge(k) >= size), PLACES)
 
 
 def edge(index: int) -> float:
     """The upper edge of a half octave, by its place in `octaves_of`."""
     return math.pow(2.0, (LOWEST + index) / 2)
+
+
+def around_zero(place: int) -> tuple[float, float]:
+    """Limits of the median of values of that size."""
+    return -2 * edge(place), 2 * edge(place)
+
+
+def refuse_unseen(
+    persons: int, budget: Budget, each: float | Fraction, least: float, what: str, other: str
+) -> None:
+    """Infeasible where persons times epsilon of one choice are too few to show anything."""
+    if persons * each < least:
+        raise Infeasible(
+            f"{persons} persons with {budget.describe()} {what}",
+            f"about {math.ceil(least / float(each))} persons would do, {other}",
+        )
+
+
+def share_seen(
+    signal: Callable[[Fraction], Fraction | float],
+    shares: Sequence[Fraction] = SHARES,
+    enough: float = ENOUGH,
+) -> Fraction:
+    """The first share whose signal is enough, else the last."""
+    return next((share for share in shares if signal(share) >= enough), shares[-1])
 
 
 def part_of(budget: Budget, share: Fraction, number: int) -> Fraction:

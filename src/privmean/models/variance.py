@@ -17,11 +17,14 @@ from typing import Any, Literal, get_args
 import numpy as np
 
 from privmean import validate
-from privmean.errors import ArgumentError, Infeasible
+from privmean.errors import ArgumentError
 from privmean.intervals.interval import FAILED, OK
+from privmean.intervals.mean_interval import UNRELATED
 from privmean.mechanisms.clipped_sum import ClippedSums
 from privmean.mechanisms.curator import Curator
 from privmean.mechanisms.pair_scale import DyadicBins, PairScale
+from privmean.models.column_plans import ColumnPlan, one_column
+from privmean.models.standard import refuse_unseen
 from privmean.models.variance_intervals import VarianceIntervals
 from privmean.models.variance_rounds import (
     FINE,
@@ -39,11 +42,9 @@ from privmean.outcome import Outcome
 from privmean.people.shape import Shape
 from privmean.privacy.budget import (
     ADD_REMOVE,
-    REPLACE_ONE,
     Budget,
 )
 from privmean.privacy.loss import Laplace, Loss
-from privmean.road import Releasing
 
 Method = Literal["pair scale", "coinpress", "bisection"]
 METHODS: tuple[Method, ...] = get_args(Method)
@@ -126,10 +127,7 @@ class VarianceSearch:
     def plan(self, budget: Budget, shape: Shape) -> VariancePlan:
         """Everything decided before data are read. Infeasible if one call is mostly noise."""
         relation = budget.neighbors
-        if shape.dimension != 1:
-            raise ArgumentError(
-                "dimension", shape.dimension, "must be 1", "give one column at a time"
-            )
+        one_column(shape)
         if relation == ADD_REMOVE and self.method == "pair scale":
             raise ArgumentError(
                 "method",
@@ -140,14 +138,11 @@ class VarianceSearch:
         design = shape.number(least=2)
         spending = self._spending(budget)
         average = sum(spending) / len(spending)
-        if design * average < FEWEST[self.method]:
-            raise Infeasible(
-                f"{design} persons with {budget.describe()} cannot show a scale by {self.method}",
-                f"about {math.ceil(FEWEST[self.method] / float(average))} persons would do, or a "
-                "larger epsilon, or fewer rounds",
-            )
-        public = design if relation == REPLACE_ONE else None
-        return VariancePlan(self, budget, design, public, spending)
+        refuse_unseen(
+            design, budget, average, FEWEST[self.method], f"cannot show a scale by {self.method}",
+            "or a larger epsilon, or fewer rounds",
+        )  # fmt: skip
+        return VariancePlan(budget, design, self, spending)
 
     def _spending(self, budget: Budget) -> tuple[Fraction, ...]:
         """Epsilon of one call in each round."""
@@ -163,18 +158,12 @@ class VarianceSearch:
 
 
 @dataclass(frozen=True)
-class VariancePlan(Releasing):
-    """A variance with every scale decided.
-
-    design: number of persons that it was planned for; persons: the same where it is public, None
-    under add-remove. spending: epsilon of one call in each round.
-    """
+class VariancePlan(ColumnPlan):
+    """A variance with every scale decided. spending: epsilon of one call in each round."""
 
     settings: VarianceSearch
-    budget: Budget
-    design: int
-    persons: int | None
     spending: tuple[Fraction, ...]
+    fixed = False
 
     @property
     def estimator(self) -> str:
@@ -204,13 +193,10 @@ class VariancePlan(Releasing):
         bins = DyadicBins.around(self.settings.smallest, self.settings.largest)
         return PairScale.of(self.spending[0], bins)
 
-    def predict(self, guess_sd: float) -> dict[str, float]:
-        """Predicted errors of the variance for normal values, at a guessed standard deviation.
-
-        The pair scale answers on a grid of octaves; that error counts as noise.
-        """
-        guess = validate.positive("guess_sd", guess_sd)
-        unit = math.sqrt(2) / (self.design * float(self.spending[-1]))
+    def errors(self, guess: float) -> tuple[float, float]:
+        """Of the variance for normal values. The pair scale answers on a grid of octaves; that
+        error counts as noise."""
+        unit = math.sqrt(2) / (self.persons * float(self.spending[-1]))
         if self.settings.method == "coinpress":
             relative = unit * clip_multiple(self.settings.gamma) ** 2
         elif self.settings.method == "bisection":
@@ -221,13 +207,12 @@ class VariancePlan(Releasing):
             first = low * (octave - 1) / math.log(octave)
             second = low**2 * (octave**2 - 1) / (2 * math.log(octave))
             relative = math.sqrt(second - 2 * first + 1)
-        noise, sampling = guess**2 * relative, guess**2 * math.sqrt(2 / self.design)
-        return {"rmse": math.hypot(noise, sampling), "noise": noise, "sampling": sampling}
+        return guess**2 * relative, guess**2 * math.sqrt(2 / self.persons)
 
     def describe(self) -> dict[str, Any]:
         return {
-            "persons": self.persons,
-            "persons_planned_for": self.design,
+            "persons": self.known,
+            "persons_planned_for": self.persons,
             "budget": self.budget.to_dict(),
             "method": self.settings.method,
             "range_of_sd": [self.settings.smallest, self.settings.largest],
@@ -242,32 +227,24 @@ class VariancePlan(Releasing):
             pairs = self._pairs()
             scale = curator.ask(pairs, pairs.exact(curator.people, 0))
             spread = scale > pairs.bins.smallest
-            found = Found(scale**2, OK if spread else FAILED, None, scale, persons=self.design)
+            found = Found(scale**2, OK if spread else FAILED, None, scale, persons=self.persons)
         else:
-            search = Search(curator, self.persons, self.relation)
+            search = Search(curator, self.known, self.relation)
             way = coinpress if s.method == "coinpress" else bisection
             found = way(s.scope, search, self.spending)
         failed = found.status == FAILED
         return Outcome(
             np.array([found.variance]),
             VarianceIntervals(s.method, s.scope, self.spending[-1], found),
-            persons=self.persons if self.persons is not None else max(0, round(found.persons)),
+            persons=self.counted(found.persons),
             status=found.status,
             advice=ADVICE.get(found.status, ""),
-            assumptions=("values close to normal", "unrelated persons"),
+            assumptions=("values close to normal", UNRELATED),
             shares=_shares(s),
             diagnostics={"sd": math.nan if failed else math.sqrt(found.variance)}
             | ({} if failed or found.center is None else {"center": found.center}),
             estimand="variance between persons",
         )
-
-    @property
-    def public(self) -> tuple[str, ...]:
-        return ("column", *(("number of persons",) if self.persons is not None else ()), "settings")
-
-    @property
-    def shape(self) -> Shape:
-        return Shape.of(1, self.persons, self.design)
 
 
 def _shares(settings: VarianceSearch) -> dict[str, float]:

@@ -31,18 +31,16 @@ class VarianceIntervals:
         """For the variance of the law that values come from, if it is close to normal."""
         if self.found.status == FAILED:
             return no_interval(level, bounds=ANY, target="variance")
-        low, high = self._ends(level, sampling=True)
-        return Interval((low,), (high,), level, target="variance", assumption=NORMAL)
+        ends = self._ends(level, sampling=True)
+        return Interval.one(ends, level, target="variance", assumption=NORMAL)
 
     def noise_interval(self, level: float) -> Interval:
         """What privacy noise alone leaves open (pair scale: as `interval`)."""
         target = "variance as these persons show it"
         if self.found.status == FAILED:
             return no_interval(level, bounds=ANY, kind="noise_interval", target=target)
-        low, high = self._ends(level, sampling=False)
-        return Interval(
-            (low,),
-            (high,),
+        return Interval.one(
+            self._ends(level, sampling=False),
             level,
             kind="noise_interval",
             target=target,

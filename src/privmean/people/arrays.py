@@ -11,8 +11,9 @@ import math
 
 import numpy as np
 
+from privmean.dtypes import Floats, Integers
+from privmean.people.grids import LIMIT_BITS, TOTAL_BITS
 from privmean.people.matrix import MatrixPeople
-from privmean.people.reductions import LIMIT_BITS, TOTAL_BITS, Floats, Integers
 
 EXACT = 2.0**53  # whole numbers up to here are doubles
 HALF = 26  # bits of the low word of two

@@ -13,22 +13,10 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
+from privmean.dtypes import Floats, Integers
+from privmean.people.grids import GROW, HUGE, QUARTER, SHRINK, SLIGHTLY, TINY, quotient
 from privmean.people.kernels import big_sum
-from privmean.people.reductions import (
-    GROW,
-    HUGE,
-    QUARTER,
-    SHRINK,
-    SLIGHTLY,
-    TINY,
-    Ball,
-    Besides,
-    Cut,
-    Floats,
-    Integers,
-    Standard,
-    quotient,
-)
+from privmean.people.reductions import Ball, Besides, Cut, Standard
 
 Flags = npt.NDArray[np.bool_]
 
@@ -99,6 +87,10 @@ def _clip_row(row: list[float], ball: Ball) -> tuple[Integers, Flags]:
     """`clip_rows_to_ball` for one short row, by the same operations: most of its time is NumPy's
     preparations."""
     most, steps = sys.float_info.max, ball.steps
+    if len(row) == 1 and abs(row[0] - ball.center[0]) <= ball.radius:  # not so with a null
+        inside = quotient(row[0] - ball.center[0], ball.step)
+        if abs(inside) <= ball.shorter:
+            return np.array([[int(inside)]], dtype=np.int64), np.array([True])
     v = [
         0.0 if math.isnan(x) else min(max(x - c, -most), most)
         for x, c in zip(row, ball.center, strict=True)

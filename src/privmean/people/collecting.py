@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import logging
 
-from privmean.people.reductions import Floats, People
+from privmean.dtypes import Floats
+from privmean.people.reductions import People
 
 LOG = logging.getLogger("privmean")
 

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from privmean.errors import SchemaError
-from privmean.people import sqlengines
+from privmean.people import sqlbins, sqlengines
 from privmean.people.progress import shown
 from privmean.people.totals import Lazy
 
@@ -73,6 +73,7 @@ class Home:
         self._anchor = anchor
         self._owner = owner
         self._kept: list[Callable[[], object]] = [] if closing is None else [closing]
+        self._bins: Lazy | None = None  # a public table that an SQL engine has
         self.rows: int | None = None  # of the table computed last, where the engine has said so
         self._finalizer = weakref.finalize(self, _forget, self._kept)
 
@@ -146,6 +147,12 @@ class Home:
         native = like.select("p").to_native()
         kind = dict(native.schema().items())
         return lazy(self._held(sqlengines.written({"p": ids}, kind, native)))
+
+    def log_cells(self, frame: Lazy) -> Lazy:
+        """With the logarithmic bin of v as k, in a table of an SQL engine."""
+        if self._bins is None:
+            self._bins = self.small(sqlbins.edges(), frame)
+        return lazy(sqlbins.log_cells(frame.to_native(), self._bins.to_native()))
 
     def small(self, columns: Mapping[str, Sequence[object]], like: Lazy) -> Lazy:
         """A table of public whole numbers, doubles and texts in the engine of `like`, as a lazy

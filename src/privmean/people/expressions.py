@@ -9,9 +9,8 @@ from typing import Any
 
 import narwhals as nw
 
-from privmean.people.engines import fetch
-from privmean.people.records import FLOAT, INTEGER, divided
-from privmean.people.reductions import (
+from privmean.people.engines import Home, fetch
+from privmean.people.grids import (
     GROW,
     HALF_OCTAVE,
     HUGE,
@@ -20,11 +19,10 @@ from privmean.people.reductions import (
     LOG_ZERO,
     SHRINK,
     TINY,
-    Ball,
-    Box,
-    Standard,
     quotient,
 )
+from privmean.people.records import FLOAT, INTEGER, divided
+from privmean.people.reductions import Ball, Box, Standard
 from privmean.people.totals import Lazy
 
 SPLIT = 2.0**21  # products below 2^42 are summed in two halves, so that 2^40 persons fit
@@ -58,8 +56,10 @@ def octaves(frame: Lazy, steps: Sequence[int], *, strict: bool) -> Lazy:
     return frame
 
 
-def log_cells(frame: Lazy) -> Lazy:
+def log_cells(frame: Lazy, home: Home) -> Lazy:
     """With the logarithmic bin of v as k (a double); a null is in the zero bin."""
+    if frame.implementation.is_ibis():
+        return home.log_cells(frame)
     v = nw.col("v")
     # |v| 2^40 lies in [1, 2^80) for all bins but the last; 2^80 and more is bin 79 too
     frame = frame.with_columns(u=v.abs() * 2.0 ** (-LOG_LOW // 2), k=nw.lit(0.0))

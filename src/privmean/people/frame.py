@@ -1,7 +1,7 @@
 """People held by an engine: the reductions run inside it, only aggregates travel.
 
 One code path through Narwhals for DuckDB, Polars and PySpark. The arithmetic is that of
-`reductions.py`, written with additions, multiplications, comparisons and floors (a division by a
+`grids.py`, written with additions, multiplications, comparisons and floors (a division by a
 column through `divided`), so that every engine gives the same integers. Nulls stay null until a
 place is fixed for them: an engine's own clip, least or comparison may treat them (and NaN, which
 is never kept) differently.
@@ -9,7 +9,7 @@ is never kept) differently.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any
@@ -17,6 +17,7 @@ from typing import Any
 import narwhals as nw
 import numpy as np
 
+from privmean.dtypes import Floats, Integers
 from privmean.people.engines import Home, fetch, fetch_matrix
 from privmean.people.expressions import (
     Balls,
@@ -31,33 +32,26 @@ from privmean.people.expressions import (
     one_if,
     running,
 )
-from privmean.people.matrix import MatrixPeople
-from privmean.people.records import FLOAT, INTEGER, PERSON, count_names, divided, value_names
-from privmean.people.reductions import (
+from privmean.people.grids import (
     HALF_OCTAVE,
     LOG_CELLS,
     LOG_ZERO,
     QUARTER,
     SLIGHTLY,
     UNIFORM_LIMIT,
-    Ball,
-    BallSums,
-    Besides,
-    Box,
-    BoxSums,
-    Cut,
-    Floats,
-    Integers,
-    Standard,
     pair_multiplier,
     quotient,
     unit_of,
 )
+from privmean.people.kept import KeptByEngine
+from privmean.people.matrix import MatrixPeople
+from privmean.people.records import FLOAT, INTEGER, PERSON, count_names, divided, value_names
+from privmean.people.reductions import Ball, BallSums, Besides, Box, BoxSums, Cut, Standard
 from privmean.people.totals import Lazy
 
 
 @dataclass(frozen=True)
-class FramePeople:
+class FramePeople(KeptByEngine):
     """One row a person inside an engine: columns p (the id), v0 .. and, with a cap, c0 .. .
 
     columns: the caller's names. cap: see `People`. Values are finite doubles or null.
@@ -69,26 +63,15 @@ class FramePeople:
     home: Home = field(default_factory=Home, repr=False)
     _cache: dict[Any, Any] = field(default_factory=dict, repr=False, compare=False)
 
-    @property
-    def engine(self) -> str:
-        """The library that reads the records."""
-        return str(self.frame.implementation.value)
-
     def size(self) -> int:
-        if "size" not in self._cache:
-            self._cache["size"] = int(fetch(self.frame.select(nw.len()))[0][0])
-        size: int = self._cache["size"]
-        return size
+        return self._once("size", lambda: int(fetch(self.frame.select(nw.len()))[0][0]))
 
     def log_counts(self, column: int, origin: float) -> Integers:
         key = ("log", column, origin)
-        if key not in self._cache:
-            self._cache[key] = self._log_counts(column, origin)
-        result: Integers = self._cache[key].copy()
-        return result
+        return self._once(key, lambda: self._log_counts(column, origin)).copy()
 
     def _log_counts(self, column: int, origin: float) -> Integers:
-        frame = log_cells(self.frame.select(v=nw.col(f"v{column}") - origin))
+        frame = log_cells(self.frame.select(v=nw.col(f"v{column}") - origin), self.home)
         null = nw.lit(float(LOG_CELLS))  # the nulls of the zero bin, told apart
         key = nw.when(nw.col("v").is_null()).then(null).otherwise(nw.col("k"))
         counts = np.zeros(LOG_CELLS + 1, dtype=np.int64)
@@ -100,12 +83,18 @@ class FramePeople:
 
     def missing(self, column: int) -> int:
         key = ("missing", column)
-        if key not in self._cache:
-            totals = Totals()
-            totals.add("nulls", number_of(nw.col(f"v{column}").is_null()))
-            self._cache[key] = totals.of(self.frame)["nulls"]
-        found: int = self._cache[key]
-        return found
+        return self._once(key, lambda: self._once("nulls", self._nulls)[column])
+
+    def _nulls(self) -> dict[Any, int]:
+        """Of all columns at once: a query costs more than a column."""
+        return self._added({j: nw.col(f"v{j}").is_null() for j in range(len(self.columns))})
+
+    def _added(self, terms: Mapping[Any, nw.Expr]) -> dict[Any, int]:
+        """How many persons each of these is true of."""
+        totals = Totals()
+        for key, term in terms.items():
+            totals.add(key, number_of(term))
+        return totals.of(self.frame)
 
     def uniform_counts(self, column: int, half_width: float, origin: float = 0.0) -> dict[int, int]:
         x = nw.col(f"v{column}")
@@ -182,15 +171,13 @@ class FramePeople:
         return nw.when(~nw.col(f"v{column}").is_null()).then(weight).otherwise(0).cast(FLOAT)
 
     def beyond(self, column: int, lower: float, upper: float) -> tuple[int, int]:
-        key = ("beyond", column, lower, upper)
-        if key not in self._cache:
-            x, totals = nw.col(f"v{column}"), Totals()
-            totals.add("below", number_of(x < lower))
-            totals.add("above", number_of(x > upper))
-            found = totals.of(self.frame)
-            self._cache[key] = found["below"], found["above"]
-        counts: tuple[int, int] = self._cache[key]
-        return counts
+        x = nw.col(f"v{column}")
+
+        def counts() -> tuple[int, int]:
+            found = self._added({"below": x < lower, "above": x > upper})
+            return found["below"], found["above"]
+
+        return self._once(("beyond", column, lower, upper), counts)
 
     def ball_sums(self, ball: Ball, besides: Besides | None = None) -> BallSums:
         width = range(len(self.columns))
@@ -320,12 +307,12 @@ class FramePeople:
 
     def _ranked(self) -> Lazy:
         """The rows with their roster position i: the rank of the id, the same on every engine."""
-        if "ranked" not in self._cache:
-            ranked = self.frame.with_row_index("i", order_by=PERSON)
-            ranked = ranked.with_columns(nw.col("i").cast(INTEGER))
-            self._cache["ranked"] = self.home.keep(ranked)
-        frame: Lazy = self._cache["ranked"]
-        return frame
+
+        def ranked() -> Lazy:
+            frame = self.frame.with_row_index("i", order_by=PERSON)
+            return self.home.keep(frame.with_columns(nw.col("i").cast(INTEGER)))
+
+        return self._once("ranked", ranked)
 
     def collect(self) -> MatrixPeople:
         """The same people in memory, in roster order: all rows leave the engine."""

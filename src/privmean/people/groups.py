@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Unpack
 
 import narwhals as nw
 
@@ -12,26 +11,19 @@ from privmean.people import schema
 from privmean.people.engines import fetch
 from privmean.people.records import PERSON
 from privmean.people.tables import open_source, typed
-from privmean.people.textformat import options
+from privmean.people.words import Said, reads, told
 
 if TYPE_CHECKING:
     from privmean.people.sources import Records, Rows
 
 
+@reads
 def group_sizes(
     source: Records | Rows,
     *,
     person: str,
     group: str,
-    delimiter: str | None = None,
-    quote: str | None = None,
-    decimal: str | None = None,
-    encoding: str | None = None,
-    header: bool | None = None,
-    null_words: Sequence[str] = (),
-    memory_limit: str | None = None,
-    threads: int | None = None,
-    temp_directory: str | None = None,
+    **said: Unpack[Said],
 ) -> tuple[int, ...]:
     """Numbers of persons in each group, largest first.
 
@@ -47,19 +39,7 @@ def group_sizes(
         table = {"pupil": [1, 1, 2, 3], "school": ["a", "a", "a", "b"], "score": [5, 6, 7, 8]}
         assert pm.group_sizes(table, person="pupil", group="school") == (2, 1)
     """
-    machine = {
-        "memory_limit": memory_limit,
-        "threads": threads,
-        "temp_directory": temp_directory,
-    }
-    text = options(
-        delimiter=delimiter,
-        quote=quote,
-        decimal=decimal,
-        encoding=encoding,
-        header=header,
-        null_words=null_words,
-    )
+    text, machine = told("group_sizes", said)
     opened = open_source(source, text, machine)
     who = schema.person_column(opened.names, person)
     schema.value_columns(opened.names, who, [group])

@@ -15,15 +15,9 @@ from typing import TypeVar
 
 import numpy as np
 
-from privmean.people.reductions import (
-    LOG_BINS,
-    LOG_CELLS,
-    LOG_LOW,
-    LOG_ZERO,
-    Box,
-    Floats,
-    Integers,
-)
+from privmean.dtypes import Floats, Integers
+from privmean.people.grids import LOG_BINS, LOG_CELLS, LOG_LOW, LOG_ZERO
+from privmean.people.reductions import Box
 
 T = TypeVar("T")
 

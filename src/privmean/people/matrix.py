@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from privmean.dtypes import Floats, Integers
 from privmean.people.balls import (
     ball_totals,
     by_columns,
@@ -17,6 +18,8 @@ from privmean.people.balls import (
     standardize,
     tail_totals,
 )
+from privmean.people.grids import HALF_OCTAVE, UNIFORM_LIMIT, pair_multiplier, quotient, unit_of
+from privmean.people.kept import Kept
 from privmean.people.kernels import (
     CHUNK,
     box_totals,
@@ -28,29 +31,14 @@ from privmean.people.kernels import (
     outside,
     weighted_totals,
 )
-from privmean.people.reductions import (
-    HALF_OCTAVE,
-    UNIFORM_LIMIT,
-    Ball,
-    BallSums,
-    Besides,
-    Box,
-    BoxSums,
-    Cut,
-    Floats,
-    Integers,
-    Standard,
-    pair_multiplier,
-    quotient,
-    unit_of,
-)
+from privmean.people.reductions import Ball, BallSums, Besides, Box, BoxSums, Cut, Standard
 
 LAID = 1 << 28  # bytes of a table that may be laid out again by columns
 SPARSE = 8  # parts from here on are copied: at most an eighth of the rows
 
 
 @dataclass(frozen=True)
-class MatrixPeople:
+class MatrixPeople(Kept):
     """One row a person in memory.
 
     values: shape (n, d), NaN for a person without a usable value; never written to.
@@ -91,39 +79,39 @@ class MatrixPeople:
 
     def log_counts(self, column: int, origin: float) -> Integers:
         key = ("log", column, origin)
-        if key not in self._cache:
-            x = self._column(column)
-            known = ("ends", column) in self._cache
-            ends = None if known else np.empty((2, chunks(0, len(x)).stop))
+        return self._once(key, lambda: self._log_counts(column, origin)).copy()
 
-            def task(start: int, stop: int) -> Integers:
-                part = None if ends is None else ends[:, chunks(start, stop)]
-                return count_keys(x[start:stop], origin, part)
+    def _log_counts(self, column: int, origin: float) -> Integers:
+        x = self._column(column)
+        known = ("ends", column) in self._cache
+        ends = None if known else np.empty((2, chunks(0, len(x)).stop))
 
-            self._cache[key] = log_cells(np.sum(in_parallel(task, len(x)), axis=0))
-            if ends is not None:
-                self._cache["ends", column] = ends
-        result: Integers = self._cache[key].copy()
-        return result
+        def task(start: int, stop: int) -> Integers:
+            part = None if ends is None else ends[:, chunks(start, stop)]
+            return count_keys(x[start:stop], origin, part)
+
+        counts = log_cells(np.sum(in_parallel(task, len(x)), axis=0))
+        if ends is not None:
+            self._cache["ends", column] = ends
+        return counts
 
     def missing(self, column: int) -> int:
-        key = ("missing", column)
-        if key not in self._cache:
-            x, some = self._column(column), np.isnan(self._ends(column)[0])
-            starts = np.flatnonzero(some) * CHUNK
-            counts = (np.count_nonzero(np.isnan(x[i : i + CHUNK])) for i in starts)
-            self._cache[key] = int(sum(counts))
-        result: int = self._cache[key]
-        return result
+        return self._once(("missing", column), lambda: self._missing(column))
+
+    def _missing(self, column: int) -> int:
+        x, some = self._column(column), np.isnan(self._ends(column)[0])
+        starts = np.flatnonzero(some) * CHUNK
+        return int(sum(np.count_nonzero(np.isnan(x[i : i + CHUNK])) for i in starts))
 
     def _ends(self, column: int) -> Floats:
         """The least and the largest value of every chunk of a column, from one pass over it."""
-        if ("ends", column) not in self._cache:
-            x = self._column(column)
+        x = self._column(column)
+
+        def ends() -> Floats:
             parts = in_parallel(lambda start, stop: extremes(x[start:stop]), len(x))
-            self._cache["ends", column] = np.concatenate(parts, axis=1)
-        ends: Floats = self._cache["ends", column]
-        return ends
+            return np.concatenate(parts, axis=1)
+
+        return self._once(("ends", column), ends)
 
     def uniform_counts(self, column: int, half_width: float, origin: float = 0.0) -> dict[int, int]:
         found: list[tuple[Integers, Integers]] = []
@@ -165,10 +153,7 @@ class MatrixPeople:
 
     def _box(self, column: int, box: Box) -> BoxSums:
         key = ("box", column, box.lower, box.upper)
-        if key not in self._cache:
-            self._cache[key] = self._sums(column, box)
-        result: BoxSums = self._cache[key]
-        return result
+        return self._once(key, lambda: self._sums(column, box))
 
     def _sums(self, column: int, box: Box) -> BoxSums:
         x = self._column(column)

@@ -9,18 +9,21 @@ from typing import Any
 import narwhals as nw
 import numpy as np
 
+from privmean.dtypes import Integers
 from privmean.people.engines import Home, fetch
 from privmean.people.expressions import Totals, log_cells
+from privmean.people.grids import LOG_CELLS
+from privmean.people.kept import KeptByEngine
 from privmean.people.pairmatrix import MatrixPairs
 from privmean.people.pairs import Centred, PairPeople, PairSums, Weights
 from privmean.people.records import FLOAT, INTEGER, PERSON
-from privmean.people.reductions import LOG_CELLS, Box, Integers
+from privmean.people.reductions import Box
 
 GROUP = "g"
 
 
 @dataclass(frozen=True)
-class FramePairs(PairPeople):
+class FramePairs(KeptByEngine, PairPeople):
     """One row a pair inside an engine: columns p (the person), g (the place of the key), v (v1 and
     so on for further values), w, m (mass) and f (1 for one pair of each person, else 0). Values are
     finite doubles, or null where who is in a group is public, or there are several values. roster:
@@ -35,49 +38,38 @@ class FramePairs(PairPeople):
     roster: nw.LazyFrame[Any] | None = field(default=None, repr=False)
     _cache: dict[Any, Any] = field(default_factory=dict, repr=False, compare=False)
 
-    @property
-    def engine(self) -> str:
-        return str(self.frame.implementation.value)
-
     def size(self) -> int:
-        if "size" not in self._cache:
-            self._cache["size"] = 0 if self.roster is None else persons_of(self.roster)
-        found: int = self._cache["size"]
-        return found
+        return self._once("size", lambda: 0 if self.roster is None else persons_of(self.roster))
 
     def members(self) -> int:
-        return self._counts()[0]
+        return self._once("counts", self._counts)[0]
 
     def group_weights(self) -> list[int]:
-        return list(self._counts()[1])
+        return list(self._once("counts", self._counts)[1])
 
     def _counts(self) -> tuple[int, list[int]]:
         """Persons with a pair, and the weight of every group: one query."""
-        if "counts" not in self._cache:
-            totals = Totals()
-            totals.add("w", nw.col("w").sum())
-            totals.add("f", nw.col("f").sum())
-            found = totals.by(self.frame, GROUP)
-            weights = [found.get(g, {"w": 0})["w"] for g in range(len(self.keys))]
-            self._cache["counts"] = sum(item["f"] for item in found.values()), weights
-        known: tuple[int, list[int]] = self._cache["counts"]
-        return known
+        totals = Totals()
+        totals.add("w", nw.col("w").sum())
+        totals.add("f", nw.col("f").sum())
+        found = totals.by(self.frame, GROUP)
+        weights = [found.get(g, {"w": 0})["w"] for g in range(len(self.keys))]
+        return sum(item["f"] for item in found.values()), weights
 
     def log_counts(self, column: int, origin: float) -> Integers:
-        key = ("log", column, origin)
-        if key not in self._cache:
-            frame = self.frame.select(nw.col("m"), v=nw.col(value_name(column)) - origin)
-            self._cache[key] = _masses(frame)
-        found: Integers = self._cache[key].copy()
-        return found
+        v = nw.col(value_name(column)) - origin
+        masses = self._once(
+            ("log", column, origin), lambda: _masses(self.frame.select(nw.col("m"), v=v), self.home)
+        )
+        return masses.copy()
 
     def missing(self, column: int) -> int:
-        if ("missing", column) not in self._cache:
-            totals, x = Totals(), nw.col(value_name(column))
-            totals.add("m", nw.when(x.is_null()).then(nw.col("m")).otherwise(0).sum())
-            self._cache["missing", column] = totals.of(self.frame)["m"]
-        found: int = self._cache["missing", column]
-        return found
+        return self._once(("missing", column), lambda: self._missing(nw.col(value_name(column))))
+
+    def _missing(self, x: nw.Expr) -> int:
+        totals = Totals()
+        totals.add("m", nw.when(x.is_null()).then(nw.col("m")).otherwise(0).sum())
+        return totals.of(self.frame)["m"]
 
     def beyond(self, column: int, lower: float, upper: float) -> tuple[int, int]:
         x, mass, totals = nw.col(value_name(column)), nw.col("m"), Totals()
@@ -116,7 +108,8 @@ class FramePairs(PairPeople):
         }
         v = (nw.col(value_name(column)) - nw.col("center")) * nw.col("factor")
         # kept: engines would write the product out again in every step of the bins
-        return _masses(self.home.keep(self._beside(known).select(nw.col("m"), v=v)))
+        frame = self.home.keep(self._beside(known).select(nw.col("m"), v=v))
+        return _masses(frame, self.home)
 
     def _beside(self, columns: dict[str, list[Any]]) -> nw.LazyFrame[Any]:
         """The pairs of some groups with public numbers of their group."""
@@ -157,9 +150,9 @@ def persons_of(frame: nw.LazyFrame[Any]) -> int:
     return int(fetch(frame.select(nw.col(PERSON)).unique().select(nw.len()))[0][0])
 
 
-def _masses(frame: nw.LazyFrame[Any]) -> Integers:
+def _masses(frame: nw.LazyFrame[Any], home: Home) -> Integers:
     """Masses per logarithmic bin of v."""
-    found = fetch(log_cells(frame).group_by("k").agg(m=nw.col("m").sum()))
+    found = fetch(log_cells(frame, home).group_by("k").agg(m=nw.col("m").sum()))
     counts = np.zeros(LOG_CELLS, dtype=np.int64)
     for cell, mass in found:
         counts[int(cell)] += int(mass)

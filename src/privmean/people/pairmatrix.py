@@ -8,15 +8,17 @@ from typing import Any
 
 import numpy as np
 
+from privmean.dtypes import Floats, Integers
+from privmean.people.kept import Kept
 from privmean.people.kernels import log_cells, log_keys
 from privmean.people.pairs import Centred, PairPeople, PairSums, Weights
-from privmean.people.reductions import Box, Floats, Integers
+from privmean.people.reductions import Box
 
 SPLIT = 20  # bits: halves of products whose sums are exact doubles
 
 
 @dataclass(frozen=True)
-class MatrixPairs(PairPeople):
+class MatrixPairs(Kept, PairPeople):
     """group: the place of the key of each pair, shape (pairs,); value, weight, mass: of the same
     shape. persons: in the roster; known: persons with a pair. others: further columns of values.
     Nothing is written to.
@@ -82,12 +84,11 @@ class MatrixPairs(PairPeople):
         return self._added(self.weight)
 
     def log_counts(self, column: int, origin: float) -> Integers:
-        key = ("log", column, origin)
-        if key not in self._cache:
+        def cells() -> Integers:
             with np.errstate(all="ignore"):
-                self._cache[key] = _cells(self._values(column) - origin, self.mass)
-        found: Integers = self._cache[key].copy()
-        return found
+                return _cells(self._values(column) - origin, self.mass)
+
+        return self._once(("log", column, origin), cells).copy()
 
     def missing(self, column: int) -> int:
         return int(self.mass[np.isnan(self._values(column))].sum())

@@ -13,9 +13,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from privmean import validate
+from privmean.dtypes import Integers
 from privmean.errors import ArgumentError
 from privmean.people.keytexts import by_text
-from privmean.people.reductions import Box, Integers
+from privmean.people.reductions import Box
 
 PARTS, FEWER_PARTS, MANY = 256, 64, 32  # parts of a person; fewer of them for many groups each
 MASS = 1024

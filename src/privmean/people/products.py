@@ -16,16 +16,19 @@ time are put in order by their values, so that the sums depend on the records al
 from __future__ import annotations
 
 import ast
-from collections.abc import Mapping, Sequence
+import operator
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 
 import narwhals as nw
 import numpy as np
 
+from privmean.dtypes import Floats
 from privmean.errors import ArgumentError, SchemaError
 from privmean.people import schema
 from privmean.people.engines import fetch
+from privmean.people.grids import LIMIT_BITS
 from privmean.people.records import (
     FLOAT,
     INTEGER,
@@ -34,7 +37,6 @@ from privmean.people.records import (
     divided,
     limited,
 )
-from privmean.people.reductions import LIMIT_BITS, Floats
 from privmean.people.roster import roster_frame
 from privmean.people.tables import open_source, typed
 from privmean.people.totals import Lazy, nearest
@@ -220,6 +222,15 @@ def _pairs(columns: int, squares: bool | int) -> list[Pair]:
     return [(j, j) for j in range(squares)]
 
 
+OPERATIONS: dict[type[ast.operator], Callable[[nw.Expr, nw.Expr], nw.Expr]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    # a division by zero is an error, a null or an infinity, by engine: here it is missing
+    ast.Div: lambda left, right: divided(left, nw.when(right != 0.0).then(right)),
+}
+
+
 def _value(tree: ast.expr, places: Mapping[str, nw.Expr]) -> nw.Expr:
     """The expression of one record; comparisons give 1 or 0, and null where a side is missing."""
     if isinstance(tree, ast.Name):
@@ -235,15 +246,7 @@ def _value(tree: ast.expr, places: Mapping[str, nw.Expr]) -> nw.Expr:
         if isinstance(tree.op, ast.Pow):
             assert isinstance(tree.right, ast.Constant)
             return reduce(lambda a, b: a * b, [left] * int(str(tree.right.value)))
-        right = _value(tree.right, places)
-        if isinstance(tree.op, ast.Add):
-            return left + right
-        if isinstance(tree.op, ast.Sub):
-            return left - right
-        if isinstance(tree.op, ast.Mult):
-            return left * right
-        # a division by zero is an error, a null or an infinity, by engine: here it is missing
-        return divided(left, nw.when(right != 0.0).then(right))
+        return OPERATIONS[type(tree.op)](left, _value(tree.right, places))
     assert isinstance(tree, ast.Compare)
     level = tree.comparators[0]
     if isinstance(level, ast.Constant) and isinstance(level.value, str):

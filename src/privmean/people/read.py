@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Literal, get_args
+from typing import TYPE_CHECKING, Literal, Unpack, get_args
 
 import numpy as np
 
 from privmean import validate
 from privmean.errors import ArgumentError, SchemaError
 from privmean.people.matrix import MatrixPeople
-from privmean.people.textformat import options, refuse
+from privmean.people.textformat import refuse
+from privmean.people.words import Said, reads, told
 
 if TYPE_CHECKING:
     from privmean.people.frame import FramePeople
@@ -23,6 +24,7 @@ LARGEST_CAP = 2**20  # w z fits a double exactly, with |z| <= 2^21
 FINEST, COARSEST = 2.0**-100, 2.0**100
 
 
+@reads
 def read(
     source: Records | Rows,
     *,
@@ -32,16 +34,8 @@ def read(
     cap: int | None = None,
     resolution: float = 2.0**-40,
     roster: Roster | None = None,
-    delimiter: str | None = None,
-    quote: str | None = None,
-    decimal: str | None = None,
-    encoding: str | None = None,
-    header: bool | None = None,
-    null_words: Sequence[str] = (),
-    memory_limit: str | None = None,
-    threads: int | None = None,
-    temp_directory: str | None = None,
     progress: bool = False,
+    **said: Unpack[Said],
 ) -> MatrixPeople | FramePeople:
     """Reduce records to people: one row a person, the mean of the person's own records.
 
@@ -83,20 +77,8 @@ def read(
     public under replace-one neighbours and private under add-remove.
     """
     weight, step = checked(estimand, cap, resolution)
-    machine = {
-        "memory_limit": memory_limit,
-        "threads": threads,
-        "temp_directory": temp_directory,
-        "progress": progress,
-    }
-    text = options(
-        delimiter=delimiter,
-        quote=quote,
-        decimal=decimal,
-        encoding=encoding,
-        header=header,
-        null_words=null_words,
-    )
+    text, machine = told("read", said)
+    machine["progress"] = progress
     if isinstance(source, np.ndarray):
         refuse(text, "an array")
         return _array(source, person, values, weight, step, roster, machine)

@@ -19,8 +19,8 @@ from collections.abc import Sequence
 
 import narwhals as nw
 
-from privmean.people import totals
-from privmean.people.reductions import LIMIT_BITS
+from privmean.people import sqlsums, totals
+from privmean.people.grids import LIMIT_BITS
 from privmean.people.totals import Lazy
 
 PERSON = "p"  # internal names: no clash with the caller's columns is possible
@@ -92,7 +92,7 @@ def person_rows(
         )
         found = totals.in_polars(records, width, resolution, by)
     elif records.implementation.is_ibis():
-        found = totals.in_sql(records.to_native(), width, resolution, by)
+        found = sqlsums.in_sql(records.to_native(), width, resolution, by)
     else:
         found = totals.in_spark(records.to_native(), width, resolution, by)
     values = []

@@ -40,9 +40,35 @@ def statement(table: Table) -> str:
     link = backend(table)
     tree = link.compiler.to_sqlglot(total(table, traps=known.traps))
     _spelled(tree)
+    if known.tries:
+        _tried(tree)
     if known.melts:
         _set_apart(tree)
     text: str = tree.sql(dialect=link.dialect)
+    return text
+
+
+def worded(
+    table: Table, before: Sequence[str], after: Sequence[str], by: Sequence[str], schema: Schema
+) -> Table:
+    """One row for every value of the columns `by` of a table, in the engine's own words: `before`
+    names columns of the records, `after` aggregates of these. schema: of what comes out."""
+    import ibis.expr.operations as ops
+
+    link = backend(table)
+    names = ", ".join(sg_name(name, link) for name in by)
+    rows = f"({statement(table)}) AS records"
+    if before:
+        rows = f"(SELECT {', '.join([names, *before])} FROM {rows}) AS points"
+    text = f"SELECT {', '.join([names, *after])} FROM {rows} GROUP BY {names}"
+    return ops.SQLQueryResult(text, schema, link).to_expr()
+
+
+def sg_name(name: str, link: BaseBackend) -> str:
+    """A column's name as the engine reads it."""
+    import sqlglot as sg
+
+    text: str = sg.to_identifier(name, quoted=True).sql(dialect=link.dialect)
     return text
 
 
@@ -84,6 +110,17 @@ def _spelled(tree: Expression) -> None:
             for place in list(found.find_all(sge.Column)):
                 place.replace(call.expressions[0].copy())
             call.replace(sge.Paren(this=found))
+
+
+def _tried(tree: Expression) -> None:
+    """Casts that are tried stay so: what writes the text out takes them for casts that raise."""
+    import sqlglot.expressions as sge
+
+    for cast in list(tree.find_all(sge.TryCast)):
+        kind = sge.to_identifier(cast.to.sql(dialect="datafusion"), quoted=False)
+        cast.replace(
+            sge.Anonymous(this="TRY_CAST", expressions=[sge.Alias(this=cast.this, alias=kind)])
+        )
 
 
 def _set_apart(tree: Expression) -> None:

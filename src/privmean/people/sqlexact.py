@@ -13,7 +13,7 @@ import math
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
-from privmean.people.reductions import HUGE
+from privmean.people.grids import HUGE
 
 if TYPE_CHECKING:
     from ibis.expr.datatypes import DataType

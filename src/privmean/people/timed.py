@@ -8,19 +8,15 @@ from typing import Any
 
 import numpy as np
 
+from privmean.dtypes import Floats
 from privmean.errors import ArgumentError
 from privmean.people import schema
 from privmean.people.engines import fetch
-from privmean.people.reductions import Floats
 from privmean.people.tables import open_source, typed
 
 
 def timed_responses(
-    source: object,
-    time: str,
-    value: str,
-    text: Mapping[str, object],
-    machine: Mapping[str, Any],
+    source: object, time: str, value: str, text: Mapping[str, object], machine: Mapping[str, Any]
 ) -> tuple[Floats, Floats]:
     """Times and responses, one record a place; a response without a number is NaN.
 

@@ -10,13 +10,12 @@ DuckDB and Polars (128 bits), 2^32 in Spark (three words of 64 bits).
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import narwhals as nw
 
-from privmean.people.reductions import LIMIT_BITS, TOTAL_BITS
+from privmean.people.grids import LIMIT_BITS, TOTAL_BITS
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyRelation
@@ -82,8 +81,8 @@ def exported_sums(
     """Sums and counts of grid points (p, t0 ..) as the exported state of one `avg`: 24 bytes a
     person and column and one update a record, where two aggregates take 32 bytes and two updates.
     """
-    states = points.aggregate(", ".join([*by, *_columns([STATE], width)]), ", ".join(by))
-    return states.project(", ".join([*by, *_columns(STATE_PARTS, width)]))
+    states = points.aggregate(", ".join([*by, *columns([STATE], width)]), ", ".join(by))
+    return states.project(", ".join([*by, *columns(STATE_PARTS, width)]))
 
 
 def states_are_known(records: DuckDBPyRelation) -> bool:
@@ -119,7 +118,7 @@ def _known_points_are_summed(records: DuckDBPyRelation) -> bool:
 
 def plain_sums(points: DuckDBPyRelation, width: int, by: Sequence[str] = ALONE) -> DuckDBPyRelation:
     """The same sums and counts as two aggregates."""
-    sums = _columns(("sum(t{j}) AS t{j}", "count(t{j}) AS c{j}"), width)
+    sums = columns(("sum(t{j}) AS t{j}", "count(t{j}) AS c{j}"), width)
     return points.aggregate(", ".join([*by, *sums]), ", ".join(by))
 
 
@@ -179,75 +178,15 @@ def in_spark(records: DataFrame, width: int, resolution: float, by: Sequence[str
     )  # fmt: skip
     frame = records
     for step in before:
-        frame = frame.selectExpr(*by, *_columns(step, width))
-    frame = frame.groupBy(*by).agg(*(expr(item) for item in _columns(sums, width)))
+        frame = frame.selectExpr(*by, *columns(step, width))
+    frame = frame.groupBy(*by).agg(*(expr(item) for item in columns(sums, width)))
     for step in after:
-        frame = frame.selectExpr(*by, *_columns(step, width))
+        frame = frame.selectExpr(*by, *columns(step, width))
     result: Lazy = nw.from_native(frame)
     return result
 
 
-def in_sql(records: Any, width: int, resolution: float, by: Sequence[str] = ALONE) -> Lazy:
-    """Sums in an SQL engine through Ibis. Where sums of 64-bit whole numbers have room for any,
-    points below 2^62 are added so, and the others as two words (nothing, where there are none);
-    else all as decimals of 38 digits. No comparison here is true of a NaN, of either sign, on any
-    engine: those that order it put it before or after all numbers.
-    """
-    import ibis
-
-    from privmean.people.sqlengines import facts
-    from privmean.people.sqlexact import plain
-
-    known = facts(records)
-    scale, limit = 1 / resolution, resolution * 2.0**LIMIT_BITS
-    most, tiny = resolution * 2.0**NEAR_BITS, resolution * 0.25
-    decimal = ibis.expr.datatypes.Decimal(38, 0)
-    reach, least, word = (
-        ibis.literal(str(whole)).cast(decimal)
-        for whole in (2**TOTAL_BITS, -(2**TOTAL_BITS), 2**SPLIT_BITS)
-    )
-    times, point = plain(known)
-    sums = {}
-    for j in range(width):
-        x = records[f"x{j}"]
-        near = (x > -most) & (x < most)
-        far = ((x >= most) & (x <= math.inf)) | ((x <= -most) & (x >= -math.inf))
-        small = point(times(x, scale) + 0.5)
-        if scale < 1.0:  # tiny values must not vanish
-            small = ibis.cases(((x > -tiny) & (x < tiny), 0), else_=small)
-        large = times(ibis.cases((x < -limit, -limit), (x > limit, limit), else_=x), scale)
-        if known.wide:
-            high = point(times(large, 2.0**-SPLIT_BITS))
-            low = point(large - times(high, 2.0**SPLIT_BITS))
-            sums[f"s{j}"] = ibis.cases((near, small), (far, low)).sum()
-            sums[f"h{j}"] = ibis.cases((far, high)).sum()
-        else:
-            each = ibis.cases((near, small.cast(decimal)), (far, large.cast(decimal)))
-            sums[f"s{j}"] = each.sum()
-        sums[f"c{j}"] = ibis.cases((near | far, 1)).count()
-    found = records.group_by(list(by)).aggregate(**sums)
-    totals = {}
-    for j in range(width):
-        t = found[f"s{j}"].cast(decimal)
-        if known.wide:
-            t = t.fill_null(0) + found[f"h{j}"].fill_null(0).cast(decimal) * word
-        totals[f"t{j}"] = ibis.cases((t > reach, reach), (t < least, least), else_=t)
-    found = found.mutate(**{name: item.cast(decimal) for name, item in totals.items()})
-    doubles = {}
-    for j in range(width):
-        t = found[f"t{j}"]
-        if known.wide:  # through its digits
-            doubles[f"d{j}"] = t.cast("float64")
-        else:
-            high = (t.cast("float64") * 2.0**-SPLIT_BITS).floor()
-            low = t - high.cast(decimal) * word
-            doubles[f"d{j}"] = high * 2.0**SPLIT_BITS + low.cast("int64").cast("float64")
-    chosen = found.select(*by, *(f"c{j}" for j in range(width)), **doubles)
-    result: Lazy = nw.from_native(chosen)
-    return result
-
-
-def _columns(step: Sequence[str], width: int) -> list[str]:
+def columns(step: Sequence[str], width: int) -> list[str]:
     return [item.replace("{j}", str(j)) for j in range(width) for item in step]
 
 

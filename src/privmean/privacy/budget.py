@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 from typing import Any, Literal
 
 from privmean import validate
@@ -30,6 +31,7 @@ def relation_of(neighbors: str) -> Relation:
     return REPLACE_ONE if neighbors == REPLACE_ONE else ADD_REMOVE
 
 
+@lru_cache(maxsize=256)
 def as_written(value: float) -> Fraction:
     """The shortest decimal that names a double, as an exact fraction: 0.1 is 1/10."""
     return Fraction(repr(float(value)))

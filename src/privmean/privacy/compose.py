@@ -35,7 +35,12 @@ def pure_epsilon(losses: Sequence[Loss]) -> Fraction | None:
     """The exact sum of epsilons if every loss is pure, else None."""
     if any(loss.mu or loss.added_delta or loss.added_epsilon for loss in losses):
         return None
-    return sum((loss.pure for loss in losses), Fraction(0))
+    return _total_pure(losses)
+
+
+def _total_pure(losses: Sequence[Loss]) -> Fraction:
+    """The exact sum of epsilons; most bills have many parts without one."""
+    return sum(filter(None, (loss.pure for loss in losses)), Fraction(0))
 
 
 def total_rho(losses: Sequence[Loss]) -> float:
@@ -68,7 +73,7 @@ def total_delta(
     # pure parts may use an epsilon as it is written, which its double can fall short of
     left = max(Fraction(epsilon), as_written(epsilon)) - Fraction(added_epsilon)
     if left > 0:
-        pure = sum((loss.pure for loss in losses), Fraction(0))
+        pure = _total_pure(losses)
         if pure <= left:
             bounds.append(gaussian_delta(_total_mu(losses), _down(left - pure)) * factor + tail)
         if grid and min(bounds) > 0 and grid_helps(losses) and _one_curve(losses) is None:
@@ -83,7 +88,7 @@ def total_epsilon(losses: Sequence[Loss], delta: float, *, grid: bool = True) ->
     left = delta - added_delta
     if left < -DIGITS * delta:
         return _curve_epsilon(losses, delta)
-    pure = sum((loss.pure for loss in losses), Fraction(0))
+    pure = _total_pure(losses)
     mu = _total_mu(losses)
     curve = (left - tail) / factor * (1 - 1e-15)
     bounds = [math.inf]

@@ -69,6 +69,7 @@ def _gauss_legendre() -> tuple[list[float], list[float]]:
     return ((nodes + 1) / 2).tolist(), (weights / 2).tolist()
 
 
+@lru_cache(maxsize=256)
 def gaussian_mu(epsilon: float, delta: float) -> float:
     """The largest mu whose Gaussian mechanism is (epsilon, delta)-DP; 0 if delta is 0."""
     if delta <= SMALLEST or epsilon < 0:

@@ -26,6 +26,7 @@ from privmean.privacy.numbers import (
     refused,
 )
 
+NONE, LARGEST = Fraction(0), Fraction(LARGEST_LOSS)
 NUMBERS = {"Fraction": positive_fraction, "float": positive_float, "int": count}
 
 
@@ -70,7 +71,7 @@ class Loss:
     @property
     def pure(self) -> Fraction:
         """Epsilon of the pure part (0 if there is none)."""
-        return Fraction(0)
+        return NONE
 
     @property
     def mu(self) -> float:
@@ -80,7 +81,8 @@ class Loss:
     @property
     def rho(self) -> float:
         """zCDP of the whole call, apart from `added_delta`."""
-        return bounded(self.pure) ** 2 / 2 + self.mu**2 / 2
+        pure = self.pure
+        return (bounded(pure) ** 2 / 2 if pure else 0.0) + self.mu**2 / 2
 
     @property
     def added_delta(self) -> float:
@@ -160,7 +162,7 @@ class Laplace(Loss):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.spread > max(self.sensitivity, Fraction(1)):
+        if self.spread > 1 and self.spread > self.sensitivity:
             raise refused("spread", self.spread, "is more answers than whole steps can change")
 
     @property
@@ -347,4 +349,4 @@ class Concentrated(Loss):
 
 
 def bounded(value: Fraction) -> float:
-    return float(min(value, Fraction(LARGEST_LOSS)))
+    return float(min(value, LARGEST))

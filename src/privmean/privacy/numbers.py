@@ -20,6 +20,8 @@ def refused(name: str, value: object, problem: str) -> ArgumentError:
 
 def positive_fraction(name: str, value: object) -> Fraction:
     """An exact positive rational from a Fraction, an integer, a double or text such as "7/3"."""
+    if type(value) is Fraction and value.numerator > 0:  # nearly always: the rest takes its time
+        return value
     if isinstance(value, bool) or (isinstance(value, str) and len(value) > 4000):
         raise refused(name, value, "is not a number")
     try:
@@ -33,6 +35,8 @@ def positive_fraction(name: str, value: object) -> Fraction:
 
 def positive_float(name: str, value: object) -> float:
     """A finite double greater than zero."""
+    if type(value) is float and 0.0 < value < math.inf:
+        return value
     if isinstance(value, bool | str):
         raise refused(name, value, "is not a number")
     try:
@@ -46,6 +50,8 @@ def positive_float(name: str, value: object) -> float:
 
 def count(name: str, value: object) -> int:
     """A whole number of at least one."""
+    if type(value) is int and value >= 1:
+        return value
     if (
         isinstance(value, bool)
         or not hasattr(value, "__index__")

@@ -70,7 +70,7 @@ def groups_above(variances: Floats, level: float) -> Integers:
 def top_columns(k: int, epsilon: Fraction, groups: int) -> HitsAbove:
     """Algorithm 4: columns in order whose variance is above a level in most groups, at most k."""
     moved = "each count of groups, by one (above a noisy threshold, one answer a run)"
-    return HitsAbove("columns", groups / 2, k, epsilon, moved)
+    return HitsAbove("columns", epsilon, k, moved, groups / 2)
 
 
 def stage_losses(

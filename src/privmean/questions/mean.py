@@ -172,7 +172,9 @@ class Mean:
         """Its column, where it is located privately, one vote a person."""
         from privmean.central.default_mean import DefaultMean
 
-        if self.by is not None or self.assume is not None or self.summary.names is None:
+        if self.by is not None:
+            return self._looked_at_by_group()
+        if self.assume is not None or self.summary.names is None:
             return ()
         named = self.summary.names
         if len(named) != 1 or self.summary != RecordMeans(named):
@@ -181,7 +183,7 @@ class Mean:
             return ()
         method = self.method
         asked = method in ("auto", "default") or (
-            isinstance(method, DefaultMean) and method.target is None
+            isinstance(method, DefaultMean) and method.target is None and method.limits is None
         )
         return named if asked else ()
 
@@ -193,6 +195,10 @@ class Mean:
         from privmean.central.default_mean import DefaultMean
         from privmean.central.located_mean import LocatedMean
 
+        if self.by is not None:
+            from privmean.central.groups.located import LocatedGroups
+
+            return LocatedGroups(self._by_group())
         if isinstance(self.method, DefaultMean):
             return LocatedMean(self.method.excess, self.method.design_effect)
         assert isinstance(self.related, int | float)
@@ -247,6 +253,14 @@ class Mean:
                 )
         self._by_group()
 
+    def _looked_at_by_group(self) -> tuple[str, ...]:
+        """One value of persons who are in one group each: elsewhere what counts is not one mean a
+        person, at which a look looks."""
+        named, said = tuple(self.values or ()), self.grouping
+        alone = len(named) == 1 and not said.weights.split and said.keys is not None
+        usual = self.resolution == type(self).resolution and self._by_group().target is None
+        return named if alone and usual else ()
+
     def _pairs(self) -> Pairs:
         from privmean.people.pairings import Pairs
 
@@ -263,7 +277,7 @@ class Mean:
 
         method: Any = self.method
         target: str | None = None
-        if isinstance(method, DefaultMean):
+        if isinstance(method, DefaultMean) and method.limits is None:
             method, target = "default", method.target
         if method not in ("auto", "default") or target == "mean":
             raise ArgumentError(

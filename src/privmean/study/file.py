@@ -19,40 +19,31 @@ from pathlib import Path
 from typing import Any, get_args, get_origin
 
 from privmean.asking.declared import QUESTIONS, Field, fields_of, question_class, question_of
+from privmean.asking.words import Reading, Released, Written
 from privmean.errors import ArgumentError
 from privmean.people.table import Machine, Table
 from privmean.study.study import CARD, Study
 
+
+def _words_of(*groups: type) -> dict[str, tuple[Any, str]]:
+    """The keys that stand for the words of these groups: type and help."""
+    found = {}
+    for item in (item for group in groups for item in fields_of(group)):
+        kind = next(part for part in (*get_args(item.hint), item.hint) if part is not type(None))
+        found[item.name] = (get_origin(kind) or kind, item.help)
+    return found
+
+
 TEXT: dict[str, tuple[Any, str]] = {
     "source": (str, "File, folder or pattern of CSV, Parquet or JSON lines, beside this file."),
     "person": (str, "Column that says whose a record is."),
-    "delimiter": (str, "CSV: what separates fields."),
-    "quote": (str, "CSV: the quote, or '' for none."),
-    "decimal": (str, "CSV: the decimal sign."),
-    "encoding": (str, "Text files: UTF-8, or an encoding such as latin-1."),
-    "header": (bool, "CSV: whether the first line names the columns."),
-    "null_words": (list, "Text files: words that mean missing."),
-    "memory": (str, "Memory that reading may take, such as 3GB."),
-    "threads": (int, "Processors to read with."),
-    "spill": (str, "Folder for what does not fit into memory."),
+    **_words_of(Written, Reading),
 }
-BUDGET: dict[str, tuple[Any, str]] = {
-    "epsilon": (float, "Privacy budget of the whole study; there is no default."),
-    "delta": (float, "Beside epsilon: 0 is pure differential privacy."),
-    "rho": (float, "zCDP budget, instead of epsilon and delta."),
-    "neighbors": (str, "replace-one (the persons are public) or add-remove."),
-    "n_design": (int, "Public guess of the number of persons, under add-remove."),
-    "level": (float, "Level of the intervals."),
-}
+BUDGET = _words_of(Released)
 STUDY: dict[str, tuple[Any, str]] = {
     "name": (str, "Name of the study, in its report and on the ledger."),
     "simultaneous": (bool, "Whether intervals hold for all lines of the study together."),
-    "data": (str, "Release card: name of the data set."),
-    "date": (str, "Release card: the state of the data."),
-    "holder": (str, "Release card: who holds the data."),
-    "audience": (str, "Release card: who will see the outputs."),
-    "contact": (str, "Release card: whom to ask."),
-    "period": (str, "Release card: the period that the budget is for."),
+    **{name: (str, f"Release card: {text}.") for name, text in CARD.items()},
 }
 OWN: dict[str, tuple[Any, str]] = {
     "ask": (str, "Kind of question."),
@@ -62,7 +53,6 @@ OWN: dict[str, tuple[Any, str]] = {
 }
 PARTS = ("table", "budget", "questions", "study")
 NEEDED = ("table", "budget", "questions")
-MACHINE = ("memory", "threads", "spill")
 SCHEMA_ID = "privmean:study:1"
 
 
@@ -103,7 +93,7 @@ def study_of(stated: Mapping[str, Any], folder: Path = Path()) -> Study:
         if name not in table:
             raise ArgumentError(f"table.{name}", None, "is missing", TEXT[name][1])
     kept = {name: value for name, value in table.items() if name not in ("source", "person")}
-    machine = {name: kept.pop(name) for name in MACHINE if name in kept}
+    machine = {name: kept.pop(name) for name in _words_of(Reading) if name in kept}
     source = table["source"]
     if "://" not in source and not os.path.isabs(source):
         source = str(folder / source)

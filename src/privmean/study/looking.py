@@ -15,14 +15,11 @@ from privmean.asking.road import planned, within_budget
 from privmean.central.locate import Location
 from privmean.central.look import Look
 from privmean.errors import Infeasible
-from privmean.mechanisms.curator import Curator
-from privmean.outcome import Outcome
-from privmean.people.reductions import People
 from privmean.people.shape import Shape
 from privmean.privacy.budget import REPLACE_ONE, Budget, as_written
 from privmean.privacy.loss import Loss
 from privmean.questions.base import LocatedPlan, Looking, Question
-from privmean.road import Plan, Releasing
+from privmean.road import Enclosing, Plan
 from privmean.study.items import Item
 
 PREFIX = "look: "
@@ -32,7 +29,7 @@ Places = Mapping[str, Location]
 
 
 @dataclass(frozen=True)
-class LookedPlan(Releasing):
+class LookedPlan(Enclosing):
     """A question's plan, beside the looks that it works from. budget: of both together: what the
     question could claim by itself; own: of the question's own lines."""
 
@@ -58,36 +55,15 @@ class LookedPlan(Releasing):
         return self.paid + self.inner.losses
 
     @property
-    def shape(self) -> Shape:
-        return self.inner.shape
-
-    @property
-    def estimator(self) -> str:
-        return self.inner.estimator
-
-    @property
     def why(self) -> str:
         columns = ", ".join(look.column for look in self.looks)
         return f"{self.inner.why} (look shared: {columns})"
-
-    @property
-    def public(self) -> tuple[str, ...]:
-        return self.inner.public
-
-    def predict(self, guess_sd: float) -> dict[str, float]:
-        return self.inner.predict(guess_sd)
 
     def describe(self) -> dict[str, Any]:
         told = self.inner.describe()
         if "budget" in told:  # of the release: that of its own lines is less
             told["budget"] = self.budget.to_dict()
         return {**told, "looks": [look.name for look in self.looks]}
-
-    def accepts(self, people: People) -> None:
-        self.inner.accepts(people)
-
-    def run(self, curator: Curator) -> Outcome:
-        return self.inner.run(curator)
 
 
 def look_lines(looks: Sequence[Look]) -> tuple[Loss, ...]:

@@ -24,7 +24,14 @@ if TYPE_CHECKING:
     from privmean.study.release import StudyRelease
 
 
-CARD = ("data", "date", "holder", "audience", "contact", "period")
+CARD = {  # what a release card says
+    "data": "name of the data set",
+    "date": "the state of the data",
+    "holder": "who holds the data",
+    "audience": "who will see the outputs",
+    "contact": "whom to ask",
+    "period": "the period that the budget is for",
+}
 
 
 def _card(given: Mapping[str, str]) -> dict[str, str]:

@@ -20,7 +20,8 @@ from privmean.mechanisms.filtered.lattice import of_columns, slices
 from privmean.mechanisms.gaussian import root_above
 from privmean.mechanisms.lattice_sums import LatticeSums
 from privmean.mechanisms.noisy_quantile import FINE, Counting, NoisyQuantile
-from privmean.people.reductions import Floats, Integers, pair_multiplier
+from privmean.people.grids import pair_multiplier
+from privmean.people.reductions import Floats, Integers
 from privmean.privacy.budget import REPLACE_ONE
 from privmean.privacy.loss import Gaussian, Loss
 
@@ -146,7 +147,7 @@ class ScaleNoise:
     def choice(self) -> TopChoices:
         """Which columns have a scale of their own."""
         moved = f"the scores of one pair, by {self.span} steps at most"
-        return TopChoices("columns", self.epsilon, self.top, self.span, moved)
+        return TopChoices("columns", self.epsilon, self.top, moved, self.span)
 
     @property
     def values(self) -> LatticeSums:

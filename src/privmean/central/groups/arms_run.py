@@ -31,7 +31,7 @@ from privmean.intervals.effect import EffectIntervals
 from privmean.intervals.group_table import FEW as TOO_FEW
 from privmean.intervals.group_table import IMPRECISE, NEAR
 from privmean.intervals.interval import FAILED, OK, Floats
-from privmean.intervals.tail_check import TAIL_SEEN, TOO_THICK
+from privmean.intervals.tail_check import FAR_SEEN, TAIL_SEEN, TOO_THICK
 from privmean.mechanisms.curator import Curator
 from privmean.mechanisms.signed_sum import SignedSum
 from privmean.outcome import Outcome
@@ -190,6 +190,8 @@ def _told(
     few = least * float(left) < FEW * 2 * 2**0.5
     thick = out is not None and out.thick
     status = OK if out is None or not out.seen else TAIL_SEEN
+    if out is not None and out.far:
+        status = FAR_SEEN
     if least * settings.strength(epsilon) < PRECISE:
         status = IMPRECISE
     if near.any():

@@ -30,6 +30,7 @@ from privmean.central.groups.settings import (
 )
 from privmean.central.groups.table import empty_table, table_of
 from privmean.central.groups.words import advice_of, assumption_of, notes_of
+from privmean.central.locate import Location
 from privmean.central.log_segments import ATOM_ONLY
 from privmean.central.wallet import Wallet
 from privmean.errors import ArgumentError
@@ -40,9 +41,10 @@ from privmean.mechanisms.curator import Curator
 from privmean.mechanisms.gaussian_cells import GaussianCells
 from privmean.mechanisms.key_cells import KeyCells
 from privmean.outcome import Outcome
+from privmean.people.grids import LOG_CELLS
 from privmean.people.keytexts import label
 from privmean.people.pairs import pairs_of
-from privmean.people.reductions import LOG_CELLS, Floats, People
+from privmean.people.reductions import Floats, People
 from privmean.people.shape import Shape
 from privmean.privacy.budget import REPLACE_ONE, Budget
 from privmean.privacy.loss import Laplace, Loss
@@ -63,6 +65,7 @@ class GroupPlan(Releasing):
     settings: GroupSettings
     simultaneous: bool = False
     estimator = "means by group"
+    locates = True  # whether it pays for the place of the values itself
 
     @property
     def why(self) -> str:
@@ -95,6 +98,11 @@ class GroupPlan(Releasing):
             )
         if self.settings.public_groups:
             enough(found, self.settings, self.of_value)
+
+    @property
+    def located(self) -> Location | None:
+        """Where they are, if that is known before it runs."""
+        return None
 
     @property
     def least_persons(self) -> int:
@@ -135,18 +143,19 @@ class GroupPlan(Releasing):
         """What the other stages of one value cost. epsilon: of which prices are parts."""
         s, relation = self.settings, self.relation
         bill: list[Loss] = []
-        # the usual share; what is spent more on looking is spent less on the end
-        bill.append(purse.counts("location", purse.share(LOOK_LEAST), s.moves, spread=s.moves).loss)
+        if self.locates:  # the usual share; what is spent more on looking is spent less on the end
+            cells = purse.counts("location", purse.share(LOOK_LEAST), s.moves, spread=s.moves)
+            bill.append(cells.loss)
         if s.counted:
             bill.append(purse.counts("beyond the limits", purse.share(BEYOND), 1).loss)
         for name, delta in zip(("rough cells", FINAL), self.deltas, strict=True):
             part = price(ROUGH, epsilon) if name != FINAL else purse.left
             if self.gaussian and name == FINAL:
                 mu = strength(part, bill)
-                cells = GaussianCells(
+                last = GaussianCells(
                     name, relation, mu, (USUAL_STEPS,), s.weights.parts, s.most, s.affected
                 )
-                bill += cells.losses
+                bill += last.losses
                 continue
             if s.public_keys:
                 cost = 1 / purse.take(part)
@@ -206,7 +215,8 @@ class GroupPlan(Releasing):
     def value_epsilon(self, left: float, persons: int) -> float:
         """What of `left` the last stage of one value gets."""
         signal = max(persons, 1) * self.settings.strength(self.epsilon)
-        rest = left * (1 - min(LOOK_MOST, max(LOOK_LEAST, LOOK / signal)))
+        share = min(LOOK_MOST, max(LOOK_LEAST, LOOK / signal))
+        rest = left * (1 - share * self.locates)
         return rest * (1 - BEYOND * self.settings.counted) - ROUGH * left
 
     def predict(self, guess_sd: float, persons: int | None = None) -> dict[str, float]:
@@ -269,7 +279,7 @@ class GroupPlan(Releasing):
         labels, hidden, settings = self.labels, "", self.settings
         if settings.public_keys:
             strength = self.strength if self.gaussian else None
-            found = run_groups(curator, settings, self.epsilon, strength)
+            found = run_groups(curator, settings, self.epsilon, strength, self.located)
         else:
             shown = run_private(curator, settings, self.epsilon, self.deltas)
             found, labels = shown.found, tuple(label(key) for key in shown.keys)

@@ -19,7 +19,7 @@ from privmean.intervals.contrasts import (
     contrasts_of,
     shown_contrasts,
 )
-from privmean.intervals.group_table import GroupTable, Line
+from privmean.intervals.group_table import GroupTable, Line, each_of
 from privmean.intervals.interval import OK, Floats
 from privmean.intervals.ratios import Ratio, ratio_line
 from privmean.release import Release
@@ -76,7 +76,7 @@ class GroupRelease(Release):
     def _each(self, level: float) -> float:
         """The level of a comparison that was asked: of all of them, where they hold together."""
         together = self.groups.simultaneous and len(self.contrasts) > 1
-        return float(level ** (1 / len(self.contrasts))) if together else level
+        return each_of(level, len(self.contrasts)) if together else level
 
     def contrast(
         self,
@@ -108,7 +108,7 @@ class GroupRelease(Release):
         at = self._level(level)
         shown = [key for key, seen in zip(self.columns, self.groups.shown, strict=True) if seen]
         pairs = contrasts_of([ALL_PAIRS], shown) if len(shown) > 1 else ()
-        each = at ** (1 / len(pairs)) if pairs else at
+        each = each_of(at, len(pairs))
         return tuple(self._compared(item, each) for item in pairs)
 
     def margin(self, column: str, level: float | None = None) -> tuple[Row, ...]:

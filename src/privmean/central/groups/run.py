@@ -89,15 +89,20 @@ Strength = Callable[[Fraction, Sequence[Loss]], float]
 
 
 def run_groups(
-    curator: Curator, settings: GroupSettings, epsilon: Fraction, strength: Strength | None = None
+    curator: Curator,
+    settings: GroupSettings,
+    epsilon: Fraction,
+    strength: Strength | None = None,
+    place: Location | None = None,
 ) -> Found:
     """All stages; `epsilon` is what they may cost together. strength: mu of Gaussian noise in the
-    last stage, from what is left of epsilon and the bill so far (None: Laplace noise)."""
+    last stage, from what is left of epsilon and the bill so far (None: Laplace noise). place: where
+    the values are, if that was paid for before."""
     wallet = Wallet(epsilon, settings.relation, settings.weights.mass)
     asking = Asking(curator, settings, wallet)
     counted = counted_groups(asking, epsilon)
     shares = {"persons by group": float((epsilon - wallet.left) / epsilon)}
-    return run_value(asking, epsilon, counted, shares, strength)
+    return run_value(asking, epsilon, counted, shares, strength, place)
 
 
 def run_value(
@@ -106,9 +111,10 @@ def run_value(
     counted: Counted,
     shares: dict[str, float],
     strength: Strength | None,
+    place: Location | None = None,
 ) -> Found:
     """The stages of one value after the counts. epsilon: of which prices are parts; shares: what
-    was spent so far."""
+    was spent so far; place: as for `run_groups`."""
     settings, wallet, curator = asking.settings, asking.wallet, asking.curator
     counts, count_sd, persons, doubt = counted.weight, counted.sd, counted.persons, counted.doubt
     before = wallet.left
@@ -121,8 +127,9 @@ def run_value(
     if persons * settings.strength(epsilon) < LEAST:
         shares["unspent"] = float(wallet.left / epsilon)
         return Found(persons, weight=counts, weight_sd=count_sd, shares=shares)
-    place = asking.location(persons, doubt, 0.0 if settings.common else float(counts.max()))
-    spent("location")
+    if place is None:
+        place = asking.location(persons, doubt, 0.0 if settings.common else float(counts.max()))
+        spent("location")
     path: dict[str, Any] = {
         "outcome": place.outcome, "origin": place.origin, "rounds": place.rounds,
         "looks": place.looks, "restarts": place.restarts,

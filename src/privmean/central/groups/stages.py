@@ -20,7 +20,7 @@ from privmean.central.groups.settings import (
     LOOK_MOST,
     GroupSettings,
 )
-from privmean.central.groups.tails import Limits, PooledTail
+from privmean.central.groups.tails import Limits, PooledTail, far_together
 from privmean.central.locate import Location, Schedule, locate
 from privmean.central.log_segments import Histogram
 from privmean.central.wallet import Wallet
@@ -45,16 +45,26 @@ SNUG = 2**0.25  # factor on the outer edge of the last occupied bin
 class Outside:
     """Persons beyond the limits of the location, by a noisy count. share: of all persons; believed:
     the same less one noise scale, in parts of a mass. thick: so many that no mean is told; seen:
-    there for certain."""
+    there for certain; far: some of them seem to lie together far beyond the limits."""
 
     share: float
     believed: float
     thick: bool
     seen: bool
+    far: bool = False
 
     @classmethod
-    def of(cls, mass: float, scale: float, persons: float, seen: Histogram | None) -> Outside:
-        """persons: all of them, in parts of a mass. seen: where they are.
+    def of(
+        cls,
+        mass: float,
+        scale: float,
+        persons: float,
+        seen: Histogram | None,
+        lower: float = 0.0,
+        upper: float = 0.0,
+    ) -> Outside:
+        """persons: all of them, in parts of a mass. seen: where they are; lower, upper: the limits
+        about its origin.
 
         Limits about a value that most persons share say nothing of how far the others lie: there
         one scale of doubt is enough to tell no mean. Where values fall off towards the limits three
@@ -68,6 +78,7 @@ class Outside:
             mass - TRUST * scale,
             mass - doubt > THICKEST * whole,
             mass > CERTAIN * scale,
+            seen is not None and far_together(mass / scale, seen, lower, upper),
         )
 
 
@@ -126,7 +137,8 @@ class Asking:
         exact = counted(sum(self.people.beyond(self.column, place.lower, place.upper)))
         (found,) = self.curator.ask(step, exact)
         whole = persons * self.settings.weights.mass
-        return Outside.of(float(found), float(step.scale), whole, place.seen)
+        lower, upper = place.lower - place.origin, place.upper - place.origin
+        return Outside.of(float(found), float(step.scale), whole, place.seen, lower, upper)
 
     def beyond_groups(
         self, epsilon: Fraction, units: Centred, seen: Histogram, tail: PooledTail, persons: float
@@ -138,7 +150,7 @@ class Asking:
         exact = counted(int(cells[~tail.bins_held()].sum()))
         (found,) = self.curator.ask(step, exact)
         whole = persons * self.settings.weights.mass
-        return Outside.of(float(found), float(step.scale), whole, seen)
+        return Outside.of(float(found), float(step.scale), whole, seen, tail.lower, tail.upper)
 
     def cells(self, name: str, epsilon: Fraction, limits: Limits) -> tuple[Reading, list[Box]]:
         """Weight, mean and spread of every group within its limits."""

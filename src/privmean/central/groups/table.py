@@ -7,16 +7,18 @@ from fractions import Fraction
 
 import numpy as np
 
-from privmean.central.groups.reading import Between, Reading, between_groups
+from privmean.central.groups.reading import Between, Flags, Reading, between_groups
 from privmean.central.groups.run import Found
 from privmean.central.groups.settings import ALLOWED, FEW, PRECISE, SEEN, SURE, GroupSettings
 from privmean.central.groups.tails import Limits, PooledTail
 from privmean.intervals.group_table import FEW as TOO_FEW
 from privmean.intervals.group_table import IMPRECISE, NEAR, GroupTable
 from privmean.intervals.interval import OK
-from privmean.intervals.tail_check import TAIL_SEEN, TOO_THICK
+from privmean.intervals.tail_check import FAR_SEEN, OWN_TAIL, TAIL_SEEN, TOO_THICK
 from privmean.people.reductions import Floats
 
+WIDER, CLEAR = 1.2, 2.5  # ratio of variances, and noise deviations, from which a group spreads more
+LONG = 5.0  # deviations of persons inside groups beyond which limits are those of long tails
 SPREADS = 0.35  # typical difference of logarithms of groups' deviations
 
 
@@ -27,9 +29,9 @@ def empty_table(
     nothing = np.full(len(keys), np.nan)
     never = np.zeros(len(keys), dtype=bool)
     return GroupTable(
-        tuple(keys), nothing, nothing, np.zeros((len(keys), 3)), nothing, nothing, nothing, never,
-        never, nothing if weight is None else weight, weight_sd, nothing, np.nan, nothing, nothing,
-        (status,) * len(keys),
+        tuple(keys), nothing, nothing, np.zeros((len(keys), 3)), nothing, nothing, nothing, nothing,
+        never, never, nothing if weight is None else weight, weight_sd, nothing, np.nan, nothing,
+        nothing, (status,) * len(keys),
     )  # fmt: skip
 
 
@@ -49,7 +51,8 @@ def table_of(
     sure = np.full(settings.groups, between.ratio > SURE)
     if found.units is not None:
         sure |= found.units.known
-    mean = final.mean + np.where(sure, up - down, 0.0)
+    corrected = np.where(sure & settings.counted, up - down, 0.0)
+    mean = final.mean + corrected
     spread = _variance(final, between)
     spread += 2 * np.maximum(limits.upper - mean, 0.0) * up
     spread += 2 * np.maximum(mean - limits.lower, 0.0) * down
@@ -58,21 +61,31 @@ def table_of(
     reach = wide * _reach(found, limits, between.grand)
     out = found.beyond
     beyond = 0.0 if out is None else out.share * reach
-    thick, certain = out is not None and out.thick, out is not None and out.seen
-    seen_out = np.full(settings.groups, certain)
+    thick = out is not None and out.thick
+    seen_out = np.full(settings.groups, out is not None and out.seen)
+    far_out = np.full(settings.groups, out is not None and out.far)
     own = found.units
     if own is not None and own.beyond is not None:
-        seen_out[own.known] = own.beyond.seen
+        seen_out[own.known], far_out[own.known] = own.beyond.seen, own.beyond.far
         arm = np.maximum(limits.upper - own.center, own.center - limits.lower)
         beyond = np.where(own.known, own.beyond.share * wide * arm, beyond)
     few = final.weight < FEW * 6**0.5 * final.scale
     inside = wide * between.within**0.5 / 2 + final.noise
     near = final.radius * (1 - np.abs(final.share)) < inside
     precise = found.weight * settings.strength(epsilon) / settings.most
-    status = []
-    for none, close, size, out_there in zip(few, near, precise, seen_out, strict=True):
-        usual = IMPRECISE if size < PRECISE else TAIL_SEEN if out_there else OK
-        status.append(TOO_FEW if none else TOO_THICK if thick else NEAR if close else usual)
+    above = ALLOWED * (np.maximum(up, far_up) + beyond) - corrected
+    below = ALLOWED * (np.maximum(down, far_down) + beyond) + corrected
+    error = np.sqrt(spread / final.divisor + final.noise**2)
+    arm = np.maximum(limits.upper - final.mean, final.mean - limits.lower)
+    leans = (above + below > 2 * error) | (arm > LONG * between.within**0.5)
+    alone = _wider(final, between) & leans & settings.counted
+    # the first that holds
+    said = (
+        (few, TOO_FEW), (np.full(len(few), thick), TOO_THICK), (near, NEAR),
+        (precise < PRECISE, IMPRECISE), (far_out, FAR_SEEN), (seen_out, TAIL_SEEN),
+        (alone, OWN_TAIL),
+    )  # fmt: skip
+    status = np.select([which for which, _ in said], [word for _, word in said], OK).tolist()
     shrunk = _translated(between, mean, variance)
     table = GroupTable(
         tuple(keys),
@@ -80,8 +93,9 @@ def table_of(
         np.sqrt(spread / final.divisor),
         np.zeros((settings.groups, 3)) if found.gaussian else final.scales,
         final.noise if found.gaussian else np.zeros(settings.groups),
-        ALLOWED * (np.maximum(up, far_up) + beyond),
-        ALLOWED * (np.maximum(down, far_down) + beyond),
+        above,
+        below,
+        corrected,
         (near & (final.share > 0) | thick) & ~few,
         (near & (final.share <= 0) | thick) & ~few,
         found.weight,
@@ -142,6 +156,16 @@ def _stretch(final: Reading, between: Between) -> Floats:
     """How much more the persons of each group spread than those of all: its tail is taken to be as
     much wider (docs/proofs/groups.md, section 6)."""
     found: Floats = np.sqrt(np.maximum(_drawn(final, between) / between.within, 1.0))
+    return found
+
+
+def _wider(final: Reading, between: Between) -> Flags:
+    """Groups whose persons clearly spread more than those of all: the tail of the others may say
+    little of theirs."""
+    noise = final.radius**2 * 6**0.5 * final.scale / final.divisor / between.within
+    error = np.sqrt(noise**2 + 3 / final.divisor)
+    excess = final.within / between.within - 1
+    found: Flags = (excess > WIDER - 1) & (excess > CLEAR * error)
     return found
 
 

@@ -12,7 +12,8 @@ import numpy as np
 import numpy.typing as npt
 
 from privmean.central.log_segments import Histogram, bin_edge
-from privmean.people.reductions import LOG_BINS, Floats
+from privmean.people.grids import LOG_BINS
+from privmean.people.reductions import Floats
 
 OCTAVE, DEPTH = 4, 25  # candidates: four an octave, down to 1/64 of an arm
 _EDGES: Floats = np.array([bin_edge(j) for j in range(LOG_BINS + 1)])
@@ -20,6 +21,28 @@ _LOWER: Floats = np.concatenate([-_EDGES[1:][::-1], _EDGES[:-1]])
 _UPPER: Floats = np.concatenate([-_EDGES[:-1][::-1], _EDGES[1:]])
 _ARM: Floats = 2.0 ** (-np.arange(DEPTH) / OCTAVE)
 _INNER: Floats = np.concatenate([[0.0], 2.0 ** -np.arange(9.0, 1.0, -1.0)])
+
+
+FAR_BINS, FAR_SCALES = 3.0, 6.0  # noise scales: of one far bin, and of it with the count beyond
+
+
+def far_together(beyond: float, seen: Histogram, lower: float, upper: float) -> bool:
+    """Whether some persons seem to lie together, farther beyond the limits (about the histogram's
+    origin) than these are from it, where an interval's allowance does not reach.
+
+    beyond: the noisy count of persons beyond the limits, in its noise scales. Each far bin counts
+    in noise scales of its own, less ln(1 + its place), so that the many bins out to 2^40 do not add
+    up to false alarms (2.6 % of tables with nobody there; docs/proofs/groups.md, section 6).
+    """
+    far = 2 * max(upper, -lower)
+    outer = _EDGES[:-1] >= far
+    if not outer.any():
+        return False
+    less = np.log1p(np.arange(int(outer.sum())))
+    most = max(
+        float((side[outer] / seen.scale - less).max()) for side in (seen.positive, seen.negative)
+    )
+    return most > FAR_BINS and most + beyond > FAR_SCALES
 
 
 @dataclass(frozen=True)

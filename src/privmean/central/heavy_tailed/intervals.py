@@ -25,7 +25,7 @@ from privmean.central.heavy_tailed.private_radius import Outside
 from privmean.intervals.boxes import sidak_level
 from privmean.intervals.interval import OK, Interval
 from privmean.intervals.laplace_normal import margin, quantile
-from privmean.intervals.mean_interval import limit
+from privmean.intervals.mean_interval import UNRELATED, limit
 from privmean.mechanisms.clipped_sum import ColumnSums
 from privmean.mechanisms.weighted_rows import Law
 from privmean.privacy.budget import REPLACE_ONE
@@ -101,8 +101,8 @@ class OneColumn:
         half = self._half(rest, deviation)
         lower, upper = center - half, center + half
         parts = {
-            "noise": (self._half(level, 0.0),),
-            "sampling": (-float(ndtri((1 - level) / 2)) * deviation,),
+            "noise": self._half(level, 0.0),
+            "sampling": -float(ndtri((1 - level) / 2)) * deviation,
         }
         status = OK
         if wanted == MEAN:
@@ -111,15 +111,14 @@ class OneColumn:
             if self.outside is not None:  # both hold at once
                 reach = half + self.outside.bias(PAID * (1 - level))
                 lower, upper = max(lower, center - reach), min(upper, center + reach)
-            parts["clipping allowance"] = (max(upper - center, center - lower) - half,)
+            parts["clipping allowance"] = max(upper - center, center - lower) - half
             lower, upper, status = _limited(lower, upper, self.bounds)
-        return Interval(
-            (lower,),
-            (upper,),
+        return Interval.one(
+            (lower, upper),
             level,
             target=wanted,
-            assumption=self.assumption if wanted == MEAN else "unrelated persons",
-            region=(self.region,),
+            assumption=self.assumption if wanted == MEAN else UNRELATED,
+            region=self.region,
             parts=parts,
             status=status,
             advice=ADVICE if status == REFUTED else "",
@@ -155,14 +154,13 @@ class OneColumn:
 
     def noise_interval(self, level: float) -> Interval:
         center, half = self.middle + self.radius * self.share, self._half(level, 0.0)
-        return Interval(
-            (center - half,),
-            (center + half,),
+        return Interval.one(
+            (center - half, center + half),
             level,
             kind="noise_interval",
             target="clipped mean of these persons",
-            region=(self.region,),
-            parts={"noise": (half,)},
+            region=self.region,
+            parts={"noise": half},
         )
 
 

@@ -2,24 +2,17 @@
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import Any
+from privmean.late import names
 
-_HOMES = {
-    "Aggregator": "privmean.local.aggregators.aggregator",
-    "Estimate": "privmean.local.aggregators.estimate",
-    "Gate": "privmean.local.aggregators.gate",
-    "Tally": "privmean.local.aggregators.tally",
-    "aggregate_files": "privmean.local.aggregators.files",
-    "estimate": "privmean.local.aggregators.estimates",
-    "item_oracle": "privmean.local.aggregators.estimates",
-    "merge_all": "privmean.local.aggregators.tally",
-}
-
-__all__ = list(_HOMES)
-
-
-def __getattr__(name: str) -> Any:
-    if name in _HOMES:
-        return getattr(import_module(_HOMES[name]), name)
-    raise AttributeError(f"module 'privmean.local.aggregators' has no attribute {name!r}")
+_SHOWN = (
+    "Aggregator",
+    "Estimate",
+    "Tally",
+    "aggregate_files",
+    "estimate",
+    "item_oracle",
+    "merge_all",
+)
+_HOMES = {"Gate": "privmean.local.aggregators.gate", **dict.fromkeys(_SHOWN, "privmean.local")}
+__getattr__, __dir__ = names(__name__, _HOMES)
+__all__ = [*_HOMES]  # noqa: PLE0604

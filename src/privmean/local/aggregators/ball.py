@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
-import numpy.typing as npt
 
+from privmean.dtypes import Floats
 from privmean.local.aggregators.batch import SQUARE_SHIFT, UNIT_STEPS
 from privmean.local.aggregators.scalar import bennett
 from privmean.local.aggregators.tally import Tally
@@ -22,8 +22,6 @@ from privmean.local.coins import signal
 from privmean.local.descriptor import Round
 from privmean.local.entropy import WORD
 from privmean.local.mechanisms import CLOSEST, PRIV_UNIT
-
-Floats = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ from functools import lru_cache
 import numpy as np
 import numpy.typing as npt
 
+from privmean.dtypes import Bytes, Flags, Floats, Integers, Words
 from privmean.errors import ArgumentError
 from privmean.local.aggregators.tally import FINGERPRINT, Tally, branches
 from privmean.local.clients.ball import public_words
@@ -26,11 +27,6 @@ from privmean.local.mechanisms import (
     SKETCH,
 )
 from privmean.local.reports import HEADER, HEADER_SIZE, MAGIC, POINT, VERSION, payload_size
-
-Bytes = npt.NDArray[np.uint8]
-Words = npt.NDArray[np.uint64]
-Integers = npt.NDArray[np.int64]
-Floats = npt.NDArray[np.float64]
 
 # Unit vectors are summed on this grid: finer than a 32-bit float near 1, coarser than what
 # different machines' cosines disagree in.
@@ -52,7 +48,7 @@ class Batch:
     def __len__(self) -> int:
         return len(self.levels)
 
-    def take(self, keep: npt.NDArray[np.bool_] | slice) -> Batch:
+    def take(self, keep: Flags | slice) -> Batch:
         return Batch(
             self.round, self.nonces[keep], self.levels[keep], self.payload[keep], self.secure
         )
@@ -114,9 +110,7 @@ def coordinates_of(round_: Round, nonces: Words) -> Integers:
     return (low % np.uint64(round_.coordinates)).astype(np.int64)
 
 
-def piecewise_branch(
-    round_: Round, nonces: Words, levels: npt.NDArray[np.uint16]
-) -> npt.NDArray[np.bool_]:
+def piecewise_branch(round_: Round, nonces: Words, levels: npt.NDArray[np.uint16]) -> Flags:
     """Whether the nonce puts a report of the hybrid mechanism into the piecewise branch."""
     shares = np.array([hybrid_share(item) for item in round_.menu], dtype=np.uint64)
     return ((nonces[:, 1] ^ _seed_words(round_)[1]) >> np.uint64(32)) < shares[levels]

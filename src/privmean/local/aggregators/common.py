@@ -4,13 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
-
+from privmean.dtypes import Floats
 from privmean.local.aggregators.estimate import Level
 from privmean.local.aggregators.tally import Tally
-
-Floats = npt.NDArray[np.float64]
 
 
 def common_fields(tally: Tally, beta: float, weights: str) -> dict[str, Any]:

@@ -8,14 +8,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from privmean import validate
+from privmean.dtypes import Floats
 from privmean.intervals.interval import UNSAFE, Interval
 from privmean.local.aggregators import relation
 from privmean.local.aggregators.relation import Heterogeneity
-
-Floats = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)

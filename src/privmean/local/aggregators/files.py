@@ -16,9 +16,10 @@ from typing import BinaryIO
 
 import numpy as np
 
+from privmean.dtypes import Bytes, Integers
 from privmean.errors import PrivmeanError
 from privmean.local.aggregators.aggregator import CONFLICT
-from privmean.local.aggregators.batch import Batch, Bytes, Integers, add
+from privmean.local.aggregators.batch import Batch, add
 from privmean.local.aggregators.gate import Gate, Parsed
 from privmean.local.aggregators.tally import Tally, is_tally
 from privmean.local.descriptor import Round

@@ -17,12 +17,11 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
-import numpy.typing as npt
 
+from privmean.dtypes import Bytes, Flags, Integers
 from privmean.errors import PrivmeanError
 from privmean.local.aggregators.batch import (
     Batch,
-    Bytes,
     indices_of,
     int32_of,
     piecewise_branch,
@@ -70,8 +69,6 @@ HONEST_LOSS = 2.0**-30
 LINE = re.compile(rb"[^ \t\r\n][^\r\n]*")  # what is not empty, from its first character on
 SPELLING = 1024  # characters of a JSON line beside its payload, at most
 
-Mask = npt.NDArray[np.bool_]
-
 
 class TooManyRefused(PrivmeanError):
     """A stream with more odd pieces than were allowed; nothing of it counts."""
@@ -101,13 +98,13 @@ def popcount_limits(round_: Round, level: int) -> tuple[int, int]:
     return max(0, int(others.ppf(loss)) - 1), min(items, int(others.isf(loss)) + 2)
 
 
-def in_range(batch: Batch) -> Mask:
+def in_range(batch: Batch) -> Flags:
     """Whether each payload is one that an honest client of its level can send."""
     round_, payload, levels = batch.round, batch.payload, batch.levels
     name = round_.mechanism
     if name == LAPLACE:
         limits = np.array([laplace_limit(round_, k) for k in range(len(round_.menu))])
-        result: Mask = np.abs(int32_of(batch)) <= limits[levels]
+        result: Flags = np.abs(int32_of(batch)) <= limits[levels]
     elif name in (PIECEWISE, HYBRID):
         limits = np.array([window(item).size for item in round_.menu])
         y = np.abs(int32_of(batch))
@@ -145,7 +142,7 @@ class Parsed:
     """The reports of a stream that may count, with their places in it, and what was refused."""
 
     batch: Batch
-    places: npt.NDArray[np.int64]
+    places: Integers
     refused: list[tuple[int, str]]
     total: int
 
@@ -236,7 +233,7 @@ class Gate:
     def _check(
         self,
         rows: Bytes,
-        places: npt.NDArray[np.int64],
+        places: Integers,
         refused: list[tuple[int, str]],
         total: int,
         now: float | None,
@@ -272,11 +269,11 @@ class Gate:
 
     @staticmethod
     def _drop(
-        good: Mask,
-        places: npt.NDArray[np.int64],
+        good: Flags,
+        places: Integers,
         reason: str,
         refused: list[tuple[int, str]],
-    ) -> Mask:
+    ) -> Flags:
         refused += [(int(k), reason) for k in places[~good]]
         return good
 

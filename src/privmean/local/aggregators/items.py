@@ -9,8 +9,8 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
+from privmean.dtypes import Floats, Integers
 from privmean.local.aggregators.tally import Tally
 from privmean.local.bits import bit_count
 from privmean.local.clients.items import BLOCK, sign_block, subset_size, subset_threshold
@@ -18,9 +18,6 @@ from privmean.local.coins import flip_threshold, signal
 from privmean.local.descriptor import Round
 from privmean.local.entropy import WORD
 from privmean.local.mechanisms import HADAMARD, SKETCH, SUBSET, UNARY
-
-Floats = npt.NDArray[np.float64]
-Integers = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True)

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from functools import partial
 
 import numpy as np
-import numpy.typing as npt
 
+from privmean.dtypes import Floats, Integers
 from privmean.local.aggregators import scalar
 from privmean.local.aggregators.common import common_fields
 from privmean.local.aggregators.estimate import Estimate, Level
@@ -19,21 +19,15 @@ from privmean.local.aggregators.relation import cochran
 from privmean.local.aggregators.tally import Tally
 from privmean.local.aggregators.weights import (
     FEW,
-    PUBLISHED,
+    Weighing,
     banded,
     bands,
-    capped_levels,
     distance,
     freedom,
-    level_weights,
-    published_weights,
     unevenness,
 )
 from privmean.local.descriptor import Round
 from privmean.local.mechanisms import ONE_BIT
-
-Floats = npt.NDArray[np.float64]
-Integers = npt.NDArray[np.int64]
 
 
 def scalar_estimate(tally: Tally, beta: float, weights: str, cap: object | None) -> Estimate:
@@ -47,9 +41,8 @@ def scalar_estimate(tally: Tally, beta: float, weights: str, cap: object | None)
     lower, upper = (np.broadcast_to(x, (size,)) for x in (round_.lower, round_.upper))
     middle, half = lower / 2 + upper / 2, upper / 2 - lower / 2
     sigma = np.minimum(np.array(round_.sigma or (math.inf,)) / half, 1.0)
-    epsilons = [capped_levels(round_, cap)[k] for k in used]
-    capped = [scalar.scalar_law(round_, k, e) for k, e in zip(used, epsilons, strict=True)]
-    trust = published_weights(round_.mechanism, epsilons) if weights == PUBLISHED else None
+    weighing = Weighing.of(round_, weights, cap, used)
+    capped = [scalar.scalar_law(round_, k, e) for k, e in zip(used, weighing.epsilons, strict=True)]
     counts, sums, squares = scalar.level_sums(tally, laws, list(used))
     theta, radii = np.zeros(size), np.full(size, math.inf)
     spread, noise = np.full(size, math.inf), np.full(size, math.inf)
@@ -68,7 +61,7 @@ def scalar_estimate(tally: Tally, beta: float, weights: str, cap: object | None)
     for j in range(size):
         n = counts[:, j]
         wanted = np.array([law.at(sigma[j]) for law in capped])
-        w, _ = level_weights(n.astype(np.int64), wanted, weights=weights, published=trust)
+        w = weighing.weights(n.astype(np.int64), wanted)
         q = float((n * w**2 * known[:, j]).sum())
         effective = min(effective, 1 / q if q > 0 else 0.0)
         influence = max(influence, half[j] * scalar.influence(laws, n, w))

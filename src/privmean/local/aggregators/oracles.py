@@ -8,8 +8,8 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 
 import numpy as np
-import numpy.typing as npt
 
+from privmean.dtypes import Floats, Integers
 from privmean.local.aggregators.batch import Batch, rows_of
 from privmean.local.aggregators.items import (
     column,
@@ -25,9 +25,6 @@ from privmean.local.bits import bit_count
 from privmean.local.coins import signal
 from privmean.local.descriptor import Round
 from privmean.local.mechanisms import HADAMARD
-
-Floats = npt.NDArray[np.float64]
-Integers = npt.NDArray[np.int64]
 
 
 class Oracle(ABC):

@@ -11,11 +11,9 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from privmean.dtypes import Floats
 from privmean.local.aggregators.weights import UNIFORM
-
-Floats = npt.NDArray[np.float64]
 
 ALARM = 0.05  # how often the test suspects levels that agree
 MISSED = 0.1  # how often it misses a relation of the size that is named

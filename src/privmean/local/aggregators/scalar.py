@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
-import numpy.typing as npt
 
+from privmean.dtypes import Floats, Integers
 from privmean.local.aggregators.batch import Batch, int32_of, piecewise_branch
 from privmean.local.aggregators.gate import HONEST_LOSS, laplace_limit
 from privmean.local.aggregators.tally import Tally, branches
@@ -21,9 +21,6 @@ from privmean.local.clients.scalar import Window, hybrid_share, window
 from privmean.local.coins import signal
 from privmean.local.descriptor import Round
 from privmean.local.mechanisms import HYBRID, LAPLACE, ONE_BIT, PIECEWISE
-
-Floats = npt.NDArray[np.float64]
-Integers = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True)

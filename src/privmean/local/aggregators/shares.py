@@ -9,8 +9,8 @@ import math
 from functools import partial
 
 import numpy as np
-import numpy.typing as npt
 
+from privmean.dtypes import Floats, Integers
 from privmean.errors import ArgumentError
 from privmean.local.aggregators import items
 from privmean.local.aggregators.common import common_fields, levels_alone
@@ -18,22 +18,10 @@ from privmean.local.aggregators.estimate import Estimate
 from privmean.local.aggregators.gate import HONEST_LOSS
 from privmean.local.aggregators.relation import cochran, worst
 from privmean.local.aggregators.tally import Tally
-from privmean.local.aggregators.weights import (
-    FEW,
-    PUBLISHED,
-    capped_levels,
-    distance,
-    freedom,
-    level_weights,
-    published_weights,
-    unevenness,
-)
+from privmean.local.aggregators.weights import FEW, Weighing, distance, freedom, unevenness
 from privmean.local.descriptor import Round
 from privmean.local.distribution import project_to_simplex
 from privmean.local.mechanisms import LARGEST_ITEMS
-
-Floats = npt.NDArray[np.float64]
-Integers = npt.NDArray[np.int64]
 
 
 def items_estimate(
@@ -46,9 +34,8 @@ def items_estimate(
             "tally", round_.items, "items are too many to list", "ask `item_oracle` for single ones"
         )
     number, size = len(round_.menu), round_.coordinates
-    epsilons = capped_levels(round_, cap)
-    variances = items.weight_variances(round_, epsilons)
-    trust = published_weights(round_.mechanism, epsilons) if weights == PUBLISHED else None
+    weighing = Weighing.of(round_, weights, cap, range(number))
+    variances = items.weight_variances(round_, weighing.epsilons)
     honest = items.weight_variances(round_, [float(item) for item in round_.menu])
     apart = 0.0
     share = beta / size - (0.0 if items.is_row(round_) else HONEST_LOSS / size)
@@ -64,7 +51,7 @@ def items_estimate(
     for j in range(size):
         counts = tally.counts.reshape(number, size)[:, j]
         n = counts.astype(float)
-        w, _ = level_weights(counts, variances, weights=weights, published=trust)
+        w = weighing.weights(counts, variances)
         all_weights[:, j] = w
         v = float((n * w**2 * honest).sum())
         effective = min(effective, 1 / v if v > 0 else 0.0)

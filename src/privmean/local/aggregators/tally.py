@@ -14,13 +14,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 import numpy as np
-import numpy.typing as npt
 
+from privmean.dtypes import Integers
 from privmean.errors import PrivmeanError
 from privmean.local.descriptor import Round
 from privmean.local.mechanisms import CLOSEST, HYBRID, PRIV_UNIT
 
-Integers = npt.NDArray[np.int64]
 MAGIC = b"LDtally1"
 HEAD = struct.Struct("<8s32sBQQ16sI")
 FINGERPRINT = 1 << 128

@@ -9,25 +9,16 @@ import math
 from functools import partial
 
 import numpy as np
-import numpy.typing as npt
 
+from privmean.dtypes import Floats
 from privmean.local.aggregators import ball
 from privmean.local.aggregators.batch import UNIT_STEPS
 from privmean.local.aggregators.common import common_fields, levels_alone
 from privmean.local.aggregators.estimate import Estimate
 from privmean.local.aggregators.relation import cochran
 from privmean.local.aggregators.tally import Tally
-from privmean.local.aggregators.weights import (
-    PUBLISHED,
-    capped_levels,
-    distance,
-    freedom,
-    level_weights,
-    published_weights,
-)
+from privmean.local.aggregators.weights import Weighing, distance, freedom
 from privmean.local.descriptor import Round
-
-Floats = npt.NDArray[np.float64]
 
 
 def ball_estimate(tally: Tally, beta: float, weights: str, cap: object | None) -> Estimate:
@@ -36,13 +27,12 @@ def ball_estimate(tally: Tally, beta: float, weights: str, cap: object | None) -
     assert round_.radius is not None
     number, d = len(round_.menu), round_.dimension
     laws = [ball.ball_law(round_, k) for k in range(number)]
-    epsilons = capped_levels(round_, cap)
-    capped = [ball.ball_law(round_, k, e).scale ** 2 for k, e in enumerate(epsilons)]
-    trust = published_weights(round_.mechanism, epsilons) if weights == PUBLISHED else None
+    weighing = Weighing.of(round_, weights, cap, range(number))
+    capped = [ball.ball_law(round_, k, e).scale ** 2 for k, e in enumerate(weighing.epsilons)]
     counts = tally.by_level()
     n = counts.astype(float)
     scale = np.array([law.scale for law in laws])
-    w, _ = level_weights(counts, np.array(capped), weights=weights, published=trust)
+    w = weighing.weights(counts, np.array(capped))
     sums = tally.sums / UNIT_STEPS * scale[:, None]
     variances = ball.report_variances(tally, laws)
     with np.errstate(invalid="ignore", divide="ignore"):

@@ -6,17 +6,17 @@ epsilon (docs/proofs/local-scalar.md).
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
+
 import numpy as np
-import numpy.typing as npt
 
 from privmean import validate
+from privmean.dtypes import Floats, Integers
 from privmean.errors import ArgumentError
 from privmean.local.coins import exact_epsilon
 from privmean.local.descriptor import Round
 from privmean.local.mechanisms import BALL, BALL_BIT, HADAMARD, LAPLACE, ONE_BIT, SKETCH
-
-Floats = npt.NDArray[np.float64]
-Integers = npt.NDArray[np.int64]
 
 MINIMAX, UNIFORM, TESTED, PUBLISHED = "minimax", "uniform", "tested", "published"
 FEW = 50  # reports of a level whose own spread is not relied upon
@@ -128,6 +128,28 @@ def unevenness(counts: Floats, weights: Floats) -> float:
     """sum (w_i - 1/n)^2: times the variance between persons, what a weighted mean of the persons
     who reported is off their plain mean, if epsilon is not related to the values."""
     return float((counts * (weights - 1.0 / counts.sum()) ** 2).sum())
+
+
+@dataclass(frozen=True)
+class Weighing:
+    """How a round's reports are weighed: the rule, the epsilon that each level's weight is computed
+    from, and the weights of the source (for "published" alone)."""
+
+    rule: str
+    epsilons: list[float]
+    published: Floats | None
+
+    @classmethod
+    def of(cls, round_: Round, rule: str, cap: object | None, used: Sequence[int]) -> Weighing:
+        """used: the levels that are looked at, by their numbers."""
+        levels = capped_levels(round_, cap)
+        epsilons = [levels[k] for k in used]
+        published = published_weights(round_.mechanism, epsilons) if rule == PUBLISHED else None
+        return cls(rule, epsilons, published)
+
+    def weights(self, counts: Integers, variances: Floats) -> Floats:
+        """The weight of one report of each level: see `level_weights`."""
+        return level_weights(counts, variances, weights=self.rule, published=self.published)[0]
 
 
 def capped_levels(round_: Round, epsilon_cap: object | None) -> list[float]:

@@ -14,13 +14,6 @@ if TYPE_CHECKING:
 else:
     from privmean.late import names
 
-    _HOMES = {
-        "Client": "privmean.local.clients.client",
-        "Ledger": "privmean.local.clients.ledger",
-        "Outbox": "privmean.local.clients.outbox",
-        "person_mean": "privmean.local.clients.summaries",
-        "randomize": "privmean.local.clients.client",
-        "slope": "privmean.local.clients.summaries",
-    }
-    __getattr__, __dir__ = names(__name__, _HOMES)
-    __all__ = [*_HOMES]  # noqa: PLE0604
+    _NAMES = ("Client", "Ledger", "Outbox", "person_mean", "randomize", "slope")
+    __getattr__, __dir__ = names(__name__, dict.fromkeys(_NAMES, "privmean.local"))
+    __all__ = [*_NAMES]  # noqa: PLE0604

@@ -15,6 +15,7 @@ from privmean.local.clients.domain import direction
 from privmean.local.coins import chance_threshold, flip_threshold
 from privmean.local.descriptor import Round
 from privmean.local.entropy import Entropy, normals
+from privmean.local.mechanisms import BALL, BALL_BIT, PRIV_UNIT
 
 
 def pole(round_: Round, value: object, entropy: Entropy) -> list[float]:
@@ -104,3 +105,6 @@ def priv_unit(round_: Round, level: int, value: object, nonce: bytes, entropy: E
     rest = math.sqrt(max(0.0, 1.0 - height * height))
     z = unit([height * a + rest * b for a, b in zip(centre, across, strict=True)])
     return struct.pack(f"<{size}f", *z)
+
+
+RANDOMIZERS = {BALL: ball, BALL_BIT: ball_bit, PRIV_UNIT: priv_unit}

@@ -13,40 +13,17 @@ from privmean.local.clients.ledger import Ledger
 from privmean.local.coins import exact_epsilon
 from privmean.local.descriptor import Round
 from privmean.local.entropy import Entropy, SystemEntropy
-from privmean.local.mechanisms import (
-    BALL,
-    BALL_BIT,
-    CLOSEST,
-    HADAMARD,
-    HISTOGRAM,
-    HYBRID,
-    LAPLACE,
-    ONE_BIT,
-    PIECEWISE,
-    PRIV_UNIT,
-    SKETCH,
-    SUBSET,
-    UNARY,
-)
+from privmean.local.mechanisms import CLOSEST
 from privmean.local.reports import NONCE_SIZE, POINT, Report, Ticket, authentication
 
 Randomizer = Callable[[Round, int, Any, bytes, Entropy], bytes]
 
-# A new mechanism adds one line here and one in aggregators.
+# A new mechanism adds one line where its randomizer is, and one in aggregators.
 RANDOMIZERS: dict[str, Randomizer] = {
-    ONE_BIT: scalar.one_bit,
-    LAPLACE: scalar.laplace,
-    PIECEWISE: scalar.piecewise,
-    HYBRID: scalar.hybrid,
-    BALL: ball.ball,
-    BALL_BIT: ball.ball_bit,
-    PRIV_UNIT: ball.priv_unit,
+    **scalar.RANDOMIZERS,
+    **ball.RANDOMIZERS,
     CLOSEST: closest.closest,
-    SKETCH: items.row_bit,
-    HADAMARD: items.row_bit,
-    UNARY: items.unary,
-    SUBSET: items.subset,
-    HISTOGRAM: items.histogram,
+    **items.RANDOMIZERS,
 }
 
 

@@ -14,7 +14,7 @@ from privmean.local.clients.domain import item
 from privmean.local.coins import flip_threshold, odds_threshold
 from privmean.local.descriptor import Round
 from privmean.local.entropy import WORD, Entropy, below
-from privmean.local.mechanisms import CHOSEN, HADAMARD
+from privmean.local.mechanisms import CHOSEN, HADAMARD, HISTOGRAM, SKETCH, SUBSET, UNARY
 
 PERSON = b"hldp-jl-v1"
 BLOCK = 512
@@ -119,3 +119,12 @@ def subset(round_: Round, level: int, value: object, nonce: bytes, entropy: Entr
             bits[k] = True
             needed -= 1
     return pack(bits)
+
+
+RANDOMIZERS = {
+    SKETCH: row_bit,
+    HADAMARD: row_bit,
+    UNARY: unary,
+    SUBSET: subset,
+    HISTOGRAM: histogram,
+}

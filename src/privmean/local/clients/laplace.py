@@ -12,6 +12,7 @@ from fractions import Fraction
 from functools import lru_cache
 
 from privmean.local.entropy import WORD, Entropy
+from privmean.noise.decimals import plain_context
 
 BITS = 256  # of the uniform number
 GUARD = 384  # of the products that it is compared with
@@ -19,7 +20,7 @@ REACH = 60  # noise beyond so many scales is cut with the report: less than 1e-2
 SENTINEL = 1 << 10
 SHAVED = Fraction(2**64 - 1, 2**64)  # of epsilon: pays for the rounding of the thresholds
 
-_CONTEXT = decimal.Context(prec=220, rounding=decimal.ROUND_HALF_EVEN, Emax=10**6, Emin=-(10**6))
+_CONTEXT = plain_context(220)
 
 
 @dataclass(frozen=True)
@@ -37,7 +38,7 @@ class NoiseLaw:
 
 def _fixed(value: decimal.Decimal) -> int:
     scaled = _CONTEXT.multiply(value, decimal.Decimal(2**GUARD))
-    return int(scaled.to_integral_value(rounding=decimal.ROUND_FLOOR))
+    return int(scaled.to_integral_value(decimal.ROUND_FLOOR, _CONTEXT))
 
 
 @lru_cache(maxsize=1024)

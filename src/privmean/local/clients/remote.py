@@ -62,6 +62,6 @@ def _words(error: urllib.error.HTTPError) -> str:
         return "the collector wants a token that it knows; give it by file or environment"
     try:
         detail = str(json.loads(error.read(1 << 16))["detail"])
-    except (OSError, ValueError, TypeError, KeyError):
+    except (OSError, ValueError, TypeError, KeyError, http.client.HTTPException):
         detail = "no reason was given"
     return f"the collector refuses ({error.code}): {detail}"

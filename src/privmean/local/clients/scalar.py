@@ -21,6 +21,7 @@ from privmean.local.coins import (
 )
 from privmean.local.descriptor import Round
 from privmean.local.entropy import WORD, Entropy, below
+from privmean.local.mechanisms import HYBRID, LAPLACE, ONE_BIT, PIECEWISE
 
 INT32 = struct.Struct("<i")
 
@@ -147,3 +148,6 @@ def hybrid(round_: Round, level: int, value: object, nonce: bytes, entropy: Entr
         return piecewise(round_, level, value, nonce, entropy)
     bit = one_bit(round_, level, value, nonce, entropy) == b"\x01"
     return INT32.pack(1 if bit else -1)
+
+
+RANDOMIZERS = {ONE_BIT: one_bit, LAPLACE: laplace, PIECEWISE: piecewise, HYBRID: hybrid}

@@ -111,9 +111,7 @@ def send(
     for attempt in range(attempts):
         asked = None
         try:
-            result = json.loads(_ask(request, timeout))
-            if isinstance(result, dict):
-                return result
+            return read_receipt(_ask(request, timeout))
         except urllib.error.HTTPError as error:
             status, asked = error.code, error.headers.get("Retry-After")
             error.close()
@@ -126,6 +124,17 @@ def send(
         if attempt + 1 < attempts:
             time.sleep(pause(attempt, asked))
     raise NotSent("the server does not answer; try again later, the report is kept", status=status)
+
+
+def read_receipt(answer: bytes) -> dict[str, Any]:
+    """What a server says that it did: whole numbers, or ValueError. An answer that is something
+    else (of a network's login page, say) has taken nothing."""
+    match json.loads(answer):
+        case {"accepted": int(), "duplicate": int(), "rejected": dict() as rejected} as receipt if (
+            all(isinstance(count, int) for count in rejected.values())
+        ):
+            return dict(receipt)
+    raise ValueError(ODD)
 
 
 def batches(reports: Iterable[bytes], most: int = LARGEST_BODY) -> Iterator[list[bytes]]:
@@ -173,8 +182,8 @@ def send_many(
 
 
 def add_receipt(total: dict[str, Any], receipt: dict[str, Any]) -> None:
-    """Add the counts of one receipt to those of others."""
+    """Add the counts of one receipt (of `read_receipt`) to those of others."""
     for name in ("accepted", "duplicate"):
-        total[name] += int(receipt.get(name, 0))
-    for reason, count in dict(receipt.get("rejected", {})).items():
+        total[name] += receipt[name]
+    for reason, count in receipt["rejected"].items():
         total["rejected"][reason] = total["rejected"].get(reason, 0) + count

@@ -14,45 +14,27 @@ from starlette.middleware.cors import CORSMiddleware
 from privmean._version import __version__
 from privmean.errors import PrivmeanError
 from privmean.local.collector.answers import Answers
-from privmean.local.collector.catalogue import Catalogue, Keeper, Retention
+from privmean.local.collector.catalogue import Catalogue, Keeper
 from privmean.local.collector.client_files import add_client
 from privmean.local.collector.doors import Doors
 from privmean.local.collector.intake import Intake
-from privmean.local.collector.limits import Addresses, Crowd, Limits
-from privmean.local.collector.roles import Roles
+from privmean.local.collector.limits import Addresses, Crowd
 from privmean.local.collector.routes_admin import add_administration
 from privmean.local.collector.routes_open import add_open
 from privmean.local.collector.routes_read import add_reading
+from privmean.local.collector.settings import Settings
 from privmean.local.collector.store import Store
-from privmean.local.collector.telemetry import Log, Metrics, Watched
+from privmean.local.collector.telemetry import Metrics, Watched
 from privmean.local.collector.writer import Writer
 from privmean.local.descriptor import Round
 
 
 class Collector:
-    """The parts of one service process.
+    """The parts of one service process."""
 
-    secret: of the tickets, or several, the newest first. roles: who may administer and read;
-    without them anybody may read and nobody administer. retention: how long reports are kept.
-    origins: of web pages that may send reports besides the collector's own.
-    """
-
-    def __init__(
-        self,
-        rounds: Iterable[Round],
-        database: str,
-        *,
-        secret: bytes | tuple[bytes, ...] | None = None,
-        limits: Limits | None = None,
-        roles: Roles | None = None,
-        retention: Retention | None = None,
-        log: Log | None = None,
-        origins: Iterable[str] = (),
-    ) -> None:
-        self.limits = Limits() if limits is None else limits
-        self.roles = Roles() if roles is None else roles
-        self.log = Log() if log is None else log
-        self.origins = tuple(origins)
+    def __init__(self, rounds: Iterable[Round], database: str, settings: Settings) -> None:
+        self.limits, self.roles = settings.limits, settings.roles
+        self.log, self.origins = settings.log, settings.origins
         self.metrics = Metrics()
         self.store = Store(database)
         offered = list(rounds)
@@ -61,11 +43,11 @@ class Collector:
             self.log.action("not offered: it was deleted", round=item.identifier.hex())
         self.catalogue = Catalogue(self.store)
         self.answers = Answers(self.store)
-        self.keeper = Keeper(self.catalogue, self.store, retention or Retention(), self.log)
+        self.keeper = Keeper(self.catalogue, self.store, settings.retention, self.log)
         rounds_now = self.catalogue.rounds
         self.writer = Writer(self.store, rounds_now, self.keeper.fresh.add)
         self.addresses, self.crowd = Addresses(self.limits), Crowd(self.limits)
-        self.intake = Intake(rounds_now, self.writer, self.limits, self.addresses, secret)
+        self.intake = Intake(rounds_now, self.writer, self.limits, self.addresses, settings.secrets)
         self.doors = Doors(self.roles, self.catalogue, self.intake, self.addresses, self.limits)
 
     def close(self) -> None:

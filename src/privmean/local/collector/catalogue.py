@@ -20,6 +20,7 @@ from privmean.local.collector.telemetry import Log
 from privmean.local.descriptor import Round
 
 DAY = 86_400.0
+EVERY, EXPIRING = 1.0, 30.0  # seconds between looks at other processes' rounds, and at deadlines
 GROWTH = 1.02  # a point of the history for each two per cent more reports
 NUMBERS = 16  # an answer of more numbers has no history
 
@@ -64,20 +65,10 @@ class Catalogue:
 class Keeper(threading.Thread):
     """Learns of rounds from other processes, keeps the history, closes and deletes in time."""
 
-    def __init__(
-        self,
-        catalogue: Catalogue,
-        store: Store,
-        retention: Retention,
-        log: Log,
-        *,
-        every: float = 1.0,
-        expiring: float = 30.0,
-    ) -> None:
+    def __init__(self, catalogue: Catalogue, store: Store, retention: Retention, log: Log) -> None:
         super().__init__(name="privmean-keeper", daemon=True)
         self._catalogue, self._store = catalogue, store
         self._retention, self._log = retention, log
-        self._every, self._expiring = every, expiring
         self._stopped = threading.Event()
         self._last: dict[bytes, int] = {}
         self.fresh: set[bytes] = set()  # rounds in which this process stored reports
@@ -92,11 +83,11 @@ class Keeper(threading.Thread):
         for key, entry in self._catalogue.entries.items():
             if entry.state == OPEN and not self._stopped.is_set():
                 self._quietly(lambda key=key: self._store.catch_up(self._catalogue.rounds[key]))
-        while not self._stopped.wait(self._every):
+        while not self._stopped.wait(EVERY):
             self._quietly(self._catalogue.refresh)
             if time.monotonic() >= due:
                 self._quietly(self._expire)
-                due = time.monotonic() + self._expiring
+                due = time.monotonic() + EXPIRING
             for key in list(self.fresh):
                 self._quietly(lambda key=key: self.sample(key))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 from fastapi import FastAPI, HTTPException, Request
@@ -41,26 +42,22 @@ def add_administration(
             raise HTTPException(410, "the round was deleted; draw a new seed")
         return await done("open", who, round_.identifier, digest=round_.digest.hex())
 
-    async def close(round_id: str, request: Request) -> JSONResponse:
-        """Take no more reports: when this is answered, none is stored any more."""
-        who = await doors.administrator(request)
-        key = doors.round(round_id).identifier
-        changed = await run_in_threadpool(book.close, key, who)
-        return await done("close", who, key, changed=changed)
+    # close: when it is answered, no report is stored any more. forget: deletes a closed round's
+    # reports and keeps their tally. delete: everything about the round.
+    ends: dict[str, Callable[[Round, str], bool]] = {
+        "close": lambda round_, who: book.close(round_.identifier, who),
+        "forget": book.forget,
+        "delete": lambda round_, who: book.delete(round_.identifier, who),
+    }
 
-    async def forget(round_id: str, request: Request) -> JSONResponse:
-        """Delete a closed round's reports, and keep their tally."""
-        who = await doors.administrator(request)
-        round_ = doors.round(round_id)
-        changed = await run_in_threadpool(book.forget, round_, who)
-        return await done("forget", who, round_.identifier, changed=changed)
+    def ending(action: str) -> Callable[..., Awaitable[JSONResponse]]:
+        async def end(round_id: str, request: Request) -> JSONResponse:
+            who = await doors.administrator(request)
+            round_ = doors.round(round_id)
+            changed = await run_in_threadpool(ends[action], round_, who)
+            return await done(action, who, round_.identifier, changed=changed)
 
-    async def delete(round_id: str, request: Request) -> JSONResponse:
-        """Delete everything about a round."""
-        who = await doors.administrator(request)
-        key = doors.round(round_id).identifier
-        changed = await run_in_threadpool(book.delete, key, who)
-        return await done("delete", who, key, changed=changed)
+        return end
 
     async def revoke(round_id: str, request: Request) -> JSONResponse:
         """Take tickets back; the body is {"nonces": [hexadecimal, ...]}."""
@@ -80,9 +77,9 @@ def add_administration(
 
     one = "/rounds/{round_id}"
     app.add_api_route("/rounds", offer, methods=["POST"])
-    app.add_api_route(one, delete, methods=["DELETE"])
-    app.add_api_route(one + "/close", close, methods=["POST"])
-    app.add_api_route(one + "/forget", forget, methods=["POST"])
+    app.add_api_route(one, ending("delete"), methods=["DELETE"])
+    app.add_api_route(one + "/close", ending("close"), methods=["POST"])
+    app.add_api_route(one + "/forget", ending("forget"), methods=["POST"])
     app.add_api_route(one + "/revoked", revoke, methods=["POST"])
     app.add_api_route("/audit", audit)
 

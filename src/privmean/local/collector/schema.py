@@ -2,88 +2,69 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping
+from typing import Any
+
 import sqlalchemy as sql
 
 from privmean.local.reports import NONCE_SIZE
 
+Kinds = Mapping[str, sql.types.TypeEngine[Any]]
+
 META = sql.MetaData()
-ROUNDS = sql.Table(
-    "privmean_rounds",
-    META,
-    sql.Column("id", sql.LargeBinary(8), primary_key=True),
-    sql.Column("description", sql.Text, nullable=False),
-)
-WRITERS = sql.Table(
-    "privmean_writers",
-    META,
-    sql.Column("id", sql.Integer, primary_key=True, autoincrement=True),
-    sql.Column("started", sql.Float, nullable=False),
-)
-REPORTS = sql.Table(
-    "privmean_reports",
-    META,
-    sql.Column("round", sql.LargeBinary(8), primary_key=True),
-    sql.Column("nonce", sql.LargeBinary(NONCE_SIZE), primary_key=True),
-    sql.Column("content", sql.LargeBinary, nullable=False),  # level (2 bytes) and payload
-    sql.Column("writer", sql.Integer, nullable=False),
-    sql.Column("number", sql.BigInteger, nullable=False),
+ROUND, NONCE, BYTES = sql.LargeBinary(8), sql.LargeBinary(NONCE_SIZE), sql.LargeBinary()
+WRITER, COUNT, TEXT, WORD = sql.Integer(), sql.BigInteger(), sql.Text(), sql.String(64)
+TIME = sql.Float()  # seconds since 1970
+
+
+def table(
+    name: str,
+    keys: Kinds,
+    columns: Kinds,
+    *more: sql.Index,
+    empty: Collection[str] = (),
+    meta: sql.MetaData = META,
+) -> sql.Table:
+    """keys: what a row is found by; columns: what else it says, always but for `empty`."""
+    found = [sql.Column(key, kind, primary_key=True) for key, kind in keys.items()]
+    found += [sql.Column(key, kind, nullable=key in empty) for key, kind in columns.items()]
+    return sql.Table(f"privmean_{name}", meta, *found, *more)
+
+
+ROUNDS = table("rounds", {"id": ROUND}, {"description": TEXT})
+WRITERS = table("writers", {"id": WRITER}, {"started": TIME})
+REPORTS = table(
+    "reports",
+    {"round": ROUND, "nonce": NONCE},
+    {"content": BYTES, "writer": WRITER, "number": COUNT},  # content: level (2 bytes) and payload
     sql.Index("privmean_reports_place", "round", "writer", "number"),
 )
-REFUSALS = sql.Table(
-    "privmean_refusals",
-    META,
-    sql.Column("round", sql.LargeBinary(8), primary_key=True),
-    sql.Column("writer", sql.Integer, primary_key=True),
-    sql.Column("reason", sql.String(64), primary_key=True),
-    sql.Column("reports", sql.BigInteger, nullable=False),
-)
-
+REFUSALS = table("refusals", {"round": ROUND, "writer": WRITER, "reason": WORD}, {"reports": COUNT})
 # What a round is at: whether it takes reports, and what is still kept of it.
-STATES = sql.Table(
-    "privmean_states",
-    META,
-    sql.Column("round", sql.LargeBinary(8), primary_key=True),
-    sql.Column("state", sql.String(16), nullable=False),
-    sql.Column("changed", sql.Float, nullable=False),  # seconds since 1970
-)
+STATES = table("states", {"round": ROUND}, {"state": sql.String(16), "changed": TIME})
 # The last number that each writer gave in a round: who is behind it reads on, nobody asks further.
-HEADS = sql.Table(
-    "privmean_heads",
-    META,
-    sql.Column("round", sql.LargeBinary(8), primary_key=True),
-    sql.Column("writer", sql.Integer, primary_key=True),
-    sql.Column("last", sql.BigInteger, nullable=False),
-)
+HEADS = table("heads", {"round": ROUND, "writer": WRITER}, {"last": COUNT})
 # The tally of all writers' reports as far as `uptos` says (JSON: writer, last number).
-SNAPSHOTS = sql.Table(
-    "privmean_snapshots",
-    META,
-    sql.Column("round", sql.LargeBinary(8), primary_key=True),
-    sql.Column("uptos", sql.Text, nullable=False),
-    sql.Column("state", sql.LargeBinary, nullable=False),
-)
-REVOKED = sql.Table(
-    "privmean_revoked",
-    META,
-    sql.Column("round", sql.LargeBinary(8), primary_key=True),
-    sql.Column("nonce", sql.LargeBinary(NONCE_SIZE), primary_key=True),
-)
-AUDIT = sql.Table(
-    "privmean_audit",
-    META,
-    sql.Column("id", sql.Integer, primary_key=True, autoincrement=True),
-    sql.Column("time", sql.Float, nullable=False),
-    sql.Column("who", sql.String(64), nullable=False),
-    sql.Column("action", sql.String(32), nullable=False),
-    sql.Column("round", sql.LargeBinary(8), nullable=True),
-    sql.Column("detail", sql.Text, nullable=False),
+SNAPSHOTS = table("snapshots", {"round": ROUND}, {"uptos": TEXT, "state": BYTES})
+REVOKED = table("revoked", {"round": ROUND, "nonce": NONCE}, {})
+AUDIT = table(
+    "audit",
+    {"id": sql.Integer()},
+    {"time": TIME, "who": WORD, "action": sql.String(32), "round": ROUND, "detail": TEXT},
+    empty=("round",),
 )
 # What was answered at so many reports: the page's curve over time.
-HISTORY = sql.Table(
-    "privmean_history",
-    META,
-    sql.Column("round", sql.LargeBinary(8), primary_key=True),
-    sql.Column("reports", sql.BigInteger, primary_key=True),
-    sql.Column("time", sql.Float, nullable=False),
-    sql.Column("answer", sql.Text, nullable=False),
+HISTORY = table("history", {"round": ROUND, "reports": COUNT}, {"time": TIME, "answer": TEXT})
+
+# Of a SQLite file alone: its one row, and what each writer has stored.
+OWN = sql.MetaData()
+# The file's mark is drawn anew for each commit.
+FILE = table(
+    "file", {}, {"identity": TEXT, "place": COUNT, "commits": COUNT, "mark": TEXT}, meta=OWN
+)
+MARKS = table(
+    "marks",
+    {"round": ROUND, "writer": WRITER},
+    {"reports": COUNT, "numbers": COUNT, "refused": COUNT},
+    meta=OWN,
 )

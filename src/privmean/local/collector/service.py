@@ -8,37 +8,18 @@ import ssl
 import sys
 from collections.abc import Callable, Iterable
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
-from pathlib import Path
+from dataclasses import replace
 
 import uvicorn
 
 from privmean.errors import PrivmeanError
 from privmean.local.collector.app import Collector, make_app
-from privmean.local.collector.catalogue import Retention
 from privmean.local.collector.limits import Limits, addresses_of, room_for
 from privmean.local.collector.protocol import protocol_class
-from privmean.local.collector.roles import Roles
-from privmean.local.collector.telemetry import Log
+from privmean.local.collector.settings import Settings
 from privmean.local.descriptor import Round
 
 SWITCH = 0.001  # seconds: threads that compute let the one that talks to clients in this often
-
-
-@dataclass(frozen=True, kw_only=True)
-class Settings:
-    """Everything but the rounds and the database. certfile, keyfile: PEM files for TLS."""
-
-    host: str = "127.0.0.1"
-    port: int = 8000
-    secrets: tuple[bytes, ...] = ()
-    limits: Limits = field(default_factory=Limits)
-    roles: Roles = field(default_factory=Roles)
-    retention: Retention = field(default_factory=Retention)
-    log: Log = field(default_factory=Log)
-    origins: tuple[str, ...] = ()
-    certfile: Path | None = None
-    keyfile: Path | None = None
 
 
 def serve(
@@ -53,16 +34,7 @@ def serve(
     proxies = addresses_of(settings.limits.proxies)
     limits = replace(settings.limits, connections=room_for(settings.limits.connections))
     tls = _tls(settings, limits)
-    collector = Collector(
-        rounds,
-        database,
-        secret=settings.secrets,
-        limits=limits,
-        roles=settings.roles,
-        retention=settings.retention,
-        log=settings.log,
-        origins=settings.origins,
-    )
+    collector = Collector(rounds, database, replace(settings, limits=limits))
     sys.setswitchinterval(SWITCH)
     server = uvicorn.Server(
         uvicorn.Config(

@@ -23,31 +23,20 @@ import sqlalchemy as sql
 from sqlalchemy.dialects import sqlite
 
 from privmean.errors import PrivmeanError
-from privmean.local.collector.schema import META, REFUSALS, ROUNDS, SNAPSHOTS, WRITERS
+from privmean.local.collector.schema import (
+    FILE,
+    MARKS,
+    META,
+    OWN,
+    REFUSALS,
+    ROUNDS,
+    SNAPSHOTS,
+    WRITERS,
+)
 from privmean.noted import Noted, Seen
 
 if TYPE_CHECKING:
     import sqlite3
-
-# Beside the tables of all databases: the one row of the file, and what each writer has stored.
-OWN = sql.MetaData()
-FILE = sql.Table(
-    "privmean_file",
-    OWN,
-    sql.Column("identity", sql.Text, nullable=False),
-    sql.Column("place", sql.BigInteger, nullable=False),
-    sql.Column("commits", sql.BigInteger, nullable=False),
-    sql.Column("mark", sql.Text, nullable=False),  # drawn anew for each commit
-)
-MARKS = sql.Table(
-    "privmean_marks",
-    OWN,
-    sql.Column("round", sql.LargeBinary(8), primary_key=True),
-    sql.Column("writer", sql.Integer, primary_key=True),
-    sql.Column("reports", sql.BigInteger, nullable=False),
-    sql.Column("numbers", sql.BigInteger, nullable=False),
-    sql.Column("refused", sql.BigInteger, nullable=False),
-)
 
 
 class SqliteFile:
@@ -229,12 +218,12 @@ def _agrees(link: sql.Connection, *, copied: bool) -> bool:
         rows = link.execute(sql.select(MARKS)).all()
         marks = {(row.round, row.writer): (row.reports, row.numbers) for row in rows if row.reports}
         refused = {(row.round, row.writer): row.refused for row in rows if row.refused}
-        table = "SELECT round, writer, count(*), sum(number), max(number) FROM privmean_reports"
+        query = "SELECT round, writer, count(*), sum(number), max(number) FROM privmean_reports"
         last: dict[tuple[bytes, int], int] = {}
         for place in ("NOT INDEXED", "INDEXED BY privmean_reports_place"):
             found = {}
             for mark, writer, *counts, largest in link.exec_driver_sql(
-                f"{table} {place} GROUP BY round, writer"
+                f"{query} {place} GROUP BY round, writer"
             ):
                 found[mark, writer] = tuple(counts)
                 last[mark, writer] = largest

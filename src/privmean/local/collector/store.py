@@ -12,12 +12,13 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import numpy as np
 import sqlalchemy as sql
 from sqlalchemy.dialects import postgresql, sqlite
 
+from privmean.dtypes import Flags
 from privmean.errors import PrivmeanError
 from privmean.local.aggregators.batch import Batch
 from privmean.local.aggregators.tally import Tally
@@ -36,7 +37,6 @@ from privmean.local.collector.tallies import CLOSED, OPEN, Tallies
 from privmean.local.descriptor import Round
 
 T = TypeVar("T")
-Mask = np.ndarray[Any, np.dtype[np.bool_]]
 
 LOOKUP = 500
 ATTEMPTS = 3  # processes that start at once may want to make the same table
@@ -49,10 +49,10 @@ class Outcome:
     revoked: their tickets are; late: the round takes none any more (then all are).
     """
 
-    fresh: Mask
-    conflict: Mask
-    revoked: Mask
-    late: Mask
+    fresh: Flags
+    conflict: Flags
+    revoked: Flags
+    late: Flags
 
     @classmethod
     def of(cls, number: int) -> Outcome:

@@ -12,8 +12,9 @@ from typing import Any
 
 import numpy as np
 
+from privmean.dtypes import Bytes, Words
 from privmean.errors import ArgumentError
-from privmean.local.aggregators.batch import Batch, Bytes, Words, add
+from privmean.local.aggregators.batch import Batch, add
 from privmean.local.aggregators.tally import Tally
 from privmean.local.descriptor import Round
 from privmean.local.many.ball import ball_payload

@@ -4,16 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from privmean.local.aggregators.batch import (
-    Bytes,
-    Floats,
-    Integers,
-    Words,
-    candidate_normals,
-    normals_from,
-    public_normals,
-    units,
-)
+from privmean.dtypes import Bytes, Floats, Integers, Words
+from privmean.local.aggregators.batch import candidate_normals, normals_from, public_normals, units
 from privmean.local.clients.closest import set_threshold
 from privmean.local.coins import flip_threshold
 from privmean.local.descriptor import Round

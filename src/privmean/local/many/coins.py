@@ -9,15 +9,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from privmean.local.aggregators.batch import (
-    Integers,
-)
+from privmean.dtypes import Flags, Integers
 from privmean.local.descriptor import Round
 from privmean.local.entropy import WORD
 from privmean.noise.base import Noise
 
 Levels = npt.NDArray[np.uint16]
-Mask = npt.NDArray[np.bool_]
 
 HALF = np.uint64(WORD // 2)
 
@@ -43,7 +40,7 @@ def below_many(noise: Noise, size: int, bound: int) -> Integers:
     return result
 
 
-def rare_coins(noise: Noise, shape: tuple[int, int], thresholds: object) -> Mask:
+def rare_coins(noise: Noise, shape: tuple[int, int], thresholds: object) -> Flags:
     """Coins with P(True) = threshold/2^64 a row, exactly, at about nine bits of entropy a coin.
 
     A uniform word is compared with the threshold byte by byte; only where the first bytes are
@@ -53,7 +50,7 @@ def rare_coins(noise: Noise, shape: tuple[int, int], thresholds: object) -> Mask
     first = noise.bits64((size + 7) // 8).view(np.uint8)[:size].reshape(shape)
     limits = np.broadcast_to(np.asarray(thresholds, dtype=np.uint64).reshape(-1, 1), (shape[0], 1))
     top = (limits >> np.uint64(56)).astype(np.uint8)
-    result: Mask = first < top
+    result: Flags = first < top
     rows, columns = np.nonzero(first == top)
     rest = noise.bits64(len(rows)) >> np.uint64(8)
     result[rows, columns] = rest < (limits[rows, 0] & np.uint64(2**56 - 1))

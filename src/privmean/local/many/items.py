@@ -4,12 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from privmean.local.aggregators.batch import (
-    Batch,
-    Bytes,
-    Words,
-    rows_of,
-)
+from privmean.dtypes import Bytes, Words
+from privmean.local.aggregators.batch import Batch, rows_of
 from privmean.local.aggregators.items import sketch_signs
 from privmean.local.bits import bit_count
 from privmean.local.clients.items import subset_size, subset_threshold

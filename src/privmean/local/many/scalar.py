@@ -4,23 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from privmean.local.aggregators.batch import (
-    Bytes,
-    Floats,
-    Integers,
-    Words,
-    piecewise_branch,
-)
+from privmean.dtypes import Bytes, Flags, Floats, Integers, Words
+from privmean.local.aggregators.batch import piecewise_branch
 from privmean.local.clients.scalar import laplace_scale, window
 from privmean.local.coins import flip_threshold, signal
 from privmean.local.descriptor import Round
 from privmean.local.entropy import WORD
-from privmean.local.many.coins import (
-    Levels,
-    Mask,
-    below_many,
-    by_level,
-)
+from privmean.local.many.coins import Levels, below_many, by_level
 from privmean.local.many.values import unit_values
 from privmean.local.mechanisms import (
     LAPLACE,
@@ -34,12 +24,12 @@ def _pack_int32(y: Integers) -> Bytes:
     return y.astype("<i4").view(np.uint8).reshape(-1, 4)
 
 
-def _one_bit(round_: Round, x: Floats, levels: Levels, noise: Noise) -> Mask:
+def _one_bit(round_: Round, x: Floats, levels: Levels, noise: Noise) -> Flags:
     t = by_level(round_, signal, levels, np.float64)
     flip = by_level(round_, flip_threshold, levels, np.uint64)
     wanted = np.rint(2.0**64 * (0.5 + 0.5 * x * t)).astype(np.uint64)
     top = by_level(round_, lambda e: WORD - flip_threshold(e), levels, np.uint64)
-    result: Mask = noise.bits64(len(x)) < np.minimum(np.maximum(wanted, flip), top)
+    result: Flags = noise.bits64(len(x)) < np.minimum(np.maximum(wanted, flip), top)
     return result
 
 

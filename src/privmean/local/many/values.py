@@ -8,13 +8,9 @@ from typing import Any, cast
 import numpy as np
 import numpy.typing as npt
 
+from privmean.dtypes import Floats, Integers, Words
 from privmean.errors import ArgumentError
-from privmean.local.aggregators.batch import (
-    Floats,
-    Integers,
-    Words,
-    coordinates_of,
-)
+from privmean.local.aggregators.batch import coordinates_of
 from privmean.local.clients.domain import item, reals
 from privmean.local.descriptor import Round
 

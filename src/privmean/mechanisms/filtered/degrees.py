@@ -6,17 +6,17 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from privmean.mechanisms.filtered.lattice import Bools, Metric, Prepared, half_norms, pairs_close
+from privmean.dtypes import Flags, Integers
+from privmean.mechanisms.filtered.lattice import Metric, Prepared, half_norms, pairs_close
 from privmean.mechanisms.filtered.progress import Progress
 from privmean.noise.base import Noise
-from privmean.people.reductions import Integers
 
 BLOCK = 2048
 
 
 def degrees(
     metrics: Sequence[Metric],
-    usable: Bools,
+    usable: Flags,
     *,
     block: int = BLOCK,
     progress: Progress | None = None,
@@ -58,7 +58,7 @@ def degrees(
 
 def sampled_degrees(
     metrics: Sequence[Metric],
-    usable: Bools,
+    usable: Flags,
     draws: int,
     noise: Noise,
     *,

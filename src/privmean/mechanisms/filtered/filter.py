@@ -12,9 +12,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from privmean.mechanisms.filtered.lattice import Bools
+from privmean.dtypes import Flags, Integers
 from privmean.noise.base import Noise
-from privmean.people.reductions import Integers
 from privmean.privacy.budget import REPLACE_ONE, Relation
 
 
@@ -54,7 +53,7 @@ def keep_odds(deg: Integers, relation: Relation) -> tuple[Integers, int]:
     return np.maximum(2 * deg - n, 0), max(n, 1)
 
 
-def basic_keep(deg: Integers, usable: Bools, relation: Relation, noise: Noise) -> Bools:
+def basic_keep(deg: Integers, usable: Flags, relation: Relation, noise: Noise) -> Flags:
     """Who the basic filter keeps among the usable rows; the others are as if they were not there.
 
     A person whose row becomes usable is an added one: the replace-one filter bears that as well.
@@ -84,13 +83,13 @@ def sampled_odds(friends: Integers, draws: int, threshold: int) -> tuple[Integer
     return np.maximum(friends - threshold, 0), draws - threshold
 
 
-def bernoulli(numerators: Integers, denominator: int, noise: Noise) -> Bools:
+def bernoulli(numerators: Integers, denominator: int, noise: Noise) -> Flags:
     """Independent coins, each true with probability numerator/denominator exactly."""
     drawn = noise.below(len(numerators), denominator)
     return np.asarray(drawn < numerators)
 
 
-def noisy_degree_keep(deg: Integers, noisy: NoisyDegrees, noise: Noise) -> Bools:
+def noisy_degree_keep(deg: Integers, noisy: NoisyDegrees, noise: Noise) -> Flags:
     """Whether each degree plus Gaussian noise reaches the threshold."""
     drawn = noise.gaussian(len(deg), noisy.scale)
     return np.asarray(deg * noisy.steps + drawn >= noisy.threshold)

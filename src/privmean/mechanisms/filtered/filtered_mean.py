@@ -12,6 +12,7 @@ from fractions import Fraction
 
 import numpy as np
 
+from privmean.dtypes import Flags
 from privmean.mechanisms.filtered.degrees import degrees, sampled_degrees
 from privmean.mechanisms.filtered.filter import (
     NoisyDegrees,
@@ -21,7 +22,7 @@ from privmean.mechanisms.filtered.filter import (
     noisy_degree_keep,
     sampled_odds,
 )
-from privmean.mechanisms.filtered.lattice import Bools, Metric
+from privmean.mechanisms.filtered.lattice import Metric
 from privmean.mechanisms.filtered.mean import FilterCalibration, KeptMean, kept_mean
 from privmean.mechanisms.filtered.progress import Progress, shown
 from privmean.noise.base import Noise
@@ -34,7 +35,7 @@ class Rows:
     """Persons on the lattice of every metric; usable: those whose values are on it."""
 
     metrics: Sequence[Metric]
-    usable: Bools
+    usable: Flags
 
 
 @dataclass(frozen=True)
@@ -72,7 +73,7 @@ class FilteredMean:
             kept = self.kept(rows, noise, tell)
             return kept_mean(rows.metrics, kept, self.calibration, noise, self.shares)
 
-    def kept(self, rows: Rows, noise: Noise, tell: Progress | None = None) -> Bools:
+    def kept(self, rows: Rows, noise: Noise, tell: Progress | None = None) -> Flags:
         """The persons that the filter keeps: private, only its noisy summaries may leave."""
         if self.sampled is not None:
             draws = self.sampled.draws

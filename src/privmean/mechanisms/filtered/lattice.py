@@ -12,11 +12,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
-from privmean.people.reductions import Floats, Integers
-
-Bools = npt.NDArray[np.bool_]
+from privmean.dtypes import Flags, Floats, Integers
 
 RADIUS = 2**22  # the friendship radius lambda, in lattice steps
 REACH = 2.0**60  # coordinates are clamped to +-REACH steps, and a row beyond them is not usable
@@ -27,7 +24,7 @@ ROWS = 1 << 20  # numbers handled at a time
 CACHED = 1 << 17  # and where every one is looked at several times
 
 
-def usable_rows(x: Floats, factor: Floats) -> Bools:
+def usable_rows(x: Floats, factor: Floats) -> Flags:
     """Rows without a null, an infinite value, or one that would be clamped by `to_lattice`.
 
     Clamped rows would all be friends at a place where nobody is.
@@ -98,12 +95,12 @@ class Metric:
     points: Integers
     radius: int = RADIUS
 
-    def of(self, chosen: Bools) -> Metric:
+    def of(self, chosen: Flags) -> Metric:
         """The same for some of the persons."""
         return Metric(self.points[chosen], self.radius)
 
 
-def lattices(x: Floats, blocks: Sequence[tuple[Integers, Floats]]) -> tuple[list[Metric], Bools]:
+def lattices(x: Floats, blocks: Sequence[tuple[Integers, Floats]]) -> tuple[list[Metric], Flags]:
     """A metric for each (columns, factor), and the rows usable in all of them."""
     usable = np.ones(len(x), dtype=bool)
     metrics = []
@@ -114,7 +111,7 @@ def lattices(x: Floats, blocks: Sequence[tuple[Integers, Floats]]) -> tuple[list
     return metrics, usable
 
 
-def pairs_close(metric: Metric, i: Integers, j: Integers) -> Bools:
+def pairs_close(metric: Metric, i: Integers, j: Integers) -> Flags:
     """Whether each pair (i[k], j[k]) is close: integer differences, exact decision.
 
     Differences are exact integers. If the sum of squares is below 2^53 its double is exact; if not,
@@ -139,7 +136,7 @@ class Prepared:
         self.limit = float(metric.radius) ** 2
         self.rows, self.half = _centred(metric.points, order, middle_row(metric.points, order))
 
-    def close(self, a: slice, b: slice) -> Bools:
+    def close(self, a: slice, b: slice) -> Flags:
         """Closeness of every row in slice a to every row in slice b (of the order)."""
         found, unsure = _decide(self.rows[a], self.half[a], self.rows[b], self.half[b], self.limit)
         if unsure is None:
@@ -185,7 +182,7 @@ def _centred(points: Integers, order: Integers, centre: Integers) -> tuple[Float
 
 def _decide(
     rows_a: Floats, half_a: Floats, rows_b: Floats, half_b: Floats, limit: float
-) -> tuple[Bools, Bools | None]:
+) -> tuple[Flags, Flags | None]:
     """Closeness by -dist^2/2 = <a,b> - |a|^2/2 - |b|^2/2, and which pairs are in doubt.
 
     Exact, hence without doubt, if all squared norms are at most EXACT_SQUARE. Otherwise the error

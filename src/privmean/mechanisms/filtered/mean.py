@@ -9,9 +9,9 @@ from fractions import Fraction
 
 import numpy as np
 
-from privmean.mechanisms.filtered.lattice import Bools, Metric
+from privmean.dtypes import Flags, Floats, Integers
+from privmean.mechanisms.filtered.lattice import Metric
 from privmean.noise.base import Noise
-from privmean.people.reductions import Floats, Integers
 from privmean.privacy.loss import Loss
 
 MEAN_STEPS = 2.0**30  # least lattice steps a standard deviation of the mean's noise
@@ -57,7 +57,7 @@ class KeptMean:
     deviations: tuple[float, ...]
 
 
-def exact_sums(points: Integers, kept: Bools) -> list[int]:
+def exact_sums(points: Integers, kept: Flags) -> list[int]:
     """Sums over the kept rows as Python integers, whatever their size."""
     high = np.zeros(points.shape[1], dtype=np.int64)
     low = np.zeros(points.shape[1], dtype=np.int64)
@@ -86,7 +86,7 @@ def lattice_bits(deviation: float) -> int:
 
 def kept_mean(
     metrics: Sequence[Metric],
-    kept: Bools,
+    kept: Flags,
     calibration: FilterCalibration,
     noise: Noise,
     shares: Sequence[float] = (1.0,),

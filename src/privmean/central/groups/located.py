@@ -1,0 +1,73 @@
+"""Means by group of a column that was looked at already: several questions about it share the look.
+
+A person is in one group. The look is at persons' means over all their records, the table of means
+over those in the group: limits and tails are taken from the former. docs/proofs/groups.md,
+section 14.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields, replace
+
+from privmean.central.groups.estimator import GroupMeans
+from privmean.central.groups.plan import GroupPlan
+from privmean.central.locate import Location
+from privmean.central.log_segments import FOUND
+from privmean.errors import Infeasible
+from privmean.mechanisms.curator import Curator
+from privmean.outcome import Outcome
+from privmean.people.shape import Shape
+from privmean.privacy.budget import REPLACE_ONE, Budget
+
+SHARED = (
+    "limits and tails are those of persons' means over all their records, from a look that other "
+    "questions share"
+)
+
+
+@dataclass(frozen=True)
+class LocatedGroups:
+    """The estimator: `means` without a location of its own. A plan of it is given the place before
+    it runs.
+
+    Guarantees: the budget given to `plan`, besides what the look cost, for one person with all
+    records and any data, under replace-one.
+    """
+
+    means: GroupMeans
+
+    def plan(self, budget: Budget, shape: Shape) -> LocatedGroupPlan:
+        """Prices of its own stages. Infeasible without a public number of persons."""
+        if budget.neighbors != REPLACE_ONE or shape.persons is None:
+            raise Infeasible("a located table has a public number of persons", "")
+        made = self.means.plan(budget, shape)
+        return LocatedGroupPlan(**{x.name: getattr(made, x.name) for x in fields(GroupPlan)})
+
+
+@dataclass(frozen=True)
+class LocatedGroupPlan(GroupPlan):
+    """The stages but for the location; place: what the look found."""
+
+    place: Location | None = None
+    locates = False
+
+    def after(self, places: tuple[Location, ...]) -> LocatedGroupPlan | None:
+        """The plan that runs from what was found."""
+        (place,) = places
+        return replace(self, place=place) if place.outcome == FOUND else None
+
+    @property
+    def why(self) -> str:
+        return (
+            "limits from a private look that other questions share, chosen by the size of each "
+            "group; then all groups are released at once"
+        )
+
+    @property
+    def located(self) -> Location | None:
+        return self.place
+
+    def _run(self, curator: Curator) -> Outcome:
+        assert self.place is not None
+        found = super()._run(curator)
+        return replace(found, assumptions=(*found.assumptions, SHARED))

@@ -1,0 +1,32 @@
+"""What the operator of a collector settles."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from privmean.local.collector.catalogue import Retention
+from privmean.local.collector.limits import Limits
+from privmean.local.collector.roles import Roles
+from privmean.local.collector.telemetry import Log
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """Everything but the rounds and the database.
+
+    secrets: of the tickets, the newest first. roles: who may administer and read; without them
+    anybody may read and nobody administer. retention: how long reports are kept. origins: of web
+    pages that may send reports besides the collector's own. certfile, keyfile: PEM files for TLS.
+    """
+
+    host: str = "127.0.0.1"
+    port: int = 8000
+    secrets: tuple[bytes, ...] = ()
+    limits: Limits = field(default_factory=Limits)
+    roles: Roles = field(default_factory=Roles)
+    retention: Retention = field(default_factory=Retention)
+    log: Log = field(default_factory=Log)
+    origins: tuple[str, ...] = ()
+    certfile: Path | None = None
+    keyfile: Path | None = None

@@ -1,0 +1,95 @@
+"""Tails that a table of groups cannot hold are told: persons together far out, one group's own."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from kit import assert_rate_at_least, assert_rate_at_most
+from privmean.central.groups.estimator import GroupMeans
+from privmean.central.groups.tails import far_together
+from privmean.central.log_segments import Histogram
+from privmean.intervals.tail_check import FAR_SEEN, OWN_TAIL
+from privmean.noise.simulated import SimulatedNoise
+from privmean.people.grids import LOG_BINS, LOG_CELLS
+from privmean.people.pairmatrix import MatrixPairs
+from privmean.people.pairs import Weights
+from privmean.people.shape import Shape
+from privmean.privacy.budget import ADD_REMOVE, Budget
+
+DRAWS = 60
+
+
+def released(place, value, seed, epsilon=1.0):
+    keys = [f"k{g}" for g in range(place.max() + 1)]
+    pairs = MatrixPairs.of(np.arange(len(place)), place, value, keys, Weights())
+    budget = Budget(epsilon=epsilon, neighbors=ADD_REMOVE)
+    plan = GroupMeans(pairs.keys, pairs.weights).plan(budget, Shape(pairs.columns))
+    return plan.release(pairs, SimulatedNoise(seed)).intervals
+
+
+def test_noise_alone_hardly_ever_puts_persons_together_far_out():
+    rng, draws, told = np.random.default_rng(1), 4000, 0
+    for _ in range(draws):
+        seen = Histogram.of(rng.laplace(0, 10.0, LOG_CELLS), 10.0)
+        told += far_together(rng.laplace(), seen, -3.0, 3.0)
+    assert_rate_at_most(told, draws, 0.027)
+    # where nothing takes the many bins into account one table in four would be told
+    loose = 0
+    for _ in range(draws):
+        bins = rng.laplace(0, 1.0, 2 * LOG_BINS - 160)
+        loose += bins.max() + rng.laplace() > 6.0
+    assert_rate_at_least(loose, draws, 0.1)
+
+
+def test_only_bins_that_the_allowance_does_not_reach_are_far():
+    cells = np.zeros(LOG_CELLS)
+    for value, far in ((4.5, False), (9.0, True), (1e6, True)):
+        cells[:] = 0
+        cells[int(np.floor(2 * np.log2(value))) + 80] = 90.0
+        assert far_together(4.0, Histogram.of(cells, 10.0), -3.0, 3.0) is far
+    assert not far_together(-4.0, Histogram.of(cells, 10.0), -3.0, 3.0)  # the count says no
+
+
+def test_two_in_a_hundred_far_out_are_told():
+    """Too few to be found by the location, and enough to move every mean by nine standard errors:
+    at epsilon 1 the rows covered in 3 % of releases, nearly all of status "ok"."""
+    rng, place = np.random.default_rng(2), np.repeat(np.arange(6), 600)
+    silent = 0
+    for i in range(DRAWS):
+        value = rng.standard_normal(len(place))
+        far = rng.random(len(place)) < 0.02
+        value[far] = 20 + rng.standard_normal(far.sum())
+        table = released(place, value, i)
+        row = table.row(0, 0.95)
+        silent += row.status == "ok" and not row.lower <= 0.4 <= row.upper
+        if row.status != "ok" and not row.lower <= 0.4 <= row.upper:
+            assert row.status == FAR_SEEN
+    assert_rate_at_most(silent, DRAWS, 0.25)
+
+
+def test_a_group_with_a_tail_of_its_own_is_told_and_the_others_are_not():
+    rng, place = np.random.default_rng(3), np.repeat(np.arange(7), 600)
+    told = others = 0
+    for i in range(DRAWS):
+        value = 6 * rng.standard_t(3.5, len(place)) + rng.exponential(4, len(place))
+        few = (rng.random(len(place)) < 0.05) & (place == 3)
+        value[few] = rng.uniform(50, 250, few.sum())
+        status = released(place, value, i).status
+        told += status[3] == OWN_TAIL
+        others += sum(word == OWN_TAIL for word in status) - (status[3] == OWN_TAIL)
+    assert_rate_at_least(told, DRAWS, 0.8)
+    assert_rate_at_most(others, 6 * DRAWS, 0.02)
+
+
+def test_a_wider_group_without_a_long_tail_keeps_its_interval():
+    """Normal values of 1.4 times the spread: what the limits cut off is small beside the error."""
+    rng, place = np.random.default_rng(4), np.repeat(np.arange(5), 800)
+    told = held = 0
+    for i in range(DRAWS):
+        value = rng.standard_normal(len(place)) * np.where(place == 0, 1.4, 1.0)
+        table = released(place, value, i, 2.0)
+        row = table.row(0, 0.95)
+        told += row.status == OWN_TAIL
+        held += row.lower <= 0.0 <= row.upper
+    assert_rate_at_most(told, DRAWS, 0.3)
+    assert_rate_at_least(held, DRAWS, 0.93)
