@@ -93,8 +93,7 @@ def test_without_noise_it_is_the_equation_of_all_persons(formula):
     table = panel()
     beta, error = whole(table, formula)
     release = pm.regress(table, formula, person="who", epsilon=100.0, noise=Silence(0))
-    assert np.allclose(release.estimate, beta, atol=0.35 * error.min() + 1e-9)
-    assert np.all(np.abs(release.estimate - beta) < 0.4 * error)  # what shortening leaves
+    assert np.all(np.abs(release.estimate - beta) <= 0.35 * error)  # what shortening leaves
     assert release.columns == read_formula(formula, own=True).names
 
 

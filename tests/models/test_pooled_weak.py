@@ -155,3 +155,32 @@ def test_coverage_follows_the_level():
     for level, hits in inside.items():
         assert_rate_at_least(hits, number, level - 0.06)
     assert inside[0.5] < 0.9 * number  # an interval of a half is no interval of everything
+
+
+def rarely(rng):
+    """A regressor that is 0 for 90 % of the persons, and raw, skewed sizes for the others."""
+    bank = trial(20_000, rng)
+    size = np.diff(np.append(bank.starts, len(bank.columns["y"])))
+    z = np.where(rng.random(20_000) < 0.1, rng.lognormal(0, 1, 20_000), 0.0)
+    z = np.repeat(z, size)
+    return Bank(bank.columns | {"z": z, "y": bank.columns["y"] + 0.5 * z}, bank.starts)
+
+
+@pytest.mark.parametrize(("persons", "epsilon"), [(4700, 1.0), (20_000, 3.0)])
+def test_a_regressor_that_is_mostly_zero_is_covered_or_not_shown(persons, epsilon):
+    """Too few persons have a size for its choice to be right at the smaller budget: units that are
+    not those of the influences are noticed, so that no number is far from its interval's truth."""
+    bank, asked = rarely(np.random.default_rng(7)), PanelSums("y ~ arm + z", False)
+    truth, plan, runs = truth_of(bank, asked), plan_of(asked, Budget(epsilon=epsilon), persons), 20
+    printed, covered, wild = 0, 0, 0
+    for seed in range(runs):
+        people = people_of(bank, asked, persons, seed)
+        release = plan.release(people, SimulatedNoise(seed))
+        wild += bool(np.any(np.abs(release.estimate) > 1e3))
+        if release.status in PRINTED:
+            low, high = release.conf_int().T
+            printed += 1
+            covered += bool(np.all((low <= truth) & (truth <= high)))
+    assert_rate_at_least(covered, printed, 0.93)
+    assert wild <= 1
+    assert (printed > runs / 2) == (persons == 20_000)

@@ -28,7 +28,8 @@ TARGETS = ("mean", "clipped")
 SEEN = 2.0  # deviations of its noise from which the number of shortened persons is called seen
 HEAVIER = 2.25  # times the excess for persons seen beyond what noise explains
 THICKEST = 15.0  # shortened persons over the noise of a sum, beyond which the limit was misled
-FEW = 1 / 12
+FEW = 1 / 12  # second moment of an influence, over that if one unit of error were everybody's
+FALSE = 3.0  # deviations of its noise that a second moment must be below that
 FEW_PERSONS = "few persons carry it"
 PARTLY = "some terms are missing"
 ADVICE = {
@@ -76,7 +77,7 @@ class Coefficients:
         law: str,
         *,
         kept: tuple[int, ...],
-        estimate: Floats,
+        start: Floats,
         units: Floats,
         step: Floats,
         second: Floats,
@@ -91,11 +92,13 @@ class Coefficients:
         inverse: Floats,
         backward: Floats,
         off: float,
+        size: float,
         design_effect: float,
         excess: float,
     ) -> Coefficients:
         """From the numbers of the last release, in units of an influence's deviation; shares of
-        persons for `beyond`."""
+        persons for `beyond`. size: squared length of the start and the response, over whose
+        square root its noise is `off` an entry."""
         k = len(kept)
         sd = scale * (math.sqrt(2) if law == "laplace" else 1.0)
         values, vectors = eigen(second)
@@ -107,9 +110,14 @@ class Coefficients:
         away = times(backward, (step * units)[:, None])[:, 0]
         noise = float(((backward * (units * sd)) ** 2).sum())
         distance = max(float((away**2).sum()) - noise, 0.0) + backward.shape[0] * off**2
-        error = off**2 * distance * times(inverse, np.ascontiguousarray(inverse.T))
+        spread = off**2 * times(inverse, np.ascontiguousarray(inverse.T))
+        # the start has noise too: of the step so much is taken as makes the error of both least
+        first = size * float((np.diagonal(spread) / units**2).mean())
+        found_off = max(float((step**2).mean()) - sd**2, first)
+        taken = found_off / (found_off + sd**2)
+        error = spread * (distance + (1 - taken) ** 2 * size * found_off / first)
         error[np.diag_indices(k)] += leak**2
-        few = np.diagonal(second) + second_sd < FEW
+        few = np.diagonal(second) + FALSE * second_sd < FEW
         found = list(statuses)
         for place, lost in zip(kept, few, strict=True):
             if lost:
@@ -120,6 +128,7 @@ class Coefficients:
         tails = (
             excess * (min(max(beyond, 0.0), SEEN * beyond_sd) + beyond_sd + HEAVIER * sure) * limit
         )
+        rest = taken * units
         tail = OK
         unit = k * math.sqrt(2) if law == "laplace" else math.sqrt(k)
         if beyond > THICKEST * scale / limit * unit and beyond > SEEN * beyond_sd:
@@ -131,18 +140,19 @@ class Coefficients:
             tuple(found),
             law,
             kept,
-            estimate,
+            start + taken * step * units,
             sampling,
             error,
-            scale * units,
-            max(cut / 2, tails) * units,
-            cut / 2 * units,
+            scale * rest,
+            max(cut / 2, tails) * rest,
+            cut / 2 * rest,
             tail,
             excess,
             {
                 "shortened": beyond * persons,
                 "limit": limit,
                 "units": units.tolist(),
+                "taken": taken,
             },
         )
 
@@ -180,14 +190,15 @@ class Coefficients:
 
     @property
     def noise(self) -> Floats:
-        """Covariance of the noise of the released sums."""
+        """Covariance of what privacy adds: noise of the released sums, and of start and step."""
         factor = 2.0 if self.law == "laplace" else 1.0
-        return np.diag(factor * self.scales**2)
+        found: Floats = np.diag(factor * self.scales**2) + self.step_error
+        return found
 
     @property
     def covariance(self) -> Floats:
         """Of everything asked for, sampling and noise together; NaN where nothing is shown."""
-        whole = self.sampling + self.noise + self.step_error
+        whole = self.sampling + self.noise
         found = np.full((len(self.names), len(self.names)), math.nan)
         for a, i in enumerate(self.shown):
             for b, j in enumerate(self.shown):

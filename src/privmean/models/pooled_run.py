@@ -29,19 +29,19 @@ from privmean.models.moment_rows import (
 from privmean.models.panel import PanelPeople
 from privmean.models.pooled_intervals import Coefficients
 from privmean.models.pooled_steps import CELLS, PooledSteps
-from privmean.models.radius import Radius, best_radius
+from privmean.models.radius import Radius, best_radius, misread, overrun
 from privmean.models.standard import LOWEST, PLACES, apart, around_zero, edge
 from privmean.models.symmetric import eigen, times
 from privmean.outcome import Outcome
 from privmean.people.matrix import MatrixPeople
 from privmean.people.reductions import Floats, Integers
 
+INSIDE = 2.0**-0.25  # the middle of a half octave, over its upper edge
 SHORTEST = -8  # half octave of the least length of matrices
 FLOOR, STRICT = 0.05, 1.5  # eigenvalues below these (times the noise) are not told apart
 LEAK = 0.15  # part of a coefficient in such directions up to which it is shown
 LONGEST, FARTHEST = 32.0, 1.5  # influence and step, in deviations, beyond which units were missed
 THIN = 0.03  # least share of persons at a declared level
-FEW = 1 / 12  # second moment of an influence, over that if one unit of error were everybody's
 UNSEEN = "scale not seen"
 SINGULAR, AGAIN, RANGE = "singular", "source changed", "beyond the public range"
 ADVICE = {
@@ -55,7 +55,6 @@ ADVICE = {
 }
 ENTANGLED = "not told apart"
 THIN_LEVEL = "thin level"
-FEW_PERSONS = "few persons carry it"
 
 
 @dataclass(frozen=True)
@@ -117,7 +116,7 @@ class PooledRun:
             away = own.within() if within else own.about(centre)
             cells = _column(away).log_counts(0, 0.0)
             place = choices.spread.ask(self.curator, cells, apart(half))
-            found[name] = centre, edge(place)
+            found[name] = centre, edge(place) * INSIDE
         return found, inside
 
     # --- second moments ---------------------------------------------------------------------------
@@ -220,7 +219,7 @@ class PooledRun:
         residual = last - times(fitted.start[None, :], fitted.rows[:p])[0]
         regressors = times(influence / units_of[:, None], fitted.rows[:p])
         values = influence_rows(moments, residual, regressors)
-        radius = self._look(values)
+        radius, strange = self._look(values)
         whole = lattice_rows(values, radius.limit, self.plan.parts.norm)
         k = len(kept)
         rows = plan.rows_of(k)
@@ -232,7 +231,8 @@ class PooledRun:
         limit = radius.limit
         step = np.array(noisy[:k]) * limit / n
         unit = plan.parts.longest(k)
-        if limit > LONGEST * unit or np.abs(step).max() > FARTHEST:
+        strange |= overrun(beyond, beyond_sd, n, limit / unit, k)
+        if strange or limit > LONGEST * unit or np.abs(step).max() > FARTHEST:
             return self._nothing(UNSEEN)
         second = np.zeros((k, k))
         for (i, j), value in zip(triangle(k), noisy[k:], strict=True):
@@ -243,7 +243,7 @@ class PooledRun:
             tuple(statuses),
             plan.parts.law,
             kept=tuple(kept),
-            estimate=estimate + step * units_of,
+            start=estimate,
             units=units_of,
             step=step,
             second=second,
@@ -258,13 +258,15 @@ class PooledRun:
             inverse=times(toward[kept], inverse),
             backward=np.asarray(np.linalg.pinv(toward[kept]), dtype=np.float64),
             off=fitted.off,
+            size=1 + float((fitted.start**2).sum()),
             design_effect=settings.design_effect,
             excess=settings.excess,
         )
         return self._told(made, OK)
 
-    def _look(self, values: list[Floats]) -> Radius:
-        """The length at which influences are shortened, from noisy counts of their lengths."""
+    def _look(self, values: list[Floats]) -> tuple[Radius, bool]:
+        """The length at which influences are shortened, from noisy counts of their lengths; and
+        whether they are in units that cannot be theirs."""
         plan, k = self.plan, len(values)
         unit = plan.parts.longest(k)
         size = row_sizes(values, self.plan.parts.norm) / unit
@@ -273,7 +275,8 @@ class PooledRun:
         counts: Integers = np.bincount(cell, minlength=CELLS + 1).astype(np.int64)
         one = plan.rows_of(k).scale * unit * plan.parts.unit
         noisy, sd = plan.looked(self.curator, counts)
-        return best_radius(noisy, sd, edges, one).times(unit)
+        strange = misread(noisy, sd, edges, plan.persons)
+        return best_radius(noisy, sd, edges, one).times(unit), strange
 
     # --- words ------------------------------------------------------------------------------------
     @property

@@ -21,17 +21,24 @@ from privmean.models.moment_rows import MATRIX_STEPS, ROW_STEPS, Weighting
 from privmean.models.panel import panel_of
 from privmean.models.parts import Parts
 from privmean.models.radius import ShorteningPlan
-from privmean.models.standard import UPPER, Choices, Sizes, share_seen
+from privmean.models.standard import UPPER, Choices, Sizes
 from privmean.people.reductions import People
 from privmean.people.shape import Shape
 from privmean.privacy.loss import Loss
 
 SEARCH, MOMENTS, SCORE = Fraction(15, 100), Fraction(40, 100), Fraction(45, 100)
-MORE = (Fraction(15, 100), Fraction(25, 100), Fraction(35, 100))  # for the search, until it can see
+SEEN = 60.0  # persons times epsilon that a median's choice needs
+# for the search: the first share at which that choice has so many
+MORE = (
+    (Fraction(5, 100), 4 * SEEN),
+    (Fraction(10, 100), 2 * SEEN),
+    (Fraction(15, 100), 0.75 * SEEN),
+    (Fraction(25, 100), SEEN),
+    (Fraction(35, 100), 0.0),
+)
 PARTS = (Fraction(30, 100), Fraction(25, 100), Fraction(45, 100))  # size, median, spread
 ROUNDS = (Fraction(4, 10), Fraction(6, 10))
 CHOICE = Fraction(15, 100)  # of a round, for the length at which matrices are shortened
-SEEN = 60.0  # persons times epsilon of a median's choice
 CELLS = 31  # half octaves in which influences are looked at, from 2^-7
 ALIKE = 4.0  # epsilon over mu of equal noise, at deltas from 1e-7 to 1e-5
 FEWEST = {"gaussian": (300.0, 1), "laplace": (300.0, 2)}  # n epsilon over p, or p^2
@@ -94,6 +101,7 @@ class PooledSteps(ShorteningPlan):
     about = "formula"
     guessed = ("design number",)
     lengths, farther = "influences", "shortened influences"
+    looking, counting = Fraction(8, 100), Fraction(5, 100)
 
     @property
     def why(self) -> str:
@@ -123,7 +131,11 @@ class PooledSteps(ShorteningPlan):
         if not self.settings.searched:
             return Fraction(0), MOMENTS + SEARCH * Fraction(4, 10), SCORE + SEARCH * Fraction(6, 10)
         least = min(PARTS) / len(self.settings.searched)
-        first = share_seen(lambda x: self.persons * self.parts.epsilon(least * x), MORE, SEEN)
+        first = next(
+            share
+            for share, enough in MORE
+            if self.persons * self.parts.epsilon(least * share) >= enough
+        )
         more = first - SEARCH
         return first, MOMENTS - more * Fraction(45, 100), SCORE - more * Fraction(55, 100)
 
@@ -138,7 +150,7 @@ class PooledSteps(ShorteningPlan):
         found = [factor * float(p**power) / (self.persons * epsilon)]
         number = len(self.settings.searched)
         if number:
-            each = self.parts.epsilon(min(PARTS) * self.shares[0] / number)
+            each = self.parts.epsilon(min(PARTS) * MORE[-1][0] / number)
             found.append(SEEN / (self.persons * float(each)))
         return max(found)
 
@@ -154,11 +166,13 @@ class PooledSteps(ShorteningPlan):
     def kappa(self) -> float:
         """At how many times the typical size matrices are shortened: more where noise is small,
         since what is shortened is a bias that no noise explains."""
-        if self.parts.laplace:
+        if self.parts.laplace:  # sums over a triangle grow with the square of the order
             signal = self.persons * float(self.budget.pure_epsilon()) / (4 * self.order)
+            most = signal / self.order >= 350
         else:
             signal = self.persons * float(self.parts.strength) / self.order
-        return 4.0 if signal >= 1000 else 2.0 if signal >= 250 else 1.4
+            most = signal >= 1000
+        return 4.0 if most else 2.0 if signal >= 250 else 1.4
 
     # --- mechanisms -------------------------------------------------------------------------------
     def choices(self, name: str) -> Choices:

@@ -1,5 +1,6 @@
 """The length at which rows are shortened, where what is cut off balances the noise: from noisy
-counts of lengths on half octaves. docs/proofs/pooled-regression.md, section 5."""
+counts of lengths on half octaves; and whether lengths are in units that cannot be theirs.
+docs/proofs/pooled-regression.md, sections 5 and 6."""
 
 from __future__ import annotations
 
@@ -21,6 +22,9 @@ LOOK, COUNT = Fraction(12, 100), Fraction(8, 100)  # of what goes to shortened r
 PRICE = 1.5  # deviations of a count that a cell must add to belong to what is seen
 HIDDEN = 0.2  # deviations of a count that may hide in the first cell beyond
 LEAST = 0.35
+LONG, SHORT = 8.0, 1 / 8  # deviations
+MANY, MOST, SURE = 4.0, 1 / 2, 4.0
+PART, FIFTH, WIDE = 0.4, 1 / 5, 1.3
 
 
 @dataclass(frozen=True)
@@ -56,13 +60,39 @@ def best_radius(
     return Radius(limit, float(np.interp(limit, tried, cuts)))
 
 
+def misread(counts: Floats, sd: float, edges: Floats, persons: int) -> bool:
+    """Whether the units cannot be those of the influences: more than 4/r^2 of the persons (and more
+    than noise explains) are above r deviations for an r from 8 on, where Chebyshev's inequality
+    leaves 1/r^2; or half of them are below 1/8."""
+    long, short = edges >= LONG, edges <= SHORT
+    above = np.cumsum(counts[1:][long][::-1])
+    least = np.maximum(
+        persons * MANY / edges[long][::-1] ** 2,
+        SURE * sd * np.sqrt(np.arange(1, len(above) + 1)),
+    )
+    return bool(np.any(above > least) or counts[:-1][short].sum() > persons * MOST)
+
+
+def overrun(beyond: float, sd: float, persons: int, wide: float, numbers: int) -> bool:
+    """The same by the noisy count of persons above the limit of `wide` deviations; numbers: how
+    many an influence has (of one alone many are near the deviation)."""
+    if wide < WIDE:
+        return False
+    return beyond - 2 * sd > persons * PART / wide**2 or (
+        numbers > 1 and beyond - sd > persons * FIFTH
+    )
+
+
 class ShorteningPlan(ColumnPlan):
     """A plan that releases sums of shortened rows, after a look at their lengths and with a count
-    of those that were too long. lengths, farther: what these two are called."""
+    of those that were too long. lengths, farther: what these two are called; looking, counting:
+    their shares."""
 
     parts: Parts
     lengths: ClassVar[str]
     farther: ClassVar[str]
+    looking: ClassVar[Fraction] = LOOK
+    counting: ClassVar[Fraction] = COUNT
 
     @property
     @abstractmethod
@@ -72,16 +102,16 @@ class ShorteningPlan(ColumnPlan):
     @property
     def look(self) -> Counts:
         moved = 2 if self.relation == REPLACE_ONE else 1
-        return self.parts.counts(self.lengths, self.rest * LOOK, self.relation, moved)
+        return self.parts.counts(self.lengths, self.rest * self.looking, self.relation, moved)
 
     @property
     def beyond(self) -> Counts:
-        return self.parts.counts(self.farther, self.rest * COUNT, self.relation, 1)
+        return self.parts.counts(self.farther, self.rest * self.counting, self.relation, 1)
 
     @property
     def summed(self) -> Fraction:
         """The share of the sums."""
-        return self.rest * (1 - LOOK - COUNT)
+        return self.rest * (1 - self.looking - self.counting)
 
     def looked(self, curator: Curator, lengths: Integers) -> tuple[Floats, float]:
         """The noisy persons by length, and the deviation of the noise."""

@@ -92,7 +92,8 @@ def _targets(
     found = []
     for name in (only,) if isinstance(only, str) else only or ():
         found.append(Target(_known("only", name, names), ((name, 1.0),)))
-    for name, weights in (contrasts or {}).items():
+    example = "{'b - a': {'k[b]': 1, 'k[a]': -1}}"
+    for name, weights in _named("contrasts", contrasts, example).items():
         if not isinstance(weights, Mapping) or not weights:
             raise ArgumentError(
                 "contrasts", weights, "is no sum of coefficients",
@@ -109,6 +110,16 @@ def _targets(
     if not found or len(set(labels)) < len(labels):
         raise ArgumentError("only", only, "names nothing, or one thing twice", "name each once")
     return tuple(found)
+
+
+def _named(argument: str, given: object, example: str) -> Mapping[str, Any]:
+    if given is None:
+        return {}
+    if not isinstance(given, Mapping):
+        raise ArgumentError(
+            argument, given, "names nothing", f"give {argument}={example}, by name"
+        )  # fmt: skip
+    return given
 
 
 def _known(argument: str, name: object, names: Sequence[str]) -> str:
@@ -130,7 +141,7 @@ def _units(
     }
     found: dict[str, tuple[float, float]] = {}
     for argument, given in (("bounds", bounds), ("scales", scales)):
-        for name, pair in (given or {}).items():
+        for name, pair in _named(argument, given, "{'age': (14, 50)}").items():
             if name not in called:
                 raise ArgumentError(
                     argument, name, "is no variable of the formula",
