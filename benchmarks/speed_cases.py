@@ -124,14 +124,14 @@ def _local_clients(size: int, _: Path) -> tuple[Job, Job]:
     from privmean.local.many import randomize_many
 
     items = np.random.default_rng(6).zipf(1.5, size) % 1024
-    round_ = items_round(1024, epsilon=1, persons=size)
+    round_ = items_round(1024, epsilon=1, persons=size, mechanism="hadamard")
     return (
         lambda: randomize_many(round_, items, epsilon=1).to_bytes(),
         lambda: items.astype(np.uint16).tobytes(),
     )
 
 
-def _local_items(size: int, _: Path) -> tuple[Job, Job]:
+def _local_items(size: int, _: Path, mechanism: str = "hadamard") -> tuple[Job, Job]:
     import numpy as np
 
     from privmean.local.aggregators.batch import tally
@@ -140,7 +140,8 @@ def _local_items(size: int, _: Path) -> tuple[Job, Job]:
     from privmean.local.many import randomize_many
 
     items = np.random.default_rng(7).zipf(1.5, size) % 1024
-    batch = randomize_many(items_round(1024, epsilon=1, persons=size), items, epsilon=1)
+    round_ = items_round(1024, epsilon=1, persons=size, mechanism=mechanism)
+    batch = randomize_many(round_, items, epsilon=1)
     return lambda: estimate(tally(batch)), lambda: np.bincount(items, minlength=1024) / size
 
 
@@ -199,10 +200,12 @@ CASES = {
     "anisotropic": Case("filtered mean, 500 columns", "X Xᵀ by NumPy", 4_000, _anisotropic,
                         divisible=False),
     "stream": Case("running mean, one event at a time", "running sum in Python", 2_000, _stream),
-    "clients": Case("local reports of 1024 items, made", "the items as bytes", 100_000,
+    "clients": Case("local reports of 1024 items, a bit each, made", "the items as bytes", 100_000,
                     _local_clients),
-    "items": Case("local reports of 1024 items, to shares", "numpy.bincount", 200_000,
+    "items": Case("local reports of 1024 items, a bit each, to shares", "numpy.bincount", 200_000,
                   _local_items),
+    "sets": Case("local reports of 1024 items, sets of them, to shares", "numpy.bincount", 20_000,
+                 lambda size, folder: _local_items(size, folder, "subset")),
     "local-mean": Case("local reports of a number, to a mean", "numpy.mean", 1_000_000,
                        _local_mean),
     "regress": Case("regression on two covariates", "numpy.linalg.lstsq, pooled", 80_000,

@@ -33,6 +33,15 @@ def number(name: str, value: object, remedy: str = "give a finite number") -> fl
     return result
 
 
+def one_of_two(remedy: str, **given: object) -> None:
+    """Exactly one of two arguments is there."""
+    (first, value), (second, other) = given.items()
+    if (value is None) == (other is None):
+        raise ArgumentError(
+            first, value, f"exactly one of {first} and {second} must be given", remedy
+        )
+
+
 def positive(name: str, value: object, remedy: str = "give a number greater than 0") -> float:
     """A finite number greater than zero."""
     result = number(name, value, remedy)
@@ -96,14 +105,6 @@ def choice(name: str, value: T, allowed: Iterable[T]) -> T:
         words = ", ".join(repr(item) for item in options)
         raise ArgumentError(name, value, "is not one of the choices", f"choose one of {words}")
     return value
-
-
-def one_of(remedy: str, **values: object) -> None:
-    """Exactly one of several values must be given."""
-    if sum(value is not None for value in values.values()) != 1:
-        name, value = next(iter(values.items()))
-        problem = f"exactly one of {' and '.join(values)} must be given"
-        raise ArgumentError(name, value, problem, remedy)
 
 
 def power_of_two(name: str, value: object) -> float:

@@ -119,11 +119,9 @@ class BetweenWithin(FromDeviations):
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "between_sd", per_column("between_sd", self.between_sd))
-        validate.one_of(
-            "give within_sd for independent records, within_constant for dependent ones",
-            within_sd=self.within_sd,
-            within_constant=self.within_constant,
-        )
+        remedy = "give within_sd for independent records, within_constant for dependent ones"
+        both = {"within_sd": self.within_sd, "within_constant": self.within_constant}
+        validate.one_of_two(remedy, **both)
         for name in ("within_sd", "within_constant"):
             if getattr(self, name) is not None:
                 object.__setattr__(self, name, per_column(name, getattr(self, name)))

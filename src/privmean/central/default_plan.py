@@ -82,9 +82,13 @@ class DefaultMeanPlan(Releasing):
         """About how many persons apart from the rest the limits may leave out."""
         return math.ceil(LEFT_OUT / self.epsilon)
 
-    @cached_property
+    @property
     def losses(self) -> tuple[Loss, ...]:
         """A bill of one path; every path composes to at most epsilon, exactly."""
+        return self._bill
+
+    @cached_property
+    def _bill(self) -> tuple[Loss, ...]:
         purse = Wallet(self._purse(), self.relation)
         moved = 2 if self.relation == REPLACE_ONE else 1
         steps: list[NoisyCounts] = []

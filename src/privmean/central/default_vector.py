@@ -109,9 +109,13 @@ class DefaultVectorPlan(Releasing):
         rounds = TYPICAL_ROUNDS * (shares.round + shares.norms)
         return 1 - FIRST - rounds - shares.norms - LAST_NORMS
 
-    @cached_property
+    @property
     def losses(self) -> tuple[Loss, ...]:
         """The bill of a longest path: every look and every round, all columns released."""
+        return self._bill
+
+    @cached_property
+    def _bill(self) -> tuple[Loss, ...]:
         return bill(self.shape.dimension, self.mu, self.inner < 1)
 
     @property
@@ -289,11 +293,7 @@ def _column(last: LastSums, k: int, seen: Seen, persons: int) -> ColumnSums:
 
 
 def vector_plan(
-    budget: Budget,
-    shape: Shape,
-    target: str | None = None,
-    excess: float = 1.0,
-    design_effect: float = 1.0,
+    budget: Budget, shape: Shape, target: str | None, excess: float, design_effect: float
 ) -> DefaultVectorPlan:
     """The plan for many columns; needs delta > 0 or rho, and replace-one."""
     dimension, persons = shape.dimension, shape.persons or 0

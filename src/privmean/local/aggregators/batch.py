@@ -249,17 +249,26 @@ def _add(total: Tally, batch: Batch) -> None:
             flat += np.bincount(place, step, minlength=len(flat)).astype(np.int64)
         else:
             np.add.at(flat, place, step)
+    elif name not in BALLS:
+        bits = bits_of(batch)
+        for k in range(cells):
+            total.sums[k] += _bits_added(bits if cells == 1 else bits[cell == k])
     else:
-        if name in BALLS:
-            values = np.rint(directions_of(batch) * UNIT_STEPS).astype(np.int64)
-        else:
-            values = bits_of(batch).astype(np.int64)
+        values = np.rint(directions_of(batch) * UNIT_STEPS).astype(np.int64)
         for k in np.unique(cell):
             total.sums[k] += values[cell == k].sum(axis=0, dtype=np.int64)
         if total.moments is not None:
             squares = (values >> SQUARE_SHIFT) ** 2
             for k in np.unique(cell):
                 total.moments[k] += squares[cell == k].sum(axis=0, dtype=np.int64)
+
+
+def _bits_added(bits: Bytes) -> Integers:
+    """The sums of 0 and 1 by column: bytes hold those of 255 rows, and are added many at once."""
+    total = np.zeros(bits.shape[1], dtype=np.int64)
+    for start in range(0, len(bits), 255):
+        total += np.add.reduce(bits[start : start + 255], axis=0, dtype=np.uint8)
+    return total
 
 
 def _by_cell(cell: Integers, values: Integers, cells: int) -> Integers:

@@ -64,7 +64,9 @@ def below_each(noise: Noise, bounds: Integers) -> Integers:
     wide = np.maximum(bounds, 1).astype(np.uint64)
     product = words * wide
     result = (product >> np.uint64(32)).astype(np.int64)
-    again = np.flatnonzero((product & np.uint64(0xFFFFFFFF)) < np.uint64(2**32) % wide)
+    rest = product & np.uint64(0xFFFFFFFF)
+    again = np.flatnonzero(rest < wide)  # the remainder is smaller, and takes long to find
+    again = again[rest[again] < np.uint64(2**32) % wide[again]]
     if len(again):
         result[again] = below_each(noise, bounds[again])
     return result

@@ -82,7 +82,7 @@ def subset_payload(
     inside = noise.bits64(len(own)) < limit
     sizes = np.array([subset_size(e, items) for e in round_.menu], dtype=np.int64)
     needed = sizes[levels] - inside
-    bits = np.zeros((len(own), items), dtype=bool)
+    bits = np.zeros((items, len(own)), dtype=bool).T  # written item by item
     for k in range(items):  # sequential choice without replacement, exact
         left = items - k - (own > k)
         pick = below_each(noise, left) < needed
