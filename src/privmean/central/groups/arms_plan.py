@@ -17,9 +17,7 @@ from privmean.central.groups.run import price
 from privmean.central.groups.settings import (
     BEYOND,
     LEAST,
-    LOOK,
     LOOK_LEAST,
-    LOOK_MOST,
     PRECISE,
     ROUGH,
 )
@@ -66,8 +64,7 @@ class ArmsPlan(PairsPlan):
 
     def final_epsilon(self, persons: int) -> float:
         """What the signed sum gets on a usual path."""
-        signal = max(persons, 1) * self.settings.strength(self.epsilon)
-        left = float(self.epsilon) * (1 - min(LOOK_MOST, max(LOOK_LEAST, LOOK / signal)))
+        left = float(self.epsilon) * (1 - self.settings.look_share(persons, self.epsilon))
         return left * (1 - BEYOND * self.settings.counted) - ROUGH * float(self.epsilon)
 
     def predict(self, guess_sd: float, persons: int | None = None) -> dict[str, float]:

@@ -20,9 +20,7 @@ from privmean.central.groups.settings import (
     BEYOND,
     COUNTS,
     LEAST,
-    LOOK,
     LOOK_LEAST,
-    LOOK_MOST,
     PRECISE,
     ROUGH,
     TOTAL,
@@ -190,8 +188,7 @@ class GroupPlan(PairsPlan):
 
     def value_epsilon(self, left: float, persons: int) -> float:
         """What of `left` the last stage of one value gets."""
-        signal = max(persons, 1) * self.settings.strength(self.epsilon)
-        share = min(LOOK_MOST, max(LOOK_LEAST, LOOK / signal))
+        share = self.settings.look_share(persons, self.epsilon)
         rest = left * (1 - share * self.locates)
         return rest * (1 - BEYOND * self.settings.counted) - ROUGH * left
 

@@ -72,6 +72,11 @@ class GroupSettings:
         """Whether the number of persons with a pair is bought by itself."""
         return self.weights.split or self.groups > MANY
 
+    def look_share(self, persons: float, epsilon: Fraction) -> float:
+        """The share of the histogram in which so many persons are located."""
+        signal = max(persons, 1) * self.strength(epsilon)
+        return min(LOOK_MOST, max(LOOK_LEAST, LOOK / signal))
+
     def purse(self, epsilon: Fraction) -> Wallet:
         """What all stages together may cost."""
         return Wallet(epsilon, self.relation, self.weights.mass)

@@ -15,9 +15,6 @@ from privmean.central.default_limits import TRUST
 from privmean.central.groups.reading import Reading
 from privmean.central.groups.settings import (
     HEAVY,
-    LOOK,
-    LOOK_LEAST,
-    LOOK_MOST,
     GroupSettings,
 )
 from privmean.central.groups.tails import Limits, PooledTail, far_together
@@ -130,7 +127,7 @@ class Asking:
         unit = s.weights.mass
         whole = max(int(persons), 1)
         schedule = Schedule.of(whole, wallet.left)
-        share = min(LOOK_MOST, max(LOOK_LEAST, LOOK / (whole * s.strength(wallet.total))))
+        share = s.look_share(whole, wallet.total)
         if not s.weights.split and largest > HEAVY * persons:
             share = max(share, schedule.share)
         schedule = replace(schedule, share=share, persons=whole * unit, doubt=doubt * unit / 2**0.5)
