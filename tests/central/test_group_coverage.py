@@ -51,7 +51,7 @@ def test_a_group_of_twice_the_usual_spread_is_covered(size):
         pairs = MatrixPairs.of(np.arange(len(place)), place, value, list("abcd"), Weights())
         found = plan_for(pairs, 1.0).release(pairs, SimulatedNoise(i))
         line = found.intervals.row(0, 0.95)
-        said += line.status in ("ok", "imprecise", "at the limits", "tail seen")
+        said += line.status not in ("too few persons", "tail too thick", "failed")
         held += line.lower <= 0.0 <= line.upper
     assert said >= 0.95 * DRAWS
     assert_rate_at_least(held, said, 0.93)
