@@ -37,7 +37,7 @@ $(RUNS): requirements.lock pyproject.toml
 
 $(READY): requirements-dev.lock $(RUNS)
 	@echo "installing what format check, lint, types, tests and benchmarks need besides: about \
-	930 MB more, once"
+	1060 MB more, once"
 	@$(PIP) -r requirements-dev.lock
 	@touch $(READY)
 
@@ -121,8 +121,8 @@ $(SPARK)/.ready: $(READY)
 	$(SPARK)/bin/python -m pip install --quiet --disable-pip-version-check pyspark==4.3.0
 	@touch $@
 
-# the homes of people side by side: answers, time and memory. PostgreSQL is the system's; drivers of
-# databases and ClickHouse (chdb, 600 MB) go into an environment of their own, over the first
+# the homes of people side by side: answers, time and memory. PostgreSQL is the system's; ClickHouse
+# (chdb, 540 MB) goes into an environment of its own, over the first
 ENGINES := $(VENV)-engines
 engines: $(ENGINES)/.ready
 	PYTHONPATH=$(PACKAGES) $(ENGINES)/bin/python -m pytest -p no:cacheprovider tests/people/test_sql_homes.py

@@ -83,8 +83,8 @@ class Study:
         p = self.pairs
         w = p.weight / p.weights.parts
         size = np.bincount(p.group, w, len(p.keys))
-        mean = np.bincount(p.group, w * p.value, len(p.keys)) / np.maximum(size, 1e-12)
-        square = np.bincount(p.group, (w * (p.value - mean[p.group])) ** 2, len(p.keys))
+        mean = np.bincount(p.group, w * p.values[0], len(p.keys)) / np.maximum(size, 1e-12)
+        square = np.bincount(p.group, (w * (p.values[0] - mean[p.group])) ** 2, len(p.keys))
         return size, mean, np.sqrt(square) / np.maximum(size, 1e-12)
 
     def drawn(self, rng: np.random.Generator) -> MatrixPairs:
@@ -96,7 +96,7 @@ class Study:
         rows = np.concatenate([order[first[i] : first[i + 1]] for i in chosen])
         p = self.pairs
         return replace(
-            p, group=p.group[rows], value=p.value[rows], weight=p.weight[rows],
+            p, group=p.group[rows], values=(p.values[0][rows],), weight=p.weight[rows],
             mass=p.mass[rows], persons=len(persons), known=len(persons), _cache={},
         )  # fmt: skip
 
@@ -129,7 +129,7 @@ def _study(name: str, frame: pl.DataFrame, value: str, by: str, weights: Weights
     rows = inside.frame.select("p", "g", "v", "w", "m").collect().to_native()
     persons = np.asarray(rows["p"].cast(pl.String).rank("dense"), dtype=np.int64)
     pairs = MatrixPairs(
-        (value,), asked.groups, weights, np.asarray(rows["g"]), np.asarray(rows["v"]),
+        (value,), asked.groups, weights, np.asarray(rows["g"]), (np.asarray(rows["v"]),),
         np.asarray(rows["w"]), np.asarray(rows["m"]), inside.size(), inside.members(),
     )  # fmt: skip
     return Study(name, pairs, persons)
@@ -182,7 +182,7 @@ def _own(study: Study, epsilon: float, seed: int) -> np.ndarray:
     budget = Budget(epsilon=each, neighbors=ADD_REMOVE)
     found = np.full(len(p.keys), np.nan)
     for g in range(len(p.keys)):
-        people = MatrixPeople(p.value[p.group == g][:, None], p.columns)
+        people = MatrixPeople(p.values[0][p.group == g][:, None], p.columns)
         try:
             plan = DefaultMean().plan(budget, Shape(p.columns))
         except Infeasible:
@@ -195,7 +195,7 @@ def _own(study: Study, epsilon: float, seed: int) -> np.ndarray:
 def _wide(study: Study, epsilon: float, seed: int) -> np.ndarray:
     """Bounds ten times the middle 99 % of all values, all of epsilon in one release."""
     p = study.pairs
-    low, high = np.quantile(p.value, [0.005, 0.995])
+    low, high = np.quantile(p.values[0], [0.005, 0.995])
     middle, radius = (low + high) / 2, 5 * (high - low)
     groups = len(p.keys)
     boxes = boxes_of(Limits(np.full(groups, middle - radius), np.full(groups, middle + radius)))
@@ -298,7 +298,7 @@ def _stands(study: Study, made: Any) -> np.ndarray:
     """Groups for which the mean that the limits cut off is within the allowances."""
     p, count = study.pairs, len(study.pairs.keys)
     weight = p.weight / p.weights.parts
-    inside = np.clip(p.value, made.lower[p.group], made.upper[p.group])
+    inside = np.clip(p.values[0], made.lower[p.group], made.upper[p.group])
     size = np.maximum(np.bincount(p.group, weight, count), 1e-12)
     _, mean, _ = study.truth
     cut = mean - np.bincount(p.group, weight * inside, count) / size

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from dataclasses import fields
 
 import jedi
 import pytest
@@ -10,8 +11,12 @@ import pytest
 import privmean as pm
 from privmean import continual, local
 from privmean.asking.terms import Terms
+from privmean.local.builders import Options
+from privmean.people.words import Said
 
 FUNCTIONS = ["ask", "mean", "regress", "curve", "variance", "quantile", "plan", "persons_needed"]
+
+OWN = {"group_sizes": {"group": "school"}}
 
 
 def completed(code, names):
@@ -37,6 +42,22 @@ def test_a_signature_shows_every_term(name):
     assert shown == list(inspect.signature(getattr(pm, name)).parameters)
     assert shown[-len(Terms.__annotations__) :] == list(Terms.__annotations__)
     assert "epsilon=" in completed(f"pm.{name}(eps", {"pm": pm})
+
+
+@pytest.mark.parametrize("name", ["read", "group_sizes"])
+def test_readers_show_every_word_and_refuse_others(name):
+    (signature,) = jedi.Interpreter(f"pm.{name}(", [{"pm": pm}]).get_signatures()
+    assert {item.name for item in signature.params} > set(Said.__annotations__)
+    with pytest.raises(TypeError, match=rf"{name}\(\) got an unexpected keyword argument 'quotes'"):
+        getattr(pm, name)("no such file.csv", person="id", **{"quotes": "'"}, **OWN.get(name, {}))
+
+
+def test_builders_of_rounds_show_every_field_that_their_question_leaves_open():
+    asked = {"menu", "persons", "lower", "upper", "radius", "dimension", "items", "bins", "sigma"}
+    assert set(Options.__annotations__) == {item.name for item in fields(local.Round)} - asked
+    (signature,) = jedi.Interpreter("local.vote_round(", [{"local": local}]).get_signatures()
+    assert {item.name for item in signature.params} > set(Options.__annotations__)
+    assert "mechanism: 'str'='auto'" in signature.to_string()
 
 
 def test_a_signature_says_the_defaults():

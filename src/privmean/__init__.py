@@ -93,92 +93,70 @@ if TYPE_CHECKING:
 else:
     from privmean.late import names
 
-    _HOMES = {
-        "read": "privmean.people.read",
-        "Table": "privmean.people.table",
-        "Machine": "privmean.people.table",
-        "group_sizes": "privmean.people.groups",
-        "ask": "privmean.asking.functions",
-        "mean": "privmean.asking.functions",
-        "regress": "privmean.asking.functions",
-        "curve": "privmean.asking.functions",
-        "variance": "privmean.asking.functions",
-        "plan": "privmean.asking.planning",
-        "persons_needed": "privmean.asking.planning",
-        "Mean": "privmean.questions.mean",
-        "Regression": "privmean.questions.regression",
-        "Curve": "privmean.questions.curve",
-        "Variance": "privmean.questions.variance",
-        "Covariance": "privmean.questions.assumptions",
-        "Errors": "privmean.questions.errors",
-        "RandomEffects": "privmean.models.random_effects",
-        "VarianceSearch": "privmean.models.variance",
-        "RegressionRelease": "privmean.models.regression_release",
-        "CurveRelease": "privmean.models.curve_release",
-        "Bounded": "privmean.central.concentration",
-        "SubGaussian": "privmean.central.concentration",
-        "LogSobolev": "privmean.central.concentration",
-        "BetweenWithin": "privmean.central.concentration",
-        "BoundedWithin": "privmean.central.concentration",
-        "UnknownScale": "privmean.central.concentration",
-        "Ledger": "privmean.privacy.ledger",
-        "example": "privmean.examples",
-        "Policy": "privmean.privacy.policies",
-        "verify": "privmean.verification",
-        "Verification": "privmean.verification",
-        "sign": "privmean.signing",
-        "DefaultMean": "privmean.central.default_mean",
-        "Winsorized": "privmean.central.winsorized",
-        "BoundedMoment": "privmean.central.heavy_tailed",
-        "HeavyTailed": "privmean.central.heavy_tailed",
-        "PureCover": "privmean.central.heavy_tailed",
-        "RecordWeights": "privmean.central.heavy_tailed",
-        "Anisotropic": "privmean.central.anisotropic.estimator",
-        "person_covariance": "privmean.central.anisotropic.spectrum",
-        "BoundedMean": "privmean.central.bounded",
-        "MeanStream": "privmean.continual",
-        "MeanStreams": "privmean.continual",
-        "WithholdRelease": "privmean.continual",
-        "Exchangeable": "privmean.models.person_fits",
-        "AR1": "privmean.models.person_fits",
-        "FixedDesign": "privmean.models.fixed_design",
-        "Magnitudes": "privmean.models.magnitudes",
-        "Budget": "privmean.privacy.budget",
-        "Guarantee": "privmean.privacy.guarantee",
-        "Release": "privmean.release",
-        "Interval": "privmean.intervals.interval",
-        "SimulatedNoise": "privmean.noise.simulated",
-        "PrivmeanError": "privmean.errors",
-        "PrivmeanWarning": "privmean.errors",
-        "ArgumentError": "privmean.errors",
-        "SchemaError": "privmean.errors",
-        "Infeasible": "privmean.errors",
-        "BudgetExceeded": "privmean.errors",
-        "PrivateFailure": "privmean.errors",
-        "audit": "privmean.auditing.audit",
-        "AuditReport": "privmean.auditing.report",
-        "quantile": "privmean.asking.functions",
-        "GroupRelease": "privmean.central.groups.release",
-        "ValuesRelease": "privmean.central.groups.values_release",
-        "GroupMeans": "privmean.central.groups.estimator",
-        "CompareRelease": "privmean.central.groups.compared",
-        "EffectRelease": "privmean.central.groups.effect_release",
-        "TwoArms": "privmean.central.groups.arms",
-        "Compare": "privmean.questions.compare",
-        "least_epsilon": "privmean.asking.planning",
-        "compare": "privmean.asking.functions",
-        "Quantile": "privmean.questions.quantile",
-        "QuantileRelease": "privmean.models.quantile_release",
-        "VarianceRelease": "privmean.models.variance_release",
-        "Study": "privmean.study.study",
-        "StudyPlan": "privmean.study.plan",
-        "StudyRelease": "privmean.study.release",
-    }
     _MOVED = {
         "AsPublished": "say privmean.published.AsPublished",
         "VarianceAsPublished": "say privmean.published.VarianceAsPublished",
         "plan_mean": "say pm.plan(pm.Mean(...), persons=...)",
         "random_effects_mean": "say pm.mean(people, related=pm.RandomEffects(...))",
     }
-    __getattr__, __dir__ = names(__name__, _HOMES, _MOVED)
-    __all__ = ["__version__", *_HOMES]  # noqa: PLE0604
+    __getattr__, __dir__, _listed = names(
+        __name__,
+        """
+        people.read                    read
+        people.table                   Table Machine
+        people.groups                  group_sizes
+        asking.functions               ask mean regress curve variance quantile compare
+        asking.planning                plan persons_needed least_epsilon
+        questions.mean                 Mean
+        questions.regression           Regression
+        questions.curve                Curve
+        questions.variance             Variance
+        questions.assumptions          Covariance
+        questions.errors               Errors
+        models.random_effects          RandomEffects
+        models.variance                VarianceSearch
+        models.regression_release      RegressionRelease
+        models.curve_release           CurveRelease
+        central.concentration          Bounded SubGaussian LogSobolev BetweenWithin BoundedWithin
+        central.concentration          UnknownScale
+        privacy.ledger                 Ledger
+        examples                       example
+        privacy.policies               Policy
+        verification                   verify Verification
+        signing                        sign
+        central.default_mean           DefaultMean
+        central.winsorized             Winsorized
+        central.heavy_tailed           BoundedMoment HeavyTailed PureCover RecordWeights
+        central.anisotropic.estimator  Anisotropic
+        central.anisotropic.spectrum   person_covariance
+        central.bounded                BoundedMean
+        continual                      MeanStream MeanStreams WithholdRelease
+        models.person_fits             Exchangeable AR1
+        models.fixed_design            FixedDesign
+        models.magnitudes              Magnitudes
+        privacy.budget                 Budget
+        privacy.guarantee              Guarantee
+        release                        Release
+        intervals.interval             Interval
+        noise.simulated                SimulatedNoise
+        errors                         PrivmeanError PrivmeanWarning ArgumentError SchemaError
+        errors                         Infeasible BudgetExceeded PrivateFailure
+        auditing.audit                 audit
+        auditing.report                AuditReport
+        central.groups.release         GroupRelease
+        central.groups.values_release  ValuesRelease
+        central.groups.estimator       GroupMeans
+        central.groups.compared        CompareRelease
+        central.groups.effect_release  EffectRelease
+        central.groups.arms            TwoArms
+        questions.compare              Compare
+        questions.quantile             Quantile
+        models.quantile_release        QuantileRelease
+        models.variance_release        VarianceRelease
+        study.study                    Study
+        study.plan                     StudyPlan
+        study.release                  StudyRelease
+        """,
+        _MOVED,
+    )
+    __all__ = ["__version__", *_listed]  # noqa: PLE0604

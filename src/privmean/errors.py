@@ -55,9 +55,8 @@ class Infeasible(PrivmeanError):
     """
 
     def __init__(self, problem: str, remedy: str) -> None:
-        self.problem = problem
-        self.remedy = remedy
         super().__init__(f"{problem}; {remedy}")
+        self.problem, self.remedy = problem, remedy
 
 
 class BudgetExceeded(PrivmeanError):
@@ -72,9 +71,8 @@ class BudgetExceeded(PrivmeanError):
     """
 
     def __init__(self, asked: str, left: str) -> None:
-        self.asked = asked
-        self.left = left
         super().__init__(f"the release asks for {asked} but the ledger has {left} left")
+        self.asked, self.left = asked, left
 
 
 class PrivateFailure(PrivmeanError):

@@ -12,12 +12,14 @@ from importlib import import_module
 
 
 def names(
-    face: str, homes: Mapping[str, str], moved: Mapping[str, str] | None = None
-) -> tuple[Callable[[str], object], Callable[[], list[str]]]:
-    """`__getattr__` and `__dir__` of a module whose public names live in these modules.
+    face: str, table: str, moved: Mapping[str, str] | None = None
+) -> tuple[Callable[[str], object], Callable[[], list[str]], list[str]]:
+    """`__getattr__` and `__dir__` of a module whose public names live elsewhere, and the names.
 
-    moved: names that it once had, and what is said instead.
+    table: a line a module below the face: the module, then names that live in it. moved: names that
+    it once had, and what is said instead.
     """
+    homes = {name: f"{face}.{module}" for module, names in lines_of(table) for name in names}
 
     def found(name: str) -> object:
         if name in homes:
@@ -30,4 +32,10 @@ def names(
     def listed() -> list[str]:
         return sorted(sys.modules[face].__all__)
 
-    return found, listed
+    return found, listed, [*homes]
+
+
+def lines_of(table: str) -> list[tuple[str, list[str]]]:
+    """The modules of a table with their names."""
+    split = [line.split() for line in table.splitlines() if line.strip()]
+    return [(module, names) for module, *names in split]

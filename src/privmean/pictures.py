@@ -9,8 +9,9 @@ from typing import Any
 
 from privmean.errors import ArgumentError
 from privmean.privacy.words import in_words
+from privmean.released import Numbers
 from privmean.rows import Row
-from privmean.summary import Told, percent, rests_on, statuses
+from privmean.summary import percent, rests_on, statuses
 
 LINE, TOP, BOTTOM = 22, 8, 30  # pixels: of a row, above all rows, for the axis
 PLOT, LETTER = 420, 6.6  # width of the plot; of a letter
@@ -112,7 +113,7 @@ def cell(value: float) -> str:
     return "–" if math.isnan(value) else f"{value:.5g}"
 
 
-def page(release: Told, warning: str) -> str:
+def page(release: Numbers, warning: str) -> str:
     """A release in a notebook: one table, one picture, the promise; no script."""
     rows = release.rows()
     shown = rows[:MOST]

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
+from privmean import released
 from privmean.errors import ArgumentError, PrivmeanError
 from privmean.mechanisms.curator import Curator, Draws, TrustedCurator
 from privmean.noise.base import Noise
@@ -29,7 +30,7 @@ T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
 
 
-class Plan(Protocol):
+class Plan(released.Plan, Protocol):
     """Everything decided before data are read; `run` is the only part that meets people.
 
     A plan is a frozen dataclass; it keeps the public values that it reads.
@@ -41,16 +42,6 @@ class Plan(Protocol):
     @property
     def shape(self) -> Shape:
         """The people it is for."""
-        ...
-
-    @property
-    def estimator(self) -> str:
-        """The estimator's name."""
-        ...
-
-    @property
-    def why(self) -> str:
-        """Why this method runs, in a line a person understands."""
         ...
 
     @property
@@ -70,10 +61,6 @@ class Plan(Protocol):
 
     def predict(self, guess_sd: float) -> dict[str, float]:
         """Predicted errors at a guessed standard deviation between persons."""
-        ...
-
-    def describe(self) -> dict[str, Any]:
-        """Public facts of the plan, for printing and JSON."""
         ...
 
     def accepts(self, people: People) -> None:
@@ -181,17 +168,10 @@ def execute(
         guarantee=promise.require(),
         intervals=outcome.intervals,
         plan=plan,
-        persons=outcome.persons,
-        estimand=outcome.estimand,
-        status=outcome.status,
-        statuses=outcome.statuses,
-        advice=outcome.advice,
-        assumptions=outcome.assumptions,
-        shares=outcome.shares,
-        diagnostics=outcome.diagnostics,
         secure=curator.secure,
         level=level,
         provenance=Provenance().made_by(getattr(people, "engine", None), entry),
+        **outcome.findings(),
     )
 
 

@@ -1,4 +1,4 @@
-"""The least number that is enough: the one search behind every "how many" and "how much"."""
+"""The least number that is enough, and where a condition turns: the searches of all rooms."""
 
 from __future__ import annotations
 
@@ -42,3 +42,16 @@ def least_amount(
         middle = math.sqrt(low * high)
         low, high = (low, middle) if enough(middle) else (middle, high)
     return high
+
+
+def halved(
+    holds: Callable[[float], bool], low: float, high: float, rounds: int = 1200
+) -> tuple[float, float]:
+    """Ends between which `holds` turns, true below and false above: halved so many times, or until
+    no double lies between them."""
+    for _ in range(rounds):
+        middle = (low + high) / 2
+        if middle in (low, high):
+            break
+        low, high = (middle, high) if holds(middle) else (low, middle)
+    return low, high

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 import textwrap
-from collections.abc import Iterable, Mapping, Sequence
-from typing import ClassVar, Protocol
+from collections.abc import Iterable, Sequence
 
-from privmean.intervals.interval import OK, Interval
-from privmean.privacy.guarantee import RELATION_WORDS, Guarantee
+from privmean.intervals.interval import OK
+from privmean.privacy.guarantee import RELATION_WORDS
 from privmean.privacy.words import in_words
+from privmean.released import Numbers
 from privmean.rows import Row
 
 WIDTH = 100
@@ -19,51 +19,7 @@ MORE = "all of it: release.details()"
 MEMBERSHIP = "who has records in which group"  # among what a promise treats as public
 
 
-class Why(Protocol):
-    """The plan of what is told."""
-
-    @property
-    def why(self) -> str: ...
-
-
-class Told(Protocol):
-    """What a text or a picture is made of: a release."""
-
-    tabled: ClassVar[bool]
-
-    @property
-    def columns(self) -> tuple[str, ...]: ...
-    @property
-    def estimator(self) -> str: ...
-    @property
-    def guarantee(self) -> Guarantee: ...
-    @property
-    def plan(self) -> Why: ...
-    @property
-    def persons(self) -> int | None: ...
-    @property
-    def status(self) -> str: ...
-    @property
-    def advice(self) -> str: ...
-    @property
-    def assumptions(self) -> tuple[str, ...]: ...
-    @property
-    def shares(self) -> Mapping[str, float]: ...
-    @property
-    def secure(self) -> bool: ...
-    @property
-    def level(self) -> float: ...
-    @property
-    def failed(self) -> bool: ...
-
-    def interval(self) -> Interval: ...
-    def alone(self, column: int) -> Interval: ...
-    def rows(self) -> tuple[Row, ...]: ...
-    def title(self) -> str: ...
-    def footer(self) -> tuple[str, ...]: ...
-
-
-def summary(release: Told, warning: str) -> str:
+def summary(release: Numbers, warning: str) -> str:
     """The text of `print(release)`."""
     rows = release.rows()
     lines = [] if release.secure else [f"*** {warning} ***"]
@@ -87,7 +43,7 @@ def summary(release: Told, warning: str) -> str:
     return "\n".join([*lines, *_status(release)])
 
 
-def _one_number(release: Told, row: Row) -> list[str]:
+def _one_number(release: Numbers, row: Row) -> list[str]:
     head = f"{row.term}: {release.title()}{_persons(release)}"
     if release.failed:
         return [head, *_line("estimate", "none: FAILED privately (the budget is spent)")]
@@ -139,13 +95,13 @@ def _cell(value: float) -> str:
     return "–" if math.isnan(value) else f"{value:.5g}"
 
 
-def _persons(release: Told) -> str:
+def _persons(release: Numbers) -> str:
     if release.persons is None:
         return ""
     return f"   ({release.persons} {release.guarantee.unit}s, {known(release)})"
 
 
-def known(release: Told) -> str:
+def known(release: Numbers) -> str:
     """Whether its number of persons is public: that of a roster is, not that of private groups."""
     promise = release.guarantee
     grouped = any(row.group for row in release.rows())
@@ -153,14 +109,14 @@ def known(release: Told) -> str:
     return "public" if public else "noisy"
 
 
-def rests_on(release: Told) -> str:
+def rests_on(release: Numbers) -> str:
     """What accuracy rests on (never privacy), in a few words."""
     interval = release.interval()
     words = interval.brief or assumptions((interval.assumption, *release.assumptions))
     return words or "nothing but the noise"
 
 
-def statuses(release: Told) -> tuple[str, str]:
+def statuses(release: Numbers) -> tuple[str, str]:
     """The status of a release, or of its interval, with the advice on it."""
     if release.status != OK:
         return release.status, release.advice
@@ -168,7 +124,7 @@ def statuses(release: Told) -> tuple[str, str]:
     return interval.status, interval.advice
 
 
-def _status(release: Told) -> list[str]:
+def _status(release: Numbers) -> list[str]:
     status, advice = statuses(release)
     if release.failed:
         return _line("status", f"FAILED: {advice}")
@@ -177,7 +133,7 @@ def _status(release: Told) -> list[str]:
     return _line("status", f"{status}: {advice}" if advice else status)
 
 
-def details(release: Told, warning: str) -> str:
+def details(release: Numbers, warning: str) -> str:
     """The release in full, in the order of reading."""
     interval, promise = release.interval(), release.guarantee
     lines = [summary(release, warning), ""]
@@ -211,7 +167,7 @@ def details(release: Told, warning: str) -> str:
     return "\n".join(lines)
 
 
-def one_line(release: Told) -> str:
+def one_line(release: Numbers) -> str:
     """The text of `repr(release)`."""
     shown = []
     for row in release.rows()[:MOST]:

@@ -33,6 +33,15 @@ def number(name: str, value: object, remedy: str = "give a finite number") -> fl
     return result
 
 
+def one_of_two(remedy: str, **given: object) -> None:
+    """Exactly one of two arguments is there."""
+    (first, value), (second, other) = given.items()
+    if (value is None) == (other is None):
+        raise ArgumentError(
+            first, value, f"exactly one of {first} and {second} must be given", remedy
+        )
+
+
 def positive(name: str, value: object, remedy: str = "give a number greater than 0") -> float:
     """A finite number greater than zero."""
     result = number(name, value, remedy)

@@ -303,3 +303,16 @@ def test_a_code_for_missing_values_is_held_or_told():
         quiet += not inside and (interval.target == "mean" or release.status == "ok")
     kit.assert_rate_at_least(held, runs, 0.9)  # .4 with a step back from a twentieth on
     kit.assert_rate_at_most(quiet, runs, 0.05)
+
+
+@pytest.mark.parametrize("run", [12, 160, 200, 227, 257, 292])
+def test_a_code_is_held_where_rounds_left_narrow_limits_and_where_they_left_wide_ones(run):
+    """Narrow limits leave more than the code beyond them; wide ones reach nearly there."""
+    n, share = 10_000, 0.03
+    g = np.random.default_rng([1, n, run])
+    coded = g.random((2, n))[0] < share  # the draws of the table that the steps missed
+    x = np.where(coded, 9999.0, np.rint(g.normal(1960, 15, n)))
+    plan = planned(DefaultMean(), Budget(epsilon=0.5), persons=n)
+    release = plan.release(people(x), SimulatedNoise(g))
+    assert release.diagnostics["limits stepped back"]
+    assert abs(release.estimate[0] - x.mean()) * math.sqrt(n) / x.std() < 5

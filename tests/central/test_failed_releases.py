@@ -12,11 +12,11 @@ import pytest
 
 import privmean as pm
 from kit import planned
+from privmean.intervals.interval import FAILED
 from privmean.models.variance import VarianceSearch
 from privmean.noise.simulated import SimulatedNoise
 from privmean.people.matrix import MatrixPeople
 from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE
-from privmean.release import FAILED
 from test_registry import CASES, PERSONS, named, people_of, plan_of, rows
 
 PLACES = np.arange(PERSONS)

@@ -12,6 +12,7 @@ import polars as pl
 import pytest
 
 import privmean as pm
+from kit import assert_rate
 from privmean.central.groups.estimator import GroupMeans
 from privmean.central.groups.release import GroupRelease
 from privmean.central.groups.settings import GroupSettings
@@ -99,7 +100,7 @@ def test_json_has_groups_and_contrasts():
         assert item["interval"][0] < item["estimate"] < item["interval"][1]
         assert set(item) == {
             "key", "estimate", "std_error", "interval", "noise_interval", "persons",
-            "persons_std_error", "status",
+            "persons_std_error", "persons_interval", "status",
         }  # fmt: skip
     assert [item["contrast"] for item in stored["contrasts"]] == ["a - b", "a / b"]
     (only,) = pm.verify(stored).problems
@@ -121,6 +122,28 @@ def test_comparisons_later_cost_nothing():
             release.contrast(wrong)
     with pytest.raises(ArgumentError):
         release.ratio("a - b")
+
+
+def test_comparisons_are_a_frame_of_their_own_and_persons_have_an_interval():
+    release = asked(records(), contrasts=["a - b", "b / a"])
+    both, apart = release.to_frame("polars"), release.contrasts_frame("polars")
+    assert apart.columns == both.columns
+    assert apart["group"].to_list() == ["a - b", "b / a"]
+    assert both["group"].to_list() == [*KEYS, "a - b", "b / a"]
+    held = 0
+    frame = records()
+    alone = frame.unique("who")
+    for seed in range(40):
+        made = asked(frame, seed)
+        for item in made.to_dict()["groups"]:
+            low, high = item["persons_interval"]
+            assert (low, high) == made.persons_interval(item["key"])
+            held += low <= alone.filter(pl.col("key") == item["key"]).height <= high
+    assert_rate(held, 160, 0.95)
+    public = asked(frame, membership="public", neighbors="replace-one")
+    assert public.persons_interval("a") == (public.groups.weight[0],) * 2
+    with pytest.raises(ArgumentError):
+        release.persons_interval("nobody")
 
 
 def test_rows_come_in_the_order_that_was_asked():
@@ -188,12 +211,12 @@ def test_an_atom_is_not_shown_as_the_mean_of_a_group():
 def pairs_like(pairs, value):
     """The same pairs, all with one value."""
     alike = np.full(len(pairs.group), value)
-    return replace(pairs, value=alike, _cache={})
+    return replace(pairs, values=(alike,), _cache={})
 
 
 def test_small_and_far_groups_are_marked():
     pairs = pairs_of(4000, 4)
-    group, value = pairs.group.copy(), pairs.value.copy()
+    group, value = pairs.group.copy(), pairs.values[0].copy()
     few = np.flatnonzero(group == 3)
     group[few[3:]] = 2
     far = np.flatnonzero(group == 1)
@@ -325,7 +348,7 @@ def pairs_without_the_first(pairs):
     groups = pairs.weights.mass // int(pairs.mass[0]) if pairs.weights.split else 1
     rows = slice(groups, None)
     return MatrixPairs(
-        pairs.columns, pairs.keys, pairs.weights, pairs.group[rows], pairs.value[rows],
+        pairs.columns, pairs.keys, pairs.weights, pairs.group[rows], (pairs.values[0][rows],),
         pairs.weight[rows], pairs.mass[rows], pairs.persons - 1, pairs.known - 1,
     )  # fmt: skip
 

@@ -180,7 +180,7 @@ def test_a_count_beyond_the_limits_of_groups_holds_whom_they_leave_out():
     cells = pairs.centred_counts(units)
     known = np.isin(pairs.group, [0, 2, 3])
     scale = np.array([1.0, 0, 1.0, 0.5, 0, 0])[pairs.group]
-    v = ((pairs.value - CENTERS[pairs.group]) * scale)[known]
+    v = ((pairs.values[0] - CENTERS[pairs.group]) * scale)[known]
     for lower, upper in ((-0.5, 1.0), (0.25, 2.0), (0.0, 2**0.5), (-4.0, -0.125)):
         held = PooledTail(v[:0], v[:0], v[:0], 1.0, 0.0, lower, upper).bins_held()
         assert cells[~held].sum() == ((v < lower) | (v > upper)).sum()

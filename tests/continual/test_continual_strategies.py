@@ -32,6 +32,7 @@ from privmean.continual.strategies import (
     PrefixRoot,
     Toeplitz,
 )
+from privmean.continual.targets import RUNNING
 from privmean.errors import ArgumentError, Infeasible
 
 N = 8192
@@ -335,7 +336,7 @@ def test_candidates_are_sorted_and_choice_saves_memory():
 def test_an_endless_stream_is_front_loaded_only_if_nothing_is_lost_late():
     p = Participation(1000, 64)  # many participations: better at every step
     kept = [fit_loaded(p, 64_000), fit_scaled(p, 64_000)]
-    found = [evaluate(item, p, 64_000) for item in kept]
+    found = [evaluate(item, p, 64_000, RMSE, RUNNING) for item in kept]
     assert choose(found, endless=True, memory=64).strategy is kept[0]
     assert choose(found[:1], endless=True, memory=64).strategy is kept[0]
 
@@ -346,7 +347,7 @@ def test_goals_change_the_choice():
     late = choose(candidates(p, 2000, FINAL), endless=False, memory=5000).strategy
     assert early.rmse(p, 2000, RMSE) < late.rmse(p, 2000, RMSE)
     assert late.rmse(p, 2000, FINAL) < early.rmse(p, 2000, FINAL)
-    assert evaluate(PrefixRoot(), p, 100).to_dict()["name"] == "prefix root"
+    assert evaluate(PrefixRoot(), p, 100, RMSE, RUNNING).to_dict()["name"] == "prefix root"
 
 
 @pytest.mark.parametrize(

@@ -113,7 +113,7 @@ def test_the_same_integers_in_every_home(tmp_path, weights, other):
     asked = Pairs("x", ("key",), KEYS, weights, other=other)
     people, g, x, w, m = (list(item) for item in zip(*pairs, strict=True))
     plain = MatrixPairs(
-        ("x",), asked.groups, weights, np.array(g), np.array(x), np.array(w), np.array(m), size,
+        ("x",), asked.groups, weights, np.array(g), (np.array(x),), np.array(w), np.array(m), size,
         len(set(people)),
     )  # fmt: skip
     wanted = answers(plain)
@@ -147,7 +147,7 @@ def test_sums_are_exact_beyond_64_bits():
     size = 1 << 17  # w z^2 near 2^48 each, 2^65 together
     weights = Weights(3, True)
     people = MatrixPairs(
-        ("x",), (("a",),), weights, np.zeros(size, int), np.full(size, 1e300),
+        ("x",), (("a",),), weights, np.zeros(size, int), (np.full(size, 1e300),),
         np.full(size, 256), np.full(size, 1024), size, size,
     )  # fmt: skip
     box = Box(1 - 2.0**20, 2.0**20 - 1)

@@ -5,13 +5,16 @@ An engine that is not installed is left out with the reason; `make engines` has 
 
 from __future__ import annotations
 
+import gc
 import json
 import math
 import random
+import sys
 import tempfile
 from decimal import Decimal
 from pathlib import Path
 
+import narwhals as nw
 import numpy as np
 import people_reference as reference
 import people_tables as tables
@@ -22,7 +25,10 @@ import spark_homes
 import sql_tables
 
 import privmean as pm
-from privmean.people import databases, sqlexact
+from privmean.people import databases, sqlengines, sqlexact
+from privmean.people.engines import Home, fetch, lazy
+from privmean.people.expressions import log_cells
+from privmean.people.grids import LOG_CELLS, log_edges
 
 ENGINES = [
     pytest.param(
@@ -112,6 +118,60 @@ def test_public_numbers_of_any_size_raise_nothing(engine):
             if box:
                 counts = [1] * len(first)
                 assert vars(asked) == reference.box_sums(first, counts, None, box), size
+
+
+def totals_of(points):
+    """Persons, each of grid points of resolution 1, and the mean that is read of each."""
+    rows = [(who, t) for who, listed in enumerate(points) for t in listed]
+    expected = []
+    for listed in points:
+        usable = [int(max(-(2.0**80), min(2.0**80, t))) for t in listed if not math.isnan(t)]
+        total = max(-(2**100), min(2**100, sum(usable)))
+        expected.append(float(total) / len(usable) if usable else math.nan)
+    return rows, expected
+
+
+@each
+def test_totals_that_64_bits_cannot_hold_are_exact(engine):
+    """Whole numbers about 2^62 and 2^63, carries, cancellations, and what is far, to the bit."""
+    near, far = 2.0**62 - 512, 2.0**63
+    points = [
+        [near] * 9, [-near] * 9, [near, near, near, -near], [near, far, -near, -far, 3.0],
+        [2.0**62, -(2.0**62), 2.0**62], [far, far, 1.0], [-far, -far - 2048, -1.0], [math.nan],
+        [2.0**31, 2.0**31 - 1, -1.0], [-(2.0**31), -1.0], [math.inf, 1.0],
+        [-math.inf, -7.0, math.nan],
+        [2.0**53, 1.0, 1.0], [1e300, -1e300, 5.0], [2.0**80] * 3 + [1.0],
+    ]  # fmt: skip
+    rows, expected = totals_of(points)
+    who, x = (list(column) for column in zip(*rows, strict=True))
+    table = pa.table({"who": pa.array(who, pa.int64()), "x": pa.array(x, pa.float64())})
+    source = sql_tables.put(engine, table)
+    people = pm.read(source, person="who", values="x", resolution=1.0)
+    assert np.array_equal(people.matrix()[:, 0], expected, equal_nan=True)
+
+
+@each
+def test_bins_of_their_edges_and_of_their_neighbours(engine):
+    """The guess is right or wrong by one bin; the comparisons decide."""
+    ends = [2.0**-41, 5e-324, 2.0**39.99, 0.0]
+    for edge in map(float, log_edges()):
+        ends += [math.nextafter(edge, 0.0), edge, math.nextafter(edge, math.inf)]
+    values = [None, *ends, *(-end for end in ends)]
+    frame = pa.table({"v": pa.array(values, pa.float64())})
+    table, home = sql_tables.put(engine, frame), Home()
+    found = fetch(log_cells(lazy(table), home).group_by("k").agg(n=nw.len()))
+    counts = dict.fromkeys(range(LOG_CELLS), 0)
+    for cell, count in found:
+        counts[int(cell)] += count
+    assert list(counts.values()) == reference.log_counts(values, 0.0)
+
+
+def test_a_cast_that_is_tried_stays_so_on_datafusion():
+    """Ibis writes it as a cast that raises, and whether it does would depend on values."""
+    pytest.importorskip("datafusion")
+    table = sql_tables.put("datafusion", pa.table({"x": [math.nan, 1e300, 2.5]}))
+    tried = table.select(n=table["x"].try_cast("int64"))
+    assert [row[0] for row in sqlengines.rows(tried)] == [None, None, 2]
 
 
 @each
@@ -275,6 +335,51 @@ def test_an_address_reads_like_the_table_and_tells_no_password(engine, monkeypat
 
 
 @pytest.mark.parametrize("engine", POSTGRES)
+def test_a_session_that_may_write_nothing_reads_one_state_of_the_records(engine, monkeypatch):
+    """The same release; what others write meanwhile is not seen, and the session is left free."""
+    import psycopg
+
+    execute(
+        "CREATE TABLE shared AS SELECT i % 300 AS who, (i % 7)::real AS x, "
+        "CASE WHEN i % 2 = 0 THEN 'a' ELSE 'b' END AS key FROM generate_series(1, 3000) i; "
+        "CREATE ROLE reader LOGIN; GRANT SELECT ON shared TO reader; "
+        "REVOKE TEMPORARY ON DATABASE postgres FROM PUBLIC"
+    )
+    ibis = pytest.importorskip("ibis")
+    address = sql_tables.server().url
+    as_reader = address.replace("privmean@", "reader@")
+    standby = psycopg.connect(
+        address, autocommit=True, options="-c default_transaction_read_only=1"
+    )
+    links = [psycopg.connect(as_reader, autocommit=True), standby]
+    free = sql_tables.connection("postgres").table("shared")
+
+    def asked(source):
+        told = {"person": "who", "epsilon": 2.0}
+        found = []
+        for more in ({}, {"by": "key", "keys": ["a", "b"], "max_groups": 2}):
+            made = pm.mean(source, "x", noise=pm.SimulatedNoise(1), **told, **more).to_dict()
+            del made["provenance"]  # time
+            found.append(json.dumps(made, sort_keys=True))
+        return found
+
+    for link in links:
+        with link:
+            with pytest.raises(psycopg.errors.Error):
+                link.execute("CREATE TEMPORARY TABLE none (x int)")
+            table = ibis.postgres.from_connection(link).table("shared")
+            assert asked(table) == asked(free)
+            people = pm.read(table, person="who", values="x", roster=range(200))
+            before = people.size(), people.box_sums([random_tables.Box(0.0, 7.0)])
+            execute("INSERT INTO shared SELECT 1, 5, 'a' FROM generate_series(1, 50)")
+            people._cache.clear()
+            assert (people.size(), people.box_sums([random_tables.Box(0.0, 7.0)])) == before
+            del people, table
+            gc.collect()
+            assert link.info.transaction_status == psycopg.pq.TransactionStatus.IDLE
+
+
+@pytest.mark.parametrize("engine", POSTGRES)
 def test_the_command_reads_a_table_of_a_database(engine, monkeypatch, capsys):
     from privmean.cli.app import run
 
@@ -299,6 +404,29 @@ def test_a_password_is_refused_before_anything_is_imported():
         assert "geheim" not in str(caught.value)
     with pytest.raises(pm.ArgumentError, match="goes with the address"):
         databases.with_table("visits.csv", "visits")
+
+
+@pytest.mark.parametrize("scheme", ["mysql", "postgresql+psycopg", "snowflake"])
+def test_an_address_that_is_not_read_is_no_name_of_a_file(scheme, capsys):
+    from privmean.cli.app import run
+
+    address = f"{scheme}://me:geheim@host/db"
+    with pytest.raises(pm.ArgumentError, match="kind of address that is not read") as caught:
+        pm.read(f"{address}#visits", person="who", values="x")
+    asked = ["--table", "visits", "--person", "who", "--value", "x", "--epsilon", "1"]
+    assert run(["mean", address, *asked]) == 2
+    said = capsys.readouterr()
+    assert "use postgresql://" in said.err
+    assert "geheim" not in said.out + said.err + str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("scheme", "extra"), [("postgresql", "ibis"), ("clickhouse", "clickhouse")]
+)
+def test_what_is_not_installed_is_named_with_its_extra(scheme, extra, monkeypatch):
+    monkeypatch.setitem(sys.modules, "ibis", None)
+    with pytest.raises(pm.ArgumentError, match=rf"install privmean\[{extra}\]"):
+        pm.read(f"{scheme}://host/db#visits", person="who", values="x")
 
 
 @pytest.mark.filterwarnings("ignore")  # Ibis' own: its DuckDB calls what DuckDB 2 deprecates

@@ -21,8 +21,8 @@ def test_the_corrected_continuous_curve_bounds_the_discrete_one(sd):
         loss = Gaussian("g", float(shift), float(sd), 1)
         for epsilon in (0.0, 0.05, 0.2, 0.5, 1.0, 2.0, 4.0, 8.0):
             curve = float(exact.gaussian_delta(loss.mu, epsilon))
-            bound = curve * loss.delta_factor + loss.tail_delta
-            truth = exact.delta_of(law, epsilon + loss.added_epsilon)
+            bound = curve * loss.lattice.factor + loss.lattice.tail
+            truth = exact.delta_of(law, epsilon + loss.lattice.epsilon)
             if truth > 1e-11:
                 tightest, cases = max(tightest, truth / bound), cases + 1
     assert cases >= 10
@@ -48,8 +48,8 @@ def test_two_coordinates_together(sd):
         loss = Gaussian("g", math.hypot(first, second), sd, 2)
         for epsilon in (0.1, 0.5, 1.0, 3.0):
             curve = float(exact.gaussian_delta(loss.mu, epsilon))
-            truth = exact.delta_of(law, epsilon + loss.added_epsilon)
-            assert truth <= curve * loss.delta_factor + loss.tail_delta + 1e-13
+            truth = exact.delta_of(law, epsilon + loss.lattice.epsilon)
+            assert truth <= curve * loss.lattice.factor + loss.lattice.tail + 1e-13
 
 
 def test_the_composed_bound_holds_for_the_noise_that_is_drawn():
@@ -90,11 +90,11 @@ def test_the_far_tail_is_below_its_charge():
     for sd in (1.0, 1.5, 3.0, 10.0, 1000.0):
         k = np.arange(math.floor(12 * sd) + 1, math.floor(12 * sd) + 1 + int(40 * sd))
         tail = 2 * np.exp(-((k / sd) ** 2) / 2).sum() / (sd * math.sqrt(2 * math.pi))
-        assert tail <= Gaussian("g", 1.0, sd, 1).tail_delta
+        assert tail <= Gaussian("g", 1.0, sd, 1).lattice.tail
 
 
 def test_at_the_lattice_in_use_the_correction_is_invisible():
     loss = Gaussian("g", 2.0**20, 2.0**20, 100)
-    assert loss.added_epsilon < 2e-9
-    assert loss.delta_factor < 1 + 1e-10
-    assert loss.tail_delta < 1e-29
+    assert loss.lattice.epsilon < 2e-9
+    assert loss.lattice.factor < 1 + 1e-10
+    assert loss.lattice.tail < 1e-29

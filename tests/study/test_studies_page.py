@@ -12,6 +12,7 @@ import pytest
 import privmean as pm
 from privmean.central.default_vector import PARTLY as SOME_COLUMNS
 from privmean.cli.app import run
+from privmean.intervals.divided import VALUES_MISSING
 from privmean.intervals.group_table import FEW, HIDDEN, IMPRECISE, NEAR
 from privmean.intervals.tail_check import FAR_SEEN, TAIL_SEEN, TOO_FEW, TOO_THICK, UNCHECKED
 from privmean.models.pooled_intervals import PARTLY as SOME_TERMS
@@ -62,7 +63,7 @@ def test_every_status_has_a_section():
     text = (DOCS / "statuses.md").read_text()
     sections = set(re.findall(r"^## (.*)$", text, re.MULTILINE))
     known = {"ok", "failed", "atom", "thin", FAR_SEEN, TAIL_SEEN, TOO_FEW, TOO_THICK, UNCHECKED}
-    known |= {FEW, NEAR, IMPRECISE, HIDDEN, UNRESOLVED, NOT_ANSWERED, PARTLY}
+    known |= {VALUES_MISSING, FEW, NEAR, IMPRECISE, HIDDEN, UNRESOLVED, NOT_ANSWERED, PARTLY}
     known |= {ENTANGLED, THIN_LEVEL, FEW_PERSONS, SINGULAR}
     assert known <= sections
     assert all(f"({'#' + name.replace(' ', '-')})" in text for name in known - {PARTLY})

@@ -127,22 +127,11 @@ def mean(
     usual: Neighbors = "replace-one" if by is None or membership == "public" else "add-remove"
     said = settled(terms, "mean", MOVED, usual)
     question = Mean(
-        None if chosen is None else tuple(chosen),
-        estimand,
-        cap,
-        assume=one_of(assume, words),
-        method=method,
-        related=related,
-        by=columns,
-        keys=keys,
-        max_groups=max_groups,
-        contrasts=compared,
-        membership=membership,
-        rule=rule,
-        other=other,
-        shrink=shrink,
+        None if chosen is None else tuple(chosen), estimand, cap, assume=one_of(assume, words),
+        method=method, related=related, by=columns, keys=keys, max_groups=max_groups,
+        contrasts=compared, membership=membership, rule=rule, other=other, shrink=shrink,
         simultaneous=simultaneous,
-    )
+    )  # fmt: skip
     return asked(source_of(source, person, {}), question, said)
 
 
@@ -186,21 +175,12 @@ def regress(
     from privmean.questions.regression import Regression
 
     said = settled(terms, "regress", MOVED)
+    fitted = None if only is None else (only,) if isinstance(only, str) else tuple(only)
     question = Regression(
-        formula,
-        fixed_effects,
-        working,
-        time,
-        scales=scales,
-        assume=one_of(assume, {"concentration": concentration}),
-        method=method,
-        related=related,
-        effect=effect,
-        only=None if only is None else (only,) if isinstance(only, str) else tuple(only),
-        contrasts=contrasts,
-        weights=weights,
-        bounds=bounds,
-    )
+        formula, fixed_effects, working, time, scales=scales,
+        assume=one_of(assume, {"concentration": concentration}), method=method, related=related,
+        effect=effect, only=fitted, contrasts=contrasts, weights=weights, bounds=bounds,
+    )  # fmt: skip
     return asked(source_of(source, person, {}), question, said)
 
 

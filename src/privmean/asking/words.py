@@ -76,9 +76,7 @@ class Written:
 class Reading:
     """How reading may use the machine."""
 
-    memory: Annotated[
-        str | None, "Memory that reading may take, such as 3GB; the rest goes to disk."
-    ] = None
+    memory: Annotated[str | None, "Memory to read with, such as 3GB; the rest goes to disk."] = None
     threads: Annotated[int | None, "Processors to read with."] = None
     spill: Annotated[str | None, "Folder for what memory cannot hold, emptied afterwards."] = None
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 from privmean.auditing.looked import LookFirst
@@ -36,7 +37,7 @@ from privmean.questions.curve import Curve
 from privmean.questions.errors import Errors
 from privmean.questions.mean import Mean
 from privmean.questions.quantile import Quantile
-from privmean.questions.regression import Regression
+from privmean.questions.regression import Effect, Regression
 from privmean.questions.variance import Variance
 
 if TYPE_CHECKING:
@@ -81,6 +82,16 @@ NEAR = (-9.0, 9.0)
 
 def _keys(groups: int) -> tuple[tuple[str, ...], ...]:
     return tuple((f"g{k:03d}",) for k in range(groups))
+
+
+def _of_panel(
+    name: str, effect: Effect, panel: PanelSums | OwnPanel, columns: int, formula: str = "y ~ x"
+) -> Subject:
+    """A regression that reads records: few persons, so that its audit does not take long."""
+    make = partial(Regression, formula, effect=effect)
+    return Subject(
+        name, make, GENEROUS, dimensions=(columns,), persons=150, weight=0.1, panel=panel
+    )
 
 
 SUBJECTS: tuple[Subject, ...] = (
@@ -189,33 +200,9 @@ SUBJECTS: tuple[Subject, ...] = (
         lambda: Regression("y ~ a", effect="own", assume=Errors(1.0, 1.0, range=NEAR)),
         dimensions=(2,),
     ),
-    Subject(
-        "regression, pooled",
-        lambda: Regression("y ~ x"),
-        GENEROUS,
-        dimensions=(2,),
-        persons=150,
-        weight=0.1,
-        panel=PanelSums("y ~ x", within=False),
-    ),
-    Subject(
-        "regression, within",
-        lambda: Regression("y ~ x", effect="within"),
-        GENEROUS,
-        dimensions=(1,),
-        persons=150,
-        weight=0.1,
-        panel=PanelSums("y ~ x", within=True),
-    ),
-    Subject(
-        "regression, own coefficients",
-        lambda: Regression("y ~ x", effect="own"),
-        GENEROUS,
-        dimensions=(2,),
-        persons=150,
-        weight=0.1,
-        panel=OwnPanel("y ~ x", False),
-    ),
+    _of_panel("regression, pooled", "pooled", PanelSums("y ~ x", within=False), 2),
+    _of_panel("regression, within", "within", PanelSums("y ~ x", within=True), 1),
+    _of_panel("regression, own coefficients", "own", OwnPanel("y ~ x", False), 2),
     Subject("curve", lambda: Curve("y", "t", (0, 1, 2, 3)), relations=REPLACED, dimensions=(3,)),
     Subject("curve, limits", lambda: Curve("y", "t", (0, 1, 2, 3), assume=(0, 8)), dimensions=(3,)),
     Subject("groups", lambda: GroupMeans(_keys(4)), dimensions=(4,), weight=0.3, weights=Weights()),

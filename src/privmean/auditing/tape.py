@@ -28,10 +28,16 @@ Branch = tuple[int, ...]
 
 
 @dataclass(frozen=True)
-class Answered:
-    """One private answer. branch: of disjoint parts of the roster, () before the first split."""
+class _Placed:
+    """Where on the tape: the branch of disjoint parts of the roster, () before the first split."""
 
     branch: Branch
+
+
+@dataclass(frozen=True)
+class Answered(_Placed):
+    """One private answer."""
+
     mechanism: Mechanism[Any, Any]
     exact: Any
     noisy: Any
@@ -39,10 +45,9 @@ class Answered:
 
 
 @dataclass(frozen=True)
-class Split:
+class Split(_Placed):
     """The roster was split into disjoint parts."""
 
-    branch: Branch
     name: str
     parts: int
 

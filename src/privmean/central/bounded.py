@@ -21,7 +21,7 @@ from privmean.intervals.divided import TOO_FEW, Divided, unseen
 from privmean.intervals.interval import FAILED, OK
 from privmean.mechanisms.clipped_sum import ClippedSums
 from privmean.mechanisms.curator import Curator
-from privmean.outcome import Outcome, overall
+from privmean.outcome import Outcome, by_cause, overall
 from privmean.people.reductions import Box
 from privmean.people.shape import Shape
 from privmean.privacy.budget import Budget
@@ -127,7 +127,7 @@ class BoundedMeanPlan(Releasing):
         n = self.shape.counted()
         sampling = sd * math.sqrt(self.settings.design_effect * self.shape.dimension / n)
         noise = self.sums.value_sd * math.sqrt(sum(box.radius**2 for box in self.boxes)) / n
-        return {"rmse": math.hypot(sampling, noise), "sampling": sampling, "privacy_noise": noise}
+        return by_cause(sampling, noise)
 
     def describe(self) -> dict[str, Any]:
         return {

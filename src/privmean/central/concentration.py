@@ -16,11 +16,10 @@ from dataclasses import dataclass
 from privmean import validate
 from privmean.central.radii import (
     Concentration,
+    FromDeviations,
     PerColumn,
     Radii,
     clipped_at,
-    gaussian_radii,
-    log_term,
     numbers,
     per_column,
     spread,
@@ -42,7 +41,7 @@ __all__ = [
 
 
 @dataclass(frozen=True)
-class SubGaussian:
+class SubGaussian(FromDeviations):
     """Each value is sub-Gaussian around the centre with proxy sd^2 (for a normal law: its sd).
 
     sd: one number, or one a column, in the units of the data.
@@ -61,15 +60,12 @@ class SubGaussian:
     def words(self) -> str:
         return f"persons' values are sub-Gaussian with standard deviation {self.sd}"
 
-    def radius(
-        self, n: int, dimension: int = 1, gamma: float = 0.05, *, jointly: bool = False
-    ) -> Radii:
-        sds = spread("sd", self.sd, dimension)
-        return gaussian_radii(sds, log_term(n, dimension, gamma, jointly))
+    def deviations(self, dimension: int) -> tuple[float, ...]:
+        return spread("sd", self.sd, dimension)
 
 
 @dataclass(frozen=True)
-class LogSobolev:
+class LogSobolev(FromDeviations):
     """A person's records have a log-Sobolev constant, and all persons share one mean.
 
     constant: the largest over persons of the constant of one person's vector of records (the
@@ -97,16 +93,13 @@ class LogSobolev:
             "and all persons share one mean"
         )
 
-    def radius(
-        self, n: int, dimension: int = 1, gamma: float = 0.05, *, jointly: bool = False
-    ) -> Radii:
+    def deviations(self, dimension: int) -> tuple[float, ...]:
         constants = spread("constant", self.constant, dimension)
-        sds = tuple(math.sqrt(c / self.records) for c in constants)
-        return gaussian_radii(sds, log_term(n, dimension, gamma, jointly))
+        return tuple(math.sqrt(c / self.records) for c in constants)
 
 
 @dataclass(frozen=True)
-class BetweenWithin:
+class BetweenWithin(FromDeviations):
     """Persons' own means vary by between_sd, and records vary within a person.
 
     between_sd: standard deviation of persons' own means (sub-Gaussian). Exactly one of within_sd
@@ -126,13 +119,9 @@ class BetweenWithin:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "between_sd", per_column("between_sd", self.between_sd))
-        if (self.within_sd is None) == (self.within_constant is None):
-            raise ArgumentError(
-                "within_sd",
-                self.within_sd,
-                "exactly one of within_sd and within_constant must be given",
-                "give within_sd for independent records, within_constant for dependent ones",
-            )
+        remedy = "give within_sd for independent records, within_constant for dependent ones"
+        both = {"within_sd": self.within_sd, "within_constant": self.within_constant}
+        validate.one_of_two(remedy, **both)
         for name in ("within_sd", "within_constant"):
             if getattr(self, name) is not None:
                 object.__setattr__(self, name, per_column(name, getattr(self, name)))
@@ -150,23 +139,20 @@ class BetweenWithin:
             f"{self.records} records a person"
         )
 
-    def radius(
-        self, n: int, dimension: int = 1, gamma: float = 0.05, *, jointly: bool = False
-    ) -> Radii:
+    def deviations(self, dimension: int) -> tuple[float, ...]:
         between = spread("between_sd", self.between_sd, dimension)
         if self.within_sd is not None:
             within = tuple(s * s for s in spread("within_sd", self.within_sd, dimension))
         else:
             assert self.within_constant is not None
             within = spread("within_constant", self.within_constant, dimension)
-        sds = tuple(
+        return tuple(
             math.sqrt(b * b + w / self.records) for b, w in zip(between, within, strict=True)
         )
-        return gaussian_radii(sds, log_term(n, dimension, gamma, jointly))
 
 
 @dataclass(frozen=True)
-class BoundedWithin:
+class BoundedWithin(FromDeviations):
     """Records lie in [lower, upper], independent given the person; persons' means vary.
 
     between_sd: standard deviation of persons' own means (sub-Gaussian); records: public number of
@@ -182,6 +168,8 @@ class BoundedWithin:
     lower: float
     upper: float
     records: int
+    # both parts stay inside with probability 1 - 4 exp(-log): 3/4 at log = ln 16
+    factor = 4
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "between_sd", per_column("between_sd", self.between_sd))
@@ -198,9 +186,7 @@ class BoundedWithin:
             "(standard deviation)"
         )
 
-    def radius(
-        self, n: int, dimension: int = 1, gamma: float = 0.05, *, jointly: bool = False
-    ) -> Radii:
+    def radii(self, dimension: int, log: float) -> Radii:
         between = spread("between_sd", self.between_sd, dimension)
         width = self.upper - self.lower
 
@@ -209,13 +195,11 @@ class BoundedWithin:
             return tuple(math.sqrt(2 * b * b * log) + noise for b in between)
 
         sds = tuple(math.sqrt(b * b + width**2 / (4 * self.records)) for b in between)
-        # both parts stay inside with probability 1 - 4 exp(-log): 3/4 at log = ln 16
-        log = log_term(n, dimension, gamma, jointly, factor=4)
         return Radii(reach(log), reach(math.log(16)), sds)
 
 
 @dataclass(frozen=True)
-class Bounded:
+class Bounded(FromDeviations):
     """Every person's value lies in [lower, upper] (values outside are moved to the limits).
 
     lower, upper: numbers, or one a column. No location step is needed: all of the budget goes to
@@ -257,15 +241,13 @@ class Bounded:
                 )
         return tuple(zip(stretch(lows, dimension), stretch(highs, dimension), strict=True))
 
-    def radius(
-        self, n: int, dimension: int = 1, gamma: float = 0.05, *, jointly: bool = False
-    ) -> Radii:
+    def radii(self, dimension: int, log: float) -> Radii:
         half = tuple((high - low) / 2 for low, high in self.limits(dimension))
         return Radii(half, half, half, (0.0,) * dimension)
 
 
 @dataclass(frozen=True)
-class UnknownScale:
+class UnknownScale(FromDeviations):
     """Values are roughly normal with an unknown scale, found privately from pairs of persons.
 
     smallest, largest: public range of the standard deviation (wide is cheap: one noisy count an
@@ -297,8 +279,6 @@ class UnknownScale:
             f"{self.smallest:g} and {self.largest:g}, found privately"
         )
 
-    def radius(
-        self, n: int, dimension: int = 1, gamma: float = 0.05, *, jointly: bool = False
-    ) -> Radii:
-        """The radii in units of the scale that will be found."""
-        return gaussian_radii((1.0,) * dimension, log_term(n, dimension, gamma, jointly))
+    def deviations(self, dimension: int) -> tuple[float, ...]:
+        """In units of the scale that will be found."""
+        return (1.0,) * dimension

@@ -37,9 +37,9 @@ THINNEST = 0.8  # times the index of the assumption: below it an interval leans 
 ONE_VALUE = 2.0**-26  # limits that differ in the eighth digit only
 
 # a step back, where rounds have left more than a tail behind
-LEFT_BEHIND = 0.02  # part of the persons beyond the limits, less 3 noise scales
-AWAY = 64.0  # times the longer arm: twelve half octaves, more than the window of a round misses by
-APART, CERTAIN = 0.6, 8.0  # part of those beyond that are away, and noise scales of their number
+LEFT_BEHIND = 1 / 64  # part of the persons beyond the limits, less 3 noise scales
+AWAY = 32.0  # times the longer arm: ten half octaves, more than the window of a round misses by
+APART, CERTAIN = 0.25, 8.0  # part of those beyond that are away, and noise scales of their number
 LOST = 0.1  # part of the persons that limits that were chosen may leave beyond
 LOST_WITHIN = 0.05  # and limits within those
 BACK = 0.2  # part of what is left for that number, and again for those beyond the new limits

@@ -17,6 +17,7 @@ from privmean import validate
 from privmean.central.default_plan import MOST_SPLIT, DefaultMeanPlan
 from privmean.central.locate import FEWEST
 from privmean.central.selected_plan import FEWEST_COMPLETE, SelectedMeanPlan
+from privmean.central.wallet import payable
 from privmean.errors import ArgumentError, Infeasible
 from privmean.intervals.default_intervals import MEAN
 from privmean.people.shape import Shape
@@ -25,7 +26,6 @@ from privmean.privacy.budget import REPLACE_ONE, Budget, Relation
 if TYPE_CHECKING:
     from privmean.central.default_vector import DefaultVectorPlan
 
-LEAST_EPSILON = Fraction(1, 2**20)
 SELECTION = "selection"
 LEAST_NEAR = 2.0**-40
 MOST_COLUMNS = 3  # epsilon is split over columns up to here
@@ -122,11 +122,7 @@ class DefaultMean:
     def check_alone(self, epsilon: Fraction, shape: Shape) -> None:
         """Raise Infeasible if columns cannot be located one by one at `epsilon` a column."""
         persons, dimension = shape.persons, shape.dimension
-        if epsilon < LEAST_EPSILON:
-            raise Infeasible(
-                f"epsilon={float(epsilon):g} a column is too small for prices in steps of 2^-40",
-                f"give at least epsilon={float(LEAST_EPSILON):.2g} a column",
-            )
+        payable(epsilon, " a column")
         needed = self._fewest if dimension == 1 else MOST_SPLIT
         if persons is not None and float(persons * epsilon) < needed:
             raise Infeasible(

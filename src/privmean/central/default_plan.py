@@ -22,7 +22,7 @@ from privmean.intervals.default_intervals import MEAN, BoxIntervals
 from privmean.intervals.tail_check import TailCheck
 from privmean.mechanisms.counts import NoisyCounts, counted
 from privmean.mechanisms.curator import Curator
-from privmean.outcome import Outcome, estimand_of, overall
+from privmean.outcome import Outcome, by_cause, estimand_of, overall
 from privmean.people.shape import Shape
 from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE, Budget
 from privmean.privacy.loss import Laplace, Loss
@@ -82,9 +82,13 @@ class DefaultMeanPlan(Releasing):
         """About how many persons apart from the rest the limits may leave out."""
         return math.ceil(LEFT_OUT / self.epsilon)
 
-    @cached_property
+    @property
     def losses(self) -> tuple[Loss, ...]:
         """A bill of one path; every path composes to at most epsilon, exactly."""
+        return self._bill
+
+    @cached_property
+    def _bill(self) -> tuple[Loss, ...]:
         purse = Wallet(self._purse(), self.relation)
         moved = 2 if self.relation == REPLACE_ONE else 1
         steps: list[NoisyCounts] = []
@@ -144,8 +148,7 @@ class DefaultMeanPlan(Releasing):
         scale = TYPICAL_WIDTH * sd / 2 * bound / (count * self.final_epsilon(count))
         sampling = math.sqrt(self.design_effect / count) * sd
         noise = math.sqrt(2) * scale
-        rmse = math.hypot(sampling, noise)
-        return {"rmse": rmse, "sampling": sampling, "privacy_noise": noise}
+        return by_cause(sampling, noise)
 
     def persons_needed(self, error: float, sd: float) -> int:
         """The smallest number of persons with predicted(sd) at most `error`."""

@@ -45,7 +45,7 @@ from privmean.intervals.mean_interval import Allowance
 from privmean.intervals.tail_check import SEEN, TailCheck, standing
 from privmean.mechanisms.clipped_sum import ColumnSums
 from privmean.mechanisms.curator import Curator
-from privmean.outcome import Outcome, overall
+from privmean.outcome import Outcome, by_cause, overall
 from privmean.people.reductions import People
 from privmean.people.shape import Shape
 from privmean.privacy.budget import REPLACE_ONE, Budget
@@ -109,9 +109,13 @@ class DefaultVectorPlan(Releasing):
         rounds = TYPICAL_ROUNDS * (shares.round + shares.norms)
         return 1 - FIRST - rounds - shares.norms - LAST_NORMS
 
-    @cached_property
+    @property
     def losses(self) -> tuple[Loss, ...]:
         """The bill of a longest path: every look and every round, all columns released."""
+        return self._bill
+
+    @cached_property
+    def _bill(self) -> tuple[Loss, ...]:
         return bill(self.shape.dimension, self.mu, self.inner < 1)
 
     @property
@@ -130,11 +134,7 @@ class DefaultVectorPlan(Releasing):
         radius = NARROW * math.sqrt(self.shape.dimension) + WIDE
         strength = self.mu * math.sqrt(self.last_part)
         noise = 2 * radius * sd * math.sqrt(self.shape.dimension) / (self._persons * strength)
-        return {
-            "rmse": math.hypot(sampling, noise),
-            "sampling": sampling,
-            "privacy_noise": noise,
-        }
+        return by_cause(sampling, noise)
 
     def describe(self) -> dict[str, Any]:
         shares = Shares.of(self.shape.dimension, self._persons, self.mu)
@@ -293,11 +293,7 @@ def _column(last: LastSums, k: int, seen: Seen, persons: int) -> ColumnSums:
 
 
 def vector_plan(
-    budget: Budget,
-    shape: Shape,
-    target: str | None = None,
-    excess: float = 1.0,
-    design_effect: float = 1.0,
+    budget: Budget, shape: Shape, target: str | None, excess: float, design_effect: float
 ) -> DefaultVectorPlan:
     """The plan for many columns; needs delta > 0 or rho, and replace-one."""
     dimension, persons = shape.dimension, shape.persons or 0

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
+from typing import Any
 
 from privmean.central.log_segments import (
     ATOM_ONLY,
@@ -104,6 +105,12 @@ class Location:
     first: Histogram | None = field(default=None, repr=False, compare=False)
     seen: Histogram | None = field(default=None, repr=False, compare=False)
     chosen: tuple[float, float] | None = None
+
+    @property
+    def path(self) -> dict[str, Any]:
+        """What was paid for, as a release tells it."""
+        names = ("outcome", "origin", "rounds", "looks", "restarts")
+        return {name: getattr(self, name) for name in names}
 
     @property
     def missing(self) -> Missing:

@@ -20,17 +20,15 @@ from privmean.central.default_plan import PUBLIC, TYPICAL_WIDTH
 from privmean.central.locate import Location
 from privmean.central.log_segments import ATOM_ONLY
 from privmean.central.look import OnePlace
-from privmean.central.wallet import Wallet, floor_tick
+from privmean.central.wallet import Wallet, floor_tick, payable
 from privmean.errors import Infeasible
 from privmean.intervals.tail_check import ATOM
 from privmean.mechanisms.counts import NoisyCounts
 from privmean.mechanisms.curator import Curator
-from privmean.outcome import Outcome, estimand_of
+from privmean.outcome import Outcome, by_cause, estimand_of
 from privmean.people.shape import Shape
 from privmean.privacy.budget import REPLACE_ONE, Budget
 from privmean.privacy.loss import Laplace, Loss
-
-LEAST = Fraction(1, 2**20)
 
 
 @dataclass(frozen=True)
@@ -47,14 +45,9 @@ class LocatedMean:
 
     def plan(self, budget: Budget, shape: Shape) -> LocatedMeanPlan:
         """Prices of the two lines. Infeasible for an epsilon below the steps of prices."""
-        epsilon = budget.pure_epsilon()
         if budget.neighbors != REPLACE_ONE or shape.dimension != 1 or shape.persons is None:
             raise Infeasible("a located mean has one column and a public number of persons", "")
-        if epsilon < LEAST:
-            raise Infeasible(
-                f"epsilon={float(epsilon):g} is too small for prices in steps of 2^-40",
-                "give a larger budget",
-            )
+        epsilon = payable(budget.pure_epsilon())
         return LocatedMeanPlan(budget, shape, epsilon, self.excess, self.design_effect)
 
 
@@ -107,9 +100,7 @@ class LocatedMeanPlan(OnePlace):
         n = self.shape.counted()
         noise = math.sqrt(2) * TYPICAL_WIDTH * sd / (n * float(self.final))
         sampling = math.sqrt(self.design_effect / n) * sd
-        return {
-            "rmse": math.hypot(sampling, noise), "sampling": sampling, "privacy_noise": noise,
-        }  # fmt: skip
+        return by_cause(sampling, noise)
 
     def describe(self) -> dict[str, Any]:
         return {

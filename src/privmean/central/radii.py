@@ -60,6 +60,27 @@ class Concentration(Protocol):
         ...
 
 
+class FromDeviations:
+    """An assumption with a bound at every chance that anything is clipped: that of normal values
+    unless `radii` says otherwise. factor: on that chance, for its proof."""
+
+    factor = 2
+
+    def deviations(self, dimension: int) -> tuple[float, ...]:
+        """Bounds on the standard deviation of one person's value, by column."""
+        raise NotImplementedError
+
+    def radii(self, dimension: int, log: float) -> Radii:
+        """Radii that a person leaves with probability at most factor * exp(-log)."""
+        return gaussian_radii(self.deviations(dimension), log)
+
+    def radius(
+        self, n: int, dimension: int = 1, gamma: float = 0.05, *, jointly: bool = False
+    ) -> Radii:
+        """The radii of `dimension` columns for n persons; see `Concentration`."""
+        return self.radii(dimension, log_term(n, dimension, gamma, jointly, self.factor))
+
+
 def clipped_at(concentration: Concentration, dimension: int, tail: float) -> Radii:
     """Radii that one person leaves with probability at most `tail`, and the bias of clipping there.
 

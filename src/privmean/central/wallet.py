@@ -9,10 +9,12 @@ from __future__ import annotations
 
 from fractions import Fraction
 
+from privmean.errors import Infeasible
 from privmean.mechanisms.counts import NoisyCounts
 from privmean.privacy.budget import Relation
 
 TICK = 2**40
+LEAST_EPSILON = Fraction(1, 2**20)
 
 
 def floor_tick(value: Fraction | float) -> Fraction:
@@ -21,15 +23,43 @@ def floor_tick(value: Fraction | float) -> Fraction:
     return Fraction(exact.numerator * TICK // exact.denominator, TICK)
 
 
+def payable(epsilon: Fraction, of: str = "") -> Fraction:
+    """An epsilon that prices are parts of; Infeasible where it is below their steps."""
+    if epsilon < LEAST_EPSILON:
+        raise Infeasible(
+            f"epsilon={float(epsilon):g}{of} is too small for prices in steps of 2^-40",
+            f"give at least epsilon={float(LEAST_EPSILON):.2g}{of}",
+        )
+    return epsilon
+
+
 class Wallet:
     """What is left of `total`, for neighbours of `relation`. unit: parts of a person that counts
-    are in, where a person is spread over several answers."""
+    are in, where a person is spread over several answers. shares: what was spent so far, as parts
+    of the total by purpose."""
 
     def __init__(self, total: Fraction, relation: Relation, unit: int = 1) -> None:
         self.relation = relation
         self.unit = unit
         self.total = total
         self.left = total
+        self.shares: dict[str, float] = {}
+        self._noted = total
+
+    @property
+    def unnoted(self) -> Fraction:
+        """What was taken since the last `note`."""
+        return self._noted - self.left
+
+    def note(self, purpose: str) -> None:
+        """What was taken since the last note was for this."""
+        self.shares[purpose] = float(self.unnoted / self.total)
+        self._noted = self.left
+
+    def keep(self) -> dict[str, float]:
+        """The shares of a run that ends here: what is left stays unspent."""
+        self.shares["unspent"] = float(self.left / self.total)
+        return self.shares
 
     def share(self, part: float) -> Fraction:
         """A fraction of what is left, rounded down to a multiple of 2^-40."""

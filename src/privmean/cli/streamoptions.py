@@ -161,9 +161,9 @@ class Kept:
         from privmean.continual.releasefile import ReleaseFile
 
         output = None if self.output is None else ReleaseFile(self.output)
-        done = events.run(
-            fed, source, append=self.append, replay=self.replay, flush=flush, output=output
-        )
+        source.resumes = source.resumes or self.append
+        again = self.replay and not self.append
+        done = events.run(fed, source, replay=again, flush=flush, output=output)
         if not self.quiet:
             typer.echo(events.summary(fed, done), err=True)
         return done.stopped

@@ -44,7 +44,6 @@ def plan(
 
     from privmean.continual.candidates import Prospect
     from privmean.continual.planning import survey
-    from privmean.continual.sensitivity import Participation
     from privmean.continual.shown import Shown
     from privmean.continual.targets import Target
     from privmean.privacy.budget import Budget
@@ -69,11 +68,7 @@ def plan(
     )
     prospects = None
     if unit is not None:
-        pattern = Participation(max_participations, min_separation)
-        prospects = [
-            Prospect.of(item, pattern, steps, unit, clip, dimension, target=target)
-            for item in found
-        ]
+        prospects = [Prospect.of(item, steps, unit, clip, dimension, target) for item in found]
     if as_json:
         facts = {
             "steps": steps,

@@ -27,26 +27,21 @@ if TYPE_CHECKING:
 else:
     from privmean.late import names
 
-    _HOMES = {
-        "plan": "privmean.continual.planning",
-        "StreamPlan": "privmean.continual.streamplan",
-        "MeanStream": "privmean.continual.stream",
-        "MeanStreams": "privmean.continual.keyed",
-        "StreamRelease": "privmean.continual.release",
-        "WithholdRelease": "privmean.continual.withhold_release",
-        "Identity": "privmean.continual.strategies",
-        "PrefixRoot": "privmean.continual.strategies",
-        "MeanToeplitz": "privmean.continual.strategies",
-        "DampedToeplitz": "privmean.continual.strategies",
-        "Decaying": "privmean.continual.strategies",
-        "Toeplitz": "privmean.continual.strategies",
-        "Banded": "privmean.continual.strategies",
-        "BandedInverse": "privmean.continual.strategies",
-        "Buffered": "privmean.continual.buffered",
-        "ScaledBuffered": "privmean.continual.scaled",
-        "Loading": "privmean.continual.loading",
-        "Goal": "privmean.continual.error",
-        "Participation": "privmean.continual.sensitivity",
-    }
-    __getattr__, __dir__ = names(__name__, _HOMES)
-    __all__ = [*_HOMES]  # noqa: PLE0604
+    __getattr__, __dir__, __all__ = names(
+        __name__,
+        """
+        planning          plan
+        streamplan        StreamPlan
+        stream            MeanStream
+        keyed             MeanStreams
+        release           StreamRelease
+        withhold_release  WithholdRelease
+        strategies        Identity PrefixRoot MeanToeplitz DampedToeplitz Decaying Toeplitz
+        strategies        Banded BandedInverse
+        buffered          Buffered
+        scaled            ScaledBuffered
+        loading           Loading
+        error             Goal
+        sensitivity       Participation
+        """,
+    )

@@ -95,19 +95,11 @@ class Prospect(NamedTuple):
 
     @classmethod
     def of(
-        cls,
-        item: Candidate,
-        participation: Participation,
-        steps: int,
-        unit: float,
-        radius: float = 1.0,
-        dimension: int = 1,
-        *,
-        target: Target = RUNNING,
+        cls, item: Candidate, steps: int, unit: float, radius: float, dimension: int, target: Target
     ) -> Prospect:
-        """unit: noise of a coordinate, in radii, of a release whose sens * ||B_t|| is 1."""
-        sens = item.strategy.sensitivity(participation, steps)
-        sds = unit * sens * norms_of(item.strategy, steps, target)
+        """steps, target: those of the candidate. unit: noise of a coordinate, in radii, of a
+        release whose sens * ||B_t|| is 1."""
+        sds = unit * item.sensitivity * norms_of(item.strategy, steps, target)
         scale = unit * radius * math.sqrt(dimension)
         return cls(
             radius * math.sqrt(float(np.mean(clamped_square(sds, dimension)))),
@@ -130,12 +122,7 @@ def norms_of(strategy: Strategy, steps: int, target: Target = RUNNING) -> Floats
 
 
 def evaluate(
-    strategy: Strategy,
-    participation: Participation,
-    steps: int,
-    goal: Goal = RMSE,
-    *,
-    target: Target = RUNNING,
+    strategy: Strategy, participation: Participation, steps: int, goal: Goal, target: Target
 ) -> Candidate:
     """The errors of one strategy over `steps` steps."""
     sens = strategy.sensitivity(participation, steps)
@@ -180,7 +167,7 @@ def candidates(
             if watch is not None:
                 watch(strategy.name)
             try:
-                found.append(evaluate(strategy, participation, steps, goal, target=target))
+                found.append(evaluate(strategy, participation, steps, goal, target))
             except PrivmeanError:  # no exact sensitivity is known: not offered
                 continue
     return sorted(found, key=lambda item: item.rmse_goal)

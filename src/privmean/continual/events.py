@@ -27,25 +27,23 @@ def run(
     fed: Fed[Any],
     source: Source,
     *,
-    append: bool,
     replay: bool,
     flush: bool = False,
     output: ReleaseFile | None = None,
 ) -> Run:
     """Feed a source to the stream until its end or a signal.
 
-    Every batch of the source is durable before its releases are written. flush: at the end of the
-    source, release what waits.
+    Every batch of the source is durable before its releases are written. replay: write the releases
+    of earlier runs again. flush: at the end of the source, release what waits.
     """
-    mark: dict[str, Any] = {**NOTHING, **(fed.mark or {})}
+    mark: dict[str, Any] = {**NOTHING, **(fed.stream.mark or {})}
     target: Output = StandardOutput() if output is None else output
-    fresh = append or source.resumes
     if output is None:
-        target.write(fed.again(mark["shown"] if append or not replay else 0))
+        target.write(fed.again(0 if replay else mark["shown"]))
         mark["shown"] = max(mark["shown"], fed.reached)
     else:
         output.follow(fed.again(0))
-    skip = 0 if fresh else mark["read"]
+    skip = 0 if source.resumes else mark["read"]
     seen = ""
     result = Run()
     with Interrupts() as interrupts:
@@ -98,7 +96,7 @@ def _chain(before: str, event: Event) -> str:
 
 def summary(fed: Fed[Any], run: Run) -> str:
     """What happened, in public facts."""
-    guarantee = fed.guarantee
+    guarantee = fed.stream.guarantee
     lines = [
         f"{'stopped' if run.stopped else 'done'}: {fed.counts()}",
         f"promise: {guarantee.describe()} for one {guarantee.unit}, {guarantee.relation}; "
@@ -113,6 +111,6 @@ def summary(fed: Fed[Any], run: Run) -> str:
             "the last line has no line feed and was left for the next run; if the input is "
             "complete, say --complete"
         )
-    if not fed.secure:
+    if not fed.stream.secure:
         lines.insert(0, "*** SIMULATED NOISE: not private, for tests and studies only ***")
     return "\n".join(lines)

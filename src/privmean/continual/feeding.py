@@ -12,7 +12,6 @@ from privmean.continual.release import StreamRelease
 from privmean.continual.running import Running
 from privmean.continual.stream import MeanStream
 from privmean.continual.withhold_release import WithholdRelease
-from privmean.privacy.guarantee import Guarantee
 
 S = TypeVar("S", bound=Running[Any])
 
@@ -22,19 +21,6 @@ class Fed(ABC, Generic[S]):
 
     def __init__(self, stream: S) -> None:
         self.stream = stream
-
-    @property
-    def mark(self) -> Any:
-        """The public note of the last batch."""
-        return self.stream.mark
-
-    @property
-    def guarantee(self) -> Guarantee:
-        return self.stream.guarantee
-
-    @property
-    def secure(self) -> bool:
-        return self.stream.secure
 
     @property
     @abstractmethod

@@ -11,7 +11,7 @@ import numpy as np
 
 from privmean.continual.making import Making
 from privmean.continual.planning import plan as make_plan
-from privmean.continual.release import Showing, StreamRelease, View
+from privmean.continual.release import Opening, StreamRelease, View, apart
 from privmean.continual.rows import person_name
 from privmean.continual.running import Journaled, periods_of
 from privmean.continual.scheduling import Batch, Common, Schedule
@@ -84,7 +84,7 @@ class MeanStreams(Journaled[StreamPlan]):
     ) -> None:
         view = View(clamp, first_release, level, sd=sd)
         plan = make_plan(groups=groups, **settings)
-        self._begin(plan, {"groups": groups, **settings}, state, noise, view, moved, history)
+        self._begin(plan, {"groups": groups, **settings}, state, view, noise, history, moved)
 
     @classmethod
     def from_plan(
@@ -92,16 +92,13 @@ class MeanStreams(Journaled[StreamPlan]):
         plan: StreamPlan,
         *,
         state: str | os.PathLike[str] | None = None,
-        noise: Noise | None = None,
-        history: bool = True,
-        moved: bool = False,
-        **showing: Unpack[Showing],
+        **how: Unpack[Opening],
     ) -> MeanStreams:
         """A stream that runs a finished plan, made with `groups`."""
         if not plan.groups:
             raise ArgumentError("plan", plan.why, "is for one group", "plan with groups=")
-        stream = cls.__new__(cls)
-        stream._begin(plan, plan.to_dict(), state, noise, View(**showing), moved, history)
+        stream, (view, rest) = cls.__new__(cls), apart(how)
+        stream._begin(plan, plan.to_dict(), state, view, **rest)
         return stream
 
     def _begin(
@@ -109,14 +106,14 @@ class MeanStreams(Journaled[StreamPlan]):
         plan: StreamPlan,
         settings: object,
         state: str | os.PathLike[str] | None,
-        noise: Noise | None,
         view: View,
-        moved: bool,
-        history: bool,
+        noise: Noise | None = None,
+        history: bool = True,
+        moved: bool = False,
     ) -> None:
         source: Noise = ExactNoise() if noise is None else noise
         self.plan = plan
-        self._start()
+        self._start(source)
         self._view = view
         self._history = bool(history)
         self._remember(state, settings, source, kind="streams by group", moved=moved)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, TypedDict
+from typing import Any, TypedDict, cast
 
 import numpy as np
 
@@ -14,6 +14,7 @@ from privmean.continual import bands
 from privmean.continual.series import Floats
 from privmean.continual.state import StoredRelease
 from privmean.continual.targets import RUNNING, Target
+from privmean.noise.base import Noise
 from privmean.people.reductions import Ball
 
 
@@ -87,6 +88,21 @@ class Showing(TypedDict, total=False):
     sd: float | None
 
 
+class Opening(Showing, total=False):
+    """How a stream runs: noise, whether all its releases are kept, whether its state was moved."""
+
+    noise: Noise | None
+    history: bool
+    moved: bool
+
+
+def apart(how: Opening) -> tuple[View, dict[str, Any]]:
+    """How releases are shown, and how the stream runs."""
+    showing = {name: value for name, value in how.items() if name in Showing.__annotations__}
+    rest = {name: value for name, value in how.items() if name not in showing}
+    return View(**cast(Showing, showing)), rest
+
+
 @dataclass(frozen=True)
 class View:
     """How stored noisy sums are shown. Post-processing only: choices here cost no privacy.
@@ -140,17 +156,29 @@ class View:
         wide = bands.population(
             deviation, float(item.size), self.level, d, radius=ball.radius, sd=self.sd
         )
+        return self._shown(item, estimate, deviation, float(wide), secure, group)
+
+    def _shown(
+        self,
+        item: StoredRelease,
+        estimate: Floats,
+        sd: float,
+        population: float,
+        secure: bool,
+        group: str | None,
+    ) -> StreamRelease:
+        """What was stored, with the numbers that are shown."""
         return StreamRelease(
             step=item.step,
             arrivals=item.arrivals,
             records=item.records,
             waiting=item.waiting,
             estimate=estimate,
-            noise_sd=deviation,
-            half_width=deviation * bands.pointwise(self.level, d),
+            noise_sd=sd,
+            half_width=sd * bands.pointwise(self.level, len(estimate)),
             level=self.level,
             secure=secure,
-            population=float(wide),
+            population=population,
             period=item.period,
             group=group,
         )
@@ -187,27 +215,13 @@ class View:
         squares = np.array([item.square for item in shown])
         deviations = (noise_step * np.sqrt(squares) * units).tolist()
         d = len(ball.center)
-        factor = bands.pointwise(self.level, d)
         # weights of at most 1 sum to `size`: the mean is at least as exact as one of so many rows
         sample = np.array([item.size for item in shown])
         population = bands.population(
             np.array(deviations), sample, self.level, d, radius=ball.radius, sd=self.sd
         ).tolist()
         return [
-            StreamRelease(
-                step=item.step,
-                arrivals=item.arrivals,
-                records=item.records,
-                waiting=item.waiting,
-                estimate=estimate,
-                noise_sd=sd,
-                half_width=sd * factor,
-                level=self.level,
-                secure=secure,
-                population=wide,
-                period=item.period,
-                group=group,
-            )
+            self._shown(item, estimate, sd, wide, secure, group)
             for item, estimate, sd, wide in zip(
                 shown, estimates, deviations, population, strict=True
             )

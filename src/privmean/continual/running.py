@@ -5,35 +5,23 @@ from __future__ import annotations
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Sequence
-from typing import Generic, Protocol, Self, TypeVar
+from typing import Generic, Self, TypeVar
 
 from privmean.continual.charging import Ledger, charge_stream
 from privmean.continual.journal import Event, Journal
+from privmean.continual.levels import WithholdPlan
 from privmean.continual.periods import period_of
 from privmean.continual.release import StreamRelease
 from privmean.continual.rows import as_rows
 from privmean.continual.series import Floats
+from privmean.continual.streamplan import StreamPlan
 from privmean.disk import require_process
 from privmean.errors import ArgumentError, PrivmeanError
 from privmean.noise.base import Noise
 from privmean.noise.recorded import RecordedNoise
 from privmean.privacy.guarantee import Guarantee
 
-
-class Planned(Protocol):
-    """What streams need of a plan."""
-
-    @property
-    def dimension(self) -> int: ...
-
-    @property
-    def estimator(self) -> str: ...
-
-    @property
-    def guarantee(self) -> Guarantee: ...
-
-
-P = TypeVar("P", bound=Planned)
+P = TypeVar("P", bound=StreamPlan | WithholdPlan)
 
 
 class Running(ABC, Generic[P]):
@@ -41,7 +29,8 @@ class Running(ABC, Generic[P]):
 
     plan: P
 
-    def _start(self) -> None:
+    def _start(self, source: Noise) -> None:
+        self._secure = source.secure
         self._process = os.getpid()
         self._broken = False
 
@@ -65,9 +54,9 @@ class Running(ABC, Generic[P]):
         """The note stored with the last batch that had one."""
 
     @property
-    @abstractmethod
     def secure(self) -> bool:
         """Whether the noise is exact and from the system's entropy."""
+        return self._secure
 
     @abstractmethod
     def close(self) -> None:
@@ -147,11 +136,6 @@ class Journaled(Running[P]):
     def mark(self) -> object:
         """The note stored with the last batch that had one."""
         return None if self._journal is None else self._journal.mark
-
-    @property
-    def secure(self) -> bool:
-        """Whether the noise is exact and from the system's entropy."""
-        return self._noise.secure
 
     @property
     def _run_id(self) -> str | None:

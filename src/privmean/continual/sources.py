@@ -29,7 +29,7 @@ Batch = tuple[list[Event], dict[str, Any]]
 class Source(Protocol):
     """Gives events in order."""
 
-    resumes: bool  # whether it goes on by itself from what it noted, else from the beginning
+    resumes: bool  # whether it gives what was not read yet, else all from the beginning
     unfinished: bool  # whether a last line was left for the next run
 
     def batches(self, interrupts: Interrupts, note: dict[str, Any]) -> Iterator[Batch]:

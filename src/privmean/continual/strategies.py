@@ -14,6 +14,7 @@ Dvijotham et al. (2024) for buffers.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -105,9 +106,9 @@ class LowerToeplitz(Strategy):
 class Identity(LowerToeplitz):
     """C = I: independent noise on every row, the sums are summed noise."""
 
-    @property
-    def name(self) -> str:
-        return "identity"
+    name = "identity"
+    taps = 1
+    inverse_taps = 1
 
     def column(self, n: int) -> Floats:
         return series.multiply(np.ones(1), np.ones(1), n)
@@ -115,22 +116,12 @@ class Identity(LowerToeplitz):
     def inverse(self, n: int) -> Floats:
         return self.column(n)
 
-    @property
-    def taps(self) -> int:
-        return 1
-
-    @property
-    def inverse_taps(self) -> int:
-        return 1
-
 
 @dataclass(frozen=True)
 class PrefixRoot(LowerToeplitz):
     """The square root of the prefix-sum matrix: c_i = binomial(2i, i)/4^i."""
 
-    @property
-    def name(self) -> str:
-        return "prefix root"
+    name = "prefix root"
 
     def column(self, n: int) -> Floats:
         return series.prefix_root(n)
@@ -144,9 +135,7 @@ class PrefixRoot(LowerToeplitz):
 class MeanToeplitz(LowerToeplitz):
     """c_i = 1/(i+1), made for running means; its inverse holds the Gregory coefficients."""
 
-    @property
-    def name(self) -> str:
-        return "mean Toeplitz"
+    name = "mean Toeplitz"
 
     def column(self, n: int) -> Floats:
         return 1.0 / np.arange(1, n + 1)
@@ -259,6 +248,12 @@ class _Cut(LowerToeplitz):
     def __post_init__(self) -> None:
         validate.whole("p", self.p, least=1)
 
+    def _kept(self, entries: Callable[[int], Floats], n: int) -> Floats:
+        """n entries: the first p of a column of the base, zero afterwards."""
+        c = np.zeros(n)
+        c[: self.p] = entries(min(n, self.p))
+        return c
+
 
 @dataclass(frozen=True)
 class Banded(_Cut):
@@ -269,9 +264,7 @@ class Banded(_Cut):
         return f"{self.base.name}, banded (p={self.p})"
 
     def column(self, n: int) -> Floats:
-        c = np.zeros(n)
-        c[: self.p] = self.base.column(min(n, self.p))
-        return c
+        return self._kept(self.base.column, n)
 
     @property
     def taps(self) -> int:
@@ -293,9 +286,7 @@ class BandedInverse(_Cut):
         return series.invert(self.inverse(n), n)
 
     def inverse(self, n: int) -> Floats:
-        r = np.zeros(n)
-        r[: self.p] = self.base.inverse(min(n, self.p))
-        return r
+        return self._kept(self.base.inverse, n)
 
     @property
     def inverse_taps(self) -> int:

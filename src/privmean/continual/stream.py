@@ -10,7 +10,7 @@ from privmean import validate
 from privmean.continual import bands, storage
 from privmean.continual.making import Making
 from privmean.continual.planning import plan as make_plan
-from privmean.continual.release import Showing, StreamRelease, View
+from privmean.continual.release import Opening, StreamRelease, View, apart
 from privmean.continual.rows import plain
 from privmean.continual.running import Running, periods_of
 from privmean.continual.scheduling import Batch, Schedule
@@ -86,7 +86,7 @@ class MeanStream(Running[StreamPlan]):
         **settings: Any,
     ) -> None:
         view = View(clamp, first_release, level, sd=sd)
-        self._open(state, noise, view, history=history, moved=moved, settings=settings)
+        self._open(state, view, noise, history, moved, settings=settings)
 
     @classmethod
     def from_plan(
@@ -94,41 +94,34 @@ class MeanStream(Running[StreamPlan]):
         plan: StreamPlan,
         *,
         state: str | os.PathLike[str] | None = None,
-        noise: Noise | None = None,
-        history: bool = True,
-        moved: bool = False,
-        **showing: Unpack[Showing],
+        **how: Unpack[Opening],
     ) -> MeanStream:
         """A stream that runs a finished plan."""
-        stream = cls.__new__(cls)
-        stream._open(state, noise, View(**showing), history=history, moved=moved, plan=plan)
+        stream, (view, rest) = cls.__new__(cls), apart(how)
+        stream._open(state, view, plan=plan, **rest)
         return stream
 
     @classmethod
     def resume(
         cls,
         state: str | os.PathLike[str],
-        *,
-        noise: Noise | None = None,
-        history: bool = True,
-        moved: bool = False,
-        **showing: Unpack[Showing],
+        **how: Unpack[Opening],
     ) -> MeanStream:
         """Go on with the stream of a state file, whatever its settings were."""
         if not os.path.exists(state):
             raise ArgumentError("state", str(state), "does not exist", "start a new stream")
-        stream = cls.__new__(cls)
-        stream._open(state, noise, View(**showing), history=history, moved=moved)
+        stream, (view, rest) = cls.__new__(cls), apart(how)
+        stream._open(state, view, **rest)
         return stream
 
     def _open(
         self,
         state: str | os.PathLike[str] | None,
-        noise: Noise | None,
         view: View,
+        noise: Noise | None = None,
+        history: bool = True,
+        moved: bool = False,
         *,
-        history: bool,
-        moved: bool,
         settings: dict[str, Any] | None = None,
         plan: StreamPlan | None = None,
     ) -> None:
@@ -154,11 +147,10 @@ class MeanStream(Running[StreamPlan]):
         if stored is None and state is not None:  # wrong arguments have left no file behind
             self._file = storage.new_file(state, plan, settings, secure=source.secure)
         self.plan = plan
-        self._secure = source.secure
         self.latest: StreamRelease | None = None
         self._making = Making(plan, source, view)
         self._level = view.level
-        self._start()
+        self._start(source)
         self._history = bool(history)
         self._kept: list[StoredRelease] = []
         self._schedule = Schedule(plan, source)
@@ -179,11 +171,6 @@ class MeanStream(Running[StreamPlan]):
     @property
     def _run_id(self) -> str | None:
         return None if self._file is None else self._file.facts.get("run")
-
-    @property
-    def secure(self) -> bool:
-        """Whether the noise is exact and from the system's entropy."""
-        return self._secure
 
     @property
     def steps(self) -> int:

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from privmean.continual.candidates import Candidate, evaluate, norms_of
+from privmean.continual.error import RMSE
 from privmean.continual.lattice import Lattice
 from privmean.continual.mechanism import PrefixMechanism
 from privmean.continual.series import Floats
@@ -160,7 +161,8 @@ class StreamPlan:
     def describe(self) -> dict[str, Any]:
         """Public facts of the plan."""
         steps = self.lattice.steps or self.design_steps
-        errors = evaluate(self.strategy, self.lattice.participation, steps, target=self.target)
+        pattern = self.lattice.participation
+        errors = evaluate(self.strategy, pattern, steps, RMSE, self.target)
         return {
             "estimator": self.estimator,
             "strategy": errors.to_dict(),

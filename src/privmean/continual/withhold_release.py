@@ -112,7 +112,7 @@ class WithholdRelease(Journaled[WithholdPlan]):
             raise ArgumentError("plan", plan.why, "goes alone", "give the settings instead")
         self.plan = plan_levels(**settings) if plan is None else plan
         source: Noise = ExactNoise() if noise is None else noise
-        self._start()
+        self._start(source)
         self._remember(state, settings, source, kind="withhold-release", moved=moved)
         self._levels = [_OpenLevel(item, self.plan, self._noise) for item in self.plan.levels]
         for item in self._levels:

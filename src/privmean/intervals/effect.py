@@ -5,9 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from privmean import validate
-from privmean.errors import ArgumentError
-from privmean.intervals.group_table import CLIPPED, MEAN, WORDS
+from privmean.intervals.group_table import MEAN, target_of
 from privmean.intervals.interval import OK, Interval
 from privmean.intervals.noise_sums import bounded_quantile, sum_quantile, sum_tail
 
@@ -32,27 +30,17 @@ class EffectIntervals:
     advice: str = ""
 
     def interval(self, level: float, target: str | None) -> Interval:
-        usual = MEAN if self.counted else CLIPPED
-        asked = target or usual
-        wanted = validate.choice("target", WORDS.get(asked, asked), [MEAN, CLIPPED])
-        if wanted == MEAN and not self.counted:
-            raise ArgumentError(
-                "target",
-                wanted,
-                "the persons beyond the limits were not counted in this release",
-                "ask for 'clipped mean'",
-            )
+        wanted = target_of(target, self.counted)
         up, down = (self.above, self.below) if wanted == MEAN else (0.0, 0.0)
         size = self.estimate  # NaN where nothing is shown
         if not math.isnan(size):
             size = bounded_quantile(level, up + down, self.scales, self.sampling)
-        return Interval(
-            (self.estimate - size - down,),
-            (self.estimate + size + up,),
+        return Interval.one(
+            (self.estimate - size - down, self.estimate + size + up),
             level,
             target=wanted,
             assumption=self.assumption if wanted == MEAN else "",
-            region=(self.region,),
+            region=self.region,
             status=self.status,
             advice=self.advice,
         )
@@ -61,13 +49,9 @@ class EffectIntervals:
         size = self.estimate
         if not math.isnan(size):
             size = sum_quantile((1 - level) / 2, self.scales, 0.0)
-        return Interval(
-            (self.estimate - size,),
-            (self.estimate + size,),
-            level,
-            kind="noise_interval",
-            target=NOISE_TARGET,
-            status=self.status,
+        ends = self.estimate - size, self.estimate + size
+        return Interval.one(
+            ends, level, kind="noise_interval", target=NOISE_TARGET, status=self.status
         )
 
     def p_value(self) -> float:

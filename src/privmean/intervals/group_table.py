@@ -31,6 +31,21 @@ def each_of(level: float, number: int) -> float:
     return 1 - (1 - level) / max(number, 1)
 
 
+def target_of(target: str | None, counted: bool) -> str:
+    """What an interval is for. counted: whether persons beyond the limits were counted, which the
+    mean needs."""
+    asked = target or (MEAN if counted else CLIPPED)
+    wanted = validate.choice("target", WORDS.get(asked, asked), [MEAN, CLIPPED])
+    if wanted == MEAN and not counted:
+        raise ArgumentError(
+            "target",
+            wanted,
+            "the persons beyond the limits were not counted in this release",
+            "ask for 'clipped mean', or leave target out when the release is made",
+        )
+    return wanted
+
+
 @dataclass(frozen=True)
 class Line:
     """One estimate with its intervals. std_error: of sampling and noise."""
@@ -164,16 +179,7 @@ class GroupTable:
 
     def interval(self, level: float, target: str | None) -> Interval:
         """One pair of ends a group."""
-        usual = MEAN if self.counted else CLIPPED
-        asked = target or usual
-        wanted = validate.choice("target", WORDS.get(asked, asked), [MEAN, CLIPPED])
-        if wanted == MEAN and not self.counted:
-            raise ArgumentError(
-                "target",
-                wanted,
-                "the persons beyond the limits were not counted in this release",
-                "ask for 'clipped mean', or leave target out when the release is made",
-            )
+        wanted = target_of(target, self.counted)
         lines = [self.row(g, level, clipped=wanted == CLIPPED) for g in range(len(self.keys))]
         return Interval(
             tuple(item.lower for item in lines),

@@ -44,40 +44,28 @@ if TYPE_CHECKING:
 else:
     from privmean.late import names
 
-    _HOMES = {
-        "Aggregator": "privmean.local.aggregators.aggregator",
-        "Client": "privmean.local.clients.client",
-        "Estimate": "privmean.local.aggregators.estimate",
-        "Ledger": "privmean.local.clients.ledger",
-        "Outbox": "privmean.local.clients.outbox",
-        "Part": "privmean.local.part",
-        "Report": "privmean.local.reports",
-        "ReportError": "privmean.local.reports",
-        "Round": "privmean.local.descriptor",
-        "Tally": "privmean.local.aggregators.tally",
-        "Ticket": "privmean.local.reports",
-        "WinsorizedRounds": "privmean.local.rounds",
-        "aggregate_files": "privmean.local.aggregators.files",
-        "ball_round": "privmean.local.builders",
-        "bandwidth": "privmean.local.kernel",
-        "curve": "privmean.local.kernel",
-        "estimate": "privmean.local.aggregators.estimates",
-        "item_oracle": "privmean.local.aggregators.estimates",
-        "items_round": "privmean.local.builders",
-        "lower_bound": "privmean.local.limits",
-        "mean_round": "privmean.local.builders",
-        "merge_all": "privmean.local.aggregators.tally",
-        "person_mean": "privmean.local.clients.summaries",
-        "plan_round": "privmean.local.planning",
-        "project_to_simplex": "privmean.local.distribution",
-        "randomize": "privmean.local.clients.client",
-        "randomize_many": "privmean.local.many",
-        "slope": "privmean.local.clients.summaries",
-        "tally_many": "privmean.local.many",
-        "tau_bounded_records": "privmean.local.radii",
-        "tau_random_effects": "privmean.local.radii",
-        "tau_sub_gaussian": "privmean.local.radii",
-        "vote_round": "privmean.local.builders",
-    }
-    __getattr__, __dir__ = names(__name__, _HOMES)
-    __all__ = [*_HOMES]  # noqa: PLE0604
+    __getattr__, __dir__, __all__ = names(
+        __name__,
+        """
+        aggregators.aggregator  Aggregator
+        clients.client          Client randomize
+        aggregators.estimate    Estimate
+        clients.ledger          Ledger
+        clients.outbox          Outbox
+        part                    Part
+        reports                 Report ReportError Ticket
+        descriptor              Round
+        aggregators.tally       Tally merge_all
+        rounds                  WinsorizedRounds
+        aggregators.files       aggregate_files
+        builders                ball_round items_round mean_round vote_round
+        kernel                  bandwidth curve
+        aggregators.estimates   estimate item_oracle
+        limits                  lower_bound
+        clients.summaries       person_mean slope
+        planning                plan_round
+        distribution            project_to_simplex
+        many                    randomize_many tally_many
+        radii                   tau_bounded_records tau_random_effects tau_sub_gaussian
+        """,
+    )

@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import MISSING, fields, replace
 from fractions import Fraction
-from typing import Any
+from typing import Any, TypedDict, Unpack
 
 from privmean import validate
 from privmean.local.coins import exact_epsilon
@@ -26,6 +26,35 @@ from privmean.local.mechanisms import (
     SCALARS,
     SKETCH,
 )
+from privmean.local.part import Part
+from privmean.spelled import spelled_out
+
+
+class Options(TypedDict, total=False):
+    """What every builder takes besides: a mechanism's name ("auto" for the best one), and the
+    fields of `Round` that its question leaves open."""
+
+    mechanism: str
+    seed: bytes
+    title: str
+    beta: float
+    other: int | None
+    rows: int | None
+    row_choice: str
+    grid_bits: int
+    caps: tuple[float, ...]
+    step: object | None
+    candidates: int | None
+    favoured: tuple[int, ...]
+    issued: bool
+    closes: int | None
+    part: Part | None
+    messages: int
+    points: Sequence[float]
+
+
+_USUAL = {item.name: item.default for item in fields(Round) if item.default is not MISSING}
+with_options = spelled_out(Options, {**_USUAL, "mechanism": AUTO})
 
 
 def power_of_two_above(value: float) -> int:
@@ -47,7 +76,6 @@ def per_coordinate(value: object) -> tuple[float, ...]:
 
 
 def _round(
-    mechanism: str,
     known: Sequence[str],
     kind: Sequence[str],
     question: dict[str, Any],
@@ -55,9 +83,10 @@ def _round(
 ) -> Round:
     """The round of a named mechanism, or of the best of a kind.
 
-    question: the fields of any mechanism's round; own: what a mechanism sets beside them, where
-    they leave it open.
+    question: the fields of any mechanism's round, and what `Options` has; own: what a mechanism
+    sets beside them, where they leave it open.
     """
+    mechanism = question.pop("mechanism", AUTO)
     question["seed"] = question.get("seed") or os.urandom(32)
 
     def make(name: str) -> Round:
@@ -80,15 +109,15 @@ def _rows(name: str, items: int) -> dict[str, Any]:
     return {"rows": power_of_two_above(items)} if name == HADAMARD else {}
 
 
+@with_options
 def mean_round(
     lower: object,
     upper: object,
     *,
     epsilon: object,
     persons: int,
-    mechanism: str = AUTO,
     sigma: object | None = None,
-    **options: Any,
+    **options: Unpack[Options],
 ) -> Round:
     """A round for the mean of values in [lower, upper] (numbers, or one bound a coordinate).
 
@@ -99,23 +128,20 @@ def mean_round(
     at both ends), "hybrid", "piecewise" (spread below the range), "laplace".
     points: for a curve, the public design points, rising; see `curve`.
     """
-    question = dict(menu=levels_of(epsilon), persons=persons, **_range(lower, upper), **options)
+    question: dict[str, Any] = dict(
+        menu=levels_of(epsilon), persons=persons, **_range(lower, upper), **options
+    )
     if sigma is not None:
         spread = per_coordinate(sigma)
         question["sigma"] = spread * len(question["lower"]) if len(spread) == 1 else spread
     # with any spread one bit has the least variance at worst (docs/proofs/local-scalar.md)
     kind = (ONE_BIT,) if sigma is None else KINDS["numbers"]
-    return _round(mechanism, SCALARS, kind, question)
+    return _round(SCALARS, kind, question)
 
 
+@with_options
 def ball_round(
-    radius: float,
-    dimension: int,
-    *,
-    epsilon: object,
-    persons: int,
-    mechanism: str = AUTO,
-    **options: Any,
+    radius: float, dimension: int, *, epsilon: object, persons: int, **options: Unpack[Options]
 ) -> Round:
     """A round for the mean of vectors of norm at most `radius`.
 
@@ -125,13 +151,13 @@ def ball_round(
     (idealised: its caps are drawn with floating-point numbers).
     """
     menu, given = levels_of(epsilon), options.get("candidates")
-    question = dict(menu=menu, persons=persons, radius=radius, dimension=dimension, **options)
+    question: dict[str, Any] = dict(
+        menu=menu, persons=persons, radius=radius, dimension=dimension, **options
+    )
     kind = KINDS["vectors"] if dimension > 1 else (BALL_BIT,)
     for option, only in (("caps", PRIV_UNIT), ("candidates", CLOSEST), ("favoured", CLOSEST)):
         kind = (only,) if option in options else kind  # what names its mechanism
-    return _round(
-        mechanism, BALLS, kind, question, lambda name: _geometry(name, menu, dimension, given)
-    )
+    return _round(BALLS, kind, question, lambda name: _geometry(name, menu, dimension, given))
 
 
 def _geometry(
@@ -151,14 +177,9 @@ def _geometry(
     return {}
 
 
+@with_options
 def items_round(
-    items: int,
-    *,
-    epsilon: object,
-    persons: int,
-    mechanism: str = AUTO,
-    oversize: float = 4.0,
-    **options: Any,
+    items: int, *, epsilon: object, persons: int, oversize: float = 4.0, **options: Unpack[Options]
 ) -> Round:
     """A round for the frequencies of `items` items.
 
@@ -174,15 +195,14 @@ def items_round(
         if name != SKETCH or "rows" in options:
             return _rows(name, items)
         validate.positive("oversize", oversize)
-        return {
-            "rows": power_of_two_above(oversize * persons * math.tanh(float(menu[-1]) / 2) ** 2)
-        }
+        planned = persons * math.tanh(float(menu[-1]) / 2) ** 2
+        return {"rows": power_of_two_above(oversize * planned)}
 
-    question = dict(menu=menu, persons=persons, items=items, **options)
-    return _round(mechanism, ITEMS, _kind_of(items, options), question, own)
+    question: dict[str, Any] = dict(menu=menu, persons=persons, items=items, **options)
+    return _round(ITEMS, _kind_of(items, options), question, own)
 
 
-def _kind_of(items: int, options: Mapping[str, Any]) -> tuple[str, ...]:
+def _kind_of(items: int, options: Mapping[str, object]) -> tuple[str, ...]:
     """What fits so many items, and these options."""
     if items > LARGEST_ITEMS:
         return (SKETCH,)
@@ -191,6 +211,7 @@ def _kind_of(items: int, options: Mapping[str, Any]) -> tuple[str, ...]:
     return KINDS["items"]
 
 
+@with_options
 def vote_round(
     lower: object,
     upper: object,
@@ -198,19 +219,18 @@ def vote_round(
     *,
     epsilon: object,
     persons: int,
-    mechanism: str = AUTO,
-    **options: Any,
+    **options: Unpack[Options],
 ) -> Round:
     """A round in which every client votes for the bin that holds its value.
 
     `bins` bins of equal width cover [lower, upper]; the end bins take everything beyond.
     mechanism: "auto" (default), "subset", "hadamard", "unary" or "histogram", as for items.
     """
-    question = dict(menu=levels_of(epsilon), persons=persons, bins=bins, items=bins, **options)
-    question |= _range(lower, upper)
-    return _round(
-        mechanism, KINDS["items"], KINDS["items"], question, lambda name: _rows(name, bins)
+    question: dict[str, Any] = dict(
+        menu=levels_of(epsilon), persons=persons, bins=bins, items=bins, **options
     )
+    question |= _range(lower, upper)
+    return _round(KINDS["items"], KINDS["items"], question, lambda name: _rows(name, bins))
 
 
 def remade(round_: Round, mechanism: str) -> Round:

@@ -250,7 +250,7 @@ class MagnitudesPlan(ColumnPlan):
         if self.settings.around == ZERO:
             return 0.0
         limits = -self.settings.largest, self.settings.largest
-        return self._middle.ask(curator, curator.people, column, limits).center
+        return self._middle.ask(curator, curator.people, column, limits)[0]
 
     def magnitude(self, curator: Curator, column: int, centre: float = 0.0) -> float:
         """A magnitude about a centre that 50 to 75 % of the persons stay below, by noisy argmax."""

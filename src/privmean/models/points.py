@@ -20,6 +20,13 @@ COMPARED: dict[type[ast.cmpop], Callable[[Any, Any], Any]] = {
     ast.Gt: operator.gt,
     ast.GtE: operator.ge,
 }
+OPERATIONS: dict[type[ast.operator], Callable[[float, float], float]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.Pow: operator.pow,
+    ast.Div: lambda a, b: a / b if b else math.nan,
+}
 
 
 def term_at(name: str, trees: tuple[Tree, ...], point: Point) -> float:
@@ -55,12 +62,4 @@ def _value(tree: Tree, point: Point) -> float | str:
         return -inner if isinstance(tree.op, ast.USub) else inner
     assert isinstance(tree, ast.BinOp)
     a, b = (_number(_value(side, point), "a term") for side in (tree.left, tree.right))
-    if isinstance(tree.op, ast.Add):
-        return a + b
-    if isinstance(tree.op, ast.Sub):
-        return a - b
-    if isinstance(tree.op, ast.Mult):
-        return a * b
-    if isinstance(tree.op, ast.Pow):
-        return float(a**b)
-    return a / b if b else math.nan
+    return float(OPERATIONS[type(tree.op)](a, b))

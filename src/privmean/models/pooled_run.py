@@ -30,7 +30,7 @@ from privmean.models.panel import PanelPeople
 from privmean.models.pooled_intervals import Coefficients
 from privmean.models.pooled_steps import CELLS, PooledSteps
 from privmean.models.radius import Radius, best_radius
-from privmean.models.standard import LOWEST, PLACES, around_zero, edge
+from privmean.models.standard import LOWEST, PLACES, apart, around_zero, edge
 from privmean.models.symmetric import eigen, times
 from privmean.outcome import Outcome
 from privmean.people.matrix import MatrixPeople
@@ -110,12 +110,13 @@ class PooledRun:
             place = choices.size.ask(self.curator, cells)
             inside &= 0 < place < PLACES
             own = self.people.of(name, edge(place))
-            median = choices.middle.ask(self.curator, _column(own.mean), 0, around_zero(place))
-            centre = median.center if design.centred else 0.0
+            limits = around_zero(place)
+            median, half = choices.middle.ask(self.curator, _column(own.mean), 0, limits)
+            centre = median if design.centred else 0.0
             within = self.plan.settings.weighting.within
             away = own.within() if within else own.about(centre)
             cells = _column(away).log_counts(0, 0.0)
-            place = choices.spread.ask(self.curator, cells, median.apart)
+            place = choices.spread.ask(self.curator, cells, apart(half))
             found[name] = centre, edge(place)
         return found, inside
 

@@ -181,12 +181,12 @@ class QuantilesPlan(OnePlace, ColumnPlan):
 
     def run(self, curator: Curator) -> Outcome:
         place = self.choices.ask(curator, self.limits)
-        median, spread, inside = place.median, place.spread, place.inside
-        edges = self.layout.edges_around(median.center, spread, median.half)
+        spread, inside = place.spread, place.inside
+        edges = self.layout.edges_around(place.center, spread, place.half)
         noisy = ask_counts(curator, self.histogram, cells_between(curator.people, edges))
         law = Distribution(
             edges, tuple(noisy.tolist()), self.noise, self.settings.design_effect,
-            self.settings.bounds, self.settings.points, FINE * 2 * median.half, self.layout.side,
+            self.settings.bounds, self.settings.points, FINE * 2 * place.half, self.layout.side,
         )  # fmt: skip
         estimates = law.estimates()
         nobody = law.persons < SEEN * math.sqrt(self.layout.cells) * self.noise
@@ -203,7 +203,7 @@ class QuantilesPlan(OnePlace, ColumnPlan):
             advice="" if status == OK else why,
             assumptions=unrelated(self.settings.design_effect),
             shares={"looking": float(self.share), "histogram": 1 - float(self.share)},
-            diagnostics={"center": median.center, "spread": spread,
+            diagnostics={"center": place.center, "spread": spread,
                          "weight": [law.persons]},
             estimand="quantiles of persons' values",
         )  # fmt: skip

@@ -14,8 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from privmean import validate
-from privmean.central.concentration import Radii
-from privmean.central.radii import gaussian_radii, log_term
+from privmean.central.radii import FromDeviations
 from privmean.central.winsorized import Winsorized
 from privmean.central.winsorized_plan import WinsorizedPlan
 from privmean.errors import ArgumentError
@@ -27,7 +26,7 @@ FEWEST_GROUPS = 20.0
 
 
 @dataclass(frozen=True)
-class RandomEffects:
+class RandomEffects(FromDeviations):
     """Persons' means vary by a random effect of their public group, one of their own, and errors.
 
     group_sd: deviation of the groups' effects; within_sd: of a person's independent records;
@@ -122,11 +121,9 @@ class RandomEffects:
             f"{self.within_sd:g} within {self.records} records"
         )
 
-    def radius(
-        self, n: int, dimension: int = 1, gamma: float = 0.05, *, jointly: bool = False
-    ) -> Radii:
-        """sqrt(2 sd^2 ln(2n/gamma)): the marginal rule, whatever the groups' sizes."""
-        return gaussian_radii((self.sd,) * dimension, log_term(n, dimension, gamma, jointly))
+    def deviations(self, dimension: int) -> tuple[float, ...]:
+        """The marginal rule, whatever the groups' sizes."""
+        return (self.sd,) * dimension
 
     def estimator(self) -> RandomEffectsMean:
         """Who answers under this model."""

@@ -6,28 +6,37 @@ is a curve at public points.
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from dataclasses import fields
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from privmean.errors import ArgumentError
-from privmean.mechanisms.curator import Curator
 from privmean.models.curve_release import CurveRelease, SmoothedIntervals
 from privmean.noise.base import Noise
 from privmean.outcome import Outcome
 from privmean.people.matrix import MatrixPeople
-from privmean.people.reductions import Floats, People
+from privmean.people.reductions import Floats
 from privmean.people.shape import Shape
 from privmean.privacy.budget import Budget
 from privmean.privacy.ledger import Ledger
-from privmean.privacy.loss import Loss
 from privmean.release import Release
-from privmean.road import execute
+from privmean.road import Plan, Releasing, execute
 
 
-class ResponsePlan(ABC):
+class Responding(Plan, Protocol):
+    """A plan of a curve, as its release reads it."""
+
+    @property
+    def points(self) -> Floats: ...
+
+    @property
+    def responses(self) -> int: ...
+
+
+class ResponsePlan(Releasing):
     """A plan whose unit is a response. points: where the curve is read, public."""
 
     budget: Budget
@@ -46,24 +55,6 @@ class ResponsePlan(ABC):
         """Standard deviation of the privacy noise at every point."""
 
     @property
-    @abstractmethod
-    def estimator(self) -> str: ...
-
-    @property
-    @abstractmethod
-    def why(self) -> str: ...
-
-    @property
-    @abstractmethod
-    def losses(self) -> tuple[Loss, ...]: ...
-
-    @abstractmethod
-    def describe(self) -> dict[str, object]: ...
-
-    @abstractmethod
-    def run(self, curator: Curator) -> Outcome: ...
-
-    @property
     def shape(self) -> Shape:
         return Shape(("response",), self.responses)
 
@@ -71,9 +62,6 @@ class ResponsePlan(ABC):
         """Root mean square error over the points by privacy noise, whatever the responses."""
         noise = float(np.sqrt((self.noise**2).mean()))
         return {"rmse": noise, "noise": noise}
-
-    def accepts(self, people: People) -> None:  # noqa: B027
-        """Any responses will do."""
 
     def told(self, estimate: Floats, intervals: SmoothedIntervals, share: str) -> Outcome:
         """The outcome in the words of responses."""
@@ -86,8 +74,8 @@ class ResponsePlan(ABC):
             estimand="mean response over time",
         )
 
-    def release(
-        self,
+    def release(  # type: ignore[override]
+        self: Responding,
         responses: npt.ArrayLike,
         noise: Noise | None = None,
         *,

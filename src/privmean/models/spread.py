@@ -147,7 +147,7 @@ class SpreadPlan(ShorteningPlan):
     # --- the run ----------------------------------------------------------------------------------
     def run(self, curator: Curator) -> Outcome:
         place = self.choices.ask(curator)
-        center, spread, inside = place.median.center, place.spread, place.inside
+        center, spread, inside = place.center, place.spread, place.inside
         limit, cut, seen = self._limit(curator, center, place.place)
         x = rows_of(curator.people, size_is_public=self.relation == REPLACE_ONE)[:, 0]
         with np.errstate(all="ignore"):

@@ -93,20 +93,6 @@ class Sizes(Priced):
 
 
 @dataclass(frozen=True)
-class Median:
-    """A point next to the median; half: half a step of the grid that it was found on."""
-
-    center: float
-    half: float
-
-    @property
-    def apart(self) -> int:
-        """The first place whose persons are more than two steps away: nearer ones count nowhere in
-        the spread, which a point mass is not."""
-        return place_above(4 * self.half) + 1
-
-
-@dataclass(frozen=True)
 class Middle(Priced):
     """The choice of a point next to the median."""
 
@@ -116,20 +102,22 @@ class Middle(Priced):
 
     def ask(
         self, curator: Curator, people: People, column: int, limits: tuple[float, float]
-    ) -> Median:
-        """The median of a column, between these limits. people: those of the curator, or the same
-        persons with other rows."""
+    ) -> tuple[float, float]:
+        """A point next to the median of a column, between these limits, and half a step of the grid
+        that it is on. people: those of the curator, or the same persons with other rows."""
         bins = grid_around(*limits)
         counts = bins.all_counts(people.uniform_counts(column, bins.half, bins.origin))
-        return Median(bins.center(curator.ask(self.choice, median_scores(counts))), bins.half)
+        return bins.center(curator.ask(self.choice, median_scores(counts))), bins.half
 
 
 @dataclass(frozen=True)
 class Place:
-    """Where one column lies. place: of the half octave of its spread; inside: whether all that was
-    found lies within the public range."""
+    """Where one column lies. center: next to the median, on a grid of steps of 2 * half; place: of
+    the half octave of its spread; inside: whether all that was found lies within the public
+    range."""
 
-    median: Median
+    center: float
+    half: float
     place: int
     inside: bool
 
@@ -177,9 +165,9 @@ class Choices:
             place = self.size.ask(curator, people.log_counts(0, 0.0))
             inside = place < PLACES
             limits = around_zero(place)
-        median = self.middle.ask(curator, people, 0, limits)
-        place = self.spread.ask(curator, people.log_counts(0, median.center), median.apart)
-        return Place(median, place, inside and place < PLACES)
+        center, half = self.middle.ask(curator, people, 0, limits)
+        place = self.spread.ask(curator, people.log_counts(0, center), apart(half))
+        return Place(center, half, place, inside and place < PLACES)
 
 
 def grid_around(lower: float, upper: float, points: int = POINTS) -> Bins:
@@ -190,6 +178,12 @@ def grid_around(lower: float, upper: float, points: int = POINTS) -> Bins:
 def place_above(size: float) -> int:
     """The place of the first half octave that begins at `size` or above."""
     return next((k for k in range(PLACES) if edge(k) >= size), PLACES)
+
+
+def apart(half: float) -> int:
+    """The first place whose persons are more than two steps of its grid away from a median: nearer
+    ones count nowhere in the spread, which a point mass is not."""
+    return place_above(4 * half) + 1
 
 
 def edge(index: int) -> float:

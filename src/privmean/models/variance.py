@@ -52,7 +52,23 @@ FEWEST = {"pair scale": 100.0, "coinpress": 15.0, "bisection": 15.0}  # persons 
 
 
 @dataclass(frozen=True)
-class VarianceSearch:
+class Deviations:
+    """A public range of a standard deviation."""
+
+    smallest: float
+    largest: float
+
+    def __post_init__(self) -> None:
+        small = validate.positive("smallest", self.smallest)
+        large = validate.positive("largest", self.largest)
+        if not small < large or not (small >= 1e-100 and large <= 1e100):
+            raise ArgumentError(
+                "smallest", small, "must be below the largest deviation", "give a public range"
+            )
+
+
+@dataclass(frozen=True)
+class VarianceSearch(Deviations):
     """The variance of persons' values in one column.
 
     smallest, largest: public range of the standard deviation. method: "pair scale" (no centre; a
@@ -71,8 +87,6 @@ class VarianceSearch:
     calls is fixed by the plan.
     """
 
-    smallest: float
-    largest: float
     method: Method = "pair scale"
     center: float | None = None
     rounds: int = 5
@@ -80,20 +94,15 @@ class VarianceSearch:
 
     def __post_init__(self) -> None:
         validate.choice("method", self.method, METHODS)
-        small = validate.positive("smallest", self.smallest)
-        large = validate.positive("largest", self.largest)
+        super().__post_init__()
         validate.fraction("gamma", self.gamma)
         validate.whole("rounds", self.rounds, least=1)
-        if not small < large or not (small >= 1e-100 and large <= 1e100):
-            raise ArgumentError(
-                "smallest", small, "must be below the largest deviation", "give a public range"
-            )
         if self.method == "pair scale":
             if self.center is not None:
                 raise ArgumentError(
                     "center", self.center, "is not used by the pair scale", "leave it out"
                 )
-            DyadicBins.around(small, large)
+            DyadicBins.around(float(self.smallest), float(self.largest))
         elif self.center is None:
             raise ArgumentError(
                 "center", None, f"is needed by {self.method}", "give a public rough centre"

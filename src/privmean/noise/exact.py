@@ -6,7 +6,7 @@ from __future__ import annotations
 import math
 import os
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from fractions import Fraction
 from functools import lru_cache
@@ -90,18 +90,19 @@ class ExactNoise(FromBits):
         return True
 
     def laplace(self, size: int, scale: Fraction) -> Integers:
-        width = double_above(scale)
-        if bulk.fits(size, width, 1):
-            return bulk.table(width, 1).draw(size, self.bits64)
-        draws = _laplace(width)([0] * size)
-        return np.asarray(draws, dtype=np.int64)
+        return self._drawn(size, scale, 1, _laplace)
 
     def gaussian(self, size: int, scale: float) -> Integers:
+        return self._drawn(size, scale, 2, _gaussian)
+
+    def _drawn(
+        self, size: int, scale: Fraction | float, power: int, alone: Callable[[float], Any]
+    ) -> Integers:
+        """Of the law P(k) proportional to exp(-|k|^power ...); alone: who draws a few."""
         width = double_above(scale)
-        if bulk.fits(size, width, 2):
-            return bulk.table(width, 2).draw(size, self.bits64)
-        draws = _gaussian(width)([0] * size)
-        return np.asarray(draws, dtype=np.int64)
+        if bulk.fits(size, width, power):
+            return bulk.table(width, power).draw(size, self.bits64)
+        return np.asarray(alone(width)([0] * size), dtype=np.int64)
 
     def argmax(self, scores: Integers, scale: Fraction) -> int:
         if not len(scores):

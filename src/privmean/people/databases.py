@@ -18,13 +18,27 @@ if TYPE_CHECKING:
     from ibis.expr.types import Table
 
 SCHEMES = ("postgresql", "postgres", "clickhouse", "chdb")
+# kinds of databases whose addresses are known as such, and which are not read
+OTHERS = ("mysql", "mariadb", "mssql", "oracle", "snowflake", "bigquery", "trino", "redshift",
+          "sqlite", "databricks", "duckdb", "datafusion")  # fmt: skip
 SECRET = {"password", "passwd", "sslpassword"}
 IDLE = 3600  # seconds after which a ClickHouse session forgets its temporary tables
 
 
 def is_address(source: object) -> bool:
-    """Whether a source is `postgresql://HOST/DATABASE#TABLE` or the like."""
-    return isinstance(source, str) and source.partition("://")[0] in SCHEMES and "://" in source
+    """Whether a source is `postgresql://HOST/DATABASE#TABLE` or the like. An address of a database
+    that is not read is refused here, before it would be shown as the name of a file."""
+    if not isinstance(source, str) or "://" not in source:
+        return False
+    scheme = source.partition("://")[0].lower()
+    if scheme not in SCHEMES and scheme.partition("+")[0] in (*SCHEMES, *OTHERS):
+        raise ArgumentError(
+            "source",
+            f"{scheme}://...",
+            "is a kind of address that is not read",
+            "use postgresql://, clickhouse:// or chdb://, or write the table to Parquet",
+        )
+    return scheme in SCHEMES
 
 
 def with_table(source: str, table: str | None) -> str:
@@ -44,8 +58,9 @@ def table_at(address: str) -> tuple[Table, Callable[[], object]]:
 
         link = (_clickhouse if shown.startswith(("clickhouse", "chdb")) else _postgres)(shown)
     except ModuleNotFoundError as lacking:
+        extra = "clickhouse" if shown.startswith(("clickhouse", "chdb")) else "ibis"
         raise ArgumentError(
-            "source", shown, f"needs {lacking.name}", "install privmean[ibis]"
+            "source", shown, f"needs {lacking.name}", f"install privmean[{extra}]"
         ) from None
     except Exception:
         pass  # raised below: a driver's words may hold what the environment said

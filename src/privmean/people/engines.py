@@ -100,7 +100,8 @@ class Home:
             raise SchemaError(stopped)
         raise SchemaError(
             "the engine could not read the table; its message is withheld because it may quote "
-            "records. Run a query of your own on the same columns to see it, or allow more memory"
+            "records. Run a query of your own on the same columns to see it (rights, types), or "
+            "allow more memory"
         )
 
     def _computed(self, native: Any, implementation: nw.Implementation) -> Any:

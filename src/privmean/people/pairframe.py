@@ -135,8 +135,8 @@ class FramePairs(KeptByEngine, PairPeople):
         whole = [np.array(item, dtype=np.int64) for item in (g, w, m)]
         values = [np.array(item, dtype=float) for item in v]
         return MatrixPairs(
-            self.columns, self.keys, self.weights, whole[0], values[0], whole[1], whole[2],
-            self.size(), self.members(), self.engine, tuple(values[1:]),
+            self.columns, self.keys, self.weights, whole[0], tuple(values), whole[1], whole[2],
+            self.size(), self.members(), self.engine,
         )  # fmt: skip
 
 

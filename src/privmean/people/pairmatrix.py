@@ -19,22 +19,21 @@ SPLIT = 20  # bits: halves of products whose sums are exact doubles
 
 @dataclass(frozen=True)
 class MatrixPairs(Kept, PairPeople):
-    """group: the place of the key of each pair, shape (pairs,); value, weight, mass: of the same
-    shape. persons: in the roster; known: persons with a pair. others: further columns of values.
-    Nothing is written to.
+    """group: the place of the key of each pair, shape (pairs,); values: a column each, of the same
+    shape, as weight and mass are. persons: in the roster; known: persons with a pair. Nothing is
+    written to.
     """
 
     columns: tuple[str, ...]
     keys: tuple[tuple[str, ...], ...]
     weights: Weights
     group: Integers = field(repr=False)
-    value: Floats = field(repr=False)
+    values: tuple[Floats, ...] = field(repr=False)
     weight: Integers = field(repr=False)
     mass: Integers = field(repr=False)
     persons: int = field(repr=False)
     known: int = field(repr=False)
     made_by: str = field(default="numpy", compare=False)
-    others: tuple[Floats, ...] = field(default=(), repr=False)
     _cache: dict[Any, Any] = field(default_factory=dict, repr=False, compare=False)
 
     @classmethod
@@ -63,7 +62,7 @@ class MatrixPairs(Kept, PairPeople):
             tuple((key,) for key in keys),
             weights,
             np.asarray(group, np.int64),
-            np.asarray(value, float),
+            (np.asarray(value, float),),
             weight.astype(np.int64),
             (weights.mass // groups).astype(np.int64),
             len(known) if persons is None else persons,
@@ -86,27 +85,24 @@ class MatrixPairs(Kept, PairPeople):
     def log_counts(self, column: int, origin: float) -> Integers:
         def cells() -> Integers:
             with np.errstate(all="ignore"):
-                return _cells(self._values(column) - origin, self.mass)
+                return _cells(self.values[column] - origin, self.mass)
 
         return self._once(("log", column, origin), cells).copy()
 
     def missing(self, column: int) -> int:
-        return int(self.mass[np.isnan(self._values(column))].sum())
+        return int(self.mass[np.isnan(self.values[column])].sum())
 
     def beyond(self, column: int, lower: float, upper: float) -> tuple[int, int]:
-        value = self._values(column)
+        value = self.values[column]
         below, above = self.mass[value < lower], self.mass[value > upper]
         return int(below.sum()), int(above.sum())
-
-    def _values(self, column: int) -> Floats:
-        return self.others[column - 1] if column else self.value
 
     def group_sums(self, boxes: Sequence[Box], column: int = 0) -> list[PairSums]:
         lower, upper, middle, step = (
             np.array([getattr(box, name) for box in boxes], dtype=float)
             for name in ("lower", "upper", "middle", "step")
         )
-        g, value = self.group, self._values(column)
+        g, value = self.group, self.values[column]
         known = ~np.isnan(value)
         with np.errstate(all="ignore"):
             x = np.clip(np.where(known, value, 0.0), lower[g], upper[g])
@@ -124,10 +120,9 @@ class MatrixPairs(Kept, PairPeople):
             self,
             keys=tuple(self.keys[place] for place in places),
             group=new[self.group[kept]],
-            value=self.value[kept],
+            values=tuple(item[kept] for item in self.values),
             weight=self.weight[kept],
             mass=self.mass[kept],
-            others=tuple(item[kept] for item in self.others),
             _cache={},
         )
 
@@ -138,7 +133,7 @@ class MatrixPairs(Kept, PairPeople):
         places = list(units.places)
         known[places], center[places], factor[places] = True, units.centers, units.factors
         kept = known[self.group]
-        g, x = self.group[kept], self._values(column)[kept]
+        g, x = self.group[kept], self.values[column][kept]
         with np.errstate(all="ignore"):
             return _cells((x - center[g]) * factor[g], self.mass[kept])
 

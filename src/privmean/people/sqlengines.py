@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from privmean.errors import SchemaError
+from privmean.people import sqlsnapshots
 from privmean.people.sqlexact import named_function, total
 from privmean.people.sqlfacts import KNOWN, Facts
 
@@ -56,7 +57,7 @@ def worded(
     import ibis.expr.operations as ops
 
     link = backend(table)
-    names = ", ".join(sg_name(name, link) for name in by)
+    names = ", ".join(_name(name, link) for name in by)
     rows = f"({statement(table)}) AS records"
     if before:
         rows = f"(SELECT {', '.join([names, *before])} FROM {rows}) AS points"
@@ -64,7 +65,7 @@ def worded(
     return ops.SQLQueryResult(text, schema, link).to_expr()
 
 
-def sg_name(name: str, link: BaseBackend) -> str:
+def _name(name: str, link: BaseBackend) -> str:
     """A column's name as the engine reads it."""
     import sqlglot as sg
 
@@ -164,19 +165,34 @@ def rows(table: Table) -> list[tuple[Any, ...]]:
 
 def kept(table: Table) -> tuple[Table, Callable[[], object]]:
     """`table` computed once, in a table of the session that nobody else sees, and how it is
-    dropped."""
+    dropped; where PostgreSQL allows no such table, the query itself, of a state that stays."""
     return _made(backend(table), statement(table), table.schema())
 
 
 def _made(link: BaseBackend, text: str, schema: Schema) -> tuple[Table, Callable[[], object]]:
     import ibis.expr.operations as ops
 
+    if link.name == "postgres" and not _may_make(link):
+        return ops.SQLQueryResult(text, schema, link).to_expr(), sqlsnapshots.hold(link.con)
     name = f"privmean_people_{next(_numbers)}_{secrets.token_hex(4)}"
     kind = "TABLE" if link.name == "datafusion" else "TEMPORARY TABLE"
     where = " ENGINE = Memory" if link.name == "clickhouse" else ""
     run(link, f"CREATE {kind} {name}{where} AS {text}")
     made = ops.DatabaseTable(name=name, schema=schema, source=link).to_expr()
     return made, lambda: run(link, f"DROP TABLE {name}")
+
+
+MAY_MAKE = (
+    "SELECT has_database_privilege(current_database(), 'TEMP') AND NOT pg_is_in_recovery() "
+    "AND NOT current_setting('transaction_read_only')::boolean"
+)
+
+
+def _may_make(link: BaseBackend) -> bool:
+    """Whether the session may make temporary tables: a right that does not depend on records."""
+    with _silent(), link.con.cursor() as cursor, link.con.transaction():
+        (found,) = cursor.execute(MAY_MAKE).fetchone()
+    return bool(found)
 
 
 def run(link: BaseBackend, text: str) -> None:

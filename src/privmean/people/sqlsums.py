@@ -5,7 +5,7 @@ exact total of the grid points as the nearest double, limited to +-2^100). A val
 grid point is a whole number of 64 bits. That takes as few steps a record as an engine allows, since
 they are nearly all that records cost above the plain query; what is not near is rare, and is added
 in decimals of 38 digits. PostgreSQL sums whole numbers of 64 bits without an overflow; the others
-wrap, so there a point is two words, t = h 2^31 + l with 0 <= l < 2^31, each with room for 2^32
+wrap, so there a point is two words, t = h 2^31 + l with 0 <= l < 2^31, each with room for 2^31
 records a person.
 
 No comparison here is true of a NaN of either sign, unless an engine's own rule is named.
@@ -136,11 +136,13 @@ def in_sql(records: Table, width: int, resolution: float, by: Sequence[str] = AL
         }
     found = worded(records, before, after, by, ibis.schema(kinds))
     totals = found.mutate(**{f"t{j}": _total(found, j, known.wide) for j in range(width)})
-    nearest = _rounded if known.wide else _from_halves
     doubles = totals.select(
         *by,
         *(f"c{j}" for j in range(width)),
-        **{f"d{j}": nearest(totals[f"t{j}"]) for j in range(width)},
+        **{
+            f"d{j}": _rounded(totals[f"t{j}"]) if known.wide else _from_words(totals, j)
+            for j in range(width)
+        },
     )
     limited = doubles.mutate(**{f"d{j}": _between(doubles[f"d{j}"], REACH) for j in range(width)})
     result: Lazy = nw.from_native(limited)
@@ -164,6 +166,20 @@ def _total(found: Table, j: int, wide: bool) -> Value:
 def _rounded(t: Value) -> Value:
     """A decimal as the nearest double where the engine goes through its digits."""
     return t.cast("float64")
+
+
+def _from_words(totals: Table, j: int) -> Value:
+    """The total as the nearest double: where no point is far, of two words alone, in whole numbers
+    of 64 bits, which engines are faster with than with decimals."""
+    import ibis
+
+    high, low = (totals[f"{name}{j}"].fill_null(0) for name in "hl")
+    carried = high + (low >> WORD_BITS)
+    shift = SPLIT_BITS - WORD_BITS  # t = (carried >> shift) 2^52 + rest, 0 <= rest < 2^52
+    rest = (carried & (2**shift - 1)) * 2**WORD_BITS + (low & MASK)
+    near = (carried >> shift).cast("float64") * 2.0**SPLIT_BITS + rest.cast("float64")
+    far = totals[f"f{j}"].fill_null(0)
+    return ibis.cases((far == 0, near), else_=_from_halves(totals[f"t{j}"]))
 
 
 def _from_halves(t: Value) -> Value:

@@ -21,6 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from privmean.privacy.budget import REPLACE_ONE, Relation
+from privmean.search import halved
 
 Floats = npt.NDArray[np.float64]
 
@@ -38,16 +39,7 @@ def inner_epsilon(outer: float, relation: Relation, influence: float = BASIC_INF
     """The largest inner epsilon whose outer epsilon is at most `outer`."""
     if relation != REPLACE_ONE:
         return math.log1p(outer / influence)
-    low, high = 0.0, outer
-    for _ in range(200):
-        middle = (low + high) / 2
-        if middle in (low, high):
-            break
-        if outer_epsilon(middle, relation, influence) <= outer:
-            low = middle
-        else:
-            high = middle
-    return low
+    return halved(lambda inner: outer_epsilon(inner, relation, influence) <= outer, 0.0, outer)[0]
 
 
 def delta_ratio(outer: float, inner: float) -> float:
@@ -75,49 +67,6 @@ def tail_threshold(probability: float, scale: float) -> int:
     while gaussian_tail(threshold, scale) > probability:
         threshold += step
     return threshold
-
-
-def filtered_mean_delta(
-    epsilon: float,
-    relation: Relation,
-    *,
-    count_mu: float,
-    count_scale: float,
-    threshold: int,
-    mean_mu: float,
-    mean_scale: float,
-    answers: int,
-    influence: float = BASIC_INFLUENCE,
-    slip: float = 0.0,
-) -> float:
-    """delta at `epsilon` of a filtered mean: a noisy count, then a mean with noise set by it.
-
-    count_mu, mean_mu: sensitivity over scale of the two discrete Gaussian steps; count_scale,
-    mean_scale: their (least) scales in lattice steps; threshold: lattice steps taken off the count;
-    influence, slip: of the filter (slip: the chance that it keeps persons who are not friends).
-    """
-    from privmean.privacy.gdp import gaussian_delta
-    from privmean.privacy.loss import Gaussian
-
-    if epsilon <= 0:
-        return 1.0
-    epsilon = min(epsilon, LARGEST_EPSILON)  # a bound at a smaller epsilon holds at a larger one
-    inner = inner_epsilon(epsilon, relation, influence + slip)
-    parts = (
-        Gaussian("count", count_mu * count_scale, count_scale, 1),
-        Gaussian("mean", mean_mu * mean_scale, mean_scale, answers),
-    )
-    left = inner - sum(part.added_epsilon for part in parts) * (1 + 1e-15)
-    if left <= 0:
-        return 1.0
-    factor = math.prod(part.delta_factor for part in parts) * (1 + 1e-15)
-    gauss = gaussian_delta(math.hypot(count_mu, mean_mu) * (1 + 1e-15), left) * factor
-    tail = sum(part.tail_delta for part in parts)
-    behind = gaussian_tail(threshold, count_scale) + gauss + tail
-    total = behind * delta_ratio(epsilon, inner)
-    if slip:
-        total += (1 + math.exp(epsilon)) * slip
-    return min(1.0, total * (1 + 1e-14))
 
 
 @dataclass(frozen=True, eq=False)

@@ -56,13 +56,8 @@ class Budget:
 
     def __post_init__(self) -> None:
         validate.choice("neighbors", self.neighbors, list(NEIGHBORS))
-        if (self.epsilon is None) == (self.rho is None):
-            raise ArgumentError(
-                "epsilon",
-                self.epsilon,
-                "exactly one of epsilon and rho must be given",
-                "give epsilon (and delta) or rho; there is no default",
-            )
+        remedy = "give epsilon (and delta) or rho; there is no default"
+        validate.one_of_two(remedy, epsilon=self.epsilon, rho=self.rho)
         if self.epsilon is not None:
             epsilon = validate.positive("epsilon", self.epsilon)
             _check_reach("epsilon", self.epsilon, epsilon, SMALLEST_EPSILON, LARGEST_EPSILON)
@@ -124,7 +119,7 @@ class Budget:
         The correction for a lattice of 2^20 steps a deviation or more is inside.
         """
         from privmean.privacy.gdp import gaussian_mu
-        from privmean.privacy.lattice import delta_factor, lattice_epsilon, tail_delta
+        from privmean.privacy.lattice import correction
 
         if self.rho is not None:
             return float((2 * self.rho) ** 0.5) * (1 - 1e-13)
@@ -132,21 +127,26 @@ class Budget:
         first = gaussian_mu(self.epsilon, self.delta)
         if first <= 0:
             return 0.0
-        kept = self.delta * (1 - 1e-11) - tail_delta(LATTICE, answers)
-        worst = lattice_epsilon(first, LATTICE, answers) * (1 + 1e-12)
-        return gaussian_mu(self.epsilon - worst, kept / delta_factor(LATTICE, answers))
+        lattice = correction(first, LATTICE, answers)
+        kept = self.delta * (1 - 1e-11) - lattice.tail
+        return gaussian_mu(self.epsilon - lattice.epsilon * (1 + 1e-12), kept / lattice.factor)
 
     def describe(self) -> str:
-        if self.rho is not None:
-            return f"rho={self.rho:g}"
-        if self.delta:
-            return f"(epsilon={self.epsilon:g}, delta={self.delta:g})"
-        return f"epsilon={self.epsilon:g}"
+        forms = "rho={rho:g}", "(epsilon={epsilon:g}, delta={delta:g})", "epsilon={epsilon:g}"
+        return told(self.epsilon, self.delta, self.rho, *forms)
 
     def to_dict(self) -> dict[str, Any]:
         if self.rho is not None:
             return {"rho": self.rho}
         return {"epsilon": self.epsilon, "delta": self.delta}
+
+
+def told(
+    epsilon: float | None, delta: float, rho: float | None, zcdp: str, both: str, pure: str
+) -> str:
+    """What is allowed or promised, in the form that fits it: rho, epsilon and delta, or epsilon."""
+    form = zcdp if rho is not None else both if delta else pure
+    return form.format(epsilon=epsilon, delta=delta, rho=rho)
 
 
 def _check_reach(name: str, given: object, number: float, smallest: float, largest: float) -> None:

@@ -25,6 +25,7 @@ from privmean.privacy.distribution import grid_delta, grid_epsilon, grid_helps
 from privmean.privacy.gdp import gaussian_delta, gaussian_epsilon
 from privmean.privacy.loss import Loss
 from privmean.privacy.zcdp import rho_delta, rho_epsilon
+from privmean.search import halved
 
 # Sums of a few doubles are compared to twelve digits: that much is the form the numbers are stored
 # in, not privacy. Pure epsilons are exact and get no such room.
@@ -33,7 +34,7 @@ DIGITS = 1e-12
 
 def pure_epsilon(losses: Sequence[Loss]) -> Fraction | None:
     """The exact sum of epsilons if every loss is pure, else None."""
-    if any(loss.mu or loss.added_delta or loss.added_epsilon for loss in losses):
+    if any(loss.mu or loss.added_delta or loss.lattice.epsilon for loss in losses):
         return None
     return _total_pure(losses)
 
@@ -132,20 +133,17 @@ def _curve_delta(losses: Sequence[Loss], epsilon: float) -> float:
 def _curve_epsilon(losses: Sequence[Loss], delta: float) -> float:
     if _one_curve(losses) is None or _curve_delta(losses, 1e3) > delta:
         return math.inf
-    low, high = 0.0, 1e3
-    for _ in range(80):
-        middle = (low + high) / 2
-        low, high = (low, middle) if _curve_delta(losses, middle) <= delta else (middle, high)
-    return high
+    return halved(lambda epsilon: _curve_delta(losses, epsilon) > delta, 0.0, 1e3, 80)[1]
 
 
 def _corrections(losses: Sequence[Loss]) -> tuple[float, float, float, float]:
     """(deltas that add in any case; lattice: delta that adds, epsilon that adds, factor)."""
+    lattices = [loss.lattice for loss in losses]
     return (
         math.fsum(loss.added_delta for loss in losses),
-        math.fsum(loss.tail_delta for loss in losses),
-        math.fsum(loss.added_epsilon for loss in losses) * (1 + 1e-15),
-        math.prod(loss.delta_factor for loss in losses) * (1 + 1e-15 * len(losses)),
+        math.fsum(item.tail for item in lattices),
+        math.fsum(item.epsilon for item in lattices) * (1 + 1e-15),
+        math.prod(item.factor for item in lattices) * (1 + 1e-15 * len(losses)),
     )
 
 

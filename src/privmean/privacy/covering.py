@@ -39,12 +39,8 @@ def covers(paid: Loss, run: Loss) -> bool:
     if _bare(paid) == _bare(run):
         return True
     if isinstance(paid, Gaussian) and isinstance(run, Gaussian):
-        return (
-            run.mu <= paid.mu
-            and run.added_epsilon <= paid.added_epsilon
-            and run.delta_factor <= paid.delta_factor
-            and run.tail_delta <= paid.tail_delta
-        )
+        ours = zip(run.lattice, paid.lattice, strict=True)
+        return run.mu <= paid.mu and all(less <= more for less, more in ours)
     worst = isinstance(paid, Pure) or (isinstance(paid, Laplace) and paid.joint)
     pure = isinstance(run, Pure | Laplace | Selection)
     return worst and pure and run.pure <= paid.pure

@@ -6,11 +6,10 @@ Composed with Gaussian parts through the law that dominates the curve (`amplific
 from __future__ import annotations
 
 from dataclasses import dataclass
-from fractions import Fraction
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from privmean.privacy.loss import Loss, bounded
+from privmean.privacy.loss import Known, bounded
 from privmean.privacy.numbers import LARGEST_EXPONENT
 
 if TYPE_CHECKING:
@@ -18,18 +17,12 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Curve(Loss):
+class Curve(Known):
     """A part known by its whole curve delta(epsilon), in both directions of neighbours.
 
     `epsilon` is one point of the curve, for basic composition. With Gaussian parts the composition
     uses `profile`, the law of the privacy loss that dominates the curve, and is much tighter.
     """
-
-    epsilon: Fraction
-
-    @property
-    def pure(self) -> Fraction:
-        return self.epsilon
 
     @property
     def added_delta(self) -> float:

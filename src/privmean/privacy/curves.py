@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 from privmean.privacy.budget import ADD_REMOVE, RELATIONS, Relation
 from privmean.privacy.compose import total_delta
 from privmean.privacy.curve import Curve
-from privmean.privacy.loss import Loss, bounded
+from privmean.privacy.loss import Gaussian, Loss, bounded
 from privmean.privacy.numbers import LARGEST_EXPONENT, LARGEST_LOSS, refused
 
 
 @dataclass(frozen=True)
-class FilteredMean(Curve):
+class FilteredMean(Curve, kind="filtered mean"):
     """The mean of the persons kept by a random filter, with its noisy count, as one part.
 
-    `epsilon` is chosen; delta follows from the rest (see `privacy.amplification`). The count moves
+    `epsilon` is chosen; delta follows from the rest (see `privacy.amplification`; slip: the chance
+    that the filter keeps persons who are not friends). The count moves
     by `count_sensitivity` lattice steps a person, has discrete Gaussian noise of `count_scale` and
     loses `threshold` steps; the mean's noise is at least `mean_scale` steps on `answers` numbers,
     its sensitivity (rounding inside) over its scale at most `mean_mu`.
@@ -31,7 +32,6 @@ class FilteredMean(Curve):
     answers: int
     influence: float = 2.0
     slip: float | None = None
-    kind: ClassVar[str] = "filtered mean"
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -53,20 +53,31 @@ class FilteredMean(Curve):
         return self.relation
 
     def delta_at(self, epsilon: float) -> float:
-        from privmean.privacy.amplification import filtered_mean_delta
+        """delta of a noisy count, then of a mean with noise set by it, both behind the filter."""
+        from privmean.privacy import amplification as behind
+        from privmean.privacy.gdp import gaussian_delta
 
-        return filtered_mean_delta(
-            epsilon,
-            self._law(),
-            count_mu=self.count_mu,
-            count_scale=self.count_scale,
-            threshold=min(self.threshold, int(LARGEST_LOSS)),
-            mean_mu=self.mean_mu,
-            mean_scale=self.mean_scale,
-            answers=self.answers,
-            influence=self.influence,
-            slip=self.slip or 0.0,
+        if epsilon <= 0:
+            return 1.0
+        # a bound at a smaller epsilon holds at a larger one
+        epsilon = min(epsilon, behind.LARGEST_EPSILON)
+        slip = self.slip or 0.0
+        inner = behind.inner_epsilon(epsilon, self._law(), self.influence + slip)
+        lattices = (
+            Gaussian("count", self.count_mu * self.count_scale, self.count_scale, 1).lattice,
+            Gaussian("mean", self.mean_mu * self.mean_scale, self.mean_scale, self.answers).lattice,
         )
+        left = inner - sum(item.epsilon for item in lattices) * (1 + 1e-15)
+        if left <= 0:
+            return 1.0
+        factor = math.prod(item.factor for item in lattices) * (1 + 1e-15)
+        gauss = gaussian_delta(math.hypot(self.count_mu, self.mean_mu) * (1 + 1e-15), left) * factor
+        threshold = min(self.threshold, int(LARGEST_LOSS))
+        delta = behind.gaussian_tail(threshold, self.count_scale) + gauss
+        total = (delta + sum(item.tail for item in lattices)) * behind.delta_ratio(epsilon, inner)
+        if slip:
+            total += (1 + math.exp(epsilon)) * slip
+        return min(1.0, total * (1 + 1e-14))
 
     @property
     def drawn(self) -> float:
@@ -83,7 +94,7 @@ class FilteredMean(Curve):
 
 
 @dataclass(frozen=True)
-class ParallelCurve(Curve):
+class ParallelCurve(Curve, kind="parallel curve"):
     """Mechanisms on disjoint parts of the persons, fixed before any data are seen.
 
     Replacing a person changes one part only, and what later parts learn from earlier ones is
@@ -92,7 +103,6 @@ class ParallelCurve(Curve):
     """
 
     parts: tuple[tuple[Loss, ...], ...]
-    kind: ClassVar[str] = "parallel curve"
 
     def __post_init__(self) -> None:
         super().__post_init__()

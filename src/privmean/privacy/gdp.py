@@ -15,6 +15,8 @@ from __future__ import annotations
 import math
 from functools import lru_cache
 
+from privmean.search import halved
+
 SMALL_MU = 0.5
 SMALLEST = 5e-324  # the smallest positive double: a delta is never reported as zero
 
@@ -79,15 +81,7 @@ def gaussian_mu(epsilon: float, delta: float) -> float:
         low, high = high, 2 * high
         if high > 1e8:
             return low
-    for _ in range(1200):
-        middle = (low + high) / 2
-        if middle in (low, high):
-            break
-        if gaussian_delta(middle, epsilon) <= delta:
-            low = middle
-        else:
-            high = middle
-    return low
+    return halved(lambda mu: gaussian_delta(mu, epsilon) <= delta, low, high)[0]
 
 
 def gaussian_epsilon(mu: float, delta: float) -> float:
@@ -101,12 +95,4 @@ def gaussian_epsilon(mu: float, delta: float) -> float:
     low, high = 0.0, 1.0
     while gaussian_delta(mu, high) > delta:
         low, high = high, 2 * high
-    for _ in range(1200):
-        middle = (low + high) / 2
-        if middle in (low, high):
-            break
-        if gaussian_delta(mu, middle) <= delta:
-            high = middle
-        else:
-            low = middle
-    return high
+    return halved(lambda epsilon: gaussian_delta(mu, epsilon) > delta, low, high)[1]

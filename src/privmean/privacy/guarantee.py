@@ -8,7 +8,7 @@ from typing import Any
 
 from privmean import validate
 from privmean.errors import ArgumentError, PrivmeanError
-from privmean.privacy.budget import Budget, Relation
+from privmean.privacy.budget import Budget, Relation, told
 from privmean.privacy.calibrate import within
 from privmean.privacy.canonical import digest
 from privmean.privacy.compose import pure_epsilon, total_epsilon, total_rho
@@ -164,11 +164,8 @@ class Guarantee:
         return self
 
     def describe(self) -> str:
-        if self.rho is not None:
-            return f"{self.rho:g}-zCDP"
-        if self.delta:
-            return f"({self.epsilon:g}, {self.delta:g})-DP"
-        return f"{self.epsilon:g}-DP (pure)"
+        forms = "{rho:g}-zCDP", "({epsilon:g}, {delta:g})-DP", "{epsilon:g}-DP (pure)"
+        return told(self.epsilon, self.delta, self.rho, *forms)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data with a schema number and a digest over all of it."""

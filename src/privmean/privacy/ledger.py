@@ -312,7 +312,7 @@ class Ledger:
                 raise _unfit("an (epsilon, delta) ledger holds no rho", "epsilon (and delta)")
             return Amount(promise.pure_epsilon(), as_written(promise.delta))
         # losses without a promise: parts with Gaussian noise have no delta of their own to charge
-        if any(loss.mu or loss.added_epsilon for loss in mechanisms):
+        if any(loss.mu or loss.lattice.epsilon for loss in mechanisms):
             raise _unfit("Gaussian losses need a delta to be charged at", "epsilon and delta")
         epsilon = sum((loss.pure for loss in mechanisms), NOTHING)
         return Amount(epsilon, sum((Fraction(loss.added_delta) for loss in mechanisms), NOTHING))

@@ -17,7 +17,7 @@ from functools import cache
 from typing import Any, ClassVar, cast
 
 from privmean.privacy.budget import NEIGHBORS, Relation
-from privmean.privacy.lattice import delta_factor, lattice_epsilon, tail_delta
+from privmean.privacy.lattice import Correction, correction
 from privmean.privacy.numbers import (
     LARGEST_LOSS,
     count,
@@ -53,6 +53,10 @@ class Loss:
     relation: Relation | None = field(default=None, kw_only=True)
     moved: str = field(default="", kw_only=True)
     kind: ClassVar[str] = ""
+
+    def __init_subclass__(cls, kind: str = "") -> None:
+        super().__init_subclass__()
+        cls.kind = kind
 
     def __post_init__(self) -> None:
         if self.relation is not None and self.relation not in NEIGHBORS:
@@ -90,19 +94,9 @@ class Loss:
         return 0.0
 
     @property
-    def added_epsilon(self) -> float:
-        """epsilon that adds whatever the rest does (lattice correction of Gaussian noise)."""
-        return 0.0
-
-    @property
-    def delta_factor(self) -> float:
-        """factor on the delta of the Gaussian part (lattice correction)."""
-        return 1.0
-
-    @property
-    def tail_delta(self) -> float:
-        """delta that adds when the Gaussian curve is used (lattice correction, far tail)."""
-        return 0.0
+    def lattice(self) -> Correction:
+        """What the lattice of Gaussian noise costs."""
+        return Correction()
 
     @property
     def drawn(self) -> float:
@@ -143,7 +137,7 @@ class Loss:
 
 
 @dataclass(frozen=True)
-class Laplace(Loss):
+class Laplace(Loss, kind="discrete Laplace"):
     """Discrete Laplace noise, P(k) proportional to exp(-|k|/scale), on integer answers.
 
     `sensitivity` is the l1 sensitivity of all answers together, in steps of the answers (which are
@@ -158,7 +152,6 @@ class Laplace(Loss):
     scale: Fraction
     spread: int = 1
     joint: bool = False
-    kind: ClassVar[str] = "discrete Laplace"
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -184,12 +177,26 @@ class Laplace(Loss):
         return 0.0 if self.joint else bounded(self.scale)
 
 
+class Failing(Loss):
+    """A part with a `delta` that adds, whatever the rest does."""
+
+    delta: float
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.delta >= 1:
+            raise refused("delta", self.delta, "must be below 1")
+
+    @property
+    def added_delta(self) -> float:
+        return self.delta
+
+
 @dataclass(frozen=True)
-class Pure(Loss):
-    """A mechanism known by its epsilon alone, with whatever noise (several scales, say)."""
+class Known(Loss):
+    """A part whose epsilon is known, whatever it does."""
 
     epsilon: Fraction
-    kind: ClassVar[str] = "pure"
 
     @property
     def pure(self) -> Fraction:
@@ -197,36 +204,33 @@ class Pure(Loss):
 
 
 @dataclass(frozen=True)
-class Gaussian(Loss):
+class Pure(Known, kind="pure"):
+    """A mechanism known by its epsilon alone, with whatever noise (several scales, say)."""
+
+
+@dataclass(frozen=True)
+class Gaussian(Loss, kind="discrete Gaussian"):
     """Discrete Gaussian noise on integer answers, on a lattice of `scale` steps a deviation.
 
     `sensitivity` is the l2 sensitivity in lattice steps with all rounding inside, `scale` the
     standard deviation in lattice steps (2^20 or more for a correction that does not matter; below 1
     only zCDP is claimed), `answers` the number of coordinates that one person can change. The zCDP
     of mu = sensitivity/scale holds as it stands on any lattice; the continuous curve holds at
-    epsilon + added_epsilon, times delta_factor, plus tail_delta (docs/proofs/discrete-gaussian.md).
+    epsilon + lattice.epsilon, times lattice.factor, plus lattice.tail
+    (docs/proofs/discrete-gaussian.md).
     """
 
     sensitivity: float
     scale: float
     answers: int
-    kind: ClassVar[str] = "discrete Gaussian"
 
     @property
     def mu(self) -> float:
         return min(self.sensitivity / self.scale, LARGEST_LOSS)
 
     @property
-    def added_epsilon(self) -> float:
-        return lattice_epsilon(self.mu, self.scale, self.answers)
-
-    @property
-    def delta_factor(self) -> float:
-        return delta_factor(self.scale, self.answers)
-
-    @property
-    def tail_delta(self) -> float:
-        return tail_delta(self.scale, self.answers)
+    def lattice(self) -> Correction:
+        return correction(self.mu, self.scale, self.answers)
 
     def counted(self) -> str:
         return f"{self.answers} of the answers, {self.sensitivity!r} steps in all (l2)"
@@ -237,7 +241,7 @@ class Gaussian(Loss):
 
 
 @dataclass(frozen=True)
-class Threshold(Loss):
+class Threshold(Failing, kind="threshold"):
     """The delta of a noisy threshold: the chance that a cell only one neighbour has is shown.
 
     With the Laplace `scale` or the Gaussian `sd` of the counts (in persons) and the number of
@@ -250,12 +254,9 @@ class Threshold(Loss):
     scale: Fraction | None = None
     sd: float | None = None
     cells: int = 1
-    kind: ClassVar[str] = "threshold"
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.delta >= 1:
-            raise refused("delta", self.delta, "must be below 1")
         if self.cells * self._tail() > self.delta:
             raise refused("delta", self.delta, "is below the tail of the noise at the threshold")
 
@@ -270,16 +271,12 @@ class Threshold(Loss):
             return (1 - 1e-4) * math.erfc((self.threshold - 1) / self.sd / math.sqrt(2)) / 2
         return 0.0
 
-    @property
-    def added_delta(self) -> float:
-        return self.delta
-
     def counted(self) -> str:
         return f"{self.cells} of the cells, from nobody to one person"
 
 
 @dataclass(frozen=True)
-class Selection(Loss):
+class Selection(Loss, kind="selection"):
     """A choice of one item (exponential mechanism, permute-and-flip, noisy argmax).
 
     `epsilon` is its pure loss. `bounded_range` marks the exponential mechanism proper, whose loss
@@ -290,7 +287,6 @@ class Selection(Loss):
     epsilon: Fraction
     bounded_range: bool = False
     choices: int = 1
-    kind: ClassVar[str] = "selection"
 
     @property
     def pure(self) -> Fraction:
@@ -302,40 +298,21 @@ class Selection(Loss):
 
 
 @dataclass(frozen=True)
-class Approximate(Loss):
+class Approximate(Known, Failing, kind="approximate"):
     """A mechanism known only as (epsilon, delta): an amplified or idealised part."""
 
-    epsilon: Fraction
     delta: float
-    kind: ClassVar[str] = "approximate"
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.delta >= 1:
-            raise refused("delta", self.delta, "must be below 1")
-
-    @property
-    def pure(self) -> Fraction:
-        return self.epsilon
-
-    @property
-    def added_delta(self) -> float:
-        return self.delta
 
 
 @dataclass(frozen=True)
-class Concentrated(Loss):
+class Concentrated(Loss, kind="concentrated"):
     """A part known by its zCDP alone: a question whose sums of rho keep `limit` on every path.
 
     It has no epsilon of its own (`pure` is beyond every budget), so that only sums of rho hold.
     """
 
     limit: float
-    kind: ClassVar[str] = "concentrated"
-
-    @property
-    def pure(self) -> Fraction:
-        return Fraction(int(LARGEST_LOSS))
+    pure = Fraction(int(LARGEST_LOSS))
 
     @property
     def rho(self) -> float:

@@ -5,15 +5,16 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, ClassVar
+from typing import Any
 
 from privmean.privacy.budget import ADD_REMOVE
+from privmean.privacy.lattice import Correction
 from privmean.privacy.loss import Loss
 from privmean.privacy.numbers import refused
 
 
 @dataclass(frozen=True)
-class Parallel(Loss):
+class Parallel(Loss, kind="parallel"):
     """Mechanism calls on disjoint groups of persons, the groups fixed by public facts.
 
     A neighbour changes one group only, so the whole costs no more than each component (pure, mu,
@@ -22,7 +23,6 @@ class Parallel(Loss):
     """
 
     branches: tuple[tuple[Loss, ...], ...]
-    kind: ClassVar[str] = "parallel"
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -41,30 +41,24 @@ class Parallel(Loss):
 
     @property
     def rho(self) -> float:
-        return self._largest("rho")
+        return max(math.fsum(x.rho for x in branch) for branch in self.branches)
 
     @property
     def added_delta(self) -> float:
-        return self._largest("added_delta")
+        return max(math.fsum(x.added_delta for x in branch) for branch in self.branches)
 
     @property
-    def added_epsilon(self) -> float:
-        return self._largest("added_epsilon")
-
-    @property
-    def tail_delta(self) -> float:
-        return self._largest("tail_delta")
-
-    @property
-    def delta_factor(self) -> float:
-        return max(math.prod(x.delta_factor for x in branch) for branch in self.branches)
+    def lattice(self) -> Correction:
+        branches = [[x.lattice for x in branch] for branch in self.branches]
+        return Correction(
+            max(math.fsum(x.epsilon for x in branch) for branch in branches),
+            max(math.prod(x.factor for x in branch) for branch in branches),
+            max(math.fsum(x.tail for x in branch) for branch in branches),
+        )
 
     @property
     def drawn(self) -> float:
         return max(x.drawn for branch in self.branches for x in branch)
-
-    def _largest(self, part: str) -> float:
-        return max(math.fsum(getattr(x, part) for x in branch) for branch in self.branches)
 
     def to_dict(self) -> dict[str, Any]:
         branches = [[item.to_dict() for item in branch] for branch in self.branches]

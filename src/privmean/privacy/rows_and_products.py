@@ -11,7 +11,6 @@ import math
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from typing import ClassVar
 
 from privmean.privacy.budget import REPLACE_ONE
 from privmean.privacy.loss import Gaussian
@@ -19,7 +18,7 @@ from privmean.privacy.numbers import LARGEST_LOSS
 
 
 @dataclass(frozen=True)
-class RowsAndProducts(Gaussian):
+class RowsAndProducts(Gaussian, kind="discrete Gaussian on rows and their products"):
     """Discrete Gaussian noise on sums of rows of whole numbers, of l2 norm `radius` at most, and on
     the upper triangle of the sums of their products.
 
@@ -32,7 +31,6 @@ class RowsAndProducts(Gaussian):
     rows: float
     products: float
     off: float
-    kind: ClassVar[str] = "discrete Gaussian on rows and their products"
 
     @property
     def mu(self) -> float:

@@ -9,10 +9,10 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import ClassVar
 
-from privmean.privacy.loss import Loss
+from privmean.privacy.loss import Failing
 from privmean.privacy.numbers import refused
+from privmean.search import halved
 
 LEAST, MOST = 5.0, 700.0  # noise scales between which the form of the tail is used
 
@@ -27,14 +27,12 @@ def scales_needed(tail: float) -> float:
     low, high = LEAST, MOST
     if three_laplace_tail(low) <= tail:
         return low
-    for _ in range(200):
-        middle = (low + high) / 2
-        low, high = (middle, high) if three_laplace_tail(middle) > tail else (low, middle)
+    high = halved(lambda t: three_laplace_tail(t) > tail, low, high)[1]
     return math.nextafter(high, math.inf)
 
 
 @dataclass(frozen=True)
-class ThresholdOfSum(Loss):
+class ThresholdOfSum(Failing, kind="threshold of a sum"):
     """The chance that a key which only one neighbour has is shown: its three noisy answers, each
     with Laplace noise of `scale`, add up to `threshold` (both in persons) or more.
 
@@ -46,21 +44,14 @@ class ThresholdOfSum(Loss):
     threshold: float
     scale: Fraction
     cells: int = 1
-    kind: ClassVar[str] = "threshold of a sum"
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.delta >= 1:
-            raise refused("delta", self.delta, "must be below 1")
         t = (self.threshold - 1) / float(self.scale)
         if not t >= LEAST:
             raise refused("threshold", self.threshold, "is below five scales of the noise")
         if self.cells * three_laplace_tail(min(t, MOST)) * (1 - 1e-9) > self.delta:
             raise refused("delta", self.delta, "is below the tail of the noise at the threshold")
-
-    @property
-    def added_delta(self) -> float:
-        return self.delta
 
     def counted(self) -> str:
         return f"{self.cells} of the keys, from nobody to one person each"

@@ -12,6 +12,8 @@ from __future__ import annotations
 
 import math
 
+from privmean.search import halved
+
 
 def _exponent(gap: float, rho: float, epsilon: float) -> float:
     """log delta at alpha = 1 + gap, rounded up: each form where it does not cancel."""
@@ -38,14 +40,12 @@ def _best_gap(rho: float, epsilon: float) -> float:
     log(1 - 1/alpha) rises, and is negative near alpha = 1."""
     low = -40.0  # of the logarithm of alpha - 1
     high = min(max(math.log(epsilon + 1) - math.log(rho), 0.0) + 2, 300.0)
-    for _ in range(64):
-        middle = (low + high) / 2
-        gap = math.exp(middle)
-        if (2 * gap + 1) * rho - epsilon - math.log1p(1 / gap) > 0:
-            high = middle
-        else:
-            low = middle
-    return math.exp((low + high) / 2)
+
+    def falls(log_gap: float) -> bool:
+        gap = math.exp(log_gap)
+        return (2 * gap + 1) * rho - epsilon - math.log1p(1 / gap) <= 0
+
+    return math.exp(sum(halved(falls, low, high, 64)) / 2)
 
 
 def rho_epsilon(rho: float, delta: float) -> float:
@@ -55,10 +55,4 @@ def rho_epsilon(rho: float, delta: float) -> float:
     if delta <= 5e-324:
         return math.inf
     low, high = 0.0, (rho + 2 * math.sqrt(rho * math.log(1 / min(delta, 1.0)))) * (1 + 1e-12)
-    for _ in range(60):
-        middle = (low + high) / 2
-        if rho_delta(rho, middle) <= delta:
-            high = middle
-        else:
-            low = middle
-    return high
+    return halved(lambda epsilon: rho_delta(rho, epsilon) > delta, low, high, 60)[1]

@@ -24,6 +24,7 @@ from privmean.people.reductions import Floats
 from privmean.privacy.amplification import delta_ratio, inner_epsilon
 from privmean.privacy.budget import ADD_REMOVE, Relation
 from privmean.privacy.loss import Approximate
+from privmean.search import halved
 
 NODES = np.polynomial.legendre.leggauss(200)
 
@@ -51,13 +52,11 @@ class LaplaceCount:
 
 def laplace_count(count_epsilon: float, inner: float, behind: float, bad: float) -> LaplaceCount:
     """t and s behind the filter at (inner, behind), for a Laplace count at `count_epsilon`."""
-    low, high = 0.0, 10.0
-    for _ in range(60):
-        middle = (low + high) / 2
-        if laplace_gaussian_delta(count_epsilon, middle, inner) <= (1 - bad) * behind:
-            low = middle
-        else:
-            high = middle
+
+    def small(mu: float) -> bool:
+        return laplace_gaussian_delta(count_epsilon, mu, inner) <= (1 - bad) * behind
+
+    low, _ = halved(small, 0.0, 10.0, 60)
     offset = math.log(1 / (2 * bad * behind)) / count_epsilon
     return LaplaceCount(count_epsilon, offset, 1 / low if low > 0 else math.inf)
 

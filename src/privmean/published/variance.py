@@ -22,6 +22,7 @@ from privmean.intervals.divided import TOO_FEW
 from privmean.intervals.interval import FAILED, OK
 from privmean.mechanisms.clipped_sum import ClippedSums
 from privmean.mechanisms.curator import Curator
+from privmean.models.variance import Deviations
 from privmean.models.variance_intervals import PublicRange
 from privmean.models.variance_rounds import Search, clip_multiple
 from privmean.outcome import Outcome
@@ -36,7 +37,7 @@ METHODS = ("coinpress", "bisection")
 
 
 @dataclass(frozen=True)
-class VarianceAsPublished:
+class VarianceAsPublished(Deviations):
     """Algorithms 10 (bisection) and 13 (coinpress): N = ceil(log2(largest^2/smallest^2)) rounds of
     two calls at epsilon/sqrt(16 N ln(1/delta)).
 
@@ -47,8 +48,6 @@ class VarianceAsPublished:
     Guarantees: (epsilon, delta)-DP under replace-one, for any data; at most N rounds.
     """
 
-    smallest: float
-    largest: float
     center: float
     method: str = "coinpress"
     gamma: float = 0.05
@@ -56,11 +55,7 @@ class VarianceAsPublished:
 
     def __post_init__(self) -> None:
         validate.choice("method", self.method, METHODS)
-        small = validate.positive("smallest", self.smallest)
-        if not small < validate.positive("largest", self.largest):
-            raise ArgumentError(
-                "smallest", small, "must be below the largest deviation", "give a public range"
-            )
+        super().__post_init__()
         validate.number("center", self.center)
         validate.fraction("gamma", self.gamma)
 

@@ -46,20 +46,16 @@ class OwnCoefficients:
 
     def reduce(self, table: Table) -> MatrixPeople:
         """Private, spends nothing."""
-        from privmean.people.products import person_products
+        from privmean.models.panel import panel_products
 
         model = self.model
-        products = person_products(
-            table.source,
-            person=table.person,
-            columns=model.columns,
-            texts=model.texts,
-            products=[*(trees for _, trees in model.terms), (model.response,)],
-            steps=[self.resolution * size for size in self.sizes],
-            time=self.time if self.by_time else None,
-            roster=table.roster,
-            text=table.text,
-            machine=table.machine.options(),
+        products = panel_products(
+            table,
+            model,
+            [*(trees for _, trees in model.terms), (model.response,)],
+            [self.resolution * size for size in self.sizes],
+            True,
+            self.time if self.by_time else None,
         )
         rows = fit_persons(
             products,

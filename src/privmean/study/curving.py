@@ -31,15 +31,14 @@ LARGEST_RHO = 1.0  # of one question's lines, over the square of its epsilon
 
 @dataclass(frozen=True)
 class _Start:
-    """One question at factor 1: its own budget; free: whether it grows."""
+    """One question at factor 1, with its own budget."""
 
     item: Item
     own: Budget
-    free: bool
 
     def at(self, factor: float) -> Budget:
-        """Its own budget at a factor of strength."""
-        if not self.free:
+        """Its own budget at a factor of strength; a wanted error says its part, which stays."""
+        if self.item.error is not None:
             return self.own
         if self.own.rho is not None:
             rho = significant(self.own.rho * factor**2)
@@ -63,7 +62,7 @@ def grown(work: Work, first: Allotment, kept: float) -> Allotment | None:
         return _Tried(factor, parts, delta, within(lines, work.budget, again=False))
 
     tried = at(TRIED)
-    if not tried.fits or not any(start.free for start in starts):
+    if not tried.fits or not any(item.error is None for item in work.items):
         return None
     found = _largest(at, tried, work.budget.delta)
     return Allotment(found.parts, CURVES, found.factor, work.taken)
@@ -130,7 +129,7 @@ def _starts(work: Work, first: Allotment, kept: float) -> list[_Start]:
     found = []
     for item, own, part in zip(work.items, chosen, first.parts, strict=True):
         apart = work.share(part.own.epsilon or 0.0, deltas[item.name])
-        found.append(_Start(item, apart if own is None else own, item.error is None))
+        found.append(_Start(item, apart if own is None else own))
     return found
 
 

@@ -25,7 +25,7 @@ from privmean.people.table import Machine, Table
 from privmean.study.study import CARD, Study
 
 
-def _words_of(*groups: type) -> dict[str, tuple[Any, str]]:
+def _words_of(*groups: Any) -> dict[str, tuple[Any, str]]:
     """The keys that stand for the words of these groups: type and help."""
     found = {}
     for item in (item for group in groups for item in fields_of(group)):

@@ -14,6 +14,7 @@ from privmean.people.shape import Shape
 from privmean.privacy.budget import LARGEST_EPSILON, SMALLEST_EPSILON, Budget, as_written
 from privmean.privacy.zcdp import rho_delta
 from privmean.road import Plan
+from privmean.search import halved
 from privmean.study.items import Item
 from privmean.study.looking import Looks, columns_used, look_lines, looks_for, plan_of
 from privmean.study.parts import Part, down, significant
@@ -261,10 +262,7 @@ class Work:
 
 def largest_rho(epsilon: float, delta: float) -> float:
     """The largest rho, rounded down, whose sums of rho are (epsilon, delta)-DP."""
-    low, high = 0.0, epsilon
-    for _ in range(100):
-        middle = (low + high) / 2
-        low, high = (middle, high) if rho_delta(middle, epsilon) <= delta else (low, middle)
+    low, _ = halved(lambda rho: rho_delta(rho, epsilon) <= delta, 0.0, epsilon, 100)
     return significant(low * (1 - 1e-9))
 
 

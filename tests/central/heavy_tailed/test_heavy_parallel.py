@@ -26,7 +26,7 @@ def test_every_component_is_the_dearest_groups():
     assert loss.mu == pytest.approx(0.5)
     assert loss.added_delta == 1e-7
     assert loss.rho == pytest.approx(0.125)
-    assert loss.added_epsilon == sum(item.added_epsilon for item in B)
+    assert loss.lattice.epsilon == sum(item.lattice.epsilon for item in B)
 
 
 def test_a_group_alone_never_costs_more_than_all_in_parallel():

@@ -10,10 +10,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from privmean import validate
-from privmean.central.default_mean import LEAST_EPSILON
 from privmean.central.groups.arms_plan import ArmsPlan
 from privmean.central.groups.settings import GroupSettings
-from privmean.errors import ArgumentError, Infeasible
+from privmean.central.wallet import payable
+from privmean.errors import ArgumentError
 from privmean.people.keytexts import by_text
 from privmean.people.pairs import Weights
 from privmean.people.shape import Shape
@@ -50,13 +50,8 @@ class TwoArms:
                 "has no public arms",
                 "say neighbors='replace-one', or membership='private'",
             )
-        epsilon = budget.pure_epsilon()
-        if epsilon < LEAST_EPSILON:
-            raise Infeasible(
-                f"epsilon={float(epsilon):g} is too small for prices in steps of 2^-40",
-                f"give at least epsilon={float(LEAST_EPSILON):.2g}",
-            )
+        epsilon = payable(budget.pure_epsilon())
         settings = GroupSettings(
             by_text(self.keys), Weights(), REPLACE_ONE, self.target is None, public_groups=True
         )
-        return ArmsPlan(self.keys, budget, shape, epsilon, settings)
+        return ArmsPlan(budget, shape, epsilon, settings, self.keys)

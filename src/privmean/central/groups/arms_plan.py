@@ -8,12 +8,12 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
-from scipy.special import ndtr, ndtri
 
 from privmean import validate
 from privmean.central.groups.arms_run import FINAL, run_arms
 from privmean.central.groups.forecast import sizes_of
-from privmean.central.groups.run import enough, price
+from privmean.central.groups.pairs_plan import ROSTER, PairsPlan
+from privmean.central.groups.run import price
 from privmean.central.groups.settings import (
     BEYOND,
     LEAST,
@@ -22,58 +22,34 @@ from privmean.central.groups.settings import (
     LOOK_MOST,
     PRECISE,
     ROUGH,
-    GroupSettings,
 )
 from privmean.central.wallet import Wallet
-from privmean.errors import ArgumentError, Infeasible
+from privmean.errors import Infeasible
 from privmean.mechanisms.curator import Curator
-from privmean.outcome import Outcome
+from privmean.outcome import Outcome, by_cause
 from privmean.people.keytexts import label
-from privmean.people.pairs import pairs_of
 from privmean.people.reductions import People
-from privmean.people.shape import Shape
-from privmean.privacy.budget import Budget
 from privmean.privacy.loss import Laplace, Loss
-from privmean.road import Releasing
 
 SPAN = 3.0  # deviations from the middle to a limit that a prediction assumes
 
 
 @dataclass(frozen=True)
-class ArmsPlan(Releasing):
+class ArmsPlan(PairsPlan):
     """See `TwoArms`. keys: the treated arm first."""
 
     keys: tuple[tuple[str, ...], tuple[str, ...]]
-    budget: Budget
-    shape: Shape
-    epsilon: Fraction
-    settings: GroupSettings
-
-    @property
-    def estimator(self) -> str:
-        return "difference of two public arms"
-
-    @property
-    def why(self) -> str:
-        return (
-            "no bounds are needed: limits are found from all persons together, then one signed sum "
-            "gives the difference at the noise of one mean"
-        )
-
-    @property
-    def public(self) -> tuple[str, ...]:
-        return ("number of persons", "roster of persons", "who is in which arm", "column names")
+    estimator = "difference of two public arms"
+    why = (
+        "no bounds are needed: limits are found from all persons together, then one signed sum "
+        "gives the difference at the noise of one mean"
+    )
+    public = (*ROSTER, "who is in which arm", "column names")
 
     def accepts(self, people: People) -> None:
-        """Refuse people that are no pairs of these arms."""
-        found = pairs_of(people)
-        if found.keys != self.settings.keys or found.weights != self.settings.weights:
-            raise ArgumentError(
-                "people", len(found.keys), "were read for other arms", "plan for their keys"
-            )
-        if not all(found.group_weights()):
+        """Refuse people that are no pairs of these arms, and arms that nobody is in."""
+        if not all(self.pairs(people, "arms").group_weights()):
             raise Infeasible("an arm has nobody", "look at how the arms are written")
-        enough(found, self.settings, self.epsilon)
 
     @property
     def losses(self) -> tuple[Loss, ...]:
@@ -111,17 +87,7 @@ class ArmsPlan(Releasing):
         one, two = sizes_of(self, sizes).values()
         sampling = sd * math.sqrt(1 / one + 1 / two)
         scale = 2 * SPAN * sd / (self.final_epsilon(int(one + two)) * min(one, two))
-        noise = math.sqrt(2) * scale
-        return {
-            "rmse": math.hypot(sampling, noise), "sampling": sampling, "privacy_noise": noise
-        }  # fmt: skip
-
-    def power(self, effect: float, sizes: object, guess_sd: float, level: float = 0.95) -> float:
-        """The chance that an effect is told from 0, without the allowance for tails."""
-        error = self.difference(guess_sd, sizes)["rmse"]
-        distance = abs(validate.number("effect", effect)) / error
-        limit = float(-ndtri((1 - validate.level("level", level)) / 2))
-        return float(ndtr(distance - limit) + ndtr(-distance - limit))
+        return by_cause(sampling, math.sqrt(2) * scale)
 
     def describe(self) -> dict[str, Any]:
         return {

@@ -25,8 +25,7 @@ from privmean.central.groups.stages import Asking, Outside, boxes_of
 from privmean.central.groups.tails import Limits, PooledTail
 from privmean.central.groups.words import THICK, arms_assumption, lost
 from privmean.central.locate import Location
-from privmean.central.log_segments import ATOM_ONLY, FOUND
-from privmean.central.wallet import Wallet
+from privmean.central.log_segments import ATOM_ONLY
 from privmean.intervals.effect import EffectIntervals
 from privmean.intervals.group_table import FEW as TOO_FEW
 from privmean.intervals.group_table import IMPRECISE, NEAR
@@ -63,41 +62,32 @@ def run_arms(
     keys: tuple[tuple[str, ...], tuple[str, ...]],
 ) -> Outcome:
     """All stages; on every path they cost at most `epsilon` together."""
-    wallet = Wallet(epsilon, settings.relation)
-    asking = Asking(curator, settings, wallet)
+    asking = Asking.start(curator, settings, epsilon)
+    wallet = asking.wallet
     order = [settings.keys.index(key) for key in keys]
     weight, _ = asking.group_weights(epsilon)  # public
     sizes, persons = weight[order], int(weight.sum())
-    shares: dict[str, float] = {}
-    before = wallet.left
-
-    def spent(name: str) -> None:
-        nonlocal before
-        shares[name] = float((before - wallet.left) / epsilon)
-        before = wallet.left
-
     place = asking.location(persons, 0.0, 0.0)
-    spent("location")
+    wallet.note("location")
     path: dict[str, Any] = {"outcome": place.outcome, "origin": place.origin}
-    if place.outcome != FOUND or place.seen is None:
+    tail = PooledTail.at(place)
+    if tail is None:
         status = "atom" if place.outcome == ATOM_ONLY else FAILED
-        shares["unspent"] = float(wallet.left / epsilon)
         nothing = EffectIntervals(
             math.nan, counted=settings.counted, status=status, advice=lost(place, settings, epsilon)
         )
-        return _outcome(nothing, persons, shares, path)
-    tail = PooledTail.of(place.seen, place.origin, place.lower, place.upper)
+        return _outcome(nothing, persons, wallet.keep(), path)
     out = None
     if settings.counted:
         out = asking.beyond(wallet.share(BEYOND), place, float(persons))
-        spent("beyond the limits")
+        wallet.note("beyond the limits")
     least = np.array([float(sizes.min())])
     first = tail.choose(
         settings.width_noise(epsilon, wallet.left - price(ROUGH, epsilon), least), RHO
     )
     both = Limits(np.repeat(first.lower, 2), np.repeat(first.upper, 2))
     rough, _ = asking.cells("rough sums", price(ROUGH, epsilon), both)
-    spent("rough sums")
+    wallet.note("rough sums")
     between = between_groups(rough, rough.mean, weight, rough.seen(SEEN), tail.spread)
     last = tail.choose(settings.width_noise(epsilon, wallet.left, least), RHO)
     usual = Limits(np.repeat(last.lower, 2), np.repeat(last.upper, 2))
@@ -110,10 +100,10 @@ def run_arms(
         found = _own(final, order)
     else:
         found = _signed(asking, box, rough, sizes, order)
-    spent("signed sum and squares")
+    wallet.note("signed sum and squares")
     return _outcome(
         _told(found, settings, epsilon, final_price, sizes, box, place, tail, out),
-        persons, shares,
+        persons, wallet.shares,
         path
         | {"pooled limits": [place.lower, place.upper], "limits": [box.lower, box.upper],
            "persons by arm": sizes.tolist()}

@@ -10,9 +10,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from privmean import validate
-from privmean.central.default_mean import LEAST_EPSILON
 from privmean.central.groups.plan import GroupPlan
 from privmean.central.groups.settings import GroupSettings
+from privmean.central.wallet import payable
 from privmean.errors import ArgumentError, Infeasible
 from privmean.people.keytexts import label
 from privmean.people.pairs import Weights
@@ -68,12 +68,7 @@ class GroupMeans:
 
     def plan(self, budget: Budget, shape: Shape) -> GroupPlan:
         """Prices of the stages, before any data; raises Infeasible from public numbers only."""
-        epsilon = budget.pure_epsilon()
-        if epsilon < LEAST_EPSILON:
-            raise Infeasible(
-                f"epsilon={float(epsilon):g} is too small for prices in steps of 2^-40",
-                f"give at least epsilon={float(LEAST_EPSILON):.2g}",
-            )
+        epsilon = payable(budget.pure_epsilon())
         if self.keys is None and (budget.rho is not None or budget.delta <= 0):
             raise Infeasible(
                 "private keys need a threshold, which needs a delta",
@@ -96,7 +91,7 @@ class GroupMeans:
             common=self.common,
         )
         if shape.dimension == 1:
-            return GroupPlan(self.labels, budget, shape, epsilon, settings, self.simultaneous)
+            return GroupPlan(budget, shape, epsilon, settings, self.labels, self.simultaneous)
         if self.keys is None or self.simultaneous:
             name = "keys" if self.keys is None else "simultaneous"
             raise ArgumentError(
@@ -105,4 +100,4 @@ class GroupMeans:
             )  # fmt: skip
         from privmean.central.groups.several import ValuesPlan
 
-        return ValuesPlan(self.labels, budget, shape, epsilon, settings)
+        return ValuesPlan(budget, shape, epsilon, settings, self.labels)

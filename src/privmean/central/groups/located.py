@@ -12,7 +12,7 @@ from dataclasses import dataclass, fields, replace
 from privmean.central.groups.estimator import GroupMeans
 from privmean.central.groups.plan import GroupPlan
 from privmean.central.locate import Location
-from privmean.central.log_segments import FOUND
+from privmean.central.look import OnePlace
 from privmean.errors import Infeasible
 from privmean.mechanisms.curator import Curator
 from privmean.outcome import Outcome
@@ -45,16 +45,10 @@ class LocatedGroups:
 
 
 @dataclass(frozen=True)
-class LocatedGroupPlan(GroupPlan):
-    """The stages but for the location; place: what the look found."""
+class LocatedGroupPlan(OnePlace, GroupPlan):
+    """The stages but for the location."""
 
-    place: Location | None = None
     locates = False
-
-    def after(self, places: tuple[Location, ...]) -> LocatedGroupPlan | None:
-        """The plan that runs from what was found."""
-        (place,) = places
-        return replace(self, place=place) if place.outcome == FOUND else None
 
     @property
     def why(self) -> str:
@@ -68,6 +62,5 @@ class LocatedGroupPlan(GroupPlan):
         return self.place
 
     def _run(self, curator: Curator) -> Outcome:
-        assert self.place is not None
         found = super()._run(curator)
         return replace(found, assumptions=(*found.assumptions, SHARED))

@@ -10,12 +10,12 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from scipy.special import ndtr, ndtri
 
 from privmean import validate
 from privmean.central.groups.forecast import GroupForecast, forecast_of, noise_of
+from privmean.central.groups.pairs_plan import ROSTER, PairsPlan
 from privmean.central.groups.private_keys import HIDDEN, run_private
-from privmean.central.groups.run import FINAL, Found, Strength, enough, price, run_groups
+from privmean.central.groups.run import FINAL, Found, Strength, price, run_groups
 from privmean.central.groups.settings import (
     BEYOND,
     COUNTS,
@@ -33,36 +33,28 @@ from privmean.central.groups.words import advice_of, assumption_of, notes_of
 from privmean.central.locate import Location
 from privmean.central.log_segments import ATOM_ONLY
 from privmean.central.wallet import Wallet
-from privmean.errors import ArgumentError
 from privmean.intervals.group_table import FEW, GroupTable
 from privmean.intervals.interval import FAILED, OK
 from privmean.intervals.tail_check import TOO_THICK
 from privmean.mechanisms.curator import Curator
 from privmean.mechanisms.gaussian_cells import GaussianCells
 from privmean.mechanisms.key_cells import KeyCells
-from privmean.outcome import Outcome
+from privmean.outcome import Outcome, by_cause
 from privmean.people.grids import LOG_CELLS
 from privmean.people.keytexts import label
-from privmean.people.pairs import pairs_of
 from privmean.people.reductions import Floats, People
-from privmean.people.shape import Shape
 from privmean.privacy.budget import REPLACE_ONE, Budget
 from privmean.privacy.loss import Laplace, Loss
-from privmean.road import Releasing
 
 USUAL_STEPS = 2**19 + 1
 USUAL_PERSONS = 2000  # with which a kind of noise is chosen
 
 
 @dataclass(frozen=True)
-class GroupPlan(Releasing):
+class GroupPlan(PairsPlan):
     """The stages and their prices; see `GroupMeans`. labels: of public keys, as they are shown."""
 
     labels: tuple[str, ...]
-    budget: Budget
-    shape: Shape
-    epsilon: Fraction
-    settings: GroupSettings
     simultaneous: bool = False
     estimator = "means by group"
     locates = True  # whether it pays for the place of the values itself
@@ -82,22 +74,11 @@ class GroupPlan(Releasing):
                 "keys of the groups", "number of groups a person counts in",
             )  # fmt: skip
         known = ("column names", "keys of the groups", "number of groups a person counts in")
-        return ("number of persons", "roster of persons", *known) if self._roster else known
-
-    @property
-    def _roster(self) -> bool:
-        return self.relation == REPLACE_ONE
+        return (*ROSTER, *known) if self.relation == REPLACE_ONE else known
 
     def accepts(self, people: People) -> None:
         """Refuse people that are no pairs of these groups."""
-        found = pairs_of(people)
-        public = self.settings.public_keys
-        if (public and found.keys != self.settings.keys) or found.weights != self.settings.weights:
-            raise ArgumentError(
-                "people", len(found.keys), "were read for other groups", "plan for their keys"
-            )
-        if self.settings.public_groups:
-            enough(found, self.settings, self.of_value)
+        self.pairs(people, "groups")
 
     @property
     def located(self) -> Location | None:
@@ -110,14 +91,9 @@ class GroupPlan(Releasing):
         return math.ceil(LEAST / self.settings.strength(self.of_value))
 
     @property
-    def of_value(self) -> Fraction:
-        """Of which the prices of one value are parts."""
-        return self.epsilon
-
-    @property
     def losses(self) -> tuple[Loss, ...]:
         """A bill of one path; every path composes to at most epsilon, exactly."""
-        purse = Wallet(self.epsilon, self.relation, self.settings.weights.mass)
+        purse = self.settings.purse(self.epsilon)
         bill = self.count_losses(purse)
         spent = tuple(bill)
         return spent + self.value_losses(
@@ -144,8 +120,8 @@ class GroupPlan(Releasing):
         s, relation = self.settings, self.relation
         bill: list[Loss] = []
         if self.locates:  # the usual share; what is spent more on looking is spent less on the end
-            cells = purse.counts("location", purse.share(LOOK_LEAST), s.moves, spread=s.moves)
-            bill.append(cells.loss)
+            look = purse.counts("location", purse.share(LOOK_LEAST), s.moves, spread=s.moves)
+            bill.append(look.loss)
         if s.counted:
             bill.append(purse.counts("beyond the limits", purse.share(BEYOND), 1).loss)
         for name, delta in zip(("rough cells", FINAL), self.deltas, strict=True):
@@ -229,8 +205,7 @@ class GroupPlan(Releasing):
         standard deviation of persons inside a group."""
         sd = validate.positive("guess_sd", guess_sd)
         noise, sampling = noise_of(self, sd, weight, persons), sd / math.sqrt(weight)
-        rmse = math.hypot(noise, sampling)
-        return {"rmse": rmse, "sampling": sampling, "privacy_noise": noise}
+        return by_cause(sampling, noise)
 
     def forecast(
         self, sizes: object, guess_sd: float, persons: int | None = None
@@ -247,14 +222,6 @@ class GroupPlan(Releasing):
             "sampling": math.hypot(one.sampling, two.sampling),
             "privacy_noise": math.hypot(one.privacy_noise, two.privacy_noise),
         }
-
-    def power(self, effect: float, sizes: object, guess_sd: float, level: float = 0.95) -> float:
-        """The chance that an effect between the first two groups is told from 0, without the
-        allowance for tails."""
-        error = self.difference(guess_sd, sizes)["rmse"]
-        distance = abs(validate.number("effect", effect)) / error
-        limit = float(-ndtri((1 - validate.level("level", level)) / 2))
-        return float(ndtr(distance - limit) + ndtr(-distance - limit))
 
     def describe(self) -> dict[str, Any]:
         s = self.settings

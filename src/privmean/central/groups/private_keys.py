@@ -29,7 +29,6 @@ from privmean.central.groups.settings import (
 )
 from privmean.central.groups.stages import Asking, boxes_of
 from privmean.central.groups.tails import Limits, PooledTail
-from privmean.central.log_segments import FOUND
 from privmean.central.wallet import Wallet
 from privmean.mechanisms.curator import Curator
 from privmean.mechanisms.group_cells import GroupCells
@@ -56,36 +55,26 @@ def run_private(
 ) -> Shown:
     """All stages; `deltas` are for the keys that the rough and the last cells may show."""
     people = pairs_of(curator.people)
-    wallet = Wallet(epsilon, settings.relation, settings.weights.mass)
-    asking = Asking(curator, settings, wallet)
-    shares: dict[str, float] = {}
-    before = wallet.left
-
-    def spent(name: str) -> None:
-        nonlocal before
-        shares[name] = float((before - wallet.left) / epsilon)
-        before = wallet.left
-
+    asking = Asking.start(curator, settings, epsilon)
+    wallet = asking.wallet
     persons, doubt = asking.members(price(TOTAL, epsilon))
-    spent("persons")
+    wallet.note("persons")
     if persons * settings.strength(epsilon) < LEAST:
-        shares["unspent"] = float(wallet.left / epsilon)
-        return Shown(Found(persons, shares=shares))
+        return Shown(Found(persons, shares=wallet.keep()))
     place = asking.location(persons, doubt, 0.0)
-    spent("location")
+    wallet.note("location")
     path: dict[str, Any] = {"outcome": place.outcome, "origin": place.origin}
-    if place.outcome != FOUND or place.seen is None:
-        shares["unspent"] = float(wallet.left / epsilon)
-        return Shown(Found(persons, place, shares=shares, path=path))
-    tail = PooledTail.of(place.seen, place.origin, place.lower, place.upper)
+    tail = PooledTail.at(place)
+    if tail is None:
+        return Shown(Found(persons, place, shares=wallet.keep(), path=path))
     beyond = None
     if settings.counted:
         beyond = asking.beyond(wallet.share(BEYOND), place, persons)
-        spent("beyond the limits")
+        wallet.note("beyond the limits")
     usual = _usual_box(settings, epsilon, wallet.left - price(ROUGH, epsilon), tail)
     first = _ask(curator, people, settings, "rough cells", price(ROUGH, epsilon), wallet, deltas[0],
                  {}, usual)  # fmt: skip
-    spent("rough cells")
+    wallet.note("rough cells")
     (usual_last,) = boxes_of(usual)
     own: dict[Key, Box] = {}
     units, between, weight, weight_sd = None, None, np.empty(0), 1.0
@@ -105,8 +94,8 @@ def run_private(
             looking, epsilon, persons, rough, mean, between, weight, weight_sd, tail
         )
         path["rounds about groups"] = rounds
-        if wallet.left < before:
-            spent("limits of groups")
+        if wallet.unnoted:
+            wallet.note("limits of groups")
         noise = view.width_noise(epsilon, wallet.left, weight)
         limits = opened(tail.choose(noise, RHO), rough, mean, between, weight)
         if units is not None:
@@ -116,7 +105,7 @@ def run_private(
     (usual_last,) = boxes_of(usual)
     left = wallet.left
     last = _ask(curator, people, settings, FINAL, left, wallet, deltas[1], own, usual)
-    spent(FINAL)
+    wallet.note(FINAL)
     keys = tuple(last.cells)
     boxes = [own.get(key, usual_last) for key in keys]
     final = last.reading(boxes)
@@ -131,7 +120,7 @@ def run_private(
         heavy=np.zeros(len(keys), dtype=bool),
         units=None if units is None else units.spread_over(known, keys),
         weight=np.where(np.isnan(both), final.weight, combined), weight_sd=sd,
-        shares=shares, path=path,
+        shares=wallet.shares, path=path,
     )  # fmt: skip
     return Shown(found, keys, last.threshold)
 

@@ -43,23 +43,8 @@ class Reading:
         weight = a + b + c
         divisor = np.maximum(weight, 3 * scale)
         share = np.clip((a - c) / divisor, -1.0, 1.0)
-        radius = np.array([box.radius for box in boxes])
-        middle = np.array([box.middle for box in boxes])
-        moves = np.stack([1 - share, np.abs(share), 1 + share], axis=1)
-        scales = (radius * scale / divisor)[:, None] * moves
-        within = radius**2 * np.clip((a + c - b) / divisor - share**2, 0.0, 1.0)
-        return cls(
-            weight,
-            divisor,
-            share,
-            middle + radius * share,
-            np.sqrt(2 * (scales**2).sum(axis=1)),
-            scales,
-            within,
-            radius,
-            middle,
-            scale,
-        )
+        parts = [1 - share, np.abs(share), 1 + share]
+        return cls._of(weight, divisor, share, a + c - b, boxes, scale, parts, scale)
 
     @classmethod
     def of_sums(cls, sums: Floats, boxes: Sequence[Box], scale: float, weight: Floats) -> Reading:
@@ -70,11 +55,25 @@ class Reading:
         used = np.where(missing, np.clip(there, 0.0, weight), weight)
         divisor = np.maximum(used, 3 * scale)
         share = np.clip(y / divisor, -1.0, 1.0)
+        parts = [np.full(len(y), 2.0), np.where(missing, 4 * np.abs(share), 0.0), np.zeros(len(y))]
+        return cls._of(weight, divisor, share, square, boxes, scale, parts, SQUARE * scale)
+
+    @classmethod
+    def _of(
+        cls,
+        weight: Floats,
+        divisor: Floats,
+        share: Floats,
+        square: Floats,
+        boxes: Sequence[Box],
+        unit: float,
+        parts: list[Floats],
+        scale: float,
+    ) -> Reading:
+        """square: noisy sums of z^2. parts: the Laplace noises in the sum of z, in units."""
         radius = np.array([box.radius for box in boxes])
         middle = np.array([box.middle for box in boxes])
-        parts = [np.full(len(y), 2.0), np.where(missing, 4 * np.abs(share), 0.0), np.zeros(len(y))]
-        scales = (radius * scale / divisor)[:, None] * np.stack(parts, axis=1)
-        within = radius**2 * np.clip(square / divisor - share**2, 0.0, 1.0)
+        scales = (radius * unit / divisor)[:, None] * np.stack(parts, axis=1)
         return cls(
             weight,
             divisor,
@@ -82,10 +81,10 @@ class Reading:
             middle + radius * share,
             np.sqrt(2 * (scales**2).sum(axis=1)),
             scales,
-            within,
+            radius**2 * np.clip(square / divisor - share**2, 0.0, 1.0),
             radius,
             middle,
-            SQUARE * scale,
+            scale,
         )
 
     def seen(self, least: float) -> Flags:

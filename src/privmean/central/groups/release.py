@@ -21,12 +21,14 @@ from privmean.intervals.contrasts import (
 )
 from privmean.intervals.group_table import GroupTable, Line, each_of
 from privmean.intervals.interval import OK, Floats
+from privmean.intervals.noise_sums import sum_quantile
 from privmean.intervals.ratios import Ratio, ratio_line
 from privmean.release import Release
 
 if TYPE_CHECKING:
     from privmean.rows import Row
 
+KNOWN = 1e-5  # a deviation below it is that of a public number
 SAME = "assumes that persons who are high in one group are not low in the other"
 WORST = "holds for any dependence within persons"
 APART = "groups of different persons"
@@ -72,6 +74,36 @@ class GroupRelease(Release):
         )
         each = self._each(at)
         return own + tuple(self._compared(item, each) for item in self.contrasts)
+
+    def contrasts_frame(self, backend: str | None = None, *, level: float | None = None) -> Any:
+        """The comparisons that were asked as a frame of their own, with the columns of `to_frame`
+        (which has them below the groups).
+
+        Example:
+            release.contrasts_frame("polars")
+        """
+        from privmean.people.framing import frame_of
+        from privmean.rows import columns_of
+
+        return frame_of(columns_of(self.rows(level)[len(self.columns) :]), backend)
+
+    def persons_interval(self, key: object, level: float | None = None) -> tuple[float, float]:
+        """Noisy persons of a group, give or take their noise; a public number is both ends. Raises
+        ArgumentError for a key that is no row.
+
+        Example:
+            release.persons_interval("1")
+        """
+        text = str(key)
+        if text not in self.columns:
+            raise ArgumentError("key", key, "is no row", f"choose of {list(self.columns[:9])}")
+        return self._persons(self.columns.index(text), self._level(level))
+
+    def _persons(self, place: int, level: float) -> tuple[float, float]:
+        # the last stage has most of the precision: a sum of three noises
+        sd, weight = self.groups.weight_sd, float(self.groups.weight[place])
+        half = sum_quantile((1 - level) / 2, [sd / math.sqrt(6)] * 3, 0.0) if sd > KNOWN else 0.0
+        return max(weight - half, 0.0), max(weight + half, 0.0)
 
     def _each(self, level: float) -> float:
         """The level of a comparison that was asked: of all of them, where they hold together."""
@@ -137,6 +169,7 @@ class GroupRelease(Release):
                 **_told(row),
                 "persons": _finite(row.persons),
                 "persons_std_error": _finite(self.groups.weight_sd),
+                "persons_interval": [_finite(x) for x in self._persons(g, self.level)],
                 **({} if self.shrunk is None else {"shrunk": _finite(self.shrunk[g])}),
                 "status": row.status,
             }
@@ -156,7 +189,8 @@ class GroupRelease(Release):
 
     def summary(self) -> str:
         """A line a group and a comparison, and below them the release in words."""
-        return text(self)
+        about = f"{self.term} by {', '.join(self.by)}"
+        return text(self, about, self.groups, self.contrasts)
 
     def __str__(self) -> str:
         return self.summary()

@@ -30,8 +30,7 @@ from privmean.central.groups.settings import (
 from privmean.central.groups.stages import Asking, Outside, joined
 from privmean.central.groups.tails import Limits, PooledTail
 from privmean.central.locate import Location
-from privmean.central.log_segments import FOUND, Histogram
-from privmean.central.wallet import Wallet, floor_tick
+from privmean.central.wallet import floor_tick
 from privmean.errors import Infeasible
 from privmean.mechanisms.curator import Curator
 from privmean.people.pairs import PairPeople
@@ -98,56 +97,43 @@ def run_groups(
     """All stages; `epsilon` is what they may cost together. strength: mu of Gaussian noise in the
     last stage, from what is left of epsilon and the bill so far (None: Laplace noise). place: where
     the values are, if that was paid for before."""
-    wallet = Wallet(epsilon, settings.relation, settings.weights.mass)
-    asking = Asking(curator, settings, wallet)
+    asking = Asking.start(curator, settings, epsilon)
     counted = counted_groups(asking, epsilon)
-    shares = {"persons by group": float((epsilon - wallet.left) / epsilon)}
-    return run_value(asking, epsilon, counted, shares, strength, place)
+    asking.wallet.note("persons by group")
+    return run_value(asking, epsilon, counted, strength, place)
 
 
 def run_value(
     asking: Asking,
     epsilon: Fraction,
     counted: Counted,
-    shares: dict[str, float],
     strength: Strength | None,
     place: Location | None = None,
 ) -> Found:
-    """The stages of one value after the counts. epsilon: of which prices are parts; shares: what
-    was spent so far; place: as for `run_groups`."""
+    """The stages of one value after the counts. epsilon: of which prices are parts; place: as for
+    `run_groups`."""
     settings, wallet, curator = asking.settings, asking.wallet, asking.curator
     counts, count_sd, persons, doubt = counted.weight, counted.sd, counted.persons, counted.doubt
-    before = wallet.left
-
-    def spent(name: str) -> None:
-        nonlocal before
-        shares[name] = float((before - wallet.left) / epsilon)
-        before = wallet.left
-
     if persons * settings.strength(epsilon) < LEAST:
-        shares["unspent"] = float(wallet.left / epsilon)
-        return Found(persons, weight=counts, weight_sd=count_sd, shares=shares)
+        return Found(persons, weight=counts, weight_sd=count_sd, shares=wallet.keep())
     if place is None:
         place = asking.location(persons, doubt, 0.0 if settings.common else float(counts.max()))
-        spent("location")
-    path: dict[str, Any] = {
-        "outcome": place.outcome, "origin": place.origin, "rounds": place.rounds,
-        "looks": place.looks, "restarts": place.restarts,
-    }  # fmt: skip
-    if place.outcome != FOUND or place.seen is None:
-        shares["unspent"] = float(wallet.left / epsilon)
-        return Found(persons, place, weight=counts, weight_sd=count_sd, shares=shares, path=path)
-    tail = PooledTail.of(place.seen, place.origin, place.lower, place.upper)
+        wallet.note("location")
+    path, tail = place.path, PooledTail.at(place)
+    if tail is None:
+        return Found(
+            persons, place, weight=counts, weight_sd=count_sd, shares=wallet.keep(), path=path
+        )
     heavy = np.zeros(settings.groups, dtype=bool)
     if not settings.weights.split and not settings.common:
         heavy = counts > HEAVY * persons
-    wide, beyond = _beyond(asking, place, place.seen, tail, persons, bool(heavy.any()))
+    wide, beyond = _beyond(asking, place, tail, persons, bool(heavy.any()))
     if beyond is not None:
-        spent("beyond the limits")
+        wallet.note("beyond the limits")
     left = wallet.left - price(ROUGH, epsilon)
     limits = _limits(settings, epsilon, left, counts, tail, wide, heavy)
     rough, _ = asking.cells("rough cells", price(ROUGH, epsilon), limits)
-    spent("rough cells")
+    wallet.note("rough cells")
     rough_sd = 6**0.5 * rough.scale
     weight, weight_sd = rough.weight, rough_sd
     if counted.alike:
@@ -155,14 +141,13 @@ def run_value(
         weight_sd = (count_sd**-2 + rough_sd**-2) ** -0.5
     mean = rough.mean + tail.up(limits.upper) - tail.down(limits.lower)
     between = between_groups(rough, mean, weight, rough.seen(SEEN), tail.spread)
-    before = wallet.left
     units, rounds = None, 0
     if not settings.common:
         units, weight, weight_sd, rounds = recentred(
             asking, epsilon, persons, rough, mean, between, weight, weight_sd, tail
         )
-    if wallet.left < before:
-        spent("limits of groups")
+    if wallet.unnoted:
+        wallet.note("limits of groups")
     path["rounds about groups"] = rounds
     path["spread within over all"] = between.ratio
     limits = _limits(settings, epsilon, wallet.left, weight, tail, wide, heavy)
@@ -175,12 +160,12 @@ def run_value(
         final, _ = asking.cells(FINAL, wallet.left, limits)
     else:
         final, _ = asking.gaussian_cells(FINAL, strength(wallet.left, curator.bill), limits)
-    spent(FINAL)
+    wallet.note(FINAL)
     weight = pooled_weight((weight, weight_sd), (final.weight, 6**0.5 * final.scale))
     weight_sd = (weight_sd**-2 + (6**0.5 * final.scale) ** -2) ** -0.5
     return Found(
         persons, place, final, limits, between, tail, wide, heavy, units, beyond, weight, weight_sd,
-        shares, path, gaussian=strength is not None,
+        wallet.shares, path, gaussian=strength is not None,
     )  # fmt: skip
 
 
@@ -230,7 +215,6 @@ def _persons(
 def _beyond(
     asking: Asking,
     place: Location,
-    seen: Histogram,
     tail: PooledTail,
     persons: float,
     heavy: bool,
@@ -241,10 +225,10 @@ def _beyond(
         return tail, None
     part = HEAVY_CHECK if heavy else BEYOND
     found = asking.beyond(wallet.share(part), place, persons)
-    if not heavy:
+    if not heavy or place.seen is None:
         return tail, found
     lower, upper = first_step(place, found.believed, wallet.left)
-    return tail.opened(lower, upper, seen, max(found.believed, 0.0)), found
+    return tail.opened(lower, upper, place.seen, max(found.believed, 0.0)), found
 
 
 def _limits(

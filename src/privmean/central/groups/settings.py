@@ -7,6 +7,7 @@ from fractions import Fraction
 
 import numpy as np
 
+from privmean.central.wallet import Wallet
 from privmean.people.pairs import Weights
 from privmean.people.reductions import Floats
 from privmean.privacy.budget import REPLACE_ONE, Relation
@@ -70,6 +71,10 @@ class GroupSettings:
     def total(self) -> bool:
         """Whether the number of persons with a pair is bought by itself."""
         return self.weights.split or self.groups > MANY
+
+    def purse(self, epsilon: Fraction) -> Wallet:
+        """What all stages together may cost."""
+        return Wallet(epsilon, self.relation, self.weights.mass)
 
     def width_noise(self, epsilon: Fraction, left: Fraction, weight: Floats) -> Floats:
         """Noise of the mean of each group at the price `left`, per unit of width."""

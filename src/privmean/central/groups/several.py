@@ -49,7 +49,7 @@ class ValuesPlan(GroupPlan):
         return self._part(purse.left)
 
     def _shared(self) -> tuple[Wallet, list[Loss]]:
-        purse = Wallet(self.epsilon, self.relation, self.settings.weights.mass)
+        purse = self.settings.purse(self.epsilon)
         return purse, self.count_losses(purse)
 
     @property
@@ -58,7 +58,7 @@ class ValuesPlan(GroupPlan):
         purse, shared = self._shared()
         bill, part = list(shared), self._part(purse.left)
         for _ in range(self.values):
-            own = Wallet(part, self.relation, self.settings.weights.mass)
+            own = self.settings.purse(part)
             bill += self.value_losses(own, part, partial(self._strength, shared))
         return tuple(bill)
 
@@ -76,26 +76,26 @@ class ValuesPlan(GroupPlan):
 
     def _run(self, curator: Curator) -> Outcome:
         settings = self.settings
-        wallet = Wallet(self.epsilon, self.relation, settings.weights.mass)
-        every = counted_groups(Asking(curator, settings, wallet), self.epsilon)
+        asking = Asking.start(curator, settings, self.epsilon)
+        every = counted_groups(asking, self.epsilon)
+        asking.wallet.note("persons by group")
         counts = Counted(every.weight, every.sd, every.persons, every.doubt, alike=False)
         shared = curator.bill
-        part, made = self._part(wallet.left), []
+        part, made = self._part(asking.wallet.left), []
         for column in range(self.values):
-            own = Wallet(part, self.relation, settings.weights.mass)
+            own = settings.purse(part)
             start = len(curator.bill)
 
             def strength(left: Fraction, bill: Sequence[Loss], start: int = start) -> float:
                 return self._strength(shared, left, bill[start:])
 
             found = run_value(
-                Asking(curator, settings, own, column=column), part, counts, {},
+                Asking(curator, settings, own, column=column), part, counts,
                 strength if self.gaussian else None,
             )  # fmt: skip
             made.append(self.outcome(found, settings, self.labels, part))
         statuses = tuple(item.status for item in made for _ in item.estimate)
-        first = float((self.epsilon - wallet.left) / self.epsilon)
-        shares = {"persons by group": first} | {
+        shares = asking.wallet.shares | {
             f"{curator.people.columns[j]}: {name}": share * float(part / self.epsilon)
             for j, item in enumerate(made)
             for name, share in item.shares.items()

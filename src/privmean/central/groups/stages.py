@@ -30,7 +30,7 @@ from privmean.mechanisms.curator import Curator
 from privmean.mechanisms.gaussian_cells import GaussianCells
 from privmean.mechanisms.group_cells import GroupCells
 from privmean.mechanisms.group_sums import GroupSums
-from privmean.people.pairs import Centred, PairPeople, pairs_of
+from privmean.people.pairs import Centred, PairPeople, PairSums, pairs_of
 from privmean.people.reductions import Box, Floats
 from privmean.privacy.budget import REPLACE_ONE
 
@@ -93,6 +93,11 @@ class Asking:
     among: PairPeople | None = None
     column: int = 0
 
+    @classmethod
+    def start(cls, curator: Curator, settings: GroupSettings, epsilon: Fraction) -> Asking:
+        """With all that the stages may cost."""
+        return cls(curator, settings, settings.purse(epsilon))
+
     @property
     def people(self) -> PairPeople:
         """All pairs, or those of some groups alone."""
@@ -154,54 +159,36 @@ class Asking:
 
     def cells(self, name: str, epsilon: Fraction, limits: Limits) -> tuple[Reading, list[Box]]:
         """Weight, mean and spread of every group within its limits."""
-        s = self.settings
         boxes = boxes_of(limits)
-        if s.public_groups:
-            return self._sums(name, epsilon, boxes), boxes
-        step = GroupCells(
-            name,
-            self.wallet.relation,
-            self.wallet.take(epsilon),
-            tuple(box.steps for box in boxes),
-            s.weights.parts,
-            s.most,
-            s.affected,
-        )
-        sums = self.people.group_sums(boxes, self.column)
-        noisy = self.curator.ask(step, step.exact(boxes, sums))
+        if self.settings.public_groups:
+            return self._public_cells(name, epsilon, boxes), boxes
+        price = self.wallet.take(epsilon)
+        step = GroupCells(name, self.wallet.relation, price, *self._spread_over(boxes))
+        noisy = self.curator.ask(step, step.exact(boxes, self._sums(boxes)))
         return Reading.of(noisy, boxes, float(step.scale)), boxes
 
     def gaussian_cells(self, name: str, mu: float, limits: Limits) -> tuple[Reading, list[Box]]:
         """Cells with Gaussian noise; all that is left is taken."""
-        s, boxes = self.settings, boxes_of(limits)
+        boxes = boxes_of(limits)
         self.wallet.take(self.wallet.left)
-        step = GaussianCells(
-            name,
-            self.wallet.relation,
-            mu,
-            tuple(box.steps for box in boxes),
-            s.weights.parts,
-            s.most,
-            s.affected,
-        )
-        sums = self.people.group_sums(boxes, self.column)
-        noisy = self.curator.ask(step, step.exact(boxes, sums))
+        step = GaussianCells(name, self.wallet.relation, mu, *self._spread_over(boxes))
+        noisy = self.curator.ask(step, step.exact(boxes, self._sums(boxes)))
         # sqrt(6) of these scales is the noise of a weight, as for Laplace noise
         return Reading.of(noisy, boxes, step.sd / 2**0.5), boxes
 
-    def _sums(self, name: str, epsilon: Fraction, boxes: list[Box]) -> Reading:
-        """The same where who is in a group is public: one person moves its own groups alone."""
+    def _spread_over(self, boxes: list[Box]) -> tuple[tuple[int, ...], int, int, int]:
+        """The steps of every box, and what one person can add to them: parts of a weight, the
+        largest weight, cells."""
         s = self.settings
-        step = GroupSums(
-            name,
-            self.wallet.take(epsilon),
-            tuple(box.steps for box in boxes),
-            s.weights.parts,
-            s.most,
-            s.affected,
-        )
-        exact = step.exact(self.people.group_sums(boxes, self.column))
-        sums = self.curator.ask(step, exact)
+        return tuple(box.steps for box in boxes), s.weights.parts, s.most, s.affected
+
+    def _sums(self, boxes: list[Box]) -> list[PairSums]:
+        return self.people.group_sums(boxes, self.column)
+
+    def _public_cells(self, name: str, epsilon: Fraction, boxes: list[Box]) -> Reading:
+        """The same where who is in a group is public: one person moves its own groups alone."""
+        step = GroupSums(name, self.wallet.take(epsilon), *self._spread_over(boxes))
+        sums = self.curator.ask(step, step.exact(self._sums(boxes)))
         weight, _ = self.group_weights(epsilon)
         return Reading.of_sums(sums, boxes, float(step.scale), weight)
 

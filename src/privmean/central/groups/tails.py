@@ -11,7 +11,8 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from privmean.central.log_segments import Histogram, bin_edge
+from privmean.central.locate import Location
+from privmean.central.log_segments import FOUND, Histogram, bin_edge
 from privmean.people.grids import LOG_BINS
 from privmean.people.reductions import Floats
 
@@ -83,6 +84,13 @@ class PooledTail:
         heap = max(seen.zero, 0.0) if lower <= origin <= upper else 0.0
         total = max(float(mass.sum()) + heap, 1e-9)
         return cls(a[inside], b[inside], mass, total, origin, lower, upper)
+
+    @classmethod
+    def at(cls, place: Location) -> PooledTail | None:
+        """Within the limits that were found; None where there are none."""
+        if place.outcome != FOUND or place.seen is None:
+            return None
+        return cls.of(place.seen, place.origin, place.lower, place.upper)
 
     def bins_held(self) -> npt.NDArray[np.bool_]:
         """The cells of a histogram about 0 that lie inside limits at edges of bins."""

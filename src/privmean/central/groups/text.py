@@ -4,47 +4,33 @@ from __future__ import annotations
 
 import math
 import textwrap
-from collections.abc import Mapping
-from typing import Any, Protocol
 
 from privmean.intervals.contrasts import Contrast
 from privmean.intervals.group_table import GroupTable
 from privmean.intervals.interval import OK, UNSAFE
 from privmean.privacy.guarantee import RELATION_WORDS
+from privmean.released import Numbers
 from privmean.rows import Row
-from privmean.summary import Told
 
 WIDTH = 100
 WIDEST = 40  # characters of a key that are shown
 
 
-class GroupTold(Told, Protocol):
-    """What this text is made of: a release by group."""
-
-    @property
-    def term(self) -> str: ...
-    @property
-    def by(self) -> tuple[str, ...]: ...
-    @property
-    def estimand(self) -> str: ...
-    @property
-    def groups(self) -> GroupTable: ...
-    @property
-    def contrasts(self) -> tuple[Contrast, ...]: ...
-    @property
-    def diagnostics(self) -> Mapping[str, Any]: ...
-
-
-def text(release: GroupTold) -> str:
-    """The text of `print(release)`."""
+def text(
+    release: Numbers,
+    about: str,
+    groups: GroupTable,
+    contrasts: tuple[Contrast, ...],
+) -> str:
+    """The text of `print(release)`. about: the value, and by what."""
     lines = [] if release.secure else [f"*** {UNSAFE} ***"]
-    lines.append(f"{release.term} by {', '.join(release.by)}: {release.estimand}")
+    lines.append(f"{about}: {release.estimand}")
     if release.failed or release.status != OK:
         word = "FAILED privately (the budget is spent)" if release.failed else release.status
         lines += _wrapped(f"{word}: {release.advice}")
     rows = release.rows()
     if release.status == OK or not all(math.isnan(row.estimate) for row in rows):
-        lines += _table(release, rows)
+        lines += _table(release, rows, groups, contrasts)
     found = release.interval()
     if found.assumption:
         lines += _wrapped(f"accuracy (not privacy) assumes {found.assumption}")
@@ -74,14 +60,16 @@ def text(release: GroupTold) -> str:
     return "\n".join(lines)
 
 
-def _table(release: GroupTold, rows: tuple[Row, ...]) -> list[str]:
+def _table(
+    release: Numbers, rows: tuple[Row, ...], table: GroupTable, contrasts: tuple[Contrast, ...]
+) -> list[str]:
     wide = min(max(len(_short(row.group)) for row in rows), WIDEST)
     percent = f"{100 * release.level:g} % interval"
     lines = [f"  {'':<{wide}}{'persons':>9}{'estimate':>12}   {percent}   (privacy noise alone)"]
     groups = len(release.columns)
     for place, row in enumerate(rows):
         if place == groups:
-            together = "" if not release.groups.related else ", for any dependence within persons"
+            together = "" if not table.related else ", for any dependence within persons"
             lines.append(f"  differences and ratios{together}:")
         persons = "" if math.isnan(row.persons) else f"{max(row.persons, 0.0):.0f}"
         start = f"  {_short(row.group):<{wide}}{persons:>9}"
@@ -94,14 +82,14 @@ def _table(release: GroupTold, rows: tuple[Row, ...]) -> list[str]:
         noise = f"[{_number(row.noise_lower, digits)}, {_number(row.noise_upper, digits)}]"
         shown = f"{_number(row.estimate, digits):>11}"
         lines.append(f"{start} {shown}   {ends}   ({noise}){end}")
-    if release.groups.simultaneous:
+    if table.simultaneous:
         lines += _wrapped("intervals of groups hold together, and so do those of comparisons")
     elif groups > 1:
         lines += _wrapped(
             "each interval is for its own row; differences chosen after looking need "
             "simultaneous intervals: pairwise()"
         )
-    if any(key in ("rest", "overall") for item in release.contrasts for key, _ in item.terms):
+    if any(key in ("rest", "overall") for item in contrasts for key, _ in item.terms):
         lines += _wrapped(
             "rest and overall: by noisy persons, of groups that are not at the limits or too small"
         )

@@ -18,10 +18,11 @@ from typing import Any
 import numpy as np
 
 from privmean.central.heavy_tailed import bias
-from privmean.central.heavy_tailed.coarse import Coarse, Histograms
+from privmean.central.heavy_tailed.clipping_plan import ClippingPlan
+from privmean.central.heavy_tailed.coarse import Histograms
 from privmean.central.heavy_tailed.intervals import Coordinates
-from privmean.central.heavy_tailed.outcome import Common, HeavyTailedPlan, assumption_of
-from privmean.central.heavy_tailed.private_radius import ClippedCount, Outside, RadiusSearch
+from privmean.central.heavy_tailed.outcome import assumption_of
+from privmean.central.heavy_tailed.private_radius import Outside
 from privmean.central.heavy_tailed.records import (
     RecordWeights,
     counted,
@@ -29,7 +30,6 @@ from privmean.central.heavy_tailed.records import (
     require_counts,
     totals,
 )
-from privmean.central.heavy_tailed.threaded import Schedule
 from privmean.intervals.divided import FEWEST, TOO_FEW
 from privmean.mechanisms.curator import Curator
 from privmean.mechanisms.weighted_rows import UNIT, JointSums, WeightSum
@@ -46,7 +46,7 @@ Part = tuple[tuple[int, ...], int]  # residues of roster positions, and their mo
 
 
 @dataclass(frozen=True)
-class ThreadedPlan(HeavyTailedPlan):
+class ThreadedPlan(ClippingPlan):
     """Everything decided before data are read: start, rounds, radii, noise, and the bill.
 
     strengths: mu (Gaussian law) or epsilon of each round. parts: the persons that the coarse step
@@ -55,17 +55,10 @@ class ThreadedPlan(HeavyTailedPlan):
     not free.
     """
 
-    common: Common
-    coarse: Coarse
-    schedule: Schedule
     strengths: tuple[float | Fraction, ...]
     parts: tuple[Part, ...] = ()
     weights: RecordWeights | None = None
     first_weight: WeightSum | None = None
-    search: RadiusSearch | None = None
-    count: ClippedCount | None = None
-    why: str = ""
-    nothing: float | None = None
 
     @property
     def estimator(self) -> str:
@@ -73,31 +66,19 @@ class ThreadedPlan(HeavyTailedPlan):
         return f"heavy-tailed mean, {LAW_WORDS[self.schedule.law]} rounds{weighted}"
 
     @property
-    def error(self) -> float:
-        """Planned root mean square l2 error, sampling included."""
-        return self.schedule.error
-
-    @property
     def usual(self) -> float:
-        """Predicted l2 error for values whose spread fills the bound without large outliers."""
         return self.usual_at(1.0)
 
     def usual_at(self, filled: float) -> float:
         """The same where they fill only this part of it: the noise at the radius that a search is
         expected to find, the pull of the ball, and sampling."""
-        last, common = self.schedule.rounds[-1], self.common
-        radius, tail = last.choice.radius, min(common.tails, key=lambda item: item.size)
+        last, common = self.last.choice, self.common
+        radius, tail = last.radius, min(common.tails, key=lambda item: item.size)
         tail = replace(tail, size=filled * tail.size)
         if self.search is not None:
-            radius = min(radius, self.search.expected(tail, common.persons, last.offset))
-        noise = last.choice.noise * radius / last.choice.radius
-        sampling = filled * last.choice.sampling
-        return math.hypot(noise, bias.usual(tail, radius, last.offset), sampling)
-
-    def predict(self, guess_sd: float) -> dict[str, float]:
-        """Predicted l2 error by cause, for a guess of the deviation of persons' values a column."""
-        last = self.schedule.rounds[-1].choice
-        return self.common.predict(guess_sd, last.bias, last.noise)
+            radius = min(radius, self.search.expected(tail, common.persons, self.last.offset))
+        noise = last.noise * radius / last.radius
+        return math.hypot(noise, bias.usual(tail, radius, self.last.offset), filled * last.sampling)
 
     @cached_property
     def _planned(self) -> tuple[JointSums, ...]:
@@ -135,10 +116,8 @@ class ThreadedPlan(HeavyTailedPlan):
             branches = tuple(item for item in (self.coarse.losses, *rounds) if item)
             return (Parallel(PARTS, branches, relation=REPLACE_ONE),)
         first = () if self.first_weight is None else self.first_weight.losses
-        search = () if self.search is None else self.search.losses
         flat = tuple(loss for item in rounds for loss in item)
-        count = () if self.count is None else self.count.losses
-        return (*self.coarse.losses, *first, *search, *flat, *count)
+        return (*self.coarse.losses, *first, *self.searched, *flat, *self.counted)
 
     @property
     def shares(self) -> dict[str, float]:
@@ -153,16 +132,15 @@ class ThreadedPlan(HeavyTailedPlan):
         parts: dict[str, tuple[Loss, ...]] = {
             "coarse centre": self.coarse.losses,
             "sum of weights": () if self.first_weight is None else self.first_weight.losses,
-            "private radius": () if self.search is None else self.search.losses,
+            "private radius": self.searched,
         }
         for i in range(len(self.strengths)):
             parts[f"round {i + 1}"] = self.step(i).losses
-        parts["clipped persons"] = () if self.count is None else self.count.losses
+        parts["clipped persons"] = self.counted
         total = cost(self.losses)
         return {name: cost(losses) / total for name, losses in parts.items() if losses}
 
     def describe(self) -> dict[str, Any]:
-        last = self.schedule.rounds[-1].choice
         return {
             **self.common.describe(),
             "coarse form": self.coarse.form,
@@ -170,12 +148,7 @@ class ThreadedPlan(HeavyTailedPlan):
             "clip radii": tuple(item.choice.radius for item in self.schedule.rounds),
             "persons a round": tuple(item.persons for item in self.schedule.rounds),
             "noise law": self.schedule.law,
-            "planned bias": last.bias,
-            "planned noise": last.noise,
-            "planned sampling error": last.sampling,
-            "planned error": self.error,
-            "predicted error, usual values": self.usual,
-            "predicted error, giving nothing": self.nothing,
+            **self.told(),
             "disjoint parts": bool(self.parts),
             "private radius": self.search is not None,
             "record cap": None if self.weights is None else self.weights.cap,
@@ -209,12 +182,10 @@ class ThreadedPlan(HeavyTailedPlan):
         for index in range(len(self.strengths)):
             radius = None
             if self.search is not None and index == len(self.strengths) - 1:
-                planned = self.schedule.rounds[index].choice.radius
                 found = self.search.find(curator, center)
+                planned = self.last.choice.radius
                 radius = planned if found is None else min(planned, found)
-                offset = self.schedule.rounds[index].offset
-                if found is not None:
-                    outside = Outside(self.search, self.common.persons, self.common.tails, offset)
+                outside = self.outside(found)
                 diagnostics["private radius"] = radius
             step, around = self.step(index, radius), center
             total, exact, present = self._totals(people, records, step, around, index + 1)
@@ -230,11 +201,7 @@ class ThreadedPlan(HeavyTailedPlan):
         if self.count is not None:
             # a person with a null in some columns only counts as clipped
             inside = people.count_in_ball(around, step.radii[-1])
-            beyond = curator.ask(self.count, present - inside)
-            offset = self.schedule.rounds[-1].offset
-            diagnostics |= self.count.report(
-                beyond, round(weight), self.common.tails, offset, self.common.beta
-            )
+            diagnostics |= self.report(curator.ask(self.count, present - inside), weight)
         return Outcome(
             self.common.within(np.array(center)),
             self._intervals(step, around, center, moved, weight, precision**-0.5, outside),
@@ -286,7 +253,7 @@ class ThreadedPlan(HeavyTailedPlan):
         weight_scale: float,
         outside: Outside | None,
     ) -> Coordinates:
-        common, last = self.common, self.schedule.rounds[-1]
+        common = self.common
         # the ratio's noise: the sum's, and the weights' times the way from the last centre
         far = float(np.abs(moved).max()) / weight
         join = math.hypot if self.schedule.law == "gaussian" else lambda a, b: a + b
@@ -302,7 +269,7 @@ class ThreadedPlan(HeavyTailedPlan):
                 w / UNIT * common.moment.spread(m) ** 2 for m, w in enumerate(step.weights) if w
             )
         for m, tail in tails.items():
-            bound = bias.ball(tail, [step.radii[m]], last.offset, common.mode)
+            bound = bias.ball(tail, [step.radii[m]], self.last.offset, common.mode)
             allowance = max(allowance, float(bound[0]))
         return Coordinates(
             center,
@@ -312,7 +279,7 @@ class ThreadedPlan(HeavyTailedPlan):
             allowance,
             max(step.radii),
             around,
-            f"{assumption_of(common)}; last centre within {last.offset:.4g} of the mean",
+            f"{assumption_of(common)}; last centre within {self.last.offset:.4g} of the mean",
             common.moment.ranges(common.dimension),
             outside,
         )

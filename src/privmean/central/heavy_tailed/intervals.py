@@ -28,6 +28,7 @@ from privmean.intervals.laplace_normal import margin, quantile
 from privmean.intervals.mean_interval import UNRELATED, limit
 from privmean.mechanisms.clipped_sum import ColumnSums
 from privmean.mechanisms.weighted_rows import Law
+from privmean.people.reductions import Box
 from privmean.privacy.budget import REPLACE_ONE
 
 CLIPPED = "clipped mean"
@@ -73,22 +74,25 @@ def _limited(
 class OneColumn:
     """Intervals of one column released as clipped sums with Laplace noise.
 
-    sums: the release, in units of the box's radius; share: clipped mean minus middle in the same
-    units; weight: what divided the sum, the noisy number of persons or a public one. The sampling
-    variance is the smaller of its estimate from the free sum of squares and the assumption's bound.
+    sums: the release, in units of the box's radius; share: clipped mean minus its middle in the
+    same units; weight: what divided the sum, the noisy number of persons or a public one. The
+    sampling variance is the smaller of its estimate from the free sum of squares and the
+    assumption's bound.
     """
 
     sums: ColumnSums
     share: float
     weight: float
-    middle: float
-    radius: float
-    region: tuple[float, float]
+    box: Box
     tails: tuple[Tail, ...]
     mode: Mode
     assumption: str
     bounds: tuple[float, float] | None = None
     outside: Outside | None = None
+
+    @property
+    def _center(self) -> float:
+        return self.box.middle + self.box.radius * self.share
 
     def interval(self, level: float, target: str | None) -> Interval:
         validate.choice("target", target or MEAN, [MEAN, "clipped", CLIPPED])
@@ -97,7 +101,7 @@ class OneColumn:
         rest = level
         if wanted == MEAN and self.outside is not None:
             rest = 1 - (1 - PAID) * (1 - level)
-        center, deviation = self.middle + self.radius * self.share, self._deviation(rest)
+        center, deviation = self._center, self._deviation(rest)
         half = self._half(rest, deviation)
         lower, upper = center - half, center + half
         parts = {
@@ -106,8 +110,8 @@ class OneColumn:
         }
         status = OK
         if wanted == MEAN:
-            upper = highest_mean(self.tails, self.region[1], center + half, self.mode)
-            lower = -highest_mean(self.tails, -self.region[0], half - center, self.mode)
+            upper = highest_mean(self.tails, self.box.upper, center + half, self.mode)
+            lower = -highest_mean(self.tails, -self.box.lower, half - center, self.mode)
             if self.outside is not None:  # both hold at once
                 reach = half + self.outside.bias(PAID * (1 - level))
                 lower, upper = max(lower, center - reach), min(upper, center + reach)
@@ -118,7 +122,7 @@ class OneColumn:
             level,
             target=wanted,
             assumption=self.assumption if wanted == MEAN else UNRELATED,
-            region=self.region,
+            region=(self.box.lower, self.box.upper),
             parts=parts,
             status=status,
             advice=ADVICE if status == REFUTED else "",
@@ -127,39 +131,39 @@ class OneColumn:
     def errors(self) -> tuple[float, float]:
         """Deviations by privacy noise, and by noise and sampling together; NaN for the latter where
         noise hides the sampling variance."""
-        unit = self.radius / self.weight
+        unit = self.box.radius / self.weight
         noise = unit * math.sqrt(2) * math.hypot(*self.sums.ratio_noise(self.share))
         square = self.sums.square / self.weight - self.share**2
         if square <= 0:
             return noise, math.nan
-        return noise, math.hypot(noise, self.radius * math.sqrt(square / self.weight))
+        return noise, math.hypot(noise, self.box.radius * math.sqrt(square / self.weight))
 
     def _deviation(self, level: float) -> float:
         """Standard deviation of the clipped mean, in the units of the values."""
         square = max(0.0, self.sums.square / self.weight - self.share**2)
         noisy = square + margin(level) * self.sums.square_noise / self.weight
         spread = min(tail.spread for tail in self.tails)
-        return math.sqrt(min(spread**2, self.radius**2 * noisy) / self.weight)
+        return math.sqrt(min(spread**2, self.box.radius**2 * noisy) / self.weight)
 
     def _half(self, level: float, deviation: float) -> float:
         if self.weight == self.sums.weight or self.sums.relation != REPLACE_ONE:
-            scales = [x * self.radius / self.weight for x in self.sums.ratio_noise(self.share)]
+            scales = [x * self.box.radius / self.weight for x in self.sums.ratio_noise(self.share)]
             return quantile((1 - level) / 2, scales, deviation)
         # divided by the public number: persons without a value, at most so many with probability
         # 1 - (1 - level)/10, pull the answer to the middle
         hidden = self.sums.noise[2] * math.log(5 / (1 - level)) - self.sums.weight
         pull = abs(self.share) * max(0.0, 1 + hidden / self.weight)
-        scale = self.sums.noise[0] * self.radius / self.weight
-        return quantile(0.45 * (1 - level), [scale], deviation) + self.radius * pull
+        scale = self.sums.noise[0] * self.box.radius / self.weight
+        return quantile(0.45 * (1 - level), [scale], deviation) + self.box.radius * pull
 
     def noise_interval(self, level: float) -> Interval:
-        center, half = self.middle + self.radius * self.share, self._half(level, 0.0)
+        center, half = self._center, self._half(level, 0.0)
         return Interval.one(
             (center - half, center + half),
             level,
             kind="noise_interval",
             target="clipped mean of these persons",
-            region=self.region,
+            region=(self.box.lower, self.box.upper),
             parts={"noise": half},
         )
 

@@ -14,10 +14,9 @@ from typing import Any
 
 import numpy as np
 
-from privmean.central.heavy_tailed.coarse import Coarse
+from privmean.central.heavy_tailed.clipping_plan import ClippingPlan
 from privmean.central.heavy_tailed.intervals import OneColumn
-from privmean.central.heavy_tailed.outcome import Common, HeavyTailedPlan, assumption_of
-from privmean.central.heavy_tailed.private_radius import ClippedCount, Outside, RadiusSearch
+from privmean.central.heavy_tailed.outcome import assumption_of
 from privmean.central.heavy_tailed.radius import Choice
 from privmean.intervals.divided import TOO_FEW, unseen
 from privmean.mechanisms.clipped_sum import ClippedSums, ColumnSums
@@ -31,33 +30,20 @@ AGREE = 2.0  # noise scales by which the noisy number of persons may fall short 
 
 
 @dataclass(frozen=True)
-class OneDimensionPlan(HeavyTailedPlan):
+class OneDimensionPlan(ClippingPlan):
     """Everything decided before data are read, for one column and Laplace noise."""
 
-    common: Common
-    coarse: Coarse
-    choice: Choice
     epsilon: Fraction
-    search: RadiusSearch | None = None
-    count: ClippedCount | None = None
-    why: str = ""
-    nothing: float | None = None
-
     estimator = "heavy-tailed mean, one column"
 
     @property
-    def error(self) -> float:
-        """Planned root mean square error, sampling included."""
-        return self.choice.error
+    def choice(self) -> Choice:
+        """The radius of the sum, with what it is planned to cost."""
+        return self.last.choice
 
     @property
     def usual(self) -> float:
-        """Predicted error for values of the assumed deviation without large outliers."""
         return math.hypot(self.choice.noise, self.choice.sampling)
-
-    def predict(self, guess_sd: float) -> dict[str, float]:
-        """Predicted error by cause, for a guess of the deviation of persons' values."""
-        return self.common.predict(guess_sd, self.choice.bias, self.choice.noise)
 
     @property
     def sums(self) -> ClippedSums:
@@ -66,9 +52,7 @@ class OneDimensionPlan(HeavyTailedPlan):
     @property
     def losses(self) -> tuple[Loss, ...]:
         """The worst-case bill."""
-        search = () if self.search is None else self.search.losses
-        count = () if self.count is None else self.count.losses
-        return (*self.coarse.losses, *search, *self.sums.losses, *count)
+        return (*self.coarse.losses, *self.searched, *self.sums.losses, *self.counted)
 
     def describe(self) -> dict[str, Any]:
         return {
@@ -77,12 +61,7 @@ class OneDimensionPlan(HeavyTailedPlan):
             "bucket width": self.coarse.width,
             "planned centre error": self.coarse.offset,
             "clip radius": self.choice.radius,
-            "planned bias": self.choice.bias,
-            "planned noise": self.choice.noise,
-            "planned sampling error": self.choice.sampling,
-            "planned error": self.error,
-            "predicted error, usual values": self.usual,
-            "predicted error, giving nothing": self.nothing,
+            **self.told(),
             "private radius": self.search is not None,
         }
 
@@ -108,10 +87,7 @@ class OneDimensionPlan(HeavyTailedPlan):
         if self.search is not None:
             found = self.search.find(curator, center)
             radius = min(radius, self._stretched(found))
-            if found is not None:
-                outside = Outside(
-                    self.search, self.common.persons, self.common.tails, self.coarse.offset
-                )
+            outside = self.outside(found)
             diagnostics["private radius"] = radius
         # a radius below the spacing of doubles at the centre would leave an empty box
         radius = max(radius, abs(center[0]) * 2.0**-48)
@@ -124,10 +100,7 @@ class OneDimensionPlan(HeavyTailedPlan):
         if weight != self.common.persons and unseen(sums):
             return self.common.failed(self.shares, TOO_FEW)
         if self.count is not None:
-            counted = curator.ask(self.count, exact.above + exact.below)
-            diagnostics |= self.count.report(
-                counted, round(weight), self.common.tails, self.coarse.offset, self.common.beta
-            )
+            diagnostics |= self.report(curator.ask(self.count, exact.above + exact.below), weight)
         share = min(max(sums.value / weight, -1.0), 1.0)
         return Outcome(
             self.common.within(np.array([box.middle + box.radius * share])),
@@ -135,9 +108,7 @@ class OneDimensionPlan(HeavyTailedPlan):
                 sums,
                 share,
                 weight,
-                box.middle,
-                box.radius,
-                (box.lower, box.upper),
+                box,
                 self.common.tails,
                 self.common.mode,
                 assumption_of(self.common),

@@ -23,6 +23,7 @@ from privmean.central.heavy_tailed.settings import (
     Settings,
 )
 from privmean.central.heavy_tailed.spending import disjoint_plans, threaded_plans
+from privmean.central.heavy_tailed.threaded import Round, Schedule
 from privmean.privacy.budget import REPLACE_ONE, Budget
 
 Plan = OneDimensionPlan | ThreadedPlan
@@ -121,7 +122,8 @@ def column_plans(settings: Settings, common: Common) -> Iterator[OneDimensionPla
             if search is None:
                 choice = _column_choice(common, coarse, rest)
         left = rest if search is None else rest - share
-        yield OneDimensionPlan(common, coarse, choice, left, search, count)
+        one = Schedule("laplace", (Round(Fraction(1), common.persons, coarse.offset, choice),))
+        yield OneDimensionPlan(common, coarse, one, left, search=search, count=count)
 
 
 def _column_choice(common: Common, coarse: Coarse, epsilon: Fraction) -> radii.Choice:

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from privmean.late import names
 
-_SHOWN = (
-    "Aggregator",
-    "Estimate",
-    "Tally",
-    "aggregate_files",
-    "estimate",
-    "item_oracle",
-    "merge_all",
+__getattr__, __dir__, __all__ = names(
+    __name__,
+    """
+    aggregator  Aggregator
+    estimate    Estimate
+    estimates   estimate item_oracle
+    files       aggregate_files
+    gate        Gate
+    tally       Tally merge_all
+    """,
 )
-_HOMES = {"Gate": "privmean.local.aggregators.gate", **dict.fromkeys(_SHOWN, "privmean.local")}
-__getattr__, __dir__ = names(__name__, _HOMES)
-__all__ = [*_HOMES]  # noqa: PLE0604

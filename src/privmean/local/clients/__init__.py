@@ -14,6 +14,12 @@ if TYPE_CHECKING:
 else:
     from privmean.late import names
 
-    _NAMES = ("Client", "Ledger", "Outbox", "person_mean", "randomize", "slope")
-    __getattr__, __dir__ = names(__name__, dict.fromkeys(_NAMES, "privmean.local"))
-    __all__ = [*_NAMES]  # noqa: PLE0604
+    __getattr__, __dir__, __all__ = names(
+        __name__,
+        """
+        client     Client randomize
+        ledger     Ledger
+        outbox     Outbox
+        summaries  person_mean slope
+        """,
+    )

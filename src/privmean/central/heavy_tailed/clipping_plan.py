@@ -1,0 +1,78 @@
+"""What plans share that release clipped sums about a coarse centre, by one round or by several."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from dataclasses import dataclass, field
+from typing import Any
+
+from privmean.central.heavy_tailed.coarse import Coarse
+from privmean.central.heavy_tailed.outcome import Common, HeavyTailedPlan
+from privmean.central.heavy_tailed.private_radius import ClippedCount, Outside, RadiusSearch
+from privmean.central.heavy_tailed.threaded import Round, Schedule
+from privmean.privacy.loss import Loss
+
+
+@dataclass(frozen=True)
+class ClippingPlan(HeavyTailedPlan):
+    """schedule: of the sums. search: for a private radius of the last sum, count: of the persons
+    that it clips, where these are bought. nothing: predicted error of giving nothing."""
+
+    common: Common
+    coarse: Coarse
+    schedule: Schedule
+    search: RadiusSearch | None = field(default=None, kw_only=True)
+    count: ClippedCount | None = field(default=None, kw_only=True)
+    why: str = field(default="", kw_only=True)
+    nothing: float | None = field(default=None, kw_only=True)
+
+    @property
+    def last(self) -> Round:
+        """The round of the last sum."""
+        return self.schedule.rounds[-1]
+
+    @property
+    def error(self) -> float:
+        """Planned root mean square l2 error, sampling included."""
+        return self.schedule.error
+
+    @property
+    @abstractmethod
+    def usual(self) -> float:
+        """Predicted l2 error for values of the assumed spread without large outliers."""
+
+    def predict(self, guess_sd: float) -> dict[str, float]:
+        """Predicted l2 error by cause, for a guess of the deviation of persons' values a column."""
+        return self.common.predict(guess_sd, self.last.choice.bias, self.last.choice.noise)
+
+    @property
+    def searched(self) -> tuple[Loss, ...]:
+        return () if self.search is None else self.search.losses
+
+    @property
+    def counted(self) -> tuple[Loss, ...]:
+        return () if self.count is None else self.count.losses
+
+    def told(self) -> dict[str, Any]:
+        """What `describe` says of the last sum."""
+        return {
+            "planned bias": self.last.choice.bias,
+            "planned noise": self.last.choice.noise,
+            "planned sampling error": self.last.choice.sampling,
+            "planned error": self.error,
+            "predicted error, usual values": self.usual,
+            "predicted error, giving nothing": self.nothing,
+        }
+
+    def outside(self, found: float | None) -> Outside | None:
+        """The bound on those beyond a radius that was found."""
+        if found is None or self.search is None:
+            return None
+        return Outside(self.search, self.common.persons, self.common.tails, self.last.offset)
+
+    def report(self, beyond: float, weight: float) -> dict[str, Any]:
+        """What the noisy number of clipped persons says."""
+        assert self.count is not None
+        return self.count.report(
+            beyond, round(weight), self.common.tails, self.last.offset, self.common.beta
+        )
