@@ -100,7 +100,8 @@ def main() -> None:
     text = (
         f"Least times by pytest-benchmark in one run, at load {os.getloadavg()[0]:.1f}. Memory: "
         "beyond the input, a fresh process each (a first run: libraries loaded late count). Where "
-        "the plain job takes microseconds, the ratio says little: read the milliseconds.\n\n"
+        "the plain job takes microseconds, the ratio says little: read the milliseconds. At a load "
+        "above 2 other work shares the processors: read the ratio of processor time.\n\n"
         + table(head, rows)
     )
     publish("speed", "Speed of the main jobs", text, command="make bench")
