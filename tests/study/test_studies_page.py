@@ -15,11 +15,11 @@ from privmean.cli.app import run
 from privmean.intervals.divided import VALUES_MISSING
 from privmean.intervals.group_table import FEW, HIDDEN, IMPRECISE, NEAR
 from privmean.intervals.tail_check import FAR_SEEN, TAIL_SEEN, TOO_FEW, TOO_THICK, UNCHECKED
+from privmean.models.pooled_intervals import FEW_PERSONS
 from privmean.models.pooled_intervals import PARTLY as SOME_TERMS
 from privmean.models.pooled_run import (
     AGAIN,
     ENTANGLED,
-    FEW_PERSONS,
     RANGE,
     SINGULAR,
     THIN_LEVEL,
