@@ -249,12 +249,12 @@ def _by_records(
     persons: int,
 ) -> ColumnRelease:
     reach, nearer = wide.reaches(center, settings.excess)
-    check = None
+    check, there = None, persons - wide.place.missing.believed
     if settings.check:
         last, again = wide.last, len(wide.counts) > 1
         slow = wide.leans(settings.excess)
         one = wide.one_value
-        check = TailCheck(persons, last.persons, last.scale, seen=again, slow=slow, one_value=one)
+        check = TailCheck(there, last.persons, last.scale, seen=again, slow=slow, one_value=one)
     if too_few(ratio):
         why = "too few records: more persons or more epsilon are needed"
         return _failed(why, path, shares, settings)
@@ -270,7 +270,7 @@ def _by_records(
     )
     diagnostics = {**path, "limits": list(wide.limits), "sum of weights": ratio.sums.weight}
     diagnostics |= _counts(wide)
-    status, advice = standing(check)
+    status, advice = standing(check, wide.place.scarce(there))
     return ColumnRelease(ratio.estimate, status, advice, intervals, shares, diagnostics, ())
 
 
@@ -339,7 +339,7 @@ def _found(
     words = []
     if not divided.missing:
         words.append("persons without a usable value count at the middle of the limits")
-    status, advice = standing(check)
+    status, advice = standing(check, wide.place.scarce(sums.persons))
     if settings.complete and divided.absent.believed:
         status, advice = VALUES_MISSING, NOT_COMPLETE
     return ColumnRelease(estimate, status, advice, intervals, shares, diagnostics, tuple(words))
