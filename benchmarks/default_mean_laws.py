@@ -308,8 +308,9 @@ def main() -> None:
     if a.set == "asked":
         words = (
             "Cell: ratio; part of the releases whose own error (with sampling) is above twice the "
-            "oracle's, part of these whose status is not 'ok' (0 if there are none), and part of all "
-            "that have such an error, say 'ok' and whose interval misses; commonest status of release and interval."
+            "oracle's, part of these whose status is not 'ok' (0 if there are none), and part of "
+            "all that have such an error, say 'ok' and whose interval misses; commonest status of "
+            "release and interval."
         )
     text = f"{words}\n\n{text}"
     if a.publish:
