@@ -127,6 +127,31 @@ def test_columns_of_almost_nobody_fail_and_of_some_are_answered():
         assert all("value" in item.advice or "region" in item.advice for item in found[:failed])
 
 
+@pytest.mark.parametrize("relation", [REPLACE_ONE, ADD_REMOVE])
+def test_where_hardly_anybody_is_left_no_release_is_ok(relation):
+    """Of 4000 and 10 000 persons about 200 have a value: each release fails or says how few."""
+    for n, share in ((4000, 0.95), (10_000, 0.98)):
+        found = releases(missing(share), n, 0.4, 30, relation)
+        for item in found:
+            assert item.status != "ok"
+            assert item.advice
+        few = [item for item in found if item.status == "too few persons"]
+        assert all(item.advice.startswith("most persons have no value") for item in few)
+        assert all(item.interval().status == "too few persons" for item in few)
+
+
+def test_no_new_start_where_another_look_could_show_nothing():
+    """200 persons of 10 000 in one octave far from zero: another look would have 20 noise scales a
+    bin, and the sum less than half of what is left now."""
+    found = releases(missing(0.98), 10_000, 0.5, 30)
+    assert {item.diagnostics["restarts"] for item in found} == {0}
+    shares = [item.shares["mean and square"] for item in found if not item.failed]
+    assert len(shares) >= 15
+    assert min(shares) > 0.2  # a second look at most
+    whole = releases(lambda g, n: g.normal(1000, 1, n), 400, 0.5, 10)
+    assert {item.diagnostics["restarts"] for item in whole} == {1}  # where all have a value
+
+
 def test_an_atom_needs_nearly_everybody_who_has_a_value():
     g = np.random.default_rng(5)
     # 70 % zeros and the rest far too spread to be seen: not an atom

@@ -60,8 +60,9 @@ def test_no_answer_depends_on_where_a_pair_stands(relation, weights, most, sprea
     """Another person's pairs would shift all that follow it, and so whom a part of them holds."""
     pairs = pairs_of(3000, weights, spread=spread, most=most)
     order = np.random.default_rng(5).permutation(len(pairs.group))
-    named = ("group", "value", "weight", "mass")
-    moved = replace(pairs, **{x: getattr(pairs, x)[order] for x in named}, _cache={})
+    named = {x: getattr(pairs, x)[order] for x in ("group", "weight", "mass")}
+    values = tuple(item[order] for item in pairs.values)
+    moved = replace(pairs, **named, values=values, _cache={})
     assert asked_of(pairs, relation)[0] == asked_of(moved, relation)[0]
 
 

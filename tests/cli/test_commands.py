@@ -151,6 +151,26 @@ def test_a_private_failure_exits_with_3_and_says_what_to_change(capsys, table):
     assert Guarantee.from_dict(result["guarantee"]).verify()
 
 
+@pytest.mark.parametrize("column", ["text", "empty", "few"])
+def test_a_column_of_hardly_any_numbers_exits_with_3_and_says_why(capsys, tmp_path, column):
+    lines = ["p,text,empty,few"]
+    for k in range(2000):
+        lines.append(f"{k},{'abc'[k % 3]},,{50 + k % 7 if k % 50 == 0 else ''}")
+    table = tmp_path / "t.csv"
+    table.write_text("\n".join(lines) + "\n")
+    asked = ["mean", str(table), "--person", "p", "--value", column, "--epsilon", "1"]
+    status, out, _ = call(capsys, *asked)
+    assert status == 3
+    assert "FAILED" in out
+    assert "is the column numeric" in out
+    status, out, _ = call(capsys, *asked, "--json")
+    result = json.loads(out)
+    assert status == 3
+    assert result["estimate"] == [None]
+    assert result["interval"]["upper"] == [None]
+    assert "is the column numeric" in result["advice"]
+
+
 def test_wildcards_select_columns(capsys, table):
     status, out, _ = call(
         capsys,

@@ -133,7 +133,7 @@ def test_a_replaced_person_moves_the_answers_after_a_look_by_what_is_billed(far)
     for person in range(3):
         group, values = place.copy(), value.copy()
         group[person], values[person] = (place[person] + 1) % 3, far
-        other = replace(pairs, group=group, value=values, _cache={})
+        other = replace(pairs, group=group, values=(values,), _cache={})
         frozen = Frozen(other, seen)
         plan.run(frozen)
         cost = Fraction(0)

@@ -261,12 +261,12 @@ def _by_records(
 ) -> ColumnRelease:
     settings = course.settings
     reach, nearer = wide.reaches(center, settings.excess)
-    check = None
+    check, there = None, persons - wide.place.missing.believed
     if settings.check:
         last, again = wide.last, len(wide.counts) > 1
         slow = wide.leans(settings.excess)
         one = wide.one_value
-        check = TailCheck(persons, last.persons, last.scale, seen=again, slow=slow, one_value=one)
+        check = TailCheck(there, last.persons, last.scale, seen=again, slow=slow, one_value=one)
     if too_few(ratio):
         return course.nothing(FAILED, "too few records: more persons or more epsilon are needed")
     intervals = RecordIntervals(
@@ -280,7 +280,8 @@ def _by_records(
         clipped=settings.target == LIMITED,
     )
     facts = {"limits": list(wide.limits), "sum of weights": ratio.sums.weight, **_counts(wide)}
-    return course.release(ratio.estimate, standing(check), intervals, facts)
+    told = standing(check, wide.place.scarce(there))
+    return course.release(ratio.estimate, told, intervals, facts)
 
 
 def _found(
@@ -343,7 +344,7 @@ def _found(
     words = []
     if not divided.missing:
         words.append("persons without a usable value count at the middle of the limits")
-    told = standing(check)
+    told = standing(check, wide.place.scarce(sums.persons))
     if settings.complete and divided.absent.believed:
         told = VALUES_MISSING, NOT_COMPLETE
     return course.release(estimate, told, intervals, facts, tuple(words))

@@ -42,6 +42,7 @@ MOST_ROUNDS = 8
 WINDOW, PART = 4, 0.7  # a round moves the origin if 4 neighbouring bins hold 70 % of the persons
 CLEAR = 18.0  # and that is so many noise scales, where many have no value: pure noise rarely is
 FAR_WINDOW = 2  # a new start after the tails if 2 bins away from the origin hold nearly all
+VISIBLE = LAPLACE.main + LAPLACE.price  # noise scales of a look that persons in one bin must be
 NEAR_COST, NEAR_PART = 40.0, 0.75  # n*epsilon of a round from there, and what 2 bins must hold
 NEAR_ROUNDS, NEAR_LEFT = 3, 4  # at most so many, and only with more than 4 prices left
 LEAN = 1500  # n*epsilon below which more is spent on looking
@@ -116,6 +117,11 @@ class Location:
     def missing(self) -> Missing:
         """The persons without a value, as far as they are known by now."""
         return Missing.pooled(self.nulls)
+
+    def scarce(self, there: float) -> bool:
+        """Whether beside so many persons with a value most are known to have none."""
+        absent = self.missing.believed
+        return absent > MOST * (absent + there)
 
 
 def histogram(
@@ -194,6 +200,9 @@ def locate(
         everybody = max(there(), CLEAR * seen.scale)
         if not lies_far(seen, window, everybody, relation == REPLACE_ONE, LAPLACE):
             break
+        to_come = moved_cells / float(schedule.share * wallet.left)  # noise scale of a new look
+        if Missing.pooled(nulls).believed and window.held < VISIBLE * to_come:
+            break  # it would show nothing of so few persons, and cost much of what is left
         fallback, restarts = (reach, origin, seen), 1
         origin, earlier, part = origin + window.middle, None, schedule.share
         top, moved = window.first, False

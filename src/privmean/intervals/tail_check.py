@@ -173,8 +173,16 @@ class TailCheck:
         )
 
 
-def standing(check: TailCheck | None) -> tuple[str, str]:
-    """Status and advice of a release: "ok" only where the interval that was asked for stands."""
-    if check is None or not (check.doubted or check.leans):
+def standing(check: TailCheck | None, scarce: bool = False) -> tuple[str, str]:
+    """Status and advice of a release: "ok" only where the interval that was asked for stands.
+
+    scarce: whether most persons have no value, so that nobody could know beforehand how few are
+    left: then noise that hides too many of them is said too.
+    """
+    if check is None:
         return OK, ""
-    return check.status, check.advice
+    if check.doubted or check.leans:
+        return check.status, check.advice
+    if scarce and check.planned == TOO_FEW:
+        return check.status, f"most persons have no value: {check.advice}"
+    return OK, ""
