@@ -4,7 +4,8 @@ At a point x with C of T persons below it, C - qT is tested against its noise an
 order statistics: the interval for the q-quantile holds every x that passes. T is the noisy total,
 so that no number of persons is needed. Where values repeat, ends lie at edges: what happens inside
 of such a cell is not known. Values on a grid that cells do not show (rounded to a thirtieth of a
-deviation, say) move an end by less than one step of it. Reads no data. docs/proofs/quantiles.md, sections 2 and 3.
+deviation, say) move an end by less than one step of it. Reads no data.
+docs/proofs/quantiles.md, sections 2 and 3.
 """
 
 from __future__ import annotations
