@@ -200,8 +200,8 @@ def _wide(study: Study, epsilon: float, seed: int) -> np.ndarray:
     groups = len(p.keys)
     boxes = boxes_of(Limits(np.full(groups, middle - radius), np.full(groups, middle + radius)))
     cells = GroupCells(
-        "wide", ADD_REMOVE, Fraction(epsilon), tuple(box.steps for box in boxes), p.weights.parts,
-        min(p.weights.most, groups), 3 * groups,
+        "wide", ADD_REMOVE, tuple(box.steps for box in boxes), p.weights.parts,
+        min(p.weights.most, groups), 3 * groups, Fraction(epsilon),
     )  # fmt: skip
     a, b, c = cells.draw(cells.exact(boxes, p.group_sums(boxes)), SimulatedNoise(seed)).T
     share = np.clip((a - c) / np.maximum(a + b + c, 3 * float(cells.scale)), -1, 1)

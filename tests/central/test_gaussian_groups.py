@@ -78,7 +78,7 @@ def test_a_rho_budget_is_worth_more_than_its_pure_epsilon():
 def test_one_person_moves_the_cells_by_mu(relation, most):
     weights = Weights(most, most > 1)
     step = GaussianCells(
-        "cells", relation, 0.5, tuple(b.steps for b in BOXES), weights.parts, min(most, 3), 9
+        "cells", relation, tuple(b.steps for b in BOXES), weights.parts, min(most, 3), 9, 0.5
     )
 
     def person(places):

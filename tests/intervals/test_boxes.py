@@ -17,7 +17,7 @@ from privmean.intervals.design_effects import (
     grouped_interval,
     proxy_half_length,
 )
-from privmean.intervals.mean_interval import NoisySums
+from privmean.intervals.mean_interval import NoisySums, Units
 from privmean.mechanisms.group_spread import group_spread
 from privmean.noise.simulated import SimulatedNoise
 
@@ -126,9 +126,7 @@ def test_released_spread_between_groups_covers_unknown_dependence():
         )
         value = (z.sum() + g.laplace(0, 2 * k / 0.8)) / k
         sums = NoisySums(value, (z / k) @ (z / k), groups * size, 2 / 0.8, 4 / 0.8)
-        interval = grouped_interval(
-            sums, spread, middle=0.0, radius=1.0, region=(-1, 1), level=0.95
-        )
+        interval = grouped_interval(sums, spread, Units(0.0, 1.0, (-1, 1)), level=0.95)
         hits += interval.lower[0] <= 0 <= interval.upper[0]
         bare = sidak_box([sums], middles=[0], radii=[1], regions=[(-1, 1)], level=0.95)
         plain += bare.lower[0] <= 0 <= bare.upper[0]

@@ -15,6 +15,7 @@ from privmean.intervals.laplace_normal import half_length
 from privmean.intervals.mean_interval import (
     Allowance,
     NoisySums,
+    Units,
     clipped_interval,
     ends_of,
     half_of,
@@ -102,7 +103,7 @@ def test_noise_interval_is_exact_for_any_data():
     g = np.random.default_rng(10)
     draws, level = 40_000, 0.9
     sums = NoisySums(0.0, 0.0, 100, 2.0, 4.0)
-    half = noise_interval(sums, middle=0, radius=1, region=(-1, 1), level=level).upper[0]
+    half = noise_interval(sums, Units(0, 1, (-1, 1)), level=level).upper[0]
     kit.assert_rate(int((np.abs(g.laplace(0, 2 / 100, draws)) <= half).sum()), draws, level)
 
 
@@ -188,8 +189,7 @@ def test_statuses_and_targets():
     sums = NoisySums(100.0, 300.0, 1000, 2.5, 5.0)
     maker = ColumnIntervals(
         sums,
-        radius=2.0,
-        region=(-2.0, 2.0),
+        Units(0.0, 2.0, (-2.0, 2.0)),
         allowance=Allowance(1.0, 6.0, 1.0),
         check=TailCheck(1000, 1.0, 6.0),
     )
@@ -222,8 +222,8 @@ def test_statuses_and_targets():
 
 def test_intervals_move_with_shift_and_scale():
     sums = NoisySums(100.0, 300.0, 1000, 2.0, 4.0)
-    one = clipped_interval(sums, middle=0.0, radius=1.0, region=(-1, 1), level=0.95)
-    two = clipped_interval(sums, middle=5.0, radius=4.0, region=(1, 9), level=0.95)
+    one = clipped_interval(sums, Units(0.0, 1.0, (-1, 1)), level=0.95)
+    two = clipped_interval(sums, Units(5.0, 4.0, (1, 9)), level=0.95)
     assert two.lower[0] == pytest.approx(5 + 4 * one.lower[0])
     assert two.upper[0] == pytest.approx(5 + 4 * one.upper[0])
 

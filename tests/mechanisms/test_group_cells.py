@@ -30,8 +30,8 @@ BOXES = [
 
 def cells_for(boxes, weights, relation, epsilon=EPSILON):
     return GroupCells(
-        "cells", relation, epsilon, tuple(box.steps for box in boxes), weights.parts,
-        min(weights.most, len(boxes)), 3 * len(boxes),
+        "cells", relation, tuple(box.steps for box in boxes), weights.parts,
+        min(weights.most, len(boxes)), 3 * len(boxes), epsilon,
     )  # fmt: skip
 
 
@@ -113,7 +113,7 @@ def test_wrong_units_and_scales_are_found_out():
 
 def test_noise_has_the_scale_that_is_billed():
     box = Box(0.0, 1.0)
-    step = GroupCells("cells", REPLACE_ONE, Fraction(1, 3), (box.steps,) * 400, 1, 1, 1200)
+    step = GroupCells("cells", REPLACE_ONE, (box.steps,) * 400, 1, 1, 1200, Fraction(1, 3))
     drawn = step.draw([(0, 0, 0)] * 400, SimulatedNoise(1))
     # 1200 draws of one law: P(|noise| > t) = exp(-t/scale) in persons
     rate = np.abs(drawn.ravel()) / 6.0
@@ -126,7 +126,7 @@ def test_noise_has_the_scale_that_is_billed():
 
 def test_scales_do_not_depend_on_how_many_groups_there_are():
     sizes = [
-        GroupCells("cells", ADD_REMOVE, Fraction(1, 20), (2**20,) * g, 256, 4, 24).scale
+        GroupCells("cells", ADD_REMOVE, (2**20,) * g, 256, 4, 24, Fraction(1, 20)).scale
         for g in (10, 11)
     ]
     assert sizes[0] == sizes[1]
@@ -134,11 +134,11 @@ def test_scales_do_not_depend_on_how_many_groups_there_are():
 
 def test_answers_that_are_coarsened_are_paid_for():
     steps = BOXES[1].steps
-    step = GroupCells("cells", ADD_REMOVE, Fraction(1, 2**12), (steps,), 256, 30, 3)
+    step = GroupCells("cells", ADD_REMOVE, (steps,), 256, 30, 3, Fraction(1, 2**12))
     assert step.place(steps).bits < 0
     unit = step.unit(steps)
     for before in (0, 2**70 + 12345):
         moved = step.moved([(before + 30 * unit, before, before)], [(before, before, before)])
         assert Fraction(999, 1000) < moved[0] <= 1
     with pytest.raises(Infeasible):
-        GroupCells("cells", ADD_REMOVE, Fraction(1, 2**40), (steps,), 256, 30, 2**14)
+        GroupCells("cells", ADD_REMOVE, (steps,), 256, 30, 2**14, Fraction(1, 2**40))

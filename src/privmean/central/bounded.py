@@ -19,6 +19,7 @@ from privmean.errors import ArgumentError
 from privmean.intervals.default_intervals import BOUNDED, BoxIntervals, ColumnIntervals
 from privmean.intervals.divided import TOO_FEW, Divided, unseen
 from privmean.intervals.interval import FAILED, OK
+from privmean.intervals.mean_interval import Units
 from privmean.mechanisms.clipped_sum import ClippedSums
 from privmean.mechanisms.curator import Curator
 from privmean.outcome import Outcome, by_cause, overall
@@ -150,9 +151,7 @@ class BoundedMeanPlan(Releasing):
         makers = [
             ColumnIntervals(
                 None if status == FAILED else item,
-                middle=box.middle,
-                radius=box.radius,
-                region=(box.lower, box.upper),
+                Units(box.middle, box.radius, (box.lower, box.upper)),
                 default=BOUNDED,
                 bounds=(box.lower, box.upper),
                 design_effect=self.settings.design_effect,

@@ -7,7 +7,9 @@ for the claim. All prices are exact rationals; the last stage takes whatever is 
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 from privmean.central.clipped_mean import ClippedMean
@@ -20,7 +22,7 @@ from privmean.central.wallet import Wallet
 from privmean.intervals.default_intervals import CLIPPED, MEAN, ColumnIntervals
 from privmean.intervals.divided import NOT_COMPLETE, TOO_FEW, VALUES_MISSING, Divided, unseen
 from privmean.intervals.interval import FAILED, IntervalMaker
-from privmean.intervals.mean_interval import Allowance
+from privmean.intervals.mean_interval import Allowance, Units
 from privmean.intervals.tail_check import ATOM, TailCheck, standing
 from privmean.mechanisms.clipped_sum import ClippedSums, ColumnSums
 from privmean.mechanisms.counts import counted
@@ -87,6 +89,40 @@ class ColumnRelease:
     assumptions: tuple[str, ...]
 
 
+@dataclass(frozen=True)
+class _Course:
+    """What goes with every number of a column: what is asked for, what was found on the way, and
+    which shares of the budget that took."""
+
+    settings: Settings
+    path: dict[str, Any]
+    shares: dict[str, float]
+
+    def release(
+        self,
+        estimate: float,
+        standing: tuple[str, str],
+        intervals: IntervalMaker,
+        facts: Mapping[str, Any] = MappingProxyType({}),
+        assumptions: tuple[str, ...] = (),
+    ) -> ColumnRelease:
+        """standing: status and advice."""
+        told = {**self.path, **facts}
+        return ColumnRelease(estimate, *standing, intervals, self.shares, told, assumptions)
+
+    def nothing(
+        self,
+        status: str,
+        advice: str,
+        estimate: float = math.nan,
+        facts: Mapping[str, Any] = MappingProxyType({}),
+    ) -> ColumnRelease:
+        """A release without sums: there is no interval."""
+        target = CLIPPED if self.settings.target == LIMITED else MEAN
+        made = ColumnIntervals(None, default=target, status=status)
+        return self.release(estimate, (status, advice), made, facts)
+
+
 def release_column(
     curator: Curator,
     column: int,
@@ -124,11 +160,12 @@ def release_located(
         "looks": place.looks,
         "restarts": place.restarts,
     }
+    course = _Course(settings, path, shares)
     if place.outcome == ATOM_ONLY:
-        return _atom(curator, column, place, path, shares, settings, wallet)
+        return _atom(curator, column, place, course, wallet)
     if place.outcome != FOUND:
         shares["unspent"] = float(wallet.left / wallet.total)
-        return _failed(_why(place.outcome), path, shares, settings)
+        return course.nothing(FAILED, _why(place.outcome))
     wide = Widened((place.lower, place.upper), place)
     if settings.check:
         before, there = wallet.left, persons - place.missing.believed
@@ -143,7 +180,7 @@ def release_located(
         last = record_sums(LAST, relation, final)
         (found,) = _asked(curator, last, box, _box_sums(people, column, box))
         ratio = ClippedMean(box, found, None, by_records=True)
-        return _by_records(wide, path, shares, settings, center, ratio, persons)
+        return _by_records(course, wide, center, ratio, persons)
     jumps = (0.0, 0.0)
     if settings.joint_tail:  # both sides count alike: the scales follow the larger jump anyway
         jump = max(limits[1] - center, center - limits[0]) / (limits[1] - limits[0])
@@ -158,9 +195,9 @@ def release_located(
     divided = Divided.of(found, persons, place.nulls, complete=settings.complete)
     nobody = not settings.complete and almost_nobody(divided.absent, persons, wallet.total)
     if nobody or ((divided.missing or settings.complete) and unseen(found)):
-        return _failed(UNREADABLE if nobody else TOO_FEW, path, shares, settings)
+        return course.nothing(FAILED, UNREADABLE if nobody else TOO_FEW)
     apart_at = apart.limits if apart else None
-    return _found(wide, path, shares, settings, box, center, found, divided, jumps, apart_at)
+    return _found(course, wide, box, center, found, divided, jumps, apart_at)
 
 
 def _asked(
@@ -203,30 +240,11 @@ def _why(outcome: str) -> str:
     return "no region could be found privately: give bounds, more epsilon or more persons"
 
 
-def _nothing(settings: Settings, status: str) -> ColumnIntervals:
-    return ColumnIntervals(
-        None, default=CLIPPED if settings.target == LIMITED else MEAN, status=status
-    )
-
-
-def _failed(
-    why: str, path: dict[str, Any], shares: dict[str, float], settings: Settings
-) -> ColumnRelease:
-    intervals = _nothing(settings, FAILED)
-    return ColumnRelease(math.nan, FAILED, why, intervals, shares, path, ())
-
-
 def _atom(
-    curator: Curator,
-    column: int,
-    place: Location,
-    path: dict[str, Any],
-    shares: dict[str, float],
-    settings: Settings,
-    wallet: Wallet,
+    curator: Curator, column: int, place: Location, course: _Course, wallet: Wallet
 ) -> ColumnRelease:
     """Nearly everybody has one value: what is left counts the persons who have another one."""
-    shares["other values"] = float(wallet.left / wallet.total)
+    course.shares["other values"] = float(wallet.left / wallet.total)
     step = wallet.counts("other values", wallet.left, 1)
     (found,) = curator.ask(step, counted(sum(curator.people.beyond(column, *[place.origin] * 2))))
     others, scale = max(int(found), 0), float(step.scale)
@@ -234,20 +252,14 @@ def _atom(
         f"nearly all persons have this very value; about {others} (noise scale {scale:.2g}) have "
         "another one and are left out: bounds that hold them answer for everybody"
     )
-    facts = {**path, "persons with another value": int(found), "noise scale of that number": scale}
-    intervals = _nothing(settings, ATOM)
-    return ColumnRelease(place.origin, ATOM, advice, intervals, shares, facts, ())
+    facts = {"persons with another value": int(found), "noise scale of that number": scale}
+    return course.nothing(ATOM, advice, place.origin, facts)
 
 
 def _by_records(
-    wide: Widened,
-    path: dict[str, Any],
-    shares: dict[str, float],
-    settings: Settings,
-    center: float,
-    ratio: ClippedMean,
-    persons: int,
+    course: _Course, wide: Widened, center: float, ratio: ClippedMean, persons: int
 ) -> ColumnRelease:
+    settings = course.settings
     reach, nearer = wide.reaches(center, settings.excess)
     check = None
     if settings.check:
@@ -256,8 +268,7 @@ def _by_records(
         one = wide.one_value
         check = TailCheck(persons, last.persons, last.scale, seen=again, slow=slow, one_value=one)
     if too_few(ratio):
-        why = "too few records: more persons or more epsilon are needed"
-        return _failed(why, path, shares, settings)
+        return course.nothing(FAILED, "too few records: more persons or more epsilon are needed")
     intervals = RecordIntervals(
         ratio,
         reach=reach,
@@ -268,17 +279,13 @@ def _by_records(
         design_effect=settings.design_effect,
         clipped=settings.target == LIMITED,
     )
-    diagnostics = {**path, "limits": list(wide.limits), "sum of weights": ratio.sums.weight}
-    diagnostics |= _counts(wide)
-    status, advice = standing(check)
-    return ColumnRelease(ratio.estimate, status, advice, intervals, shares, diagnostics, ())
+    facts = {"limits": list(wide.limits), "sum of weights": ratio.sums.weight, **_counts(wide)}
+    return course.release(ratio.estimate, standing(check), intervals, facts)
 
 
 def _found(
+    course: _Course,
     wide: Widened,
-    path: dict[str, Any],
-    shares: dict[str, float],
-    settings: Settings,
     box: Box,
     center: float,
     found: ColumnSums,
@@ -286,7 +293,7 @@ def _found(
     jumps: tuple[float, float],
     apart_at: tuple[float, float] | None,
 ) -> ColumnRelease:
-    sums, limits = divided.sums, wide.limits
+    settings, sums, limits = course.settings, divided.sums, wide.limits
     reach, nearer = wide.reaches(center, settings.excess)
     allowance, check = None, None
     if max(jumps) > 0:
@@ -314,9 +321,7 @@ def _found(
         )
     intervals = ColumnIntervals(
         sums,
-        middle=box.middle,
-        radius=box.radius,
-        region=limits,
+        Units(box.middle, box.radius, limits),
         default=CLIPPED if settings.target == LIMITED else MEAN,
         allowance=allowance,
         check=check,
@@ -330,16 +335,15 @@ def _found(
     estimate = box.middle + box.radius * sums.mean
     if max(jumps) == 0:
         estimate = min(max(estimate, limits[0]), limits[1])
-    diagnostics = {**path, "limits": list(limits), "persons with a value": divided.present}
-    diagnostics |= _counts(wide)
+    facts = {"limits": list(limits), "persons with a value": divided.present, **_counts(wide)}
     if apart_at is not None:
-        diagnostics["persons far beyond the limits"] = found.extra
-        diagnostics["noise scale of that number"] = found.extra_noise
-        diagnostics["far limits"] = list(apart_at)
+        facts["persons far beyond the limits"] = found.extra
+        facts["noise scale of that number"] = found.extra_noise
+        facts["far limits"] = list(apart_at)
     words = []
     if not divided.missing:
         words.append("persons without a usable value count at the middle of the limits")
-    status, advice = standing(check)
+    told = standing(check)
     if settings.complete and divided.absent.believed:
-        status, advice = VALUES_MISSING, NOT_COMPLETE
-    return ColumnRelease(estimate, status, advice, intervals, shares, diagnostics, tuple(words))
+        told = VALUES_MISSING, NOT_COMPLETE
+    return course.release(estimate, told, intervals, facts, tuple(words))

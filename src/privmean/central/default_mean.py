@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from privmean import validate
 from privmean.central.default_plan import MOST_SPLIT, DefaultMeanPlan
@@ -112,12 +112,16 @@ class DefaultMean:
 
     def alone(self, budget: Budget, shape: Shape, epsilon: Fraction) -> DefaultMeanPlan:
         """The plan that locates columns one by one, at `epsilon` a column."""
-        if self.limits is not None:
-            return SelectedMeanPlan(
-                budget, shape, epsilon, None, self.excess, self.design_effect,
-                near=self.near or 1.0, complete=self.complete,
-            )  # fmt: skip
-        return DefaultMeanPlan(budget, shape, epsilon, self.target, self.excess, self.design_effect)
+        asked: dict[str, Any] = {
+            "budget": budget,
+            "shape": shape,
+            "epsilon": epsilon,
+            "excess": self.excess,
+            "design_effect": self.design_effect,
+        }
+        if self.limits is None:
+            return DefaultMeanPlan(target=self.target, **asked)
+        return SelectedMeanPlan(near=self.near or 1.0, complete=self.complete, **asked)
 
     def check_alone(self, epsilon: Fraction, shape: Shape) -> None:
         """Raise Infeasible if columns cannot be located one by one at `epsilon` a column."""

@@ -40,16 +40,22 @@ PUBLIC = {
 }
 
 
-@dataclass(frozen=True)
-class DefaultMeanPlan(Releasing):
-    """The stages and their prices; see `DefaultMean`. epsilon is that of one column."""
+@dataclass(frozen=True, kw_only=True)
+class DefaultPlan(Releasing):
+    """What is asked of a default mean, of one column or of many; see `DefaultMean`."""
 
     budget: Budget
     shape: Shape
-    epsilon: Fraction
     target: str | None = None
     excess: float = 1.0
     design_effect: float = 1.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class DefaultMeanPlan(DefaultPlan):
+    """The stages and their prices. epsilon is that of one column."""
+
+    epsilon: Fraction
     estimator = "default mean"
 
     @property

@@ -18,6 +18,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from privmean import validate
+from privmean.central.default_plan import DefaultPlan
 from privmean.central.log_segments import ATOM_ONLY, BEYOND, FOUND, RANGE
 from privmean.central.octaves import MAIN, PRICE, Seen
 from privmean.central.parts import Parts
@@ -41,7 +42,7 @@ from privmean.errors import ArgumentError, Infeasible
 from privmean.intervals.default_intervals import CLIPPED, MEAN, BoxIntervals, ColumnIntervals
 from privmean.intervals.divided import Divided
 from privmean.intervals.interval import FAILED, OK
-from privmean.intervals.mean_interval import Allowance
+from privmean.intervals.mean_interval import Allowance, Units
 from privmean.intervals.tail_check import SEEN, TailCheck, standing
 from privmean.mechanisms.clipped_sum import ColumnSums
 from privmean.mechanisms.curator import Curator
@@ -51,7 +52,6 @@ from privmean.people.shape import Shape
 from privmean.privacy.budget import REPLACE_ONE, Budget
 from privmean.privacy.calibrate import calibrate
 from privmean.privacy.loss import Loss
-from privmean.road import Releasing
 
 # radius of the last rows that something is cut off, over that of the others, by target: what those
 # rows leave of the privacy loss counts them by column
@@ -61,20 +61,15 @@ TYPICAL_ROUNDS = 2  # before the last one, for planning
 NARROW, WIDE = 1.0, 1.8  # expected radius in scales: sqrt(d) * (NARROW + WIDE/sqrt(d))
 
 
-@dataclass(frozen=True)
-class DefaultVectorPlan(Releasing):
+@dataclass(frozen=True, kw_only=True)
+class DefaultVectorPlan(DefaultPlan):
     """mu of the whole; the parts of each step are public rules of n, d, mu and earlier outputs."""
 
     persons_only: ClassVar[bool] = True
     estimator = "default mean of many columns"
     public = ("number of persons", "roster of persons", "column names")
 
-    budget: Budget
-    shape: Shape
     mu: float
-    target: str | None = None
-    excess: float = 1.0
-    design_effect: float = 1.0
 
     @property
     def inner(self) -> float:
@@ -234,9 +229,7 @@ class DefaultVectorPlan(Releasing):
             )
         made = ColumnIntervals(
             found.sums,
-            middle=unit.center,
-            radius=scale,
-            region=(unit.lower, unit.upper),
+            Units(unit.center, scale, (unit.lower, unit.upper)),
             default=MEAN if noisy.tails else CLIPPED,
             allowance=allowance,
             check=check,
@@ -311,7 +304,9 @@ def vector_plan(
             f"{dimension} columns at pure {budget.describe()} leave too little for each",
             "give delta > 0 (or rho), more persons, or bounds",
         )
-    plan = DefaultVectorPlan(budget, shape, mu, target, excess, design_effect)
+    plan = DefaultVectorPlan(
+        budget=budget, shape=shape, target=target, excess=excess, design_effect=design_effect, mu=mu
+    )
     if persons < plan.seen_from:
         raise Infeasible(
             f"{persons} persons are fewer than the {math.ceil(plan.seen_from)} that a column must "

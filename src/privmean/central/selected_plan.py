@@ -21,7 +21,7 @@ MOST = 3000  # n*epsilon from which histograms do better
 CHECK, LEAN_CHECK = 0.2, 0.1  # part of what is left for persons beyond; the second below LEAN
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class SelectedMeanPlan(DefaultMeanPlan):
     """The stages and their prices; see `DefaultMean`. near: public guess of the size of values;
     complete: whether it is stated that every person has a value."""

@@ -11,8 +11,10 @@ from privmean.errors import ArgumentError
 from privmean.intervals.boxes import sidak_level
 from privmean.intervals.interval import OK, Interval, IntervalMaker
 from privmean.intervals.mean_interval import (
+    PLAIN,
     Allowance,
     NoisySums,
+    Units,
     assumption_words,
     clipped_interval,
     deviations,
@@ -43,9 +45,7 @@ class ColumnIntervals:
     """
 
     sums: NoisySums | None
-    middle: float = 0.0
-    radius: float = 1.0
-    region: tuple[float, float] = (-math.inf, math.inf)
+    units: Units = PLAIN
     default: str = MEAN
     allowance: Allowance | None = None
     check: TailCheck | None = None
@@ -80,7 +80,7 @@ class ColumnIntervals:
         if self.sums is None:
             return math.nan, math.nan
         noise, total = deviations(self.sums, self.design_effect)
-        return self.radius * noise, self.radius * total
+        return self.units.radius * noise, self.units.radius * total
 
     def _moved(self) -> Allowance | None:
         return self.allowance if self.allowance and self.allowance.corrected else None
@@ -90,9 +90,7 @@ class ColumnIntervals:
         if moved is None:
             plain = clipped_interval(
                 self.sums,
-                middle=self.middle,
-                radius=self.radius,
-                region=self.region,
+                self.units,
                 level=level,
                 design_effect=self.design_effect,
                 bounds=self.bounds,
@@ -104,12 +102,12 @@ class ColumnIntervals:
             words += "left out" if self.sums.partition else "taken at the middle of the limits"
             return replace(plain, assumption=assumption_words(self.design_effect, words))
         return Interval.one(
-            self._ends(level, moved, self.region),
+            self._ends(level, moved, self.units.region),
             level,
             target=target,
             assumption=assumption_words(self.design_effect),
-            region=self.region,
-            parts=parts_of(self.sums, level, self.radius, self.design_effect),
+            region=self.units.region,
+            parts=parts_of(self.sums, level, self.units.radius, self.design_effect),
         )
 
     def _ends(
@@ -117,20 +115,20 @@ class ColumnIntervals:
     ) -> tuple[float, float]:
         assert self.sums is not None
         low, high = ends_of(self.sums, level, self.design_effect, allowance)
-        return limit(self.middle + self.radius * low, self.middle + self.radius * high, bounds)
+        return limit(self.units.of(low), self.units.of(high), bounds)
 
     def _mean(self, level: float) -> Interval:
         assert self.sums is not None
         assert self.allowance is not None
-        extra = max(self.allowance.total, 0.0) / self.sums.persons * self.radius
-        place = place_words(self.counted_at, self.region)
+        extra = max(self.allowance.total, 0.0) / self.sums.persons * self.units.radius
+        place = place_words(self.counted_at, self.units.region)
         words = f"those beyond {place} exceed the limits on average by no more than "
         if self.rows:
             words = (
                 "of those beyond the limits or in shortened rows no more is cut on average than "
             )
         words += reach_words(self.reach, self.nearer, self.excess)
-        limits = self.counted_at or self.region
+        limits = self.counted_at or self.units.region
         brief = f"no heavy tail beyond {limits[0]:.4g} to {limits[1]:.4g}"
         if self.check is not None:
             brief = unseen_brief(self.check, limits)
@@ -142,9 +140,9 @@ class ColumnIntervals:
             level,
             target=MEAN,
             assumption=assumption_words(self.design_effect, words),
-            region=self.region,
+            region=self.units.region,
             parts={
-                **parts_of(self.sums, level, self.radius, self.design_effect),
+                **parts_of(self.sums, level, self.units.radius, self.design_effect),
                 "clipping allowance": extra,
             },
             status=self.check.status if self.check else OK,
@@ -164,9 +162,7 @@ class ColumnIntervals:
         corrected = self._moved() is not None
         return noise_interval(
             self.sums,
-            middle=self.middle,
-            radius=self.radius,
-            region=self.region,
+            self.units,
             level=level,
             target=f"{'corrected ' if corrected else ''}clipped mean of these persons",
         )

@@ -17,7 +17,7 @@ from privmean import validate
 from privmean.errors import ArgumentError
 from privmean.intervals.interval import Interval
 from privmean.intervals.laplace_normal import margin, quantile
-from privmean.intervals.mean_interval import NoisySums, assumption_words
+from privmean.intervals.mean_interval import NoisySums, Units, assumption_words
 from privmean.mechanisms.group_spread import GroupSpread
 
 
@@ -56,10 +56,8 @@ def proxy_half_length(sums: NoisySums, *, proxy: float, radius: float, level: fl
 def grouped_interval(
     sums: NoisySums,
     spread: GroupSpread,
+    units: Units,
     *,
-    middle: float,
-    radius: float,
-    region: tuple[float, float],
     level: float,
     target: str = "clipped mean",
 ) -> Interval:
@@ -69,8 +67,7 @@ def grouped_interval(
     margined = spread.variance(sums.mean) + margin(level) * spread.largest * spread.scale / n
     fewer = float(stdtrit(spread.groups - 1, 1 - alpha / 2) / -ndtri(alpha / 2))
     tau = fewer * math.sqrt(margined / n) / sums.unit
-    half = radius * sums.unit * quantile(alpha / 2, (1.0,), tau)
-    center = middle + radius * sums.mean
+    half = units.radius * sums.unit * quantile(alpha / 2, (1.0,), tau)
     words = assumption_words(1.0, "").replace("persons", "groups")
-    ends = center - half, center + half
-    return Interval.one(ends, level, target=target, assumption=words, region=region)
+    ends = units.about(sums.mean, half)
+    return Interval.one(ends, level, target=target, assumption=words, region=units.region)

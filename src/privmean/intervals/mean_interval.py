@@ -196,55 +196,70 @@ def assumption_words(design_effect: float, extra: str = "") -> str:
     return "; ".join(item for item in (extra, dependence) if item)
 
 
+@dataclass(frozen=True)
+class Units:
+    """x = middle + radius*z, limited to `region`."""
+
+    middle: float
+    radius: float
+    region: tuple[float, float]
+
+    def of(self, z: float) -> float:
+        return self.middle + self.radius * z
+
+    def about(self, z: float, half: float) -> tuple[float, float]:
+        """Two ends at the same distance, which is in the units of the data."""
+        return self.of(z) - half, self.of(z) + half
+
+
+PLAIN = Units(0.0, 1.0, (-math.inf, math.inf))
+
+
 def clipped_interval(
     sums: NoisySums,
+    units: Units,
     *,
-    middle: float,
-    radius: float,
-    region: tuple[float, float],
     level: float,
     design_effect: float = 1.0,
     bounds: tuple[float, float] | None = None,
     target: str = "clipped mean",
     status: str = "ok",
 ) -> Interval:
-    """Interval for the population mean of values limited to `region`.
+    """Interval for the population mean of values limited to the region of `units`.
 
-    middle, radius: x = middle + radius*z. design_effect: variance of the mean over that of
+    design_effect: variance of the mean over that of
     unrelated persons (public). bounds: public limits to intersect with. With public bounds as the
     region the target is the mean itself ("mean within bounds"), with no tail assumption.
     """
     low, high = ends_of(sums, level, design_effect)
     return Interval.one(
-        limit(middle + radius * low, middle + radius * high, bounds),
+        limit(units.of(low), units.of(high), bounds),
         level,
         target=target,
         assumption=assumption_words(design_effect),
-        region=region,
-        parts=parts_of(sums, level, radius, design_effect),
+        region=units.region,
+        parts=parts_of(sums, level, units.radius, design_effect),
         status=status,
     )
 
 
 def noise_interval(
     sums: NoisySums,
+    units: Units,
     *,
-    middle: float,
-    radius: float,
-    region: tuple[float, float],
     level: float,
     target: str = "clipped mean of these persons",
 ) -> Interval:
     """Interval for the same quantity of this very sample: privacy noise alone."""
-    half = radius * noise_half(sums, level)
-    center = middle + radius * sums.mean
+    half = units.radius * noise_half(sums, level)
+    low, high = units.about(sums.mean, half)
     below, above = sums.farther
     return Interval.one(
-        (center - half - radius * below, center + half + radius * above),
+        (low - units.radius * below, high + units.radius * above),
         level,
         kind="noise_interval",
         target=target,
-        region=region,
+        region=units.region,
         parts={"noise": half},
     )
 

@@ -17,43 +17,29 @@ import numpy as np
 
 from privmean.dtypes import Floats
 from privmean.mechanisms.gaussian import GaussianSums
-from privmean.mechanisms.group_cells import GroupCells
+from privmean.mechanisms.group_cells import Cells, CellsOnBoxes
 from privmean.noise.base import Noise
-from privmean.people.pairs import PairSums
-from privmean.people.reductions import Box
-from privmean.privacy.budget import REPLACE_ONE, Relation
 from privmean.privacy.loss import Gaussian
-
-Cells = tuple[int, int, int]
 
 
 @dataclass(frozen=True)
-class GaussianCells:
-    """Cells of groups on boxes of their own with Gaussian noise of one deviation, in persons.
-
-    Fields as of `GroupCells`, with mu in the place of epsilon.
+class GaussianCells(CellsOnBoxes):
+    """Cells with Gaussian noise of one deviation, in persons.
 
     Guarantees: mu-GDP with the lattice correction of the loss, at deviation sqrt(most)/mu under
     add-remove and sqrt(2 most)/mu under replace-one.
     """
 
-    name: str
-    relation: Relation
     mu: float
-    steps: tuple[int, ...]
-    parts: int
-    most: int
-    affected: int
 
     @property
     def sd(self) -> float:
         """The deviation of the noise of a cell, in persons."""
-        twice = 2 if self.relation == REPLACE_ONE else 1
-        return math.sqrt(twice * self.most) / self.mu * (1 + 1e-12)
+        return math.sqrt(self.reach) / self.mu * (1 + 1e-12)
 
     @cached_property
     def _units(self) -> list[int]:
-        return [4 * self.parts * steps * steps for steps in self.steps for _ in range(3)]
+        return [self.unit(steps) for steps in self.steps for _ in range(3)]
 
     @cached_property
     def _sums(self) -> GaussianSums:
@@ -63,10 +49,6 @@ class GaussianCells:
     @property
     def losses(self) -> tuple[Gaussian, ...]:
         return self._sums.losses
-
-    def exact(self, boxes: Sequence[Box], sums: Sequence[PairSums]) -> list[Cells]:
-        """The cells of every group, in steps."""
-        return GroupCells.cells_of(boxes, sums)
 
     def draw(self, exact: Sequence[Cells], noise: Noise) -> Floats:
         """The noisy cells in persons, shape (groups, 3)."""

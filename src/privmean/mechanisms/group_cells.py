@@ -21,49 +21,37 @@ from privmean.people.pairs import PairSums
 from privmean.people.reductions import Box
 from privmean.privacy.budget import REPLACE_ONE, Relation
 
+Cells = tuple[int, int, int]
+
 
 @dataclass(frozen=True)
-class GroupCells(RoundingPaid):
-    """Cells of groups on boxes of their own with Laplace noise of one scale, in persons.
+class CellsOnBoxes:
+    """Cells of groups on boxes of their own, whatever the noise.
 
     steps: of the box of each group. parts: a whole person in parts of a weight. most: bound on
     the weights of one person over all groups, in persons. affected: answers that one change of
     neighbours can move. The unit of a cell is 4 parts steps^2 of its own group.
-
-    Guarantees: epsilon-DP under add-remove at scale most/epsilon, under replace-one at 2 most/
-    epsilon (docs/proofs/groups.md, sections 3 and 5). Where a noise scale would pass 2^54 steps the
-    answer is first rounded down; that is paid for by all scales, by an amount that depends on
-    `affected` and epsilon alone.
     """
 
     name: str
     relation: Relation
-    epsilon: Fraction
     steps: tuple[int, ...]
     parts: int
     most: int
     affected: int
 
     @property
-    def scale(self) -> Fraction:
-        """The Laplace scale of a cell, in persons."""
-        return self.most * (2 if self.relation == REPLACE_ONE else 1) / self.effective
+    def reach(self) -> int:
+        """How far one change of neighbours can move all cells together, in persons."""
+        return self.most * (2 if self.relation == REPLACE_ONE else 1)
 
     def unit(self, steps: int) -> int:
         """A person in steps of a cell on a box of so many steps."""
         return 4 * self.parts * steps * steps
 
-    def place(self, steps: int) -> Place:
-        """Where the cells of a box of so many steps are drawn."""
-        return place(self.unit(steps), self.scale)
-
-    def exact(self, boxes: Sequence[Box], sums: Sequence[PairSums]) -> list[tuple[int, int, int]]:
-        """The cells of every group, in steps."""
-        return self.cells_of(boxes, sums)
-
     @staticmethod
-    def cells_of(boxes: Sequence[Box], sums: Sequence[PairSums]) -> list[tuple[int, int, int]]:
-        """The cells of groups, each in steps of its own box."""
+    def exact(boxes: Sequence[Box], sums: Sequence[PairSums]) -> list[Cells]:
+        """The cells of every group, each in steps of its own box."""
         cells = []
         for box, item in zip(boxes, sums, strict=True):
             k = box.steps
@@ -71,7 +59,29 @@ class GroupCells(RoundingPaid):
             cells.append((ends + across, 2 * (k * k * item.w - item.wzz), ends - across))
         return cells
 
-    def draw(self, exact: Sequence[tuple[int, int, int]], noise: Noise) -> Floats:
+
+@dataclass(frozen=True)
+class GroupCells(CellsOnBoxes, RoundingPaid):
+    """Cells with Laplace noise of one scale, in persons.
+
+    Guarantees: epsilon-DP under add-remove at scale most/epsilon, under replace-one at 2 most/
+    epsilon (docs/proofs/groups.md, sections 3 and 5). Where a noise scale would pass 2^54 steps the
+    answer is first rounded down; that is paid for by all scales, by an amount that depends on
+    `affected` and epsilon alone.
+    """
+
+    epsilon: Fraction
+
+    @property
+    def scale(self) -> Fraction:
+        """The Laplace scale of a cell, in persons."""
+        return self.reach / self.effective
+
+    def place(self, steps: int) -> Place:
+        """Where the cells of a box of so many steps are drawn."""
+        return place(self.unit(steps), self.scale)
+
+    def draw(self, exact: Sequence[Cells], noise: Noise) -> Floats:
         """The noisy cells in persons, shape (groups, 3)."""
         noisy = np.empty((len(exact), 3))
         for steps in sorted(set(self.steps)):
@@ -86,22 +96,20 @@ class GroupCells(RoundingPaid):
 
     def moved(
         self,
-        exact: Sequence[tuple[int, int, int]],
-        other: Sequence[tuple[int, int, int]],
+        exact: Sequence[Cells],
+        other: Sequence[Cells],
     ) -> tuple[Fraction, ...]:
         """What a pair of exact answers costs, over what is billed."""
         parts = zip(self.steps, exact, other, strict=True)
         return (sum((self.cost(*item) for item in parts), Fraction(0)) / self.epsilon,)
 
-    def cost(self, steps: int, one: tuple[int, int, int], two: tuple[int, int, int]) -> Fraction:
+    def cost(self, steps: int, one: Cells, two: Cells) -> Fraction:
         """The loss between two answers of one group, on the lattice on which they are drawn."""
         bits, _, scale = self.place(steps)
         pairs = zip(one, two, strict=True)
         return sum(abs(placed(a, bits) - placed(b, bits)) for a, b in pairs) / scale
 
-    def drawn(
-        self, steps: int, answer: tuple[int, int, int], noise: Noise
-    ) -> tuple[list[int], Fraction]:
+    def drawn(self, steps: int, answer: Cells, noise: Noise) -> tuple[list[int], Fraction]:
         """The noisy cells of one group on a box of so many steps, as whole numbers on their
         lattice, and a person there."""
         bits, person, scale = self.place(steps)

@@ -50,7 +50,7 @@ class KeyCells:
         """What the lattice is made of: one key stands for all."""
         affected = 3 * self.kept * (2 if self.relation == REPLACE_ONE else 1)
         return GroupCells(
-            self.name, self.relation, self.epsilon, (self.usual,), self.parts, self.most, affected
+            self.name, self.relation, (self.usual,), self.parts, self.most, affected, self.epsilon
         )
 
     @property

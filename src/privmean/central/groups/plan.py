@@ -127,7 +127,7 @@ class GroupPlan(PairsPlan):
             if self.gaussian and name == FINAL:
                 mu = strength(part, bill)
                 last = GaussianCells(
-                    name, relation, mu, (USUAL_STEPS,), s.weights.parts, s.most, s.affected
+                    name, relation, (USUAL_STEPS,), s.weights.parts, s.most, s.affected, mu
                 )
                 bill += last.losses
                 continue

@@ -166,6 +166,6 @@ def _ask(
     boxes = [own.get(key, box) for key in people.keys]
     sums = people.group_sums(boxes)
     held = [(key, b, item) for key, b, item in zip(people.keys, boxes, sums, strict=True) if item.w]
-    cells = GroupCells.cells_of([b for _, b, _ in held], [item for _, _, item in held])
+    cells = GroupCells.exact([b for _, b, _ in held], [item for _, _, item in held])
     exact = dict(zip((key for key, _, _ in held), cells, strict=True))
     return _Cells(curator.ask(step, exact), float(step.scale), step.threshold)

@@ -160,7 +160,7 @@ class Asking:
         if self.settings.public_groups:
             return self._public_cells(name, epsilon, boxes), boxes
         price = self.wallet.take(epsilon)
-        step = GroupCells(name, self.wallet.relation, price, *self._spread_over(boxes))
+        step = GroupCells(name, self.wallet.relation, *self._spread_over(boxes), price)
         noisy = self.curator.ask(step, step.exact(boxes, self._sums(boxes)))
         return Reading.of(noisy, boxes, float(step.scale)), boxes
 
@@ -168,7 +168,7 @@ class Asking:
         """Cells with Gaussian noise; all that is left is taken."""
         boxes = boxes_of(limits)
         self.wallet.take(self.wallet.left)
-        step = GaussianCells(name, self.wallet.relation, mu, *self._spread_over(boxes))
+        step = GaussianCells(name, self.wallet.relation, *self._spread_over(boxes), mu)
         noisy = self.curator.ask(step, step.exact(boxes, self._sums(boxes)))
         # sqrt(6) of these scales is the noise of a weight, as for Laplace noise
         return Reading.of(noisy, boxes, step.sd / 2**0.5), boxes
