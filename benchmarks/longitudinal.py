@@ -6,13 +6,14 @@ Figure 6 of Roth and Avella-Medina (2025): persons independent, a person's recor
 coefficient 0.95; user means have the exact variance of such a person's mean, so that they are drawn
 directly. Regression: 2000 persons with 20 records, 3 regressors, AR(1) errors. Panel: log wages of
 4711 persons (National Longitudinal Survey of Young Women), every person's own regression averaged,
-beside statsmodels (install privmean[benchmarks]).
+beside figures of statsmodels (longitudinal_figures.py keeps them: not needed here).
 Cells show a mean squared error and its standard error, and a reference value.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import math
 import time
 from pathlib import Path
@@ -20,6 +21,7 @@ from pathlib import Path
 import numpy as np
 
 import privmean as pm
+from panels import PANEL
 from plans import planned
 from privmean.central.concentration import SubGaussian
 from privmean.central.winsorized import Winsorized
@@ -32,7 +34,7 @@ from privmean.privacy.budget import Budget
 from privmean.published.winsorized import AsPublished
 from report import publish, table
 
-PANEL = Path(__file__).resolve().parents[2] / "shared" / "data" / "nlswork.parquet"
+FIGURES = Path(__file__).with_name("longitudinal_figures.json")
 OPERATOR = {1: 1.0, 10: 8.51, 100: 32.5}
 LEFT = {  # (records, persons): reference
     (1, 2000): 0.166, (10, 2000): 0.150, (100, 2000): 0.055,
@@ -215,52 +217,16 @@ def _recursion(e: np.ndarray, phi: float = 0.5) -> np.ndarray:
 FORMULA = "ln_wage ~ ttl_exp + tenure + union"
 
 
-def panel_records(path: Path) -> np.ndarray:
-    """person_id, ln_wage, ttl_exp, tenure, union; complete records only."""
-    import duckdb
-
-    names = '"ln_wage", "ttl_exp", "tenure", "union"'
-    rows = duckdb.sql(f"SELECT person_id, {names} FROM '{path}' ORDER BY ALL").fetchall()
-    data = np.array(rows, dtype=float)
-    return data[np.isfinite(data).all(axis=1)]
-
-
-def statsmodels_fits(path: Path) -> tuple[dict[str, tuple[float, float]], ...]:
-    """Coefficient and standard error a term by statsmodels: the average of every person's own OLS
-    (persons that `regress` fits, own lines and within), and pooled OLS clustered by person."""
-    import pandas as pd
-    import statsmodels.formula.api as smf
-    from statsmodels.regression.linear_model import OLS
-
-    names = ["who", "ln_wage", "ttl_exp", "tenure", "union_"]
-    frame = pd.DataFrame(panel_records(path), columns=names)
-    formula = FORMULA.replace("union", "union_")
-    pooled = smf.ols(formula, frame).fit(
-        cov_type="cluster", cov_kwds={"groups": frame["who"].astype(int)}
-    )
-    terms = ["Intercept", "ttl_exp", "tenure", "union"]
-    answers = [dict(zip(terms, zip(pooled.params, pooled.bse, strict=True), strict=True))]
-    for effects in (False, True):
-        rows = []
-        for _, own in frame.groupby("who"):
-            x = own[names[2:]].to_numpy()
-            x = x - x.mean(axis=0) if effects else np.column_stack([np.ones(len(x)), x])
-            if len(x) < x.shape[1] + 1 + effects:
-                continue
-            if np.linalg.eigvalsh(x.T @ x / len(x))[0] <= 0.01:
-                continue
-            y = own["ln_wage"] - (own["ln_wage"].mean() if effects else 0.0)
-            rows.append(OLS(y.to_numpy(), x).fit().params)
-        fits = np.array(rows)
-        errors = fits.std(axis=0, ddof=1) / math.sqrt(len(fits))
-        kept = terms[1:] if effects else terms
-        answers.append(dict(zip(kept, zip(fits.mean(axis=0), errors, strict=True), strict=True)))
-    return tuple(answers)
+def statsmodels_fits() -> tuple[dict[str, list[float]], ...]:
+    """Coefficient and standard error a term, as longitudinal_figures.py keeps them: pooled, and
+    averages of every person's own lines and of own lines within."""
+    kept = json.loads(FIGURES.read_text())
+    return tuple(kept[name] for name in ("pooled", "own lines", "within"))
 
 
 def wages(path: Path, releases: int) -> str:
     rng = np.random.default_rng(5)
-    pooled, *averages = statsmodels_fits(path)
+    pooled, *averages = statsmodels_fits()
     rows: list[list[object]] = []
     covered: list[list[object]] = []
     for effects in (False, True):

@@ -28,6 +28,16 @@ def value(tree: ast.expr, columns: dict[str, np.ndarray]) -> np.ndarray:
     return np.asarray(eval(text, {"__builtins__": {}}, dict(columns)), dtype=float)
 
 
+def wage_records(path: Path) -> np.ndarray:
+    """person_id, ln_wage, ttl_exp, tenure, union of the complete records of nlswork."""
+    import duckdb
+
+    names = 'person_id, ln_wage, ttl_exp, tenure, "union"'
+    rows = duckdb.sql(f"SELECT {names} FROM '{path}' ORDER BY ALL").fetchall()
+    data = np.array(rows, dtype=float)
+    return data[np.isfinite(data).all(axis=1)]
+
+
 @dataclass
 class Bank:
     """columns: one number a record, sorted by person; starts: the first record of each person."""

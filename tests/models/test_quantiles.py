@@ -254,6 +254,21 @@ def test_intervals_hold_the_value_that_many_persons_have(name, persons):
         assert_rate_at_least(int(count), int(number), 0.93)
 
 
+def test_on_a_grid_too_fine_to_show_intervals_hold_to_within_one_step_and_say_so():
+    plan = Quantiles(QUARTILES).plan(Budget(epsilon=1.0), Shape.of(1, 20_000))
+    held, runs = np.zeros(3, dtype=int), 60
+    for seed in range(runs):
+        values = np.round(np.random.default_rng(seed).normal(100.3, 40, 20_000))
+        release = plan.release(people(values), SimulatedNoise(seed))
+        one = release.intervals.alone(0.95)
+        low, high = np.array(one.lower), np.array(one.upper)
+        held += (low - 1 <= (73, 100, 127)) & (high + 1 >= (73, 100, 127))
+        for said in (one, release.interval(), release.noise_interval()):
+            assert "one step of values on a grid too fine to show" in said.assumption
+    for count in held:
+        assert_rate_at_least(int(count), runs, 0.95)
+
+
 def test_smooth_columns_do_not_pay_for_those_that_repeat():
     lengths = []
     for seed in range(40):

@@ -3,7 +3,9 @@
 At a point x with C of T persons below it, C - qT is tested against its noise and the sampling of
 order statistics: the interval for the q-quantile holds every x that passes. T is the noisy total,
 so that no number of persons is needed. Where values repeat, ends lie at edges: what happens inside
-of such a cell is not known. Reads no data. docs/proofs/quantiles.md, sections 2 and 3.
+of such a cell is not known. Values on a grid that cells do not show (rounded to a thirtieth of a
+deviation, say) move an end by less than one step of it. Reads no data.
+docs/proofs/quantiles.md, sections 2 and 3.
 """
 
 from __future__ import annotations
@@ -31,6 +33,7 @@ INNER = 2  # cells to either side of the innermost that count as one with it
 LATTICE, CURVED, OUTLYING = 1.7, 0.03, 0.6  # sum of squares and terms left out, for a cell
 JUMP = 0.1  # density over that of the next cell, below which a law may begin or end there
 UNEVEN, SURE, REACH = 1.12, 4.0, 4  # denser or thinner than both, deviations, cells to either side
+UNSEEN = "to within one step of values on a grid too fine to show"
 
 
 @dataclass(frozen=True)
@@ -241,13 +244,14 @@ class Distribution:
         sampling = kind == "interval"
         ends = [self._ends(q, alone, sampling) for q in self.points]
         words = UNRELATED if self.design_effect == 1 else "a known design effect"
+        persons = f"; {words}" if sampling else ""
         return Interval(
             tuple(low for low, _ in ends),
             tuple(high for _, high in ends),
             level,
             kind=kind,
             target="quantiles" if sampling else "quantiles of these persons",
-            assumption=words if sampling else "",
+            assumption=f"{UNSEEN}{persons}",
         )
 
     def alone(self, level: float) -> Interval:
