@@ -9,6 +9,7 @@ from importlib import import_module
 from pathlib import Path
 
 import pytest
+import typer
 
 import privmean
 from privmean.late import lines_of
@@ -234,6 +235,9 @@ def test_the_list_of_commands_is_that_of_the_commands(capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", "100")
     assert shell.run(["--help"]) == 0
     listed = capsys.readouterr().out
+    fresh = typer.Typer(**shell.SETTINGS)  # other tests may have added commands in their own order
+    fresh.callback()(shell._options)
+    monkeypatch.setattr(shell, "app", fresh)
     monkeypatch.setattr(shell, "_list", lambda: shell._of(["--help"]))
     assert shell.run(["--help"]) == 0
     assert capsys.readouterr().out == listed
