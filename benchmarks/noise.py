@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import itertools
 import math
+import os
 import statistics
 import time
 from collections.abc import Callable, Iterator
@@ -271,7 +272,8 @@ def main() -> None:
         "neither clips nor keeps persons apart.\n\n"
         "Law: chi-square of fresh draws in 64 cells against the exact law (p is uniform where the "
         "law holds); that of every cell and word is in docs/proofs/bulk-noise.md and its tests.\n\n"
-        f"{laws()}\n\n{draws(rounds)}\n\n{streams(rounds)}\n\n{vectors(rounds)}",
+        f"{laws()}\n\n{draws(rounds)}\n\n{streams(rounds)}\n\n{vectors(rounds)}\n\n"
+        f"Load of the machine at the end: {os.getloadavg()[0]:.1f}.",
         command="python benchmarks/noise.py",
     )
 

@@ -26,15 +26,18 @@ class Case:
         return self.size // part if self.divisible else self.size
 
 
-def _file(size: int, folder: Path) -> tuple[Job, Job]:
+def _file(size: int, folder: Path, *, scattered: bool = False) -> tuple[Job, Job]:
+    """Ids are numbered from 0, or scattered over 63 bits, where none is an index."""
     import duckdb
 
     import privmean as pm
 
     path = folder / "records.parquet"
+    number = f"hash(i) % {size // 10}"
+    person = f"hash({number}) >> 1" if scattered else number
     if not path.exists():
         duckdb.execute(
-            f"COPY (SELECT (hash(i) % {size // 10})::BIGINT AS person, 10 + 3 * (random() + "
+            f"COPY (SELECT ({person})::BIGINT AS person, 10 + 3 * (random() + "
             f"random() + random()) AS y FROM range({size}) AS r(i)) TO '{path}' (FORMAT parquet)"
         )
     query = f"SELECT avg(m) FROM (SELECT avg(y) AS m FROM '{path}' GROUP BY person) AS t"
@@ -192,6 +195,9 @@ def _variance(size: int, _: Path) -> tuple[Job, Job]:
 
 CASES = {
     "file": Case("Parquet file to release", "DuckDB: mean of person means", 5_000_000, _file),
+    "scattered": Case("Parquet file to release, ids scattered over 63 bits",
+                      "DuckDB: mean of person means", 5_000_000,
+                      lambda size, folder: _file(size, folder, scattered=True)),
     "array": Case("one column in memory", "numpy.mean", 1_000_000, _array),
     "records": Case(
         "records in memory to release", "NumPy: mean of person means", 1_000_000, _records
