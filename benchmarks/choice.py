@@ -18,7 +18,8 @@ from plans import planned
 from privmean.central.cheapest import Cheapest
 from privmean.noise.simulated import SimulatedNoise
 from privmean.people.matrix import MatrixPeople
-from privmean.privacy.budget import REPLACE_ONE, Budget
+from privmean.people.shape import Shape
+from privmean.privacy.budget import Budget
 
 BUDGETS = (Budget(epsilon=1.0, delta=1e-6), Budget(epsilon=1.0))
 SIZES = ((4000, 2), (4000, 5), (4000, 10), (20_000, 5), (20_000, 20), (100_000, 10), (100_000, 50))
@@ -58,7 +59,7 @@ def main() -> None:
     losses = []
     for budget in BUDGETS:
         for persons, dimension in SIZES:
-            plans = Cheapest().candidates(budget, persons, dimension, REPLACE_ONE)
+            plans = Cheapest().candidates(budget, Shape.of(dimension, persons))
             if not plans:
                 rows.append([f"{budget.describe()}", persons, dimension, "refused"] + ["-"] * 4)
                 continue

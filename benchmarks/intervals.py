@@ -56,12 +56,12 @@ class Population:
         """Whether the assumption that the interval prints is true of this population."""
         item = release.intervals
         assert isinstance(item, ColumnIntervals)
-        counted = item.counted_at or item.region
+        counted = item.counted_at or item.units.region
         allowed = [item.reach, item.reach]
         if item.nearer is not None:
             origin = release.diagnostics["origin"]
             allowed[int(counted[1] - origin < origin - counted[0])] = item.nearer
-        below, above = self.excess(counted, item.region)
+        below, above = self.excess(counted, item.units.region)
         return below <= allowed[0] and above <= allowed[1]
 
 

@@ -107,7 +107,7 @@ def solved(rows, radius, law, strength, design, units, rng) -> list[np.ndarray]:
 def others(people, design, plan, seed) -> list[np.ndarray]:
     """Five ways: two that search, the same two told, one with wide public bounds."""
     rng = np.random.default_rng([seed, 1])
-    law, strength = plan.law, float(plan.parts.strength)
+    law, strength = plan.parts.law, float(plan.parts.strength)
     units, _ = PooledRun(plan, TrustedCurator(people, SimulatedNoise(seed)), people).units()
     first = float(plan.shares[0])
     root = 1.0 if law == "laplace" else 0.5  # epsilon adds, mu squared adds
@@ -176,7 +176,7 @@ def cell(model: str, bank: Bank, persons: int, budget: Budget, runs: int) -> lis
     tail = [f"{other[0]:.1f}, {other[1]:.1f}", f"{other[2]:.1f}, {other[3]:.1f}", f"{other[4]:.0f}"]
     own = own_errors(model, bank, persons, budget, runs, drawn)
     if not often.any():
-        return [name, "nothing", plan.law, *[""] * 4, *tail, own]
+        return [name, "nothing", plan.parts.law, *[""] * 4, *tail, own]
     found, hits = found[:, often], np.array(inside)[:, often]
     length = np.nanmedian(np.array(lengths)[:, :, often], axis=(0, 2))
     cover = np.nanmean(hits, axis=0)
@@ -184,7 +184,7 @@ def cell(model: str, bank: Bank, persons: int, budget: Budget, runs: int) -> lis
     lost = f" ({', '.join(missing)} lost)" if missing else ""
     return [
         name, f"{np.isfinite(found).mean():.0%}{lost}",
-        plan.law, f"{np.nanmedian(np.abs(found)):.2f}",
+        plan.parts.law, f"{np.nanmedian(np.abs(found)):.2f}",
         f"{np.median(np.sqrt(np.nanmean(found**2, axis=0))):.2f}",
         f"{cover.min():.2f} to {cover.max():.2f}", f"{length[0]:.1f} ({length[1]:.1f})",
         *tail, own,
