@@ -13,6 +13,7 @@ import pandas as pd
 import polars as pl
 import pytest
 
+import privmean as pm
 from privmean.errors import ArgumentError, SchemaError
 from privmean.people.grids import LOG_CELLS
 from privmean.people.keytexts import by_text, key_texts
@@ -248,6 +249,14 @@ def test_keys_of_python_are_distinct_as_texts():
             key_texts("keys", [key], 1)
     with pytest.raises(ArgumentError, match="2 columns"):
         key_texts("keys", ["a"], 2)
+
+
+def test_a_column_of_keys_that_is_not_there_is_named_by_its_own_argument():
+    table = pm.Table({"p": [1, 2], "g": ["a", "b"], "y": [1.0, 2.0]}, person="p")
+    with pytest.raises(ArgumentError, match="by='h': is not a column"):
+        pm.mean(table, "y", by="h", keys=["a", "b"], epsilon=1)
+    with pytest.raises(ArgumentError, match="group='h': is not a column"):
+        pm.group_sizes({"p": [1, 2], "g": ["a", "b"]}, person="p", group="h")
 
 
 def test_columns_that_hold_no_keys_are_refused_by_their_type():

@@ -42,6 +42,7 @@ def group_sizes(
     text, machine = told("group_sizes", said)
     opened = open_source(source, text, machine)
     who = schema.person_column(opened.names, person)
+    schema.one_of(opened.names, "group", group)
     schema.value_columns(opened.names, who, [group])
     raw = opened.records(who, [group], [group])
     # ids in the form in which people are counted elsewhere; the group as text

@@ -87,6 +87,8 @@ def _records(
     machine = table.machine.options()
     opened = open_source(table.source, table.text, machine)
     who = schema.person_column(opened.names, table.person)
+    for name in by:
+        schema.one_of(opened.names, "by", name)
     columns = schema.value_columns(opened.names, who, names)
     if len(columns) != len(names):
         raise ArgumentError("values", names[0], "means several columns", "name one column")

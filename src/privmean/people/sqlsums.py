@@ -92,7 +92,9 @@ def _clickhouse(j: int, grid: Grid) -> Items:
     """h, l: the words of near points. f: the others. c: usable records. No column is nullable: a
     missing value is a NaN, of which no comparison is true."""
     x, n, most, limit = f"x{j}", f"n{j}", repr(grid.most), repr(grid.limit)
-    limited = f"if({x} < -{limit}, -{limit}, if({x} > {limit}, {limit}, {x}))"
+    # no NaN in any branch: whether one that is not taken is computed is a setting of the session
+    inside = f"if(abs({x}) <= {limit}, {x}, 0)"
+    limited = f"if({x} < -{limit}, -{limit}, if({x} > {limit}, {limit}, {inside}))"
     decimal = "Decimal(38, 0)"
     far = (
         f"if(abs({x}) >= {most}, CAST({limited} * {grid.scale!r} AS {decimal}), "

@@ -5,6 +5,7 @@ Composed with Gaussian parts through the law that dominates the curve (`amplific
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Curve(Known):
+class Curve(Known, ABC):
     """A part known by its whole curve delta(epsilon), in both directions of neighbours.
 
     `epsilon` is one point of the curve, for basic composition. With Gaussian parts the composition
@@ -28,13 +29,13 @@ class Curve(Known):
     def added_delta(self) -> float:
         return self.delta_at(min(bounded(self.epsilon), LARGEST_EXPONENT))
 
+    @abstractmethod
     def delta_at(self, epsilon: float) -> float:
         """delta at any epsilon."""
-        raise NotImplementedError
 
+    @abstractmethod
     def points(self) -> list[float]:
         """Increasing epsilons, 0 first, between which the curve is joined by chords."""
-        raise NotImplementedError
 
     def profile(self) -> Profile:
         """The dominating law of the privacy loss."""
