@@ -39,9 +39,7 @@ from privmean.privacy.budget import REPLACE_ONE, Budget
 from privmean.privacy.loss import Loss
 
 NEEDED = 55, 75, 60  # persons times epsilon of a choice: one in 10^4 is wild
-SLACK = Fraction(
-    3, 2
-)  # times that, where it is no more than USUAL of the budget: some have no value
+SLACK = Fraction(7, 4)  # times that, up to USUAL of the budget: some have no value
 LEAST, USUAL, MOST = Fraction(3, 20), Fraction(2, 5), Fraction(1, 2)  # of the budget, for choices
 UNIT = 1.25  # of the layout, in medians of the distance from the median
 FINE = 64.0  # steps of the grid of medians up to which a point mass is a number
