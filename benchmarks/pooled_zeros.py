@@ -38,7 +38,7 @@ def main() -> None:
     people = pm.Table(options.panel, person="person_id")
     rows: list[list[object]] = []
     for formula, term in FORMULAS:
-        exact = pm.regress(people, formula, epsilon=1e6)
+        exact = pm.regress(people, formula, epsilon=100.0)
         true = next(row.estimate for row in exact.rows() if row.term == term)
         said: Counter[str] = Counter()
         errors, halves = [], []
@@ -56,7 +56,7 @@ def main() -> None:
                 ", ".join(f"{word} {number}" for word, number in said.most_common()),
             ]
         )  # fmt: skip
-    head = ["formula", "regressor", "epsilon 1e6", "shown", "error", "half interval", "statuses"]
+    head = ["formula", "regressor", "epsilon 100", "shown", "error", "half interval", "statuses"]
     publish(
         "pooled-zeros",
         "One regression for all persons: regressors that are mostly zero",
