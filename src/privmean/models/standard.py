@@ -173,7 +173,9 @@ class Middle(Priced):
         if not self.rounded:
             return median_scores(counts)
         doubled = float(self.choice.scale) * math.log(2)  # what doubles the weight of a point
-        return median_scores(counts) + np.floor(doubled * roundness(len(counts))).astype(np.int64)
+        added = np.floor(doubled * roundness(len(counts))).astype(np.int64)
+        scores: Integers = median_scores(counts) + added
+        return scores
 
 
 @dataclass(frozen=True)

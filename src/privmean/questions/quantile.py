@@ -53,10 +53,9 @@ class Quantile(Usual):
         if isinstance(given, str | Set | Mapping):
             raise ArgumentError("q", given, "are no parts of 1", "give q=(0.25, 0.5, 0.75)")
         try:
-            points = tuple(given)
+            object.__setattr__(self, "q", tuple(given))
         except TypeError:  # one number, of whatever type
-            points = (given,)
-        object.__setattr__(self, "q", points)
+            object.__setattr__(self, "q", (given,))
         _ = self.summary
         object.__setattr__(self, "q", self._chosen().points)
 
