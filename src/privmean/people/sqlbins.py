@@ -55,11 +55,12 @@ def log_cells(table: Table, bins: Table, null: int = LOG_ZERO) -> Table:
     text = statement(table)
     for number, step in enumerate(steps):
         text = f"SELECT {', '.join([*names, *step])} FROM ({text}) AS step{number}{apart}"
-    aside = f"CASE WHEN size < low THEN {_double(-1)} WHEN size >= high THEN {_double(1)} "
-    sign = f"CASE WHEN v < {_double(0)} THEN {_double(LOG_ZERO + 1)} ELSE {_double(0)} END"
-    cell = f"place + {aside} ELSE {_double(0)} END + {sign}"
-    none = f"WHEN v IS NULL THEN {_double(null)} ELSE {_double(LOG_ZERO)}"
-    cell = f"CASE WHEN {inside} THEN {cell} {none} END AS k"
+    cell = (
+        f"CASE WHEN {inside} THEN place + CASE WHEN size < low THEN {_double(-1)} "
+        f"WHEN size >= high THEN {_double(1)} ELSE {_double(0)} END "
+        f"+ CASE WHEN v < {_double(0)} THEN {_double(LOG_ZERO + 1)} ELSE {_double(0)} END "
+        f"WHEN v IS NULL THEN {_double(null)} ELSE {_double(LOG_ZERO)} END AS k"
+    )
     text = (
         f"SELECT {', '.join([*names, cell])} FROM ({text}) AS guessed "
         f"JOIN ({statement(bins)}) AS bins ON guess = bin"
