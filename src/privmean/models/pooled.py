@@ -40,7 +40,8 @@ class Pooled(PooledSettings):
             best = min(plans, key=lambda item: item.needed)
             raise Infeasible(
                 f"{n} persons with {budget.describe()} do not show {p} coefficients",
-                f"about {math.ceil(n * best.needed)} persons, {best.needed:.2g} times the epsilon, "
+                f"about {math.ceil(n * best.needed)} persons, "
+                f"{math.ceil(100 * best.needed) / 100:.3g} times the epsilon, "
                 + ("a delta such as 1e-6, " if budget.is_pure else "")
                 + "fewer terms, or public scales of the variables",
             )
