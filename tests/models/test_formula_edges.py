@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+import privmean as pm
 from privmean.errors import ArgumentError
 from privmean.models.formula import read_formula
 
@@ -30,3 +31,33 @@ def test_nothing_on_the_right_is_refused(formula):
     with pytest.raises(ArgumentError, match="nothing on the right"):
         read_formula(formula)
     assert read_formula("y ~ 1").names == ("Intercept",)
+
+
+@pytest.mark.parametrize(
+    ("formula", "name"),
+    [
+        ("y ~ age^2", "age"), ("y ~ x + age**2", "age"), ("y ~ a:b ^ 3", "b"), ("y^2 ~ x", "y"),
+        ("y ~ I(x**2) + z**2", "z"),
+    ],
+)  # fmt: skip
+def test_a_square_outside_of_parentheses_is_refused_and_said_how_to_write(formula, name):
+    """Crossed with itself a column is itself: the line would have been fitted, and called ok."""
+    with pytest.raises(ArgumentError, match=rf"write I\({name}\*\*2\) for its square"):
+        read_formula(formula)
+
+
+@pytest.mark.parametrize(
+    "formula", ["y ~ (a + b)**2", "y ~ (a + b)^2", "y ~ I((a + b)**2) + I(a**2)"]
+)
+def test_sums_may_be_crossed_and_squares_written_in_parentheses(formula):
+    assert len(read_formula(formula).names) in (3, 4)
+
+
+@pytest.mark.parametrize("right", ["y", "x + y:x", "I(y**2)", "C(y, levels=[1, 2])", "own(y)"])
+@pytest.mark.parametrize("effect", ["pooled", "within", "own"])
+def test_a_response_that_explains_itself_is_refused_before_anything_is_read(right, effect):
+    with pytest.raises(ArgumentError, match="formula"):
+        pm.regress("no such file.csv", f"y ~ {right}", person="who", epsilon=1.0, effect=effect)
+    with pytest.raises(ArgumentError, match="on the right too"):
+        read_formula(f"y ~ {right}", own=True)
+    assert read_formula("I(y - x) ~ x").names == ("Intercept", "x")

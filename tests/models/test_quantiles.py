@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from decimal import Decimal
 from fractions import Fraction
 from itertools import product
 
@@ -327,11 +328,26 @@ def test_an_engine_gives_the_same_answer():
 
 
 @pytest.mark.parametrize(
-    "q", [(), (0.0,), (1.0,), (0.5, 0.25), (0.5, 0.5), "half", (math.nan,), None, (True,)]
-)
+    "q",
+    [
+        (), (0.0,), (1.0,), (0.5, 0.25), (0.5, 0.5), "half", (math.nan,), None, (True,), 25, True,
+        {0.25, 0.5}, {"a": 0.5}, 0.5j, object(), np.array(2.0), (Fraction(1, 2), None),
+    ],
+)  # fmt: skip
 def test_what_is_no_part_of_one_is_refused(q):
-    with pytest.raises(ArgumentError):
+    with pytest.raises(ArgumentError, match="^q="):
         pm.Quantile("y", q)
+
+
+@pytest.mark.parametrize(
+    "q",
+    [
+        0.25, Fraction(1, 4), Decimal("0.25"), np.float32(0.25), np.float64(0.25), np.array(0.25),
+        [Decimal("0.25")], np.array([0.25]), pl.Series([0.25]), (x / 4 for x in (1,)),
+    ],
+)  # fmt: skip
+def test_a_part_of_one_may_be_a_number_of_any_type(q):
+    assert pm.Quantile("y", q).q == (0.25,)
 
 
 def test_add_remove_reads_no_number_of_persons():

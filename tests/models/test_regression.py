@@ -223,7 +223,7 @@ def test_the_threshold_is_that_of_the_smallest_eigenvalue():
 
 
 # --- the magnitude --------------------------------------------------------------------------------
-@pytest.mark.parametrize("parts", [(2, 3, 4), (5, 6, 8)])
+@pytest.mark.parametrize("parts", [(2, 3, 4), (5, 6, 8), (1, 1, 2)])
 def test_a_replaced_person_moves_the_scores_by_four_and_an_added_one_by_three(parts):
     """All tables of up to 6 persons in up to 4 cells, ties and persons without a value included."""
     largest = {"replaced": 0, "added": 0}
@@ -240,9 +240,8 @@ def test_a_replaced_person_moves_the_scores_by_four_and_an_added_one_by_three(pa
             largest["added"] = max(largest["added"], added)
             largest["replaced"] = max(largest["replaced"], replaced)
     # attained: a scale for less would be too small
-    assert largest == (
-        {"replaced": 4, "added": 3} if parts == (2, 3, 4) else {"replaced": 8, "added": 6}
-    )
+    replaced, added = {(2, 3, 4): (4, 3), (5, 6, 8): (8, 6), (1, 1, 2): (2, 1)}[parts]
+    assert largest == {"replaced": replaced, "added": added}
 
 
 def test_persons_who_share_half_an_octave_have_one_best_edge():

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import ast
 import math
+import re
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,6 +19,8 @@ from privmean.errors import ArgumentError, PrivmeanError
 
 INTERCEPT = "Intercept"
 LARGEST_POWER = 8
+INSIDE = re.compile(r"\([^()]*\)")  # innermost parentheses
+POWER = re.compile(r"(\b[^\W\d]\w*)\s*(?:\*\*|\^)")
 COMPARISONS = (ast.Eq, ast.NotEq, ast.Lt, ast.LtE, ast.Gt, ast.GtE)
 ARITHMETIC = (ast.Add, ast.Sub, ast.Mult, ast.Div)
 
@@ -69,6 +72,7 @@ def read_formula(formula: str, *, intercept: bool = True, own: bool = False) -> 
             "formula", formula, "is not a formula with two sides", "write 'y ~ a + b'"
         ) from None
     left, right = sides
+    _no_power_of_a_name(formula)
     if not formula.rpartition("~")[2].strip():
         raise ArgumentError(
             "formula", formula, "has nothing on the right", "write 'y ~ a + b', or 'y ~ 1'"
@@ -110,6 +114,8 @@ def read_formula(formula: str, *, intercept: bool = True, own: bool = False) -> 
     names = [name for name, _ in terms]
     if len(set(names)) != len(names):
         raise ArgumentError("formula", formula, "names a term twice", "write each term once")
+    if isinstance(response[0][1], ast.Name):
+        _not_on_the_right(formula, response[0][1].id, terms)
     used: dict[str, None] = {}
     for tree in (response[0][1], *(tree for _, trees in terms for tree in trees)):
         for node in ast.walk(tree):
@@ -117,6 +123,32 @@ def read_formula(formula: str, *, intercept: bool = True, own: bool = False) -> 
                 used.setdefault(node.id)
     texts = _texts(formula, [response[0][1], *(tree for _, trees in terms for tree in trees)])
     return Model(formula, response[0][1], tuple(terms), tuple(used), texts)
+
+
+def _no_power_of_a_name(formula: str) -> None:
+    """Refuse a^2 and a**2 outside of I(): terms crossed with themselves, which is a alone."""
+    text, before = formula, ""
+    while text != before:
+        text, before = INSIDE.sub("[]", text), text
+    found = POWER.search(text)
+    if found:
+        name = found[1]
+        raise ArgumentError(
+            "formula", formula, f"has {name} crossed with itself, which is {name} alone",
+            f"write I({name}**2) for its square",
+        )  # fmt: skip
+
+
+def _not_on_the_right(
+    formula: str, response: str, terms: list[tuple[str, tuple[Tree, ...]]]
+) -> None:
+    """Refuse a response that explains itself."""
+    nodes = (node for _, trees in terms for tree in trees for node in ast.walk(tree))
+    if any(isinstance(node, ast.Name) and node.id == response for node in nodes):
+        raise ArgumentError(
+            "formula", formula, f"has its response {response} on the right too",
+            "leave it out there",
+        )  # fmt: skip
 
 
 def _texts(formula: str, trees: list[Tree]) -> tuple[str, ...]:

@@ -13,6 +13,8 @@ import numpy as np
 from privmean.people.reductions import Box, Integers, People
 
 CLOSE = 2.0, 1 / 512  # bins of the grid of medians, and spreads: the nearest edge is the closer
+NOISY, NOISIER = 0.65, 1.0  # noise of the median, of its sampling error: fewer cells above
+CENTRAL = 0.2, 0.8
 
 
 @dataclass(frozen=True)
@@ -50,7 +52,19 @@ MANY = Layout(
     (0.11, 0.25, 0.36, 0.5, 0.61, 0.75, 0.86, 1.0),
     (1.25, 1.5, 1.75, 2.0, 2.5, 3.0, 4.0, 6.0, 10.0, 32.0, 1024.0),
 )
-FEW = Layout((0.22, 0.5, 0.72, 1.0), (1.5, 2.0, 3.0, 6.0, 32.0, 1024.0))  # less noise in sums
+# less noise in sums: for quantiles between CENTRAL, and for any
+SOME = Layout((0.24, 0.44, 0.58, 0.78, 0.92), (1.5, 2.5, 6.0, 1024.0))
+FEW = Layout((0.22, 0.5, 0.72, 1.0), (1.5, 2.5, 6.0, 1024.0))  # none of them nearly empty
+FAR = Layout((0.22, 0.5, 0.72, 1.0), (1.5, 2.0, 3.0, 6.0, 32.0, 1024.0))
+
+
+def layout_for(noise: float, points: tuple[float, ...]) -> Layout:
+    """noise: of the median with many cells, over its sampling error; points: the quantiles."""
+    if noise <= NOISY:
+        return MANY
+    if points[0] < CENTRAL[0] or points[-1] > CENTRAL[1]:
+        return FAR
+    return SOME if noise <= NOISIER else FEW
 
 
 def cells_between(people: People, edges: tuple[float, ...]) -> Integers:

@@ -30,8 +30,9 @@ MOST = 0.6  # part of the persons in one cell above which it says nothing of pla
 ATOM, HEAVY = 3.0, 5.0  # times as dense as both neighbours, and deviations: may be one value
 AROUND = 5  # cells to either side of the innermost that show how dense persons are
 INNER = 2  # cells to either side of the innermost that count as one with it
-LATTICE, CURVED, OUTLYING = 1.7, 0.03, 0.6  # sum of squares and terms left out, for a cell
+LATTICE, CURVED, OUTLYING = 1.7, 0.03, 0.55  # sum of squares and terms left out, for a cell
 JUMP = 0.1  # density over that of the next cell, below which a law may begin or end there
+STEEP = 3.0  # density at an end of a cell over that of the cell, at most: a cubic is monotone
 UNEVEN, SURE, REACH = 1.12, 4.0, 4  # denser or thinner than both, deviations, cells to either side
 UNSEEN = "to within one step of values on a grid too fine to show"
 
@@ -105,9 +106,17 @@ class Distribution:
             return lambda part: math.inf if part >= rising[0] else -math.inf
         slopes = np.diff(rising) / np.diff(edges)
         ends = PchipInterpolator(edges, rising).derivative()(edges)
-        # beside a cell that is next to empty a law may begin or end: its density is not 0 there
-        before = np.where(JUMP * slopes > np.append(slopes[0], slopes[:-1]), slopes, ends[:-1])
-        after = np.where(JUMP * slopes > np.append(slopes[1:], slopes[-1]), slopes, ends[1:])
+        # beside a cell that is next to empty a law may begin or end: its density is not 0 there,
+        # and more than in the cell if that falls from there on
+        back, on = np.append(slopes[0], slopes[:-1]), np.append(slopes[1:], slopes[-1])
+        wide = np.diff(edges)
+        with np.errstate(all="ignore"):
+            share = wide / (wide + np.append(wide[1:], wide[-1]))
+            first = slopes * np.clip((slopes / on) ** share, 1, STEEP)
+            share = wide / (wide + np.append(wide[0], wide[:-1]))
+            last = slopes * np.clip((slopes / back) ** share, 1, STEEP)
+        before = np.where(JUMP * slopes > back, first, ends[:-1])
+        after = np.where(JUMP * slopes > on, last, ends[1:])
 
         def place(part: float) -> float:
             if not part > rising[0]:
@@ -189,7 +198,7 @@ class Distribution:
         all_noise = noise + np.maximum(mass, 1.0)
         sd = np.sqrt(all_noise[1:-1] + one**2 * all_noise[:-2] + two**2 * all_noise[2:])
         rest = np.maximum(np.abs(mass[1:-1] - expected) - CURVED * np.maximum(mass[1:-1], 0), 0)
-        return float(np.sort((rest / sd) ** 2)[: -round(OUTLYING * self.side)].sum())
+        return float(np.sort((rest / sd) ** 2)[: -math.ceil(OUTLYING * self.side)].sum())
 
     @cached_property
     def _step(self) -> float:

@@ -15,30 +15,34 @@ import numpy as np
 
 from privmean import validate
 from privmean.central.look import OnePlace
-from privmean.errors import ArgumentError
+from privmean.errors import ArgumentError, Infeasible
 from privmean.intervals.interval import FAILED, OK
 from privmean.intervals.mean_interval import unrelated
 from privmean.mechanisms.counts import GaussianCounts, NoisyCounts
 from privmean.mechanisms.curator import Curator
 from privmean.models.column_plans import ColumnPlan, one_column
 from privmean.models.parts import Counts, ask_counts, deviation
-from privmean.models.quantile_cells import FEW, MANY, Layout, cells_between
+from privmean.models.quantile_cells import MANY, Layout, cells_between, layout_for
 from privmean.models.quantile_intervals import Distribution
 from privmean.models.standard import (
-    FEWEST,
+    GENTLE,
+    HALF,
     NOBODY,
     RANGE,
     Choices,
-    refuse_unseen,
-    share_seen,
+    Middle,
+    Sizes,
 )
 from privmean.outcome import Outcome
 from privmean.people.shape import Shape
 from privmean.privacy.budget import REPLACE_ONE, Budget
 from privmean.privacy.loss import Loss
 
+NEEDED = 55, 75, 60  # persons times epsilon of a choice: one in 10^4 is wild
+SLACK = Fraction(7, 4)  # times that, up to USUAL of the budget: some have no value
+LEAST, USUAL, MOST = Fraction(3, 20), Fraction(2, 5), Fraction(1, 2)  # of the budget, for choices
+UNIT = 1.25  # of the layout, in medians of the distance from the median
 FINE = 64.0  # steps of the grid of medians up to which a point mass is a number
-NOISY = 0.8  # of the noise of the median over its sampling error: above it, few cells
 ROUNDED = 2.0**-30  # limits that a look found are at least so far apart, over their size
 SEEN = 8.0  # deviations of the persons in the histogram
 UNRESOLVED = "not resolved"
@@ -65,9 +69,9 @@ class Quantiles:
     looked: bool = False
 
     @property
-    def choices(self) -> int:
-        """How many choices are made: limits where they are not known, median, spread."""
-        return 2 if self.looked or self.bounds is not None else 3
+    def needed(self) -> tuple[int, ...]:
+        """Persons times epsilon of each choice: limits where they are not known, median, spread."""
+        return NEEDED[1:] if self.looked or self.bounds is not None else NEEDED
 
     def __post_init__(self) -> None:
         points = tuple(validate.number("q", item) for item in self.points)
@@ -83,31 +87,27 @@ class Quantiles:
     def plan(self, budget: Budget, shape: Shape) -> QuantilesPlan:
         """Everything decided before data are read; Infeasible if the choices would be noise."""
         one_column(shape)
-        n = shape.number()
-        epsilon = budget.pure_epsilon()
-        number = self.choices
-
-        def each(share: Fraction) -> Fraction:
-            if budget.rho is None:
-                return epsilon * share / number
-            spent = 2 * budget.rho * float(share) / number  # epsilon^2/2 zCDP for a choice
-            return Fraction(math.floor(math.sqrt(spent) * 2**40), 2**40)
-
-        share = share_seen(lambda x: n * each(x))
-        refuse_unseen(
-            n, budget, each(share), FEWEST, "do not show where the values lie",
-            "or a larger epsilon",
-        )  # fmt: skip
-        return QuantilesPlan(budget, n, self, share, each(share))
+        n, needed = shape.number(), self.needed
+        if budget.rho is None:
+            least = sum(needed) / (n * budget.pure_epsilon())
+        else:
+            least = Fraction(sum(x * x for x in needed)) / (2 * n * n * Fraction(budget.rho))
+        if least > MOST:
+            enough = n * (least / MOST if budget.rho is None else math.sqrt(least / MOST))
+            raise Infeasible(
+                f"{n} persons with {budget.describe()} do not show where the values lie",
+                f"about {math.ceil(enough)} persons would do, or a larger epsilon",
+            )
+        share = max(least, min(least * SLACK, USUAL))
+        return QuantilesPlan(budget, n, self, max(LEAST, Fraction(math.ceil(share * 100), 100)))
 
 
 @dataclass(frozen=True)
 class QuantilesPlan(OnePlace, ColumnPlan):
-    """Prices of all choices and of the histogram. each: epsilon of a choice."""
+    """Prices of all choices and of the histogram. share: of the budget, for the choices."""
 
     settings: Quantiles
     share: Fraction
-    each: Fraction
     estimator = "quantiles from a histogram around a private median"
 
     @property
@@ -121,14 +121,29 @@ class QuantilesPlan(OnePlace, ColumnPlan):
 
     @property
     def why(self) -> str:
-        found = "limits, " if self.settings.choices > 2 else ""
+        found = "limits, " if len(self.settings.needed) > 2 else ""
         law = "Laplace" if self.budget.rho is None else "Gaussian"
         cells = f"{self.layout.cells} cells with {law} noise"
         return f"{found}median and spread by noisy argmax, then {cells}"
 
     @property
     def choices(self) -> Choices:
-        return Choices.at((self.each,) * 3, self.relation)
+        middle, spread = self.prices[-2:]
+        return Choices(
+            Sizes("size", self.prices[0], self.relation, parts=HALF, cost=GENTLE),
+            Middle("median", middle, self.relation),
+            Sizes("spread", spread, self.relation, parts=HALF),
+        )
+
+    @property
+    def prices(self) -> tuple[Fraction, ...]:
+        """Epsilon of each choice, in proportion to what each needs."""
+        needed, rho = self.settings.needed, self.budget.rho
+        if rho is None:
+            each = self.budget.pure_epsilon() * self.share / sum(needed)
+            return tuple(x * each for x in needed)
+        unit = math.sqrt(2 * rho * float(self.share) / sum(x * x for x in needed))
+        return tuple(Fraction(math.floor(x * unit * 2**40), 2**40) for x in needed)
 
     @property
     def histogram(self) -> Counts:
@@ -137,23 +152,22 @@ class QuantilesPlan(OnePlace, ColumnPlan):
         if self.budget.rho is None:
             left = self.budget.pure_epsilon() * (1 - self.share)
             return NoisyCounts.at("histogram", left, self.relation, moved, moved)
-        number = self.settings.choices
-        rest = self.budget.rho - number * float(self.each) ** 2 / 2
+        rest = self.budget.rho - sum(float(x) ** 2 for x in self.prices) / 2
         return GaussianCounts.at(
             "histogram", math.sqrt(2 * rest) * (1 - 1e-12), self.relation, moved
         )
 
     @property
     def layout(self) -> Layout:
-        """Many cells, or few of them where the noise of sums over cells would count. Public."""
+        """Fewer cells where the noise of sums over them would count. Public."""
         noise = math.sqrt(MANY.cells / 4) * self.noise
         sampling = math.sqrt(self.settings.design_effect * self.persons) / 2
-        return FEW if noise > NOISY * sampling else MANY
+        return layout_for(noise / sampling, self.settings.points)
 
     @property
     def losses(self) -> tuple[Loss, ...]:
         made = self.choices
-        size = made.size.choice.losses if self.settings.choices > 2 else ()
+        size = made.size.choice.losses if len(self.settings.needed) > 2 else ()
         rest = (*made.middle.choice.losses, *made.spread.choice.losses)
         return (*size, *rest, *self.histogram.losses)
 
@@ -181,7 +195,7 @@ class QuantilesPlan(OnePlace, ColumnPlan):
 
     def run(self, curator: Curator) -> Outcome:
         place = self.choices.ask(curator, self.limits)
-        spread, inside = place.spread, place.inside
+        spread, inside = UNIT * place.spread, place.inside
         edges = self.layout.edges_around(place.center, spread, place.half)
         noisy = ask_counts(curator, self.histogram, cells_between(curator.people, edges))
         law = Distribution(

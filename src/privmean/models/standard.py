@@ -28,12 +28,14 @@ from privmean.privacy.loss import Loss
 
 POINTS = 2**17 + 1  # of the grid of medians
 MIDDLE = (LEAST, MOST, OF)
+HALF = 1, 1, 2  # the cell that holds the median: seen with half as many persons
 UPPER = 2, 2, 3  # a quantile that does not lie at a column of two values whose median is either
 LOWEST, HIGHEST = LOG_LOW + 2, LOG_LOW + LOG_BINS  # half octaves: upper edges 2^(k/2)
 PLACES = HIGHEST - LOWEST  # a size at the last one lies beyond the public range
 WINDOW = 6  # half octaves in which a size is looked for
 STEEP = Fraction(1, 2)  # noise scales that a half octave costs above those that are likely
 SLOPE = Fraction(1, 16)  # noise scales that a half octave up costs; there are 159 of them
+GENTLE = Fraction(1, 64)  # the same, where sizes below the true one are seen no better than above
 SHARES = (Fraction(3, 20), Fraction(1, 4), Fraction(7, 20), Fraction(9, 20))  # for the choices
 ENOUGH, FEWEST = 90.0, 60.0  # persons times epsilon of one choice
 NOBODY = "too few persons have a value: more persons or more epsilon"
@@ -97,9 +99,10 @@ class Priced:
 
 @dataclass(frozen=True)
 class Sizes(Priced):
-    """The choice of a half octave."""
+    """The choice of a half octave. cost: noise scales that a half octave up costs."""
 
     parts: tuple[int, int, int] = MIDDLE
+    cost: Fraction = SLOPE
 
     @property
     def choice(self) -> Choice | Exponential:
@@ -110,7 +113,7 @@ class Sizes(Priced):
     @property
     def slope(self) -> float:
         """Score that a half octave up costs: public, so that empty cells above do not add up."""
-        return float(self.choice.scale * SLOPE)
+        return float(self.choice.scale * self.cost)
 
     def ask(
         self, curator: Curator, cells: Integers, first: int = 0, likely: int | None = None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Annotated, ClassVar
 
@@ -50,10 +50,13 @@ class Quantile(Usual):
     def __post_init__(self) -> None:
         validate.positive("related", self.related)
         given = self.q
-        points = (given,) if isinstance(given, int | float) else given
-        if isinstance(points, str) or not hasattr(points, "__iter__"):
+        if isinstance(given, str | Set | Mapping):
             raise ArgumentError("q", given, "are no parts of 1", "give q=(0.25, 0.5, 0.75)")
-        object.__setattr__(self, "q", tuple(points))
+        try:
+            points = tuple(given)
+        except TypeError:  # one number, of whatever type
+            points = (given,)
+        object.__setattr__(self, "q", points)
         _ = self.summary
         object.__setattr__(self, "q", self._chosen().points)
 

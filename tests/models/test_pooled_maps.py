@@ -1,0 +1,148 @@
+"""One regression for all persons: own maps of one record and of a million, and lost terms."""
+
+from __future__ import annotations
+
+import math
+from itertools import product
+
+import numpy as np
+import polars as pl
+import pytest
+
+import privmean as pm
+from privmean.errors import ArgumentError
+from privmean.models.moment_rows import (
+    MATRIX_STEPS,
+    Weighting,
+    lattice_matrices,
+    matrix_sizes,
+    person_moments,
+)
+from privmean.models.panel import PanelSums
+from privmean.models.pooled_intervals import ADVICE, FEW_PERSONS, PARTLY, Coefficients
+
+REACH = 2.0**20
+TIMES = (1, 2, 1_000_000)
+WAYS = [
+    Weighting(), Weighting(within=True), Weighting(icc=1e-9), Weighting(icc=0.5),
+    Weighting(icc=1 - 2.0**-53), Weighting(cap=1), Weighting(cap=2), Weighting(cap=10**9),
+]  # fmt: skip
+
+
+def persons():
+    """Persons of 1, 2 and 10^6 records whose values reach as far as units let them: at random, at
+    one end, at both ends in turn, and a step from each other."""
+    made = []
+    for person, (count, kind) in enumerate(product(TIMES, range(4))):
+        rng, turn = np.random.default_rng(person), np.where(np.arange(count) % 2, -1.0, 1.0)
+        a = [rng.uniform(-1, 1, count), np.ones(count), turn, 1 - 2.0**-52 * (turn > 0)][kind]
+        b = [rng.uniform(-1, 1, count), -np.ones(count), turn, a][kind]
+        values = {"a": a * REACH, "b": b * REACH, "y": np.roll(turn, person % 3) * REACH}
+        made.append(pl.DataFrame({"who": np.full(count, person), **values}))
+    return pl.concat(made)
+
+
+@pytest.fixture(scope="module")
+def products_of():
+    asked = PanelSums("y ~ a + b + own(a)", False)
+    people = asked.reduce(pm.Table(persons(), person="who"))
+    unit = dict.fromkeys(("a", "b", asked.design.response), (0.0, 1.0))
+    return asked.design, people.again(unit)
+
+
+@pytest.mark.parametrize("how", WAYS)
+def test_own_maps_are_semidefinite_and_bounded_for_one_record_and_for_a_million(products_of, how):
+    design, products = products_of
+    w = person_moments(products, design, how)
+    q = max(i for i, _ in w) + 1
+    full = np.array([[w[min(i, j), max(i, j)] for j in range(q)] for i in range(q)])
+    full = full.transpose(2, 0, 1)
+    assert np.all(np.isfinite(full))
+    assert np.abs(full).max() <= REACH**2
+    # rounding is of the raw products, which may be subtracted from each other nearly whole
+    assert np.linalg.eigvalsh(full).min() >= -1e-12 * q * REACH**2
+    if how == Weighting():
+        assert np.abs(full).max() == REACH**2  # attained
+    for norm in ("l1", "l2"):
+        z = lattice_matrices(w, 1.0, norm)
+        sizes = matrix_sizes({at: x.astype(float) for at, x in z.items()}, norm)
+        assert np.all(sizes <= MATRIX_STEPS * (1 + 1e-12))
+
+
+@pytest.mark.parametrize("icc", [-1e-9, 1.0, 1.5, -1.0, math.nan, math.inf, "0.5", True, None])
+def test_a_correlation_that_no_records_have_is_refused(icc):
+    with pytest.raises(ArgumentError, match="icc"):
+        pm.Exchangeable(icc)
+
+
+# --- terms of which nothing is shown --------------------------------------------------------------
+NAMES = ("Intercept", "x", "k[2]", "z:w")
+LOST = [*ADVICE, "failed"]
+
+
+def coefficients(statuses, second=None, law="gaussian"):
+    """As a run makes them: what was released is kept, whatever the last answers say of it."""
+    kept = tuple(t for t, status in enumerate(statuses) if status == "ok")
+    k = len(kept)
+    return Coefficients.of(
+        NAMES, statuses, law, kept=kept, start=np.arange(1.0, k + 1), units=np.full(k, 0.1),
+        step=np.full(k, 0.3), second=np.eye(k) if second is None else second, second_sd=0.01,
+        scale=0.05, limit=4.0, cut=0.0, beyond=0.0, beyond_sd=0.001, persons=1000,
+        leak=np.zeros(k), inverse=np.eye(k), backward=np.eye(k), off=0.01, size=2.0,
+        design_effect=1.0, excess=1.0,
+    )  # fmt: skip
+
+
+def held(made, lost):
+    """NaN and nothing else for the lost, at every level and by every road; numbers for the rest."""
+    for t in range(len(NAMES)):
+        numbers = [made.estimate[t], *made.column(t).errors(), *made.covariance[t]]
+        for level in (0.5, 0.95, 0.999):
+            ends = (
+                made.interval(level), made.interval(level, "clipped"), made.noise_interval(level)
+            )  # fmt: skip
+            numbers += [end for item in ends for end in (item.lower[t], item.upper[t])]
+            one = made.column(t)
+            for item in (one.interval(level), one.noise_interval(level)):
+                numbers += [*item.lower, *item.upper]
+        if t in lost:
+            assert all(math.isnan(x) for x in numbers)
+            assert made.status_of(t) == made.statuses[t] != "ok"
+            weights = np.ones(len(NAMES))
+            assert all(math.isnan(x) for x in made.combined(weights, 0.95))
+        else:
+            rest = [x for k, x in enumerate(numbers) if not 3 <= k < 3 + len(NAMES)]
+            assert all(math.isfinite(x) for x in rest)
+            assert made.status_of(t) == "ok"
+    assert np.array_equal(np.isnan(made.covariance), ~np.outer(*[~np.isin(range(4), lost)] * 2))
+
+
+@pytest.mark.parametrize("status", LOST)
+def test_a_lost_term_is_nan_and_never_zero(status):
+    some = [(), (0,), (1,), (2,), (3,), (0, 2), (1, 2, 3)]
+    for law, lost in (*product(["gaussian"], some), ("laplace", (1, 3))):
+        statuses = tuple(status if t in lost else "ok" for t in range(len(NAMES)))
+        made = coefficients(statuses, law=law)
+        held(made, lost)
+        assert made.status == (PARTLY if lost else "ok")
+
+
+def test_a_term_that_few_persons_carry_is_nan_and_named():
+    """Its influences' second moment is far below one: the error of nearly everybody is nothing."""
+    for lost in ([0], [1, 3], [2]):
+        second = np.diag([0.001 if t in lost else 1.0 for t in range(len(NAMES))])
+        made = coefficients(("ok",) * len(NAMES), second)
+        held(made, lost)
+        assert [made.statuses[t] for t in lost] == [FEW_PERSONS] * len(lost)
+        assert made.advice.startswith(", ".join(NAMES[t] for t in lost) + ": " + FEW_PERSONS)
+
+
+def test_words_name_columns_and_hold_no_number():
+    """What is said is one of a few sentences and names of columns: no number, of data or noise."""
+    for status in ADVICE:
+        made = coefficients(("ok", status, status, "ok"))
+        assert made.advice == f"x, k[2]: {status} ({ADVICE[status]})"
+        assert not any(letter.isdigit() for letter in made.advice.replace("k[2]", ""))
+    nothing = Coefficients.none(NAMES, tuple(ADVICE)[:1] * len(NAMES), "gaussian")
+    assert nothing.status == "failed"
+    held(nothing, list(range(len(NAMES))))

@@ -1,0 +1,110 @@
+"""Quantiles: how far off they are by exact reckoning, and how often a choice goes astray."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from privmean.errors import Infeasible
+from privmean.models.quantile_intervals import Distribution
+from privmean.models.quantiles import MOST, NEEDED, UNIT, Quantiles
+from privmean.models.standard import HALF, octaves_of, size_scores
+from privmean.people.matrix import MatrixPeople
+from privmean.people.shape import Shape
+from privmean.privacy.budget import Budget
+
+QUARTILES = np.array([0.25, 0.5, 0.75])
+LAWS = {
+    "normal": stats.norm(100, 1), "lognormal": stats.lognorm(1), "exponential": stats.expon(),
+    "t3": stats.t(3), "uniform": stats.uniform(), "gamma 1/2": stats.gamma(0.5),
+    "weibull .7": stats.weibull_min(0.7), "pareto 2": stats.pareto(2),
+    "beta(1/2, 1/2)": stats.beta(0.5, 0.5), "laplace": stats.laplace(50, 3),
+}  # fmt: skip
+
+
+def reckoned(plan, law):
+    """Variance of noise in ranks and mean square of what interpolation alone is off, in sampling
+    deviations, a quartile: over medians and spreads that may be chosen."""
+    n, q = plan.persons, QUARTILES
+    truth = law.ppf(q)
+    sampling = np.sqrt(q * (1 - q) / n) / law.pdf(truth)
+    off, noise = [], []
+    for center in law.ppf([0.47, 0.5, 0.53]):
+        low, high = 0.0, 1e6
+        for _ in range(80):
+            middle = (low + high) / 2
+            inside = law.cdf(center + middle) - law.cdf(center - middle)
+            low, high = (middle, high) if inside < 0.5 else (low, middle)
+        for part in (1.0, 1.1, 1.2, 1.3, 1.4):  # the edge of the half octave above
+            unit = UNIT * high * part
+            edges = plan.layout.edges_around(center, unit, unit * 1e-4)
+            cells = np.diff(np.concatenate([[0.0], law.cdf(edges), [1.0]])) * n
+            made = Distribution(
+                edges, tuple(cells), 1e-9, 1.0, None, tuple(q), 0.0, plan.layout.side
+            )
+            off.append((made.estimates() - truth) / sampling)
+            below = np.searchsorted(edges, truth) + 0.5
+            noise.append((1 - q) ** 2 * below + q**2 * (plan.layout.cells - below))
+    return np.mean(noise, axis=0) * plan.noise**2, np.mean(np.square(off), axis=0)
+
+
+@pytest.mark.parametrize("persons", [500, 1000])
+@pytest.mark.parametrize("name", LAWS)
+def test_the_error_is_at_most_a_fifth_above_that_of_a_told_range(name, persons):
+    """Told: the exponential mechanism on ranks, at a third of epsilon a quartile: two geometric
+    tails. The sum of variances stands for the error; the benchmark measures it."""
+    plan = Quantiles(tuple(QUARTILES)).plan(Budget(epsilon=1.0), Shape.of(1, persons))
+    noise, off = reckoned(plan, LAWS[name])
+    sampling = persons * QUARTILES * (1 - QUARTILES)
+    rate = 1 / 6
+    told = 2 * math.exp(-rate) / (1 - math.exp(-rate)) ** 2
+    ratio = np.sum(1 + noise / sampling + off) / np.sum(1 + told / sampling)
+    assert math.sqrt(ratio) < 1.12, (name, math.sqrt(ratio))
+    assert np.all(off < 0.4), off
+
+
+def astray(scores, scale, near):
+    """The chance that a choice by exponential noise is beyond `near`, at most."""
+    gaps = (scores[near].max() - np.delete(scores, near)) / scale
+    return float(np.sum(np.exp(-gaps)) / 2)
+
+
+@pytest.mark.parametrize("values", [np.full(1000, 100.0), np.full(1000, 3e-6), np.full(1000, 4e8)])
+def test_the_least_budget_of_choices_shows_where_values_lie(values):
+    """Persons in one half octave: the worst place for a choice, since none beside it is as good."""
+    least = sum(NEEDED) / len(values) / MOST
+    plan = Quantiles((0.5,)).plan(Budget(epsilon=float(least) * 1.0001), Shape.of(1, len(values)))
+    sizes = plan.choices.size
+    cells = MatrixPeople(values[:, None], ("y",)).log_counts(0, 0.0)
+    scores = size_scores(cells, sizes.slope, 0, sizes.parts)
+    place = int(np.argmax(octaves_of(cells)))
+    assert sizes.parts == HALF
+    assert astray(scores, float(sizes.choice.scale), [place]) < 4e-4
+    spread = plan.choices.spread
+    part = size_scores(cells, spread.slope, max(place - 30, 0), spread.parts)
+    assert astray(part, float(spread.choice.scale), [min(place, 30)]) < 1e-4
+    with pytest.raises(Infeasible, match="about"):
+        Quantiles((0.5,)).plan(Budget(epsilon=float(least) * 0.99), Shape.of(1, len(values)))
+
+
+@pytest.mark.parametrize("money", [{"epsilon": 1.0}, {"rho": 0.5}])
+def test_the_number_that_a_refusal_names_would_do(money):
+    for settings in ({}, {"bounds": (0.0, 1.0)}):
+        asked = Quantiles((0.5,), **settings)
+        with pytest.raises(Infeasible) as refused:
+            asked.plan(Budget(**money), Shape.of(1, 50))
+        enough = int(str(refused.value).split("about ")[1].split()[0])
+        asked.plan(Budget(**money), Shape.of(1, enough))
+        with pytest.raises(Infeasible):
+            asked.plan(Budget(**money), Shape.of(1, enough - 2))
+
+
+def test_quantiles_far_out_keep_their_cells():
+    """Few cells are for quantiles near the median; those of a tail have edges there."""
+    for persons in (500, 1000):
+        near = Quantiles((0.25, 0.75)).plan(Budget(epsilon=1.0), Shape.of(1, persons)).layout
+        far = Quantiles((0.05, 0.5)).plan(Budget(epsilon=1.0), Shape.of(1, persons)).layout
+        assert len(near.wider) < len(far.wider)
