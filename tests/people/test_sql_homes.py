@@ -174,6 +174,30 @@ def test_a_cast_that_is_tried_stays_so_on_datafusion():
     assert [row[0] for row in sqlengines.rows(tried)] == [None, None, 2]
 
 
+def test_no_setting_of_clickhouse_makes_an_error_of_a_value():
+    """Computing what is not taken, and names that mean columns first, are choices of a session."""
+    if sql_tables.missing("clickhouse"):
+        pytest.skip("chdb is not installed")
+    values = [math.nan, -math.nan, math.inf, -math.inf, 1e300, -1e300, 0.0, 5e-324, None, 2.5, 3.5]
+    kinds = pa.schema([("who", pa.int64()), ("x", pa.float64())])
+    table = pa.table([[*range(10), 9], values], schema=kinds)
+    con = sqlengines.backend(sql_tables.put("clickhouse", table)).con
+    free = {"short_circuit_function_evaluation": "enable", "prefer_column_name_to_alias": 0}
+    found = []
+    for set_to in (free, {"short_circuit_function_evaluation": "disable",
+                          "prefer_column_name_to_alias": 1}):  # fmt: skip
+        for name, value in set_to.items():
+            con.command(f"SET {name} = {value!r}")
+        people = pm.read(sql_tables.put("clickhouse", table), person="who", values="x")
+        found.append((people.matrix()[:, 0].tolist(), people.log_counts(0, 0.0).tolist()))
+    for name, value in free.items():
+        con.command(f"SET {name} = {value!r}")
+    assert str(found[0]) == str(found[1])
+    limit = 2.0**40
+    assert str(found[0][0]) == str([math.nan, math.nan, limit, -limit, limit, -limit, 0.0, 0.0,
+                                    math.nan, 3.0])  # fmt: skip
+
+
 @each
 def test_means_by_group_and_comparisons_give_the_same_release(engine):
     frame = spark_homes.grouped()

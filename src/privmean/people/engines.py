@@ -149,13 +149,14 @@ class Home:
         kind = dict(native.schema().items())
         return lazy(self._held(sqlengines.written({"p": ids}, kind, native)))
 
-    def log_cells(self, frame: Lazy) -> Lazy:
-        """With the logarithmic bin of v as k, in a table of DuckDB or of an SQL engine."""
+    def log_cells(self, frame: Lazy, null: int) -> Lazy:
+        """With the logarithmic bin of v as k, `null` for a null, in a table of DuckDB or of an SQL
+        engine."""
         if frame.implementation.is_duckdb():
-            return lazy(sqlbins.in_duckdb(frame.to_native()))
+            return lazy(sqlbins.in_duckdb(frame.to_native(), null))
         if self._bins is None:
             self._bins = self.small(sqlbins.edges(), frame)
-        return lazy(sqlbins.log_cells(frame.to_native(), self._bins.to_native()))
+        return lazy(sqlbins.log_cells(frame.to_native(), self._bins.to_native(), null))
 
     def small(self, columns: Mapping[str, Sequence[object]], like: Lazy) -> Lazy:
         """A table of public whole numbers, doubles and texts in the engine of `like`, as a lazy

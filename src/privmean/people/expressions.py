@@ -9,6 +9,7 @@ from typing import Any
 
 import narwhals as nw
 
+from privmean.people import sqlengines
 from privmean.people.engines import Home, fetch
 from privmean.people.grids import (
     GROW,
@@ -32,6 +33,8 @@ AT_ONCE = 64  # terms of a sum in one expression: engines limit the depth of exp
 
 def counted(frame: Lazy) -> list[tuple[Any, ...]]:
     """How many rows have each k."""
+    if frame.implementation.is_ibis():
+        return sqlengines.counted(frame.to_native(), "k")
     return fetch(frame.group_by("k").agg(n=nw.len()))
 
 
@@ -56,10 +59,10 @@ def octaves(frame: Lazy, steps: Sequence[int], *, strict: bool) -> Lazy:
     return frame
 
 
-def log_cells(frame: Lazy, home: Home) -> Lazy:
-    """With the logarithmic bin of v as k (a double); a null is in the zero bin."""
+def log_cells(frame: Lazy, home: Home, null: int = LOG_ZERO) -> Lazy:
+    """With the logarithmic bin of v as k (a double), which is `null` for a null."""
     if frame.implementation.is_duckdb() or frame.implementation.is_ibis():
-        return home.log_cells(frame)
+        return home.log_cells(frame, null)
     v = nw.col("v")
     # |v| 2^40 lies in [1, 2^80) for all bins but the last; 2^80 and more is bin 79 too
     frame = frame.with_columns(u=v.abs() * 2.0 ** (-LOG_LOW // 2), k=nw.lit(0.0))
@@ -69,7 +72,10 @@ def log_cells(frame: Lazy, home: Home) -> Lazy:
     index = nw.when(index > LOG_BINS - 1).then(last).otherwise(index)
     index = nw.when(v < 0).then(index + (LOG_ZERO + 1.0)).otherwise(index)
     inside = v.abs() >= 2.0 ** (LOG_LOW // 2)
-    return frame.with_columns(k=nw.when(inside).then(index).otherwise(nw.lit(float(LOG_ZERO))))
+    aside = nw.lit(float(LOG_ZERO))
+    if null != LOG_ZERO:
+        aside = nw.when(v.is_null()).then(nw.lit(float(null))).otherwise(aside)
+    return frame.with_columns(k=nw.when(inside).then(index).otherwise(aside))
 
 
 def one_if(condition: nw.Expr) -> nw.Expr:

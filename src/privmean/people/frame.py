@@ -71,11 +71,9 @@ class FramePeople(KeptByEngine):
         return self._once(key, lambda: self._log_counts(column, origin)).copy()
 
     def _log_counts(self, column: int, origin: float) -> Integers:
-        frame = log_cells(self.frame.select(v=nw.col(f"v{column}") - origin), self.home)
-        null = nw.lit(float(LOG_CELLS))  # the nulls of the zero bin, told apart
-        key = nw.when(nw.col("v").is_null()).then(null).otherwise(nw.col("k"))
+        values = self.frame.select(v=nw.col(f"v{column}") - origin)
         counts = np.zeros(LOG_CELLS + 1, dtype=np.int64)
-        for cell, count in counted(frame.select(k=key)):
+        for cell, count in counted(log_cells(values, self.home, null=LOG_CELLS)):
             counts[int(cell)] += int(count)
         self._cache["missing", column] = int(counts[LOG_CELLS])  # comes with any histogram
         counts[LOG_ZERO] += counts[LOG_CELLS]

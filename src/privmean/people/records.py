@@ -92,7 +92,7 @@ def person_rows(
         )
         found = totals.in_polars(records, width, resolution, by)
     elif records.implementation.is_ibis():
-        found = sqlsums.in_sql(records.to_native(), width, resolution, by)
+        return sqlsums.in_sql(records.to_native(), width, resolution, by, counts=counts)
     else:
         found = totals.in_spark(records.to_native(), width, resolution, by)
     values = []

@@ -14,8 +14,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from privmean.people.grids import LOG_BINS, LOG_LOW, LOG_ZERO, log_edges
-from privmean.people.sqlengines import facts
-from privmean.people.sqlexact import plain
+from privmean.people.sqlengines import backend, facts, named, statement
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyRelation
@@ -35,28 +34,48 @@ def edges() -> dict[str, list[int] | list[float]]:
     }
 
 
-def log_cells(table: Table, bins: Table) -> Table:
-    """With the logarithmic bin of v as k (a double); a null is in the zero bin. bins: `edges`."""
+def log_cells(table: Table, bins: Table, null: int = LOG_ZERO) -> Table:
+    """With the logarithmic bin of v as k (a double), which is `null` for a null. bins: `edges`. In
+    the engine's own words: planning expressions takes Ibis longer than an engine runs them."""
     import ibis
+    import ibis.expr.operations as ops
 
-    v, (times, whole) = table["v"], plain(facts(table))
-    size = v.abs()
-    # one value for nulls and what is in the zero bin: a logarithm of zero may be an error
-    size = ibis.cases((size >= LEAST_BIN, size), else_=LEAST_BIN)
-    sized = table.mutate(size=size)
-    guess = whole(times(sized["size"].ln(), 2.0 / math.log(2.0))) - LOG_LOW
-    guess = ibis.cases((guess < 0, 0), (guess >= LOG_BINS, LOG_BINS - 1), else_=guess)
-    guessed = sized.mutate(guess=guess.cast("int64"))
-    found = guessed.join(bins, guessed["guess"] == bins["bin"])
-    size, k = found["size"], found["place"]
-    k = k + ibis.cases((size < found["low"], -1.0), (size >= found["high"], 1.0), else_=0.0)
-    k = ibis.cases((found["v"] < 0.0, k + (LOG_ZERO + 1.0)), else_=k)
-    inside = found["v"].abs() >= LEAST_BIN
-    named = found.mutate(k=ibis.cases((inside, k), else_=float(LOG_ZERO)))
-    return named.drop("size", "guess", *bins.columns)
+    link = backend(table)
+    kinds = ibis.expr.datatypes
+    whole = link.compiler.type_mapper.to_string(kinds.int64)
+    names = [named(name, link) for name in table.columns]
+    inside = f"ABS(v) >= {_double(LEAST_BIN)}"
+    last = _double(LOG_BINS - 1)
+    steps = [
+        # one value for nulls and what is in the zero bin: a logarithm of zero may be an error
+        [f"CASE WHEN {inside} THEN ABS(v) ELSE {_double(LEAST_BIN)} END AS size"],
+        ["size", f"FLOOR(LN(size) * {_double(2.0 / math.log(2.0))}) - {_double(LOG_LOW)} AS near"],
+        ["size", f"CAST(CASE WHEN near < {_double(0)} THEN {_double(0)} "
+         f"WHEN near > {last} THEN {last} ELSE near END AS {whole}) AS guess"],
+    ]  # fmt: skip
+    apart = " OFFSET 0" if facts(table).melts else ""
+    text = statement(table)
+    for number, step in enumerate(steps):
+        text = f"SELECT {', '.join([*names, *step])} FROM ({text}) AS step{number}{apart}"
+    cell = (
+        f"CASE WHEN {inside} THEN place + CASE WHEN size < low THEN {_double(-1)} "
+        f"WHEN size >= high THEN {_double(1)} ELSE {_double(0)} END "
+        f"+ CASE WHEN v < {_double(0)} THEN {_double(LOG_ZERO + 1)} ELSE {_double(0)} END "
+        f"WHEN v IS NULL THEN {_double(null)} ELSE {_double(LOG_ZERO)} END AS k"
+    )
+    text = (
+        f"SELECT {', '.join([*names, cell])} FROM ({text}) AS guessed "
+        f"JOIN ({statement(bins)}) AS bins ON guess = bin"
+    )
+    schema = ibis.schema(dict(table.schema().items()) | {"k": kinds.float64})
+    return ops.SQLQueryResult(text, schema, link).to_expr()
 
 
-def in_duckdb(relation: DuckDBPyRelation) -> DuckDBPyRelation:
+def _double(value: float) -> str:
+    return f"CAST('{float(value)!r}' AS DOUBLE PRECISION)"
+
+
+def in_duckdb(relation: DuckDBPyRelation, null: int = LOG_ZERO) -> DuckDBPyRelation:
     """The same in DuckDB's words, where the edges are two lists. A bin that is infinite or beyond
     the last is the last."""
     low, high = (_doubles(edges()[name]) for name in ("low", "high"))
@@ -70,7 +89,8 @@ def in_duckdb(relation: DuckDBPyRelation) -> DuckDBPyRelation:
         f"+ CAST(size >= {high}[guess] AS DOUBLE)"
     )
     k = f"least({place}, {LOG_BINS - 1}) + CASE WHEN v < 0 THEN {LOG_ZERO + 1} ELSE 0 END"
-    found = f"CASE WHEN abs(v) >= {least} THEN {k} ELSE {LOG_ZERO} END"
+    none = f"WHEN v IS NULL THEN {null} ELSE {LOG_ZERO}"
+    found = f"CASE WHEN abs(v) >= {least} THEN {k} {none} END"
     return relation.query(
         "privmean_rows",
         f"SELECT * EXCLUDE (size, guess), {found} AS k FROM "

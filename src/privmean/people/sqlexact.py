@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from ibis.expr.operations import Node
     from ibis.expr.types import Table, Value
 
-    from privmean.people.sqlfacts import Facts
 
 WHOLE = 2.0**63
 BELOW = 2.0**63 - 1024  # the double before it
@@ -84,21 +83,6 @@ def _one(x: Value) -> Value:
 def _two(x: Value, y: Value) -> Value:
     """The same, of two arguments."""
     raise NotImplementedError
-
-
-def plain(known: Facts) -> tuple[Callable[[Value, float], Value], Callable[[Value], Value]]:
-    """Products with a public number, and floors as whole numbers of 64 bits, for values of which
-    the caller knows that they are in range: without the guards of `total`."""
-    import ibis
-
-    if not known.traps:
-        return (lambda x, factor: x * factor), (lambda x: x.floor())
-    kinds = ibis.expr.datatypes
-    double, whole = kinds.float64, kinds.int64
-    times = named_function("float8mul", (double, double), double)
-    floor = named_function("floor", (double,), double)
-    cast = named_function("int8", (double,), whole)
-    return times, (lambda x: cast(floor(x)))
 
 
 def _literal(node: Node, traps: bool) -> Node:

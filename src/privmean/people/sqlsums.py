@@ -1,12 +1,12 @@
-"""Exact totals a person in SQL engines, in the words of each.
+"""Exact means a person in SQL engines, in the words of each.
 
-As in `totals`: from records (p, x0 ..) one row a person, c0 .. (usable records) and d0 .. (the
-exact total of the grid points as the nearest double, limited to +-2^100). A value is near where its
-grid point is a whole number of 64 bits. That takes as few steps a record as an engine allows, since
-they are nearly all that records cost above the plain query; what is not near is rare, and is added
-in decimals of 38 digits. PostgreSQL sums whole numbers of 64 bits without an overflow; the others
-wrap, so there a point is two words, t = h 2^31 + l with 0 <= l < 2^31, each with room for 2^31
-records a person.
+As in `records`: from records (p, x0 ..) one row a person, c0 .. (usable records) and v0 .. (their
+mean: the exact total of the grid points as the nearest double d, limited to +-2^100, in units of
+the grid, over c). What is done for a record is nearly all that records cost above the plain query,
+so it is as few aggregates and steps as an engine allows; carries and roundings are done once a
+person. PostgreSQL sums whole numbers of 64 bits without an overflow; the others wrap, so there a
+point is words, t = h 2^31 + l with 0 <= l < 2^31, each with room for 2^31 records a person. Larger
+points are rare: they are decimals of 38 digits, or have a third word.
 
 No comparison here is true of a NaN of either sign, unless an engine's own rule is named.
 """
@@ -20,10 +20,10 @@ from typing import TYPE_CHECKING
 import narwhals as nw
 
 from privmean.people.grids import LIMIT_BITS, TOTAL_BITS
-from privmean.people.totals import ALONE, NEAR_BITS, SPLIT_BITS, WORD_BITS, Lazy
+from privmean.people.totals import ALONE, NEAR_BITS, SPLIT_BITS, WORD_BITS, Lazy, columns
 
 if TYPE_CHECKING:
-    from ibis.expr.types import Table, Value
+    from ibis.expr.types import Table
 
 MASK, REACH = 2**WORD_BITS - 1, 2.0**TOTAL_BITS
 
@@ -32,27 +32,35 @@ MASK, REACH = 2**WORD_BITS - 1, 2.0**TOTAL_BITS
 class Grid:
     """A point is floor(x scale + 1/2), near where |x| < most; |x| is limited to `limit`."""
 
+    step: float
     scale: float
     most: float
     limit: float
 
     @classmethod
     def of(cls, resolution: float) -> Grid:
-        return cls(1 / resolution, resolution * 2.0**NEAR_BITS, resolution * 2.0**LIMIT_BITS)
+        most, limit = resolution * 2.0**NEAR_BITS, resolution * 2.0**LIMIT_BITS
+        return cls(resolution, 1 / resolution, most, limit)
 
 
-# columns of a record, and the aggregates of these that are made of column x{j}
-Items = tuple[list[str], list[str]]
+@dataclass(frozen=True)
+class Words:
+    """What is selected, for each column ({j}): step by step from the records (x{j}), the aggregates
+    of the last of these, and step by step from these, at last c{j} and d{j}."""
+
+    before: Sequence[Sequence[str]]
+    sums: Sequence[str]
+    after: Sequence[Sequence[str]]
 
 
-def _postgres(j: int, grid: Grid) -> Items:
-    """s: near points. f: the others, null where there are none. c: usable records. NaN exceeds all
-    numbers here (documented); a filter is decided before what it lets pass is computed (tested)."""
+def _postgres(grid: Grid) -> Words:
+    """s: near points. f: the others, null where there are none. NaN exceeds all numbers here
+    (documented); a filter is decided before what it lets pass is computed (tested)."""
 
     def number(value: float | str) -> str:
         return f"CAST('{value}' AS DOUBLE PRECISION)"
 
-    x, nan = f"x{j}", number("NaN")
+    x, nan = "x{j}", number("NaN")
     most, limit = number(grid.most), number(grid.limit)
     low, floor = number(-grid.most), number(-grid.limit)
     point = f"int8(floor(float8mul({x}, {number(grid.scale)}) + {number(0.5)}))"
@@ -63,138 +71,129 @@ def _postgres(j: int, grid: Grid) -> Items:
     high = f"floor(float8mul({large}, {number(2.0**-SPLIT_BITS)}))"
     rest = f"{large} - float8mul({high}, {number(2.0**SPLIT_BITS)})"
     far = f"CAST(int8({high}) AS DECIMAL) * {2**SPLIT_BITS} + CAST(int8({rest}) AS DECIMAL)"
-    return [], [
-        f"SUM({point}) FILTER (WHERE {x} > {low} AND {x} < {most}) AS s{j}",
+    sums = [
+        f"SUM({point}) FILTER (WHERE {x} > {low} AND {x} < {most}) AS s{{j}}",
         f"SUM(CASE WHEN {x} < {nan} THEN {far} END) FILTER (WHERE {x} >= {most} OR {x} <= {low}) "
-        f"AS f{j}",
-        f"COUNT(*) FILTER (WHERE {x} < {nan}) AS c{j}",
+        "AS f{j}",
+        f"COUNT(*) FILTER (WHERE {x} < {nan}) AS c{{j}}",
     ]
+    # a decimal's cast goes through its digits: it is the nearest double
+    total = "CASE WHEN f{j} IS NULL THEN s{j} ELSE COALESCE(s{j}, 0) + f{j} END"
+    return Words([], sums, [["c{j}", f"CAST({total} AS DOUBLE PRECISION) AS d{{j}}"]])
 
 
-def _datafusion(j: int, grid: Grid) -> Items:
-    """h, l: the words of near points. f: the other ones. c: near ones, m: the others. A cast that
-    is tried is null for what is no whole number of 64 bits."""
-    x, n, limit, inf = f"x{j}", f"n{j}", grid.limit, "CAST('inf' AS DOUBLE)"
+def _datafusion(grid: Grid) -> Words:
+    """h, l: the words of near points. f: the other ones, null where there are none. A cast that is
+    tried is null for what is no whole number of 64 bits."""
+    x, n, limit, inf = "x{j}", "n{j}", grid.limit, "CAST('inf' AS DOUBLE)"
     limited = f"CASE WHEN {x} < {-limit} THEN {-limit} WHEN {x} > {limit} THEN {limit} ELSE {x} END"
     far = (
         f"CASE WHEN {n} IS NULL THEN CASE WHEN {x} <= {inf} AND {x} >= -{inf} THEN "
         f"arrow_cast(({limited}) * {grid.scale!r}, 'Decimal128(38, 0)') END END"
     )
-    return [f"{x}", f"TRY_CAST(floor({x} * {grid.scale!r} + 0.5) AS BIGINT) AS {n}"], [
-        f"SUM({n} >> {WORD_BITS}) AS h{j}",
-        f"SUM({n} & {MASK}) AS l{j}",
-        f"SUM({far}) AS f{j}",
-        f"COUNT({n}) + COUNT({far}) AS c{j}",
+    before = [x, f"TRY_CAST(floor({x} * {grid.scale!r} + 0.5) AS BIGINT) AS {n}"]
+    sums = [
+        f"SUM({n} >> {WORD_BITS}) AS h{{j}}",
+        f"SUM({n} & {MASK}) AS l{{j}}",
+        f"SUM({far}) AS f{{j}}",
+        f"COUNT(NULLIF(isnan({x}), TRUE)) AS c{{j}}",
     ]
 
+    def decimal(value: object) -> str:
+        return f"arrow_cast({value}, 'Decimal128(38, 0)')"
 
-def _clickhouse(j: int, grid: Grid) -> Items:
-    """h, l: the words of near points. f: the others. c: usable records. No column is nullable: a
-    missing value is a NaN, of which no comparison is true."""
-    x, n, most, limit = f"x{j}", f"n{j}", repr(grid.most), repr(grid.limit)
-    # no NaN in any branch: whether one that is not taken is computed is a setting of the session
-    inside = f"if(abs({x}) <= {limit}, {x}, 0)"
-    limited = f"if({x} < -{limit}, -{limit}, if({x} > {limit}, {limit}, {inside}))"
-    decimal = "Decimal(38, 0)"
-    far = (
-        f"if(abs({x}) >= {most}, CAST({limited} * {grid.scale!r} AS {decimal}), "
-        f"CAST(0 AS {decimal}))"
-    )
-    near = f"({x} > -{most}) AND ({x} < {most})"
-    value = f"ifNull(records.{x}, CAST('nan' AS Float64))"
-    point = f"toInt64(floor({x} * {grid.scale!r} + 0.5))"
-    return [f"{value} AS {x}", f"if({near}, {point}, 0) AS {n}"], [
-        f"sum(bitShiftRight({n}, {WORD_BITS})) AS h{j}",
-        f"sum(bitAnd({n}, {MASK})) AS l{j}",
-        f"sumIf({far}, abs({x}) >= {most}) AS f{j}",
-        f"toInt64(countIf(abs({x}) <= CAST('inf' AS Float64))) AS c{j}",
+    shift, most = SPLIT_BITS - WORD_BITS, decimal(f"'{2**TOTAL_BITS}'")
+    least, unit = decimal(f"'{-(2**TOTAL_BITS)}'"), decimal(f"'{2**SPLIT_BITS}'")
+    both = f"{decimal('h{j}')} * {decimal(2**WORD_BITS)} + {decimal('l{j}')} + f{{j}}"
+    after = [
+        ["c{j}", "f{j}", "COALESCE(h{j}, 0) AS h{j}", "COALESCE(l{j}, 0) AS l{j}"],
+        ["c{j}", f"CASE WHEN f{{j}} IS NOT NULL THEN {both} END AS t{{j}}",
+         f"h{{j}} + (l{{j}} >> {WORD_BITS}) AS h{{j}}", f"l{{j}} & {MASK} AS l{{j}}"],
+        ["c{j}", f"CASE WHEN t{{j}} > {most} THEN {most} WHEN t{{j}} < {least} THEN {least} "
+         "ELSE t{j} END AS t{j}",
+         # of near points alone: (h >> 21) 2^52 + rest, 0 <= rest < 2^52
+         f"CAST(h{{j}} >> {shift} AS DOUBLE) * {2.0**SPLIT_BITS!r} + "
+         f"CAST((h{{j}} & {2**shift - 1}) * {2**WORD_BITS} + l{{j}} AS DOUBLE) AS d{{j}}"],
+        ["c{j}", "t{j}", "d{j}",
+         "CASE WHEN t{j} IS NOT NULL THEN "
+         f"floor(CAST(t{{j}} AS DOUBLE) * {2.0**-SPLIT_BITS!r}) END AS a{{j}}"],
+        # one sum of two exact doubles
+        ["c{j}", "CASE WHEN t{j} IS NULL THEN d{j} ELSE "
+         f"a{{j}} * {2.0**SPLIT_BITS!r} + CAST(TRY_CAST(t{{j}} - "
+         f"{decimal('TRY_CAST(a{j} AS BIGINT)')} * {unit} AS BIGINT) AS DOUBLE) END AS d{{j}}"],
+    ]  # fmt: skip
+    return Words([before], sums, after)
+
+
+def _clickhouse(grid: Grid) -> Words:
+    """Points are a 2^62 + n, n = h 2^31 + l; a is zero for near ones, and a double, of which sums
+    below 2^53 are exact. A value that is missing is a NaN, of which no comparison is true. No NaN
+    is in any branch or made whole: whether a branch that is not taken is computed is a setting of
+    the session, and so is which of two things of one name is meant: there are no such."""
+    high, limit = 2.0**NEAR_BITS, repr(grid.limit)
+    kept = f"if(y{{j}} > 0.0, {limit}, if(y{{j}} < 0.0, -{limit}, 0.0))"
+    kept = f"if(abs(y{{j}}) <= {limit}, y{{j}}, {kept})"
+    before = [
+        ["ifNull(x{j}, CAST('nan' AS Float64)) AS y{j}"],
+        ["isNaN(y{j}) AS z{j}", f"floor({kept} * {grid.scale!r} + 0.5) AS t{{j}}"],
+        ["z{j}", "t{j}", f"trunc(t{{j}} * {1 / high!r}) AS a{{j}}"],
+        ["z{j}", "a{j}", f"toInt64(t{{j}} - a{{j}} * {high!r}) AS n{{j}}"],
     ]
+    sums = [
+        "sum(a{j}) AS b{j}",
+        f"sum(bitShiftRight(n{{j}}, {WORD_BITS})) AS h{{j}}",
+        f"sum(bitAnd(n{{j}}, {MASK})) AS l{{j}}",
+        "toInt64(countIf(NOT z{j})) AS c{j}",
+    ]
+    # carries; then t = b 2^62 + r, 0 <= r < 2^62; and one sum of two exact doubles
+    most, rest = 2 ** (TOTAL_BITS - NEAR_BITS + 1), 2**SPLIT_BITS - 1
+    after = [
+        ["c{j}", "toInt64(b{j}) AS a{j}", f"h{{j}} + bitShiftRight(l{{j}}, {WORD_BITS}) AS m{{j}}",
+         f"bitAnd(l{{j}}, {MASK}) AS k{{j}}"],
+        ["c{j}", f"a{{j}} + bitShiftRight(m{{j}}, {WORD_BITS}) AS b{{j}}",
+         f"bitAnd(m{{j}}, {MASK}) * {2**WORD_BITS} + k{{j}} AS r{{j}}"],
+        ["c{j}", "r{j}", f"if(b{{j}} > {most}, {most}, if(b{{j}} < -{most}, -{most}, b{{j}})) "
+         "AS a{j}"],
+        ["c{j}", f"toFloat64(a{{j}} * {2**(NEAR_BITS - SPLIT_BITS)} + "
+         f"bitShiftRight(r{{j}}, {SPLIT_BITS})) * {2.0**SPLIT_BITS!r} + "
+         f"toFloat64(bitAnd(r{{j}}, {rest})) AS d{{j}}"],
+    ]  # fmt: skip
+    return Words(before, sums, after)
 
 
-WORDS: dict[str, Callable[[int, Grid], Items]] = {
+WORDS: dict[str, Callable[[Grid], Words]] = {
     "postgres": _postgres,
     "datafusion": _datafusion,
     "clickhouse": _clickhouse,
 }
 
 
-def in_sql(records: Table, width: int, resolution: float, by: Sequence[str] = ALONE) -> Lazy:
-    """One row a person and value of `by`: c0 .. and d0 .. ."""
+def in_sql(
+    records: Table, width: int, resolution: float, by: Sequence[str] = ALONE, *, counts: bool
+) -> Lazy:
+    """One row a person and value of `by`: v0 .. and with `counts` c0 .. ."""
     import ibis
 
     from privmean.people.sqlengines import facts, worded
 
-    known, grid = facts(records), Grid.of(resolution)
-    decimal = ibis.expr.datatypes.Decimal(38, 0)
-    kinds = {name: records.schema()[name] for name in by}
-    before, after = [], []
-    for j in range(width):
-        items = WORDS[known.name](j, grid)
-        before += items[0]
-        after += items[1]
-        words = {"s": decimal} if known.wide else {"h": "int64", "l": "int64"}
-        kinds |= {
-            f"{name}{j}": kind for name, kind in (words | {"f": decimal, "c": "int64"}).items()
-        }
-    found = worded(records, before, after, by, ibis.schema(kinds))
-    totals = found.mutate(**{f"t{j}": _total(found, j, known.wide) for j in range(width)})
-    doubles = totals.select(
-        *by,
-        *(f"c{j}" for j in range(width)),
-        **{
-            f"d{j}": _rounded(totals[f"t{j}"]) if known.wide else _from_words(totals, j)
-            for j in range(width)
-        },
+    grid = Grid.of(resolution)
+    words, double = WORDS[facts(records).name](grid), "CAST({} AS DOUBLE PRECISION)".format
+    most, least = double(f"'{REACH!r}'"), double(f"'{-REACH!r}'")
+    limited = (
+        f"CASE WHEN d{{j}} > {most} THEN {most} WHEN d{{j}} < {least} THEN {least} ELSE d{{j}} END"
     )
-    limited = doubles.mutate(**{f"d{j}": _between(doubles[f"d{j}"], REACH) for j in range(width)})
-    result: Lazy = nw.from_native(limited)
+    step = double(f"'{grid.step!r}'")
+    last = [
+        ["c{j}", f"{limited} AS e{{j}}"],
+        [f"CASE WHEN c{{j}} > 0 THEN e{{j}} * {step} / {double('c{j}')} END AS v{{j}}"],
+    ]
+    after = [columns(step, width) for step in [*words.after, *last]]
+    kinds = {name: records.schema()[name] for name in by}
+    kinds |= {f"v{j}": ibis.expr.datatypes.float64 for j in range(width)}
+    if counts:
+        after[-1] += columns(["c{j}"], width)
+        kinds |= {f"c{j}": ibis.expr.datatypes.int64 for j in range(width)}
+    before = [columns(step, width) for step in words.before]
+    found = worded(records, before, columns(words.sums, width), after, by, ibis.schema(kinds))
+    result: Lazy = nw.from_native(found)
     return result
-
-
-def _total(found: Table, j: int, wide: bool) -> Value:
-    """The total of all points, a decimal; null of none."""
-    import ibis
-
-    decimal = ibis.expr.datatypes.Decimal(38, 0)
-    if wide:
-        s, f = found[f"s{j}"], found[f"f{j}"]
-        return ibis.cases((f.isnull(), s), else_=s.fill_null(0) + f)
-    high, low, far = (found[f"{name}{j}"].fill_null(0).cast(decimal) for name in "hlf")
-    both = high * ibis.literal(str(2**WORD_BITS)).cast(decimal) + low + far
-    least, most = (ibis.literal(str(k * 2**TOTAL_BITS)).cast(decimal) for k in (-1, 1))
-    return ibis.cases((both > most, most), (both < least, least), else_=both).cast(decimal)
-
-
-def _rounded(t: Value) -> Value:
-    """A decimal as the nearest double where the engine goes through its digits."""
-    return t.cast("float64")
-
-
-def _from_words(totals: Table, j: int) -> Value:
-    """The total as the nearest double: where no point is far, of two words alone, in whole numbers
-    of 64 bits, which engines are faster with than with decimals."""
-    import ibis
-
-    high, low = (totals[f"{name}{j}"].fill_null(0) for name in "hl")
-    carried = high + (low >> WORD_BITS)
-    shift = SPLIT_BITS - WORD_BITS  # t = (carried >> shift) 2^52 + rest, 0 <= rest < 2^52
-    rest = (carried & (2**shift - 1)) * 2**WORD_BITS + (low & MASK)
-    near = (carried >> shift).cast("float64") * 2.0**SPLIT_BITS + rest.cast("float64")
-    far = totals[f"f{j}"].fill_null(0)
-    return ibis.cases((far == 0, near), else_=_from_halves(totals[f"t{j}"]))
-
-
-def _from_halves(t: Value) -> Value:
-    """The same by one sum of two exact doubles: t is at most 2^100 here."""
-    import ibis
-
-    decimal = ibis.expr.datatypes.Decimal(38, 0)
-    high = (t.cast("float64") * 2.0**-SPLIT_BITS).floor()
-    low = t - high.cast(decimal) * ibis.literal(str(2**SPLIT_BITS)).cast(decimal)
-    return high * 2.0**SPLIT_BITS + low.cast("int64").cast("float64")
-
-
-def _between(x: Value, reach: float) -> Value:
-    import ibis
-
-    return ibis.cases((x > reach, reach), (x < -reach, -reach), else_=x)

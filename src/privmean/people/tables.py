@@ -291,7 +291,8 @@ def typed(records: Lazy, person: str, columns: Sequence[str], texts: Sequence[st
         x = nw.col(f"x{j}")
         if duckdb and _wide(found):
             x = x.cast(nw.String())  # its own cast of 128 bits to double rounds twice
-        numbers.append(x.cast(nw.Float64()))
+        # one that is a double stays as it is: an engine may take the cast's result for nullable
+        numbers.append(x if found == nw.Float64 else x.cast(nw.Float64()))
     return records.select(who.alias(PERSON), *numbers)
 
 
