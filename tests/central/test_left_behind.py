@@ -48,7 +48,8 @@ def test_what_rounds_say_that_they_miss():
     assert missed([0.0, 0.0, 0.0], 10.0) is None
     assert missed([1.5 * SD, 1.4 * SD], 10.0) is not None
     assert missed([1.4 * SD, 1.3 * SD], 10.0) is None
-    assert missed([0.9 * SD] * 3, 10.0) is not None
+    assert missed([1.2 * SD] * 3, 10.0) is not None
+    assert missed([1.1 * SD] * 3, 10.0) is None
     found = missed([3 * SD] * 3, 10.0)
     assert (found.rounds, found.certain) == (0, CERTAIN)
     assert found.persons == pytest.approx(3 * SD - SD / math.sqrt(3))

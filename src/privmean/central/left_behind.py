@@ -21,11 +21,10 @@ from privmean.mechanisms.curator import Curator
 
 WINDOW, PAIR = 4, 2  # bins that a round moves for, and those that hold a value that most share
 DEVIATION = 2.0  # of a number in two bins, in noise scales of a bin
-ROUNDS, MISSED = 2, 2.0  # so many rounds before the last one miss so many deviations of their mean,
-SEVERAL, MANY_MISSED = 3, 1.5  # or so many
+ROUNDS, MISSED = 2, 2.0  # so many rounds before the last one miss so many deviations of their mean
 BESIDE, DOUBT = 6.0, 2.0  # log likelihood for an origin nearer than 0, and from which to wait
 NEARER = 1 / 32  # the last window's farther edge, of that where they were beside the value
-SEEN = 34.0  # noise scales of a look that shows them from here,
+SEEN = 26.0  # noise scales of a look that shows them from here,
 NARROWER = 1.0  # and more of these for each half octave that the last window is narrower
 AWAY = 8.0  # times the farther edge of the last window: three octaves beyond all that it held
 PRICE, MOST = 12.0, 0.2  # epsilon times the persons missed; at most so much of what is left
@@ -66,8 +65,7 @@ def missed(lost: Sequence[float], scale: float, least: float = 0.0) -> Missed | 
         start = 0
     later = every[start:]
     mean, error = (float(later.mean()), sd / math.sqrt(len(later))) if fits else (0.0, 0.0)
-    enough = MISSED if len(later) < SEVERAL else MANY_MISSED
-    if len(later) >= ROUNDS and mean >= enough * error:
+    if len(later) >= ROUNDS and mean >= MISSED * error:
         return Missed(mean - error, start, CERTAIN)
     return Missed(least, 0, MORE_CERTAIN) if least else None
 
