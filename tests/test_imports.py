@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import os
 import subprocess
 import sys
 from importlib import import_module
@@ -227,6 +228,19 @@ def test_the_list_of_commands_loads_none_of_them(said):
     assert own(found) == LOADED | ours
     names = {name for name in packages_of(found) if not name.startswith("_")}
     assert names & {"numpy", *LATE} <= {"typer", "rich"}
+
+
+@pytest.mark.parametrize("own", [None, "30"])
+def test_idle_threads_of_openblas_sleep_unless_the_caller_says_otherwise(monkeypatch, own):
+    from privmean.cli import main
+
+    name = "OPENBLAS_THREAD_TIMEOUT"
+    monkeypatch.setenv(name, own or "")
+    if own is None:
+        monkeypatch.delenv(name)
+    with pytest.raises(SystemExit):
+        main(["--help"])
+    assert os.environ[name] == (own or "4")
 
 
 def test_the_list_of_commands_is_that_of_the_commands(capsys, monkeypatch):

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import math
 
+import duckdb
 import numpy as np
 import people_reference as reference
 import people_tables as tables
 import pytest
 
 from privmean.people import kernels
+from privmean.people.engines import Home, fetch, lazy
+from privmean.people.expressions import log_cells
 from privmean.people.grids import HALF_OCTAVE, LOG_CELLS, LOG_ZERO, log_edges
 from privmean.people.matrix import MatrixPeople
 from privmean.people.reductions import Ball, Box
@@ -43,6 +46,17 @@ def test_the_bin_map_is_total_and_counts_everybody():
     expected = np.bincount([reference.log_cell(v) for v in values.tolist()], minlength=LOG_CELLS)
     assert counts.tolist() == expected.tolist()
     assert counts[LOG_ZERO] >= np.count_nonzero(np.isnan(values))
+
+
+def test_every_edge_of_the_logarithmic_bins_in_duckdb():
+    """Each value in a group of its own, so that no two errors cancel."""
+    values = [None, *(v for v in hard_values().tolist() if not math.isnan(v))]
+    rows = ", ".join(f"({i}, '{v!r}'::DOUBLE)" if v is not None else f"({i}, NULL)"
+                     for i, v in enumerate(values))  # fmt: skip
+    table = duckdb.sql(f"SELECT * FROM (VALUES {rows}) AS t(m, v)")
+    found = dict(fetch(log_cells(lazy(table), Home()).select("m", "k")))
+    expected = [LOG_ZERO, *(reference.log_cell(v) for v in values[1:])]
+    assert [found[i] for i in range(len(values))] == expected
 
 
 @pytest.mark.parametrize("workers", [1, 3])

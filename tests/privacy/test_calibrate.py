@@ -1,10 +1,11 @@
-"""From a budget to noise: tight, within the budget, and small and fast at any epsilon."""
+"""From a budget to noise: tight, within the budget, and small at any epsilon."""
 
 import json
 import math
 import subprocess
 import sys
 from fractions import Fraction
+from pathlib import Path
 
 import pytest
 
@@ -79,37 +80,47 @@ def test_gaussian_mu_of_a_budget_carries_its_own_correction():
 
 
 PROBE = """
-import json, resource, sys, time
+import json, re, sys
 sys.path.insert(0, sys.argv[1])
-from test_calibrate import BUDGETS, calibrate, mixed, within
+from test_calibrate import mixed, within
+from privmean.privacy import calibrate as module
 from privmean.privacy.budget import Budget
-mixed(1.0); import dp_accounting.pld.privacy_loss_distribution
-slowest = 0.0
+asked, real = [], module.total_delta
+def counted(losses, epsilon, grid=True, **others):
+    asked.append(grid)
+    return real(losses, epsilon, grid=grid, **others)
+module.total_delta = counted
+most = [0, 0]
 for epsilon in (0.001, 0.01, 1.0, 50.0):
-    start = time.process_time()
+    asked.clear()
     budget = Budget(epsilon=epsilon, delta=1e-6)
-    assert within(mixed(calibrate(mixed, budget)), budget)
-    slowest = max(slowest, time.process_time() - start)
-peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
-print(json.dumps({"seconds": slowest, "gigabytes": peak}))
+    strength = module.calibrate(mixed, budget)
+    most = max(most[0], len(asked)), max(most[1], sum(asked))
+    assert within(mixed(strength), budget)
+# not resource.getrusage: what that says begins with the process that started this one
+status = open("/proc/self/status").read()
+print(json.dumps({"asked": most, "kilobytes": int(re.search(r"VmHWM:\\s+(\\d+)", status)[1])}))
 """
 
 
-def test_calibration_from_a_thousandth_to_fifty_stays_small_and_fast():
-    """Peak memory of a process of its own below 1 GB; processor time a call below 6 s."""
-    from pathlib import Path
-
-    here = str(Path(__file__).parent)
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="the peak is read from /proc")
+def test_calibration_from_a_thousandth_to_fifty_asks_little_and_stays_small():
+    """A process of its own: few compositions a call, those on grids apart, below half a GB."""
     run = subprocess.run(
-        [sys.executable, "-c", PROBE, here], capture_output=True, text=True, check=True
+        [sys.executable, "-c", PROBE, str(Path(__file__).parent)],
+        capture_output=True,
+        text=True,
+        check=True,
     )
     measured = json.loads(run.stdout)
-    assert measured["gigabytes"] < 1
-    assert measured["seconds"] < 6
+    closed, grids = measured["asked"]
+    assert closed <= 150
+    assert grids <= 25
+    assert measured["kilobytes"] < 500_000
 
 
-def test_a_thousand_columns_stay_small_and_fast():
-    """Two thousand Laplace counts in one grid: at least as good as zCDP, in seconds."""
+def test_a_thousand_columns_gain_by_the_grid():
+    """Two thousand Laplace counts in one grid: better than by zCDP."""
 
     def counts(strength):
         each = Laplace("column", 2, 2000 / Fraction(strength), spread=2)

@@ -7,6 +7,7 @@ is spent; the message says what to change). `verify` exits with 1 where somethin
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Sequence
 
@@ -19,6 +20,9 @@ def main(argv: Sequence[str] | None = None) -> None:
     if arguments == ["--version"]:  # needs nothing that answers questions, nor reads options
         print(f"privmean {__version__}")
         sys.exit(0)
+    # read when NumPy and SciPy are loaded: threads of OpenBLAS that have nothing to do go to sleep
+    # instead of turning for 2^26 ticks, which a short command pays for
+    os.environ.setdefault("OPENBLAS_THREAD_TIMEOUT", "4")
     from privmean.cli.app import run
 
     sys.exit(run(arguments))

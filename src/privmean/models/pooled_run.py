@@ -115,7 +115,7 @@ class PooledRun:
             within = self.plan.settings.weighting.within
             away = own.within() if within else own.about(centre)
             cells = _column(away).log_counts(0, 0.0)
-            place = choices.spread.ask(self.curator, cells, apart(half))
+            place = choices.spread.ask(self.curator, cells, apart(half), place)
             found[name] = centre, edge(place) * INSIDE
         return found, inside
 

@@ -21,7 +21,7 @@ from privmean.models.moment_rows import MATRIX_STEPS, ROW_STEPS, Weighting
 from privmean.models.panel import panel_of
 from privmean.models.parts import Parts
 from privmean.models.radius import ShorteningPlan
-from privmean.models.standard import UPPER, Choices, Sizes
+from privmean.models.standard import UPPER, Choices, Middle, Sizes, Windows
 from privmean.people.reductions import People
 from privmean.people.shape import Shape
 from privmean.privacy.loss import Loss
@@ -36,7 +36,7 @@ MORE = (
     (Fraction(25, 100), SEEN),
     (Fraction(35, 100), 0.0),
 )
-PARTS = (Fraction(30, 100), Fraction(25, 100), Fraction(45, 100))  # size, median, spread
+PARTS = (Fraction(25, 100), Fraction(25, 100), Fraction(50, 100))  # size, median, spread
 ROUNDS = (Fraction(4, 10), Fraction(6, 10))
 CHOICE = Fraction(15, 100)  # of a round, for the length at which matrices are shortened
 CELLS = 31  # half octaves in which influences are looked at, from 2^-7
@@ -178,9 +178,13 @@ class PooledSteps(ShorteningPlan):
     def choices(self, name: str) -> Choices:
         """Of the size, the median and the spread of a variable."""
         share = self.shares[0] / len(self.settings.searched)
-        prices = [self.parts.epsilon(part * share) for part in PARTS]
-        bounded = not self.parts.laplace
-        return Choices.at(prices, self.relation, bounded, of=f" of {name}", parts=UPPER)
+        size, middle, spread = (self.parts.epsilon(part * share) for part in PARTS)
+        relation, bounded = self.relation, not self.parts.laplace
+        return Choices(
+            Windows(f"size of {name}", size, relation, bounded),
+            Middle(f"median of {name}", middle, relation, bounded, rounded=True),
+            Sizes(f"spread of {name}", spread, relation, bounded, UPPER),
+        )
 
     def length(self, turn: int) -> Sizes:
         """The choice of the length of matrices in round 0 or 1."""

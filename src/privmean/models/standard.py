@@ -18,6 +18,7 @@ from privmean.errors import Infeasible
 from privmean.mechanisms.curator import Curator
 from privmean.mechanisms.exponential import Exponential
 from privmean.mechanisms.noisy_argmax import Bins, Choice
+from privmean.mechanisms.stable_histogram import moved_counts
 from privmean.models.scores import LEAST, MOST, OF, median_scores, quantile_scores
 from privmean.noise.base import Integers
 from privmean.people.grids import LOG_BINS, LOG_LOW, LOG_ZERO
@@ -27,9 +28,11 @@ from privmean.privacy.loss import Loss
 
 POINTS = 2**17 + 1  # of the grid of medians
 MIDDLE = (LEAST, MOST, OF)
-UPPER = 5, 6, 8  # a quantile that does not lie at a column of two values whose median is either
+UPPER = 2, 2, 3  # a quantile that does not lie at a column of two values whose median is either
 LOWEST, HIGHEST = LOG_LOW + 2, LOG_LOW + LOG_BINS  # half octaves: upper edges 2^(k/2)
 PLACES = HIGHEST - LOWEST  # a size at the last one lies beyond the public range
+WINDOW = 6  # half octaves in which a size is looked for
+STEEP = Fraction(1, 2)  # noise scales that a half octave costs above those that are likely
 SLOPE = Fraction(1, 16)  # noise scales that a half octave up costs; there are 159 of them
 SHARES = (Fraction(3, 20), Fraction(1, 4), Fraction(7, 20), Fraction(9, 20))  # for the choices
 ENOUGH, FEWEST = 90.0, 60.0  # persons times epsilon of one choice
@@ -51,6 +54,29 @@ def octaves_of(cells: Integers) -> Integers:
     inside = np.zeros(HIGHEST - LOWEST + 1, dtype=np.int64)
     np.add.at(inside, np.maximum(np.arange(LOG_BINS) + LOG_LOW + 1 - LOWEST, 0), both)
     return inside
+
+
+def window_scores(inside: Integers) -> Integers:
+    """Persons in each window of WINDOW half octaves, by its last one. Who lies below or beyond the
+    public range (first and last place) is in a window of that place alone. One person moves no
+    score by more than one."""
+    upto = np.concatenate([[0], np.cumsum(inside)])
+    last = np.arange(1, len(inside) - 1)
+    scores = inside.copy()
+    scores[1:-1] = upto[last + 1] - upto[np.maximum(last + 1 - WINDOW, 1)]
+    return scores
+
+
+def roundness(points: int) -> Integers:
+    """How often the distance of a point of the grid from the middle one can be halved; of the
+    middle one, as often as that of the ends and once more. 2 to this power is a measure: the points
+    that are so round have together the same weight at every power."""
+    from_middle = np.abs(np.arange(points, dtype=np.int64) - points // 2)
+    from_middle[points // 2] = points // 2 * 2
+    halved = np.zeros(points, dtype=np.int64)
+    for power in range(1, points.bit_length()):
+        halved += from_middle % 2**power == 0
+    return halved
 
 
 @dataclass(frozen=True)
@@ -86,15 +112,45 @@ class Sizes(Priced):
         """Score that a half octave up costs: public, so that empty cells above do not add up."""
         return float(self.choice.scale * SLOPE)
 
-    def ask(self, curator: Curator, cells: Integers, first: int = 0) -> int:
-        """The place of a half octave, not before the first, from `People.log_counts`."""
-        scores = size_scores(cells, self.slope, first, self.parts)
-        return first + curator.ask(self.choice, scores)
+    def ask(
+        self, curator: Curator, cells: Integers, first: int = 0, likely: int | None = None
+    ) -> int:
+        """The place of a half octave, not before the first, from `People.log_counts`. likely: a
+        public last one; then places above cost more, and the others nothing."""
+        return first + curator.ask(self.choice, self.scores(cells, first, likely))
+
+    def scores(self, cells: Integers, first: int = 0, likely: int | None = None) -> Integers:
+        """As `ask` says, from the first place on."""
+        if likely is None:
+            return size_scores(cells, self.slope, first, self.parts)
+        scores = size_scores(cells, 0.0, first, self.parts)
+        above = np.maximum(np.arange(len(scores)) + first - likely, 0)
+        return scores - np.floor(float(self.choice.scale * STEEP) * above).astype(np.int64)
+
+
+@dataclass(frozen=True)
+class Windows(Priced):
+    """The choice of WINDOW half octaves that hold many: a size where one that is up to so much too
+    large does no harm. It is seen where most persons are at zero, in no half octave."""
+
+    @property
+    def choice(self) -> Choice | Exponential:
+        moved = moved_counts(self.relation)
+        law = Exponential if self.bounded else Choice
+        return law(self.name, self.epsilon, self.relation, moved, "every score, by one at most")
+
+    def ask(self, curator: Curator, cells: Integers) -> int:
+        """The place of the last of them, from `People.log_counts`."""
+        return curator.ask(self.choice, window_scores(octaves_of(cells)))
 
 
 @dataclass(frozen=True)
 class Middle(Priced):
-    """The choice of a point next to the median."""
+    """The choice of a point next to the median. rounded: round points of the grid are preferred by
+    a public measure, 0 most (`roundness`): of all points that are about as good, and of those next
+    to an atom at 0, one that does not depend on how fine the grid is."""
+
+    rounded: bool = False
 
     @property
     def choice(self) -> Choice | Exponential:
@@ -107,7 +163,14 @@ class Middle(Priced):
         that it is on. people: those of the curator, or the same persons with other rows."""
         bins = grid_around(*limits)
         counts = bins.all_counts(people.uniform_counts(column, bins.half, bins.origin))
-        return bins.center(curator.ask(self.choice, median_scores(counts))), bins.half
+        return bins.center(curator.ask(self.choice, self.scores(counts))), bins.half
+
+    def scores(self, counts: Integers) -> Integers:
+        """From the persons in all bins of the grid."""
+        if not self.rounded:
+            return median_scores(counts)
+        doubled = float(self.choice.scale) * math.log(2)  # what doubles the weight of a point
+        return median_scores(counts) + np.floor(doubled * roundness(len(counts))).astype(np.int64)
 
 
 @dataclass(frozen=True)
@@ -130,26 +193,18 @@ class Place:
 class Choices:
     """The three choices of one column, in the order in which they are made."""
 
-    size: Sizes
+    size: Sizes | Windows
     middle: Middle
     spread: Sizes
 
     @classmethod
-    def at(
-        cls,
-        epsilons: Sequence[Fraction],
-        relation: Relation,
-        bounded: bool = False,
-        *,
-        of: str = "",
-        parts: tuple[int, int, int] = MIDDLE,
-    ) -> Choices:
-        """At these prices. of: the variable, for the names; parts: of the spread."""
+    def at(cls, epsilons: Sequence[Fraction], relation: Relation, bounded: bool = False) -> Choices:
+        """At these prices."""
         size, middle, spread = epsilons
         return cls(
-            Sizes(f"size{of}", size, relation, bounded),
-            Middle(f"median{of}", middle, relation, bounded),
-            Sizes(f"spread{of}", spread, relation, bounded, parts),
+            Sizes("size", size, relation, bounded),
+            Middle("median", middle, relation, bounded),
+            Sizes("spread", spread, relation, bounded),
         )
 
     @property

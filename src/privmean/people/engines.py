@@ -150,7 +150,9 @@ class Home:
         return lazy(self._held(sqlengines.written({"p": ids}, kind, native)))
 
     def log_cells(self, frame: Lazy) -> Lazy:
-        """With the logarithmic bin of v as k, in a table of an SQL engine."""
+        """With the logarithmic bin of v as k, in a table of DuckDB or of an SQL engine."""
+        if frame.implementation.is_duckdb():
+            return lazy(sqlbins.in_duckdb(frame.to_native()))
         if self._bins is None:
             self._bins = self.small(sqlbins.edges(), frame)
         return lazy(sqlbins.log_cells(frame.to_native(), self._bins.to_native()))

@@ -58,7 +58,7 @@ def octaves(frame: Lazy, steps: Sequence[int], *, strict: bool) -> Lazy:
 
 def log_cells(frame: Lazy, home: Home) -> Lazy:
     """With the logarithmic bin of v as k (a double); a null is in the zero bin."""
-    if frame.implementation.is_ibis():
+    if frame.implementation.is_duckdb() or frame.implementation.is_ibis():
         return home.log_cells(frame)
     v = nw.col("v")
     # |v| 2^40 lies in [1, 2^80) for all bins but the last; 2^80 and more is bin 79 too

@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import lru_cache
 from itertools import pairwise
 from typing import TypeVar
 
@@ -24,6 +25,7 @@ T = TypeVar("T")
 CHUNK = 1 << 16  # rows at a time: temporaries stay in cache and memory stays bounded
 EXACT = 1 << 12  # squares below 2^41 that a double sums exactly
 PARALLEL = 1 << 19  # rows from which a second thread pays
+WORKERS = 8  # threads at most
 
 
 def log_keys(v: Floats, square: Floats, keys: Integers) -> Integers:
@@ -66,13 +68,20 @@ def square_sum(z: Floats) -> int:
 def in_parallel(task: Callable[[int, int], T], rows: int) -> list[T]:
     """`task(start, stop)` on slices that cover `rows`, on the processors there are. Slices start at
     multiples of CHUNK."""
-    workers = min(_processors(), 8, max(1, rows // (PARALLEL // 2)))
+    workers = min(_processors(), WORKERS, max(1, rows // (PARALLEL // 2)))
     if workers == 1:
         return [task(0, rows)]
     edges = [rows * i // workers // CHUNK * CHUNK for i in range(workers)] + [rows]
-    with ThreadPoolExecutor(workers - 1) as pool:
-        others = [pool.submit(task, *item) for item in pairwise(edges[1:])]
-        return [task(0, edges[1]), *(item.result() for item in others)]
+    pool = _helpers(os.getpid())
+    others = [pool.submit(task, *item) for item in pairwise(edges[1:])]
+    return [task(0, edges[1]), *(item.result() for item in others)]
+
+
+@lru_cache(maxsize=1)
+def _helpers(process: int) -> ThreadPoolExecutor:
+    """Threads that stay, since to start one takes as long as a pass over 200,000 rows. A fork takes
+    none along: each `process` has its own. No task waits for another."""
+    return ThreadPoolExecutor(WORKERS - 1, "privmean")
 
 
 def _processors() -> int:
