@@ -19,7 +19,7 @@ import numpy as np
 
 from default_mean_laws import EPSILON, MORE, NINE, Law, best_of, columns_of
 from plans import planned
-from privmean.central import default_limits, locate, log_segments
+from privmean.central import default_limits, left_behind, locate, log_segments
 from privmean.central.default_mean import DefaultMean
 from privmean.intervals import missing
 from privmean.noise.simulated import SimulatedNoise
@@ -32,7 +32,7 @@ HARD = (
     "N(0, 1)", "lognormal 1", "N(1990, 10)", "stars 80/12/4/2/2", "two groups 1e6 apart",
     "2 % of lognormal missing", "93 % ones", "1 and 2, 75/25", "minority 5 % at 1000", "ones 10 %",
     "counts, 90 % zeros", "offset 1e6", "two-sided skew", "100 - 20 Gamma(.5)",
-    "half of N(50, 5) missing",
+    "half of N(50, 5) missing", "80 % at 40 hours", "year, 3 % coded 9999",
 )  # fmt: skip
 SIZES, FEW = (300, 1500, 5000), (300, 1000)
 
@@ -70,6 +70,7 @@ RULES = {
     "hidden side opened": ((default_limits, "first_step", _not_hidden),),
     "nearer limit moves too": ((default_limits, "moved", _farther_only),),
     "second count": ((default_limits, "falls_slowly", lambda *_: False),),
+    "what rounds leave behind": ((left_behind, "missed", lambda *_: None),),
     "step back": ((default_limits, "LEFT_BEHIND", 10.0),),
     "widening": ((default_limits, "WIDEN", 0.0),),
     "trust 2 scales below N = 1500 (1)": ((default_limits, "LEAN_TRUST", 1.0),),

@@ -135,8 +135,11 @@ def test_no_false_step_back(offset):
 
 
 def test_step_back_counts_at_its_own_limits():
+    def coded(g, n):
+        return np.where(g.random(n) < 0.03, 9999.0, np.rint(g.normal(1960, 15, n)))
+
     seen = 0
-    for release, x in releases(stars, 3000, 0.5, 20):
+    for release, x in releases(coded, 4000, 1.0, 20):
         facts = release.diagnostics
         if not facts.get("limits stepped back", False):
             continue

@@ -66,7 +66,8 @@ PATHS = {
     "nothing": (np.exp(40 * (np.random.default_rng(5).random(400) - 0.5)), 0.5),
     "far and few": (1e4 + draws(6), 0.1),
     "far and near": (100 + draws(6, 1000) / 3, 0.5),
-    "step back": (np.repeat([5.0, 4.0, 2.0], [2400, 360, 240]), 0.5),
+    "left behind": (np.repeat([5.0, 4.0, 2.0], [2400, 360, 240]), 0.5),
+    "step back": (np.append(np.rint(1960 + 15 * draws(9, 3880)), np.full(120, 9999.0)), 1.0),
     "nobody": (np.full(1000, np.nan), 1.0),
     "slow tail": (np.random.default_rng(8).random(4000) ** (-1 / 1.1), 1.0),
 }
@@ -140,6 +141,8 @@ def test_paths_are_what_they_are_called():
     assert not any("second limits" in run("one round", seed).diagnostics for seed in range(5))
     back = [run("step back", seed) for seed in range(5)]
     assert sum(item.diagnostics.get("limits stepped back", False) for item in back) >= 3
+    left = [run("left behind", seed).diagnostics for seed in range(5)]
+    assert sum("persons left behind" in item for item in left) >= 3
     assert run("nobody").failed
     minority = [run("a rare minority", seed) for seed in range(5)]
     assert any(r.diagnostics["looks"] == 2 and r.status == "ok" for r in minority)

@@ -119,12 +119,15 @@ def test_columns_of_nobody_fail_and_say_why(n, epsilon, relation):
 
 
 def test_columns_of_almost_nobody_fail_and_of_some_are_answered():
-    for n, share, failed, near in ((3000, 0.98, 30, 0), (600, 0.9, 30, 0), (3000, 0.9, 0, 28)):
+    cases = ((3000, 0.98, 30, 0), (600, 0.9, 30, 0), (10_000, 0.98, 26, 0), (3000, 0.9, 0, 27))
+    for n, share, failed, near in cases:
         found = releases(missing(share), n, 0.5, 30)
         assert sum(item.failed for item in found) >= failed
         good = sum(abs(item.estimate[0] - 50) < 5 for item in found if not item.failed)
         assert good >= near
-        assert all("value" in item.advice or "region" in item.advice for item in found[:failed])
+        assert all(
+            "value" in item.advice or "region" in item.advice for item in found if item.failed
+        )
 
 
 @pytest.mark.parametrize("relation", [REPLACE_ONE, ADD_REMOVE])
@@ -145,9 +148,8 @@ def test_no_new_start_where_another_look_could_show_nothing():
     bin, and the sum less than half of what is left now."""
     found = releases(missing(0.98), 10_000, 0.5, 30)
     assert {item.diagnostics["restarts"] for item in found} == {0}
-    shares = [item.shares["mean and square"] for item in found if not item.failed]
-    assert len(shares) >= 15
-    assert min(shares) > 0.2  # a second look at most
+    names = {"mean and square", "unspent"}  # the sum, or what a failure leaves
+    assert min(sum(item.shares.get(name, 0.0) for name in names) for item in found) > 0.2
     whole = releases(lambda g, n: g.normal(1000, 1, n), 400, 0.5, 10)
     assert {item.diagnostics["restarts"] for item in whole} == {1}  # where all have a value
 

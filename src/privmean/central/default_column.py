@@ -153,14 +153,7 @@ def release_located(
     """The stages after the location, wherever it was found; `wallet` holds what they may cost.
     persons: public, or a noisy number."""
     people = curator.people
-    path = {
-        "outcome": place.outcome,
-        "origin": place.origin,
-        "rounds": place.rounds,
-        "looks": place.looks,
-        "restarts": place.restarts,
-    }
-    course = _Course(settings, path, shares)
+    course = _Course(settings, place.path, shares)
     if place.outcome == ATOM_ONLY:
         return _atom(curator, column, place, course, wallet)
     if place.outcome != FOUND:

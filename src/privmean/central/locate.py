@@ -10,10 +10,11 @@ threshold and no delta are needed.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Any
 
+from privmean.central.left_behind import WINDOW, Passed
 from privmean.central.log_segments import (
     ATOM_ONLY,
     BEYOND,
@@ -39,7 +40,8 @@ FEWEST = 150  # n*epsilon below which no step could see anything
 FEW = 400  # and below which the answer is a gamble worth a warning
 ROUNDS_FROM = 600  # rounds need this n*epsilon
 MOST_ROUNDS = 8
-WINDOW, PART = 4, 0.7  # a round moves the origin if 4 neighbouring bins hold 70 % of the persons
+PART = 0.7  # a round moves the origin if `WINDOW` neighbouring bins hold 70 % of the persons
+NEVER_ENDS = 1 / 32  # part of the persons that may be left behind where every round moved
 CLEAR = 18.0  # and that is so many noise scales, where many have no value: pure noise rarely is
 FAR_WINDOW = 2  # a new start after the tails if 2 bins away from the origin hold nearly all
 VISIBLE = LAPLACE.main + LAPLACE.price  # noise scales of a look that persons in one bin must be
@@ -48,7 +50,7 @@ NEAR_ROUNDS, NEAR_LEFT = 3, 4  # at most so many, and only with more than 4 pric
 LEAN = 1500  # n*epsilon below which more is spent on looking
 AGAIN = 0.5  # part of what is left for a second look
 SURE = 3.0  # noise scales of the persons with a value, or of their private number, in their favour
-LEAST = 100.0  # persons with a value, times epsilon, that a column with nulls must have
+LEAST = 130.0  # persons with a value, times epsilon, that a column with nulls must have
 MOST = 0.75  # part of the persons without a value that explains why nothing else is seen
 
 LAST = END * (1 - 2.0**-20)  # limits that hold this hold the end of the public range
@@ -90,6 +92,7 @@ class Location:
     the limits; seen: that histogram. nulls: the noisy numbers of persons without a value, and their
     scales. first: the first round's histogram, around 0, where a round moved the origin. chosen:
     the first limits that were chosen, where another choice may move those here (`limits_again`).
+    away: the noisy number of persons that rounds left behind and its scale, where it was asked for.
     """
 
     outcome: str
@@ -106,12 +109,16 @@ class Location:
     first: Histogram | None = field(default=None, repr=False, compare=False)
     seen: Histogram | None = field(default=None, repr=False, compare=False)
     chosen: tuple[float, float] | None = None
+    away: tuple[float, float] | None = None
 
     @property
     def path(self) -> dict[str, Any]:
         """What was paid for, as a release tells it."""
         names = ("outcome", "origin", "rounds", "looks", "restarts")
-        return {name: getattr(self, name) for name in names}
+        told = {name: getattr(self, name) for name in names}
+        if self.away is not None:
+            told["persons left behind"], told["noise scale of those left behind"] = self.away
+        return told
 
     @property
     def missing(self) -> Missing:
@@ -168,6 +175,7 @@ def locate(
     earlier: Histogram | None = None
     first: Histogram | None = None
     fallback: tuple[Reach, float, Histogram] | None = None
+    passed, back = Passed(curator, column, wallet), False
     top: int | None = None  # after a new start, no value is known in bins beyond the next one
     part = schedule.share
     while True:
@@ -178,7 +186,12 @@ def locate(
             if window.held < max(PART * there(), CLEAR * around.scale):
                 break
             first = around if rounds == 1 else first
-            origin += window.middle
+            origin = passed.moved(around, window, origin, there(), schedule.doubt)
+            least = NEVER_ENDS * there() if rounds == schedule.rounds else 0.0
+            start = passed.start(origin, least, moved_cells / float(wallet.left * Fraction(part)))
+            if start is not None:
+                origin, first, back = start, None, True
+                break
         looks += 1
         seen = look(wallet.share(part), "tails")
         if earlier is not None:
@@ -194,7 +207,7 @@ def locate(
                 earlier, part = seen, AGAIN
                 continue
             break
-        if reach.outcome != FOUND or restarts:
+        if reach.outcome != FOUND or restarts or back:
             break
         window = concentrated(seen, FAR_WINDOW)
         everybody = max(there(), CLEAR * seen.scale)
@@ -222,7 +235,8 @@ def locate(
             reach, origin, seen = fallback
             break
     path = rounds, looks, restarts
-    return settled(reach, origin, seen, nulls, schedule, wallet.total, path, first)
+    place = settled(reach, origin, seen, nulls, schedule, wallet.total, path, first)
+    return replace(place, away=passed.away)
 
 
 def settled(

@@ -236,6 +236,10 @@ def read_reach(histogram: Histogram, safety: float, evidence: Evidence = LAPLACE
     needed = evidence.other if distance <= NEAR else evidence.main + evidence.gap * distance
     both = other.score > needed * scale
     end = _farther(rest, other.last, scale, evidence) if both else other.last
+    if both and end > top:  # up to there a false segment less than doubles the width
+        within = best_segment(near[: end + 1], price, top + 1)
+        if within.score > evidence.other * scale:
+            top = _farther(near, within.last, scale, evidence)
     if top == TOP or (both and end == TOP):
         return Reach(BEYOND)
     outer = safety * bin_edge(top + 1)
@@ -249,8 +253,11 @@ def read_reach(histogram: Histogram, safety: float, evidence: Evidence = LAPLACE
         inner = start if alone else 0.0
     hidden = 0.0
     if not both and inner == 0:
-        beyond = near[top + 1 : top + 1 + NEAR]
-        hidden = float(rest[max(main.last - LOOK, 0) : main.last + 1].sum() - beyond.sum())
+        hidden = max(_hidden(rest, main.last), _hidden(rest, top)) - _hidden_beyond(near, top)
+    elif both and abs(top - end) > LOOK:
+        short, far = (near, rest) if top < end else (rest, near)
+        farther = max(top, end)
+        hidden = _hidden(short, farther) - _hidden_beyond(far, farther)
     before = _before(rest, end) if both and end > top else _before(near, top)
     if positive:
         return Reach(FOUND, inner, outer, hidden, before)
@@ -265,6 +272,14 @@ def _farther(counts: Counts, last: int, scale: float, evidence: Evidence) -> int
             break
         last = further.last
     return last
+
+
+def _hidden(counts: Counts, last: int) -> float:
+    return float(counts[max(last - LOOK, 0) : last + 1].sum())
+
+
+def _hidden_beyond(counts: Counts, last: int) -> float:
+    return float(counts[last + 1 : last + 1 + NEAR].sum())
 
 
 def _before(counts: Counts, last: int) -> tuple[float, float]:

@@ -15,7 +15,8 @@ from typing import Self
 import numpy as np
 
 from privmean.central.default_limits import SNUG
-from privmean.central.locate import CLEAR, PART, WINDOW, Location, Schedule, histogram, settled
+from privmean.central.left_behind import WINDOW
+from privmean.central.locate import CLEAR, PART, Location, Schedule, histogram, settled
 from privmean.central.log_segments import FOUND, Histogram, bin_edge, concentrated, read_reach
 from privmean.central.wallet import floor_tick
 from privmean.intervals.missing import Missing

@@ -16,7 +16,7 @@ from fractions import Fraction
 import numpy as np
 
 from privmean.central.limit_pairs import choice, is_tight, limits_of, scored
-from privmean.central.locate import LAST, LEAST, NOBODY, Location
+from privmean.central.locate import LAST, NOBODY, Location
 from privmean.central.log_segments import ATOM_ONLY, BEYOND, FOUND, cells_of
 from privmean.central.wallet import Wallet, floor_tick
 from privmean.mechanisms.counts import counted
@@ -28,6 +28,7 @@ from privmean.privacy.budget import REPLACE_ONE
 LEAN = 600  # n*epsilon below which no cell is chosen
 NUMBER, LEAN_NUMBER = 0.02, 0.05  # of epsilon for the persons with a value; the second below LEAN
 COST, LEAST_PART, MOST_PART = 120.0, 0.18, 0.4  # n*epsilon of the choice, and parts of what is left
+LEAST = 100.0  # persons with a value, times epsilon, that can be asked
 LEVELS = 8  # halvings of the limits among which a cell is chosen
 HALF_CELLS = 2 ** (LEVELS + 1)  # of the finest cells
 FOR_NARROW = 1.1  # what a cell half as wide is preferred by, in noise scales
