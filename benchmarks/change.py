@@ -24,6 +24,7 @@ from speed_cases import CASES
 
 ROOT = Path(__file__).resolve().parent.parent
 COMMAND = "command"
+SECONDS = 0.5  # at least, of a process: the least time of a short job needs many runs
 JOBS = {
     "file": 5_000_000, "records": 1_000_000, "array": 1_000_000, "items": 1_000_000,
     "local-mean": 1_000_000, "stream": 2_000, "anisotropic": 4_000, "columns": 100_000,
@@ -37,7 +38,7 @@ from speed_cases import CASES
 job, _ = CASES[{name!r}].make({size}, Path({scratch!r}))
 job()
 times = []
-for _ in range({repeats}):
+while len(times) < {repeats} or sum(wall for wall, _ in times) < {seconds}:
     wall, cpu = time.perf_counter(), time.process_time()
     job()
     times.append((time.perf_counter() - wall, time.process_time() - cpu))
@@ -48,8 +49,9 @@ print(min(wall for wall, _ in times), min(cpu for _, cpu in times))
 def least(tree: Path, name: str, size: int, scratch: str, repeats: int) -> tuple[float, float]:
     """Wall and processor seconds of a job with the package of `tree`."""
     code = ONE.format(
-        folder=str(ROOT / "benchmarks"), name=name, size=size, scratch=scratch, repeats=repeats
-    )
+        folder=str(ROOT / "benchmarks"), name=name, size=size, scratch=scratch, repeats=repeats,
+        seconds=SECONDS,
+    )  # fmt: skip
     environment = os.environ | {"PYTHONPATH": str(tree / "src")}
     done = subprocess.run(
         [sys.executable, "-c", code], env=environment, check=True, capture_output=True, text=True
@@ -125,7 +127,8 @@ def main() -> None:
             )  # fmt: skip
     text = (
         f"Before: commit {commit(options.before)}. Least of {options.turns} processes of "
-        f"{options.repeats} runs each, load {os.getloadavg()[0]:.1f}\n\n"
+        f"{options.repeats} runs each (more where these take less than "
+        f"{SECONDS} s), load {os.getloadavg()[0]:.1f}\n\n"
         + table(["job", "size", "before ms", "now ms", "wall ratio", "processor ratio"], rows)
     )
     publish(
