@@ -84,7 +84,8 @@ def test_laplace_answers_of_many_columns_have_their_scales():
         true = exact[0][place] / joint.units[place]
         residue = np.array([getattr(item, name) for item in drawn]) - true
         assert cdf_p_value(residue, stats.laplace(scale=scale).ppf) >= ALPHA
-        assert cdf_p_value(residue, stats.laplace(scale=1.3 * scale).ppf) < ALPHA
+        # missed by chance below 1e-11 (1.3: in 3 % of runs)
+        assert cdf_p_value(residue, stats.laplace(scale=1.6 * scale).ppf) < ALPHA
 
 
 def test_wide_joint_laplace_has_the_law_of_a_narrow_one():
