@@ -21,6 +21,7 @@ from privmean.models.formula import read_formula
 from privmean.models.magnitudes import Magnitudes
 from privmean.models.person_fits import AR1, Exchangeable, Independence, fit_persons
 from privmean.models.scores import quantile_scores
+from privmean.models.standard import UPPER
 from privmean.noise.simulated import SimulatedNoise
 from privmean.people.matrix import MatrixPeople
 from privmean.people.products import Products
@@ -223,7 +224,7 @@ def test_the_threshold_is_that_of_the_smallest_eigenvalue():
 
 
 # --- the magnitude --------------------------------------------------------------------------------
-@pytest.mark.parametrize("parts", [(2, 3, 4), (5, 6, 8), (1, 1, 2)])
+@pytest.mark.parametrize("parts", [(2, 3, 4), (5, 6, 8), (1, 1, 2), UPPER])
 def test_a_replaced_person_moves_the_scores_by_four_and_an_added_one_by_three(parts):
     """All tables of up to 6 persons in up to 4 cells, ties and persons without a value included."""
     largest = {"replaced": 0, "added": 0}
@@ -240,7 +241,8 @@ def test_a_replaced_person_moves_the_scores_by_four_and_an_added_one_by_three(pa
             largest["added"] = max(largest["added"], added)
             largest["replaced"] = max(largest["replaced"], replaced)
     # attained: a scale for less would be too small
-    replaced, added = {(2, 3, 4): (4, 3), (5, 6, 8): (8, 6), (1, 1, 2): (2, 1)}[parts]
+    told = {(2, 3, 4): (4, 3), (5, 6, 8): (8, 6), (1, 1, 2): (2, 1), UPPER: (3, 2)}
+    replaced, added = told[parts]
     assert largest == {"replaced": replaced, "added": added}
 
 
