@@ -82,8 +82,15 @@ def _not_tiny(name: str, value: object, result: float) -> float:
     return result
 
 
-def whole(name: str, value: object, *, least: int = 0, remedy: str | None = None) -> int:
-    """A whole number of at least `least`."""
+def whole(
+    name: str,
+    value: object,
+    *,
+    least: int = 0,
+    most: int = LARGEST_COUNT,
+    remedy: str | None = None,
+) -> int:
+    """A whole number from `least` to `most`."""
     advice = remedy or f"give a whole number of at least {least}"
     if isinstance(value, bool) or not hasattr(value, "__index__"):
         if isinstance(value, float) and value.is_integer():
@@ -95,6 +102,8 @@ def whole(name: str, value: object, *, least: int = 0, remedy: str | None = None
         raise ArgumentError(name, value, f"must be at least {least}", advice)
     if result > LARGEST_COUNT:
         raise ArgumentError(name, value, "is larger than any count", advice)
+    if result > most:
+        raise ArgumentError(name, value, f"must be at most {most}", remedy or "give a smaller one")
     return result
 
 
