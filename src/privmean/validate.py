@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
-from typing import SupportsFloat, SupportsInt, TypeVar, cast
+from collections.abc import Iterable, Mapping
+from operator import index
+from typing import Any, SupportsFloat, SupportsIndex, TypeVar, cast
 
 from privmean.errors import ArgumentError
 
@@ -92,12 +93,14 @@ def whole(
 ) -> int:
     """A whole number from `least` to `most`."""
     advice = remedy or f"give a whole number of at least {least}"
-    if isinstance(value, bool) or not hasattr(value, "__index__"):
-        if isinstance(value, float) and value.is_integer():
-            value = int(value)
-        else:
-            raise ArgumentError(name, value, "is not a whole number", advice)
-    result = int(cast(SupportsInt, value))
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    try:
+        result: int | None = index(cast(SupportsIndex, value))
+    except TypeError:
+        result = None
+    if result is None or isinstance(value, bool):
+        raise ArgumentError(name, value, "is not a whole number", advice)
     if result < least:
         raise ArgumentError(name, value, f"must be at least {least}", advice)
     if result > LARGEST_COUNT:
@@ -107,10 +110,31 @@ def whole(
     return result
 
 
+def listed(name: str, value: object, remedy: str = "give a list") -> tuple[Any, ...]:
+    """The items of a list, a tuple or an array; a text is none."""
+    if not isinstance(value, str | bytes | Mapping):
+        try:
+            return tuple(cast(Iterable[Any], value))
+        except TypeError:
+            pass
+    raise ArgumentError(name, value, "is no list", remedy)
+
+
+def instance(name: str, value: object, kind: type[T], remedy: str) -> T:
+    """An object of this kind."""
+    if not isinstance(value, kind):
+        raise ArgumentError(name, value, f"is no {kind.__name__}", remedy)
+    return value
+
+
 def choice(name: str, value: T, allowed: Iterable[T]) -> T:
     """One of a small set of words."""
     options = list(allowed)
-    if value not in options:
+    try:
+        known = value in options
+    except ValueError:  # an array
+        known = False
+    if not known:
         words = ", ".join(repr(item) for item in options)
         raise ArgumentError(name, value, "is not one of the choices", f"choose one of {words}")
     return value

@@ -88,9 +88,9 @@ class Grouped:
             )
         return [] if self.by is None else [self.by]
 
-    def settings(self) -> dict[str, int]:
-        """The same as a plan has it."""
-        return {"groups": 10 if self.groups is None else self.groups}
+    def number(self) -> int:
+        """How many groups are guessed."""
+        return 10 if self.groups is None else self.groups
 
 
 @dataclass(frozen=True)
@@ -229,7 +229,7 @@ def stream(
         running = MeanStream(**ours, **settings)
         fed: Fed[Any] = FedMean(running)
     else:
-        running = MeanStreams(**by_group.settings(), **ours, **settings)
+        running = MeanStreams(groups=by_group.number(), **ours, **settings)
         fed = FedGroups(running)
     with running:
         stopped = kept.serve(fed, source, charged.charging(running), flush=flush)
