@@ -317,3 +317,12 @@ def test_three_doors_give_the_same_json(monkeypatch, doors, table, kind, words, 
     for name, release in found.items():
         assert release == first, name
         assert times[name]["engine"] == times["question"]["engine"]
+
+
+@pytest.mark.parametrize("said", [{}, {"assume": (0, 1)}, {"by": "g", "keys": [0, 1]}], ids=str)
+def test_a_table_without_persons_has_no_mean_and_costs_nothing(said):
+    empty = {name: np.zeros(0) for name in "pxg"} | {"p": np.zeros(0, dtype=int)}
+    ledger = pm.Ledger(epsilon=1.0)
+    with pytest.raises(pm.Infeasible, match="there are no persons"):
+        pm.mean(empty, "x", person="p", neighbors="replace-one", **BUDGET, ledger=ledger, **said)
+    assert not ledger.entries
