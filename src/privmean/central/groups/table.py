@@ -47,10 +47,8 @@ def table_of(
     seen = final.seen(SEEN)
     between = between_groups(final, final.mean, found.weight, seen, tail.spread)
     variance = between.variance(final.noise, found.weight)
-    shift = up = down = np.zeros(settings.groups)
-    for _ in range(TURNS):  # what is cut off a group says where it lies, which says what is cut
-        shift = between.shrunk(final.mean + up - down, variance) - between.middle
-        up, down = _cut(found, limits, tail, shift)
+    shift = between.shrunk(final.mean, variance) - between.grand
+    up, down = _cut(found, limits, tail, shift)
     sure = np.full(settings.groups, between.ratio > SURE)
     if found.units is not None:
         sure |= found.units.known
@@ -60,7 +58,12 @@ def table_of(
     spread += 2 * np.maximum(limits.upper - mean, 0.0) * up
     spread += 2 * np.maximum(mean - limits.lower, 0.0) * down
     wide = _stretch(final, between)
-    far_up, far_down = _cut(found, limits, tail, shift, between.middle, wide)
+    far_up, far_down = up, down
+    # an allowance is as the values of all lie about their own mean: a group that lies apart from
+    # the most is cut more, which says that it lies farther, where more is cut
+    for _ in range(TURNS):
+        shift = between.shrunk(final.mean + far_up - far_down, variance) - between.middle
+        far_up, far_down = _cut(found, limits, tail, shift, between.middle, wide)
     reach = wide * _reach(found, limits, between.middle)
     out = found.beyond
     beyond = 0.0 if out is None else out.share * reach
