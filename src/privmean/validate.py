@@ -174,3 +174,18 @@ def bounds(name: str, value: object) -> tuple[float, float]:
     if not low < high:
         raise ArgumentError(name, value, "the lower bound must be below the upper one", remedy)
     return low, high
+
+
+def several(name: str, value: object, remedy: str) -> tuple[Any, ...]:
+    """The items of a list; a text or a mapping alone is one item."""
+    return (value,) if isinstance(value, str | Mapping) else listed(name, value, remedy)
+
+
+def columns(name: str, value: object) -> tuple[str, ...]:
+    """Names of columns; one may stand alone."""
+    remedy = "give a column's name or a list of names"
+    named = several(name, value, remedy)
+    for item in named:
+        if not isinstance(item, str):
+            raise ArgumentError(name, item, "is no name of a column", remedy)
+    return named

@@ -249,6 +249,16 @@ def test_a_ledger_is_charged_once_a_stream(feed, tmp_path):
     assert feed(jsonl(ROWS), *BASE, "--label", "x").exit_code == 2
 
 
+def test_a_stream_that_began_without_a_ledger_is_charged_when_one_is_named(feed, tmp_path):
+    Ledger(tmp_path / "book", epsilon=1.5, delta=1e-5)
+    stated = [*BASE, "--state", tmp_path / "s"]
+    feed(jsonl(ROWS[:9]), *stated)
+    for more in ([], ["--append", "--flush"]):
+        source = "" if more else jsonl(ROWS[:9])
+        assert feed(source, *stated, "--ledger", tmp_path / "book", *more).exit_code == 0
+        assert len(Ledger.open(tmp_path / "book").entries) == 1
+
+
 # --- withhold-release ---------------------------------------------------------------------------
 
 

@@ -37,7 +37,8 @@ def run(
 
     Every batch of the source is durable before its releases are written. replay: write the releases
     of earlier runs again. flush: at the end of the source, release what waits. charge: called once,
-    before the first event: what can be refused of sources and outputs has been refused by then.
+    before the first event (at once where some were read already): what can be refused of sources
+    and outputs has been by then.
     """
     mark: dict[str, Any] = {**NOTHING, **(fed.stream.mark or {})}
     target: Output = StandardOutput() if output is None else output
@@ -47,7 +48,9 @@ def run(
     else:
         output.follow(fed.again(0))
     skip = 0 if source.resumes else mark["read"]
-    seen, charged = "", False
+    seen, charged = "", mark["read"] > 0
+    if charged:  # an earlier run may have had no ledger
+        charge()
     result = Run()
     with Interrupts() as interrupts:
         for batch, note in source.batches(interrupts, dict(mark)):
