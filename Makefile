@@ -95,7 +95,7 @@ lint: $(READY)
 	$(BIN)/ruff check src tests benchmarks examples docs/site-tools
 
 types: $(READY)
-	$(BIN)/mypy
+	$(BIN)/mypy --num-workers 2
 
 unit: $(READY)
 ifdef SELECT

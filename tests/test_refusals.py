@@ -317,3 +317,20 @@ def test_three_doors_give_the_same_json(monkeypatch, doors, table, kind, words, 
     for name, release in found.items():
         assert release == first, name
         assert times[name]["engine"] == times["question"]["engine"]
+
+
+@pytest.mark.parametrize("wrong", [3, b"x", ["x", 3]])
+def test_what_names_no_column_is_refused(wrong):
+    for words in ({"values": wrong}, {"values": "x", "by": wrong, "keys": [1]}):
+        with pytest.raises(pm.ArgumentError, match="a column's name or a list of names"):
+            pm.mean(NOWHERE, person="p", epsilon=1.0, **words)
+
+
+@pytest.mark.parametrize("ask", [pm.plan, pm.persons_needed])
+def test_what_is_no_question_is_refused(ask):
+    known = {"persons": 9} if ask is pm.plan else {"error": 1.0, "guess_sd": 1.0}
+    for wrong in ("mean", pm.Mean, None):
+        with pytest.raises(pm.ArgumentError, match="is no question"):
+            ask(wrong, epsilon=1.0, **known)
+        with pytest.raises(pm.ArgumentError, match="is no question"):
+            pm.ask(NOWHERE, wrong, person="p", epsilon=1.0)

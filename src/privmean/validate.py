@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
-from typing import SupportsFloat, SupportsInt, TypeVar, cast
+from collections.abc import Iterable, Mapping
+from typing import Any, SupportsFloat, SupportsInt, TypeVar, cast
 
 from privmean.errors import ArgumentError
 
@@ -126,3 +126,22 @@ def bounds(name: str, value: object) -> tuple[float, float]:
     if not low < high:
         raise ArgumentError(name, value, "the lower bound must be below the upper one", remedy)
     return low, high
+
+
+def listed(name: str, value: Any, remedy: str) -> tuple[Any, ...]:
+    """Several as a tuple; a text alone, or a mapping, is one."""
+    if isinstance(value, str | Mapping):
+        return (value,)
+    if isinstance(value, bytes) or not isinstance(value, Iterable):
+        raise ArgumentError(name, value, "is no list", remedy)
+    return tuple(value)
+
+
+def columns(name: str, value: object) -> tuple[str, ...]:
+    """Names of columns; one may stand alone."""
+    remedy = "give a column's name or a list of names"
+    named = listed(name, value, remedy)
+    for item in named:
+        if not isinstance(item, str):
+            raise ArgumentError(name, item, "is no name of a column", remedy)
+    return named

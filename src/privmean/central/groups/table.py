@@ -19,6 +19,7 @@ from privmean.people.reductions import Floats
 
 WIDER, CLEAR = 1.2, 2.5  # ratio of variances, and noise deviations, from which a group spreads more
 LONG = 5.0  # deviations of persons inside groups beyond which limits are those of long tails
+TURNS = 5  # after each, less than half of what is missing of the place of a group is left
 SPREADS = 0.35  # typical difference of logarithms of groups' deviations
 
 
@@ -46,8 +47,10 @@ def table_of(
     seen = final.seen(SEEN)
     between = between_groups(final, final.mean, found.weight, seen, tail.spread)
     variance = between.variance(final.noise, found.weight)
-    shift = between.shrunk(final.mean, variance) - between.grand
-    up, down = _cut(found, limits, tail, shift)
+    shift = up = down = np.zeros(settings.groups)
+    for _ in range(TURNS):  # what is cut off a group says where it lies, which says what is cut
+        shift = between.shrunk(final.mean + up - down, variance) - between.middle
+        up, down = _cut(found, limits, tail, shift)
     sure = np.full(settings.groups, between.ratio > SURE)
     if found.units is not None:
         sure |= found.units.known
@@ -57,8 +60,8 @@ def table_of(
     spread += 2 * np.maximum(limits.upper - mean, 0.0) * up
     spread += 2 * np.maximum(mean - limits.lower, 0.0) * down
     wide = _stretch(final, between)
-    far_up, far_down = _cut(found, limits, tail, shift, between.grand, wide)
-    reach = wide * _reach(found, limits, between.grand)
+    far_up, far_down = _cut(found, limits, tail, shift, between.middle, wide)
+    reach = wide * _reach(found, limits, between.middle)
     out = found.beyond
     beyond = 0.0 if out is None else out.share * reach
     thick = out is not None and out.thick
