@@ -96,10 +96,10 @@ def not_floored(sums, level, design_effect, allowance=None):
 def as_said(way: str):
     arms = [1.0, 1.0]
 
-    def found(wide, path, shares, settings, box, center, *rest):
+    def found(course, wide, box, center, *rest):
         both = max(center - box.lower, 0.0), max(box.upper - center, 0.0)
         arms[:] = [max(arm / max(both), 1e-3) for arm in both]
-        return FOUND(wide, path, shares, settings, box, center, *rest)
+        return FOUND(course, wide, box, center, *rest)
 
     def ends(sums, level, design_effect, allowance=None):
         if allowance is None:

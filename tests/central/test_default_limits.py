@@ -185,11 +185,15 @@ def test_persons_before_the_limits_are_taken_off_where_these_move():
     x = np.concatenate([np.linspace(0.2, 7.9, 4473), np.linspace(8.1, 9.4, 24), [20.0] * 3])
     place = Location("ok", 0.0, 0.0, 8 * SNUG, 1, 1, 0, 0.0, 28.0, before=(1e3, 2e3))
     wallet = Wallet(Fraction(1), "replace-one")
-    wide = widened(TrustedCurator(people(x), Silent(0)), 0, place, wallet, 0.2, False, 4500.0)
+    curator = TrustedCurator(people(x), Silent(0))
+    wide = widened(curator, 0, place, wallet, 0.2, False, 2900.0)
     (count,) = wide.counts
     assert (count.persons, count.beyond) == (27, 6)
     assert wide.limits[1] == pytest.approx(8 * SNUG)  # 6 - 5: not worth a step
     assert first_step(place, 27 - 5, wallet.left)[1] > 20  # and a twin that forgets them moves
+    many = widened(curator, 0, place, Wallet(Fraction(1), "replace-one"), 0.2, False, 3100.0)
+    assert many.counts[0].limits == many.limits  # from 3000 on they are counted there
+    assert many.counts[0].beyond == 3
     check = TailCheck(4500.0, 27.0, 5.0, 0.0, 2.5, between=21.0)
     assert (check.status, check.leans) == ("ok", False)
     assert TailCheck(4500.0, 27.0, 5.0, 0.0, 2.5).leans

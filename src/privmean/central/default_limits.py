@@ -20,6 +20,7 @@ from privmean.mechanisms.counts import counted
 from privmean.mechanisms.curator import Curator
 
 SNUG = 2**0.25  # factor on the outer edge of the last occupied bin, where a count follows
+FEW = 3000  # n*epsilon below which persons are counted from nearer by: `counted_from`
 BETWEEN = 0.75  # noise scales of the histogram: persons that such an edge leaves before the limit
 TRUST, LEAN_TRUST = 1.0, 2.0  # noise scales taken off a count; the second below `LEAN`
 WIDEN, WIDEST = 0.9, 6.0  # how far the limits are moved out for the persons counted
@@ -128,7 +129,8 @@ def widened(
     lean: whether n*epsilon is small; then more is taken off for noise, no second count is made, and
     no step back. persons: those with a value, public or noisy.
     """
-    first, near = (place.lower, place.upper), counted_from(place)
+    first = place.lower, place.upper
+    near = counted_from(place) if persons * float(wallet.total) < FEW else first
     count = _beyond(curator, column, near, "beyond the limits", share, wallet)
     if near != first:
         count = replace(count, between=BETWEEN * place.count_scale)
