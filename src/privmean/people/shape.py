@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from privmean import validate
-from privmean.errors import ArgumentError, Infeasible
+from privmean.errors import ArgumentError, SchemaError
 from privmean.people.reductions import People
 from privmean.privacy.budget import ADD_REMOVE, Relation
 
@@ -72,9 +72,9 @@ def shape_of(people: People, relation: Relation, guess: int | None) -> Shape:
             "n_design", guess, "goes with neighbors='add-remove'", "leave it out: n is public"
         )
     persons = people.size()
-    if persons == 0:
-        raise Infeasible(
-            "there are no persons: the table, or the roster, is empty",
-            "give a table with records of persons whose ids are there",
+    if persons == 0:  # public under replace-one
+        raise SchemaError(
+            "the table has no person: no record has an id. Check that it has records, one a line, "
+            "and the column of persons"
         )
     return Shape(tuple(people.columns), persons, None, people.cap)
