@@ -334,3 +334,18 @@ def test_what_is_no_question_is_refused(ask):
             ask(wrong, epsilon=1.0, **known)
         with pytest.raises(pm.ArgumentError, match="is no question"):
             pm.ask(NOWHERE, wrong, person="p", epsilon=1.0)
+
+
+@pytest.mark.parametrize("source", [{"p": [], "x": []}, {"p": [None], "x": [1.0]}, np.zeros(0)])
+def test_a_table_without_persons_is_refused_before_anything_is_spent(source):
+    ledger = pm.Ledger(epsilon=9.0)
+    person, values = ("p", "x") if isinstance(source, dict) else (None, None)
+    for words in ({}, {"assume": (0, 1)}):
+        with pytest.raises(pm.SchemaError, match="has no person"):
+            pm.mean(source, values, person=person, epsilon=1.0, ledger=ledger, **words)
+    assert not ledger.entries
+
+
+def test_an_array_without_columns_is_refused():
+    with pytest.raises(pm.ArgumentError, match="no column"):
+        pm.mean(np.zeros((5, 0)), epsilon=1.0)

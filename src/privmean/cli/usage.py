@@ -58,9 +58,12 @@ def _repeated(params: Sequence[Any], arguments: Sequence[str], strays: Sequence[
 
 
 def in_options(error: ArgumentError, command: Any, arguments: Sequence[str]) -> ArgumentError:
-    """The same with the argument called as the option of the command that says it."""
+    """The same with the argument called as the option of the line that says it, or could."""
     asked, _ = _asked(command, arguments)
-    flag = {param.name: param.opts[0] for param in asked.params}.get(error.argument, "")
-    if not flag.startswith("--"):
-        return error
-    return ArgumentError(flag, error.value, error.problem, error.remedy)
+    said = {word.partition("=")[0] for word in arguments}
+    for param in asked.params:
+        flag = param.opts[0]
+        named = error.value is None or said & set(param.opts)
+        if named and param.name == error.argument and flag.startswith("--"):
+            return ArgumentError(flag, error.value, error.problem, error.remedy)
+    return error

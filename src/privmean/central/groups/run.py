@@ -174,7 +174,7 @@ def opened(
 ) -> Limits:
     """Limits moved out on the side where a group seems to lie, as far as its place is known: those
     of all persons would cut the group that differs most."""
-    place = between.shrunk(mean, between.variance(rough.noise, weight)) - between.middle
+    place = between.shrunk(mean, between.variance(rough.noise, weight)) - between.grand
     shift = np.where(rough.seen(SEEN), place, 0.0)
     return Limits(limits.lower + np.minimum(shift, 0.0), limits.upper + np.maximum(shift, 0.0))
 

@@ -20,6 +20,7 @@ from privmean.people.reductions import Floats
 WIDER, CLEAR = 1.2, 2.5  # ratio of variances, and noise deviations, from which a group spreads more
 LONG = 5.0  # deviations of persons inside groups beyond which limits are those of long tails
 TURNS = 5  # after each, less than half of what is missing of the place of a group is left
+HIDES = 0.15  # part of a group beyond a limit, below which its mean is not at the limit for it
 SPREADS = 0.35  # typical difference of logarithms of groups' deviations
 
 
@@ -47,10 +48,8 @@ def table_of(
     seen = final.seen(SEEN)
     between = between_groups(final, final.mean, found.weight, seen, tail.spread)
     variance = between.variance(final.noise, found.weight)
-    shift = up = down = np.zeros(settings.groups)
-    for _ in range(TURNS):  # what is cut off a group says where it lies, which says what is cut
-        shift = between.shrunk(final.mean + up - down, variance) - between.middle
-        up, down = _cut(found, limits, tail, shift)
+    shift = between.shrunk(final.mean, variance) - between.grand
+    up, down = _cut(found, limits, tail, shift)
     sure = np.full(settings.groups, between.ratio > SURE)
     if found.units is not None:
         sure |= found.units.known
@@ -60,7 +59,12 @@ def table_of(
     spread += 2 * np.maximum(limits.upper - mean, 0.0) * up
     spread += 2 * np.maximum(mean - limits.lower, 0.0) * down
     wide = _stretch(final, between)
-    far_up, far_down = _cut(found, limits, tail, shift, between.middle, wide)
+    far_up, far_down = up, down
+    # an allowance is as the values of all lie about their own mean: a group that lies apart from
+    # the most is cut more, which says that it lies farther, where more is cut
+    for _ in range(TURNS):
+        shift = between.shrunk(final.mean + far_up - far_down, variance) - between.middle
+        far_up, far_down = _cut(found, limits, tail, shift, between.middle, wide)
     reach = wide * _reach(found, limits, between.middle)
     out = found.beyond
     beyond = 0.0 if out is None else out.share * reach
@@ -75,6 +79,7 @@ def table_of(
     few = final.weight < FEW * 6**0.5 * final.scale
     inside = wide * between.within**0.5 / 2 + final.noise
     near = final.radius * (1 - np.abs(final.share)) < inside
+    near &= _hidden(found, limits, final.share > 0) > HIDES * found.weight
     precise = found.weight * settings.strength(epsilon) / settings.most
     above = ALLOWED * (np.maximum(up, far_up) + beyond) - corrected
     below = ALLOWED * (np.maximum(down, far_down) + beyond) + corrected
@@ -137,6 +142,23 @@ def _cut(
         up = np.where(own.known, own.tail.up(high) * size, up)
         down = np.where(own.known, own.tail.down(low) * size, down)
     return up, down
+
+
+def _hidden(found: Found, limits: Limits, high: Flags) -> Floats:
+    """Persons beyond the limit of each group that is nearer to its mean, if all who may be there
+    were its own: those of the pooled histogram, and as many beyond that as noise may hide."""
+    assert found.tail is not None
+    under, over = found.tail.beyond(limits.lower, limits.upper)
+    part = np.where(high, over, under) + (1.0 if found.beyond is None else found.beyond.most)
+    persons = part * found.persons
+    own = found.units
+    if own is not None:
+        low, up = (limits.lower - own.center) / own.size, (limits.upper - own.center) / own.size
+        under, over = own.tail.beyond(low, up)
+        part = np.where(high, over, under) + (1.0 if own.beyond is None else own.beyond.most)
+        known = float(np.maximum(found.weight, 0.0)[own.known].sum())
+        persons = np.where(own.known, part * known, persons)
+    return persons
 
 
 def _variance(final: Reading, between: Between) -> Floats:
