@@ -30,6 +30,13 @@ ARMS = {
     FEW: "noise hides the smaller arm: more persons in it, or more epsilon",
 }
 
+HIDDEN = "groups of fewer than about "
+
+
+def hidden_words(threshold: float) -> str:
+    """Which private keys are no rows."""
+    return f"{HIDDEN}{threshold:.0f} persons are hidden, and their number is not known"
+
 
 def notes_of(settings: GroupSettings) -> tuple[str, ...]:
     """The unit, the rule, what is estimated, and what follows from the list of keys."""
