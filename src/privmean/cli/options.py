@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -175,6 +176,8 @@ class Drawn(Shown):
                 raise ArgumentError("--plot", plot, "is no picture", "end it in .png, .svg or .pdf")
             if not path.parent.is_dir():
                 raise ArgumentError("--plot", plot, "is in no folder", "make the folder first")
+            if path.is_dir() or not os.access(path if path.exists() else path.parent, os.W_OK):
+                raise ArgumentError("--plot", plot, "cannot be written", "name another file")
         return super().ready()
 
     def show(self, release: Release, key: Ed25519PrivateKey | None = None) -> None:

@@ -7,7 +7,7 @@ import contextlib
 import itertools
 import sys
 import weakref
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import narwhals as nw
@@ -31,12 +31,25 @@ def lazy(native: object) -> Lazy:
     return frame
 
 
+@contextlib.contextmanager
+def interruptible() -> Iterator[None]:
+    """Ctrl-C is what it is everywhere, also where DuckDB says it by an error of its own."""
+    try:
+        yield
+        return
+    except RuntimeError as error:
+        if str(error) != "Query interrupted":
+            raise
+    raise KeyboardInterrupt
+
+
 def fetch(frame: Lazy) -> list[tuple[Any, ...]]:
     """The rows of a small result as Python tuples."""
     native = frame.to_native()
     implementation = frame.implementation
     if implementation.is_duckdb():
-        return [tuple(row) for row in native.fetchall()]
+        with interruptible():
+            return [tuple(row) for row in native.fetchall()]
     if implementation.is_polars():
         return [tuple(row) for row in native.collect().rows()]
     if implementation.is_ibis():
@@ -48,7 +61,8 @@ def fetch_matrix(frame: Lazy, names: Sequence[str]) -> npt.NDArray[np.float64]:
     """Columns of numbers as one matrix, NaN for nulls."""
     native = frame.to_native()
     if frame.implementation.is_duckdb():
-        found = native.fetchnumpy()  # masked where a column has nulls
+        with interruptible():
+            found = native.fetchnumpy()  # masked where a column has nulls
         columns = [np.ma.filled(found[name].astype(np.float64), np.nan) for name in names]
     elif frame.implementation.is_polars():
         table = native.collect()
@@ -90,7 +104,8 @@ class Home:
         """
         self.rows = None
         try:
-            return lazy(self._computed(frame.to_native(), frame.implementation))
+            with interruptible():
+                return lazy(self._computed(frame.to_native(), frame.implementation))
         except MemoryError:
             raise
         except Exception:
