@@ -5,7 +5,9 @@ from __future__ import annotations
 import atexit
 import contextlib
 import itertools
+import signal
 import sys
+import threading
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -20,7 +22,7 @@ from privmean.people.progress import shown
 from privmean.people.totals import Lazy
 
 if TYPE_CHECKING:
-    from duckdb import DuckDBPyRelation
+    from duckdb import DuckDBPyConnection, DuckDBPyRelation
 
 _numbers = itertools.count()
 
@@ -32,15 +34,32 @@ def lazy(native: object) -> Lazy:
 
 
 @contextlib.contextmanager
-def interruptible() -> Iterator[None]:
-    """Ctrl-C is what it is everywhere, also where DuckDB says it by an error of its own."""
+def interruptible(connection: DuckDBPyConnection | None = None) -> Iterator[None]:
+    """Ctrl-C is what it is everywhere, also where DuckDB says it by an error of its own. While a
+    connection of our own works it ends the query: raised inside of what DuckDB calls back (a text
+    file is read there), it would be printed and lost."""
+    stopped: list[int] = []
+
+    def stop(number: int, _: object) -> None:
+        stopped.append(number)
+        if connection is not None:
+            connection.interrupt()
+
+    here = threading.current_thread() is threading.main_thread()
+    usual = signal.getsignal(signal.SIGINT) if connection is not None and here else None
+    if usual is signal.default_int_handler:
+        signal.signal(signal.SIGINT, stop)
     try:
         yield
-        return
-    except RuntimeError as error:
-        if str(error) != "Query interrupted":
+    except Exception as error:
+        if not (stopped or str(error) == "Query interrupted"):
             raise
-    raise KeyboardInterrupt
+        stopped.append(signal.SIGINT)
+    finally:
+        if usual is signal.default_int_handler:
+            signal.signal(signal.SIGINT, usual)
+    if stopped:
+        raise KeyboardInterrupt
 
 
 def fetch(frame: Lazy) -> list[tuple[Any, ...]]:
@@ -104,7 +123,7 @@ class Home:
         """
         self.rows = None
         try:
-            with interruptible():
+            with interruptible(None if self._owner is None else self._owner.connection):
                 return lazy(self._computed(frame.to_native(), frame.implementation))
         except MemoryError:
             raise
