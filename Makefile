@@ -95,13 +95,13 @@ lint: $(READY)
 	$(BIN)/ruff check src tests benchmarks examples docs/site-tools
 
 types: $(READY)
-	$(BIN)/mypy
+	$(BIN)/mypy --num-workers 2
 
 unit: $(READY)
 ifdef SELECT
 	@echo "chromium, chromium-driver or postgresql is missing: tests that need them are left out"
 endif
-	$(BIN)/python -m pytest -n 2 --dist worksteal $(SELECT)
+	$(BIN)/python -m pytest -n 2 --dist worksteal -p no:anyio -p no:benchmark $(SELECT)
 
 # Fresh cases, for as long as it is given: make fuzz MINUTES=60. Runs every Hypothesis test with new
 # seeds, then every benchmarks/fuzz_*.py as `--cases N --seed S` (exit 0: all held), round after round.

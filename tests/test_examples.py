@@ -43,7 +43,9 @@ def test_probe(number):
 
 def drawn(folder: Path, profile: dict[str, str], *options: str) -> list[str]:
     command = [sys.executable, "-m", "pytest", "-q", "-s", "-p", "no:cacheprovider", *options, "."]
+    command += ["-p", "_hypothesis_pytestplugin"]  # and no other plugin: they are slow to load
     keep = {key: text for key, text in os.environ.items() if key != "HYPOTHESIS_PROFILE"}
+    keep["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
     found = subprocess.run(
         command, cwd=folder, env=keep | profile, capture_output=True, text=True, check=True
     )

@@ -199,30 +199,32 @@ def harmless(value):
     return isinstance(value, ast.Name) and (value.id == "np" or value.id[:1].isupper())
 
 
-HOUSE = House.at(SOURCE)
+@pytest.fixture(scope="module")
+def house():
+    return House.at(SOURCE)
 
 
-def test_the_trees_are_those_of_the_package():
-    assert len(HOUSE.trees) > 200
-    assert (f"{ROOT}.road", f"{ROOT}.mechanisms.curator") in HOUSE.edges()
+def test_the_trees_are_those_of_the_package(house):
+    assert len(house.trees) > 200
+    assert (f"{ROOT}.road", f"{ROOT}.mechanisms.curator") in house.edges()
     drawn = House({name: HOUSE_TEXT for name in [f"{ROOT}.central.one"]})
     assert list(drawn.draws())
 
 
-def test_floors():
-    assert list(HOUSE.upward()) == []
+def test_floors(house):
+    assert list(house.upward()) == []
 
 
-def test_no_circle():
-    assert HOUSE.circles() == []
+def test_no_circle(house):
+    assert house.circles() == []
 
 
-def test_no_private_name_crosses_a_module():
-    assert list(HOUSE.private()) == []
+def test_no_private_name_crosses_a_module(house):
+    assert list(house.private()) == []
 
 
-def test_nothing_is_drawn_outside_the_mechanisms():
-    assert list(HOUSE.draws()) == []
+def test_nothing_is_drawn_outside_the_mechanisms(house):
+    assert list(house.draws()) == []
 
 
 # --- the test can fail: one broken tree a rule ---------------------------------------------------

@@ -8,7 +8,7 @@ from fractions import Fraction
 import numpy as np
 
 import kit
-from kit import drawn_sums, planned
+from kit import planned
 from privmean.central.default_mean import DefaultMean
 from privmean.central.locate import histogram
 from privmean.mechanisms.clipped_sum import ClippedSums
@@ -90,8 +90,9 @@ def test_last_stage_stays_below_its_own_epsilon_and_a_twin_does_not():
         hits = []
         for seed, sums in enumerate(neighbours):
             noise = source(seed)
-            last = ClippedSums("sums", REPLACE_ONE, epsilon=epsilon)
-            values = [drawn_sums(last, [box], [sums], noise)[0].value for _ in range(runs)]
+            last = ClippedSums("sums", REPLACE_ONE, epsilon=epsilon).over([box])
+            exact = last.exact([sums])
+            values = [last.draw(exact, noise)[0].value for _ in range(runs)]
             hits.append(int(np.sum(np.array(values) >= 1)))
         bound = kit.epsilon_lower_bound(*hits, runs)
         assert (bound > float(epsilon)) == caught

@@ -155,8 +155,9 @@ def test_comparisons_are_a_frame_of_their_own_and_persons_have_an_interval():
     held = 0
     frame = records()
     alone = frame.unique("who")
+    table = pm.Table(frame, person="who")
     for seed in range(40):
-        made = asked(frame, seed)
+        made = asked(table, seed, person=None)
         for item in made.to_dict()["groups"]:
             low, high = item["persons_interval"]
             assert (low, high) == made.persons_interval(item["key"])

@@ -59,10 +59,10 @@ def truth(frame, key):
 def test_a_value_that_most_persons_share_is_no_answer_for_all(kind, way):
     """The limits hold the others, or the table says that they do not: never a false "ok"."""
     frame = shared(kind)
-    found = []
+    table, found = pm.Table(frame, person="who"), []
     for seed in range(3):
-        said = {"person": "who", "by": "key", "epsilon": 1.0} | WAYS[way]
-        release = pm.mean(frame, "x", **said, noise=SimulatedNoise(seed))
+        said = {"by": "key", "epsilon": 1.0} | WAYS[way]
+        release = pm.mean(table, "x", **said, noise=SimulatedNoise(seed))
         found.append(release.status)
         if release.status == TOO_THICK:
             check_thick(release)
@@ -93,11 +93,9 @@ def check_thick(release):
 
 def test_two_arms_of_such_values_have_no_effect_that_stands():
     for kind in ("about", "elsewhere", "far"):
-        found = []
+        table, found = pm.Table(shared(kind), person="who"), []
         for seed in range(4):
-            release = pm.compare(
-                shared(kind), "x", arms="arm", person="who", epsilon=1.0, noise=SimulatedNoise(seed)
-            )
+            release = pm.compare(table, "x", arms="arm", epsilon=1.0, noise=SimulatedNoise(seed))
             found.append(release.status)
             if release.status == TOO_THICK:
                 assert release.effect.status == TOO_THICK

@@ -36,6 +36,13 @@ class Page:
         self.browser = webdriver.Chrome(
             options=options, service=webdriver.ChromeService(executable_path=driver_path)
         )
+        # a second of the page is a quarter of ours: it asks every second, and for rounds every ten
+        quick = (
+            "for (const name of ['setTimeout', 'setInterval']) {"
+            " const real = window[name];"
+            " window[name] = (work, after, ...rest) => real(work, after / 4, ...rest); }"
+        )
+        self.browser.execute_cdp_cmd("Page.addScriptToEvaluateOnNewDocument", {"source": quick})
 
     def find(self, name):
         return self.browser.find_element("id", name)

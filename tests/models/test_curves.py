@@ -220,6 +220,12 @@ def test_arguments_are_checked_before_data(arguments, name):
 WIDE = (-20.0, -10.0, 0.0, 5.0, 10.0, 11.0, 40.0)  # records lie in [0, 10]
 
 
+@pytest.fixture(scope="module")
+def wide():
+    """A table that is reduced once for all settings and seeds."""
+    return pm.Table(records(3000), person="who")
+
+
 @pytest.mark.parametrize(
     "settings",
     [
@@ -231,12 +237,9 @@ WIDE = (-20.0, -10.0, 0.0, 5.0, 10.0, 11.0, 40.0)  # records lie in [0, 10]
         {"method": pm.Magnitudes(target="mean"), "epsilon": 4.0},
     ],
 )
-def test_a_bin_that_holds_nobody_has_no_number(settings):
-    table = records(3000)
+def test_a_bin_that_holds_nobody_has_no_number(settings, wide):
     for seed in range(6):
-        release = pm.curve(
-            table, "y", time="t", bins=WIDE, person="who", noise=SimulatedNoise(seed), **settings
-        )
+        release = pm.curve(wide, "y", time="t", bins=WIDE, noise=SimulatedNoise(seed), **settings)
         found = release.table()
         empty = [0, 1, 4, 5]
         assert [found.status[j] for j in empty] == ["too few persons"] * 4

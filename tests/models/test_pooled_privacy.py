@@ -6,6 +6,7 @@ import dataclasses
 import json
 import math
 from fractions import Fraction
+from functools import cache
 from itertools import product
 
 import numpy as np
@@ -98,6 +99,14 @@ class Watch(TrustedCurator):
         return drawn
 
 
+@cache
+def people_with(within, hostile):
+    """Hundred persons, of whom one has the records of this name."""
+    asked = PanelSums("y ~ a + b + I(a**2)" if within else FORMULA, within)
+    records = None if hostile is None else HOSTILE[hostile]
+    return asked, asked.reduce(pm.Table(panel(100, hostile=records), person="who"))
+
+
 @pytest.mark.parametrize("relation", [REPLACE_ONE, ADD_REMOVE])
 @pytest.mark.parametrize("money", [{"epsilon": 100.0}, {"rho": 500.0}])
 @pytest.mark.parametrize(
@@ -105,20 +114,15 @@ class Watch(TrustedCurator):
 )
 def test_no_person_moves_an_answer_by_more_than_its_loss(relation, money, how):
     """Every mechanism on the road, replayed for each hostile person at fixed earlier outputs."""
-    asked = PanelSums("y ~ a + b + I(a**2)" if how.within else FORMULA, how.within)
+    asked, base = people_with(how.within, None if relation == REPLACE_ONE else "nothing")
     budget = Budget(**money, neighbors=relation)
-    number = 100  # so few, with so large a budget, that every question is reached
-    plan = Pooled(asked.design, how).plan(budget, Shape(asked.names, number, None))
+    # so few persons, with so large a budget, that every question is reached
+    plan = Pooled(asked.design, how).plan(budget, Shape(asked.names, 100, None))
     largest = {}
-
-    def people(hostile):
-        return asked.reduce(pm.Table(panel(number, hostile=hostile), person="who"))
-
-    base = people(None) if relation == REPLACE_ONE else people(HOSTILE["nothing"])
     first = Watch(base, 3)
     plan.run(first)
-    for hostile in HOSTILE.values():
-        other = Watch(people(hostile), 3, first.asked_of)
+    for hostile in HOSTILE:
+        other = Watch(people_with(how.within, hostile)[1], 3, first.asked_of)
         plan.run(other)
         for (one, exact, _), (_, again, _) in zip(first.asked_of, other.asked_of, strict=False):
             share = max(one.moved(exact, again))

@@ -6,6 +6,7 @@ import json
 import math
 from dataclasses import replace
 from fractions import Fraction
+from functools import cache
 from itertools import product
 
 import numpy as np
@@ -546,12 +547,12 @@ def test_a_regressor_that_never_changes_within_a_person_has_a_status_of_its_own(
     rng = np.random.default_rng(0)
     who = np.repeat(np.arange(3000), 6)
     arm = (np.arange(3000) % 2)[who].astype(float)
-    table = {"who": who, "arm": arm, "y": 1 + arm + rng.normal(size=len(who))}
+    records = {"who": who, "arm": arm, "y": 1 + arm + rng.normal(size=len(who))}
+    table = pm.Table(records, person="who")
     for seed in range(4):
         release = pm.regress(
-            table, "y ~ arm", effect="own", person="who", epsilon=4.0, noise=SimulatedNoise(seed),
-            **settings,
-        )  # fmt: skip
+            table, "y ~ arm", effect="own", epsilon=4.0, noise=SimulatedNoise(seed), **settings
+        )
         assert release.status == "no variation within persons"
         assert release.failed
         assert np.isnan(release.estimate).all()
@@ -559,21 +560,29 @@ def test_a_regressor_that_never_changes_within_a_person_has_a_status_of_its_own(
         assert {row.status for row in release.rows()} == {"no variation within persons"}
         assert release.summary()
         release.to_dict()
-    pooled = pm.regress(table, "y ~ arm", person="who", epsilon=4.0, noise=SimulatedNoise(1))
+    pooled = pm.regress(table, "y ~ arm", epsilon=4.0, noise=SimulatedNoise(1))
     assert abs(pooled.estimate[1] - 1) < 0.3
 
 
 # --- units and places that are not near 1 and 0 ---------------------------------------------------
+@cache
+def in_powers_of_two(formula, of_x, of_y):
+    """Two releases of a table whose columns are in other units."""
+    table = simulated(3000, 4)
+    scaled = {"who": table["who"], "x": table["x"] * 2.0**of_x, "y": table["y"] * 2.0**of_y}
+    records = pm.Table(scaled, person="who")
+    return [
+        pm.regress(records, formula, effect="own", epsilon=12.0, noise=SimulatedNoise(seed))
+        for seed in range(2)
+    ]
+
+
 @pytest.mark.parametrize("formula", ["y ~ x", "y ~ x + I(x**2)"])
 @pytest.mark.parametrize(("of_x", "of_y"), [(-10, 0), (13, 0), (0, 20), (3, -12)])
 def test_powers_of_two_of_any_column_change_nothing(formula, of_x, of_y):
     """Values meet other draws of noise: answers agree within what noise and rounding leave."""
-    table = simulated(3000, 4)
-    scaled = {"who": table["who"], "x": table["x"] * 2.0**of_x, "y": table["y"] * 2.0**of_y}
-    asked = {"effect": "own", "person": "who", "epsilon": 12.0}
-    for seed in range(2):
-        one = pm.regress(table, formula, noise=SimulatedNoise(seed), **asked)
-        two = pm.regress(scaled, formula, noise=SimulatedNoise(seed), **asked)
+    both = (in_powers_of_two(formula, *powers) for powers in ((0, 0), (of_x, of_y)))
+    for one, two in zip(*both, strict=True):
         for power, (a, b) in enumerate(zip(one.rows(), two.rows(), strict=True)):
             unit = 2.0 ** (of_y - power * of_x)
             assert {a.status, b.status} <= {"ok", "tail seen"}

@@ -123,7 +123,7 @@ def mean(
     }
     chosen = None if values is None else validate.columns("values", values)
     pairs = "say 'a - b', or several in a list"
-    compared = None if contrasts is None else validate.listed("contrasts", contrasts, pairs)
+    compared = None if contrasts is None else validate.several("contrasts", contrasts, pairs)
     columns = None if by is None else validate.columns("by", by)
     usual: Neighbors = "replace-one" if by is None or membership == "public" else "add-remove"
     said = settled(terms, "mean", MOVED, usual)
@@ -176,7 +176,7 @@ def regress(
     from privmean.questions.regression import Regression
 
     said = settled(terms, "regress", MOVED)
-    fitted = None if only is None else validate.listed("only", only, "name terms in a list")
+    fitted = None if only is None else validate.several("only", only, "name terms in a list")
     question = Regression(
         formula, fixed_effects, working, time, scales=scales,
         assume=one_of(assume, {"concentration": concentration}), method=method, related=related,
@@ -300,7 +300,7 @@ def compare(
 
 def _listed(name: str, keys: Sequence[str | int | bool] | None) -> tuple[str, ...] | None:
     """Keys as a question takes them, which makes texts of them."""
-    return None if keys is None else validate.listed(name, keys, "name two groups")
+    return None if keys is None else validate.several(name, keys, "name two groups")
 
 
 @spelled_out

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 import numpy as np
 from scipy.special import ndtri
@@ -135,8 +135,8 @@ class ClippedMean:
         elif self.sums.weight <= 0:
             return -math.inf, math.inf
         else:
-            low = self._end(-1.0, alpha, design_effect, tail)
-            high = self._end(1.0, alpha, design_effect, tail)
+            low = _end(self, -1.0, alpha, design_effect, tail)
+            high = _end(self, 1.0, alpha, design_effect, tail)
         middle, radius = self.box.middle, self.box.radius
         return middle + radius * low, middle + radius * high
 
@@ -163,7 +163,7 @@ class ClippedMean:
             s.square_noise
         )
 
-    def _accepts(
+    def accepts(
         self, theta: float, alpha: float, design_effect: float | None, tail: TailPart | None
     ) -> bool:
         """Whether value - theta*weight is within noise and sampling of 0."""
@@ -185,22 +185,28 @@ class ClippedMean:
             return gap <= -float(ndtri(alpha / 2)) * math.hypot(sd, *noise)
         return float(survival(gap, noise, sd)) >= alpha / 2
 
-    def _end(
-        self, sign: float, alpha: float, design_effect: float | None, tail: TailPart | None
-    ) -> float:
-        """The last accepted theta on one side, by doubling and bisection."""
-        inside, outside = 0.0, max(1e-9, self.sums.noise[0] / self.weight)
-        while self._accepts(self.z + sign * outside, alpha, design_effect, tail):
-            inside, outside = outside, 2 * outside
-            if outside > PAST:
-                return sign * math.inf
-        for _ in range(30):
-            middle = (inside + outside) / 2
-            if self._accepts(self.z + sign * middle, alpha, design_effect, tail):
-                inside = middle
-            else:
-                outside = middle
-        return self.z + sign * outside
+
+@lru_cache(maxsize=4096)  # the text, the rows and the table of a release ask for the same ends
+def _end(
+    column: ClippedMean,
+    sign: float,
+    alpha: float,
+    design_effect: float | None,
+    tail: TailPart | None,
+) -> float:
+    """The last accepted theta on one side, by doubling and bisection."""
+    inside, outside = 0.0, max(1e-9, column.sums.noise[0] / column.weight)
+    while column.accepts(column.z + sign * outside, alpha, design_effect, tail):
+        inside, outside = outside, 2 * outside
+        if outside > PAST:
+            return sign * math.inf
+    for _ in range(30):
+        middle = (inside + outside) / 2
+        if column.accepts(column.z + sign * middle, alpha, design_effect, tail):
+            inside = middle
+        else:
+            outside = middle
+    return column.z + sign * outside
 
 
 def seen(columns: Iterable[ClippedMean | None]) -> tuple[ClippedMean | None, ...]:

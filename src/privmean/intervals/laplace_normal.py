@@ -79,6 +79,11 @@ def survival(t: npt.ArrayLike, scales: Sequence[float], sd: float) -> Floats:
 
 def quantile(tail: float, scales: Sequence[float], sd: float) -> float:
     """The t with P(sum of Laplace(b_i) + Normal(0, sd) > t) = tail; 0 < tail <= 1/2."""
+    return _quantile(tail, tuple(scales), sd)
+
+
+@lru_cache(maxsize=1024)  # a release is shown as a text, as rows and as a table
+def _quantile(tail: float, scales: tuple[float, ...], sd: float) -> float:
     moved = _apart(scales)
     if not moved:
         return float(-ndtri(tail)) * sd

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 
 import numpy as np
 from scipy.special import ndtri
@@ -30,6 +31,11 @@ _T = STEP * np.arange(1, POINTS + 1)
 
 def sum_quantile(tail: float, scales: Sequence[float], sd: float) -> float:
     """The t with P(sum of Laplace(b_i) + Normal(0, sd) > t) = tail; 0 < tail <= 1/2."""
+    return _sum_quantile(tail, tuple(scales), sd)
+
+
+@lru_cache(maxsize=512)  # a release is shown as a text, as rows and as a table
+def _sum_quantile(tail: float, scales: tuple[float, ...], sd: float) -> float:
     large, normal, whole = _parted(scales, sd)
     if whole <= 0:
         return 0.0
@@ -58,6 +64,11 @@ def bounded_quantile(level: float, width: float, scales: Sequence[float], sd: fl
     side at the level or more, whatever the bias (Imbens and Manski 2004). width: 0 gives the
     two-sided quantile, infinity the one-sided one.
     """
+    return _bounded_quantile(level, width, tuple(scales), sd)
+
+
+@lru_cache(maxsize=512)
+def _bounded_quantile(level: float, width: float, scales: tuple[float, ...], sd: float) -> float:
     outside = 1 - level
     high = sum_quantile(outside / 2, scales, sd)
     if width <= 0 or high <= 0 or not math.isfinite(high):

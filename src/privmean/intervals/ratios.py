@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 
@@ -46,6 +47,7 @@ def ratio_line(
     if not (table.shown[a] and table.shown[b]):
         return Ratio(*(math.nan,) * 5, FEW)
 
+    @cache  # both sets walk the same grid
     def at(angle: float) -> Line:
         weights = np.zeros(len(table.keys))
         weights[a], weights[b] = math.cos(angle), -math.sin(angle)

@@ -12,7 +12,9 @@ from __future__ import annotations
 import ast
 import math
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 from privmean.errors import ArgumentError, PrivmeanError
@@ -62,8 +64,13 @@ def read_formula(formula: str, *, intercept: bool = True, own: bool = False) -> 
         raise PrivmeanError(
             "formulas need the package formulaic; install privmean[regression]"
         ) from None
+    return _read(Formula, formula, intercept, own)
+
+
+@lru_cache(maxsize=256)  # a study of many questions reads each formula hundreds of times
+def _read(parser: Callable[[str], Any], formula: str, intercept: bool, own: bool) -> Model:
     try:
-        parsed = Formula(formula)
+        parsed = parser(formula)
         sides = (list(parsed.lhs), list(parsed.rhs))
         if not all(hasattr(term, "factors") for side in sides for term in side):
             raise TypeError("a formula in several parts")

@@ -67,20 +67,18 @@ class JointErrors:
         if points == 1 or (1 - level) * RUNS < FEWEST:
             return bound
         at = math.ceil(level * (RUNS + 1)) - 1
-        simulated: Floats = self._largest[at] * self.alone(self._alone_level)
-        result: Floats = np.minimum(bound, simulated)
+        result: Floats = np.minimum(bound, self._largest[at] * self._unit)
         return result
 
-    @property
-    def _alone_level(self) -> float:
-        """Level of the half lengths in which errors are measured: far out, where the shapes of
-        Laplace sums differ, as the largest of several errors is."""
-        return 1 - 0.05 / len(self.weights)
+    @cached_property
+    def _unit(self) -> Floats:
+        """The half lengths in which errors are measured: far out, where the shapes of Laplace sums
+        differ, as the largest of several errors is."""
+        return self.alone(1 - 0.05 / len(self.weights))
 
     @cached_property
     def _largest(self) -> Floats:
         """The largest error over the points in units of half lengths of one, simulated, sorted."""
-        unit = self.alone(self._alone_level)
         draws = np.random.Generator(np.random.PCG64(20250101))
         cells, found = self.weights.shape[1], []
         for _ in range(RUNS // AT_ONCE):
@@ -90,7 +88,7 @@ class JointErrors:
             else:
                 up, down = (draws.standard_exponential((AT_ONCE, cells)) for _ in range(2))
                 errors += self.noise * (up - down)
-            found.append(np.max(np.abs(errors @ self.weights.T) / unit, axis=1))
+            found.append(np.max(np.abs(errors @ self.weights.T) / self._unit, axis=1))
         return np.sort(np.concatenate(found))
 
 

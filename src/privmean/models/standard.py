@@ -11,6 +11,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 
 import numpy as np
 
@@ -69,6 +70,7 @@ def window_scores(inside: Integers) -> Integers:
     return scores
 
 
+@lru_cache(maxsize=16)  # public, and the same for every column
 def roundness(points: int) -> Integers:
     """How often the distance of a point of the grid from the middle one can be halved; of the
     middle one, as often as that of the ends and once more. 2 to this power is a measure: the points
@@ -78,6 +80,7 @@ def roundness(points: int) -> Integers:
     halved = np.zeros(points, dtype=np.int64)
     for power in range(1, points.bit_length()):
         halved += from_middle % 2**power == 0
+    halved.setflags(write=False)
     return halved
 
 

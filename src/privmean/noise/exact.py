@@ -107,7 +107,7 @@ class ExactNoise(FromBits):
     def argmax(self, scores: Integers, scale: Fraction) -> int:
         if not len(scores):
             raise ValueError("argmax needs at least one score")
-        return int(_argmax(double_above(scale))([int(item) for item in scores]))
+        return int(_argmax(double_above(scale))(np.array(scores, dtype=np.int64)))
 
     def bits64(self, size: int) -> Words:
         return np.frombuffer(os.urandom(8 * size), dtype=np.uint64)

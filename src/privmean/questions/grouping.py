@@ -57,7 +57,7 @@ def grouping_of(
         if flag is not True and flag is not False:
             raise ArgumentError(name, flag, "is neither true nor false", "say True or False")
     said: Any = () if contrasts is None else contrasts
-    asked = validate.listed("contrasts", said, "say 'a - b', or several in a list")
+    asked = validate.several("contrasts", said, "say 'a - b', or several in a list")
     weights = weights_of(max_groups, rule)
     if keys is None:
         if membership == PUBLIC:

@@ -9,6 +9,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 
 import numpy as np
 
@@ -44,6 +45,7 @@ class ScalarLaw:
         return min(self.variance, self.noise + min(sigma, 1.0) ** 2)
 
 
+@lru_cache(maxsize=4096)  # of a level, in every estimate
 def window_variance(law: Window, x: float) -> float:
     """Var(report | x) of the piecewise mechanism on its grid (rounding of the start included)."""
     m, w = law.size, law.width

@@ -48,8 +48,8 @@ class Ledger:
     def __init__(self, path: str | os.PathLike[str], *, limit: object, moved: bool = False) -> None:
         validate.positive("limit", limit)
         self.limit = Fraction(str(limit))
-        if not os.fspath(path):
-            raise ArgumentError("path", path, "is empty", "name the file that keeps the reports")
+        if not isinstance(path, str | os.PathLike) or not os.fspath(path):
+            raise ArgumentError("path", path, "is no path", "name the file that keeps the reports")
         self._turn = threading.Lock()
         self._path = None if path == ":memory:" else os.path.abspath(path)
         self._sent: Reports = {}

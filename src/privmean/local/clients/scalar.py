@@ -9,7 +9,7 @@ import math
 import struct
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import lru_cache
+from functools import cached_property, lru_cache
 
 from privmean.local.clients.domain import unit_value
 from privmean.local.clients.laplace import noise_law, noisy
@@ -84,7 +84,7 @@ class Window:
     def chance(self) -> float:
         return self.threshold / WORD
 
-    @property
+    @cached_property
     def shrink(self) -> float:
         inside = Fraction(self.threshold, WORD)
         return float(inside - (1 - inside) * Fraction(self.width + 1, self.outside))
