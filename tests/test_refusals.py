@@ -269,7 +269,7 @@ SAME = [
     ("mean", {"related": "random-effects group=g group_sd=0.2 within_sd=0.5 records=2 person_sd=1"},
      {"epsilon": 2.0, "delta": 1e-6}),
     ("regression", {}, {"epsilon": 4.0}),
-    ("regression", {"effect": "pooled"}, {"epsilon": 4.0, "delta": 1e-6}),
+    ("regression", {"effect": "pooled"}, {"epsilon": 8.0, "delta": 1e-6}),
     ("regression", {"effect": "within"}, {"epsilon": 4.0, "delta": 1e-6}),
     ("regression", {"working": "ar1 phi=0.4", "time": "t", "threshold": 0.02}, {"epsilon": 4.0}),
     ("regression", {"fixed_effects": True, "assume": "-5,5"}, {"epsilon": 4.0}),
@@ -336,13 +336,17 @@ def test_what_is_no_question_is_refused(ask):
             pm.ask(NOWHERE, wrong, person="p", epsilon=1.0)
 
 
-@pytest.mark.parametrize("source", [{"p": [], "x": []}, {"p": [None], "x": [1.0]}, np.zeros(0)])
+EMPTY = {"p": np.zeros(0, dtype=int), "x": np.zeros(0), "g": np.zeros(0)}
+
+
+@pytest.mark.parametrize("source", [EMPTY, {"p": [None], "x": [1.0], "g": [0]}, np.zeros(0)])
 def test_a_table_without_persons_is_refused_before_anything_is_spent(source):
-    ledger = pm.Ledger(epsilon=9.0)
-    person, values = ("p", "x") if isinstance(source, dict) else (None, None)
-    for words in ({}, {"assume": (0, 1)}):
+    ledger, named = pm.Ledger(epsilon=9.0), isinstance(source, dict)
+    said = ({}, {"assume": (0, 1)}, *([{"by": "g", "keys": [0, 1]}] if named else []))
+    for words in said:
+        common = {"person": "p", "values": "x"} if named else {}
         with pytest.raises(pm.SchemaError, match="has no person"):
-            pm.mean(source, values, person=person, epsilon=1.0, ledger=ledger, **words)
+            pm.mean(source, neighbors="replace-one", **BUDGET, ledger=ledger, **common, **words)
     assert not ledger.entries
 
 

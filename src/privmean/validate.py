@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Iterable, Mapping
 from operator import index
 from typing import Any, SupportsFloat, SupportsIndex, TypeVar, cast
@@ -125,6 +126,20 @@ def instance(name: str, value: object, kind: type[T], remedy: str) -> T:
     if not isinstance(value, kind):
         raise ArgumentError(name, value, f"is no {kind.__name__}", remedy)
     return value
+
+
+def path(name: str, value: object, remedy: str = "name a file") -> str:
+    """The name of a file."""
+    try:
+        result = os.fspath(cast("str | os.PathLike[str]", value))
+        usable = (
+            isinstance(result, str) and bool(result.strip()) and b"\0" not in os.fsencode(result)
+        )
+    except (TypeError, UnicodeEncodeError):
+        usable = False
+    if not usable:
+        raise ArgumentError(name, value, "is no path", remedy)
+    return result
 
 
 def choice(name: str, value: T, allowed: Iterable[T]) -> T:

@@ -47,6 +47,7 @@ class Goal:
         shown: what "shown" needs to know.
         """
         validate.choice("goal", goal, GOALS)
+        times = validate.listed("times", times)
         first = validate.whole("from_step", from_step, least=1, most=LONGEST // 10)
         if goal == "times":
             chosen = {validate.whole("times", item, least=1, most=LONGEST) for item in times}

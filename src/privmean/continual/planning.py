@@ -202,6 +202,8 @@ def plan(
         strategy = best.strategy
         least = "the least" if judged else "with the least memory, within 0.3 % of the least"
         why = f"{strategy.name}: {least} predicted error of {wanted.describe()} of {design}"
+    elif not isinstance(strategy, Strategy):
+        raise ArgumentError("strategy", strategy, "is no strategy", "leave it out")
     elif groups is not None and is_loaded(strategy):
         raise ArgumentError(
             "strategy", strategy.name, "is not for groups", "use one with equal column norms"
@@ -313,7 +315,7 @@ def _region(
     dimension: int,
 ) -> tuple[tuple[float, ...], float | None]:
     if bounds is not None:
-        if clip_radius is not None or center != 0.0:
+        if clip_radius is not None or not (isinstance(center, int | float) and center == 0):
             raise ArgumentError("bounds", bounds, "are given twice", "give bounds or clip_radius")
         if dimension != 1:
             raise ArgumentError(
