@@ -132,6 +132,8 @@ def run(argv: Sequence[str] | None = None) -> int:
 
         silence()  # nobody reads on: what was not written yet is written by the next run
         return UNREAD
+    except KeyboardInterrupt:  # before the command began
+        status = INTERRUPTED
     except Exception as error:
         typer.echo(f"privmean: {_withheld(error)}", err=True)
         return UNEXPECTED
