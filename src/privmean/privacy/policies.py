@@ -50,12 +50,15 @@ class Policy:
         return Amount(as_written(self.epsilon), as_written(self.delta))
 
     def left(self, entries: Sequence[Entry], analyst: str, when: str) -> Amount:
-        """What `analyst` may still spend at a time; the whole limit for others than it names."""
+        """What `analyst` may still spend at a time; the whole limit for others than it names.
+
+        Charges of later periods count, too: a clock that went back gives nothing back.
+        """
         letters = PERIODS[self.period]
         spent = [
             entry.amount
             for entry in entries
-            if entry.when[:letters] == when[:letters] and self._counts(entry.analyst, analyst)
+            if entry.when[:letters] >= when[:letters] and self._counts(entry.analyst, analyst)
         ]
         nothing = Amount(rho=NOTHING) if self.rho is not None else Amount()
         return self.limit - sum(spent, nothing)
