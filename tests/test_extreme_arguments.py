@@ -248,6 +248,27 @@ def test_any_pair_is_refused_clearly_or_answered(name):
     assert not all(results)
 
 
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"steps": 10**12},
+        {"steps": None, "design_steps": 10**12},
+        {"window": 10**12},
+        {"half_life": 1e-100},
+        {"from_step": 10**12},
+        {"goal": "times", "times": [10**12]},
+        {"max_participations": 10**12},
+        {"min_separation": 10**12},
+        {"dimension": 10**12, "clip_radius": 1.0, "bounds": None},
+    ],
+    ids=str,
+)
+def test_a_stream_that_no_plan_can_hold_is_refused_at_once(settings):
+    with pytest.raises(ArgumentError) as refused:
+        stream(**{"bounds": (0, 1), **settings})
+    assert refused.value.argument in settings
+
+
 @pytest.mark.parametrize("pair", [(-1e308, 1e308), (0, 1.7976931348623157e308), (-1e121, 0)])
 def test_a_width_that_overflows_is_an_argument_error_that_names_it(pair):
     with pytest.raises(ArgumentError, match=r"bounds.*beyond 1e\+120.*other units"):

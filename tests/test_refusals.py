@@ -269,7 +269,7 @@ SAME = [
     ("mean", {"related": "random-effects group=g group_sd=0.2 within_sd=0.5 records=2 person_sd=1"},
      {"epsilon": 2.0, "delta": 1e-6}),
     ("regression", {}, {"epsilon": 4.0}),
-    ("regression", {"effect": "pooled"}, {"epsilon": 4.0, "delta": 1e-6}),
+    ("regression", {"effect": "pooled"}, {"epsilon": 8.0, "delta": 1e-6}),
     ("regression", {"effect": "within"}, {"epsilon": 4.0, "delta": 1e-6}),
     ("regression", {"working": "ar1 phi=0.4", "time": "t", "threshold": 0.02}, {"epsilon": 4.0}),
     ("regression", {"fixed_effects": True, "assume": "-5,5"}, {"epsilon": 4.0}),
@@ -317,3 +317,39 @@ def test_three_doors_give_the_same_json(monkeypatch, doors, table, kind, words, 
     for name, release in found.items():
         assert release == first, name
         assert times[name]["engine"] == times["question"]["engine"]
+
+
+@pytest.mark.parametrize("wrong", [3, b"x", ["x", 3]])
+def test_what_names_no_column_is_refused(wrong):
+    for words in ({"values": wrong}, {"values": "x", "by": wrong, "keys": [1]}):
+        with pytest.raises(pm.ArgumentError, match="a column's name or a list of names"):
+            pm.mean(NOWHERE, person="p", epsilon=1.0, **words)
+
+
+@pytest.mark.parametrize("ask", [pm.plan, pm.persons_needed])
+def test_what_is_no_question_is_refused(ask):
+    known = {"persons": 9} if ask is pm.plan else {"error": 1.0, "guess_sd": 1.0}
+    for wrong in ("mean", pm.Mean, None):
+        with pytest.raises(pm.ArgumentError, match="is no question"):
+            ask(wrong, epsilon=1.0, **known)
+        with pytest.raises(pm.ArgumentError, match="is no question"):
+            pm.ask(NOWHERE, wrong, person="p", epsilon=1.0)
+
+
+EMPTY = {"p": np.zeros(0, dtype=int), "x": np.zeros(0), "g": np.zeros(0)}
+
+
+@pytest.mark.parametrize("source", [EMPTY, {"p": [None], "x": [1.0], "g": [0]}, np.zeros(0)])
+def test_a_table_without_persons_is_refused_before_anything_is_spent(source):
+    ledger, named = pm.Ledger(epsilon=9.0), isinstance(source, dict)
+    said = ({}, {"assume": (0, 1)}, *([{"by": "g", "keys": [0, 1]}] if named else []))
+    for words in said:
+        common = {"person": "p", "values": "x"} if named else {}
+        with pytest.raises(pm.SchemaError, match="has no person"):
+            pm.mean(source, neighbors="replace-one", **BUDGET, ledger=ledger, **common, **words)
+    assert not ledger.entries
+
+
+def test_an_array_without_columns_is_refused():
+    with pytest.raises(pm.ArgumentError, match="no column"):
+        pm.mean(np.zeros((5, 0)), epsilon=1.0)

@@ -186,7 +186,9 @@ def test_html_is_one_table_and_one_picture_without_a_script():
 
 
 def test_names_of_columns_cannot_become_markup():
-    people = pm.read({"who": [1, 2, 3] * 30, "<b>": list(range(90))}, person="who", values="<b>")
+    people = pm.read(
+        {"who": list(range(30)) * 3, "<b>": list(range(90))}, person="who", values="<b>"
+    )
     page = pm.mean(people, epsilon=1.0, assume=(0, 90))._repr_html_()
     assert "<b>: mean" not in page
     assert "&lt;b&gt;" in page

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from privmean.errors import PrivateFailure
+from privmean.errors import ArgumentError, PrivateFailure
 from privmean.intervals.interval import (
     UNSAFE,
     Floats,
+    Interval,
 )
 from privmean.plain import plain, plain_tree
 from privmean.provenance import NAME, SCHEMA, sealed
@@ -47,7 +48,11 @@ class Release(Numbers):
             low, high = release.conf_int(0.9)[0]
         """
         if simultaneous:
-            together = self.interval(level)
+            together = self.jointly(level)
+            if together is None:
+                raise ArgumentError(
+                    "simultaneous", True, "was not stored", "ask the release as it was made"
+                )
             return np.array([together.lower, together.upper]).T
         rows = self.rows(level)
         return np.array([[row.lower, row.upper] for row in rows])
@@ -165,6 +170,10 @@ class StoredRelease(Release):
         """The rows that were stored, at the level that was stored."""
         self.interval(level)
         return self.found
+
+    def jointly(self, level: float | None = None) -> Interval | None:
+        """Of groups the ends of each alone are stored."""
+        return None if any(row.group for row in self.found) else self.interval(level)
 
     @property
     def std_error(self) -> Floats:

@@ -62,6 +62,10 @@ class Numbers(Findings):
         found = self.intervals.interval(self._level(level), target)
         return replace(found, secure=self.secure)
 
+    def jointly(self, level: float | None = None) -> Interval | None:
+        """Intervals that hold for all columns at once; None where they were not stored."""
+        return self.interval(level)
+
     def noise_interval(self, level: float | None = None) -> Interval:
         """Interval for the same quantity of this very sample: privacy noise alone."""
         return replace(self.intervals.noise_interval(self._level(level)), secure=self.secure)
@@ -142,6 +146,11 @@ class Numbers(Findings):
     def title(self) -> str:
         """What is estimated, in a line."""
         return self.estimand
+
+    def together(self) -> str:
+        """How the intervals of several lines hold, after what they are for."""
+        more = "" if self.jointly() is None else "; together: conf_int(simultaneous=True)"
+        return f", each for its line alone{more}"
 
     def footer(self) -> tuple[str, ...]:
         """Lines below the table that only this kind of release has."""

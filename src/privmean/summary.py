@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import textwrap
+from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from privmean.intervals.interval import OK
@@ -16,6 +17,8 @@ WIDTH = 100
 MOST = 3  # columns whose limits and own assumptions are spelled out
 PLACE = 12  # where the words of a line begin
 MORE = "all of it: release.details()"
+NONE = "none: FAILED privately (the budget is spent)"
+WIDEST = 40  # characters of a key that are shown
 MEMBERSHIP = "who has records in which group"  # among what a promise treats as public
 
 
@@ -26,11 +29,12 @@ def summary(release: Numbers, warning: str) -> str:
     if len(rows) == 1 and not rows[0].group and not release.tabled:
         lines += _one_number(release, rows[0])
     else:
-        lines += [f"{release.title()}{_persons(release)}", *table(rows, release.level)]
-        lines.append(
-            f"  intervals for the {release.interval().target}, each for its line alone; together: "
-            "conf_int(simultaneous=True)"
-        )
+        lines.append(f"{release.title()}{_persons(release)}")
+        if release.failed and all(math.isnan(row.estimate) for row in rows):
+            lines += _line("estimate", NONE)
+        else:
+            lines += table(rows, release.level, release.columns)
+            lines.append(f"  intervals for the {release.interval().target}{release.together()}")
     lines += [f"  {line}" for line in release.footer()]
     promise = release.guarantee
     lines += _line(
@@ -46,7 +50,7 @@ def summary(release: Numbers, warning: str) -> str:
 def _one_number(release: Numbers, row: Row) -> list[str]:
     head = f"{row.term}: {release.title()}{_persons(release)}"
     if release.failed:
-        return [head, *_line("estimate", "none: FAILED privately (the budget is spent)")]
+        return [head, *_line("estimate", NONE)]
     interval = release.alone(0)
     form = _digits(row.lower, row.upper)
     said = "" if interval.target == "mean" else f" for the {interval.target}"
@@ -64,13 +68,12 @@ def _ends(low: float, high: float, digits: int) -> str:
     return f"{low:.{digits}f} to {high:.{digits}f}"
 
 
-def table(rows: Sequence[Row], level: float) -> list[str]:
-    """The rows as lines: estimate, standard error, one interval a row for itself, status."""
-    grouped = any(row.group for row in rows)
-    labels = [f"{row.group} {row.term}".strip() if grouped else row.term for row in rows]
-    if grouped and len({row.term for row in rows}) == 1:
-        labels = [row.group or row.term for row in rows]
-    wide = max(4, *(len(label) for label in labels))
+def table(rows: Sequence[Row], level: float, columns: Sequence[str]) -> list[str]:
+    """The rows of a release with these columns as lines: estimate, standard error, one interval a
+    row for itself, status; groups with their persons and both intervals."""
+    if any(row.group for row in rows):
+        return _groups(rows, level, columns)
+    wide = max(4, *(len(row.term) for row in rows))
     heads = ("estimate", "std err", f"{percent(level)} from", "to")
     sizes = [max(13, len(item) + 2) for item in heads]
     counted = any(math.isfinite(row.persons) for row in rows) and len({r.persons for r in rows}) > 1
@@ -80,15 +83,51 @@ def table(rows: Sequence[Row], level: float) -> list[str]:
         + "".join(f"{item:>{size}}" for item, size in zip(heads, sizes, strict=True))
         + (f"{'persons':>10}" if counted else "")
     ]
-    for label, row in zip(labels, rows, strict=True):
+    for row in rows:
         cells = (row.estimate, row.std_error, row.lower, row.upper)
-        line = f"  {label:<{wide}}" + "".join(
+        line = f"  {row.term:<{wide}}" + "".join(
             f"{_cell(item):>{size}}" for item, size in zip(cells, sizes, strict=True)
         )
         if counted:
             line += f"{'' if math.isnan(row.persons) else format(max(row.persons, 0.0), '.0f'):>10}"
         lines.append(line + ("" if row.status == OK else f"   {row.status}"))
     return lines
+
+
+def _groups(rows: Sequence[Row], level: float, columns: Sequence[str]) -> list[str]:
+    """A line a group, and below them one a comparison; of several values a table each."""
+    terms = list(dict.fromkeys(row.term for row in rows))
+    heads = terms if len(terms) > 1 else [""]
+    wide = min(max(len(_key(item)) for item in (*heads, *(row.group for row in rows))), WIDEST)
+    lines, compared = [], False
+    for place, row in enumerate(rows):
+        if place == 0 or row.term != rows[place - 1].term:
+            head = _key(row.term) if len(terms) > 1 else ""
+            lines.append(
+                f"  {head:<{wide}}{'persons':>9}{'estimate':>12}   {percent(level)} interval   "
+                "(privacy noise alone)"
+            )
+            compared = False
+        if not (compared or {row.group, f"{row.term}: {row.group}"} & set(columns)):
+            lines.append("  differences and ratios:")
+            compared = True
+        persons = "" if math.isnan(row.persons) else f"{max(row.persons, 0.0):.0f}"
+        line = f"  {_key(row.group):<{wide}}{persons:>9}"
+        if math.isnan(row.estimate):
+            lines.append(f"{line}   {row.status}")
+            continue
+        form = _digits(row.noise_lower, row.noise_upper)
+        ends = f"[{row.lower:.{form}f}, {row.upper:.{form}f}]"
+        noise = f"([{row.noise_lower:.{form}f}, {row.noise_upper:.{form}f}])"
+        line += f" {row.estimate:>11.{form}f}   {ends}   {noise}"
+        lines.append(line + ("" if row.status == OK else f"   {row.status}"))
+    return lines
+
+
+def _key(text: str) -> str:
+    """A key of a group, which may be any text, as a cell."""
+    plain = "".join(sign if sign.isprintable() else "?" for sign in text)
+    return plain if len(plain) <= WIDEST else plain[: WIDEST - 1] + "~"
 
 
 def _cell(value: float) -> str:
@@ -104,7 +143,7 @@ def _persons(release: Numbers) -> str:
 def known(release: Numbers) -> str:
     """Whether its number of persons is public: that of a roster is, not that of private groups."""
     promise = release.guarantee
-    grouped = any(row.group for row in release.rows())
+    grouped = _grouped(release)
     public = promise.relation == "replace-one" and (not grouped or MEMBERSHIP in promise.public)
     return "public" if public else "noisy"
 
@@ -112,8 +151,18 @@ def known(release: Numbers) -> str:
 def rests_on(release: Numbers) -> str:
     """What accuracy rests on (never privacy), in a few words."""
     interval = release.interval()
-    words = interval.brief or assumptions((interval.assumption, *release.assumptions))
+    words = interval.brief or assumptions(_assumed(release))
     return words or "nothing but the noise"
+
+
+def _assumed(release: Numbers) -> tuple[str, ...]:
+    """What accuracy rests on in full; what else is said of groups are rules of their rows."""
+    found = release.interval().assumption
+    return (found,) if _grouped(release) else (found, *release.assumptions)
+
+
+def _grouped(release: Numbers) -> bool:
+    return any(row.group for row in release.rows())
 
 
 def statuses(release: Numbers) -> tuple[str, str]:
@@ -129,8 +178,14 @@ def _status(release: Numbers) -> list[str]:
     if release.failed:
         return _line("status", f"FAILED: {advice}")
     if status == OK:
-        return [_short("status", f"ok   (method: {release.estimator}; {MORE})")]
-    return _line("status", f"{status}: {advice}" if advice else status)
+        room = WIDTH - PLACE - len(f"ok   (method: ; {MORE})")
+        name = textwrap.shorten(release.estimator, room, placeholder=" …")
+        return _line("status", f"ok   (method: {name}; {MORE})")
+    if not advice:  # then single rows have it
+        found = Counter(row.status for row in release.rows())
+        words = [f"{n} of {found.total()} rows: {word}" for word, n in found.items() if word != OK]
+        return _line("status", f"{'; '.join(words) or status}   ({MORE})")
+    return _line("status", f"{status}: {advice}")
 
 
 def details(release: Numbers, warning: str) -> str:
@@ -138,19 +193,23 @@ def details(release: Numbers, warning: str) -> str:
     interval, promise = release.interval(), release.guarantee
     lines = [summary(release, warning), ""]
     lines += _line("interval", f"for the {interval.target}")
-    status, advice = statuses(release)
-    if status != OK:
-        lines += _line("status", f"{status}: {advice}".rstrip(": "))
-    assumed = assumptions((interval.assumption, *release.assumptions))
+    assumed = assumptions(_assumed(release))
     if assumed:
         lines += _line("accuracy", f"(not privacy) assumes: {assumed}")
-    if interval.region and len(interval.region) <= MOST:
-        limits = ", ".join(f"[{a:.6g}, {b:.6g}]" for a, b in interval.region)
-        lines += _line("limits", f"values limited to {limits}")
-    if len(release.columns) > 1:
+    if _grouped(release) and release.assumptions:
+        lines += _line("rows", "; ".join(release.assumptions))
+    limits = list(dict.fromkeys(f"[{a:.6g}, {b:.6g}]" for a, b in interval.region))
+    if len(limits) > MOST:
+        low, high = min(a for a, _ in interval.region), max(b for _, b in interval.region)
+        limits = [f"intervals of their own within [{low:.6g}, {high:.6g}]"]
+    if limits:
+        lines += _line("limits", f"values limited to {', '.join(limits)}")
+    joint = release.jointly()
+    if joint is not None and len(release.columns) > 1:
         lines.append(f"  together  all lines within these ends at once, {percent(interval.level)}:")
-        for name, low, high in zip(release.columns, interval.lower, interval.upper, strict=True):
-            lines.append(f"{'':<{PLACE}}{name}: {low:.6g} to {high:.6g}")
+        for name, low, high in zip(release.columns, joint.lower, joint.upper, strict=True):
+            if not math.isnan(low):
+                lines.append(f"{'':<{PLACE}}{_key(name)}: {low:.6g} to {high:.6g}")
     lines += _line("against", RELATION_WORDS[promise.relation])
     if promise.public:
         lines += _line("public", "; ".join(promise.public))

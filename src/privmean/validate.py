@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
-from typing import SupportsFloat, SupportsInt, TypeVar, cast
+import os
+from collections.abc import Iterable, Mapping
+from operator import index
+from typing import Any, SupportsFloat, SupportsIndex, TypeVar, cast
 
 from privmean.errors import ArgumentError
 
@@ -82,26 +84,72 @@ def _not_tiny(name: str, value: object, result: float) -> float:
     return result
 
 
-def whole(name: str, value: object, *, least: int = 0, remedy: str | None = None) -> int:
-    """A whole number of at least `least`."""
+def whole(
+    name: str,
+    value: object,
+    *,
+    least: int = 0,
+    most: int = LARGEST_COUNT,
+    remedy: str | None = None,
+) -> int:
+    """A whole number from `least` to `most`."""
     advice = remedy or f"give a whole number of at least {least}"
-    if isinstance(value, bool) or not hasattr(value, "__index__"):
-        if isinstance(value, float) and value.is_integer():
-            value = int(value)
-        else:
-            raise ArgumentError(name, value, "is not a whole number", advice)
-    result = int(cast(SupportsInt, value))
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    try:
+        result: int | None = index(cast(SupportsIndex, value))
+    except TypeError:
+        result = None
+    if result is None or isinstance(value, bool):
+        raise ArgumentError(name, value, "is not a whole number", advice)
     if result < least:
         raise ArgumentError(name, value, f"must be at least {least}", advice)
     if result > LARGEST_COUNT:
         raise ArgumentError(name, value, "is larger than any count", advice)
+    if result > most:
+        raise ArgumentError(name, value, f"must be at most {most}", remedy or "give a smaller one")
+    return result
+
+
+def listed(name: str, value: object, remedy: str = "give a list") -> tuple[Any, ...]:
+    """The items of a list, a tuple or an array; a text is none."""
+    if not isinstance(value, str | bytes | Mapping):
+        try:
+            return tuple(cast(Iterable[Any], value))
+        except TypeError:
+            pass
+    raise ArgumentError(name, value, "is no list", remedy)
+
+
+def instance(name: str, value: object, kind: type[T], remedy: str) -> T:
+    """An object of this kind."""
+    if not isinstance(value, kind):
+        raise ArgumentError(name, value, f"is no {kind.__name__}", remedy)
+    return value
+
+
+def path(name: str, value: object, remedy: str = "name a file") -> str:
+    """The name of a file."""
+    try:
+        result = os.fspath(cast("str | os.PathLike[str]", value))
+        usable = (
+            isinstance(result, str) and bool(result.strip()) and b"\0" not in os.fsencode(result)
+        )
+    except (TypeError, UnicodeEncodeError):
+        usable = False
+    if not usable:
+        raise ArgumentError(name, value, "is no path", remedy)
     return result
 
 
 def choice(name: str, value: T, allowed: Iterable[T]) -> T:
     """One of a small set of words."""
     options = list(allowed)
-    if value not in options:
+    try:
+        known = value in options
+    except ValueError:  # an array
+        known = False
+    if not known:
         words = ", ".join(repr(item) for item in options)
         raise ArgumentError(name, value, "is not one of the choices", f"choose one of {words}")
     return value
@@ -126,3 +174,18 @@ def bounds(name: str, value: object) -> tuple[float, float]:
     if not low < high:
         raise ArgumentError(name, value, "the lower bound must be below the upper one", remedy)
     return low, high
+
+
+def several(name: str, value: object, remedy: str) -> tuple[Any, ...]:
+    """The items of a list; a text or a mapping alone is one item."""
+    return (value,) if isinstance(value, str | Mapping) else listed(name, value, remedy)
+
+
+def columns(name: str, value: object) -> tuple[str, ...]:
+    """Names of columns; one may stand alone."""
+    remedy = "give a column's name or a list of names"
+    named = several(name, value, remedy)
+    for item in named:
+        if not isinstance(item, str):
+            raise ArgumentError(name, item, "is no name of a column", remedy)
+    return named

@@ -28,7 +28,7 @@ ROWS = Rows(np.array([[0.0], [8.0], [3.0], [np.nan]]), ("x",))
 
 def recorded(rows=ROWS, seed=0):
     found = Findings()
-    plan = BoundedMean((0.0, 8.0)).plan(Budget(epsilon=1.0), Shape(("x",), len(rows.values)))
+    plan = BoundedMean((0.0, 8.0)).plan(Budget(epsilon=2.0), Shape(("x",), len(rows.values)))
     return Recorded.of(plan, rows, "here", seed, found), found
 
 

@@ -11,9 +11,10 @@ import pytest
 import kit
 from kit import planned
 from privmean.central.bounded import BoundedMean
-from privmean.errors import ArgumentError
+from privmean.errors import ArgumentError, Infeasible
 from privmean.noise.simulated import SimulatedNoise
 from privmean.people.matrix import MatrixPeople
+from privmean.people.shape import Shape
 from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE, Budget
 from privmean.privacy.compose import pure_epsilon
 
@@ -132,3 +133,12 @@ def test_noise_scale_is_that_of_the_width():
     kit.assert_mean(errors, 0.0, slack=1e-5)
     kit.assert_variance(errors, 2 * (4 / 100) ** 2, kurtosis=6.0)
     assert plan.losses[0].pure == Fraction(1)
+
+
+def test_noise_that_fills_the_bounds_is_refused_before_anything_is_spent():
+    plan = BoundedMean((0.0, 1.0)).plan
+    for persons in (1, 5):
+        with pytest.raises(Infeasible, match=r"at least 6 persons, or more epsilon"):
+            plan(Budget(epsilon=1.0), Shape(("x",), persons))
+    made = plan(Budget(epsilon=1.0), Shape(("x",), 6))
+    assert 1.96 * made.sums.value_sd <= 6  # in units of the radius: its interval is no longer

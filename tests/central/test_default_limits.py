@@ -13,14 +13,19 @@ from kit import planned
 from privmean.central.default_limits import (
     AGAIN,
     PARTS,
+    SNUG,
     Count,
     Widened,
     _count_again,
+    counted_from,
     falls_slowly,
+    first_step,
+    widened,
 )
 from privmean.central.default_mean import DefaultMean
 from privmean.central.locate import Location
 from privmean.central.wallet import Wallet
+from privmean.intervals.tail_check import TailCheck
 from privmean.mechanisms.curator import TrustedCurator
 from privmean.noise.simulated import SimulatedNoise
 from privmean.people.matrix import MatrixPeople
@@ -153,6 +158,45 @@ def test_the_counted_persons_bound_the_bias_wherever_the_assumption_holds():
         alone = share["below"] * down
         short = up * (up / arms[1]) * weight * share["below"]
         assert (short < alone) == (up * (up / arms[1]) * weight < down)
+
+
+def test_one_side_is_counted_from_its_edge():
+    def place(lower, upper, origin=0.0, **facts):
+        return Location("ok", origin, lower, upper, 1, 1, 0, 0.0, 5.0, **facts)
+
+    far = 8 * SNUG
+    assert counted_from(place(0.0, far)) == pytest.approx((0.0, 8.0))
+    assert counted_from(place(-far, 0.0)) == pytest.approx((-8.0, 0.0))
+    assert counted_from(place(3 - far, 3.0, 3.0)) == pytest.approx((-5.0, 3.0))
+    assert counted_from(place(4.0, far)) == pytest.approx((4.0, 8.0))  # an inner limit stays
+    assert counted_from(place(-1.0, far)) == (-1.0, far)  # both sides were seen
+    assert counted_from(place(0.0, far, chosen=(0.0, far))) == (0.0, far)
+    assert counted_from(place(7.0, 7.0, 7.0)) == (7.0, 7.0)
+    # a tail of index 2 is allowed what it was, with less noise; and that is what its excess is
+    near, limits = Count((0.0, 8.0), 100 * math.sqrt(2), 5.0, between=5.0), (0.0, far)
+    wide = [Widened(limits, place(*limits), (count,)) for count in (Count(limits, 100, 5.0), near)]
+    old, new = (item.reaches(0.0, 1.0)[0] for item in wide)
+    assert new * near.persons == pytest.approx(old * 100)
+    assert new * near.scale == pytest.approx(old * 5.0 / math.sqrt(2))
+
+
+def test_persons_before_the_limits_are_taken_off_where_these_move():
+    # 24 between the edge of what was seen and the limit, 3 beyond both; without noise
+    x = np.concatenate([np.linspace(0.2, 7.9, 4473), np.linspace(8.1, 9.4, 24), [20.0] * 3])
+    place = Location("ok", 0.0, 0.0, 8 * SNUG, 1, 1, 0, 0.0, 28.0, before=(1e3, 2e3))
+    wallet = Wallet(Fraction(1), "replace-one")
+    curator = TrustedCurator(people(x), Silent(0))
+    wide = widened(curator, 0, place, wallet, 0.2, False, 2900.0)
+    (count,) = wide.counts
+    assert (count.persons, count.beyond) == (27, 6)
+    assert wide.limits[1] == pytest.approx(8 * SNUG)  # 6 - 5: not worth a step
+    assert first_step(place, 27 - 5, wallet.left)[1] > 20  # and a twin that forgets them moves
+    many = widened(curator, 0, place, Wallet(Fraction(1), "replace-one"), 0.2, False, 3100.0)
+    assert many.counts[0].limits == many.limits  # from 3000 on they are counted there
+    assert many.counts[0].beyond == 3
+    check = TailCheck(4500.0, 27.0, 5.0, 0.0, 2.5, between=21.0)
+    assert (check.status, check.leans) == ("ok", False)
+    assert TailCheck(4500.0, 27.0, 5.0, 0.0, 2.5).leans
 
 
 def test_a_second_count_needs_a_tail_of_small_index_on_a_seen_side():

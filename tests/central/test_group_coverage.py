@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from scipy import stats
 
 from kit import assert_rate_at_least, assert_rate_at_most
 from privmean.central.groups.estimator import GroupMeans
@@ -75,3 +76,40 @@ def test_weights_of_a_group_are_never_taken_to_be_those_of_all():
         short += abs(line.estimate) <= half
     assert_rate_at_least(held, DRAWS, 0.93)
     assert_rate_at_most(short, DRAWS, 0.9)  # what the rule is for
+
+
+def seeded_tables(law, runs, epsilon=2.0):
+    """Tables of releases at fixed seeds. law: groups and values of their persons."""
+    for seed in range(runs):
+        group, value = law(np.random.default_rng(seed))
+        keys = [f"k{g}" for g in range(int(group.max()) + 1)]
+        pairs = MatrixPairs.of(np.arange(len(group)), group, value, keys, Weights())
+        yield plan_for(pairs, epsilon).release(pairs, SimulatedNoise(seed)).intervals
+
+
+def test_allowances_hold_what_is_cut_off_a_small_group_beside_a_dominant_one():
+    def law(rng):
+        group = rng.choice(3, 3000, p=[0.95, 0.02, 0.03])
+        return group, rng.normal(1.5 * group, 1.0)
+
+    held = []
+    for table in seeded_tables(law, 20):
+        apart = table.upper[2] - 3.0  # its values are normal about 3
+        cut = stats.norm.pdf(apart) - apart * stats.norm.sf(apart)
+        held.append(table.above[2] + table.corrected[2] >= cut or table.open_above[2])
+    assert np.mean(held) > 0.7, held
+
+
+def test_rates_by_group_have_two_ends():
+    """Zero is a limit that nobody is beyond: a rate near to it is no mean that is cut off."""
+    rates = np.array([0.1, 0.3, 0.02])
+
+    def law(rng):
+        group = rng.choice(3, 3000, p=[0.5, 0.3, 0.2])
+        return group, (rng.random(3000) < rates[group]) * 1.0
+
+    for table in seeded_tables(law, 4):
+        for place, rate in enumerate(rates):
+            row = table.row(place, 0.95)
+            assert row.lower > -0.1, row
+            assert row.lower - 0.02 <= rate <= row.upper + 0.02, row

@@ -83,13 +83,35 @@ def test_the_table_is_near_the_truth_and_says_what_it_rests_on():
         assert row.std_error > 0
     assert [row.group for row in release.rows()[4:]] == ["a - b", *(f"{k} - rest" for k in KEYS)]
     assert release.guarantee.relation == ADD_REMOVE
-    text = str(release)
-    assert text.count("\n") < 40
+    text = " ".join(release.details().split())
     for words in (
-        "one person counts in one group", "the rows depend on which keys", "(1) its persons",
-        "(2) its share", "(3) those exceed", "add-remove", "persons with a value in a group",
+        "rows one person counts in one group", "the rows depend on which keys", "(1) its persons",
+        "(2) its share", "(3) those exceed", "add-remove", "limits values limited to",
     ):  # fmt: skip
-        assert words in " ".join(text.split()), words
+        assert words in text, words
+
+
+def test_the_text_is_the_table_and_six_lines():
+    release = asked(records(), contrasts=["a - b"])
+    _, title, head, *lines = str(release).splitlines()
+    assert title.startswith("x by key: mean over the persons of each group   (")
+    assert "privacy noise alone" in head
+    assert [line.split()[0] for line in lines[:4]] == KEYS
+    assert lines[4:6][0] == "  differences and ratios:"
+    words = [line[2:11].strip() for line in lines[6:]]
+    assert words == ["intervals", "promise", "", "rests on", "status"]
+    stored = pm.Release.from_dict(json.loads(json.dumps(release.to_dict())))
+    assert str(stored).splitlines()[2 : 2 + 7] == [head, *lines[:6]]
+    with pytest.raises(ArgumentError, match="was not stored"):
+        stored.conf_int(simultaneous=True)
+
+
+def test_simultaneous_ends_of_groups_are_those_of_all_rows_together():
+    release = asked(records())
+    alone, joint = release.conf_int(), release.conf_int(simultaneous=True)
+    assert np.all(joint[:, 0] < alone[:, 0])
+    assert np.all(alone[:, 1] < joint[:, 1])
+    assert np.array_equal(joint, release.conf_int(1 - 0.05 / len(KEYS)))
 
 
 def test_json_has_groups_and_contrasts():

@@ -75,7 +75,10 @@ def test_both_values_are_near_the_truth_under_one_budget(way):
     assert [item["term"] for item in stored["values"]] == ["x", "y"]
     assert len(stored["values"][1]["groups"]) == 3
     text = str(release)
-    assert text.index("x by key") < text.index("y by key") < text.index("promise")
+    assert text.index("x, y by key") < text.index("\n  x ") < text.index("\n  y ")
+    assert text.index("\n  y ") < text.index("promise")
+    joint = release.conf_int(simultaneous=True)
+    assert np.array_equal(joint[3:], release["y"].conf_int(1 - 0.05 / 6)[:3])
     with pytest.raises(ArgumentError):
         release["z"]
 

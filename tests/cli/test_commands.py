@@ -274,3 +274,58 @@ def test_reading_may_be_limited(capsys, table, tmp_path):
     status, _, err = call(capsys, *job, "--memory", "much")
     assert status == 2
     assert "is not a size; give one such as '4GB'" in err
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        (
+            "mean T --person student --value score word_a --epsilon 1",
+            "--value score --value word_a",
+        ),
+        ("mean --person student --value=score word_a T", "--value score --value word_a"),
+        ("compare T --person student --value score --arms a --arm 1 2", "--arm 1 --arm 2"),
+        ("curve T --person student --value score --bins 1 2 --time t", "commas into a list"),
+        ("regress T score ~ word_a --person student", "quotes around a text"),
+        ("mean T --value score", "'--person'; --person is: Column that names the person"),
+        ("mean T --person student --value score --epsilon much", "'--epsilon': Input should"),
+        ("mean T --person student --value score --epsilon", "`privmean mean --help` lists"),
+        ("mean T --person student --value score --nope 1", "`privmean mean --help` lists"),
+        ("ledger nope", "`privmean ledger --help` lists"),
+        ("nope", "`privmean --help` lists"),
+        # what a library function calls values is called as this command says it
+        ("mean T --person student --value nope --epsilon 1", "--value='nope': is not a column"),
+        ("mean T --person nope --value score --epsilon 1", "--person='nope': is not a column"),
+        (
+            "curve T --person student --value score --time nope --bins 1,2 --epsilon 1",
+            "--time='nope': is not a column",
+        ),
+        (
+            "compare T --person student --value score --arms nope --epsilon 1",
+            "--arms='nope': is not a column",
+        ),
+        (
+            "mean T --person student --value score --by student --keys 1 --epsilon 1",
+            "--by='student': is the column of person ids",
+        ),
+        ("regress T score~nope --person student --epsilon 1", "formula='score~nope': has 'nope'"),
+    ],
+)
+def test_wrong_lines_are_refused_with_a_remedy(capsys, table, line, said):
+    status, out, err = call(capsys, *(table if word == "T" else word for word in line.split()))
+    assert status == 2
+    assert out == ""
+    assert err.startswith("privmean: ")
+    assert err.count("\n") == 1
+    assert said in err
+
+
+def test_an_interrupted_command_says_what_stays(capsys, monkeypatch, table):
+    def stopped(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("privmean.asking.road.execute", stopped)
+    asked = ["mean", table, "--person", "student", "--value", "score", "--epsilon", "1"]
+    status, out, err = call(capsys, *asked)
+    assert (status, out) == (130, "")
+    assert "what was charged to a ledger stays charged" in err

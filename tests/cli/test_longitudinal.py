@@ -62,7 +62,7 @@ def test_variance(table, capsys):
     assert 0.05 < found["estimate"][0] < 1.0  # 1/5, within two octaves
     more = ["--method", "coinpress", "--center", "0", "--neighbors", "add-remove"]
     assert run(["variance", table, *arguments, "--epsilon", "9", *more]) == 2
-    assert "n_design" in capsys.readouterr().err
+    assert "--n-design" in capsys.readouterr().err
     more += ["--n-design", "600", "--json"]
     assert run(["variance", table, *arguments, "--epsilon", "9", *more]) == 0
     found = json.loads(capsys.readouterr().out)

@@ -20,6 +20,7 @@ BASE = [
     "stream", "--person", "p", "--value", "v", *BUDGET, "--max-participations", "4",
     "--min-separation", "2", "--steps", "60", "--bounds", "0", "10",
 ]  # fmt: skip
+STATED = ("--append", "--moved", "--no-replay", "--complete")
 ROWS = [{"p": f"u{i % 7}", "v": float(i % 5)} for i in range(30)]
 
 
@@ -248,6 +249,16 @@ def test_a_ledger_is_charged_once_a_stream(feed, tmp_path):
     assert feed(jsonl(ROWS), *BASE, "--label", "x").exit_code == 2
 
 
+def test_a_stream_that_began_without_a_ledger_is_charged_when_one_is_named(feed, tmp_path):
+    Ledger(tmp_path / "book", epsilon=1.5, delta=1e-5)
+    stated = [*BASE, "--state", tmp_path / "s"]
+    feed(jsonl(ROWS[:9]), *stated)
+    for more in ([], ["--append", "--flush"]):
+        source = "" if more else jsonl(ROWS[:9])
+        assert feed(source, *stated, "--ledger", tmp_path / "book", *more).exit_code == 0
+        assert len(Ledger.open(tmp_path / "book").entries) == 1
+
+
 # --- withhold-release ---------------------------------------------------------------------------
 
 
@@ -270,6 +281,28 @@ def test_withhold_on_the_command_line(feed, tmp_path):
     assert [item["arrivals"] for item in shown(more)] == [31]
     last = shown(longer)[-1]
     assert last["records"] + last["waiting"] == 30
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--output", "none/out"], "none/out: No such file"),
+        (["--output", "other"], "holds releases that the state does not"),
+        (["--plot", "none/x.png"], "--plot='none/x.png': is in no folder"),
+        (["--html", "."], "--html='.': is a folder"),
+        (["--html", "x.html", "--by", "p"], "is of one mean"),
+        (["--by", "p", "--groups", "0"], "groups=0: must be at least 1"),
+        (["--format", "csv"], "does not name 'p'"),
+        *(([said], f"{said}=True: goes with --state") for said in STATED),
+    ],
+)
+def test_wrong_use_of_a_stream_spends_nothing(feed, tmp_path, monkeypatch, arguments, said):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "other").write_text('{"step": 1}\n')
+    Ledger("book", epsilon=1, delta=1e-5)
+    result = feed(jsonl(ROWS), *BASE, "--ledger", "book", *arguments)
+    assert (result.exit_code, said in result.stderr) == (2, True), result.stderr
+    assert not Ledger.open("book").entries
 
 
 def test_withhold_charges_a_ledger_and_refuses(feed, tmp_path):

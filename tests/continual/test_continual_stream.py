@@ -7,7 +7,7 @@ import pytest
 from continual_reference import Scripted, Silent
 
 from kit import Z, assert_variance, epsilon_lower_bound
-from privmean.continual import MeanStream, plan
+from privmean.continual import MeanStream, WithholdRelease, plan
 from privmean.continual.buffered import Buffered
 from privmean.continual.mechanism import NoisyPrefixSums, PrefixMechanism
 from privmean.continual.strategies import Banded, Identity, MeanToeplitz, PrefixRoot
@@ -18,6 +18,7 @@ from privmean.privacy.budget import Budget
 from privmean.privacy.compose import total_delta
 from privmean.privacy.gdp import gaussian_delta
 from privmean.privacy.guarantee import Guarantee
+from privmean.privacy.ledger import Ledger
 
 QUICK = Buffered((0.25, 0.07), (0.6, 0.96))
 BASE = {
@@ -464,3 +465,40 @@ def test_a_failed_batch_closes_the_stream():
         running.update("a", 1.0)
     with pytest.raises(PrivmeanError, match="stopped within a batch"):
         running.update("b", 1.0)
+
+
+NO_STREAM = {
+    "noise": ["x", 1], "state": [7, b"x", "", "\ud800", "a\0b", []], "strategy": ["identity", 1],
+    "goal": [np.array(["rmse", "final"])], "center": [np.ones(2)],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", NO_STREAM)
+def test_what_makes_no_stream_is_refused_by_name(name):
+    given = {"epsilon": 1, "delta": 1e-6, "max_participations": 2, "min_separation": 2}
+    for wrong in NO_STREAM[name]:
+        with pytest.raises(ArgumentError, match=name if name != "center" else "bounds"):
+            MeanStream(**given, steps=8, bounds=(0, 1), **{name: wrong})
+        if name in ("noise", "state"):
+            with pytest.raises(ArgumentError, match=name):
+                WithholdRelease(
+                    epsilon=1, delta=1e-6, max_records=2, bounds=(0, 1), **{name: wrong}
+                )
+
+
+def test_what_is_no_list_of_events_is_refused_without_showing_it(tmp_path):
+    given = {"epsilon": 1, "delta": 1e-6, "max_participations": 2, "min_separation": 2}
+    stream = MeanStream(**given, steps=8, bounds=(0, 1))
+    for ids, values in ((["a"], 0.123), (7, [0.5])):
+        with pytest.raises(ArgumentError, match="is no list") as refused:
+            stream.extend(ids, values)
+        assert "0.123" not in str(refused.value)
+    for ledger in (None, 7, tmp_path / "none"):
+        with pytest.raises(ArgumentError, match="ledger"):
+            stream.charge(ledger)
+    book = Ledger(tmp_path / "book", epsilon=1, delta=1e-6)
+    stream.charge(tmp_path / "book", label="by its path")
+    assert [entry.label for entry in book.entries] == ["by its path"]
+    for wrong in (None, 5, True):
+        with pytest.raises(ArgumentError, match="bounds"):
+            WithholdRelease(epsilon=1, delta=1e-6, max_records=2, bounds=wrong)

@@ -79,7 +79,7 @@ def test_tickets(tmp_path):
     options = ("aggregate", out, "--round", tmp_path / "round.json", "--json")
     found = json.loads(run(*options, "--secret-file", tmp_path / "key"))
     assert (found["reports"], found["rejected"]) == (3, {})
-    assert json.loads(run(*options))["rejected"] == {"not issued": 3}
+    assert "takes reports with tickets alone" in run(*options, code=2)
     run(*issue, "--count", 1, "--level", 7, code=2)
 
 
@@ -94,6 +94,62 @@ def test_every_kind_of_round(tmp_path):
         Round.from_json((tmp_path / "x").read_text())
     assert "error" in run("round", tmp_path / "x", *base, code=2)
     assert "error" in run("round", tmp_path / "x", *base, "--items", 1, code=2)
+
+
+BOUNDS = ("--lower", 0, "--upper", 1)
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ((*BOUNDS, "--items", 5), "what is asked"),
+        ((*BOUNDS, "--dimension", 3), "what is asked"),
+        (("--radius", 2), "what is asked"),
+        (("--radius", 2, "--dimension", 3, "--bins", 4), "what is asked"),
+        (("--radius", 2, "--dimension", 0), "dimension=0"),
+        (("--items", 4, "--sigma", 1), "sigma=1.0: is not of "),
+        ((*BOUNDS, "--closes", 86400), "closes=86400: is over"),
+        *(((*BOUNDS, "--points", f"0:1:{n}"), "cannot be read") for n in (0, 1, -4, 10**15)),
+    ],
+)
+def test_a_round_that_nobody_meant_is_not_written(tmp_path, words, said):
+    file = tmp_path / "round.json"
+    assert said in run("round", file, "--epsilon", 1, "--persons", 9, *words, code=2)
+    assert not file.exists()
+
+
+def test_wrong_words_are_refused_before_anything_is_spent(tmp_path):
+    file, plain, odd = (tmp_path / name for name in ("round.json", "plain.json", "odd"))
+    for path, more in ((file, ["--issued"]), (plain, [])):
+        run("round", path, "--epsilon", 1, "--persons", 9, *BOUNDS, *more)
+    odd.write_bytes(b"\xff\xfe")
+    issue = ("tickets", "--secret-file", tmp_path / "key", "--count")
+    for count in (0, -3):
+        assert f"count={count}" in run(*issue, count, "--round", file, code=2)
+    assert "without tickets" in run(*issue, 1, "--round", plain, code=2)
+    assert not (tmp_path / "key").exists()
+    own = ("report", "1", "--epsilon", 1, "--limit", 1, "--ledger", tmp_path / "l", "--round")
+    for words, said in (
+        ((file, "--out", odd, "--ticket-file", odd), "ticket-file"),
+        ((plain, "--out", odd, "--round-id", "ab"), "round-id"),
+        *(((plain, "--server", it), "server") for it in ("http://h:99999", "http://[::1", "h")),
+    ):
+        assert f"error: {said}=" in run(*own, *words, code=2)
+    assert not (tmp_path / "l").exists()
+    for server in ("http://h:99999", "http://[::1", "h"):
+        assert "error: server=" in run("close", "ab", "--server", server, code=2)
+    assert "token-file" in run("close", "ab", "--server", "http://h", "--token-file", odd, code=2)
+    served = ("serve", "--public-results", "--database", f"sqlite:///{tmp_path / 'd'}", "--round")
+    for words, said in (
+        ((plain, "--port", 70000), "port=70000"),
+        ((plain, "--port", -1), "port=-1"),
+        ((plain, "--host", ""), "host=''"),
+        ((plain, "--origin", "https://localhost/"), "origin='https://localhost/'"),
+        ((file,), "takes reports with tickets alone"),
+        ((file, "--secret-file", odd), "secret-file="),
+    ):
+        assert said in run(*served, *words, code=2)
+    assert not (tmp_path / "d").exists()
 
 
 def test_errors_of_the_client(tmp_path):

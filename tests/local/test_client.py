@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from privmean.errors import ArgumentError, BudgetExceeded
-from privmean.local import Client, Ledger, Part, Round, mean_round, person_mean, slope
+from privmean.local import Aggregator, Client, Ledger, Part, Round, mean_round, person_mean, slope
 from privmean.local.builders import ball_round, items_round, vote_round
 from privmean.local.clients.client import randomize
 from privmean.local.reports import decode
@@ -222,6 +222,77 @@ def test_a_round_is_its_text(round_):
 def test_impossible_rounds_are_refused(make):
     with pytest.raises(ArgumentError):
         make()
+
+
+BASE = {"epsilon": 1, "persons": 5}
+MAKERS = {
+    "lower upper epsilon persons sigma points mechanism beta step closes messages": lambda **said: (
+        mean_round(**{"lower": 0, "upper": 1, **BASE, **said})
+    ),
+    "radius dimension candidates favoured caps": lambda **said: ball_round(
+        **{"radius": 1, "dimension": 3, **BASE, **said}
+    ),
+    "items other rows row_choice": lambda **said: items_round(**{"items": 5, **BASE, **said}),
+    "persons oversize": lambda **said: items_round(5, mechanism="sketch", **{**BASE, **said}),
+    "bins": lambda **said: vote_round(0, 1, **BASE, **said),
+    "tau persons beta shares half_width reach": lambda **said: WinsorizedRounds.of(
+        0, 100, **{"tau": 3, **BASE, **said}
+    ).vote(),
+}
+
+
+@pytest.mark.parametrize("names", MAKERS)
+def test_what_is_no_number_of_a_round_is_refused_by_name(names):
+    for name in names.split():
+        for wrong in ("x", b"x", math.nan, {}, object(), 10**400, 1j, ["a"]):
+            with pytest.raises(ArgumentError):
+                MAKERS[names](**{name: wrong})
+
+
+def test_a_round_has_nothing_that_its_mechanism_would_pass_over():
+    rounds = (
+        mean_round(0, 1, **BASE),
+        ball_round(1, 3, **BASE),
+        items_round(5, **BASE),
+        vote_round(0, 1, 4, **BASE),
+    )
+    more = {
+        "lower": [0], "upper": [1], "sigma": [1], "points": [0, 1], "radius": 1, "dimension": 3,
+        "caps": [0.5], "items": 5, "other": 1, "bins": 4, "rows": 8, "candidates": 8,
+        "favoured": [1],
+    }  # fmt: skip
+    for round_ in rounds:
+        said = json.loads(round_.to_json())
+        assert Round.from_dict(said) == round_
+        own = (
+            {"lower", "upper", "sigma", "points"}
+            if round_.mechanism == "one-bit"
+            else {"other", "bins", "items"}
+        )
+        for name in set(more) - set(said) - own:
+            with pytest.raises(ArgumentError, match=name):
+                Round.from_dict({**said, name: more[name]})
+
+
+def test_a_round_that_is_over_spends_nothing(tmp_path):
+    ledger = Ledger(tmp_path / "l", limit=2)
+    client = Client(epsilon=1, ledger=ledger)
+    with pytest.raises(ArgumentError, match="is over"):
+        client.report(mean_round(0, 1, **BASE, closes=5), 0.5)
+    assert ledger.spent() == 0
+
+
+@pytest.mark.parametrize("wrong", ["{}", b"", None, 7])
+def test_a_text_is_no_round_and_no_ticket(wrong):
+    client = Client(epsilon=1, ledger=Ledger(":memory:", limit=1))
+    with pytest.raises(ArgumentError, match="round"):
+        client.report(wrong, 0.5)
+    with pytest.raises(ArgumentError, match="round"):
+        Aggregator(wrong)
+    with pytest.raises(ArgumentError, match="ticket"):
+        client.report(mean_round(0, 1, **BASE, issued=True), 0.5, ticket=wrong)
+    with pytest.raises(ArgumentError, match="path"):
+        Ledger(wrong if wrong != "{}" else "", limit=1)
 
 
 def test_person_means():

@@ -163,4 +163,7 @@ def test_tickets_of_an_older_secret_count_until_it_is_withdrawn():
     stream = b"".join(reports)
     assert len(Gate(round_, secret=(new, old)).parse(stream).batch) == 2
     assert Gate(round_, secret=new).parse(stream).refused == [(0, "not issued")]
-    assert Gate(round_).parse(stream).refused == [(0, "not issued"), (1, "not issued")]
+    assert Gate(round_, secret=bytes(32)).parse(stream).refused == [
+        (0, "not issued"),
+        (1, "not issued"),
+    ]

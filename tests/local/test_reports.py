@@ -15,7 +15,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from privmean.errors import PrivmeanError
+from privmean.errors import ArgumentError, PrivmeanError
 from privmean.local.aggregators.aggregator import Aggregator
 from privmean.local.aggregators.checksum import checksums
 from privmean.local.aggregators.gate import Gate
@@ -331,8 +331,12 @@ def test_tickets_bind_nonce_and_level():
     assert [gate.reason(item) for item in reports] == ["", ""]
     assert gate.parse(b"".join(reports)).reasons() == {}
     assert decode_json(decode(reports[0]).to_json()).to_bytes() == reports[0]
-    assert Gate(round_).reason(reports[0]) == "not issued"
-    assert Gate(round_, secret=b"\x01" * 32).parse(reports[0]).reasons() == {"not issued": 1}
+    for none in (None, b"", b"short", ()):  # would refuse every honest report for good
+        with pytest.raises(ArgumentError, match="secret"):
+            Gate(round_, secret=none)
+    other = Gate(round_, secret=b"\x01" * 32)
+    assert other.reason(reports[0]) == "not issued"
+    assert other.parse(reports[0]).reasons() == {"not issued": 1}
     for place in (12, 28, 42, 50):  # nonce, level, payload, code
         bad = bytearray(reports[0])
         bad[place] ^= 1

@@ -66,6 +66,33 @@ def test_the_error_is_at_most_a_fifth_above_that_of_a_told_range(name, persons):
     assert np.all(off < 0.4), off
 
 
+BOUNDED = {
+    "exponential": stats.expon(), "uniform": stats.uniform(), "pareto 2": stats.pareto(2),
+    "gamma 2": stats.gamma(2), "to the left": stats.beta(5, 1),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("persons", [1000, 20_000])
+@pytest.mark.parametrize("name", BOUNDED)
+def test_intervals_hold_quantiles_where_a_law_begins_or_ends_inside_of_a_cell(name, persons):
+    """Counts without noise: what misses is interpolation. The interval of many persons is the
+    shortest beside it."""
+    law, points = BOUNDED[name], (0.02, 0.05, 0.1, 0.9, 0.95, 0.98)
+    plan = Quantiles(points).plan(Budget(epsilon=1.0), Shape.of(1, persons))
+    held, truth = [], law.ppf(points)
+    for center in law.ppf([0.47, 0.5, 0.53]):
+        middle = float(np.median(np.abs(law.ppf((np.arange(2000) + 0.5) / 2000) - center)))
+        for part in np.linspace(1.0, 1.4, 9):
+            unit = UNIT * middle * part
+            edges = plan.layout.edges_around(center, unit, unit * 1e-4)
+            cells = np.diff(np.concatenate([[0.0], law.cdf(edges), [1.0]])) * persons
+            made = Distribution(
+                edges, tuple(cells), 1e-9, 1.0, None, points, 0.0, plan.layout.side
+            ).alone(0.95)
+            held.append((np.array(made.lower) <= truth) & (truth <= np.array(made.upper)))
+    assert np.mean(held) > 0.97, np.mean(held, axis=0)
+
+
 def astray(scores, scale, near):
     """The chance that a choice by exponential noise is beyond `near`, at most."""
     gaps = (scores[near].max() - np.delete(scores, near)) / scale

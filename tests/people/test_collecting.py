@@ -18,14 +18,22 @@ def table(persons):
 
 
 @pytest.mark.parametrize("home", ["polars", "duckdb"])
-def test_the_size_is_told_before_rows_leave_an_engine(caplog, home):
+def test_the_size_is_told_before_rows_leave_an_engine(caplog, monkeypatch, home):
+    caplog.set_level("INFO", "privmean")
     source = table(1000) if home == "polars" else table(1000).to_arrow()
     people = pm.read(source, person="who", values=["x", "y"])
     assert rows(people, size_is_public=True).shape == (1000, 2)
-    assert "1000 persons x 2 columns (0.0 MB)" in caplog.text
+    assert "1000 persons x 2 columns (0.0 MB) are taken into memory" in caplog.text
+    assert {record.levelname for record in caplog.records} == {"INFO"}  # not shown: nothing left
+    monkeypatch.setattr(frame.FramePeople, "elsewhere", True)
+    caplog.clear()
+    rows(people, size_is_public=True)
+    assert "1000 persons x 2 columns (0.0 MB) leave the engine for memory" in caplog.text
+    assert {record.levelname for record in caplog.records} == {"WARNING"}
 
 
 def test_a_private_number_of_persons_is_not_told(caplog):
+    caplog.set_level("INFO", "privmean")
     told = set()
     for persons in (10, 1000):
         caplog.clear()
@@ -57,6 +65,7 @@ def test_collected_rows_keep_nulls_counts_and_the_order_of_the_roster(home):
 
 @pytest.mark.parametrize("neighbors", ["replace-one", "add-remove"])
 def test_a_method_that_needs_the_rows_says_so(caplog, neighbors):
+    caplog.set_level("INFO", "privmean")
     people = pm.read(table(4000), person="who", values=["x", "y"])
     known = {"n_design": 4000} if neighbors == "add-remove" else {}
     pm.mean(

@@ -248,6 +248,20 @@ def test_only_a_file_that_exists_is_opened(tmp_path):
             Ledger(nowhere, epsilon=1.0)
 
 
+@pytest.mark.parametrize(
+    "address",
+    ["postgresql://u:secret@[::1/d", "postgresql:d", "sqlite:d", "sqlite://", "sqlite:///:memory:",
+     "mysql://u:secret@h/d", "sqlite3:///d", f"sqlite:///d#{201 * 'n'}", "sqlite:///d#a\0b"],
+)  # fmt: skip
+def test_an_address_that_keeps_no_ledger_is_refused_in_words(tmp_path, monkeypatch, address):
+    monkeypatch.chdir(tmp_path)
+    for make in (lambda: Ledger(address, epsilon=1.0), lambda: Ledger.open(address)):
+        with pytest.raises(ArgumentError, match="ledger=") as refused:
+            make()
+        assert "secret" not in str(refused.value)
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_a_torn_last_line_is_dropped_wherever_it_was_cut(tmp_path):
     path = tmp_path / "ledger.jsonl"
     ledger = Ledger(path, epsilon=1.0)

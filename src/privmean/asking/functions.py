@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Literal, TypeVar, Unpack, cast
+from typing import TYPE_CHECKING, Literal, TypeVar, Unpack
 
+from privmean import validate
 from privmean.asking.moved import MOVED
 from privmean.asking.road import asked, source_of
-from privmean.asking.terms import Terms, settled, spelled_out
+from privmean.asking.terms import Terms, a_question, settled, spelled_out
 from privmean.privacy.budget import Neighbors
 from privmean.questions.assumptions import one_of
 
@@ -65,7 +66,7 @@ def ask(
 
     Guarantees: those of the question, for the budget given.
     """
-    said = settled(terms, f"ask({question.kind})", MOVED, question.usual_neighbors)
+    said = settled(terms, f"ask({a_question(question).kind})", MOVED, question.usual_neighbors)
     return asked(source_of(source, person, {}), question, said)
 
 
@@ -120,14 +121,14 @@ def mean(
         "moment": moment,
         "covariance": covariance,
     }
-    chosen = (values,) if isinstance(values, str) else values
-    said_of = (contrasts,) if isinstance(contrasts, str) else contrasts
-    compared = None if said_of is None else tuple(said_of)
-    columns = None if by is None else (by,) if isinstance(by, str) else tuple(by)
+    chosen = None if values is None else validate.columns("values", values)
+    pairs = "say 'a - b', or several in a list"
+    compared = None if contrasts is None else validate.several("contrasts", contrasts, pairs)
+    columns = None if by is None else validate.columns("by", by)
     usual: Neighbors = "replace-one" if by is None or membership == "public" else "add-remove"
     said = settled(terms, "mean", MOVED, usual)
     question = Mean(
-        None if chosen is None else tuple(chosen), estimand, cap, assume=one_of(assume, words),
+        chosen, estimand, cap, assume=one_of(assume, words),
         method=method, related=related, by=columns, keys=keys, max_groups=max_groups,
         contrasts=compared, membership=membership, rule=rule, other=other, shrink=shrink,
         simultaneous=simultaneous,
@@ -175,7 +176,7 @@ def regress(
     from privmean.questions.regression import Regression
 
     said = settled(terms, "regress", MOVED)
-    fitted = None if only is None else (only,) if isinstance(only, str) else tuple(only)
+    fitted = None if only is None else validate.several("only", only, "name terms in a list")
     question = Regression(
         formula, fixed_effects, working, time, scales=scales,
         assume=one_of(assume, {"concentration": concentration}), method=method, related=related,
@@ -290,15 +291,16 @@ def compare(
     """
     from privmean.questions.compare import Compare
 
-    question = Compare(value, arms, _listed(levels), before, slope, by, _listed(pair), membership)
+    question = Compare(
+        value, arms, _listed("levels", levels), before, slope, by, _listed("pair", pair), membership
+    )
     said = settled(terms, "compare", MOVED, question.usual_neighbors)
     return asked(source_of(source, person, {}), question, said)
 
 
-def _listed(keys: Sequence[str | int | bool] | None) -> tuple[str, ...] | None:
-    """Keys as a question takes them, which makes texts of them; a text is refused there."""
-    listed = keys if keys is None or isinstance(keys, str) else tuple(keys)
-    return cast("tuple[str, ...] | None", listed)
+def _listed(name: str, keys: Sequence[str | int | bool] | None) -> tuple[str, ...] | None:
+    """Keys as a question takes them, which makes texts of them."""
+    return None if keys is None else validate.several(name, keys, "name two groups")
 
 
 @spelled_out

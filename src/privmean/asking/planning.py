@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Unpack
 from privmean.asking.forecast import forecast, least_persons
 from privmean.asking.moved import MOVED
 from privmean.asking.road import planned
-from privmean.asking.terms import Terms, settled, spelled_out
+from privmean.asking.terms import Terms, a_question, settled, spelled_out
 from privmean.people.shape import Shape
 from privmean.privacy.budget import ADD_REMOVE
 
@@ -33,7 +33,7 @@ def plan(
         plan = pm.plan(pm.Mean("wage"), persons=4000, epsilon=1.0)
         plan.predict(guess_sd=0.5)["rmse"], plan.why
     """
-    said = settled(terms, "plan", MOVED, question.usual_neighbors)
+    said = settled(terms, "plan", MOVED, a_question(question).usual_neighbors)
     return planned(
         question, shape_for(question, persons, columns, said.budget.neighbors), said.budget
     )
@@ -57,7 +57,7 @@ def persons_needed(
         question = pm.Mean("wage")
         assert pm.persons_needed(question, error=0.02, guess_sd=0.5, epsilon=1.0) < 2000
     """
-    said = settled(terms, "persons_needed", MOVED, question.usual_neighbors)
+    said = settled(terms, "persons_needed", MOVED, a_question(question).usual_neighbors)
 
     def predicted(persons: int) -> float:
         shape = shape_for(question, persons, columns, said.budget.neighbors)

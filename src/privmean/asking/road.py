@@ -8,6 +8,7 @@ after it (`privmean.road.execute`).
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import fields
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, cast
 
 import numpy as np
@@ -20,7 +21,7 @@ from privmean.people.table import Table
 from privmean.privacy.budget import ADD_REMOVE, Budget
 from privmean.privacy.guarantee import Guarantee
 from privmean.privacy.words import warn_of_delta
-from privmean.questions.base import Question, Telling
+from privmean.questions.base import COLUMNS, Question, Telling
 from privmean.road import Plan, execute
 
 if TYPE_CHECKING:
@@ -42,7 +43,7 @@ def asked(source: Table | People, question: Telling[R], said: Settled) -> R:
     elif names is not None:
         question.estimator(len(names), None, said.budget)
     if isinstance(source, Table):
-        people, question = source.people(question.summary), question.prepared(source)
+        people, question = reduced(source, question), question.prepared(source)
     else:
         people, question = source, question.prepared(None)
     shape = shape_of(people, said.budget.neighbors, said.n_design)
@@ -59,6 +60,29 @@ def asked(source: Table | People, question: Telling[R], said: Settled) -> R:
         level=said.level,
     )
     return question.told(release)
+
+
+def reduced(table: Table, question: Question) -> People:
+    """One row a person, as the question asks; a column that cannot be had is called by the word of
+    the question that names it."""
+    try:
+        return table.people(question.summary)
+    except ArgumentError as error:
+        name = error.value
+        if error.argument not in ("values", "by") or not isinstance(name, str):
+            raise
+        said = {item.name: getattr(question, item.name) for item in fields(cast("Any", question))}
+        holding = [
+            word
+            for word, value in said.items()
+            if word in COLUMNS and name in (value if isinstance(value, tuple) else (value,))
+        ]
+        if holding:
+            raise ArgumentError(holding[-1], name, error.problem, error.remedy) from None
+        if "formula" in said:
+            problem = f"has {name!r}, which {error.problem}"
+            raise ArgumentError("formula", said["formula"], problem, error.remedy) from None
+        raise
 
 
 def planned(question: Question, shape: Shape, budget: Budget) -> Plan:

@@ -15,6 +15,7 @@ from privmean.privacy.budget import ADD_REMOVE, Budget, Neighbors, relation_of
 if TYPE_CHECKING:
     from privmean.noise.base import Noise
     from privmean.privacy.ledger import Ledger
+    from privmean.questions.base import Question
 
 
 class Terms(TypedDict, total=False):
@@ -54,6 +55,14 @@ class Settled:
     noise: Noise | None
     label: str | None = None
     analyst: str = ""
+
+
+def a_question(given: Question) -> Question:
+    """The question, if it is one."""
+    if not hasattr(type(given), "usual_neighbors"):
+        remedy = "give one such as pm.Mean('wage') or pm.Quantile('wage')"
+        raise ArgumentError("question", given, "is no question", remedy)
+    return given
 
 
 def settled(

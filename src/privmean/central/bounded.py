@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from privmean import validate
-from privmean.errors import ArgumentError
+from privmean.errors import ArgumentError, Infeasible
 from privmean.intervals.default_intervals import BOUNDED, BoxIntervals, ColumnIntervals
 from privmean.intervals.divided import TOO_FEW, Divided, unseen
 from privmean.intervals.interval import FAILED, OK
@@ -29,6 +29,8 @@ from privmean.privacy.budget import Budget
 from privmean.privacy.calibrate import calibrate
 from privmean.privacy.loss import Loss
 from privmean.road import Releasing
+
+REACH = 1.96  # noise deviations to both sides may not fill the bounds
 
 
 @dataclass(frozen=True)
@@ -81,7 +83,14 @@ class BoundedMean:
         """The noise, before any data. A guess of the number of persons is used to predict errors
         only."""
         boxes = self.boxes(shape.dimension)
-        return BoundedMeanPlan(self, budget, shape, boxes, _cheapest(budget, shape.dimension))
+        sums = _cheapest(budget, shape.dimension)
+        if shape.persons is not None and shape.persons < REACH * sums.value_sd:
+            raise Infeasible(
+                f"{shape.persons} persons are too few: noise of {budget.describe()} reaches from "
+                "one bound to the other",
+                f"at least {math.ceil(REACH * sums.value_sd)} persons, or more epsilon, are needed",
+            )
+        return BoundedMeanPlan(self, budget, shape, boxes, sums)
 
 
 def _cheapest(budget: Budget, dimension: int) -> ClippedSums:

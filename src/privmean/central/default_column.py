@@ -257,9 +257,10 @@ def _by_records(
     check, there = None, persons - wide.place.missing.believed
     if settings.check:
         last, again = wide.last, len(wide.counts) > 1
-        slow = wide.leans(settings.excess)
-        one = wide.one_value
-        check = TailCheck(there, last.persons, last.scale, seen=again, slow=slow, one_value=one)
+        slow, one, between = wide.leans(settings.excess), wide.one_value, wide.last.between
+        check = TailCheck(
+            there, last.persons, last.scale, seen=again, slow=slow, one_value=one, between=between
+        )
     if too_few(ratio):
         return course.nothing(FAILED, "too few records: more persons or more epsilon are needed")
     intervals = RecordIntervals(
@@ -312,6 +313,7 @@ def _found(
             room=2 * WIDTHS * box.radius / reach,
             slow=wide.leans(settings.excess),
             one_value=wide.one_value,
+            between=wide.last.between,
         )
     intervals = ColumnIntervals(
         sums,

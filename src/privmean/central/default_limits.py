@@ -20,6 +20,8 @@ from privmean.mechanisms.counts import counted
 from privmean.mechanisms.curator import Curator
 
 SNUG = 2**0.25  # factor on the outer edge of the last occupied bin, where a count follows
+FEW = 3000  # n*epsilon below which persons are counted from nearer by: `counted_from`
+BETWEEN = 0.75  # noise scales of the histogram: persons that such an edge leaves before the limit
 TRUST, LEAN_TRUST = 1.0, 2.0  # noise scales taken off a count; the second below `LEAN`
 WIDEN, WIDEST = 0.9, 6.0  # how far the limits are moved out for the persons counted
 LEAST = 1.2  # and the least factor that is worth it
@@ -48,12 +50,19 @@ BACK = 0.2  # part of what is left for that number, and again for those beyond t
 @dataclass(frozen=True)
 class Count:
     """A noisy number of persons beyond limits, and its Laplace scale. weight: what a person beyond
-    the nearer limit counted (1 beyond the farther one)."""
+    the nearer limit counted (1 beyond the farther one). between: about how many of them lie before
+    the first limits of the sum, where they were counted from nearer by."""
 
     limits: tuple[float, float]
     persons: float
     scale: float
     weight: float = 1.0
+    between: float = 0.0
+
+    @property
+    def beyond(self) -> float:
+        """About how many lie beyond the first limits of the sum."""
+        return self.persons - self.between
 
 
 @dataclass(frozen=True)
@@ -77,7 +86,7 @@ class Widened:
         """Whether the tail that the first count shows falls off more slowly than is safe under the
         assumption that the mean excess over a limit is at most `excess` times its distance: that of
         a Pareto tail of index 1 + 1/excess."""
-        if not self.counts or self.counts[0].persons <= self.counts[0].scale:
+        if not self.counts or self.counts[0].beyond <= self.counts[0].scale:
             return False
         return indices(self.place, self.counts[0])[0] <= THINNEST * (1 + 1 / excess)
 
@@ -121,9 +130,12 @@ def widened(
     no step back. persons: those with a value, public or noisy.
     """
     first = place.lower, place.upper
-    count = _beyond(curator, column, first, "beyond the limits", share, wallet)
+    near = counted_from(place) if persons * float(wallet.total) < FEW else first
+    count = _beyond(curator, column, near, "beyond the limits", share, wallet)
+    if near != first:
+        count = replace(count, between=BETWEEN * place.count_scale)
     passed: tuple[Count, ...] = ()
-    many = count.persons - SEEN * count.scale > LEFT_BEHIND * persons
+    many = count.beyond - SEEN * count.scale > LEFT_BEHIND * persons
     lost = LOST if place.chosen == first else LOST_WITHIN
     if place.chosen and count.persons - 2 * count.scale > lost * persons:
         return _too_many(curator, column, place, place.chosen, count, wallet, lean)
@@ -133,7 +145,7 @@ def widened(
             return found
         passed = found.passed
     trust = LEAN_TRUST if lean else TRUST
-    limits = first_step(place, count.persons - trust * count.scale, wallet.left)
+    limits = first_step(place, count.beyond - trust * count.scale, wallet.left)
     if lean or limits == first or not falls_slowly(place, count):
         return Widened(limits, place, (count,), passed)
     again = _count_again(curator, column, place, limits, wallet)
@@ -141,6 +153,21 @@ def widened(
     factor = WIDEN * max(believed, 0.0) * float(wallet.left) / math.sqrt(2)
     limits = moved(place.origin, limits, factor)
     return Widened(limits, place, (count, again), passed)
+
+
+def counted_from(place: Location) -> tuple[float, float]:
+    """The limits; where only one side was seen, the edge of what was seen, not `SNUG` times it.
+
+    There the assumption allows a person two radii, and the noise of their number is most of the
+    interval's length: the same persons, counted nearer by, are allowed the less.
+    """
+    lower, upper, origin = place.lower, place.upper, place.origin
+    if lower < origin < upper or place.chosen:
+        return lower, upper
+    return (
+        max(lower, origin + (lower - origin) / SNUG),
+        min(upper, origin + (upper - origin) / SNUG),
+    )
 
 
 def _too_many(
@@ -256,7 +283,7 @@ def falls_slowly(place: Location, count: Count) -> bool:
     up, down = place.upper - place.origin, place.origin - place.lower
     if not 0 < min(up, down) <= ONE_SIDED * max(up, down):
         return False
-    if count.persons < SEEN * count.scale:
+    if count.beyond < SEEN * count.scale:
         return False
     few, many = indices(place, count)
     return few <= SLOW and FLAT <= many <= SLOW
@@ -265,11 +292,10 @@ def falls_slowly(place: Location, count: Count) -> bool:
 def indices(place: Location, count: Count) -> tuple[float, float]:
     """Index of a Pareto tail through the persons beyond the first limits and those in the last 4
     bins before the farther one, and in the last 6; infinite where nobody is counted beyond."""
-    if count.persons <= 0:
+    if count.beyond <= 0:
         return math.inf, math.inf
     few, many = (
-        math.log((max(seen, 1.0) + count.persons) / count.persons)
-        / math.log(2 ** (bins / 2 + 0.25))
+        math.log((max(seen, 1.0) + count.beyond) / count.beyond) / math.log(2 ** (bins / 2 + 0.25))
         for seen, bins in zip(place.before, BEFORE, strict=True)
     )
     return few, many

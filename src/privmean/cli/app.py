@@ -10,12 +10,15 @@ from importlib import import_module
 from typing import Annotated, Any
 
 import typer
+from typer.main import get_command
 
 from privmean._version import __version__
-from privmean.errors import PrivmeanError, PrivmeanWarning
+from privmean.cli import usage
+from privmean.errors import ArgumentError, PrivmeanError, PrivmeanWarning
 
 UNREAD = UNEXPECTED = 1
 WRONG_ARGUMENTS = 2
+INTERRUPTED = 130
 # where the commands that are no questions live, one by one or in groups
 COMMANDS = {
     "plan": "privmean.cli.plan:plan",
@@ -106,14 +109,22 @@ def _list() -> typer.Typer:
 def run(argv: Sequence[str] | None = None) -> int:
     """Run one command; returns the exit status."""
     arguments = list(sys.argv[1:] if argv is None else argv)
+    called: Any = None
     try:
-        called = _list() if arguments in ([], ["--help"]) else _of(arguments)
+        called = get_command(_list() if arguments in ([], ["--help"]) else _of(arguments))
         with warnings.catch_warnings():
             warnings.showwarning = _cautioned
-            called(args=arguments, prog_name="privmean")
+            status = called.main(args=arguments, prog_name="privmean", standalone_mode=False)
     except SystemExit as stop:
         return stop.code if isinstance(stop.code, int) else int(stop.code is not None)
+    except usage.WrongLine as error:
+        said = usage.told(error, arguments, called)
+        if said:
+            typer.echo(f"privmean: {said}", err=True)
+        return WRONG_ARGUMENTS
     except PrivmeanError as error:
+        if isinstance(error, ArgumentError) and called is not None:
+            error = usage.in_options(error, called, arguments)
         typer.echo(f"privmean: {error}", err=True)
         return WRONG_ARGUMENTS
     except BrokenPipeError:
@@ -124,7 +135,9 @@ def run(argv: Sequence[str] | None = None) -> int:
     except Exception as error:
         typer.echo(f"privmean: {_withheld(error)}", err=True)
         return UNEXPECTED
-    return 0
+    if status == INTERRUPTED:
+        typer.echo("privmean: interrupted; what was charged to a ledger stays charged", err=True)
+    return status if isinstance(status, int) else 0
 
 
 def _cautioned(message: Warning | str, category: type[Warning], *_: object, **__: object) -> None:

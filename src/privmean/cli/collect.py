@@ -6,6 +6,8 @@ Heavy imports are in the commands.
 from __future__ import annotations
 
 import json
+import time
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -72,18 +74,20 @@ class Wanted:
         from privmean.errors import PrivmeanError
         from privmean.local import builders
 
-        if self.items is not None:
-            return builders.items_round(self.items, **options)
-        if self.radius is not None:
-            return builders.ball_round(self.radius, self.dimension or 1, **options)
-        if self.lower is None or self.upper is None:
+        given = {name: value for name, value in asdict(self).items() if value is not None}
+        asked: dict[frozenset[str], Callable[..., Round]] = {
+            frozenset({"items"}): builders.items_round,
+            frozenset({"radius", "dimension"}): builders.ball_round,
+            frozenset({"lower", "upper"}): builders.mean_round,
+            frozenset({"lower", "upper", "bins"}): builders.vote_round,
+        }
+        if (make := asked.get(frozenset(given))) is None:
+            said = ", ".join(f"--{name}" for name in given) or "none of them is given"
             raise PrivmeanError(
                 "what is asked? give --lower and --upper (with --bins for votes), or --radius and "
-                "--dimension, or --items"
+                f"--dimension, or --items, and nothing else of these (here: {said})"
             )
-        if self.bins is not None:
-            return builders.vote_round(self.lower, self.upper, self.bins, **options)
-        return builders.mean_round(self.lower, self.upper, **options)
+        return make(**given, **options)
 
 
 @dataclass(frozen=True)
@@ -123,9 +127,13 @@ def make_round(
     described: Described,
 ) -> None:
     """Describe a round: a mean (bounds), vectors (radius), items, or votes (bounds and bins)."""
-    from privmean.errors import PrivmeanError
+    from privmean.errors import ArgumentError, PrivmeanError
 
     try:
+        if described.closes is not None and described.closes <= time.time():
+            raise ArgumentError(
+                "closes", described.closes, "is over", "give seconds since 1970 that are to come"
+            )
         options = {"epsilon": epsilon, "persons": persons, **described.options()}
         round_ = wanted.round(options)
         out.write_text(round_.to_json() + "\n")
@@ -167,12 +175,18 @@ def tickets(
     """Write tickets, one a line: hand each to one client over a channel that knows who it is."""
     import os
 
+    from privmean import validate
     from privmean.errors import ArgumentError, PrivmeanError
     from privmean.local.reports import NONCE_SIZE, Ticket, ticket_key
 
     try:
+        validate.whole("count", count, least=1)
         round_ = read_round(round_file)
-        if not round_.issued or not 0 <= level < len(round_.menu):
+        if not round_.issued:
+            raise ArgumentError(
+                "round", str(round_file), "takes reports without tickets", "make it with --issued"
+            )
+        if not 0 <= level < len(round_.menu):
             raise ArgumentError("level", level, "does not fit the round", "look at its menu")
         if not secret_file.exists():
             with os.fdopen(
@@ -235,7 +249,7 @@ def report(
     Missing values are reported as well: write "nan", or nothing at all.
     """
     from privmean.cli.secrets import private_ticket, private_value
-    from privmean.errors import PrivmeanError
+    from privmean.errors import ArgumentError, PrivmeanError
     from privmean.local.clients import send
     from privmean.local.clients.client import Client
     from privmean.local.clients.ledger import Ledger
@@ -244,6 +258,12 @@ def report(
     try:
         if out is None and server is None:
             raise PrivmeanError("where to? give --server, or --round and --out")
+        if server is not None:
+            send.address_of(server)  # refused before anything is spent
+        if round_id is not None and round_file is not None:
+            raise ArgumentError(
+                "round-id", round_id, "names a round of a server", "leave it or --round out"
+            )
         if round_file is not None:
             round_ = read_round(round_file)
         elif server is not None:
@@ -257,7 +277,7 @@ def report(
             round_ = send.fetch_round(server, round_id or offered[0].get("round", ""))
         else:
             raise PrivmeanError("which round? give --round, or --server")
-        if digest is not None and round_.digest.hex() != digest:
+        if digest is not None and round_.digest.hex() != digest.strip().lower():
             raise PrivmeanError("the round is not the published one; do not answer it")
         numbers = private_value(value, value_file)
         held = private_ticket(ticket, ticket_file)

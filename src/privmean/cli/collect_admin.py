@@ -76,11 +76,12 @@ def revoke(
     token_file: TokenFile = None,
 ) -> None:
     """Take tickets back. What was reported with them before still counts."""
+    from privmean.cli.secrets import text_of
     from privmean.errors import PrivmeanError
     from privmean.local.reports import Ticket
 
     try:
-        lines = [line for line in tickets.read_text().splitlines() if line.strip()]
+        lines = [line for line in text_of("tickets", tickets).splitlines() if line.strip()]
         held = [Ticket.from_text(line) for line in lines]
         if any(ticket.round_id.hex() != round_id.lower() for ticket in held):
             raise PrivmeanError("the tickets are for another round")

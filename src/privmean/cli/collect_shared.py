@@ -36,16 +36,21 @@ def read_round(path: Path) -> Round:
 def read_secrets(paths: list[Path] | None) -> tuple[bytes, ...]:
     """The secrets of tickets in these files."""
     from privmean.errors import ArgumentError
+    from privmean.local.reports import SECRET_SIZE
 
     secrets = tuple(path.read_bytes() for path in paths or ())
-    if any(len(secret) != 32 for secret in secrets):
-        raise ArgumentError("secret-file", "...", "does not hold 32 bytes", "draw 32 bytes")
+    for path, secret in zip(paths or (), secrets, strict=True):
+        if len(secret) != SECRET_SIZE:
+            raise ArgumentError(
+                "secret-file", str(path), f"does not hold {SECRET_SIZE} bytes", "name another file"
+            )
     return secrets
 
 
 def points_of(text: str | None) -> tuple[float, ...]:
     """Numbers between commas, or FROM:TO:NUMBER."""
     from privmean.errors import ArgumentError
+    from privmean.local.mechanisms import LARGEST_POINTS
 
     if text is None:
         return ()
@@ -53,10 +58,15 @@ def points_of(text: str | None) -> tuple[float, ...]:
         if ":" in text:
             low, high, number = text.split(":")
             steps = int(number) - 1
+            if not 1 <= steps < LARGEST_POINTS:
+                raise ValueError
             first, last = float(low), float(high)
             return tuple(first + (last - first) * k / steps for k in range(steps + 1))
         return tuple(float(item) for item in text.split(","))
-    except (ValueError, ZeroDivisionError):
+    except ValueError:
         raise ArgumentError(
-            "points", text, "cannot be read", "write 0,0.5,1 or FROM:TO:NUMBER"
+            "points",
+            text,
+            "cannot be read",
+            f"write 0,0.5,1 or FROM:TO:NUMBER, with 2 to {LARGEST_POINTS} points",
         ) from None

@@ -165,16 +165,12 @@ class Drawn(Shown):
 
     def ready(self) -> Ed25519PrivateKey | None:
         """The key that signs; a picture that could not be written is refused, too."""
-        from importlib.util import find_spec
-
         plot, path = self.plot, Path(self.plot or "")
         if plot is not None:
-            if find_spec("matplotlib") is None:
-                raise ArgumentError("--plot", plot, "needs matplotlib", "install privmean[plot]")
+            require_matplotlib(plot)
             if path.suffix.lower() not in (".png", ".svg", ".pdf"):
                 raise ArgumentError("--plot", plot, "is no picture", "end it in .png, .svg or .pdf")
-            if not path.parent.is_dir():
-                raise ArgumentError("--plot", plot, "is in no folder", "make the folder first")
+            require_place("--plot", path)
         return super().ready()
 
     def show(self, release: Release, key: Ed25519PrivateKey | None = None) -> None:
@@ -182,6 +178,22 @@ class Drawn(Shown):
         super().show(release, key)
         if self.plot is not None:
             release.plot().figure.savefig(self.plot)
+
+
+def require_matplotlib(plot: str) -> None:
+    """Refuse a picture that nothing here can draw."""
+    from importlib.util import find_spec
+
+    if find_spec("matplotlib") is None:
+        raise ArgumentError("--plot", plot, "needs matplotlib", "install privmean[plot]")
+
+
+def require_place(option: str, path: Path) -> None:
+    """Refuse a file that could not be written."""
+    if not path.parent.is_dir():
+        raise ArgumentError(option, str(path), "is in no folder", "make the folder first")
+    if path.is_dir():
+        raise ArgumentError(option, str(path), "is a folder", "name a file in it")
 
 
 def stored(release: Release, key: Ed25519PrivateKey | None) -> str:

@@ -30,7 +30,7 @@ def private_value(words: Sequence[str] | None, file: Path | None) -> list[float]
     places = {"value": bool(words), "value-file": file is not None, VALUE: inside is not None}
     given = [place for place, there in places.items() if there]
     if len(given) > 1:
-        raise ArgumentError("value", " and ".join(given), "give it twice", "give it in one place")
+        raise ArgumentError("value", " and ".join(given), "is given twice", "give it in one place")
     if not given and not (sys.stdin and sys.stdin.isatty()):
         raise ArgumentError(
             "value", None, "is nowhere", f"give --value-file (- for standard input) or {VALUE}"
@@ -52,7 +52,17 @@ def private_ticket(text: str | None, file: Path | None) -> str | None:
         return text
     if text is not None:
         raise ArgumentError("ticket-file", str(file), "is a second ticket", "give one of them")
-    return file.read_text()
+    return text_of("ticket-file", file)
+
+
+def text_of(name: str, file: Path) -> str:
+    """The text of a file; refused where it is none. OSError if it cannot be read."""
+    from privmean.errors import ArgumentError
+
+    try:
+        return file.read_text(encoding="utf-8")
+    except UnicodeDecodeError:
+        raise ArgumentError(name, str(file), "is no text in UTF-8", "name another file") from None
 
 
 def _split(text: str) -> list[str]:
@@ -81,4 +91,4 @@ def tokens(name: str, file: Path | None) -> list[str]:
         return [] if not inside else [inside]
     if inside:
         raise ArgumentError(name, "...", "and a file give tokens", "give one of them")
-    return file.read_text().split()
+    return text_of("token-file", file).split()

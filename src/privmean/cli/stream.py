@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from privmean.cli import options as opt
 from privmean.cli import streamoptions as so
 from privmean.cli.groups import grouped
 from privmean.cli.streamplan import plan
-from privmean.errors import ArgumentError
+from privmean.disk import words_of
+from privmean.errors import ArgumentError, PrivmeanError
 
 if TYPE_CHECKING:
     from privmean.continual.keyed import MeanStreams
@@ -86,6 +88,10 @@ class Grouped:
             )
         return [] if self.by is None else [self.by]
 
+    def number(self) -> int:
+        """How many groups are guessed."""
+        return 10 if self.groups is None else self.groups
+
 
 @dataclass(frozen=True)
 class Arriving:
@@ -114,21 +120,34 @@ class Pictures:
     plot: Annotated[Path | None, "Draw the released path as PNG."] = None
     html: Annotated[Path | None, "Draw it as a self-contained page."] = None
 
+    def ready(self, by: str | None) -> None:
+        """Refuse what could not be drawn, before anything is read or spent."""
+        for name, path in (("--plot", self.plot), ("--html", self.html)):
+            if path is None:
+                continue
+            if by is not None:
+                raise ArgumentError(name, str(path), "is of one mean", "leave --by or this out")
+            opt.require_place(name, path)
+        if self.plot is not None:
+            opt.require_matplotlib(str(self.plot))
+
     def write(self, running: MeanStream | MeanStreams, names: list[str]) -> None:
         """Write those that are wanted."""
-        if self.plot is None and self.html is None:
-            return
         from privmean.continual import drawing
         from privmean.continual.stream import MeanStream
 
-        if not isinstance(running, MeanStream):
-            wanted = str(self.plot or self.html)
-            raise ArgumentError("plot", wanted, "is of one mean", "draw the releases")
+        if (self.plot is None and self.html is None) or not isinstance(running, MeanStream):
+            return
         path = drawing.thin(running.releases())
-        if self.plot is not None:
-            drawing.png(path, names, self.plot, running.guarantee.describe())
-        if self.html is not None:
-            drawing.html(path, names, self.html, running.guarantee.describe())
+        try:
+            if self.plot is not None:
+                drawing.png(path, names, self.plot, running.guarantee.describe())
+            if self.html is not None:
+                drawing.html(path, names, self.html, running.guarantee.describe())
+        except OSError as problem:
+            raise PrivmeanError(
+                f"{problem.filename}: {words_of(problem)}; the releases are written and safe"
+            ) from None
 
 
 @app.callback()
@@ -171,6 +190,8 @@ def stream(
     from privmean.continual.keyed import MeanStreams
     from privmean.continual.stream import MeanStream
 
+    kept.ready()
+    pictures.ready(by_group.by)
     who, values = columns.named()
     if taking_part.max_participations is None or taking_part.min_separation is None:
         raise ArgumentError(
@@ -208,11 +229,10 @@ def stream(
         running = MeanStream(**ours, **settings)
         fed: Fed[Any] = FedMean(running)
     else:
-        running = MeanStreams(groups=by_group.groups or 10, **ours, **settings)
+        running = MeanStreams(groups=by_group.number(), **ours, **settings)
         fed = FedGroups(running)
     with running:
-        charged.charge(running)
-        stopped = kept.serve(fed, source, flush=flush)
+        stopped = kept.serve(fed, source, charged.charging(running), flush=flush)
         pictures.write(running, values)
     if stopped:
         raise typer.Exit(130)

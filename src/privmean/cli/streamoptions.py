@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Protocol
@@ -155,15 +156,30 @@ class Kept:
         """Whether a last line without a line feed counts."""
         return self.complete or self.state is None
 
-    def serve(self, fed: Fed[Any], source: Source, *, flush: bool = False) -> bool:
-        """Run a stream to the end of its source; whether a signal stopped it."""
+    def ready(self) -> None:
+        """Refuse what only a state gives a meaning."""
+        alone = {
+            "append": self.append,
+            "no-replay": not self.replay,
+            "moved": self.moved,
+            "complete": self.complete,
+        }
+        for name, said in alone.items():
+            if said and self.state is None:
+                raise ArgumentError(f"--{name}", said, "goes with --state", "name the state file")
+
+    def serve(
+        self, fed: Fed[Any], source: Source, charge: Callable[[], None], *, flush: bool = False
+    ) -> bool:
+        """Run a stream to the end of its source; whether a signal stopped it. charge: called before
+        the first event."""
         from privmean.continual import events
         from privmean.continual.releasefile import ReleaseFile
 
         output = None if self.output is None else ReleaseFile(self.output)
         source.resumes = source.resumes or self.append
         again = self.replay and not self.append
-        done = events.run(fed, source, replay=again, flush=flush, output=output)
+        done = events.run(fed, source, replay=again, flush=flush, output=output, charge=charge)
         if not self.quiet:
             typer.echo(events.summary(fed, done), err=True)
         return done.stopped
@@ -185,15 +201,16 @@ class Charged:
 
         return SimulatedNoise(self.seed)
 
-    def charge(self, running: Chargeable) -> None:
-        """Charge the ledger before the first event; BudgetExceeded if it holds too little."""
+    def charging(self, running: Chargeable) -> Callable[[], None]:
+        """What charges the ledger, which is there: BudgetExceeded if it holds too little."""
         if self.ledger is None:
             if self.label is not None:
                 raise ArgumentError("label", self.label, "goes with --ledger", "name the ledger")
-            return
+            return lambda: None
         from privmean.privacy.ledger import Ledger as Book
 
-        running.charge(Book.open(self.ledger), label=self.label or "")
+        book = Book.open(self.ledger)
+        return lambda: running.charge(book, label=self.label or "")
 
 
 class Chargeable(Protocol):

@@ -98,7 +98,7 @@ def told(stored: dict[str, Any], out: Path) -> str:
         lines.append(f"{question['name']} ({question['ask']})")
         if question["release"] is not None:
             made = Release.from_dict(question["release"])
-            lines += table(made.rows(), made.level)
+            lines += table(made.rows(), made.level, made.columns)
         if question["status"] != "ok":
             lines.append(f"  {question['status']}: {question['advice']}")
     promise = Guarantee.from_dict(stored["guarantee"])

@@ -75,7 +75,7 @@ def answer(
 def _text(place: Path) -> str:
     try:
         return place.read_text()
-    except OSError:
+    except (OSError, UnicodeDecodeError):
         raise ArgumentError("task", str(place), "cannot be read", "name a file") from None
 
 

@@ -50,6 +50,7 @@ def withhold(
     from privmean.continual.feeding import FedWithhold
     from privmean.continual.withhold_release import WithholdRelease
 
+    kept.ready()
     who, values = columns.named()
     if said.max_records is None or not said.bounds:
         raise ArgumentError(
@@ -74,7 +75,6 @@ def withhold(
         **asdict(budget),
     )
     with running:
-        charged.charge(running)
-        stopped = kept.serve(FedWithhold(running), source)
+        stopped = kept.serve(FedWithhold(running), source, charged.charging(running))
     if stopped:
         raise typer.Exit(130)

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from privmean import validate
-from privmean.continual.series import Floats
+from privmean.continual.series import LONGEST, Floats
 from privmean.continual.shown import Shown
 from privmean.errors import ArgumentError
 
@@ -47,12 +47,13 @@ class Goal:
         shown: what "shown" needs to know.
         """
         validate.choice("goal", goal, GOALS)
-        first = validate.whole("from_step", from_step, least=1)
+        times = validate.listed("times", times)
+        first = validate.whole("from_step", from_step, least=1, most=LONGEST // 10)
         if goal == "times":
-            chosen = tuple(sorted({validate.whole("times", item, least=1) for item in times}))
+            chosen = {validate.whole("times", item, least=1, most=LONGEST) for item in times}
             if not chosen:
                 raise ArgumentError("times", times, "is empty", "name the steps that matter")
-            return cls(times=chosen)
+            return cls(times=tuple(sorted(chosen)))
         if times:
             raise ArgumentError("times", times, "goes with goal='times'", "leave it out")
         if goal == "shown" and shown is None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Callable
 from typing import Any
 
 from privmean.continual.eventlines import Event
@@ -30,11 +31,14 @@ def run(
     replay: bool,
     flush: bool = False,
     output: ReleaseFile | None = None,
+    charge: Callable[[], None] = lambda: None,
 ) -> Run:
     """Feed a source to the stream until its end or a signal.
 
     Every batch of the source is durable before its releases are written. replay: write the releases
-    of earlier runs again. flush: at the end of the source, release what waits.
+    of earlier runs again. flush: at the end of the source, release what waits. charge: called once,
+    before the first event (at once where some were read already): what can be refused of sources
+    and outputs has been by then.
     """
     mark: dict[str, Any] = {**NOTHING, **(fed.stream.mark or {})}
     target: Output = StandardOutput() if output is None else output
@@ -44,7 +48,9 @@ def run(
     else:
         output.follow(fed.again(0))
     skip = 0 if source.resumes else mark["read"]
-    seen = ""
+    seen, charged = "", mark["read"] > 0
+    if charged:  # an earlier run may have had no ledger
+        charge()
     result = Run()
     with Interrupts() as interrupts:
         for batch, note in source.batches(interrupts, dict(mark)):
@@ -62,6 +68,9 @@ def run(
                         "give the same input again, or only new events with --append",
                     )
             if events and not fed.finished:
+                if not charged:
+                    charge()
+                    charged = True
                 for event in events:
                     mark["ids"] = _chain(mark["ids"], event)
                     mark["nameless"] += event.person is None

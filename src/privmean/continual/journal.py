@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from privmean import validate
 from privmean.continual.rows import plain
 from privmean.continual.series import Floats
 from privmean.continual.state import packed, unpacked
@@ -38,7 +39,7 @@ class Journal:
         facts = {"settings": plain(settings), "secure": secure}
         entries: list[Any] = []
         fresh = {**facts, "run": uuid.uuid4().hex}
-        if os.path.exists(path):
+        if os.path.exists(validate.path("state", path)):
             self._log = DurableLog.open(
                 path, kind, lambda data: entries.append(json.loads(data)), moved=moved
             )

@@ -13,13 +13,12 @@ from privmean.continual.making import Making
 from privmean.continual.planning import plan as make_plan
 from privmean.continual.release import Opening, StreamRelease, View, apart
 from privmean.continual.rows import person_name
-from privmean.continual.running import Journaled, periods_of
+from privmean.continual.running import Journaled, periods_of, source_of
 from privmean.continual.scheduling import Batch, Common, Schedule
 from privmean.continual.series import Floats
 from privmean.continual.streamplan import StreamPlan
 from privmean.errors import ArgumentError, Infeasible
 from privmean.noise.base import Noise
-from privmean.noise.exact import ExactNoise
 
 FLUSH = json.dumps(None)
 
@@ -111,7 +110,7 @@ class MeanStreams(Journaled[StreamPlan]):
         history: bool = True,
         moved: bool = False,
     ) -> None:
-        source: Noise = ExactNoise() if noise is None else noise
+        source: Noise = source_of(noise)
         self.plan = plan
         self._start(source)
         self._view = view

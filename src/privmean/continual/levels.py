@@ -198,6 +198,7 @@ def plan_levels(
 
 
 def _pairs(bounds: Any) -> list[tuple[float, float]]:
+    bounds = validate.listed("bounds", bounds, "give (lower, upper), or one pair a column")
     first = bounds[0] if len(bounds) else None
     if isinstance(first, int | float):
         return [validate.bounds("bounds", bounds)]

@@ -14,6 +14,7 @@ from privmean.continual.lattice import Lattice, on_lattice
 from privmean.continual.mechanism import PrefixMechanism
 from privmean.continual.periods import PERIODS
 from privmean.continual.sensitivity import Participation
+from privmean.continual.series import LONGEST
 from privmean.continual.shown import LAST_WITHIN, Shown
 from privmean.continual.strategies import LowerToeplitz, Strategy
 from privmean.continual.streamplan import StreamPlan, bill_of
@@ -52,7 +53,7 @@ def survey(
     """
     return candidates(
         Participation(max_participations, min_separation),
-        validate.whole("steps", steps, least=1),
+        validate.whole("steps", steps, least=1, most=LONGEST),
         Goal.of(goal, from_step=from_step, times=times, shown=shown),
         watch=watch,
         target=target,
@@ -147,7 +148,7 @@ def plan(
     """
     participation = Participation(max_participations, min_separation)
     target, kind, every_guess = _aim(window, half_life, period, persons_a_period)
-    d = validate.whole("dimension", dimension, least=1)
+    d = validate.whole("dimension", dimension, least=1, most=LONGEST)
     every = every_guess or validate.whole("release_every", release_every, least=1)
     if kind and (release_every != 1 or filler):
         raise ArgumentError(
@@ -155,7 +156,7 @@ def plan(
         )
     validate.whole("memory", memory, least=1)
     if steps is not None:
-        steps = validate.whole("steps", steps, least=1)
+        steps = validate.whole("steps", steps, least=1, most=LONGEST)
     relation = _relation(neighbors)
     budget = Budget(epsilon=epsilon, delta=delta, rho=rho)
     if budget.is_pure:
@@ -201,6 +202,8 @@ def plan(
         strategy = best.strategy
         least = "the least" if judged else "with the least memory, within 0.3 % of the least"
         why = f"{strategy.name}: {least} predicted error of {wanted.describe()} of {design}"
+    elif not isinstance(strategy, Strategy):
+        raise ArgumentError("strategy", strategy, "is no strategy", "leave it out")
     elif groups is not None and is_loaded(strategy):
         raise ArgumentError(
             "strategy", strategy.name, "is not for groups", "use one with equal column norms"
@@ -299,7 +302,7 @@ def _design_steps(
     given: int | None, participation: Participation, goal: Goal, target: Target
 ) -> int:
     if given is not None:
-        return validate.whole("design_steps", given, least=1)
+        return validate.whole("design_steps", given, least=1, most=LONGEST)
     latest = max(goal.times) if goal.times else 10 * goal.first
     latest = max(latest, 10 * min(target.reach, 10**5))
     return max(DESIGN_STEPS, min(participation.most * participation.separation, 10**6), latest)
@@ -312,7 +315,7 @@ def _region(
     dimension: int,
 ) -> tuple[tuple[float, ...], float | None]:
     if bounds is not None:
-        if clip_radius is not None or center != 0.0:
+        if clip_radius is not None or not (isinstance(center, int | float) and center == 0):
             raise ArgumentError("bounds", bounds, "are given twice", "give bounds or clip_radius")
         if dimension != 1:
             raise ArgumentError(

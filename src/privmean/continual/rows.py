@@ -31,8 +31,16 @@ def _missing(person: object) -> bool:
         return False
 
 
+def require_listed(name: str, values: object) -> None:
+    """Refuse what has no items, without showing it: it may be a private value."""
+    if not hasattr(values, "__len__"):
+        kind = type(values).__name__
+        raise ArgumentError(name, kind, "is no list", "give a list with an item an event")
+
+
 def as_rows(values: Collection[object], dimension: int) -> Floats:
     """Rows of doubles, shape (m, d); whatever is not a number becomes NaN, silently."""
+    require_listed("values", values)
     if isinstance(values, np.ndarray) and values.dtype.kind in "fiu":
         rows = values.astype(np.float64)
         rows = rows[:, None] if rows.ndim == 1 else rows

@@ -12,12 +12,13 @@ from privmean.continual.journal import Event, Journal
 from privmean.continual.levels import WithholdPlan
 from privmean.continual.periods import period_of
 from privmean.continual.release import StreamRelease
-from privmean.continual.rows import as_rows
+from privmean.continual.rows import as_rows, require_listed
 from privmean.continual.series import Floats
 from privmean.continual.streamplan import StreamPlan
 from privmean.disk import require_process
 from privmean.errors import ArgumentError, PrivmeanError
 from privmean.noise.base import Noise
+from privmean.noise.exact import ExactNoise
 from privmean.noise.recorded import RecordedNoise
 from privmean.privacy.guarantee import Guarantee
 
@@ -39,8 +40,9 @@ class Running(ABC, Generic[P]):
         """The promise about all releases of this stream together, past and future."""
         return self.plan.guarantee
 
-    def charge(self, ledger: Ledger, *, label: str = "") -> None:
-        """Charge a ledger for all releases of this stream together, once however often it stops."""
+    def charge(self, ledger: Ledger | str | os.PathLike[str], *, label: str = "") -> None:
+        """Charge a ledger, given or by its path, for all releases of this stream together, once
+        however often it stops."""
         charge_stream(ledger, self.guarantee, self._run_id, label or self.plan.estimator)
 
     @property
@@ -95,7 +97,18 @@ def periods_of(
     return [period_of(item, period) for item in times]
 
 
+def source_of(noise: Noise | None) -> Noise:
+    """What noise is drawn from: the operating system's entropy unless said."""
+    if noise is None:
+        return ExactNoise()
+    if not hasattr(noise, "laplace"):
+        raise ArgumentError("noise", noise, "is no noise", "leave it out, outside of tests")
+    return noise
+
+
 def _require_each(name: str, given: Collection[object] | Floats, persons: Sequence[object]) -> None:
+    require_listed(name, given)
+    require_listed("ids", persons)
     if len(given) != len(persons):
         raise ArgumentError(name, len(given), f"are not {len(persons)}", "one a person")
 

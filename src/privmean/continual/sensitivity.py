@@ -21,8 +21,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from privmean import validate
-from privmean.continual.series import Floats
+from privmean.continual.series import LONGEST, Floats
 from privmean.errors import Infeasible
+
+MOST = 10**6  # participations: fits count them one by one
 
 
 @dataclass(frozen=True)
@@ -36,10 +38,10 @@ class Participation:
     separation: int = 1
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "most", validate.whole("max_participations", self.most, least=1))
-        object.__setattr__(
-            self, "separation", validate.whole("min_separation", self.separation, least=1)
-        )
+        most = validate.whole("max_participations", self.most, least=1, most=MOST)
+        apart = validate.whole("min_separation", self.separation, least=1, most=LONGEST)
+        object.__setattr__(self, "most", most)
+        object.__setattr__(self, "separation", apart)
 
     def within(self, steps: int | None) -> int:
         """The most steps one person can have within a horizon (None: no horizon)."""

@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 Floats = npt.NDArray[np.float64]
 
+LONGEST = 10**7  # steps that are planned for: plans hold numbers for each of them
 DIRECT = 64  # below this length the quadratic recursion is faster than a transform
 
 

@@ -12,14 +12,13 @@ from privmean.continual.making import Making
 from privmean.continual.planning import plan as make_plan
 from privmean.continual.release import Opening, StreamRelease, View, apart
 from privmean.continual.rows import plain
-from privmean.continual.running import Running, periods_of
+from privmean.continual.running import Running, periods_of, source_of
 from privmean.continual.scheduling import Batch, Schedule
 from privmean.continual.state import StateFile, Stored, StoredRelease
 from privmean.continual.streamplan import StreamPlan
 from privmean.disk import require_process
 from privmean.errors import ArgumentError, Infeasible
 from privmean.noise.base import Noise
-from privmean.noise.exact import ExactNoise
 from privmean.people.reductions import Ball
 
 
@@ -125,9 +124,10 @@ class MeanStream(Running[StreamPlan]):
         settings: dict[str, Any] | None = None,
         plan: StreamPlan | None = None,
     ) -> None:
-        source: Noise = ExactNoise() if noise is None else noise
+        source: Noise = source_of(noise)
         self._file: StateFile | None = None
         stored = None
+        state = None if state is None else validate.path("state", state)
         if state is not None and os.path.exists(state):
             self._file, stored = storage.open_file(state, moved=moved, settings=settings, plan=plan)
             if stored.facts["secure"] != source.secure:

@@ -16,7 +16,7 @@ import numpy as np
 from privmean import validate
 from privmean.continual import series
 from privmean.continual.filters import Filter
-from privmean.continual.series import Floats
+from privmean.continual.series import LONGEST, Floats
 from privmean.errors import ArgumentError
 
 
@@ -32,7 +32,8 @@ class Target:
 
     def __post_init__(self) -> None:
         if self.window is not None:
-            object.__setattr__(self, "window", validate.whole("window", self.window, least=1))
+            window = validate.whole("window", self.window, least=1, most=LONGEST)
+            object.__setattr__(self, "window", window)
         if not 0 < validate.number("factor", self.factor) <= 1:
             raise ArgumentError("factor", self.factor, "is outside (0, 1]", "give a half-life")
         if self.window is not None and self.factor < 1:
@@ -45,7 +46,10 @@ class Target:
             return cls(window)
         if window is not None:
             raise ArgumentError("half_life", half_life, "goes without window", "give one of them")
-        return cls(factor=2.0 ** (-1.0 / validate.positive("half_life", half_life)))
+        factor = 2.0 ** (-1.0 / validate.positive("half_life", half_life))
+        if not factor:
+            raise ArgumentError("half_life", half_life, "is far below a step", "give 1 or more")
+        return cls(factor=factor)
 
     @property
     def running(self) -> bool:

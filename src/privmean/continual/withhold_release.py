@@ -16,11 +16,10 @@ from privmean.continual.levels import Level, WithholdPlan, plan_levels
 from privmean.continual.mechanism import NoisyPrefixSums
 from privmean.continual.release import StreamRelease
 from privmean.continual.rows import person_name
-from privmean.continual.running import Journaled
+from privmean.continual.running import Journaled, source_of
 from privmean.continual.series import Floats
 from privmean.errors import ArgumentError
 from privmean.noise.base import Noise
-from privmean.noise.exact import ExactNoise
 
 
 class _OpenLevel:
@@ -111,7 +110,7 @@ class WithholdRelease(Journaled[WithholdPlan]):
         if plan is not None and (settings or state is not None):
             raise ArgumentError("plan", plan.why, "goes alone", "give the settings instead")
         self.plan = plan_levels(**settings) if plan is None else plan
-        source: Noise = ExactNoise() if noise is None else noise
+        source: Noise = source_of(noise)
         self._start(source)
         self._remember(state, settings, source, kind="withhold-release", moved=moved)
         self._levels = [_OpenLevel(item, self.plan, self._noise) for item in self.plan.levels]

@@ -21,6 +21,7 @@ from privmean.intervals.tail_check import FAR_SEEN, OWN_TAIL, TAIL_SEEN, TOO_THI
 
 FEW, NEAR, IMPRECISE, HIDDEN = "too few persons", "at the limits", "imprecise", "not shown"
 MEAN, CLIPPED = "mean", "clipped mean"
+BRIEF = "each group's tail at most twice that of all persons, as much wider as its own spread"
 WORDS = {"clipped": CLIPPED}
 COUNTS = 0.1  # of the largest factor: rows below it do not give a sum their status
 Flags = npt.NDArray[np.bool_]
@@ -187,6 +188,7 @@ class GroupTable:
             level,
             target=wanted,
             assumption=self.assumption if wanted == MEAN else "",
+            brief=BRIEF if self.assumption and wanted == MEAN else "",
             region=tuple(zip(self.lower.tolist(), self.upper.tolist(), strict=True)),
             status=self._status(),
         )

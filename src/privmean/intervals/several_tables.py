@@ -15,13 +15,14 @@ class SeveralTables:
     tables: tuple[IntervalMaker, ...]
 
     def interval(self, level: float, target: str | None) -> Interval:
-        return _joined([item.interval(level, target) for item in self.tables])
+        return joined([item.interval(level, target) for item in self.tables])
 
     def noise_interval(self, level: float) -> Interval:
-        return _joined([item.noise_interval(level) for item in self.tables])
+        return joined([item.noise_interval(level) for item in self.tables])
 
 
-def _joined(found: Sequence[Interval]) -> Interval:
+def joined(found: Sequence[Interval]) -> Interval:
+    """One after the other."""
     states = sorted({word for item in found for word in item.status.split(", ")} - {OK})
     return replace(
         found[0],

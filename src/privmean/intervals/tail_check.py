@@ -45,7 +45,8 @@ def hidden_group(threshold: float, scale: float) -> float:
 class TailCheck:
     """Noisy counts of persons beyond the limits, and their Laplace scales.
 
-    beyond: persons beyond the first limits. far: persons far beyond the last limits, None if they
+    beyond: persons beyond the first limits; between: about how many of them a thin tail has there,
+    because they were counted from nearer by. far: persons far beyond the last limits, None if they
     were not counted apart. persons: their number, public or a noisy count. seen: whether an earlier
     count, nearer by, has already shown persons beyond. room: how many persons beyond the limits a
     far one takes the place of: what he exceeds them by, over what the assumption allows on average.
@@ -67,6 +68,7 @@ class TailCheck:
     one_value: bool = False
     least: float = LEAST_SEEN
     checked: bool = False
+    between: float = 0.0
 
     @property
     def refuted(self) -> bool:
@@ -88,11 +90,16 @@ class TailCheck:
         return self.status in (TOO_THICK, ATOM) or self.refuted
 
     @property
+    def outside(self) -> float:
+        """Persons beyond the first limits of the sum, wherever they were counted from."""
+        return self.beyond - self.between
+
+    @property
     def leans(self) -> bool:
         """Whether persons certainly lie beyond the limits (with nobody there: in 0.3 % of releases)
         or seem to and fall off slowly, so that an interval for the mean stands or falls with the
         tail assumption."""
-        return self.seen or self.slow or self.beyond > CERTAIN * self.beyond_scale
+        return self.seen or self.slow or self.outside > CERTAIN * self.beyond_scale
 
     @property
     def finest_scale(self) -> float:
@@ -117,7 +124,7 @@ class TailCheck:
 
     @property
     def status(self) -> str:
-        thick = (self.beyond + self.beyond_scale) / self.persons > THICKEST
+        thick = (self.outside + self.beyond_scale) / self.persons > THICKEST
         if self.one_value:
             return ATOM
         if thick and (self.leans or not self.checked):
@@ -125,7 +132,7 @@ class TailCheck:
         if (self.far is not None and self.far > self.threshold * self.far_scale) or self.refuted:
             return FAR_SEEN
         needed = self.threshold if self.far is None else SEEN
-        if self.seen or self.slow or self.beyond > needed * self.beyond_scale:
+        if self.seen or self.slow or self.outside > needed * self.beyond_scale:
             return TAIL_SEEN
         return self.planned
 

@@ -10,6 +10,7 @@ from fractions import Fraction
 from typing import Any, TypedDict, Unpack
 
 from privmean import validate
+from privmean.errors import ArgumentError
 from privmean.local.coins import exact_epsilon
 from privmean.local.descriptor import Round
 from privmean.local.mechanisms import (
@@ -20,6 +21,7 @@ from privmean.local.mechanisms import (
     HADAMARD,
     ITEMS,
     KINDS,
+    LARGEST_CANDIDATES,
     LARGEST_ITEMS,
     ONE_BIT,
     PRIV_UNIT,
@@ -64,13 +66,15 @@ def power_of_two_above(value: float) -> int:
 
 def levels_of(menu: object) -> tuple[Fraction, ...]:
     """A rising menu from one level or several."""
-    levels = menu if isinstance(menu, Sequence) and not isinstance(menu, str) else [menu]
+    levels = menu if isinstance(menu, Sequence) and not isinstance(menu, str | bytes) else [menu]
+    if not levels:
+        raise ArgumentError("menu", menu, "is empty", "give a level or several")
     return tuple(sorted({exact_epsilon("menu", item) for item in levels}))
 
 
 def per_coordinate(value: object) -> tuple[float, ...]:
     """One number a coordinate, from a number or a sequence."""
-    if isinstance(value, Sequence) and not isinstance(value, str):
+    if isinstance(value, Sequence) and not isinstance(value, str | bytes):
         return tuple(validate.number("bounds", item) for item in value)
     return (validate.number("bounds", value),)
 
@@ -87,7 +91,8 @@ def _round(
     sets beside them, where they leave it open.
     """
     mechanism = question.pop("mechanism", AUTO)
-    question["seed"] = question.get("seed") or os.urandom(32)
+    if question.get("seed") is None:
+        question["seed"] = os.urandom(32)
 
     def make(name: str) -> Round:
         return Round(mechanism=name, **{**own(name), **question})
@@ -151,6 +156,9 @@ def ball_round(
     (idealised: its caps are drawn with floating-point numbers).
     """
     menu, given = levels_of(epsilon), options.get("candidates")
+    dimension = validate.whole("dimension", dimension, least=1)
+    if given is not None:
+        given = validate.whole("candidates", given, least=2, most=LARGEST_CANDIDATES)
     question: dict[str, Any] = dict(
         menu=menu, persons=persons, radius=radius, dimension=dimension, **options
     )
@@ -195,7 +203,7 @@ def items_round(
         if name != SKETCH or "rows" in options:
             return _rows(name, items)
         validate.positive("oversize", oversize)
-        planned = persons * math.tanh(float(menu[-1]) / 2) ** 2
+        planned = validate.whole("persons", persons, least=1) * math.tanh(float(menu[-1]) / 2) ** 2
         return {"rows": power_of_two_above(oversize * planned)}
 
     question: dict[str, Any] = dict(menu=menu, persons=persons, items=items, **options)
@@ -226,6 +234,7 @@ def vote_round(
     `bins` bins of equal width cover [lower, upper]; the end bins take everything beyond.
     mechanism: "auto" (default), "subset", "hadamard", "unary" or "histogram", as for items.
     """
+    bins = validate.whole("bins", bins, least=2)
     question: dict[str, Any] = dict(
         menu=levels_of(epsilon), persons=persons, bins=bins, items=bins, **options
     )

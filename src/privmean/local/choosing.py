@@ -52,7 +52,9 @@ def level_shares(round_: Round, mix: Sequence[float] | None) -> tuple[list[int],
     """Levels and the part of the persons expected at each (public): equal unless said."""
     number = len(round_.menu)
     if mix is not None:
-        parts = np.array([validate.nonnegative("mix", item) for item in mix])
+        parts = np.array(
+            [validate.nonnegative("mix", item) for item in validate.listed("mix", mix)]
+        )
         if len(parts) != number or not parts.sum() > 0:
             raise ArgumentError("mix", len(parts), "does not match the menu", "one part a level")
         return list(range(number)), parts / parts.sum()

@@ -36,10 +36,11 @@ from privmean.local.mechanisms import (
     PRIV_UNIT,
     SCALARS,
     SKETCH,
+    foreign,
 )
 from privmean.local.menus import checked_favoured, checked_menu, level_within
 from privmean.local.part import Part
-from privmean.local.plain import from_plain, to_plain
+from privmean.local.plain import LISTS, from_plain, to_plain
 
 VERSION = 1
 
@@ -100,6 +101,12 @@ class Round:
 
     def __post_init__(self) -> None:
         validate.choice("mechanism", self.mechanism, list(CODES))
+        for name in foreign(self.mechanism, votes=self.bins is not None):
+            value = getattr(self, name)
+            if value is not None and not (isinstance(value, tuple) and not value):
+                raise ArgumentError(name, value, f"is not of {self.mechanism}", "leave it out")
+        for name in ("menu", *LISTS):
+            object.__setattr__(self, name, validate.listed(name, getattr(self, name)))
         self._check_common()
         if self.mechanism in SCALARS:
             self._check_bounds()
@@ -147,24 +154,16 @@ class Round:
             raise ArgumentError("grid_bits", self.grid_bits, "is outside 4 to 20", "try 12")
         validate.choice("row_choice", self.row_choice, [ASSIGNED, CHOSEN])
         if self.issued and self.row_choice == CHOSEN:
-            raise ArgumentError(
-                "row_choice",
-                self.row_choice,
-                "lets clients choose what tickets assign",
-                'take "assigned"',
-            )
+            problem = "lets clients choose what tickets assign"
+            raise ArgumentError("row_choice", self.row_choice, problem, 'take "assigned"')
         if self.points:
             self._check_points()
 
     def _check_points(self) -> None:
         number = len(self.points)
         if self.mechanism not in SCALARS or len(self.lower) != 1 or number > LARGEST_POINTS:
-            raise ArgumentError(
-                "points",
-                number,
-                "do not fit the round",
-                f"a mean with one pair of bounds has at most {LARGEST_POINTS}",
-            )
+            remedy = f"a mean with one pair of bounds has at most {LARGEST_POINTS}"
+            raise ArgumentError("points", number, "do not fit the round", remedy)
         points = tuple(validate.number("points", item) for item in self.points)
         if any(a >= b for a, b in pairwise(points)):
             raise ArgumentError("points", number, "do not rise", "sort them, each once")
@@ -204,7 +203,8 @@ class Round:
             sets = checked_favoured(self._whole("candidates", least=2), self.favoured, self.menu)
             object.__setattr__(self, "favoured", sets)
         if self.mechanism == PRIV_UNIT and (
-            len(self.caps) != len(self.menu) or not all(0 <= x < 1 for x in self.caps)
+            len(self.caps) != len(self.menu)
+            or not all(0 <= validate.number("caps", x) < 1 for x in self.caps)
         ):
             raise ArgumentError(
                 "caps", self.caps, "must hold a number in [0, 1) a level", "use ball_round"
@@ -339,7 +339,7 @@ class Round:
         """The round of `to_json`."""
         try:
             values = json.loads(text)
-        except (ValueError, RecursionError):
+        except (ValueError, TypeError, RecursionError):
             values = None
         if not isinstance(values, dict):
             raise ArgumentError("round", "text", "is not a JSON object", "ask for the round again")

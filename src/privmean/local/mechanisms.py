@@ -32,6 +32,27 @@ KINDS: dict[str, tuple[str, ...]] = {
     "items": (HADAMARD, SUBSET, UNARY, HISTOGRAM),
 }
 
+BOUNDS, BALL_FIELDS, ITEM_FIELDS = (
+    ("lower", "upper"), ("radius", "dimension"), ("items", "other", "bins")
+)  # fmt: skip
+# The fields of a round that say what is asked: those of each mechanism.
+OWN: dict[str, tuple[str, ...]] = {
+    **dict.fromkeys(SCALARS, (*BOUNDS, "sigma", "points")),
+    **dict.fromkeys(BALLS, BALL_FIELDS),
+    PRIV_UNIT: (*BALL_FIELDS, "caps"),
+    CLOSEST: (*BALL_FIELDS, "candidates", "favoured"),
+    **dict.fromkeys(ITEMS, ITEM_FIELDS),
+    **dict.fromkeys((SKETCH, HADAMARD), (*ITEM_FIELDS, "rows")),
+}
+ASKED = sorted({name for names in OWN.values() for name in names})
+
+
+def foreign(mechanism: str, *, votes: bool) -> list[str]:
+    """The fields that a mechanism would pass over. votes: its items are bins between bounds."""
+    own = OWN[mechanism] + (BOUNDS if votes else ())
+    return [name for name in ASKED if name not in own]
+
+
 LARGEST_ROWS = 2**31
 LARGEST_ITEMS = 2**24
 LARGEST_SKETCHED = 2**53  # items are read as floats

@@ -24,6 +24,7 @@ class Part:
     def __post_init__(self) -> None:
         if not isinstance(self.seed, bytes) or len(self.seed) != 32:
             raise ArgumentError("seed", self.seed, "is not 32 bytes", "draw 32 random bytes")
+        object.__setattr__(self, "shares", validate.listed("shares", self.shares))
         if not self.shares or any(validate.whole("shares", x) < 1 for x in self.shares):
             raise ArgumentError("shares", self.shares, "must be whole and positive", "try (20, 80)")
         if not 0 <= validate.whole("index", self.index) < len(self.shares):

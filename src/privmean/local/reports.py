@@ -41,6 +41,7 @@ POINT = struct.Struct("<I")  # which design point, before the payload of a mecha
 HEADER_SIZE = HEADER.size + CRC.size
 MAC_SIZE = 32
 NONCE_SIZE = 16
+SECRET_SIZE = 32  # bytes that prove tickets
 LARGEST_PAYLOAD = 1 << 22
 
 _NAMES = {code: name for name, code in CODES.items()}

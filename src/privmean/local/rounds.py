@@ -115,6 +115,8 @@ class WinsorizedRounds:
         if size == 0 or len(self.upper) != size:
             raise ArgumentError("lower", self.lower, "does not match upper", "give both bounds")
         validate.choice("unclear", self.unclear, [WINNER, RANGE])
+        validate.whole("persons", self.persons, least=1)
+        validate.fraction("beta", self.beta)
         spread = _each("tau", self.tau, size)
         object.__setattr__(self, "tau", spread)
         object.__setattr__(self, "sigma", _each("sigma", self.sigma or spread, size))
@@ -124,8 +126,11 @@ class WinsorizedRounds:
         object.__setattr__(self, "reach", _each("reach", reach, size))
         for low, high in zip(self.lower, self.upper, strict=True):
             validate.bounds("bounds", (low, high))
-        if self.shares is not None and (len(self.shares) != 2 or min(self.shares) < 1):
-            raise ArgumentError("shares", self.shares, "must be two positive numbers", "(20, 80)")
+        if self.shares is not None:
+            shares = [validate.whole("shares", x) for x in validate.listed("shares", self.shares)]
+            if len(shares) != 2 or min(shares) < 1:
+                raise ArgumentError("shares", shares, "must be two positive numbers", "(20, 80)")
+            object.__setattr__(self, "shares", tuple(shares))
         if self._bins() > MOST_BINS:
             raise ArgumentError(
                 "half_width", min(half), f"makes {self._bins()} bins", "give a narrower range"

@@ -30,7 +30,7 @@ from privmean.models.panel import PanelPeople
 from privmean.models.pooled_intervals import Coefficients
 from privmean.models.pooled_steps import CELLS, PooledSteps
 from privmean.models.radius import Radius, best_radius, misread, overrun
-from privmean.models.standard import LOWEST, PLACES, apart, around_zero, edge
+from privmean.models.standard import LOWEST, PLACES, WINDOW, apart, around_zero, edge
 from privmean.models.symmetric import eigen, times
 from privmean.outcome import Outcome
 from privmean.people.matrix import MatrixPeople
@@ -115,7 +115,9 @@ class PooledRun:
             within = self.plan.settings.weighting.within
             away = own.within() if within else own.about(centre)
             cells = _column(away).log_counts(0, 0.0)
-            place = choices.spread.ask(self.curator, cells, apart(half), place)
+            # about 0 values spread as far as they are large, and their size is better known
+            least = 0 if within or centre else place - WINDOW
+            place = choices.spread.ask(self.curator, cells, max(apart(half), least), place)
             found[name] = centre, edge(place) * INSIDE
         return found, inside
 

@@ -11,17 +11,16 @@ docs/proofs/quantiles.md, sections 2 and 3.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
-from scipy.interpolate import PchipInterpolator
 from scipy.special import ndtri
 
 from privmean.intervals.interval import Interval
 from privmean.intervals.mean_interval import UNRELATED
+from privmean.models.smooth import Smooth
 from privmean.people.reductions import Floats
 
 Flags = npt.NDArray[np.bool_]
@@ -31,8 +30,6 @@ ATOM, HEAVY = 3.0, 5.0  # times as dense as both neighbours, and deviations: may
 AROUND = 5  # cells to either side of the innermost that show how dense persons are
 INNER = 2  # cells to either side of the innermost that count as one with it
 LATTICE, CURVED, OUTLYING = 1.7, 0.03, 0.55  # sum of squares and terms left out, for a cell
-JUMP = 0.1  # density over that of the next cell, below which a law may begin or end there
-STEEP = 3.0  # density at an end of a cell over that of the cell, at most: a cubic is monotone
 UNEVEN, SURE, REACH = 1.12, 4.0, 4  # denser or thinner than both, deviations, cells to either side
 UNSEEN = "to within one step of values on a grid too fine to show"
 
@@ -94,47 +91,20 @@ class Distribution:
         return result
 
     @cached_property
-    def _place(self) -> Callable[[float], float]:
-        """Where a part of the persons is reached: -inf and inf beyond the outer edges."""
+    def _smooth(self) -> Smooth:
+        """The distribution function between edges that are believed."""
         edges, below, m = self._kept[0], self._below, self._inner
+        first, last = m - INNER - self.side, m + INNER + self.side + 1
+        fine = (edges[first], edges[last]) if first >= 0 and last < len(edges) else (0.0, 0.0)
         if m > 0 and not self._uneven[m]:
             # few persons are that near to the median: their noise would bend the curve
             near = slice(m - 1, m + 3)
             edges, below = np.delete(edges, near), np.delete(below, near)
-        rising = np.maximum.accumulate(below + np.arange(len(edges)) * 1e-12)
-        if len(edges) < 2:
-            return lambda part: math.inf if part >= rising[0] else -math.inf
-        slopes = np.diff(rising) / np.diff(edges)
-        ends = PchipInterpolator(edges, rising).derivative()(edges)
-        # beside a cell that is next to empty a law may begin or end: its density is not 0 there,
-        # and more than in the cell if that falls from there on
-        back, on = np.append(slopes[0], slopes[:-1]), np.append(slopes[1:], slopes[-1])
-        wide = np.diff(edges)
-        with np.errstate(all="ignore"):
-            share = wide / (wide + np.append(wide[1:], wide[-1]))
-            first = slopes * np.clip((slopes / on) ** share, 1, STEEP)
-            share = wide / (wide + np.append(wide[0], wide[:-1]))
-            last = slopes * np.clip((slopes / back) ** share, 1, STEEP)
-        before = np.where(JUMP * slopes > back, first, ends[:-1])
-        after = np.where(JUMP * slopes > on, last, ends[1:])
+        return Smooth.of(edges, below, fine)
 
-        def place(part: float) -> float:
-            if not part > rising[0]:
-                return -math.inf
-            if not part < rising[-1]:
-                return math.inf
-            k = int(np.searchsorted(rising, part)) - 1
-            width = float(edges[k + 1] - edges[k])
-            a, b = float(before[k]) * width, float(after[k]) * width
-            rise, left = float(rising[k + 1] - rising[k]), float(part - rising[k])
-            low, high = 0.0, 1.0
-            for _ in range(60):  # a monotone cubic
-                t = (low + high) / 2
-                reached = t * (a + t * (3 * rise - 2 * a - b + t * (a + b - 2 * rise)))
-                low, high = (t, high) if reached < left else (low, t)
-            return float(edges[k]) + width * (low + high) / 2
-
-        return place
+    def _place(self, part: float) -> float:
+        """Where a part of the persons is reached: -inf and inf beyond the outer edges."""
+        return self._smooth.place(part)
 
     def _limited(self, x: float) -> float:
         return x if self.bounds is None else min(max(x, self.bounds[0]), self.bounds[1])
@@ -245,8 +215,8 @@ class Distribution:
         half = self._error(np.full(len(k), q), k, level, sampling)
         # the half length that belongs to the place itself
         where = float(np.interp(q, self._below, half))
-        low = self._place(q - float(np.interp(q - where, self._below, half)))
-        high = self._place(q + float(np.interp(q + where, self._below, half)))
+        low = self._smooth.end(q - float(np.interp(q - where, self._below, half)), -1)
+        high = self._smooth.end(q + float(np.interp(q + where, self._below, half)), 1)
         return self._limited(self._outward(low, -1)), self._limited(self._outward(high, 1))
 
     def _made(self, level: float, alone: float, kind: str) -> Interval:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from typing import Protocol, runtime_checkable
 
 from privmean.dtypes import Floats
 from privmean.people.reductions import People
@@ -16,20 +17,32 @@ def rows(people: People, *, size_is_public: bool) -> Floats:
     return people.matrix()
 
 
+@runtime_checkable
+class Collected(Protocol):
+    """People of an engine, whose rows can be had in memory."""
+
+    @property
+    def columns(self) -> tuple[str, ...]: ...
+
+    @property
+    def elsewhere(self) -> bool: ...
+
+    def size(self) -> int: ...
+
+
 def tell(people: People, *, size_is_public: bool) -> None:
-    """Before rows leave an engine, one line at level WARNING of the logger "privmean" says so,
-    with the size in memory; where the number of persons is private, with that of one person.
+    """Before rows leave an engine, one line of the logger "privmean" says so, with the size in
+    memory; where the number of persons is private, with that of one person. At level WARNING where
+    rows leave for this process, INFO where the engine is a part of it (DuckDB, Polars).
     """
-    if hasattr(people, "collect"):
-        width = len(people.columns)
-        if size_is_public:
-            n = people.size()
-            LOG.warning(
-                "this method needs the rows themselves: %d persons x %d columns (%.1f MB) leave "
-                "the engine for memory", n, width, 8e-6 * n * width,
-            )  # fmt: skip
-        else:
-            LOG.warning(
-                "this method needs the rows themselves: %d columns (%d bytes a person) leave the "
-                "engine for memory", width, 8 * width,
-            )  # fmt: skip
+    if not isinstance(people, Collected):
+        return
+    width = len(people.columns)
+    values: tuple[float, ...] = (width, 8 * width)
+    size = "%d columns (%d bytes a person)"
+    if size_is_public:
+        n = people.size()
+        size, values = "%d persons x %d columns (%.1f MB)", (n, width, 8e-6 * n * width)
+    way = "leave the engine for memory" if people.elsewhere else "are taken into memory"
+    level = logging.WARNING if people.elsewhere else logging.INFO
+    LOG.log(level, f"this method needs the rows themselves: {size} {way}", *values)

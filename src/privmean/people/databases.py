@@ -110,6 +110,8 @@ def _clickhouse(address: str) -> BaseBackend:
 
     parts = urlsplit(address)
     if parts.scheme == "chdb":
+        if not os.path.isdir(parts.path):
+            raise FileNotFoundError  # it would be made, and be empty
         found = clickhouse_connect.get_client(dsn=address)
     else:
         found = clickhouse_connect.get_client(

@@ -312,6 +312,12 @@ class FramePeople(KeptByEngine):
 
         return self._once("ranked", ranked)
 
+    @property
+    def elsewhere(self) -> bool:
+        """Whether the engine is no part of this process, so that collected rows travel."""
+        held = self.frame.implementation
+        return not (held.is_duckdb() or held.is_polars())
+
     def collect(self) -> MatrixPeople:
         """The same people in memory, in roster order: all rows leave the engine."""
         width = len(self.columns)

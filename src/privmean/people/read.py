@@ -125,6 +125,8 @@ def _array(
     roster: Roster | None,
     machine: Mapping[str, object],
 ) -> MatrixPeople:
+    if source.ndim == 2 and not source.shape[1]:
+        raise ArgumentError("source", source.shape, "has no column", "give (n,) or (n, d)")
     if source.ndim not in (1, 2):
         raise ArgumentError(
             "source", source.shape, "is no array of one or two dimensions", "give (n,) or (n, d)"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from privmean import validate
-from privmean.errors import ArgumentError
+from privmean.errors import ArgumentError, SchemaError
 from privmean.people.reductions import People
 from privmean.privacy.budget import ADD_REMOVE, Relation
 
@@ -71,4 +71,10 @@ def shape_of(people: People, relation: Relation, guess: int | None) -> Shape:
         raise ArgumentError(
             "n_design", guess, "goes with neighbors='add-remove'", "leave it out: n is public"
         )
-    return Shape(tuple(people.columns), people.size(), None, people.cap)
+    persons = people.size()
+    if persons == 0:  # public under replace-one
+        raise SchemaError(
+            "the table has no person: no record has an id. Check that it has records, one a line, "
+            "and the column of persons"
+        )
+    return Shape(tuple(people.columns), persons, None, people.cap)

@@ -122,7 +122,7 @@ class Ledger:
                 "ledger",
                 str(path),
                 "does not exist",
-                "make it once with Ledger(path, epsilon=..., delta=...) or Ledger(path, rho=...)",
+                "make it once with Ledger(path, epsilon=...) or `privmean ledger create`",
             )
         return cls(path)
 

@@ -18,12 +18,19 @@ from privmean.privacy.journal import START, JournalDamaged, line_of, taken
 if TYPE_CHECKING:
     from sqlalchemy.engine import Connection, Engine
 
-SCHEMES = ("sqlite:", "postgresql:", "postgresql+psycopg:")
+DRIVERS = {
+    "sqlite": "sqlite",
+    "postgresql": "postgresql+psycopg",
+    "postgres": "postgresql+psycopg",
+    "postgresql+psycopg": "postgresql+psycopg",
+}
+ADDRESSES = "write sqlite:///FILE#NAME or postgresql://USER@HOST/DATABASE#NAME"
+LONGEST = 200  # signs of a ledger's name
 
 
 def is_database(path: object) -> bool:
     """Whether a ledger's path names a database: `sqlite:///team.db#ledger`, `postgresql://...`."""
-    return isinstance(path, str) and path.startswith(SCHEMES)
+    return isinstance(path, str) and ("://" in path or path.partition(":")[0] in DRIVERS)
 
 
 class SqlJournal:
@@ -31,24 +38,48 @@ class SqlJournal:
 
     def __init__(self, url: str) -> None:
         try:
-            from sqlalchemy import Column, Integer, MetaData, String, Table, Text, create_engine
+            from sqlalchemy import Column, Integer, MetaData, String, Table, Text
         except ModuleNotFoundError:
             raise ArgumentError(
                 "ledger", url, "is a database, which needs SQLAlchemy", "install privmean[ledger]"
             ) from None
         address, _, name = url.partition("#")
         self.name = name or "ledger"
-        if address.startswith("postgresql:"):
-            address = address.replace("postgresql:", "postgresql+psycopg:", 1)
+        scheme, _, place = address.partition(":")
+        driver = DRIVERS.get(scheme)
+        address = f"{driver or scheme}:{place}"
         self.path = f"{address.rpartition('@')[2]}#{self.name}"  # without user and password
-        self._engine: Engine = create_engine(address, poolclass=_no_pool())
+        if len(self.name) > LONGEST or "\0" in self.name:
+            raise ArgumentError(
+                "ledger", self.path, "has a name that cannot be kept", f"at most {LONGEST} signs"
+            )
+        if driver is None:
+            raise ArgumentError("ledger", self.path, "is no ledger's address", ADDRESSES)
+        self._engine: Engine = self._connected(address)
         self._lines = Table(
             "privmean_ledger",
             MetaData(),
-            Column("ledger", String(200), primary_key=True),
+            Column("ledger", String(LONGEST), primary_key=True),
             Column("number", Integer, primary_key=True, autoincrement=False),
             Column("line", Text, nullable=False),
         )
+
+    def _connected(self, address: str) -> Engine:
+        """What connects to the database, which must outlast a connection."""
+        from sqlalchemy import create_engine
+        from sqlalchemy.exc import SQLAlchemyError
+
+        try:
+            engine = create_engine(address, poolclass=_no_pool())
+        except ModuleNotFoundError:
+            raise ArgumentError(
+                "ledger", self.path, "needs psycopg", "install privmean[postgresql]"
+            ) from None
+        except (SQLAlchemyError, ValueError):
+            raise ArgumentError("ledger", self.path, "is no address", ADDRESSES) from None
+        if engine.dialect.name == "sqlite" and engine.url.database in (None, "", ":memory:"):
+            raise ArgumentError("ledger", self.path, "would be forgotten", ADDRESSES)
+        return engine
 
     def exists(self) -> bool:
         """Whether the ledger is there."""

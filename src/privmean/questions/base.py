@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from privmean.road import Plan
 
 R_co = TypeVar("R_co", bound="Release", covariant=True)
+COLUMNS = ("values", "value", "by", "time", "arms", "before")  # words that name columns
 PRIVATE, PUBLIC = "private", "public"  # who has records in which group
 
 

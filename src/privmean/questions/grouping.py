@@ -57,7 +57,7 @@ def grouping_of(
         if flag is not True and flag is not False:
             raise ArgumentError(name, flag, "is neither true nor false", "say True or False")
     said: Any = () if contrasts is None else contrasts
-    asked = (said,) if isinstance(said, str | Mapping) else tuple(said)
+    asked = validate.several("contrasts", said, "say 'a - b', or several in a list")
     weights = weights_of(max_groups, rule)
     if keys is None:
         if membership == PUBLIC:
@@ -101,12 +101,9 @@ def grouping_of(
 
 
 def _columns(by: Any) -> tuple[str, ...]:
-    named = (by,) if isinstance(by, str) else tuple(by)
+    named = validate.columns("by", by)
     if not named or len(named) > MOST_COLUMNS:
         raise ArgumentError("by", by, "is no column of groups", f"name 1 to {MOST_COLUMNS} columns")
-    for name in named:
-        if not isinstance(name, str):
-            raise ArgumentError("by", name, "is no name of a column", "name the columns of keys")
     if len(set(named)) < len(named):
         raise ArgumentError("by", by, "names a column twice", "name each column once")
     return named

@@ -91,8 +91,7 @@ class Mean:
     def __post_init__(self) -> None:
         named = self.values
         if named is not None:
-            listed = (named,) if isinstance(named, str) else tuple(named)
-            object.__setattr__(self, "values", listed)
+            object.__setattr__(self, "values", validate.columns("values", named))
         if self.by is not None:
             self._check_groups()
             return

@@ -7,9 +7,8 @@ from dataclasses import dataclass, fields, is_dataclass
 
 from privmean import validate
 from privmean.errors import ArgumentError
-from privmean.questions.base import Looking, Question
+from privmean.questions.base import COLUMNS, Looking, Question
 
-COLUMNS = ("values", "value", "by", "time", "arms", "before")  # words that name columns
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9 _.-]{0,63}")
 
 

@@ -192,7 +192,7 @@ class StudyRelease:
             lines.append(f"{answer.item.name} ({answer.item.question.kind})")
             status, advice = answer.stated
             if answer.release is not None:
-                lines += table(answer.release.rows(), answer.release.level)
+                lines += table(answer.release.rows(), answer.release.level, answer.release.columns)
             if status != OK:
                 lines.append(f"  {status}: {advice}".rstrip(": "))
         promise = self.guarantee

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Unpack
 
 from privmean import validate
-from privmean.asking.road import source_of
+from privmean.asking.road import reduced, source_of
 from privmean.asking.terms import Settled, Terms, settled
 from privmean.errors import ArgumentError
 from privmean.people.shape import Shape, shape_of
@@ -180,7 +180,7 @@ class Study:
         source = self.source
         if not isinstance(source, Table):
             return {item.name: source for item in items or self._asked()}
-        return {item.name: source.people(item.question.summary) for item in items or self._asked()}
+        return {item.name: reduced(source, item.question) for item in items or self._asked()}
 
     def located(self, columns: Sequence[str]) -> dict[str, People]:
         """One row a person for every column that is looked at. Private."""

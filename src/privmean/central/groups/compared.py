@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from privmean.central.groups.effect_release import effect_lines
 from privmean.central.groups.release import GroupRelease
 
 if TYPE_CHECKING:
@@ -44,17 +45,5 @@ class CompareRelease(GroupRelease):
         result["p_value"] = None if math.isnan(found) else found
         return result
 
-    def summary(self) -> str:
-        lines = super().summary().splitlines()
-        found = self.p_value
-        if not math.isnan(found):
-            said = f"p-value {found:.2g}" if found >= 1e-6 else "p-value below 1e-6"
-            place = next((i for i, x in enumerate(lines) if "differences and ratios" in x), 0)
-            lines.insert(place + 2, f"  {said}, of no effect: one law of values in both arms")
-        lines.append(
-            "  an effect is one of the arms only if these were fixed by chance, before the values"
-        )
-        return "\n".join(lines)
-
-    def __str__(self) -> str:
-        return self.summary()
+    def footer(self) -> tuple[str, ...]:
+        return (*super().footer(), *effect_lines(self.p_value, by_arms=True))

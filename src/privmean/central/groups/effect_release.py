@@ -66,9 +66,14 @@ class EffectRelease(Release):
         return result
 
     def footer(self) -> tuple[str, ...]:
-        found, lines = self.p_value, super().footer()
-        if not math.isnan(found):
-            said = f"p-value {found:.2g}" if found >= 1e-6 else "p-value below 1e-6"
-            more = ": one law of values in both arms" if self.by_arms else ""
-            lines = (*lines, f"{said}, of no effect{more}")
-        return (*lines, CHANCE) if self.by_arms else lines
+        return (*super().footer(), *effect_lines(self.p_value, by_arms=self.by_arms))
+
+
+def effect_lines(p_value: float, *, by_arms: bool) -> tuple[str, ...]:
+    """What stands below an effect: its p-value, if there is one, and when it is one of the arms."""
+    lines: tuple[str, ...] = (CHANCE,) if by_arms else ()
+    if not math.isnan(p_value):
+        said = f"p-value {p_value:.2g}" if p_value >= 1e-6 else "p-value below 1e-6"
+        more = ": one law of values in both arms" if by_arms else ""
+        lines = (f"{said}, of no effect{more}", *lines)
+    return lines

@@ -71,7 +71,7 @@ class GroupMeans:
         epsilon = payable(budget.pure_epsilon())
         if self.keys is None and (budget.rho is not None or budget.delta <= 0):
             raise Infeasible(
-                "private keys need a threshold, which needs a delta",
+                f"private keys need a threshold, which delta={budget.delta:g} does not give",
                 "give epsilon and a delta such as 1e-6, or name the public keys",
             )
         if self.public_groups and budget.neighbors != REPLACE_ONE:

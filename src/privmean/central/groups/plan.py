@@ -14,7 +14,7 @@ import numpy as np
 from privmean import validate
 from privmean.central.groups.forecast import GroupForecast, forecast_of, noise_of
 from privmean.central.groups.pairs_plan import ROSTER, PairsPlan
-from privmean.central.groups.private_keys import HIDDEN, run_private
+from privmean.central.groups.private_keys import run_private
 from privmean.central.groups.run import FINAL, Found, Strength, price, run_groups
 from privmean.central.groups.settings import (
     BEYOND,
@@ -27,7 +27,7 @@ from privmean.central.groups.settings import (
     GroupSettings,
 )
 from privmean.central.groups.table import empty_table, table_of
-from privmean.central.groups.words import advice_of, assumption_of, notes_of
+from privmean.central.groups.words import advice_of, assumption_of, hidden_words, notes_of
 from privmean.central.locate import Location
 from privmean.central.log_segments import ATOM_ONLY
 from privmean.central.wallet import Wallet
@@ -247,7 +247,7 @@ class GroupPlan(PairsPlan):
         else:
             shown = run_private(curator, settings, self.epsilon, self.deltas)
             found, labels = shown.found, tuple(label(key) for key in shown.keys)
-            hidden = HIDDEN.format(shown.threshold) if found.reading is not None else ""
+            hidden = hidden_words(shown.threshold) if found.reading is not None else ""
             settings = replace(settings, keys=shown.keys)
         return self.outcome(found, settings, labels, self.epsilon, (hidden,) if hidden else ())
 

@@ -37,7 +37,6 @@ from privmean.people.pairs import PairPeople, pairs_of
 from privmean.people.reductions import Box, Floats
 
 UNKNOWN = 80.0  # persons times epsilon of a group of which nothing is known
-HIDDEN = "groups of fewer than about {:.0f} persons are hidden, and their number is not known"
 
 
 @dataclass(frozen=True)

@@ -96,11 +96,13 @@ class Reading:
 @dataclass(frozen=True)
 class Between:
     """within: pooled variance of persons inside groups. between: variance of groups' means.
-    grand: their mean."""
+    grand: their mean, to which they are drawn; middle: the mean of their persons, about which
+    values of all lie."""
 
     within: float
     between: float
     grand: float
+    middle: float
 
     @property
     def ratio(self) -> float:
@@ -128,13 +130,14 @@ def between_groups(
     """
     least = EVEN * float(np.median(reading.radius)) ** 2  # where values are all alike
     if not seen.any():
-        return Between(max(pooled, least, TINY), 0.0, _average(mean, np.maximum(weight, 0.0)))
+        middle = _average(mean, np.maximum(weight, 0.0))
+        return Between(max(pooled, least, TINY), 0.0, middle, middle)
     size = np.where(seen, np.maximum(weight, 0.0), 0.0)
     within = max(_average(reading.within, size), least, TINY)
     variance = reading.noise**2 + within / np.maximum(weight, 1.0)
     y, v = mean[seen], np.maximum(variance[seen], TINY)
     between = paule_mandel(y, v)
-    return Between(within, between, _average(y, 1 / (v + between)))
+    return Between(within, between, _average(y, 1 / (v + between)), _average(mean, size))
 
 
 def paule_mandel(y: Floats, v: Floats) -> float:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from privmean.central.groups.text import text
+from privmean.central.groups.words import HIDDEN
 from privmean.errors import ArgumentError
 from privmean.intervals.contrasts import (
     ALL_PAIRS,
@@ -20,7 +20,7 @@ from privmean.intervals.contrasts import (
     shown_contrasts,
 )
 from privmean.intervals.group_table import GroupTable, Line, each_of
-from privmean.intervals.interval import OK, Floats
+from privmean.intervals.interval import OK, Floats, Interval
 from privmean.intervals.noise_sums import sum_quantile
 from privmean.intervals.ratios import Ratio, ratio_line
 from privmean.release import Release
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 KNOWN = 1e-5  # a deviation below it is that of a public number
 SAME = "assumes that persons who are high in one group are not low in the other"
 WORST = "holds for any dependence within persons"
+PARTS = "rest and overall: by noisy persons, of groups that are not at the limits or too small"
 APART = "groups of different persons"
 
 
@@ -187,13 +188,27 @@ class GroupRelease(Release):
         result["contrasts"] = [self._contrast_facts(item) for item in self.contrasts]
         return result
 
-    def summary(self) -> str:
-        """A line a group and a comparison, and below them the release in words."""
-        about = f"{self.term} by {', '.join(self.by)}"
-        return text(self, about, self.groups, self.contrasts)
+    def jointly(self, level: float | None = None) -> Interval:
+        """Intervals of groups that hold at once, whatever the groups share."""
+        return replace(self.groups, simultaneous=True).interval(self._level(level), None)
 
-    def __str__(self) -> str:
-        return self.summary()
+    def title(self) -> str:
+        """The value, by what, and what is estimated."""
+        return f"{self.term} by {', '.join(self.by)}: {super().title()}"
+
+    def together(self) -> str:
+        """How intervals of groups hold: those of comparisons are intervals of their own."""
+        if self.groups.simultaneous:
+            return "; those of groups hold together, and so do those of comparisons"
+        more = "; all differences together: pairwise()" if len(self.columns) > 2 else ""
+        return f", each for its line alone{more}"
+
+    def footer(self) -> tuple[str, ...]:
+        """What the table leaves out."""
+        hidden = [note for note in self.assumptions if note.startswith(HIDDEN)]
+        if any(key in ("rest", "overall") for item in self.contrasts for key, _ in item.terms):
+            hidden.append(PARTS)
+        return (*super().footer(), *hidden)
 
     def plot(self, axes: object = None) -> Any:
         """Both intervals of every group on one axis, the largest estimate first, groups without one

@@ -42,13 +42,15 @@ SNUG = 2**0.25  # factor on the outer edge of the last occupied bin
 class Outside:
     """Persons beyond the limits of the location, by a noisy count. share: of all persons; believed:
     the same less one noise scale, in parts of a mass. thick: so many that no mean is told; seen:
-    there for certain; far: some of them seem to lie together far beyond the limits."""
+    there for certain; far: some of them seem to lie together far beyond the limits. most: of all
+    persons, where the noise is as much as it hardly ever is."""
 
     share: float
     believed: float
     thick: bool
     seen: bool
     far: bool = False
+    most: float = 1.0
 
     @classmethod
     def of(
@@ -76,6 +78,7 @@ class Outside:
             mass - doubt > THICKEST * whole,
             mass > CERTAIN * scale,
             seen is not None and far_together(mass / scale, seen, lower, upper),
+            (max(mass, 0.0) + FIRM * scale) / whole,
         )
 
 

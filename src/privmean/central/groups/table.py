@@ -19,6 +19,8 @@ from privmean.people.reductions import Floats
 
 WIDER, CLEAR = 1.2, 2.5  # ratio of variances, and noise deviations, from which a group spreads more
 LONG = 5.0  # deviations of persons inside groups beyond which limits are those of long tails
+TURNS = 5  # after each, less than half of what is missing of the place of a group is left
+HIDES = 0.15  # part of a group beyond a limit, below which its mean is not at the limit for it
 SPREADS = 0.35  # typical difference of logarithms of groups' deviations
 
 
@@ -57,8 +59,13 @@ def table_of(
     spread += 2 * np.maximum(limits.upper - mean, 0.0) * up
     spread += 2 * np.maximum(mean - limits.lower, 0.0) * down
     wide = _stretch(final, between)
-    far_up, far_down = _cut(found, limits, tail, shift, between.grand, wide)
-    reach = wide * _reach(found, limits, between.grand)
+    far_up, far_down = up, down
+    # an allowance is as the values of all lie about their own mean: a group that lies apart from
+    # the most is cut more, which says that it lies farther, where more is cut
+    for _ in range(TURNS):
+        shift = between.shrunk(final.mean + far_up - far_down, variance) - between.middle
+        far_up, far_down = _cut(found, limits, tail, shift, between.middle, wide)
+    reach = wide * _reach(found, limits, between.middle)
     out = found.beyond
     beyond = 0.0 if out is None else out.share * reach
     thick = out is not None and out.thick
@@ -72,6 +79,7 @@ def table_of(
     few = final.weight < FEW * 6**0.5 * final.scale
     inside = wide * between.within**0.5 / 2 + final.noise
     near = final.radius * (1 - np.abs(final.share)) < inside
+    near &= _hidden(found, limits, final.share > 0) > HIDES * found.weight
     precise = found.weight * settings.strength(epsilon) / settings.most
     above = ALLOWED * (np.maximum(up, far_up) + beyond) - corrected
     below = ALLOWED * (np.maximum(down, far_down) + beyond) + corrected
@@ -134,6 +142,23 @@ def _cut(
         up = np.where(own.known, own.tail.up(high) * size, up)
         down = np.where(own.known, own.tail.down(low) * size, down)
     return up, down
+
+
+def _hidden(found: Found, limits: Limits, high: Flags) -> Floats:
+    """Persons beyond the limit of each group that is nearer to its mean, if all who may be there
+    were its own: those of the pooled histogram, and as many beyond that as noise may hide."""
+    assert found.tail is not None
+    under, over = found.tail.beyond(limits.lower, limits.upper)
+    part = np.where(high, over, under) + (1.0 if found.beyond is None else found.beyond.most)
+    persons = part * found.persons
+    own = found.units
+    if own is not None:
+        low, up = (limits.lower - own.center) / own.size, (limits.upper - own.center) / own.size
+        under, over = own.tail.beyond(low, up)
+        part = np.where(high, over, under) + (1.0 if own.beyond is None else own.beyond.most)
+        known = float(np.maximum(found.weight, 0.0)[own.known].sum())
+        persons = np.where(own.known, part * known, persons)
+    return persons
 
 
 def _variance(final: Reading, between: Between) -> Floats:

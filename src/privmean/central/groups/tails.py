@@ -129,6 +129,13 @@ class PooledTail:
         found: Floats = (self.mass * under / (2 * (self.b - self.a))).sum(axis=1) / self.total
         return found
 
+    def beyond(self, lower: Floats, upper: Floats) -> tuple[Floats, Floats]:
+        """Part of the masses below each lower limit, and above each upper one."""
+        wide = self.b - self.a
+        under = self.mass * np.clip((lower[:, None] - self.a) / wide, 0.0, 1.0)
+        over = self.mass * np.clip((self.b - upper[:, None]) / wide, 0.0, 1.0)
+        return under.sum(axis=1) / self.total, over.sum(axis=1) / self.total
+
     @cached_property
     def center(self) -> float:
         """The origin, or the limit that is nearest to it."""

@@ -11,7 +11,9 @@ import numpy as np
 from privmean.central.groups.release import GroupRelease, group_release
 from privmean.errors import ArgumentError
 from privmean.intervals.contrasts import Contrast
-from privmean.intervals.several_tables import SeveralTables
+from privmean.intervals.group_table import each_of
+from privmean.intervals.interval import Interval
+from privmean.intervals.several_tables import SeveralTables, joined
 from privmean.release import Release
 from privmean.rows import Row
 
@@ -50,13 +52,24 @@ class ValuesRelease(Release):
         ]
         return result
 
-    def summary(self) -> str:
-        """Every table, and what the release rests on below the last."""
-        *others, last = [item.summary() for item in self.tables]
-        return "\n".join([*(text.split("\n  accuracy")[0] for text in others), last])
+    def jointly(self, level: float | None = None) -> Interval:
+        """Intervals of all values and groups that hold at once."""
+        each = each_of(self._level(level), len(self.tables))
+        found = joined([item.jointly(each) for item in self.tables])
+        return replace(found, level=self._level(level))
 
-    def __str__(self) -> str:
-        return self.summary()
+    def title(self) -> str:
+        """The values, by what, and what is estimated."""
+        terms, by = ", ".join(item.term for item in self.tables), ", ".join(self.tables[0].by)
+        return f"{terms} by {by}: {super().title()}"
+
+    def together(self) -> str:
+        """How intervals of groups hold: those of comparisons belong to a value."""
+        return ", each for its line alone; all differences of a value: release[value].pairwise()"
+
+    def footer(self) -> tuple[str, ...]:
+        """As of each value."""
+        return self.tables[0].footer()
 
 
 def values_release(

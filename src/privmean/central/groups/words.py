@@ -16,6 +16,13 @@ THICK = (
     "DefaultMean(target='clipped'), or ask each question where the others are no usable value"
 )
 
+HIDDEN = "groups of fewer than about "
+
+
+def hidden_words(threshold: float) -> str:
+    """Which private keys are no rows."""
+    return f"{HIDDEN}{threshold:.0f} persons are hidden, and their number is not known"
+
 
 def notes_of(settings: GroupSettings) -> tuple[str, ...]:
     """The unit, the rule, what is estimated, and what follows from the list of keys."""

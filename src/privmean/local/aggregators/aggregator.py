@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from privmean import validate
 from privmean.local.aggregators.batch import Batch, add
 from privmean.local.aggregators.estimate import Estimate
 from privmean.local.aggregators.estimates import estimate
@@ -43,6 +44,7 @@ class Aggregator:
 
     def add(self, stream: bytes, *, json_lines: bool = False, now: float | None = None) -> Receipt:
         """Take a concatenation of binary reports, or JSON lines."""
+        validate.instance("stream", stream, bytes, "give the bytes of reports")
         parse = self.gate.parse_json if json_lines else self.gate.parse
         return self.take(parse(stream, now=now))
 

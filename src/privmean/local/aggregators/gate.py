@@ -18,8 +18,9 @@ from functools import lru_cache
 
 import numpy as np
 
+from privmean import validate
 from privmean.dtypes import Bytes, Flags, Integers
-from privmean.errors import PrivmeanError
+from privmean.errors import ArgumentError, PrivmeanError
 from privmean.local.aggregators.batch import (
     Batch,
     indices_of,
@@ -51,6 +52,7 @@ from privmean.local.reports import (
     HEADER_SIZE,
     MAC_SIZE,
     MAGIC,
+    SECRET_SIZE,
     VERSION,
     Report,
     ReportError,
@@ -150,6 +152,20 @@ class Parsed:
         return Counter(reason for _, reason in self.refused)
 
 
+def require_secret(rounds: Iterable[Round], secrets: tuple[bytes, ...]) -> None:
+    """Refuse rounds with tickets where nothing could tell a ticket from a forged one."""
+    if any(not isinstance(item, bytes) or len(item) != SECRET_SIZE for item in secrets):
+        raise ArgumentError("secret", "...", "is not 32 bytes", "draw 32 bytes")
+    for round_ in rounds:
+        if round_.issued and not secrets:
+            raise ArgumentError(
+                "secret",
+                None,
+                f"is needed: round {round_.identifier.hex()} takes reports with tickets alone",
+                "give the 32 bytes (--secret-file) that its tickets were made with",
+            )
+
+
 class Gate:
     """Checks reports of one round.
 
@@ -158,8 +174,13 @@ class Gate:
     """
 
     def __init__(self, round_: Round, *, secret: bytes | tuple[bytes, ...] | None = None) -> None:
-        self.round = round_
-        self.secrets = (secret,) if isinstance(secret, bytes) else secret or ()
+        self.round = validate.instance("round", round_, Round, "give what Round.from_json makes")
+        self.secrets = (
+            (secret,)
+            if isinstance(secret, bytes)
+            else validate.listed("secret", secret or (), "give 32 bytes")
+        )
+        require_secret([round_], self.secrets)
         self._size = report_size(round_)
         self._payload = payload_size(round_)
         head = HEADER.pack(

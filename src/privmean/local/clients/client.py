@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from fractions import Fraction
 from typing import Any
@@ -29,6 +30,7 @@ RANDOMIZERS: dict[str, Randomizer] = {
 
 def _level(round_: Round, epsilon: object, ticket: Ticket | None) -> int:
     """The level to answer at: the ticket's, if the client allows it, else the largest allowed."""
+    validate.instance("round", round_, Round, "give what Round.from_json makes")
     own = round_.level(epsilon)
     if not round_.issued:
         if ticket is not None:
@@ -36,6 +38,7 @@ def _level(round_: Round, epsilon: object, ticket: Ticket | None) -> int:
         return own
     if ticket is None:
         raise ArgumentError("ticket", None, "this round needs one", "ask the server's operator")
+    validate.instance("ticket", ticket, Ticket, "give what Ticket.from_text makes")
     if ticket.round_id != round_.identifier:
         raise ArgumentError("ticket", "...", "is for another round", "ask for the right one")
     if not 0 <= ticket.level <= own:
@@ -136,11 +139,13 @@ class Client:
 
         point: in a round for a curve, the number of the design point (public, as in `randomize`).
         None if the round asks another part of the clients. Raises BudgetExceeded when the ledger
-        would go above its limit; nothing is spent then.
+        would go above its limit, and ArgumentError for a new report after the round's deadline;
+        nothing is spent then.
 
         Guarantees. The reports of this client together are (ledger limit)-DP, for any rounds that
         any server publishes, adaptively, and for any number of retries.
         """
+        validate.instance("round", round_, Round, "give what Round.from_json makes")
         if round_.part is not None:
             if self.identity is None:
                 raise ArgumentError(
@@ -150,15 +155,19 @@ class Client:
                 return None
         level = _level(round_, self.epsilon, ticket)
         _place(round_, point)  # refused before anything is written down
-        return self.ledger.once(
-            round_.digest,
-            round_.menu[level],
-            lambda: randomize(
+
+        def make() -> bytes:
+            if round_.closes is not None and time.time() > round_.closes:
+                raise ArgumentError(
+                    "round", round_.title, "is over: a report would be late", "do not answer it"
+                )
+            return randomize(
                 round_,
                 value,
                 epsilon=self.epsilon,
                 ticket=ticket,
                 entropy=self._entropy,
                 point=point,
-            ),
-        )
+            )
+
+        return self.ledger.once(round_.digest, round_.menu[level], make)

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from privmean import validate
 from privmean.durable import DurableLog, LogExists
-from privmean.errors import ArgumentError, BudgetExceeded
+from privmean.errors import BudgetExceeded
 
 KIND = "client ledger"
 PATIENCE = 60.0  # seconds to wait for another process
@@ -48,8 +48,7 @@ class Ledger:
     def __init__(self, path: str | os.PathLike[str], *, limit: object, moved: bool = False) -> None:
         validate.positive("limit", limit)
         self.limit = Fraction(str(limit))
-        if not os.fspath(path):
-            raise ArgumentError("path", path, "is empty", "name the file that keeps the reports")
+        validate.path("path", path, "name the file that keeps the reports")
         self._turn = threading.Lock()
         self._path = None if path == ":memory:" else os.path.abspath(path)
         self._sent: Reports = {}

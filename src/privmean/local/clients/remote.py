@@ -9,7 +9,8 @@ import urllib.parse
 import urllib.request
 from typing import TYPE_CHECKING
 
-from privmean.errors import ArgumentError, PrivmeanError
+from privmean.errors import PrivmeanError
+from privmean.local.clients.send import address_of
 
 if TYPE_CHECKING:
     from privmean.local.aggregators.tally import Tally
@@ -23,12 +24,7 @@ class Remote:
     """A collector at an address, and the token that is shown to it."""
 
     def __init__(self, server: str, token: str | None = None) -> None:
-        parts = urllib.parse.urlsplit(server)
-        if parts.scheme not in ("http", "https") or not parts.hostname or " " in server:
-            raise ArgumentError(
-                "server", server, "is no web address", "write it with http:// or https:// in front"
-            )
-        self._server, self._token = server.rstrip("/"), token
+        self._server, self._token = address_of(server), token
 
     def tally(self, round_: Round) -> Tally:
         """The tally of a round now. Imports the numerical half."""

@@ -27,7 +27,7 @@ def address_of(server: str) -> str:
     """The address without its last slash; only web addresses."""
     try:
         parts = urllib.parse.urlsplit(server)
-        whole = parts.scheme in ("http", "https") and bool(parts.hostname)
+        whole = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
     except ValueError:
         whole = False
     if not whole or any(sign.isspace() for sign in server):

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
+from functools import partial
 
 from fastapi import FastAPI, Request
 from fastapi.responses import JSONResponse
@@ -13,6 +15,7 @@ from starlette.middleware.cors import CORSMiddleware
 
 from privmean._version import __version__
 from privmean.errors import PrivmeanError
+from privmean.local.aggregators.gate import require_secret
 from privmean.local.collector.answers import Answers
 from privmean.local.collector.catalogue import Catalogue, Keeper
 from privmean.local.collector.client_files import add_client
@@ -35,13 +38,20 @@ class Collector:
     def __init__(self, rounds: Iterable[Round], database: str, settings: Settings) -> None:
         self.limits, self.roles = settings.limits, settings.roles
         self.log, self.origins = settings.log, settings.origins
-        self.metrics = Metrics()
-        self.store = Store(database)
+        self.secrets, self.metrics = settings.secrets, Metrics()
         offered = list(rounds)
+        require_secret(offered, settings.secrets)
+        self.store = Store(database)
         taken = {item.digest for item in self.store.register(offered)}
         for item in [item for item in offered if item.digest not in taken]:
             self.log.action("not offered: it was deleted", round=item.identifier.hex())
         self.catalogue = Catalogue(self.store)
+        try:
+            known, now = self.catalogue.entries.values(), time.time()
+            require_secret([it.round for it in known if it.takes_reports(now)], settings.secrets)
+        except PrivmeanError:
+            self.store.close()
+            raise
         self.answers = Answers(self.store)
         self.keeper = Keeper(self.catalogue, self.store, settings.retention, self.log)
         rounds_now = self.catalogue.rounds
@@ -93,7 +103,14 @@ def make_app(collector: Collector) -> FastAPI:
         collector.metrics,
     )
     add_reading(app, collector.doors, collector.store, collector.answers)
-    add_administration(app, collector.doors, collector.catalogue, collector.store, collector.log)
+    add_administration(
+        app,
+        collector.doors,
+        collector.catalogue,
+        collector.store,
+        collector.log,
+        partial(require_secret, secrets=collector.secrets),
+    )
     add_metrics(app, collector)
     add_client(app)
     if collector.origins:

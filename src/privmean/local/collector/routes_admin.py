@@ -23,9 +23,14 @@ PATIENCE = 30.0  # seconds for them
 
 
 def add_administration(
-    app: FastAPI, doors: Doors, catalogue: Catalogue, store: Store, log: Log
+    app: FastAPI,
+    doors: Doors,
+    catalogue: Catalogue,
+    store: Store,
+    log: Log,
+    usable: Callable[[list[Round]], None],
 ) -> None:
-    """Register these routes."""
+    """Register these routes. usable: raises PrivmeanError for a round that cannot be offered."""
     book = store.book
 
     async def done(action: str, who: str, key: bytes, **more: object) -> JSONResponse:
@@ -38,6 +43,7 @@ def add_administration(
         """Offer a round from now on; the body is its description."""
         who = await doors.administrator(request)
         round_ = Round.from_json(await _body(request))
+        usable([round_])
         if not await run_in_threadpool(store.register, [round_], who):
             raise HTTPException(410, "the round was deleted; draw a new seed")
         return await done("open", who, round_.identifier, digest=round_.digest.hex())

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from privmean import validate
+from privmean.errors import ArgumentError
 from privmean.local.collector.catalogue import Retention
 from privmean.local.collector.limits import Limits
 from privmean.local.collector.roles import Roles
@@ -30,3 +33,13 @@ class Settings:
     origins: tuple[str, ...] = ()
     certfile: Path | None = None
     keyfile: Path | None = None
+
+    def __post_init__(self) -> None:
+        validate.whole("port", self.port, most=65535)
+        if not self.host:
+            raise ArgumentError("host", self.host, "is empty", "0.0.0.0 is every address here")
+        for origin in self.origins:
+            if origin != "*" and not re.fullmatch(r"https?://[^/?#\s]+", origin):
+                raise ArgumentError(
+                    "origin", origin, "is no origin", "write https://HOST, and :PORT if it has one"
+                )

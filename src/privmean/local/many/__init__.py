@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from privmean.dtypes import Bytes, Words
+from privmean.dtypes import Bytes, Floats, Words
 from privmean.errors import ArgumentError
 from privmean.local.aggregators.batch import Batch, add
 from privmean.local.aggregators.tally import Tally
@@ -39,9 +39,19 @@ def _payload(round_: Round, values: object, levels: Levels, nonces: Words, noise
     return unary_payload(round_, values, levels, nonces, noise)
 
 
+def _allowed(epsilon: object) -> Floats:
+    """What clients allow, as numbers."""
+    try:
+        return np.asarray(epsilon, dtype=np.float64)
+    except (TypeError, ValueError, OverflowError):
+        raise ArgumentError(
+            "epsilon", epsilon, "is no number", "give one, or one a client"
+        ) from None
+
+
 def _levels(round_: Round, epsilon: object, number: int) -> Levels:
     """The level of each client from its own epsilon (one number, or one a client)."""
-    given = np.asarray(epsilon, dtype=np.float64)
+    given = _allowed(epsilon)
     if given.ndim == 0:
         return np.full(number, round_.level(float(given)), dtype=np.uint16)
     if given.shape != (number,):
@@ -107,7 +117,9 @@ def tally_many(
 ) -> Tally:
     """Randomize and count at once, in chunks: bounded memory however many clients."""
     total = Tally.empty(round_)
-    own = np.asarray(epsilon, dtype=np.float64)
+    own = _allowed(epsilon)
+    if not hasattr(values, "__len__"):
+        raise ArgumentError("values", values, "is no list", "give one value a client")
     wide = max(
         round_.dimension or 1,
         round_.items or 1 if round_.mechanism not in (SKETCH, HADAMARD) else 1,

@@ -1,0 +1,69 @@
+"""Wrong command lines in the words of every other error: what is wrong, and what to write."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import typer
+
+from privmean.errors import ArgumentError
+
+# Typer has Click's exceptions inside of itself from some version on: its public one leads to both
+WrongLine: type[Any] = typer.BadParameter.__mro__[2]
+STRAY = "unexpected extra argument"
+
+
+def told(error: Any, arguments: Sequence[str], command: Any) -> str:
+    """The error of a command line that could not be read, with a remedy; "" where the help, which
+    was printed, is the answer."""
+    problem = " ".join(error.format_message().split()).rstrip(".")
+    asked, path = _asked(command, arguments)
+    param = getattr(error, "param", None)
+    remedy = f"`{path} --help` lists what it takes"
+    if STRAY in problem:
+        strays = problem.rpartition("(")[2].rstrip(")").split()
+        remedy = _repeated(asked.params, arguments, strays) or (
+            f"put quotes around a text with spaces, and commas into a list; {remedy}"
+        )
+    elif param is not None and getattr(param, "help", None):
+        remedy = f"{max(param.opts, key=len)} is: {param.help.rstrip('.')}"
+    return problem and f"{problem[:1].lower()}{problem[1:]}; {remedy}"
+
+
+def _asked(command: Any, arguments: Sequence[str]) -> tuple[Any, str]:
+    """The command that a line calls, and how."""
+    path = ["privmean"]
+    for name in arguments:
+        if name not in getattr(command, "commands", {}):
+            break
+        command = command.commands[name]
+        path.append(name)
+    return command, " ".join(path)
+
+
+def _repeated(params: Sequence[Any], arguments: Sequence[str], strays: Sequence[str]) -> str:
+    """How several values are said of the option that has got them, if it takes several."""
+    flags = {flag for param in params if getattr(param, "multiple", False) for flag in param.opts}
+    for place, word in enumerate(arguments):
+        flag, _, first = word.partition("=")
+        got = [first] if first else []
+        for item in arguments[place + 1 :]:
+            if item.startswith("--"):
+                break
+            got.append(item)
+        if flag in flags and set(got[1:]) & set(strays):
+            return f"say the option once for each: {flag} {got[0]} {flag} {got[1]}"
+    return ""
+
+
+def in_options(error: ArgumentError, command: Any, arguments: Sequence[str]) -> ArgumentError:
+    """The same with the argument called as the option of the line that says it, or could."""
+    asked, _ = _asked(command, arguments)
+    said = {word.partition("=")[0] for word in arguments}
+    for param in asked.params:
+        flag = param.opts[0]
+        named = error.value is None or said & set(param.opts)
+        if named and param.name == error.argument and flag.startswith("--"):
+            return ArgumentError(flag, error.value, error.problem, error.remedy)
+    return error
