@@ -5,12 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import typer
-
 from privmean.errors import ArgumentError
 
-# Typer has Click's exceptions inside of itself from some version on: its public one leads to both
-WrongLine: type[Any] = typer.BadParameter.__mro__[2]
 # what readers call the options of the machine
 READERS = {"memory_limit": "memory", "temp_directory": "spill"}
 STRAY = "unexpected extra argument"
