@@ -350,6 +350,10 @@ def test_a_table_without_persons_is_refused_before_anything_is_spent(source):
     assert not ledger.entries
 
 
-def test_an_array_without_columns_is_refused():
+def test_arrays_and_machines_that_are_none_are_refused():
     with pytest.raises(pm.ArgumentError, match="no column"):
         pm.mean(np.zeros((5, 0)), epsilon=1.0)
+    with pytest.raises(pm.ArgumentError, match="no array of one or two dimensions"):
+        pm.mean([[1.0], [1.0, 2.0]], epsilon=1.0)
+    with pytest.raises(pm.ArgumentError, match="no machine"):
+        pm.Table(NOWHERE, person="p", machine=3)

@@ -24,6 +24,10 @@ def main(argv: Sequence[str] | None = None) -> None:
     # read when NumPy and SciPy are loaded: threads of OpenBLAS that have nothing to do go to sleep
     # instead of turning for 2^26 ticks, which a short command pays for
     os.environ.setdefault("OPENBLAS_THREAD_TIMEOUT", "4")
-    from privmean.cli.app import run
+    try:
+        from privmean.cli.app import run
 
-    sys.exit(run(arguments))
+        status = run(arguments)
+    except KeyboardInterrupt:
+        status = 130
+    sys.exit(status)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -194,6 +195,8 @@ def require_place(option: str, path: Path) -> None:
         raise ArgumentError(option, str(path), "is in no folder", "make the folder first")
     if path.is_dir():
         raise ArgumentError(option, str(path), "is a folder", "name a file in it")
+    if not os.access(path if path.exists() else path.parent, os.W_OK):
+        raise ArgumentError(option, str(path), "cannot be written", "name another file")
 
 
 def stored(release: Release, key: Ed25519PrivateKey | None) -> str:

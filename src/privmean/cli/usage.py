@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import typer
-
 from privmean.errors import ArgumentError
 
-# Typer has Click's exceptions inside of itself from some version on: its public one leads to both
-WrongLine: type[Any] = typer.BadParameter.__mro__[2]
+# what readers call the options of the machine
+READERS = {"memory_limit": "memory", "temp_directory": "spill"}
 STRAY = "unexpected extra argument"
 
 
@@ -60,10 +58,11 @@ def _repeated(params: Sequence[Any], arguments: Sequence[str], strays: Sequence[
 def in_options(error: ArgumentError, command: Any, arguments: Sequence[str]) -> ArgumentError:
     """The same with the argument called as the option of the line that says it, or could."""
     asked, _ = _asked(command, arguments)
+    name = READERS.get(error.argument, error.argument)
     said = {word.partition("=")[0] for word in arguments}
     for param in asked.params:
         flag = param.opts[0]
         named = error.value is None or said & set(param.opts)
-        if named and param.name == error.argument and flag.startswith("--"):
+        if named and param.name == name and flag.startswith("--"):
             return ArgumentError(flag, error.value, error.problem, error.remedy)
     return error

@@ -5,9 +5,11 @@ from __future__ import annotations
 import atexit
 import contextlib
 import itertools
+import signal
 import sys
+import threading
 import weakref
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import narwhals as nw
@@ -20,7 +22,7 @@ from privmean.people.progress import shown
 from privmean.people.totals import Lazy
 
 if TYPE_CHECKING:
-    from duckdb import DuckDBPyRelation
+    from duckdb import DuckDBPyConnection, DuckDBPyRelation
 
 _numbers = itertools.count()
 
@@ -31,12 +33,42 @@ def lazy(native: object) -> Lazy:
     return frame
 
 
+@contextlib.contextmanager
+def interruptible(connection: DuckDBPyConnection | None = None) -> Iterator[None]:
+    """Ctrl-C is what it is everywhere, also where DuckDB says it by an error of its own. While a
+    connection of our own works it ends the query: raised inside of what DuckDB calls back (a text
+    file is read there), it would be printed and lost."""
+    stopped: list[int] = []
+
+    def stop(number: int, _: object) -> None:
+        stopped.append(number)
+        if connection is not None:
+            connection.interrupt()
+
+    here = threading.current_thread() is threading.main_thread()
+    usual = signal.getsignal(signal.SIGINT) if connection is not None and here else None
+    if usual is signal.default_int_handler:
+        signal.signal(signal.SIGINT, stop)
+    try:
+        yield
+    except Exception as error:
+        if not (stopped or str(error) == "Query interrupted"):
+            raise
+        stopped.append(signal.SIGINT)
+    finally:
+        if usual is signal.default_int_handler:
+            signal.signal(signal.SIGINT, usual)
+    if stopped:
+        raise KeyboardInterrupt
+
+
 def fetch(frame: Lazy) -> list[tuple[Any, ...]]:
     """The rows of a small result as Python tuples."""
     native = frame.to_native()
     implementation = frame.implementation
     if implementation.is_duckdb():
-        return [tuple(row) for row in native.fetchall()]
+        with interruptible():
+            return [tuple(row) for row in native.fetchall()]
     if implementation.is_polars():
         return [tuple(row) for row in native.collect().rows()]
     if implementation.is_ibis():
@@ -48,7 +80,8 @@ def fetch_matrix(frame: Lazy, names: Sequence[str]) -> npt.NDArray[np.float64]:
     """Columns of numbers as one matrix, NaN for nulls."""
     native = frame.to_native()
     if frame.implementation.is_duckdb():
-        found = native.fetchnumpy()  # masked where a column has nulls
+        with interruptible():
+            found = native.fetchnumpy()  # masked where a column has nulls
         columns = [np.ma.filled(found[name].astype(np.float64), np.nan) for name in names]
     elif frame.implementation.is_polars():
         table = native.collect()
@@ -90,7 +123,8 @@ class Home:
         """
         self.rows = None
         try:
-            return lazy(self._computed(frame.to_native(), frame.implementation))
+            with interruptible(None if self._owner is None else self._owner.connection):
+                return lazy(self._computed(frame.to_native(), frame.implementation))
         except MemoryError:
             raise
         except Exception:

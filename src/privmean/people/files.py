@@ -41,8 +41,13 @@ class Engine:
             threads = validate.whole("threads", threads, least=1)
         if temp_directory is not None and not Path(temp_directory).is_dir():
             raise ArgumentError("temp_directory", temp_directory, "is no folder", "make it first")
+        try:
+            self.spill = tempfile.mkdtemp(prefix="privmean-", dir=temp_directory)
+        except OSError as error:
+            problem = f"no folder can be made there: {error.strerror}"
+            remedy = "name a folder where you may write, for what does not fit into memory"
+            raise ArgumentError("temp_directory", temp_directory, problem, remedy) from None
         self.connection = duckdb.connect()
-        self.spill = tempfile.mkdtemp(prefix="privmean-", dir=temp_directory)
         self._finalizer = weakref.finalize(self, _close, self.connection, self.spill)
         self._set("temp_directory", quoted(self.spill))
         # asked for, DuckDB knows how far it is; showing it is ours (progress.py)

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 
 import narwhals as nw
 
+from privmean.errors import ArgumentError
 from privmean.people import schema
 from privmean.people.engines import fetch
 from privmean.people.records import PERSON
@@ -45,6 +46,8 @@ def count_persons(
     who = schema.person_column(opened.names, person)
     for argument, name in columns:
         schema.one_of(opened.names, argument, name)
+        if name == who:
+            raise ArgumentError(argument, name, "is the column of person ids", "name another")
     records = typed(opened.records(who, ()), who, ()).filter(~nw.col(PERSON).is_null())
     if records.implementation.is_ibis():
         records = records.group_by(PERSON).agg(nw.len().alias("n"))

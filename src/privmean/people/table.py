@@ -90,6 +90,8 @@ class Table:
             raise ArgumentError(
                 "person", person, "is no column", "name the column that says who it is"
             )
+        if not isinstance(machine, Machine):
+            raise ArgumentError("machine", machine, "is no machine", "give pm.Machine(...)")
         self.source, self.person, self.roster, self.machine = source, person, roster, machine
         self.text = options(
             delimiter=delimiter,

@@ -13,7 +13,7 @@ from narwhals import dependencies as known
 
 from privmean.errors import ArgumentError, SchemaError
 from privmean.people import databases, kinds, objects, schema
-from privmean.people.engines import Home, lazy
+from privmean.people.engines import Home, interruptible, lazy
 from privmean.people.files import Engine
 from privmean.people.frame import FramePeople
 from privmean.people.matrix import MatrixPeople
@@ -240,7 +240,8 @@ def _type(column: Any) -> str:
 def _scanned(engine: Engine, table: ParquetTable | TextTable) -> Opened:
     def records(person: str, values: Sequence[str], texts: Sequence[str] = ()) -> Lazy:
         try:
-            return lazy(table.records(engine, person, values, texts))
+            with interruptible(engine.connection):
+                return lazy(table.records(engine, person, values, texts))
         except Exception:
             pass  # raised below, without the engine's own words
         raise SchemaError(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from fractions import Fraction
 from typing import Any
 
 from privmean import validate
@@ -102,11 +101,3 @@ class Policy:
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Policy:
         return cls(**values)
-
-
-def fraction_of(amount: Amount, total: Amount) -> float:
-    """How much of a total an amount is: the larger of its parts."""
-    if total.rho is not None and amount.rho is not None:
-        return float(amount.rho / total.rho)
-    parts = [(amount.epsilon, total.epsilon), (amount.delta, total.delta)]
-    return max(float(a / b) if b else float(a > Fraction(0)) for a, b in parts)

@@ -91,7 +91,12 @@ class Mean:
     def __post_init__(self) -> None:
         named = self.values
         if named is not None:
-            object.__setattr__(self, "values", validate.columns("values", named))
+            listed = validate.columns("values", named)
+            object.__setattr__(self, "values", listed)
+            for name in listed:
+                if listed.count(name) > 1 or name in (self.by or ()):
+                    word = "values" if listed.count(name) > 1 else "by"
+                    raise ArgumentError(word, name, "is asked for twice", "name each column once")
         if self.by is not None:
             self._check_groups()
             return

@@ -64,8 +64,7 @@ def read_study(path: str | os.PathLike[str]) -> Study:
     Raises ArgumentError for a file that cannot be read, and for every word that is not known.
     """
     try:
-        with Path(path).open("rb") as file:
-            stated = tomllib.load(file)
+        stated = tomllib.loads(Path(path).read_text(encoding="utf-8-sig"))
     except (OSError, tomllib.TOMLDecodeError, UnicodeDecodeError) as problem:
         why = problem.strerror if isinstance(problem, OSError) else str(problem)
         raise ArgumentError(
@@ -109,7 +108,14 @@ def study_of(stated: Mapping[str, Any], folder: Path = Path()) -> Study:
         _typed(place, ours, OWN)
         kind = ours.pop("ask")
         words = {word: value for word, value in said.items() if word not in OWN}
-        study.add(name, _question(kind, words, place), **ours)
+        try:
+            study.add(name, _question(kind, words, place), **ours)
+        except ArgumentError as refused:  # by what does not know where it stands
+            if refused.argument == "name" or refused.argument.startswith(place):
+                raise
+            raise ArgumentError(
+                f"{place}.{refused.argument}", refused.value, refused.problem, refused.remedy
+            ) from None
     return study
 
 
@@ -121,14 +127,7 @@ def _question(kind: str, words: Mapping[str, Any], place: str) -> Any:
             near = get_close_matches(word, [*known, *OWN], n=1)
             remedy = f"did you mean {near[0]}?" if near else f"{kind} takes {', '.join(known)}"
             raise ArgumentError(f"{place}.{word}", value, f"is no word of {kind}", remedy)
-    try:
-        return question_of(kind, words, place + ".{}")
-    except ArgumentError as refused:  # by the question itself, which does not know where it stands
-        if refused.argument not in known:
-            raise
-        raise ArgumentError(
-            f"{place}.{refused.argument}", refused.value, refused.problem, refused.remedy
-        ) from None
+    return question_of(kind, words, place + ".{}")
 
 
 def _known(place: str, said: Mapping[str, Any], names: Any) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 
 from privmean.intervals.effect import EffectIntervals
 from privmean.intervals.tail_check import TOO_THICK
+from privmean.plain import plain
 from privmean.release import Release
 from privmean.rows import Row
 
@@ -60,10 +61,7 @@ class EffectRelease(Release):
         return not (found.lower[0] > 0 or found.upper[0] < 0)
 
     def facts(self) -> dict[str, Any]:
-        result = super().facts()
-        found = self.p_value
-        result["p_value"] = None if math.isnan(found) else found
-        return result
+        return super().facts() | {"p_value": plain(self.p_value)}
 
     def footer(self) -> tuple[str, ...]:
         return (*super().footer(), *effect_lines(self.p_value, by_arms=self.by_arms))
