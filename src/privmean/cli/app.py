@@ -13,12 +13,13 @@ import typer
 from typer.main import get_command
 
 from privmean._version import __version__
-from privmean.cli import usage
 from privmean.errors import ArgumentError, PrivmeanError, PrivmeanWarning
 
 UNREAD = UNEXPECTED = 1
 WRONG_ARGUMENTS = 2
 INTERRUPTED = 130
+# Typer has Click's exceptions inside of itself from some version on: its public one leads to both
+WrongLine: type[Any] = typer.BadParameter.__mro__[2]
 # where the commands that are no questions live, one by one or in groups
 COMMANDS = {
     "plan": "privmean.cli.plan:plan",
@@ -117,13 +118,16 @@ def run(argv: Sequence[str] | None = None) -> int:
             status = called.main(args=arguments, prog_name="privmean", standalone_mode=False)
     except SystemExit as stop:
         return stop.code if isinstance(stop.code, int) else int(stop.code is not None)
-    except usage.WrongLine as error:
-        said = usage.told(error, arguments, called)
-        if said:
-            typer.echo(f"privmean: {said}", err=True)
+    except WrongLine as error:
+        if error.format_message():  # without words, the help was printed
+            from privmean.cli import usage
+
+            typer.echo(f"privmean: {usage.told(error, arguments, called)}", err=True)
         return WRONG_ARGUMENTS
     except PrivmeanError as error:
         if isinstance(error, ArgumentError) and called is not None:
+            from privmean.cli import usage
+
             error = usage.in_options(error, called, arguments)
         typer.echo(f"privmean: {error}", err=True)
         return WRONG_ARGUMENTS

@@ -5,20 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import typer
-
 from privmean.errors import ArgumentError
 
-# Typer has Click's exceptions inside of itself from some version on: its public one leads to both
-WrongLine: type[Any] = typer.BadParameter.__mro__[2]
 # what readers call the options of the machine
 READERS = {"memory_limit": "memory", "temp_directory": "spill"}
 STRAY = "unexpected extra argument"
 
 
 def told(error: Any, arguments: Sequence[str], command: Any) -> str:
-    """The error of a command line that could not be read, with a remedy; "" where the help, which
-    was printed, is the answer."""
+    """The error of a command line that could not be read, with a remedy."""
     problem = " ".join(error.format_message().split()).rstrip(".")
     asked, path = _asked(command, arguments)
     param = getattr(error, "param", None)
@@ -30,7 +25,7 @@ def told(error: Any, arguments: Sequence[str], command: Any) -> str:
         )
     elif param is not None and getattr(param, "help", None):
         remedy = f"{max(param.opts, key=len)} is: {param.help.rstrip('.')}"
-    return problem and f"{problem[:1].lower()}{problem[1:]}; {remedy}"
+    return f"{problem[:1].lower()}{problem[1:]}; {remedy}"
 
 
 def _asked(command: Any, arguments: Sequence[str]) -> tuple[Any, str]:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from privmean.central.groups.effect_release import effect_lines
+from privmean.central.groups.effect_release import effect_lines, stated
 from privmean.central.groups.release import GroupRelease
 
 if TYPE_CHECKING:
@@ -40,10 +39,7 @@ class CompareRelease(GroupRelease):
         return self.groups.p_value(np.array([1.0, -1.0]))
 
     def facts(self) -> dict[str, Any]:
-        result = super().facts()
-        found = self.p_value
-        result["p_value"] = None if math.isnan(found) else found
-        return result
+        return super().facts() | stated(self.p_value)
 
     def footer(self) -> tuple[str, ...]:
         return (*super().footer(), *effect_lines(self.p_value, by_arms=True))

@@ -60,13 +60,15 @@ class EffectRelease(Release):
         return not (found.lower[0] > 0 or found.upper[0] < 0)
 
     def facts(self) -> dict[str, Any]:
-        result = super().facts()
-        found = self.p_value
-        result["p_value"] = None if math.isnan(found) else found
-        return result
+        return super().facts() | stated(self.p_value)
 
     def footer(self) -> tuple[str, ...]:
         return (*super().footer(), *effect_lines(self.p_value, by_arms=self.by_arms))
+
+
+def stated(p_value: float) -> dict[str, Any]:
+    """The p-value as plain data."""
+    return {"p_value": None if math.isnan(p_value) else p_value}
 
 
 def effect_lines(p_value: float, *, by_arms: bool) -> tuple[str, ...]:
