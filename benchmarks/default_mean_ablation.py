@@ -69,7 +69,6 @@ RULES = {
     "gap of .35 (1 instead)": ((log_segments.LAPLACE, "gap", 1.0),),
     "hidden side opened": ((default_limits, "first_step", _not_hidden),),
     "nearer limit moves too": ((default_limits, "moved", _farther_only),),
-    "counted from the edge": ((default_limits, "FEW", 0),),
     "second count": ((default_limits, "falls_slowly", lambda *_: False),),
     "what rounds leave behind": ((left_behind, "missed", lambda *_: None),),
     "step back": ((default_limits, "LEFT_BEHIND", 10.0),),

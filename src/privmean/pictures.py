@@ -99,9 +99,9 @@ def _reach(drawn: Sequence[Row]) -> tuple[float, float]:
     return low - margin, high + margin
 
 
-def ticks(low: float, high: float, about: int = 5) -> list[float]:
-    """Round numbers from `low` to `high`, about so many."""
-    raw = (high - low) / about
+def ticks(low: float, high: float) -> list[float]:
+    """About five round numbers from `low` to `high`."""
+    raw = (high - low) / 5
     unit = 10.0 ** math.floor(math.log10(raw))
     step = next(unit * m for m in (1, 2, 5, 10) if unit * m >= raw * 0.999)
     first = math.ceil(low / step)

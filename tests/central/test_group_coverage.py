@@ -6,8 +6,12 @@ import numpy as np
 import pytest
 from scipy import stats
 
+import privmean as pm
 from kit import assert_rate_at_least, assert_rate_at_most
 from privmean.central.groups.estimator import GroupMeans
+from privmean.central.groups.words import ARMS
+from privmean.intervals.group_table import FEW, IMPRECISE, NEAR
+from privmean.intervals.tail_check import FAR_SEEN, TAIL_SEEN, TOO_THICK
 from privmean.noise.simulated import SimulatedNoise
 from privmean.people.pairmatrix import MatrixPairs
 from privmean.people.pairs import Weights
@@ -113,3 +117,18 @@ def test_rates_by_group_have_two_ends():
             row = table.row(place, 0.95)
             assert row.lower > -0.1, row
             assert row.lower - 0.02 <= rate <= row.upper + 0.02, row
+
+
+def test_a_trial_of_rates_has_two_ends_and_every_status_its_advice():
+    treated = np.arange(20_000) % 2
+    for seed in range(2):
+        bought = np.random.default_rng(seed).random(20_000) < np.where(treated, 0.1, 0.08)
+        records = {"who": np.arange(20_000), "bought": bought * 1.0, "arm": treated}
+        release = pm.compare(
+            pm.Table(records, person="who"), "bought", arms="arm", membership="public",
+            epsilon=1.0, noise=SimulatedNoise(seed),
+        )  # fmt: skip
+        (row,) = release.rows()
+        assert row.lower < 0.02 < row.upper, row
+        assert -0.1 < row.lower < row.upper < 0.1, row
+    assert {TAIL_SEEN, FAR_SEEN, TOO_THICK, NEAR, IMPRECISE, FEW} == set(ARMS)

@@ -197,6 +197,22 @@ def test_plan_json():
     assert errors == sorted(errors)
 
 
+@pytest.mark.parametrize(
+    ("words", "named"),
+    [
+        (["--dimension", "0"], "dimension=0"),
+        (["--clip", "-1"], "clip=-1.0"),
+        (["--neighbors", "x"], "neighbors='x'"),
+        (["--epsilon", "1"], "delta=0.0"),
+        (["--delta", "1e-6"], "delta=1e-06"),
+    ],
+)
+def test_a_plan_of_no_stream_is_refused(words, named):
+    usual = ["--steps", "10", "--max-participations", "2", "--min-separation", "2"]
+    result = shell("stream", "plan", *usual, *words)
+    assert (result.exit_code, named in result.stderr) == (2, True), result.stderr
+
+
 def test_plan_shows_the_error_at_given_times():
     arguments = ["--steps", "300", "--max-participations", "2", "--min-separation", "150"]
     command = ["stream", "plan", *arguments, "--time", "10", "--time", "250"]

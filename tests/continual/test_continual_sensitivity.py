@@ -12,11 +12,10 @@ from privmean.continual.loaded_fit import fit_loaded
 from privmean.continual.loading import Loading
 from privmean.continual.scaled import ScaledBuffered
 from privmean.continual.sensitivity import (
+    ROUNDING,
     Participation,
-    is_monotone,
     pattern_norm,
     sensitivity,
-    upper_bound,
 )
 from privmean.continual.strategies import (
     Banded,
@@ -67,10 +66,8 @@ def test_counterexamples_are_refused():
         p = Participation(n, b)
         assert pattern_norm(c, p.within(n), b, n) == pytest.approx(formula, abs=6e-5)
         assert true_sensitivity(dense(c, n), p.within(n), b) == pytest.approx(truth, abs=6e-5)
-        assert not is_monotone(c)
         with pytest.raises(Infeasible, match="negative or increasing"):
             sensitivity(c, p, n)
-        assert upper_bound(c, p, n) >= truth
 
 
 def test_increasing_entries_are_refused_however_small():
@@ -87,7 +84,8 @@ def test_increasing_entries_are_refused_however_small():
 def test_cut_inverses_are_decreasing(base):
     for p in (1, 2, 3, 7, 50, 199, 1024):
         c = BandedInverse(base, p).column(4096)
-        assert is_monotone(c)
+        assert c.min() >= -ROUNDING
+        assert np.diff(c).max(initial=0.0) <= ROUNDING
 
 
 def test_endless_values_bound_every_horizon():

@@ -72,7 +72,12 @@ def test_wrong_tasks_are_refused(wrong):
 
 def test_a_budget_too_small_for_exact_noise_is_refused():
     with pytest.raises(Infeasible, match="too small"):
-        Task.of(0, 1, epsilon=1e-12, persons=3)
+        Task((0.0,), (1.0,), Fraction(1, 10**12), 3, 20, "00" * 16)
+    for wrong in (1e-12, 1000.0, "1", None):
+        with pytest.raises(ArgumentError, match="epsilon"):
+            Task.of(0, 1, epsilon=wrong, persons=3)
+    with pytest.raises(ArgumentError, match="limits"):
+        Task.of("a", 1, epsilon=1, persons=3)
 
 
 # --- noise ----------------------------------------------------------------------------------------

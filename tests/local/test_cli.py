@@ -110,6 +110,7 @@ BOUNDS = ("--lower", 0, "--upper", 1)
         (("--items", 4, "--sigma", 1), "sigma=1.0: is not of "),
         ((*BOUNDS, "--closes", 86400), "closes=86400: is over"),
         *(((*BOUNDS, "--points", f"0:1:{n}"), "cannot be read") for n in (0, 1, -4, 10**15)),
+        *(((*BOUNDS, "--points", said), "points=nan") for said in ("nan", "0:nan:3")),
     ],
 )
 def test_a_round_that_nobody_meant_is_not_written(tmp_path, words, said):

@@ -53,6 +53,19 @@ def test_after_each_commit_the_file_alone_holds_everything(tmp_path):
     store.close()
 
 
+@pytest.mark.parametrize("names", [True, False])
+def test_a_new_file_leaves_nothing_beside_it_but_its_journal(tmp_path, monkeypatch, names):
+    def refuse(*_):
+        raise PermissionError(1, "no second names here")
+
+    if not names:
+        monkeypatch.setattr(os, "link", refuse)
+    for _ in range(2):
+        opened(tmp_path / "r.db").close()
+    found = {path.name for path in tmp_path.iterdir()}
+    assert found <= {"r.db", "r.db-journal", "r.db.seen"}
+
+
 def test_a_mixture_of_two_moments_is_refused(tmp_path):
     """The first pages of one moment and the others of a later one, wherever the cut is."""
     round_ = mean_round(0, 10, epsilon=1, persons=10_000)

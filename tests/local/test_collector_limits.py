@@ -317,7 +317,7 @@ def test_what_was_seen_of_epsilon_is_said_over_http(tmp_path):
         assert "may be off" in found["minimax"]["relation"]["words"]
         capped = json.loads(server.get(f"{path}?weights=minimax&epsilon_cap=0.5")[1])
         assert capped["raw"] == pytest.approx(found["uniform"]["raw"])
-        for wrong in ("weights=best", "epsilon_cap=2", "epsilon_cap=" + "9" * 3000):
+        for wrong in ("weights=best", "epsilon_cap=2", "epsilon_cap=" + "9" * 3000, "beta=0.1"):
             status, said = server.get(f"{path}?{wrong}")
             assert status == 422
             assert b"one of" in said

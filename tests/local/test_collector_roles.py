@@ -340,7 +340,8 @@ def test_logs_and_metrics_hold_nothing_of_a_report(tmp_path):
             tmp_path, [round_], f"sqlite:///{tmp_path}/r.db", *options, env=TOKENS, log=log
         ) as server:
             send.send(server.url, round_, batch.to_bytes() + b"x")
-            assert server.ask("GET", one + "/estimate?weights=uniform&secret=word")[0] == 200
+            assert server.ask("GET", one + "/estimate?weights=uniform&secret=word")[0] == 422
+            assert server.ask("GET", one + "/estimate?weights=uniform")[0] == 200
             assert server.ask("GET", "/nowhere/secret-word")[0] == 404
             assert server.ask("GET", "/audit", token="a-wrong-and-long-token")[0] == 401
             assert server.ask("POST", one + "/close", token=ADMIN)[0] == 200
@@ -354,6 +355,7 @@ def test_logs_and_metrics_hold_nothing_of_a_report(tmp_path):
                 if line["event"] == "request"]  # fmt: skip
     assert requests == [
         ("POST", "/rounds/{round_id}/reports", 200),
+        ("GET", "/rounds/{round_id}/estimate", 422),
         ("GET", "/rounds/{round_id}/estimate", 200),
         ("GET", "other", 404),
         ("GET", "/audit", 401),

@@ -17,6 +17,7 @@ from privmean.local.builders import items_round
 from privmean.local.many import randomize_many
 from privmean.local.mechanisms import SCALARS
 from privmean.local.reports import HEADER_SIZE, Ticket, decode, payload_size, ticket_key
+from privmean.noise.simulated import SimulatedNoise
 
 POINTS = tuple(k / 8 for k in range(9))
 
@@ -123,6 +124,20 @@ def test_points_that_do_not_fit_a_round_are_refused():
         items_round(4, epsilon=1, persons=9, points=[0, 1])
     with pytest.raises(ArgumentError, match="design points"):
         curve(Tally.empty(mean_round(0, 1, epsilon=1, persons=9)), bandwidth=1)
+
+
+def test_few_reports_are_no_curve():
+    """Two equal bits have no spread of their own: they were shown as certain, out of the range."""
+    round_ = mean_round(0, 1, epsilon=[1, 2], persons=99, points=[0.0, 0.5, 1.0])
+    noise = SimulatedNoise(2)
+    for n, shown in ((0, False), (1, False), (2, False), (300, True)):
+        for _ in range(4):
+            given = {"epsilon": np.resize([1.0, 2.0], n), "points": np.zeros(n, dtype=int)}
+            batch = randomize_many(round_, np.ones(n), **given, noise=noise)
+            found = curve(tally(batch), bandwidth=0.2)
+            assert np.isfinite(found.value).tolist() == [shown, False, False]
+            if n:
+                assert (found.spread[0] < 0.5) == shown
 
 
 def test_a_client_with_a_ticket_chooses_nothing():

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from privmean.models.radius import misread, overrun
+from privmean.models.radius import FARTHEST, misread, overrun, strayed
 
 EDGES = np.array([2.0 ** ((j - 14) / 2) for j in range(31)])
 
@@ -46,3 +46,11 @@ def test_a_part_of_the_persons_far_beyond_is_noticed(part, factor):
 def test_units_that_are_far_too_large_are_noticed():
     z = np.abs(np.random.default_rng(3).normal(size=5000)) / 100
     assert misread(counts(z, 5000, 30.0, 1), 30.0, EDGES, 5000)
+
+
+def test_a_step_is_long_by_more_than_its_noise_and_never_longer_than_the_farthest():
+    noise = np.array([0.0, 0.1])
+    assert not strayed(np.array([0.4, -0.75]), noise)
+    assert strayed(np.array([-0.6, 0.0]), noise)
+    assert strayed(np.array([0.0, 0.85]), noise)
+    assert strayed(np.full(2, 1.01 * FARTHEST), np.full(2, 10.0))

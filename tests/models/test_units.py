@@ -18,6 +18,7 @@ from privmean.models.standard import (
     Sizes,
     Windows,
     apart,
+    apart_at,
     around_zero,
     edge,
     grid_around,
@@ -113,11 +114,26 @@ def test_a_column_of_zeros_and_ones_is_seen(share, sizes, twin, least):
         plain = Middle("median", middle, REPLACE_ONE, bounded=True)
         assert zero > 0.99
         assert law(plain.choice, plain.scores(counts))[POINTS // 2] < 0.8
-        first = apart(bins.half)
+        first = apart_at(bins.half, 0.0, place)
         scale = Sizes("spread", spread, REPLACE_ONE, True, UPPER)
         found = law(scale.choice, scale.scores(cells, first, place))
         seen += places[place] * zero * found[right - first]
     assert seen > least
+
+
+def test_the_spread_of_a_rare_level_is_not_far_below_its_size():
+    """5 % of 4,700 persons have a one: about 0 their spread is looked for from the window of their
+    size on. From the grid of medians on it goes astray more than twice as often."""
+    column = people(np.arange(4700) < 235)
+    cells, place = column.log_counts(0, 0.0), place_of(1.0) + WINDOW // 2
+    scale = Sizes("spread", PARTS[2] * EACH, REPLACE_ONE, True, UPPER)
+    half = grid_around(*around_zero(place)).half
+    astray = []
+    for first in (apart_at(half, 0.0, place), apart(half)):
+        found = law(scale.choice, scale.scores(cells, first, place))
+        astray.append(1 - found[place_of(1.0) - WINDOW // 2 - first :].sum())
+    assert apart_at(half, 1.0, place) == apart(half)
+    assert astray[1] > 2 * astray[0], astray
 
 
 def place_of(size):

@@ -262,6 +262,12 @@ def test_an_address_that_keeps_no_ledger_is_refused_in_words(tmp_path, monkeypat
     assert list(tmp_path.iterdir()) == []
 
 
+def test_looking_for_a_ledger_makes_no_database(tmp_path):
+    with pytest.raises(ArgumentError, match="does not exist"):
+        Ledger.open(f"sqlite:///{tmp_path}/none.db#x")
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_a_torn_last_line_is_dropped_wherever_it_was_cut(tmp_path):
     path = tmp_path / "ledger.jsonl"
     ledger = Ledger(path, epsilon=1.0)

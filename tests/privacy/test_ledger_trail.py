@@ -117,6 +117,8 @@ def test_a_period_ends():
     entry = charge(ledger, 0.4)
     assert limit.left([entry], "", entry.when).epsilon == Fraction(1, 10)
     assert limit.left([entry], "", "2099-01-01T00:00:00").epsilon == Fraction(1, 2)
+    # a clock that went back gives nothing back
+    assert limit.left([entry], "", "2001-01-01T00:00:00").epsilon == Fraction(1, 10)
 
 
 def test_limits_are_in_the_currency_of_the_ledger():

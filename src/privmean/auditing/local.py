@@ -24,7 +24,7 @@ from privmean.local.clients.scalar import takes_piecewise
 from privmean.local.coins import power_of_e
 from privmean.local.descriptor import Round
 from privmean.local.entropy import WORD
-from privmean.local.mechanisms import HYBRID, LAPLACE, PRIV_UNIT
+from privmean.local.mechanisms import HYBRID
 from privmean.noise.decimals import plain_context
 
 Law = dict[bytes, Fraction]
@@ -210,10 +210,8 @@ RANDOMIZED: tuple[Randomized, ...] = (
         NUMBERS,
     ),
 )
-NOT_ENUMERATED = {
-    LAPLACE: "one number of 256 bits: its thresholds are enumerated by a test of their own",
-    PRIV_UNIT: "idealised: the cap's coin is exact, the place within it is drawn with doubles",
-}
+# not enumerated: "laplace" (one number of 256 bits: its thresholds are, by a test of their own) and
+# "priv-unit" (idealised: the cap's coin is exact, the place within it is drawn with doubles)
 NONCES = tuple(bytes([k] * 16) for k in range(64))
 FEW = 4  # public coins that are tried: the law holds for each
 

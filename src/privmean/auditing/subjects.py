@@ -84,11 +84,9 @@ def _keys(groups: int) -> tuple[tuple[str, ...], ...]:
     return tuple((f"g{k:03d}",) for k in range(groups))
 
 
-def _of_panel(
-    name: str, effect: Effect, panel: PanelSums | OwnPanel, columns: int, formula: str = "y ~ x"
-) -> Subject:
+def _of_panel(name: str, effect: Effect, panel: PanelSums | OwnPanel, columns: int) -> Subject:
     """A regression that reads records: few persons, so that its audit does not take long."""
-    make = partial(Regression, formula, effect=effect)
+    make = partial(Regression, "y ~ x", effect=effect)
     return Subject(
         name, make, GENEROUS, dimensions=(columns,), persons=150, weight=0.1, panel=panel
     )

@@ -310,7 +310,7 @@ def _found(
             found.extra,
             found.extra_noise,
             seen=len(wide.counts) > 1,
-            room=2 * WIDTHS * box.radius / reach,
+            room=2 * WIDTHS * box.radius / reach if reach else math.inf,
             slow=wide.leans(settings.excess),
             one_value=wide.one_value,
             between=wide.last.between,

@@ -99,16 +99,13 @@ class Stages:
 
 
 # --- location: persons that the fullest bin must hold ---------------------------------------------
-def shortfall(
-    location: Location, facts: Facts, bins: int | None = None, chance: float | None = None
-) -> float:
+def shortfall(location: Location, facts: Facts, bins: int | None = None) -> float:
     """Persons by which the planning rule is missed (at most 0: it holds).
 
     The fullest bin is planned to hold TOP_BIN of the persons, less two standard deviations.
     """
-    chance = (facts.failure if chance is None else chance) / facts.columns
     n = facts.persons
-    return _needed(location, chance, bins) + _binomial(n) - n * TOP_BIN
+    return _needed(location, facts.failure / facts.columns, bins) + _binomial(n) - n * TOP_BIN
 
 
 def _binomial(n: int) -> float:

@@ -34,7 +34,7 @@ def curve(
     import numpy as np
 
     from privmean.cli.secrets import tokens
-    from privmean.errors import PrivmeanError
+    from privmean.errors import ArgumentError, PrivmeanError
     from privmean.local.aggregators.files import aggregate_files
     from privmean.local.clients.remote import Remote
     from privmean.local.kernel import curve as smooth
@@ -42,6 +42,8 @@ def curve(
     try:
         round_ = shared.read_round(round_file)
         wanted = shared.points_of(at)
+        if server is not None and files:
+            raise ArgumentError("server", server, "and files hold reports", "give one of them")
         if server is not None:
             held = tokens(READ_TOKEN, token_file)
             tally = Remote(server, held[0] if held else None).tally(round_)

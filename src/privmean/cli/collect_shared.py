@@ -49,6 +49,7 @@ def read_secrets(paths: list[Path] | None) -> tuple[bytes, ...]:
 
 def points_of(text: str | None) -> tuple[float, ...]:
     """Numbers between commas, or FROM:TO:NUMBER."""
+    from privmean import validate
     from privmean.errors import ArgumentError
     from privmean.local.mechanisms import LARGEST_POINTS
 
@@ -61,8 +62,12 @@ def points_of(text: str | None) -> tuple[float, ...]:
             if not 1 <= steps < LARGEST_POINTS:
                 raise ValueError
             first, last = float(low), float(high)
+            for end in (first, last):
+                validate.number("points", end)
             return tuple(first + (last - first) * k / steps for k in range(steps + 1))
-        return tuple(float(item) for item in text.split(","))
+        return tuple(validate.number("points", float(item)) for item in text.split(","))
+    except ArgumentError:
+        raise
     except ValueError:
         raise ArgumentError(
             "points",

@@ -42,17 +42,28 @@ def plan(
     """
     import json
 
+    from privmean import validate
     from privmean.continual.candidates import Prospect
     from privmean.continual.planning import survey
     from privmean.continual.shown import Shown
     from privmean.continual.targets import Target
-    from privmean.privacy.budget import Budget
+    from privmean.errors import ArgumentError
+    from privmean.privacy.budget import REPLACE_ONE, ZERO_OUT, Budget
 
+    validate.whole("dimension", dimension, least=1)
+    validate.positive("clip", clip)
+    validate.choice("neighbors", neighbors, [REPLACE_ONE, ZERO_OUT])
+    movement = 1 if neighbors == ZERO_OUT else 2
     unit = None
     if budget.epsilon is not None or budget.rho is not None:
         mu = Budget(**asdict(budget)).gaussian_mu()
-        movement = 1 if neighbors == "zero-out" else 2
-        unit = movement / mu if mu else None
+        if not mu:
+            raise ArgumentError(
+                "delta", budget.delta, "a stream has Gaussian noise", "give delta > 0 or rho"
+            )
+        unit = movement / mu
+    elif budget.delta:
+        raise ArgumentError("delta", budget.delta, "goes with epsilon", "give it, or leave it out")
     target = Target.of(weighted.window, weighted.half_life)
     usual = "times" if aimed.time else "rmse" if unit is None else "shown"
     found = survey(

@@ -54,11 +54,6 @@ def together(level: float, step: int, steps: int | None, dimension: int = 1) -> 
     return open_ended(level, step, dimension)
 
 
-def laurent_massart(level: float, steps: int, dimension: int = 1) -> float:
-    """The published simultaneous factor sqrt(d) + sqrt(2 ln(n/beta)); wider than `simultaneous`."""
-    return math.sqrt(dimension) + math.sqrt(2 * math.log(steps / (1 - level)))
-
-
 def sampling_radius(clip_radius: float, level: float, units: int) -> float:
     """How far the mean of `units` independent clipped rows is from its expectation, in l2.
 

@@ -94,14 +94,12 @@ def best_bandwidth(
     participation: Participation,
     steps: int,
     goal: Goal = RMSE,
-    *,
-    largest: int | None = None,
 ) -> LowerToeplitz:
     """`make(p)` with the bandwidth p <= b of least error: a geometric grid, then closer and closer.
 
     Bandwidths whose sensitivity is unknown count as infinitely bad.
     """
-    top = min(largest or participation.separation, steps)
+    top = min(participation.separation, steps)
     seen: dict[int, float] = {}
 
     def error(p: int) -> float:

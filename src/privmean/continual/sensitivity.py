@@ -53,11 +53,6 @@ class Participation:
 ROUNDING = 1e-10
 
 
-def is_monotone(column: Floats) -> bool:
-    """Whether a column is non-negative and non-increasing, but for rounding."""
-    return _excess(column, _majorant(column)) <= ROUNDING
-
-
 def _majorant(column: Floats) -> Floats:
     """The smallest non-negative non-increasing sequence that is nowhere below `column`."""
     return np.maximum(np.maximum.accumulate(column[::-1])[::-1], 0.0)
@@ -103,24 +98,3 @@ def pattern_norm(column: Floats, k: int, b: int, steps: int | None = None) -> fl
     if k < blocks:
         total[k * b :] -= summed[: -k * b]
     return float(np.linalg.norm(total[:n]))
-
-
-def upper_bound(column: Floats, participation: Participation, steps: int | None = None) -> float:
-    """An upper bound for any column, by its smallest decreasing majorant. Often far too large."""
-    majorant = _majorant(np.abs(np.asarray(column, dtype=np.float64)[:steps]))
-    return pattern_norm(majorant, participation.within(steps), participation.separation, steps)
-
-
-def mean_toeplitz_limit(participation: Participation) -> float:
-    """The sensitivity of `MeanToeplitz` on a stream without end.
-
-    Columns at distance q have inner product H_q/q (and pi^2/6 at q = 0), so that
-    sens^2 = K pi^2/6 + 2 sum_{l<K} (K-l) H_{lb}/(lb).
-    """
-    from scipy.special import digamma
-
-    k, b = participation.most, participation.separation
-    q = b * np.arange(1, k, dtype=np.float64)
-    harmonic = digamma(q + 1) + np.euler_gamma
-    cross = float(np.sum((k - np.arange(1, k)) * harmonic / q))
-    return math.sqrt(k * math.pi**2 / 6 + 2 * cross)

@@ -25,7 +25,7 @@ from privmean.errors import ArgumentError
 from privmean.mechanisms.noisy_share import MODULUS, NoisyShare
 from privmean.noise.base import Noise
 from privmean.noise.exact import ExactNoise
-from privmean.privacy.budget import REPLACE_ONE
+from privmean.privacy.budget import REPLACE_ONE, Budget
 from privmean.privacy.guarantee import Guarantee
 
 FORMAT = "privmean two servers 1"
@@ -100,10 +100,11 @@ class Task:
     ) -> Task:
         """A new task from plain numbers."""
         low, high = (
-            tuple(float(x) for x in np.atleast_1d(np.asarray(item, dtype=np.float64)))
+            tuple(validate.number("limits", x) for x in np.atleast_1d(np.asarray(item, object)))
             for item in (lower, upper)
         )
         spent = Fraction(validate.positive("epsilon", epsilon))
+        Budget(epsilon=float(spent))  # within its range
         return cls(low, high, spent, persons, bits, os.urandom(16).hex())
 
     def __post_init__(self) -> None:

@@ -223,13 +223,12 @@ def clipped_interval(
     design_effect: float = 1.0,
     bounds: tuple[float, float] | None = None,
     target: str = "clipped mean",
-    status: str = "ok",
 ) -> Interval:
     """Interval for the population mean of values limited to the region of `units`.
 
-    design_effect: variance of the mean over that of
-    unrelated persons (public). bounds: public limits to intersect with. With public bounds as the
-    region the target is the mean itself ("mean within bounds"), with no tail assumption.
+    design_effect: variance of the mean over that of unrelated persons (public). bounds: public
+    limits to intersect with. With public bounds as the region the target is the mean itself ("mean
+    within bounds"), with no tail assumption.
     """
     low, high = ends_of(sums, level, design_effect)
     return Interval.one(
@@ -239,7 +238,6 @@ def clipped_interval(
         assumption=assumption_words(design_effect),
         region=units.region,
         parts=parts_of(sums, level, units.radius, design_effect),
-        status=status,
     )
 
 

@@ -110,12 +110,18 @@ class _Seen:
         u = (here.x - point) / width
         return here, np.maximum(1 - u * u, 0.0)
 
-    def mean(self, weight: Floats) -> tuple[float, float, float]:
+    def mean(self, weight: Floats, largest: Floats) -> tuple[float, float, float]:
         """The weighted mean of the reports, its variance, and the sum of squared weights (of
-        weights that add up to 1)."""
+        weights that add up to 1).
+
+        The variance is the reports' own where there are FEW or more, else that of the `largest`
+        a report of its level can have: two equal bits would have none.
+        """
         w = weight / (weight * self.count).sum()
         mean = float(w @ self.total)
         spread = self.square - 2 * mean * self.total + self.count * mean**2
+        if self.count[w > 0].sum() < FEW:
+            spread = self.count * largest[self.level]
         return mean, float((w * w) @ np.maximum(spread, 0.0)), float((w * w) @ self.count)
 
 
@@ -135,7 +141,7 @@ def curve(
     their order. weights: an Epanechnikov kernel times what each level's reports tell ("minimax"),
     the kernel alone ("uniform", which holds however epsilon and response are related), or the
     first unless the levels' curves disagree at some point ("tested", as in `estimate`). NaN where
-    no report is near.
+    no report is near, or so few that the standard error is half the range or more.
 
     Guarantees. Post-processing of private reports, for any number of bandwidths and points.
 
@@ -163,10 +169,10 @@ def curve(
     used = weights
     if weights == TESTED:
         used = UNIFORM if test.related else MINIMAX
-    trust = np.ones(len(round_.menu))
-    if used == MINIMAX:
-        for k in np.unique(seen.level).tolist():
-            trust[k] = 1 / scalar_law(round_, k).variance
+    largest = np.ones(len(round_.menu))
+    for k in np.unique(seen.level).tolist():
+        largest[k] = scalar_law(round_, k).variance
+    trust = 1 / largest if used == MINIMAX else np.ones(len(round_.menu))
     middle, half = (round_.upper[0] + round_.lower[0]) / 2, (round_.upper[0] - round_.lower[0]) / 2
     value, spread, bias, effective = (np.full(len(points), math.nan) for _ in range(4))
     for k, point in enumerate(points):
@@ -174,11 +180,11 @@ def curve(
         weight = kernel * trust[here.level]
         if not (weight * here.count).sum() > 0:
             continue
-        mean, variance, squares = here.mean(weight)
-        value[k] = middle + half * mean
+        mean, variance, squares = here.mean(weight, largest)
         effective[k] = 1 / squares
-        if here.count.sum() > 1:
-            spread[k] = half * math.sqrt(variance)
+        spread[k] = half * math.sqrt(variance)
+        if variance < 1:  # else any number of the range says as much
+            value[k] = middle + half * mean
         if lipschitz is not None:
             share = weight * here.count / (weight * here.count).sum()
             bias[k] = lipschitz * float(share @ np.abs(here.x - point))
@@ -238,6 +244,6 @@ def _agreement(round_: Round, seen: _Seen, points: Floats, width: float) -> Hete
         for j in present:
             w = np.where(here.level == j, kernel, 0.0)
             if here.count[w > 0].sum() >= FEW:
-                alone[j, k], variances[j, k], _ = here.mean(w)
+                alone[j, k], variances[j, k], _ = here.mean(w, np.zeros(number))
     variances[variances <= 0] = math.nan
     return cochran(np.where(np.isnan(variances), math.nan, alone), variances, each=True)

@@ -13,7 +13,7 @@ from privmean.dtypes import Floats
 from privmean.local.aggregators import ball, items, scalar
 from privmean.local.aggregators.weights import level_weights
 from privmean.local.builders import remade
-from privmean.local.choosing import TOLERANCE, Choice, choose, level_shares, variance_of
+from privmean.local.choosing import Choice, choose, level_shares, variance_of
 from privmean.local.descriptor import Round
 from privmean.local.limits import Limit, lower_bound
 from privmean.local.mechanisms import BALL_BIT, BALLS, KINDS, SCALARS, SKETCH
@@ -85,9 +85,7 @@ class RoundPlan:
         return "\n".join(lines)
 
 
-def choice_of(
-    round_: Round, *, mix: Sequence[float] | None = None, tolerance: float = TOLERANCE
-) -> Choice:
+def choice_of(round_: Round, *, mix: Sequence[float] | None = None) -> Choice:
     """What the rule says of the question of a finished round (which may use another mechanism)."""
     kind = KINDS["items"]
     if round_.mechanism in SCALARS:
@@ -97,7 +95,7 @@ def choice_of(
     elif round_.mechanism == SKETCH:
         kind = (SKETCH,)
     names = kind if round_.mechanism in kind else (*kind, round_.mechanism)
-    return choose(lambda name: remade(round_, name), names, mix=mix, tolerance=tolerance)[1]
+    return choose(lambda name: remade(round_, name), names, mix=mix)[1]
 
 
 def plan_round(round_: Round, *, mix: Sequence[float] | None = None) -> RoundPlan:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from typing import Any, ClassVar
@@ -15,6 +14,7 @@ from privmean.intervals.interval import OK, Interval
 from privmean.models.binned import BinnedIntervals
 from privmean.models.joint_errors import JointErrors
 from privmean.people.reductions import Floats
+from privmean.plain import plain_tree
 from privmean.release import Release
 from privmean.rows import Row
 
@@ -78,10 +78,7 @@ class CurveRelease(Release):
         result = super().facts()
         table = self.table()
         result["curve"] = {
-            item.name: list(getattr(table, item.name))
-            if item.name == "status"
-            else [x if math.isfinite(x) else None for x in getattr(table, item.name).tolist()]
-            for item in fields(table)
+            item.name: plain_tree(getattr(table, item.name)) for item in fields(table)
         }
         return result
 

@@ -29,8 +29,8 @@ from privmean.models.moment_rows import (
 from privmean.models.panel import PanelPeople
 from privmean.models.pooled_intervals import Coefficients
 from privmean.models.pooled_steps import CELLS, PooledSteps
-from privmean.models.radius import Radius, best_radius, misread, overrun
-from privmean.models.standard import LOWEST, PLACES, WINDOW, apart, around_zero, edge
+from privmean.models.radius import Radius, best_radius, misread, overrun, strayed
+from privmean.models.standard import LOWEST, PLACES, apart, apart_at, around_zero, edge
 from privmean.models.symmetric import eigen, times
 from privmean.outcome import Outcome
 from privmean.people.matrix import MatrixPeople
@@ -40,7 +40,7 @@ INSIDE = 2.0**-0.25  # the middle of a half octave, over its upper edge
 SHORTEST = -8  # half octave of the least length of matrices
 FLOOR, STRICT = 0.05, 1.5  # eigenvalues below these (times the noise) are not told apart
 LEAK = 0.15  # part of a coefficient in such directions up to which it is shown
-LONGEST, FARTHEST = 32.0, 1.5  # influence and step, in deviations, beyond which units were missed
+LONGEST = 32.0  # influence, in deviations, beyond which units were missed
 THIN = 0.03  # least share of persons at a declared level
 UNSEEN = "scale not seen"
 SINGULAR, AGAIN, RANGE = "singular", "source changed", "beyond the public range"
@@ -115,9 +115,8 @@ class PooledRun:
             within = self.plan.settings.weighting.within
             away = own.within() if within else own.about(centre)
             cells = _column(away).log_counts(0, 0.0)
-            # about 0 values spread as far as they are large, and their size is better known
-            least = 0 if within or centre else place - WINDOW
-            place = choices.spread.ask(self.curator, cells, max(apart(half), least), place)
+            least = apart(half) if within else apart_at(half, centre, place)
+            place = choices.spread.ask(self.curator, cells, least, place)
             found[name] = centre, edge(place) * INSIDE
         return found, inside
 
@@ -234,7 +233,10 @@ class PooledRun:
         step = np.array(noisy[:k]) * limit / n
         unit = plan.parts.longest(k)
         strange |= overrun(beyond, beyond_sd, n, limit / unit, k)
-        if strange or limit > LONGEST * unit or np.abs(step).max() > FARTHEST:
+        size = 1 + float((fitted.start**2).sum())
+        noise = rows.scale * limit / n * (math.sqrt(2) if plan.parts.laplace else 1.0)
+        began = fitted.off * np.sqrt(size * (influence**2).sum(axis=1)) / units_of
+        if strange or limit > LONGEST * unit or strayed(step, np.hypot(noise, began)):
             return self._nothing(UNSEEN)
         second = np.zeros((k, k))
         for (i, j), value in zip(triangle(k), noisy[k:], strict=True):
@@ -260,7 +262,7 @@ class PooledRun:
             inverse=times(toward[kept], inverse),
             backward=np.asarray(np.linalg.pinv(toward[kept]), dtype=np.float64),
             off=fitted.off,
-            size=1 + float((fitted.start**2).sum()),
+            size=size,
             design_effect=settings.design_effect,
             excess=settings.excess,
         )

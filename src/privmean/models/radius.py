@@ -25,6 +25,11 @@ LEAST = 0.35
 LONG, SHORT = 8.0, 1 / 8  # deviations
 MANY, MOST, SURE = 4.0, 1 / 2, 4.0
 PART, FIFTH, WIDE = 0.4, 1 / 5, 1.3
+FAR, DOUBT, FARTHEST = (
+    0.5,
+    3.0,
+    1.5,
+)  # deviations of an influence, of noise, of an influence at most
 
 
 @dataclass(frozen=True)
@@ -81,6 +86,12 @@ def overrun(beyond: float, sd: float, persons: int, wide: float, numbers: int) -
     return beyond - 2 * sd > persons * PART / wide**2 or (
         numbers > 1 and beyond - sd > persons * FIFTH
     )
+
+
+def strayed(step: Floats, noise: Floats) -> bool:
+    """The same by a step from the start to the solution, in deviations of an influence: of all
+    persons it is within a few over the root of their number. noise: of the step and its start."""
+    return bool(np.any(np.abs(step) > np.minimum(FARTHEST, FAR + DOUBT * noise)))
 
 
 class ShorteningPlan(ColumnPlan):

@@ -249,6 +249,12 @@ def apart(half: float) -> int:
     return place_above(4 * half) + 1
 
 
+def apart_at(half: float, center: float, place: int) -> int:
+    """The same of values whose size is in the window that ends at this place: about 0 they spread
+    as far as they are large, so that lower half octaves are no candidates."""
+    return max(apart(half), 0 if center else place - WINDOW)
+
+
 def edge(index: int) -> float:
     """The upper edge of a half octave, by its place in `octaves_of`."""
     return math.pow(2.0, (LOWEST + index) / 2)

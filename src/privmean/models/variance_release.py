@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass, replace
 from typing import Any
 
+from privmean.plain import plain
 from privmean.release import Release
 from privmean.rows import Row
 
@@ -42,8 +43,7 @@ class VarianceRelease(Release):
         return replace(row, term=VARIANCE), root
 
     def facts(self) -> dict[str, Any]:
-        deviation = self.deviation
-        return super().facts() | {"deviation": deviation if math.isfinite(deviation) else None}
+        return super().facts() | {"deviation": plain(self.deviation)}
 
 
 def _root(value: float) -> float:

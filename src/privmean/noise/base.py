@@ -56,11 +56,6 @@ class Noise(Protocol):
         ...
 
 
-def one_laplace(noise: Noise, scale: Fraction) -> int:
-    """A single draw."""
-    return int(noise.laplace(1, scale)[0])
-
-
 class FromBits(ABC):
     """The exact draws that need nothing but uniform words."""
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Literal, Unpack, get_args
 
@@ -181,8 +180,3 @@ def _array_names(values: str | Sequence[str] | None, width: int) -> tuple[str, .
             f"give {width} different names",
         )
     return tuple(str(item) for item in names)
-
-
-def is_path(source: object) -> bool:
-    """Whether a source is named by a path."""
-    return isinstance(source, str | os.PathLike)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from fractions import Fraction
 from typing import Any
 
 from privmean import validate
@@ -50,12 +49,15 @@ class Policy:
         return Amount(as_written(self.epsilon), as_written(self.delta))
 
     def left(self, entries: Sequence[Entry], analyst: str, when: str) -> Amount:
-        """What `analyst` may still spend at a time; the whole limit for others than it names."""
+        """What `analyst` may still spend at a time; the whole limit for others than it names.
+
+        Charges of later periods count, too: a clock that went back gives nothing back.
+        """
         letters = PERIODS[self.period]
         spent = [
             entry.amount
             for entry in entries
-            if entry.when[:letters] == when[:letters] and self._counts(entry.analyst, analyst)
+            if entry.when[:letters] >= when[:letters] and self._counts(entry.analyst, analyst)
         ]
         nothing = Amount(rho=NOTHING) if self.rho is not None else Amount()
         return self.limit - sum(spent, nothing)
@@ -99,11 +101,3 @@ class Policy:
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Policy:
         return cls(**values)
-
-
-def fraction_of(amount: Amount, total: Amount) -> float:
-    """How much of a total an amount is: the larger of its parts."""
-    if total.rho is not None and amount.rho is not None:
-        return float(amount.rho / total.rho)
-    parts = [(amount.epsilon, total.epsilon), (amount.delta, total.delta)]
-    return max(float(a / b) if b else float(a > Fraction(0)) for a, b in parts)

@@ -8,6 +8,7 @@ process that dies leaves nothing of what it had not committed.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -85,6 +86,9 @@ class SqlJournal:
         """Whether the ledger is there."""
         from sqlalchemy import inspect
 
+        file = self._engine.url.database
+        if self._engine.dialect.name == "sqlite" and not (file and os.path.exists(file)):
+            return False  # looking would make it
         with self._answering():
             if not inspect(self._engine).has_table("privmean_ledger"):
                 return False

@@ -100,12 +100,12 @@ def down(value: Fraction | float, digits: int = DIGITS) -> float:
     return found if as_written(found) <= exact else down(exact - Fraction(2, unit), digits)
 
 
-def significant(value: float, digits: int = DIGITS) -> float:
-    """The same to so many significant digits, for numbers as small as a delta."""
-    text = f"{value:.{digits - 1}e}"
+def significant(value: float) -> float:
+    """The same to DIGITS significant digits, for numbers as small as a delta."""
+    text = f"{value:.{DIGITS - 1}e}"
     found = float(text)
     if as_written(found) > Fraction(value):
-        found = float(f"{found * (1 - 10.0 ** (1 - digits)):.{digits - 1}e}")
+        found = float(f"{found * (1 - 10.0 ** (1 - DIGITS)):.{DIGITS - 1}e}")
     return found
 
 

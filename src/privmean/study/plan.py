@@ -10,6 +10,7 @@ from typing import Any, Protocol, runtime_checkable
 from privmean.central.look import Look
 from privmean.errors import ArgumentError, Infeasible
 from privmean.people.shape import Shape
+from privmean.plain import plain
 from privmean.privacy.budget import REPLACE_ONE, Budget
 from privmean.privacy.canonical import digest
 from privmean.privacy.guarantee import Guarantee
@@ -236,10 +237,10 @@ class StudyPlan:
                     "ask": line.ask,
                     "budget": line.budget,
                     "share": line.share,
-                    "predicted_error": _plain(line.predicted),
-                    "predicted_noise": _plain(line.noise),
+                    "predicted_error": plain(line.predicted),
+                    "predicted_noise": plain(line.noise),
                     "in_deviations_between_persons": not line.guessed,
-                    "predicted_error_with_twice_the_weight": _plain(line.doubled),
+                    "predicted_error_with_twice_the_weight": plain(line.doubled),
                     "least_persons": line.least,
                     "method": line.method,
                     "why": line.why,
@@ -287,7 +288,3 @@ class StudyPlan:
         public = "public" if self.budget.neighbors == REPLACE_ONE else "a public guess"
         rows.append(f"persons: {', '.join(map(str, sorted(x for x in persons if x)))} ({public})")
         return "\n".join(rows)
-
-
-def _plain(value: float) -> float | None:
-    return value if math.isfinite(value) else None

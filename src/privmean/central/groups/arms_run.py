@@ -15,6 +15,7 @@ from privmean.central.groups.settings import (
     ALLOWED,
     BEYOND,
     FEW,
+    HIDES,
     PRECISE,
     RHO,
     ROUGH,
@@ -23,7 +24,7 @@ from privmean.central.groups.settings import (
 )
 from privmean.central.groups.stages import Asking, Outside, boxes_of
 from privmean.central.groups.tails import Limits, PooledTail
-from privmean.central.groups.words import THICK, arms_assumption, lost
+from privmean.central.groups.words import ARMS, arms_assumption, lost
 from privmean.central.locate import Location
 from privmean.central.log_segments import ATOM_ONLY
 from privmean.intervals.effect import EffectIntervals
@@ -175,6 +176,9 @@ def _told(
     reach = max(box.upper - grand if above_it else grand - box.lower, 0.0)
     extra = 0.0 if out is None else out.share * reach
     near = box.radius - abs(found.arms - box.middle) < variance**0.5 / 2
+    under, over = tail.beyond(np.array([box.lower] * 2), np.array([box.upper] * 2))
+    part = np.where(found.arms > box.middle, over, under) + (1.0 if out is None else out.most)
+    near &= part * sizes.sum() > HIDES * sizes  # if all who may be beyond it were of this arm
     high, low = near & (found.arms > box.middle), near & (found.arms <= box.middle)
     least = float(sizes.min())
     few = least * float(left) < FEW * 2 * 2**0.5
@@ -201,7 +205,7 @@ def _told(
         settings.counted,
         arms_assumption(counted=settings.counted),
         status,
-        THICK if thick else "",
+        ARMS.get(status, ""),
     )
 
 

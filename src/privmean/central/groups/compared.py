@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from privmean.central.groups.effect_release import effect_lines, stated
+from privmean.central.groups.effect_release import effect_lines
 from privmean.central.groups.release import GroupRelease
+from privmean.plain import plain
 
 if TYPE_CHECKING:
     from privmean.rows import Row
@@ -39,7 +40,7 @@ class CompareRelease(GroupRelease):
         return self.groups.p_value(np.array([1.0, -1.0]))
 
     def facts(self) -> dict[str, Any]:
-        return super().facts() | stated(self.p_value)
+        return super().facts() | {"p_value": plain(self.p_value)}
 
     def footer(self) -> tuple[str, ...]:
         return (*super().footer(), *effect_lines(self.p_value, by_arms=True))

@@ -8,6 +8,7 @@ from typing import Any
 
 from privmean.intervals.effect import EffectIntervals
 from privmean.intervals.tail_check import TOO_THICK
+from privmean.plain import plain
 from privmean.release import Release
 from privmean.rows import Row
 
@@ -60,15 +61,10 @@ class EffectRelease(Release):
         return not (found.lower[0] > 0 or found.upper[0] < 0)
 
     def facts(self) -> dict[str, Any]:
-        return super().facts() | stated(self.p_value)
+        return super().facts() | {"p_value": plain(self.p_value)}
 
     def footer(self) -> tuple[str, ...]:
         return (*super().footer(), *effect_lines(self.p_value, by_arms=self.by_arms))
-
-
-def stated(p_value: float) -> dict[str, Any]:
-    """The p-value as plain data."""
-    return {"p_value": None if math.isnan(p_value) else p_value}
 
 
 def effect_lines(p_value: float, *, by_arms: bool) -> tuple[str, ...]:

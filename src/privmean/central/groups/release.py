@@ -23,6 +23,7 @@ from privmean.intervals.group_table import GroupTable, Line, each_of
 from privmean.intervals.interval import OK, Floats, Interval
 from privmean.intervals.noise_sums import sum_quantile
 from privmean.intervals.ratios import Ratio, ratio_line
+from privmean.plain import plain
 from privmean.release import Release
 
 if TYPE_CHECKING:
@@ -39,10 +40,6 @@ def _nothing() -> GroupTable:
     from privmean.central.groups.table import empty_table
 
     return empty_table((), OK)
-
-
-def _finite(value: float) -> float | None:
-    return float(value) if math.isfinite(value) else None
 
 
 @dataclass(frozen=True, repr=False)
@@ -168,10 +165,10 @@ class GroupRelease(Release):
             {
                 "key": row.group,
                 **_told(row),
-                "persons": _finite(row.persons),
-                "persons_std_error": _finite(self.groups.weight_sd),
-                "persons_interval": [_finite(x) for x in self._persons(g, self.level)],
-                **({} if self.shrunk is None else {"shrunk": _finite(self.shrunk[g])}),
+                "persons": plain(row.persons),
+                "persons_std_error": plain(self.groups.weight_sd),
+                "persons_interval": [plain(x) for x in self._persons(g, self.level)],
+                **({} if self.shrunk is None else {"shrunk": plain(self.shrunk[g])}),
                 "status": row.status,
             }
             for g, row in enumerate(self.rows()[: len(self.columns)])
@@ -179,7 +176,7 @@ class GroupRelease(Release):
         if self.crossed:
             result["margins"] = {
                 name: [
-                    {"key": row.group, **_told(row), "persons": _finite(row.persons),
+                    {"key": row.group, **_told(row), "persons": plain(row.persons),
                      "status": row.status}
                     for row in self.margin(name)
                 ]
@@ -328,8 +325,8 @@ def _falling(row: Row) -> float:
 
 def _told(row: Row) -> dict[str, Any]:
     return {
-        "estimate": _finite(row.estimate),
-        "std_error": _finite(row.std_error),
-        "interval": [_finite(row.lower), _finite(row.upper)],
-        "noise_interval": [_finite(row.noise_lower), _finite(row.noise_upper)],
+        "estimate": plain(row.estimate),
+        "std_error": plain(row.std_error),
+        "interval": [plain(row.lower), plain(row.upper)],
+        "noise_interval": [plain(row.noise_lower), plain(row.noise_upper)],
     }

@@ -9,7 +9,15 @@ import numpy as np
 
 from privmean.central.groups.reading import Between, Flags, Reading, between_groups
 from privmean.central.groups.run import Found
-from privmean.central.groups.settings import ALLOWED, FEW, PRECISE, SEEN, SURE, GroupSettings
+from privmean.central.groups.settings import (
+    ALLOWED,
+    FEW,
+    HIDES,
+    PRECISE,
+    SEEN,
+    SURE,
+    GroupSettings,
+)
 from privmean.central.groups.tails import Limits, PooledTail
 from privmean.intervals.group_table import FEW as TOO_FEW
 from privmean.intervals.group_table import IMPRECISE, NEAR, GroupTable
@@ -20,7 +28,6 @@ from privmean.people.reductions import Floats
 WIDER, CLEAR = 1.2, 2.5  # ratio of variances, and noise deviations, from which a group spreads more
 LONG = 5.0  # deviations of persons inside groups beyond which limits are those of long tails
 TURNS = 5  # after each, less than half of what is missing of the place of a group is left
-HIDES = 0.15  # part of a group beyond a limit, below which its mean is not at the limit for it
 SPREADS = 0.35  # typical difference of logarithms of groups' deviations
 
 

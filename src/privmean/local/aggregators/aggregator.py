@@ -16,7 +16,7 @@ from privmean.local.aggregators.gate import Gate, Parsed
 from privmean.local.aggregators.tally import Tally
 from privmean.local.descriptor import Round
 
-DUPLICATE, CONFLICT = "duplicate", "conflict"
+CONFLICT = "conflict"
 
 
 @dataclass(frozen=True)

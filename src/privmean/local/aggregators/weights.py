@@ -70,18 +70,18 @@ def published_weights(mechanism: str, epsilons: list[float]) -> Floats:
     return result
 
 
-def bands(counts: Floats, variances: Floats, most: int = BANDS) -> Integers:
+def bands(counts: Floats, variances: Floats) -> Integers:
     """The band of each level, rising from 0: about equally much information in each.
 
-    As many bands as levels with reports if these are no more than `most`.
+    As many bands as levels with reports if these are no more than BANDS.
     """
     told = np.where(counts > 0, counts / variances, 0.0)
-    if np.count_nonzero(told) <= most:
+    if np.count_nonzero(told) <= BANDS:
         ranks: Integers = np.maximum(np.cumsum(told > 0) - 1, 0)
         return ranks
     place = (np.cumsum(told) - told / 2) / told.sum()
     _, result = np.unique(
-        np.minimum((place * most).astype(np.int64), most - 1), return_inverse=True
+        np.minimum((place * BANDS).astype(np.int64), BANDS - 1), return_inverse=True
     )
     return np.asarray(result, dtype=np.int64)
 

@@ -9,6 +9,7 @@ import numpy as np
 from fastapi import FastAPI, Request, Response
 from starlette.concurrency import run_in_threadpool
 
+from privmean import validate
 from privmean.errors import ArgumentError
 from privmean.local.aggregators.weights import TESTED
 from privmean.local.collector.answers import LARGEST, Answers
@@ -35,6 +36,7 @@ def add_reading(app: FastAPI, doors: Doors, store: Store, answers: Answers) -> N
         """The estimate now. weights: tested, uniform or minimax; epsilon_cap: a level; numbers:
         largest or all, where they are very many."""
         await doors.reader(request)
+        _require_known(request, "weights", "epsilon_cap", "numbers")
         round_ = doors.round(round_id)
         data = await run_in_threadpool(answers.get, round_, weights, epsilon_cap, numbers)
         # whether the round is open changes without any report
@@ -61,6 +63,7 @@ def add_reading(app: FastAPI, doors: Doors, store: Store, answers: Answers) -> N
     ) -> Response:
         """The curve of a round with design points."""
         await doors.reader(request)
+        _require_known(request, "bandwidth", "weights")
         round_ = doors.round(round_id)
         data = await run_in_threadpool(_curve, store, round_, bandwidth, weights)
         return Response(data, media_type=JSON)
@@ -69,6 +72,12 @@ def add_reading(app: FastAPI, doors: Doors, store: Store, answers: Answers) -> N
     app.add_api_route("/rounds/{round_id}/tally", state)
     app.add_api_route("/rounds/{round_id}/history", history)
     app.add_api_route("/rounds/{round_id}/curve", smooth)
+
+
+def _require_known(request: Request, *names: str) -> None:
+    """Refuse a word that would change nothing of the answer."""
+    for name in request.query_params:
+        validate.choice("query", name, names)
 
 
 def _curve(store: Store, round_: Round, bandwidth: float, weights: str) -> bytes:

@@ -11,7 +11,6 @@ noticed by the number of commits beside it (`FILE.seen`); an old copy elsewhere 
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import json
 import os
@@ -115,9 +114,15 @@ class SqliteFile:
                 _make(engine, beside.stat().st_ino)
         finally:
             engine.dispose()
-        with contextlib.suppress(FileExistsError):  # another process was faster: its file serves
+        try:
             os.link(beside, path)
-        beside.unlink()
+        except FileExistsError:  # another process was faster: its file serves
+            pass
+        except OSError:  # no second names on this file system
+            if not path.exists():
+                os.rename(beside, path)
+        for left in (beside, beside.with_name(beside.name + "-journal")):
+            left.unlink(missing_ok=True)
 
     def stored(
         self, link: sql.Connection, mark: bytes, writer: int, numbers: list[int], refused: int
