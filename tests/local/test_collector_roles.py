@@ -295,9 +295,20 @@ def test_a_round_that_another_collector_opened_is_served(tmp_path, database):
     for folder in folders:
         folder.mkdir()
     with (
-        serving(folders[0], [round_], database, env=TOKENS) as first,
+        serving(folders[0], [round_], database, "--penalty", 0.05, env=TOKENS) as first,
         serving(folders[1], [round_], database, env=TOKENS) as second,
     ):
+        # neither has a secret: such a round is not offered here, and one that a process with the
+        # secret offered is not answered with "not issued", which would be for good
+        issued = mean_round(0, 20, epsilon=1, persons=1000, issued=True)
+        status, said = first.ask("POST", "/rounds", issued.to_json().encode(), ADMIN)
+        assert (status, b"tickets alone" in said) == (422, True)
+        with closing(Store(database)) as other:
+            other.register([issued])
+        until(lambda: first.ask("GET", f"/rounds/{issued.identifier.hex()}")[0] == 200)
+        with pytest.raises(send.NotSent) as kept:
+            send.send(first.url, issued, b"LD" * 40, attempts=1)
+        assert (kept.value.status, kept.value.kept) == (503, True)
         assert first.ask("POST", "/rounds", later.to_json().encode(), ADMIN)[0] == 201
         place = f"/rounds/{later.identifier.hex()}"
         until(lambda: second.ask("GET", place)[0] == 200)

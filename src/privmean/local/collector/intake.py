@@ -124,6 +124,8 @@ class Intake:
         if round_ is None:
             self._gates.pop(round_id, None)
             raise HTTPException(410, "the round was deleted")
+        if round_.issued and not self._secret:  # its senders keep their reports
+            raise HTTPException(503, "this collector has no secret for tickets; later", AGAIN)
         if round_id not in self._gates:
             self._gates[round_id] = Gate(round_, secret=self._secret)
         return self._gates[round_id]
