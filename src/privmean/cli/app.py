@@ -119,12 +119,10 @@ def run(argv: Sequence[str] | None = None) -> int:
     except SystemExit as stop:
         return stop.code if isinstance(stop.code, int) else int(stop.code is not None)
     except WrongLine as error:
-        if arguments:  # else the help, which was printed, is the answer
+        if error.format_message():  # without words, the help was printed
             from privmean.cli import usage
 
-            said = usage.told(error, arguments, called)
-            if said:
-                typer.echo(f"privmean: {said}", err=True)
+            typer.echo(f"privmean: {usage.told(error, arguments, called)}", err=True)
         return WRONG_ARGUMENTS
     except PrivmeanError as error:
         if isinstance(error, ArgumentError) and called is not None:

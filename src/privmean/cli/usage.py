@@ -13,8 +13,7 @@ STRAY = "unexpected extra argument"
 
 
 def told(error: Any, arguments: Sequence[str], command: Any) -> str:
-    """The error of a command line that could not be read, with a remedy; "" where the help, which
-    was printed, is the answer."""
+    """The error of a command line that could not be read, with a remedy."""
     problem = " ".join(error.format_message().split()).rstrip(".")
     asked, path = _asked(command, arguments)
     param = getattr(error, "param", None)
@@ -26,7 +25,7 @@ def told(error: Any, arguments: Sequence[str], command: Any) -> str:
         )
     elif param is not None and getattr(param, "help", None):
         remedy = f"{max(param.opts, key=len)} is: {param.help.rstrip('.')}"
-    return problem and f"{problem[:1].lower()}{problem[1:]}; {remedy}"
+    return f"{problem[:1].lower()}{problem[1:]}; {remedy}"
 
 
 def _asked(command: Any, arguments: Sequence[str]) -> tuple[Any, str]:
