@@ -108,7 +108,7 @@ def others(people, design, plan, seed) -> list[np.ndarray]:
     """Five ways: two that search, the same two told, one with wide public bounds."""
     rng = np.random.default_rng([seed, 1])
     law, strength = plan.parts.law, float(plan.parts.strength)
-    units, _ = PooledRun(plan, TrustedCurator(people, SimulatedNoise(seed)), people).units()
+    units, *_ = PooledRun(plan, TrustedCurator(people, SimulatedNoise(seed)), people).units()
     first = float(plan.shares[0])
     root = 1.0 if law == "laplace" else 0.5  # epsilon adds, mu squared adds
     rows = matrices(people, design, units)

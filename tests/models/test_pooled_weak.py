@@ -7,9 +7,11 @@ import math
 import numpy as np
 import pytest
 
+import privmean as pm
 from kit import assert_rate_at_least, assert_rate_at_most
 from models.silence import Silence
 from panels import Bank, curved, reference, trial
+from privmean.models import pooled_run
 from privmean.models.moment_rows import Weighting
 from privmean.models.panel import PanelSums
 from privmean.models.pooled import Pooled
@@ -54,7 +56,7 @@ CURVED = [
 def test_a_line_through_a_curve_covers_or_is_not_ok(regressor, response, persons, budget):
     bank = curved(40_000, np.random.default_rng(1), regressor, response)
     truth, plan, runs = truth_of(bank, LINE), plan_of(LINE, budget, persons), 25
-    covered = printed = ok = 0
+    covered = printed = wrong = 0
     for seed in range(runs):
         people = people_of(bank, LINE, persons, seed)
         release = plan.release(people, SimulatedNoise(seed))
@@ -62,11 +64,12 @@ def test_a_line_through_a_curve_covers_or_is_not_ok(regressor, response, persons
         if release.status not in PRINTED:
             continue
         printed += 1
-        ok += release.status == "ok"
-        covered += bool(np.all((low <= truth) & (truth <= high)))
+        holds = bool(np.all((low <= truth) & (truth <= high)))
+        wrong += release.status == "ok" and not holds
+        covered += holds
     if response == "exp" or (regressor, response) == (".8", "square"):
-        # the tail is beyond what any allowance covers: "ok" is hardly ever said
-        assert_rate_at_most(ok, runs, 0.1)
+        # the tail is beyond what any allowance covers: a miss is hardly ever called "ok"
+        assert_rate_at_most(wrong, runs, 0.05)
     else:
         assert_rate_at_least(covered, printed, 0.93)
         assert printed > runs / 3
@@ -184,3 +187,22 @@ def test_a_regressor_that_is_mostly_zero_is_covered_or_not_shown(persons, epsilo
     assert_rate_at_least(covered, printed, 0.93)
     assert wild <= 1
     assert (printed > runs / 2) == (persons == 20_000)
+
+
+def test_a_rare_level_whose_size_nobody_can_see_is_not_shown_in_a_unit_that_is_noise():
+    """5 % of 4,700 persons: about two noise scales of the choice of its size, which is elsewhere in
+    most releases. The twin is without the count of the persons in the window chosen."""
+    rng = np.random.default_rng(1)
+    level = rng.random(4700) < 0.05
+    y = 1 + 0.5 * level + rng.normal(0, 1, 4700)
+    table = pm.Table({"p": np.arange(4700), "x": level.astype(float), "y": y}, person="p")
+    for deviations, least, most in ((pooled_run.CLEAR, 0, 0), (-math.inf, 3, 12)):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(pooled_run, "CLEAR", deviations)
+            found = [
+                pm.regress(table, "y ~ x", epsilon=1.0, noise=SimulatedNoise(seed)).rows()[-1]
+                for seed in range(12)
+            ]
+        assert {row.term for row in found} == {"x"}
+        wild = sum(abs(row.estimate) > 10 for row in found)
+        assert least <= wild <= most

@@ -32,6 +32,12 @@ class Term:
     powers: Monomial
     own: str | None = None
 
+    @property
+    def variables(self) -> set[str]:
+        """Those of which it is made."""
+        own = set() if self.own is None else {self.own}
+        return own | {name for name, _ in self.powers}
+
 
 @dataclass(frozen=True)
 class Design:

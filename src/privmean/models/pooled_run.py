@@ -13,6 +13,7 @@ import numpy as np
 
 from privmean.intervals.interval import FAILED, OK
 from privmean.intervals.mean_interval import unrelated
+from privmean.mechanisms.counts import counted
 from privmean.mechanisms.curator import Curator
 from privmean.models.moment_rows import (
     Symmetric,
@@ -27,10 +28,20 @@ from privmean.models.moment_rows import (
     triangle,
 )
 from privmean.models.panel import PanelPeople
+from privmean.models.parts import ask_counts, deviation
 from privmean.models.pooled_intervals import Coefficients
 from privmean.models.pooled_steps import CELLS, PooledSteps
 from privmean.models.radius import Radius, best_radius, misread, overrun, strayed
-from privmean.models.standard import LOWEST, PLACES, apart, apart_at, around_zero, edge
+from privmean.models.standard import (
+    LOWEST,
+    PLACES,
+    apart,
+    apart_at,
+    around_zero,
+    edge,
+    octaves_of,
+    window_scores,
+)
 from privmean.models.symmetric import eigen, times
 from privmean.outcome import Outcome
 from privmean.people.matrix import MatrixPeople
@@ -41,6 +52,7 @@ SHORTEST = -8  # half octave of the least length of matrices
 FLOOR, STRICT = 0.05, 1.5  # eigenvalues below these (times the noise) are not told apart
 LEAK = 0.15  # part of a coefficient in such directions up to which it is shown
 LONGEST = 32.0  # influence, in deviations, beyond which units were missed
+CLEAR = 1.8  # deviations of the noisy persons of a size; noise is as many in 4 %
 THIN = 0.03  # least share of persons at a declared level
 UNSEEN = "scale not seen"
 SINGULAR, AGAIN, RANGE = "singular", "source changed", "beyond the public range"
@@ -84,30 +96,38 @@ class PooledRun:
 
     def outcome(self) -> Outcome:
         design, settings = self.plan.settings.design, self.plan.settings
-        units, reached = self.units()
+        units, unseen, reached = self.units()
         assert self.people.again is not None
         products = self.people.again(units)
         if products is None:
             return self._nothing(AGAIN)
         if not reached:
             return self._nothing(RANGE)
+        if design.response in unseen:
+            return self._nothing(UNSEEN)
         moments = person_moments(products, design, settings.weighting)
         fitted = self.moments(moments)
         if fitted.bad.all():
             return self._nothing(FAILED)
-        return self.score(moments, fitted, units)
+        return self.score(moments, fitted, units, unseen)
 
     # --- centre and spread ------------------------------------------------------------------------
-    def units(self) -> tuple[dict[str, tuple[float, float]], bool]:
-        """Centre and scale of each variable, and whether all lie within the public range."""
+    def units(self) -> tuple[dict[str, tuple[float, float]], set[str], bool]:
+        """Centre and scale of each variable, those of a size that too few persons have for it to
+        be seen, and whether all lie within the public range."""
         design = self.plan.settings.design
         found = dict(self.plan.settings.units)
+        unseen: set[str] = set()
         inside = True
         for name in self.plan.settings.searched:
             choices = self.plan.choices(name)
             cells = _column(self.people.sizes(name)).log_counts(0, 0.0)
             place = choices.size.ask(self.curator, cells)
             inside &= 0 < place < PLACES
+            number = counted(int(window_scores(octaves_of(cells))[place]))
+            count = self.plan.present(name)
+            if ask_counts(self.curator, count, number)[0] < CLEAR * deviation(count):
+                unseen.add(name)
             own = self.people.of(name, edge(place))
             limits = around_zero(place)
             median, half = choices.middle.ask(self.curator, _column(own.mean), 0, limits)
@@ -118,7 +138,7 @@ class PooledRun:
             least = apart(half) if within else apart_at(half, centre, place)
             place = choices.spread.ask(self.curator, cells, least, place)
             found[name] = centre, edge(place) * INSIDE
-        return found, inside
+        return found, unseen, inside
 
     # --- second moments ---------------------------------------------------------------------------
     def moments(self, moments: Symmetric) -> Fitted:
@@ -179,7 +199,11 @@ class PooledRun:
 
     # --- the score --------------------------------------------------------------------------------
     def score(
-        self, moments: Symmetric, fitted: Fitted, units: dict[str, tuple[float, float]]
+        self,
+        moments: Symmetric,
+        fitted: Fitted,
+        units: dict[str, tuple[float, float]],
+        unseen: set[str],
     ) -> Outcome:
         plan, settings, n = self.plan, self.plan.settings, self.plan.persons
         design, p = settings.design, plan.order - 1
@@ -204,8 +228,11 @@ class PooledRun:
         size_bad = np.sqrt((times(toward, fitted.vectors[:, fitted.bad]) ** 2).sum(axis=1))
         size_all = np.sqrt((times(toward, fitted.vectors) ** 2).sum(axis=1))
         statuses = [OK] * len(weights)
+        lost = [j for j, term in enumerate(design.terms) if unseen & term.variables]
         for t in range(len(weights)):
-            if any(weights[t, j] for j in fitted.thin):
+            if any(weights[t, j] for j in lost):
+                statuses[t] = UNSEEN
+            elif any(weights[t, j] for j in fitted.thin):
                 statuses[t] = THIN_LEVEL
             elif size_bad[t] > LEAK * size_all[t]:
                 statuses[t] = ENTANGLED

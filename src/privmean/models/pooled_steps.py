@@ -19,7 +19,7 @@ from privmean.mechanisms.moment_sums import MatrixSums, RowProducts
 from privmean.models.design import Design
 from privmean.models.moment_rows import MATRIX_STEPS, ROW_STEPS, Weighting
 from privmean.models.panel import panel_of
-from privmean.models.parts import Parts
+from privmean.models.parts import Counts, Parts
 from privmean.models.radius import ShorteningPlan
 from privmean.models.standard import UPPER, Choices, Middle, Sizes, Windows
 from privmean.people.reductions import People
@@ -37,6 +37,7 @@ MORE = (
     (Fraction(35, 100), 0.0),
 )
 PARTS = (Fraction(25, 100), Fraction(25, 100), Fraction(50, 100))  # size, median, spread
+SURE = Fraction(10, 100)  # of the search, on top of it: for the persons in the windows of the sizes
 ROUNDS = (Fraction(4, 10), Fraction(6, 10))
 CHOICE = Fraction(15, 100)  # of a round, for the length at which matrices are shortened
 CELLS = 31  # half octaves in which influences are looked at, from 2^-7
@@ -136,6 +137,7 @@ class PooledSteps(ShorteningPlan):
             for share, enough in MORE
             if self.persons * self.parts.epsilon(least * share) >= enough
         )
+        first *= 1 + SURE
         more = first - SEARCH
         return first, MOMENTS - more * Fraction(45, 100), SCORE - more * Fraction(55, 100)
 
@@ -175,9 +177,14 @@ class PooledSteps(ShorteningPlan):
         return 4.0 if most else 2.0 if signal >= 250 else 1.4
 
     # --- mechanisms -------------------------------------------------------------------------------
+    @property
+    def _each(self) -> Fraction:
+        """The share of the search for one variable."""
+        return self.shares[0] / len(self.settings.searched)
+
     def choices(self, name: str) -> Choices:
         """Of the size, the median and the spread of a variable."""
-        share = self.shares[0] / len(self.settings.searched)
+        share = self._each / (1 + SURE)
         size, middle, spread = (self.parts.epsilon(part * share) for part in PARTS)
         relation, bounded = self.relation, not self.parts.laplace
         return Choices(
@@ -185,6 +192,11 @@ class PooledSteps(ShorteningPlan):
             Middle(f"median of {name}", middle, relation, bounded, rounded=True),
             Sizes(f"spread of {name}", spread, relation, bounded, UPPER),
         )
+
+    def present(self, name: str) -> Counts:
+        """Of the persons in the window that was chosen as a variable's size."""
+        share = self._each * SURE / (1 + SURE)
+        return self.parts.counts(f"persons of the size of {name}", share, self.relation, 1)
 
     def length(self, turn: int) -> Sizes:
         """The choice of the length of matrices in round 0 or 1."""
@@ -215,7 +227,7 @@ class PooledSteps(ShorteningPlan):
     def losses(self) -> tuple[Loss, ...]:
         found: list[Loss] = []
         for name in self.settings.searched:
-            found += self.choices(name).losses
+            found += (*self.choices(name).losses, *self.present(name).losses)
         for turn in range(len(ROUNDS)):
             found += self.length(turn).choice.losses
             found += self.matrices(turn).losses
