@@ -14,6 +14,14 @@ from privmean.people import arrowstream
 from privmean.people.engines import interruptible
 
 
+@pytest.fixture(autouse=True)
+def usual_handler():
+    """What a process in the foreground has: one in the background may ignore Ctrl-C."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
 def test_a_query_is_ended_and_the_handler_is_as_before():
     connection, usual = duckdb.connect(), signal.getsignal(signal.SIGINT)
     threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT)).start()

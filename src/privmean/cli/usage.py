@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
 
 from privmean.errors import ArgumentError
 
@@ -12,7 +12,14 @@ READERS = {"memory_limit": "memory", "temp_directory": "spill"}
 STRAY = "unexpected extra argument"
 
 
-def told(error: Any, arguments: Sequence[str], command: Any) -> str:
+class Command(Protocol):
+    """As Typer makes them; a group has others by name, in `commands`."""
+
+    @property
+    def params(self) -> Sequence[Any]: ...
+
+
+def told(error: Any, arguments: Sequence[str], command: Command) -> str:
     """The error of a command line that could not be read, with a remedy."""
     problem = " ".join(error.format_message().split()).rstrip(".")
     asked, path = _asked(command, arguments)
@@ -28,13 +35,14 @@ def told(error: Any, arguments: Sequence[str], command: Any) -> str:
     return f"{problem[:1].lower()}{problem[1:]}; {remedy}"
 
 
-def _asked(command: Any, arguments: Sequence[str]) -> tuple[Any, str]:
+def _asked(command: Command, arguments: Sequence[str]) -> tuple[Command, str]:
     """The command that a line calls, and how."""
     path = ["privmean"]
     for name in arguments:
-        if name not in getattr(command, "commands", {}):
+        below: Mapping[str, Command] = getattr(command, "commands", {})
+        if name not in below:
             break
-        command = command.commands[name]
+        command = below[name]
         path.append(name)
     return command, " ".join(path)
 
@@ -54,7 +62,7 @@ def _repeated(params: Sequence[Any], arguments: Sequence[str], strays: Sequence[
     return ""
 
 
-def in_options(error: ArgumentError, command: Any, arguments: Sequence[str]) -> ArgumentError:
+def in_options(error: ArgumentError, command: Command, arguments: Sequence[str]) -> ArgumentError:
     """The same with the argument called as the option of the line that says it, or could."""
     asked, _ = _asked(command, arguments)
     name = READERS.get(error.argument, error.argument)

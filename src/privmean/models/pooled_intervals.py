@@ -33,8 +33,8 @@ FALSE = 3.0  # deviations of its noise that a second moment must be below that
 FEW_PERSONS = "few persons carry it"
 PARTLY = "some terms are missing"
 ADVICE = {
-    "scale not seen": "too few persons have a value other than zero for its size to be seen: give its "
-    "scale or declare its levels, or more persons or more epsilon",
+    "scale not seen": "too few persons have a value other than zero for its size to be seen: give "
+    "its scale or declare its levels, or more persons or more epsilon",
     "not told apart": "noise does not tell it from other terms: leave one of them out",
     "thin level": "few persons have this level: merge levels",
     FEW_PERSONS: "a handful of persons decides it: leave it out or merge levels",
@@ -245,20 +245,23 @@ class Coefficients:
         long influences shortened."""
         clipped = target is not None and validate.choice("target", target, TARGETS) == "clipped"
         made = self._made(level, sampling=True, clipped=clipped)
-        target, assumption = self.words(clipped)
-        status, advice = self.status, self.advice
+        target, long, brief = self.words(clipped)
         return Interval(
-            *made, level, target=target, assumption=assumption, status=status, advice=advice
-        )
+            *made, level, target=target, assumption=long, brief=brief, status=self.status,
+            advice=self.advice,
+        )  # fmt: skip
 
-    def words(self, clipped: bool) -> tuple[str, str]:
-        """Target and assumption of an interval."""
+    def words(self, clipped: bool) -> tuple[str, str, str]:
+        """Target and assumption of an interval, and that in a few words."""
         if clipped or self.tail == TOO_THICK:
-            return "coefficients of the equation with long influences shortened", UNRELATED
-        return "coefficients", (
+            name = "coefficients of the equation with long influences shortened"
+            return name, UNRELATED, ""
+        long = (
             f"{UNRELATED}; persons whose influence is shortened exceed the limit on average by no "
             f"more than {self.excess:g} of it ({HEAVIER * self.excess:g} where more are seen)"
         )
+        brief = f"{UNRELATED}; shortened influences exceed their limit by {self.excess:g} of it"
+        return "coefficients", long, brief
 
     def errors(self) -> tuple[float, float]:
         """Of the one number that was asked for; NaN for several."""
@@ -291,8 +294,10 @@ class OneCoefficient:
         clipped = target is not None and validate.choice("target", target, TARGETS) == "clipped"
         low, high = self._ends(level, sampling=True, clipped=clipped)
         status = self.all.status_of(self.index)
-        target, assumption = self.all.words(clipped)
-        return Interval((low,), (high,), level, target=target, assumption=assumption, status=status)
+        target, long, brief = self.all.words(clipped)
+        return Interval(
+            (low,), (high,), level, target=target, assumption=long, brief=brief, status=status
+        )
 
     def noise_interval(self, level: float) -> Interval:
         low, high = self._ends(level, sampling=False, clipped=True)

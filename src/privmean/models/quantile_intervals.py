@@ -231,6 +231,7 @@ class Distribution:
             kind=kind,
             target="quantiles" if sampling else "quantiles of these persons",
             assumption=f"{UNSEEN}{persons}",
+            brief=f"{words}; to one step of a fine grid of values" if sampling else "",
         )
 
     def alone(self, level: float) -> Interval:

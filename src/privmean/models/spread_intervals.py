@@ -139,7 +139,7 @@ class SpreadIntervals:
         clipped = target is not None and (
             validate.choice("target", target, (VARIANCE, CLIPPED)) == CLIPPED
         )
-        words = UNRELATED
+        words, brief = UNRELATED, ""
         if clipped or self.tail == TOO_THICK:
             name = "variance of clipped values"
         else:
@@ -148,10 +148,11 @@ class SpreadIntervals:
                 f"{UNRELATED}; squared deviations beyond the limit exceed it on average by no more "
                 f"than {self.excess:g} of it ({HEAVIER * self.excess:g} where more are seen)"
             )
+            brief = f"{UNRELATED}; squares beyond their limit exceed it by {self.excess:g} of it"
         made = self._ends(level, sampling=True, clipped=clipped)
         ends = made if self.resolved else (0.0, made[1])
         return Interval.one(
-            ends, level, target=name, assumption=words, status=self.status,
+            ends, level, target=name, assumption=words, brief=brief, status=self.status,
             advice=self.advice,
         )  # fmt: skip
 

@@ -89,14 +89,15 @@ class Mean:
     simultaneous: Annotated[bool, "Intervals of all groups hold together."] = False
 
     def __post_init__(self) -> None:
-        named = self.values
-        if named is not None:
-            listed = validate.columns("values", named)
-            object.__setattr__(self, "values", listed)
-            for name in listed:
-                if listed.count(name) > 1 or name in (self.by or ()):
-                    word = "values" if listed.count(name) > 1 else "by"
-                    raise ArgumentError(word, name, "is asked for twice", "name each column once")
+        for word in ("values", "by"):
+            named = getattr(self, word)
+            if named is not None:
+                object.__setattr__(self, word, validate.columns(word, named))
+        listed = (*(self.values or ()), *(self.by or ()))
+        for name in listed:
+            if listed.count(name) > 1:
+                word = "by" if name in (self.by or ()) else "values"
+                raise ArgumentError(word, name, "is asked for twice", "name each column once")
         if self.by is not None:
             self._check_groups()
             return
