@@ -9,7 +9,7 @@ no data; centres and scales are public or released.
 from __future__ import annotations
 
 import ast
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import product
@@ -31,12 +31,6 @@ class Term:
     name: str
     powers: Monomial
     own: str | None = None
-
-    @property
-    def variables(self) -> set[str]:
-        """Those of which it is made."""
-        own = set() if self.own is None else {self.own}
-        return own | {name for name, _ in self.powers}
 
 
 @dataclass(frozen=True)
@@ -66,6 +60,14 @@ class Design:
         plain = {term.powers[0][0] for term in self.terms if term.powers and _linear(term)}
         wanted = (term.own for term in self.terms if term.own is not None)
         return tuple(dict.fromkeys(x for x in wanted if x not in plain))
+
+    def made_of(self, variables: Set[str]) -> tuple[int, ...]:
+        """The terms that are made of any of these."""
+        return tuple(
+            j
+            for j, term in enumerate(self.terms)
+            if term.own in variables or any(name in variables for name, _ in term.powers)
+        )
 
     @property
     def declared(self) -> tuple[int, ...]:

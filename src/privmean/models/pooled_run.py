@@ -228,7 +228,7 @@ class PooledRun:
         size_bad = np.sqrt((times(toward, fitted.vectors[:, fitted.bad]) ** 2).sum(axis=1))
         size_all = np.sqrt((times(toward, fitted.vectors) ** 2).sum(axis=1))
         statuses = [OK] * len(weights)
-        lost = [j for j, term in enumerate(design.terms) if unseen & term.variables]
+        lost = design.made_of(unseen)
         for t in range(len(weights)):
             if any(weights[t, j] for j in lost):
                 statuses[t] = UNSEEN
