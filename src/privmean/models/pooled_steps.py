@@ -37,7 +37,7 @@ MORE = (
     (Fraction(35, 100), 0.0),
 )
 PARTS = (Fraction(25, 100), Fraction(25, 100), Fraction(50, 100))  # size, median, spread
-SURE = Fraction(10, 100)  # of the search, on top of it: for the persons in the windows of the sizes
+SURE = Fraction(10, 100)  # of the usual search, on top of it: for the persons in windows of sizes
 ROUNDS = (Fraction(4, 10), Fraction(6, 10))
 CHOICE = Fraction(15, 100)  # of a round, for the length at which matrices are shortened
 CELLS = 31  # half octaves in which influences are looked at, from 2^-7
@@ -131,15 +131,20 @@ class PooledSteps(ShorteningPlan):
         """For the search, the moments and the score."""
         if not self.settings.searched:
             return Fraction(0), MOMENTS + SEARCH * Fraction(4, 10), SCORE + SEARCH * Fraction(6, 10)
+        first, sure = self._search
+        more = first + sure - SEARCH
+        return first + sure, MOMENTS - more * Fraction(45, 100), SCORE - more * Fraction(55, 100)
+
+    @cached_property
+    def _search(self) -> tuple[Fraction, Fraction]:
+        """The share of all choices of centres and scales, and of all counts behind sizes."""
         least = min(PARTS) / len(self.settings.searched)
         first = next(
             share
             for share, enough in MORE
             if self.persons * self.parts.epsilon(least * share) >= enough
         )
-        first *= 1 + SURE
-        more = first - SEARCH
-        return first, MOMENTS - more * Fraction(45, 100), SCORE - more * Fraction(55, 100)
+        return first, SURE * min(first, SEARCH)
 
     @property
     def needed(self) -> float:
@@ -177,14 +182,9 @@ class PooledSteps(ShorteningPlan):
         return 4.0 if most else 2.0 if signal >= 250 else 1.4
 
     # --- mechanisms -------------------------------------------------------------------------------
-    @property
-    def _each(self) -> Fraction:
-        """The share of the search for one variable."""
-        return self.shares[0] / len(self.settings.searched)
-
     def choices(self, name: str) -> Choices:
         """Of the size, the median and the spread of a variable."""
-        share = self._each / (1 + SURE)
+        share = self._search[0] / len(self.settings.searched)
         size, middle, spread = (self.parts.epsilon(part * share) for part in PARTS)
         relation, bounded = self.relation, not self.parts.laplace
         return Choices(
@@ -195,7 +195,7 @@ class PooledSteps(ShorteningPlan):
 
     def present(self, name: str) -> Counts:
         """Of the persons in the window that was chosen as a variable's size."""
-        share = self._each * SURE / (1 + SURE)
+        share = self._search[1] / len(self.settings.searched)
         return self.parts.counts(f"persons of the size of {name}", share, self.relation, 1)
 
     def length(self, turn: int) -> Sizes:
