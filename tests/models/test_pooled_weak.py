@@ -206,3 +206,17 @@ def test_a_rare_level_whose_size_nobody_can_see_is_not_shown_in_a_unit_that_is_n
         assert {row.term for row in found} == {"x"}
         wild = sum(abs(row.estimate) > 10 for row in found)
         assert least <= wild <= most
+
+
+def test_where_all_terms_are_of_a_size_that_nobody_can_see_the_release_says_so():
+    """Not that its regressors repeat each other, which leaving one out would help."""
+    rng = np.random.default_rng(1)
+    person, level = np.repeat(np.arange(3000), 3), rng.random(9000) < 0.01
+    level &= person < 90
+    columns = {"p": person, "x": level.astype(float), "y": rng.normal(0, 1, 9000)}
+    for formula, effect in (("y ~ x", "within"), ("y ~ 0 + x", "pooled")):
+        table = pm.Table(columns, person="p")
+        noise = SimulatedNoise(2)
+        release = pm.regress(table, formula, effect=effect, epsilon=1.0, noise=noise)
+        assert release.status == release.rows()[0].status == "scale not seen"
+        assert "scales" in str(release)
