@@ -77,7 +77,7 @@ def rates(answer: Answer, part: float, runs: int) -> str:
 
 def without_rules() -> None:
     Magnitudes.fewest = lambda self, relation: 0.0  # type: ignore[method-assign]
-    tail_means.MISSED = magnitudes.MOST = math.inf
+    tail_means.MISSED = magnitudes.MOST = quantiles.SIDE = math.inf
     quantiles.FOUND = dict.fromkeys(quantiles.FOUND, 0.0)
 
 

@@ -39,8 +39,9 @@ from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE, Budget
 from privmean.privacy.loss import Loss
 
 NEEDED = 55, 75, 60  # persons times epsilon of a choice: one in 10^4 is wild
-# part of that with which one in a hundred is wild; scores of an added person move by half as much
-FOUND = {REPLACE_ONE: 0.55, ADD_REMOVE: 0.3}
+FOUND = {REPLACE_ONE: 0.3, ADD_REMOVE: 0.2}  # part of that which must have a value
+NEAR = 8  # half steps of the grid of medians within which a point mass is at the median
+SIDE = 0.9  # part of the persons who may lie to one side of a median, and not next to it
 SLACK = Fraction(7, 4)  # times that, up to USUAL of the budget: some have no value
 LEAST, USUAL, MOST = Fraction(3, 20), Fraction(2, 5), Fraction(1, 2)  # of the budget, for choices
 UNIT = 1.25  # of the layout, in medians of the distance from the median
@@ -210,7 +211,11 @@ class QuantilesPlan(OnePlace, ColumnPlan):
         doubt = math.sqrt(self.layout.cells) * self.noise
         # n is enough for the choices, but those with a value may be far fewer
         wanted = FOUND[self.relation] * self.settings.needed[0]
-        nobody = law.persons < max(SEEN * doubt, wanted / self.prices[0])
+        reach = max(NEAR * place.half, edges[len(edges) // 2 + 1] - place.center)
+        below = noisy[:-1][np.array(edges) <= place.center - reach].sum()
+        above = noisy[1:][np.array(edges) >= place.center + reach].sum()
+        aside = max(below, above) > SIDE * law.persons + doubt
+        nobody = aside or law.persons < max(SEEN * doubt, wanted / self.prices[0])
         missed = np.isnan(estimates)
         failed = nobody or not inside or missed.all()
         status = FAILED if failed else UNRESOLVED if missed.any() else OK
