@@ -121,7 +121,7 @@ def open_source(source: Any, text: Mapping[str, object], machine: Machine) -> Op
         return _in_session(table, machine, Home(closing=close))
     if isinstance(source, str | os.PathLike):
         engine = Engine(**machine)
-        return _scanned(engine, open_table(engine, os.fspath(source), text))
+        return _scanned(engine, open_table(engine, os.path.expanduser(source), text))
     refuse(text, "a table that is no text file")
     if isinstance(source, Mapping):
         return open_arrays(source, machine)
