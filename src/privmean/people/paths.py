@@ -53,6 +53,10 @@ def open_table(engine: Engine, path: str, text: Mapping[str, object]) -> Parquet
         if where.is_dir():
             return _folder(engine, path, where, text)
         is_file = where.is_file()
+        if not is_file and (path == "-" or where.exists()):  # a pipe, a device
+            raise ArgumentError(
+                "source", path, "is no file", "write the records to one: some are read twice"
+            )
         if not is_file and not any(sign in path for sign in "*?["):
             raise ArgumentError("source", path, "there is no such file", CHECK)
         form = _form(where)

@@ -106,7 +106,7 @@ class Compare(Usual):
         given: Any = said
         listed = [] if given is None or isinstance(given, str) else list(given)
         if len(listed) != 2:
-            raise ArgumentError(name, said, "are not two keys", "name two groups")
+            raise ArgumentError(name, said, "are not two keys", "name two, such as new and old")
         (one,), (two,) = key_texts(name, listed, 1)
         return one, two
 
