@@ -26,11 +26,8 @@ LONG = 8.0  # deviations
 MANY, SURE = 4.0, 4.0
 MIDDLE, CERTAIN = 2.0, 2.0  # usual size over the median length; deviations of a sum of counts
 PART, FIFTH, WIDE = 0.4, 1 / 5, 1.3
-FAR, DOUBT, FARTHEST = (
-    0.5,
-    3.0,
-    1.5,
-)  # deviations of an influence, of noise, of an influence at most
+FAR, FARTHEST = 0.5, 1.5  # a step, in deviations of an influence: without noise, at most
+DOUBT = 3.0  # deviations of its noise that a step may have on top
 
 
 @dataclass(frozen=True)
