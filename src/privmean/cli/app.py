@@ -73,7 +73,7 @@ def _add(called: str) -> None:
     known = {item.name for item in app.registered_commands}
     known |= {item.name for item in app.registered_groups}
     questions = {name: kind for kind, name in asking.commands().items()}
-    names = (*COMMANDS, *questions)
+    names = (*questions, *COMMANDS)
     for name in [called] if called in names else names:
         if name in known:
             continue
