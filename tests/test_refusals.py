@@ -357,3 +357,55 @@ def test_arrays_and_machines_that_are_none_are_refused():
         pm.mean([[1.0], [1.0, 2.0]], epsilon=1.0)
     with pytest.raises(pm.ArgumentError, match="no machine"):
         pm.Table(NOWHERE, person="p", machine=3)
+
+
+def test_messages_quote_no_data_and_are_one_line():
+    pandas, polars = pytest.importorskip("pandas"), pytest.importorskip("polars")
+    secret = [77.125] * 60
+    values = [pandas.Series(secret), polars.Series(secret), np.array(secret), secret]
+    values += [pandas.DataFrame({"a": secret}), {"a": np.array(secret)}, [np.array(secret)]]
+    for value in values:
+        text = str(pm.ArgumentError("keys", value, "is wrong", "give another"))
+        assert "77.125" not in text
+        assert text.splitlines() == [text]
+    for value in (1.5, np.float64(1.5), "1.5", (1.5, 2), np.str_("1.5"), ["1.5"]):
+        assert "1.5" in str(pm.ArgumentError("keys", value, "is wrong", "give another"))
+
+
+def test_series_and_lists_are_columns_beside_ids():
+    pandas, polars = pytest.importorskip("pandas"), pytest.importorskip("polars")
+    who, x = np.repeat(np.arange(300), 3), np.random.default_rng(1).normal(size=900)
+    terms = {"assume": (-3, 3), "epsilon": 1.0}
+    made = [
+        pm.mean(values, person=person, noise=SimulatedNoise(1), **terms).estimate[0]
+        for values, person in (
+            (x, who),
+            (pandas.Series(x), pandas.Series(who)),
+            (polars.Series(x), polars.Series(who)),
+            (list(x), list(who)),
+            (pandas.Series(x), who),
+        )
+    ]
+    assert len(set(made)) == 1
+    with pytest.raises(pm.ArgumentError, match="another index"):
+        pm.mean(pandas.Series(x), person=pandas.Series(who)[::-1], **terms)
+    for alone in (pandas.Series(x, index=who), polars.Series(x)):
+        with pytest.raises(pm.ArgumentError, match="give person= beside it"):
+            pm.mean(alone, **terms)
+
+
+def test_paths_from_the_home_folder_are_found(monkeypatch, tmp_path):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    path = tmp_path / "t.csv"
+    path.write_text("who,x\n" + "".join(f"{i},{i % 7}\n" for i in range(300)))
+    pm.Ledger("~/a.ledger", epsilon=2.0)
+    for source in ("~/t.csv", pm.Table("~/t.csv", person="who")):
+        person = None if isinstance(source, pm.Table) else "who"
+        pm.mean(source, "x", person=person, assume=(0, 7), epsilon=0.5, ledger="~/a.ledger")
+    assert len(pm.Ledger.open(tmp_path / "a.ledger").entries) == 2
+    study = tmp_path / "s.toml"
+    study.write_text(
+        '[table]\nsource = "~/t.csv"\nperson = "who"\n[budget]\nepsilon = 1.0\n'
+        '[questions.a]\nask = "mean"\nvalues = ["x"]\n'
+    )
+    assert run(["study", "plan", str(study)]) == 0

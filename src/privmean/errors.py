@@ -6,6 +6,34 @@ A private step that fails (no location found, say) is not an error but an outcom
 
 from __future__ import annotations
 
+# whose objects hold records, which no message may quote
+DATA = {"pandas", "polars", "pyarrow", "duckdb", "pyspark", "narwhals", "ibis", "numpy"}
+LONGEST = 40  # items of a list that is no data
+
+
+def _holds_records(value: object) -> bool:
+    """Whether a value given as an argument may be a column of somebody's data."""
+    if isinstance(value, dict):
+        return any(map(_holds_records, value.values()))
+    if isinstance(value, list | tuple | set | frozenset):
+        return len(value) > LONGEST or any(map(_holds_records, value))
+    if isinstance(value, str | bytes):
+        return False
+    kind = type(value)
+    return kind.__module__.partition(".")[0].strip("_") in DATA and hasattr(kind, "__len__")
+
+
+def _shown(value: object) -> str:
+    """A value as a message shows it: on one line, and only by its kind where it may be data."""
+    try:
+        whole = f"<{type(value).__name__}>" if _holds_records(value) else repr(value)
+    except Exception:  # an integer of thousands of digits has no text
+        whole = f"<{type(value).__name__}>"
+    shown = " ".join(whole.split()) if "\n" in whole else whole
+    if len(shown) > 80:
+        shown = shown[:38] + "..." + shown[-39:]  # of a path, the end tells most
+    return shown
+
 
 class PrivmeanError(Exception):
     """Base of every error raised by privmean.
@@ -33,13 +61,7 @@ class ArgumentError(PrivmeanError, ValueError):
         self.value = value
         self.problem = problem
         self.remedy = remedy
-        try:
-            shown = repr(value)
-        except Exception:  # an integer of thousands of digits has no text
-            shown = f"<{type(value).__name__}>"
-        if len(shown) > 80:
-            shown = shown[:38] + "..." + shown[-39:]  # of a path, the end tells most
-        super().__init__(f"{argument}={shown}: {problem}; {remedy}")
+        super().__init__(f"{argument}={_shown(value)}: {problem}; {remedy}")
 
 
 class Infeasible(PrivmeanError):

@@ -104,8 +104,9 @@ def private_key(path: KeyFile) -> Ed25519PrivateKey:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
     from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
+    held = _bytes(path)
     try:
-        found = load_pem_private_key(_bytes(path), password=None)
+        found = load_pem_private_key(held, password=None)
     except (ValueError, TypeError):
         found = None
     if not isinstance(found, Ed25519PrivateKey):
@@ -119,8 +120,9 @@ def public_key(path: KeyFile) -> Ed25519PublicKey:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
     from cryptography.hazmat.primitives.serialization import load_pem_public_key
 
+    held = _bytes(path)
     try:
-        found = load_pem_public_key(_bytes(path))
+        found = load_pem_public_key(held)
     except (ValueError, TypeError):
         found = None
     if not isinstance(found, Ed25519PublicKey):
@@ -149,7 +151,8 @@ def make_keys(path: KeyFile) -> tuple[Path, Path]:
             with os.fdopen(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as out:
                 out.write(data)
         except OSError as error:
-            raise _no_key(file, f"cannot be made: {error.strerror}") from None
+            problem = f"cannot be made: {error.strerror}"
+            raise ArgumentError("key", os.fspath(file), problem, "name another file") from None
     return private_file, public_file
 
 

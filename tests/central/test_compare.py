@@ -213,3 +213,12 @@ def test_the_command(tmp_path, capsys):
     known = ["compare", str(path), "--person", "who", "--value", "x", "--epsilon", "2", "--json"]
     assert run([*known, "--by", "month", "--pair", "jul", "--pair", "oct"]) == 0
     assert json.loads(capsys.readouterr().out)["columns"] == ["x: jul - oct"]
+
+
+def test_a_comparison_without_an_effect_is_not_ok():
+    frame = trial().with_columns(arm=pl.col("arm") + 1)  # 1 and 2, where 1 and 0 are asked
+    release = pm.compare(frame, "y", arms="arm", person="who", epsilon=2, noise=SimulatedNoise(1))
+    assert math.isnan(release.effect.estimate)
+    assert release.status == release.to_dict()["status"] == "too few persons"
+    assert "other keys than 1 and 0" in " ".join(release.summary().split())
+    assert pm.verify(pm.compare(frame, "y", arms="arm", person="who", epsilon=2))

@@ -261,8 +261,9 @@ def test_the_program_leaves_standard_error_clean(table):
 def test_help_lists_the_commands(capsys):
     status, out, _ = call(capsys, "--help")
     assert status == 0
-    assert "mean" in out
     assert "plan" in out
+    words = out.split("Commands")[1].split()
+    assert words.index("mean") < words.index("regress") < words.index("demo")
 
 
 def test_reading_may_be_limited(capsys, table, tmp_path):
@@ -309,6 +310,18 @@ def test_reading_may_be_limited(capsys, table, tmp_path):
             "--by='student': is the column of person ids",
         ),
         ("regress T score~nope --person student --epsilon 1", "formula='score~nope': has 'nope'"),
+        # words of Python are those of the line, and several values are said as the line takes them
+        ("mean T --person nope --value x --epsilon 1", "--delimiter, --encoding and --header"),
+        ("mean T --person student --value score,x --epsilon 1", "one by one: --value A --value B"),
+        (
+            "compare T --person student --value score --by note --pair 1,0 --epsilon 1",
+            "one by one: --pair A --pair B",
+        ),
+        ("variance T --person student --value score --within 10 1 --epsilon 1", "--within=(10.0"),
+        ("mean - --person student --value score --epsilon 1", "source='-': is no file"),
+        ("mean s3://b/x.parquet --person p --value v --epsilon 1", "s3://...': is a kind of"),
+        ("ledger create /tmp/no.ledger --epsilon 1 --limit */mnth=2", "--limit='*/mnth=2'"),
+        ("verify T --key nowhere.pub", "--key='nowhere.pub': cannot be read"),
     ],
 )
 def test_wrong_lines_are_refused_with_a_remedy(capsys, table, line, said):
@@ -329,3 +342,23 @@ def test_an_interrupted_command_says_what_stays(capsys, monkeypatch, table):
     status, out, err = call(capsys, *asked)
     assert (status, out) == (130, "")
     assert "what was charged to a ledger stays charged" in err
+
+
+@pytest.mark.parametrize("line", [["-h"], ["mean", "-h"], ["study", "run", "-h"]])
+def test_help_is_short_as_well(capsys, line):
+    status, out, _ = call(capsys, *line)
+    assert status == 0
+    assert "Usage" in out
+
+
+def test_a_full_disk_is_called_that(table):
+    """After the charge: what the system says holds nothing of records."""
+    asked = ["mean", table, "--person", "student", "--value", "score", "--epsilon", "1"]
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "privmean", *asked],
+            stdout=full, stderr=subprocess.PIPE, text=True, check=False,
+        )  # fmt: skip
+    assert done.returncode == 1
+    assert "the disk is full" in done.stderr
+    assert "stays charged" in done.stderr

@@ -306,7 +306,7 @@ def test_a_database_that_does_not_work_is_said_in_words(tmp_path, url):
         check=False, capture_output=True, text=True, timeout=120,
     )  # fmt: skip
     assert done.returncode == 2
-    assert done.stderr.startswith("error: the database")
+    assert done.stderr.startswith("privmean: the database")
     assert "Traceback" not in done.stderr
     assert "secret" not in done.stderr
 

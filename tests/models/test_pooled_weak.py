@@ -208,6 +208,26 @@ def test_a_rare_level_whose_size_nobody_can_see_is_not_shown_in_a_unit_that_is_n
         assert least <= wild <= most
 
 
+@pytest.mark.parametrize("records", [20, 60])
+@pytest.mark.parametrize("effect", ["pooled", "within"])
+def test_persons_of_many_records_are_shown(records, effect):
+    """Their influences are means of many records, and short in units of one."""
+    persons, rng = 4000, np.random.default_rng(1)
+    who = np.repeat(np.arange(persons), records)
+    x = rng.random(persons * records)
+    table = pm.Table({"who": who, "x": x, "y": 2 * x + 9 * rng.random(len(who))}, person="who")
+    told = []
+    for seed in range(4):
+        noise = SimulatedNoise(seed)
+        made = pm.regress(table, "y ~ x", effect=effect, epsilon=2, noise=noise)
+        low, high = made.conf_int()[-1]
+        assert low <= 2 <= high
+        assert high - low < 0.6
+        told += [row.status for row in made.rows()]
+    assert set(told) <= {"ok", "tail seen", "tail too thick"}
+    assert told.count("ok") > len(told) / 3
+
+
 def test_terms_beside_one_that_is_not_seen_are_of_the_equation_without_it():
     """In a unit that is noise, x takes part of the intercept with it in one release of six."""
     rng = np.random.default_rng(1)

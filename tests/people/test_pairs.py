@@ -237,6 +237,26 @@ def test_in_text_files_a_key_is_what_stands_there(tmp_path):
     assert after.size() == 5
 
 
+@pytest.mark.parametrize(
+    ("asked", "texts", "persons"),
+    [
+        (["1", "2"], ["1.0", "2.0", "2", "01", "2.00", ""], [1, 2]),  # as pandas leaves gaps
+        (["1.0"], ["1", "1.0", "11.0"], [2]),
+        (["1", "1.0"], ["1", "1.0", "1.0"], [1, 2]),  # two keys that are listed
+        (["true"], ["True", "TRUE", "true", "tRUE"], [3]),
+        (["true", "True"], ["True", "TRUE", "true"], [1, 1]),  # TRUE could be either
+        (["0"], ["0.0", "-0", "0"], [2]),
+    ],
+)
+def test_a_key_is_found_in_its_other_spellings(tmp_path, asked, texts, persons):
+    path = tmp_path / "t.csv"
+    path.write_text("who,key,x\n" + "".join(f"{i},{t},1\n" for i, t in enumerate(texts)))
+    pairs = Pairs("x", ("key",), tuple((key,) for key in asked))
+    people = read_pairs(pairs, Table(str(path), person="who"))
+    found = dict(zip((key[0] for key in people.keys), people.group_weights(), strict=True))
+    assert [found[key] for key in asked] == persons
+
+
 def test_keys_of_python_are_distinct_as_texts():
     assert key_texts("keys", [1, 2.0, True, "a", np.int64(7)], 1) == (
         ("1",), ("2",), ("true",), ("a",), ("7",),

@@ -51,6 +51,10 @@ SOURCES = {
     "empty folder": lambda d, raw: (d / "x").mkdir(),
     "folder of other files": lambda d, raw: _files(d / "x", {"a.txt": CSV}),
     "folder of two formats": lambda d, raw: _files(d / "x", {"a.csv": CSV, "b.jsonl": CSV}),
+    "folder of Parquet and text": lambda d, raw: (
+        _files(d / "x", {"a.csv": CSV}),
+        (d / "x" / "b.parquet").write_bytes(raw),
+    ),
     "folder of two tables": lambda d, raw: _files(d / "x", {"a.csv": CSV, "b.csv": f"p,{SECRET}"}),
     "folder of folders": lambda d, raw: (d / "x" / "a.parquet").mkdir(parents=True),
     "no such": lambda d, raw: None,

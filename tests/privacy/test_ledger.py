@@ -539,3 +539,13 @@ def test_it_says_what_it_holds(ledger):
     assert "left epsilon=0.75" in repr(ledger)
     assert ledger.total == Budget(epsilon=1.0, delta=1e-6)
     assert "delta=9e-07" in ledger.left().describe()
+
+
+def test_a_ledger_that_cannot_be_made_leaves_nothing_behind(tmp_path, monkeypatch):
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("privmean.privacy.journal.os.fsync", full)
+    with pytest.raises(ArgumentError, match="cannot be opened"):
+        Ledger(tmp_path / "book", epsilon=1.0)
+    assert not list(tmp_path.iterdir())

@@ -83,7 +83,17 @@ def test_the_plan_reads_nothing_and_says_what_each_costs():
     made.source = SimpleNamespace()  # whatever is asked of it fails
     plan = made.plan(PERSONS)
     text = str(plan)
-    assert all(name in text for name in ("level", "limited", "trend", "slope", "persons >="))
+    assert all(
+        name in text
+        for name in (
+            "level",
+            "limited",
+            "trend",
+            "slope",
+            "persons >=",
+            "the error with twice the weight",
+        )
+    )
     (line, *_) = plan.lines()
     looked = math.fsum(share for _, share, _ in plan.looked())
     assert math.fsum(item.share for item in plan.lines()) + looked == pytest.approx(1)

@@ -184,6 +184,17 @@ def test_an_answer_that_cannot_be_kept_is_not_seen(place, monkeypatch, capsys):
     assert call("study", "run", place / "study.toml", "--out", place / "out") == 0
 
 
+def test_a_full_disk_is_said_and_the_run_goes_on(place, monkeypatch, capsys):
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("privmean.study.folder.os.fsync", full)
+    assert call("study", "run", place / "study.toml", "--out", place / "out") == 2
+    assert "the disk is full; then run the same command again" in capsys.readouterr().err
+    monkeypatch.undo()
+    assert call("study", "run", place / "study.toml", "--out", place / "out") == 0
+
+
 # --- what cannot go on ----------------------------------------------------------------------------
 def stopped(place, monkeypatch, moment=14):
     """A run that was stopped after its charge."""
@@ -317,7 +328,9 @@ def test_the_command_plans_runs_verifies_and_runs_again_for_nothing(place, capsy
     assert ended in (0, 3)  # the noise is real: a question may fail
     first = (place / "out" / RESULT).read_text()
     assert call("verify", place / "out" / RESULT, "--ledger", place / "book") == 0
+    assert "finished before" not in capsys.readouterr().out
     assert call(*arguments) == ended
+    assert "finished before, nothing was drawn or charged again" in capsys.readouterr().out
     assert (place / "out" / RESULT).read_text() == first
     (entry,) = pm.Ledger.open(place / "book").entries
     assert entry.about["analyst"] == "ann"

@@ -7,7 +7,7 @@ after it (`privmean.road.execute`).
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, cast
 
@@ -132,8 +132,10 @@ def source_of(given: Source, person: Person | None, text: Mapping[str, Any]) -> 
                     name, value, "is said already by the table or people given", "leave it out"
                 )
         return cast("Table | People", given)
-    if person is None and isinstance(given, list | tuple):
-        given = _array(given)
+    if not isinstance(person, str) and not isinstance(given, str | np.ndarray):
+        from privmean.people.series import in_arrays
+
+        given, person = in_arrays(given, person)
     if person is None and not isinstance(given, np.ndarray):
         raise ArgumentError(
             "person",
@@ -143,16 +145,6 @@ def source_of(given: Source, person: Person | None, text: Mapping[str, Any]) -> 
             "array with one row a person",
         )
     return Table(cast("Records", given), person=person, **text)
-
-
-def _array(given: Sequence[Any]) -> np.ndarray[Any, Any]:
-    try:
-        return np.asarray(given)
-    except ValueError:  # rows of several lengths
-        raise ArgumentError(
-            "source", type(given).__name__, "is no array of one or two dimensions",
-            "give (n,) or (n, d)",
-        ) from None  # fmt: skip
 
 
 def _names(source: Table | People, question: Question) -> tuple[str, ...] | None:

@@ -41,6 +41,7 @@ COMMANDS = {
 SETTINGS: dict[str, Any] = {
     "name": "privmean",
     "no_args_is_help": True,
+    "context_settings": {"help_option_names": ["--help", "-h"]},
     "add_completion": False,
     # a pretty traceback could print local variables, which hold private data
     "pretty_exceptions_enable": False,
@@ -72,7 +73,7 @@ def _add(called: str) -> None:
     known = {item.name for item in app.registered_commands}
     known |= {item.name for item in app.registered_groups}
     questions = {name: kind for kind, name in asking.commands().items()}
-    names = (*COMMANDS, *questions)
+    names = (*questions, *COMMANDS)
     for name in [called] if called in names else names:
         if name in known:
             continue
@@ -112,7 +113,7 @@ def run(argv: Sequence[str] | None = None) -> int:
     arguments = list(sys.argv[1:] if argv is None else argv)
     called: Any = None
     try:
-        called = get_command(_list() if arguments in ([], ["--help"]) else _of(arguments))
+        called = get_command(_list() if arguments in ([], ["--help"], ["-h"]) else _of(arguments))
         with warnings.catch_warnings():
             warnings.showwarning = _cautioned
             status = called.main(args=arguments, prog_name="privmean", standalone_mode=False)
@@ -158,7 +159,11 @@ def _withheld(error: Exception) -> str:
     for frame in traceback.extract_tb(error.__traceback__):
         _, inside, file = frame.filename.rpartition("privmean")
         place = f" at privmean{file}:{frame.lineno}" if inside else place
-    return (
-        f"unexpected {type(error).__name__}{place}; the message is withheld because it may quote "
-        "records. What was charged to a ledger stays charged"
-    )
+    if isinstance(error, OSError) and error.errno:  # the words of the system, and no name of a file
+        from privmean.disk import words_of
+
+        said = f"{words_of(error)}{place}: what was being written is not whole"
+    else:
+        said = f"unexpected {type(error).__name__}{place}; the message is withheld because it may "
+        said += "quote records"
+    return f"{said}. What was charged to a ledger stays charged"

@@ -136,6 +136,8 @@ def make_round(
             )
         options = {"epsilon": epsilon, "persons": persons, **described.options()}
         round_ = wanted.round(options)
+        if out.is_file():  # of one that was published, nothing would be left
+            raise ArgumentError("out", str(out), "is there already", "name another file")
         out.write_text(round_.to_json() + "\n")
     except (PrivmeanError, OSError) as error:
         fail(error)

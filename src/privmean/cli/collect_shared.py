@@ -22,7 +22,12 @@ Server = Annotated[str, "The collector's address."]
 
 def fail(error: Exception) -> NoReturn:
     """Say what is wrong, and end."""
-    typer.echo(f"error: {error}", err=True)
+    text = str(error)
+    if isinstance(error, OSError):
+        from privmean.disk import words_of
+
+        text = f"{error.filename or 'a file'}: {words_of(error)}"
+    typer.echo(f"privmean: {text}", err=True)
     raise typer.Exit(2)
 
 

@@ -68,9 +68,13 @@ def policy_of(text: str, zcdp: bool) -> Policy:
         ) from None
     analyst = None if name in ("", "all") else name
     when = period or "always"
-    if zcdp:
-        return Policy(rho=first, analyst=analyst, period=when)
-    return Policy(first, rest[0] if rest else 0.0, analyst=analyst, period=when)
+    try:
+        if zcdp:
+            return Policy(rho=first, analyst=analyst, period=when)
+        return Policy(first, rest[0] if rest else 0.0, analyst=analyst, period=when)
+    except ArgumentError as error:
+        problem = f"has {error.argument}={error.value!r}, which {error.problem}"
+        raise ArgumentError("--limit", text, problem, error.remedy) from None
 
 
 @app.command()

@@ -5,6 +5,12 @@ commands themselves.
 """
 
 LINES = {
+    "mean": "The mean over persons of each person's own mean, in one or several columns.",
+    "regress": "A regression of persons with many records each.",
+    "curve": "The mean of persons over time, in public bins.",
+    "variance": "The variance of persons' own means in one column, and their standard deviation.",
+    "compare": "Whether two groups differ: an effect, its interval and its p-value.",
+    "quantile": "Quantiles of persons' own means in one column, and their whole distribution.",
     "plan": "Predict the error of a mean and the persons needed. Reads no data and spends nothing.",
     "demo": "A private mean and a planned study of a made table; needs no files.",
     "example": "Write a table to try commands on; nothing of yours is read.",
@@ -18,12 +24,6 @@ LINES = {
     "audit": (
         "Try the promise: record runs, replay them on hostile neighbours, compare and measure."
     ),
-    "mean": "The mean over persons of each person's own mean, in one or several columns.",
-    "regress": "A regression of persons with many records each.",
-    "curve": "The mean of persons over time, in public bins.",
-    "variance": "The variance of persons' own means in one column, and their standard deviation.",
-    "compare": "Whether two groups differ: an effect, its interval and its p-value.",
-    "quantile": "Quantiles of persons' own means in one column, and their whole distribution.",
     "stream": "A private mean of events, released as they come; 'plan' compares strategies.",
     "collect": "Collect locally private reports: clients randomize, the server only aggregates.",
     "two-servers": "Experimental: means of values that neither of two servers sees.",

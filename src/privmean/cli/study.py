@@ -74,8 +74,9 @@ def run(
     from privmean.study.outputs import run_in
 
     book = None if ledger is None else Ledger.open(ledger)
+    before = (out / "release.json").exists()
     stored = run_in(read_study(study), out, ledger=book, label=label, analyst=analyst)
-    typer.echo(json.dumps(stored, allow_nan=False) if as_json else told(stored, out))
+    typer.echo(json.dumps(stored, allow_nan=False) if as_json else told(stored, out, before))
     if any(failed(question) for question in stored["questions"]):
         raise typer.Exit(opt.PRIVATE_FAILURE)
 
@@ -86,8 +87,9 @@ def failed(question: dict[str, Any]) -> bool:
     return release is None or release["status"] == "failed"
 
 
-def told(stored: dict[str, Any], out: Path) -> str:
-    """What a run prints: each question in a table, the promise, where the files are."""
+def told(stored: dict[str, Any], out: Path, before: bool = False) -> str:
+    """What a run prints: each question in a table, the promise, where the files are. before:
+    whether it was finished before."""
     from privmean.privacy.guarantee import Guarantee
     from privmean.privacy.words import in_words
     from privmean.release import Release
@@ -106,5 +108,7 @@ def told(stored: dict[str, Any], out: Path) -> str:
         f"together {promise.describe()} for one {promise.unit} with all records, "
         f"{promise.relation}: {in_words(promise)}"
     )
-    lines.append(f"written to {out}: release.json, report.html, one CSV a question")
+    told_before = "finished before, nothing was drawn or charged again: read from"
+    how = told_before if before else "written to"
+    lines.append(f"{how} {out}: release.json, report.html, one CSV a question")
     return "\n".join(lines)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
@@ -67,9 +68,27 @@ def in_options(error: ArgumentError, command: Command, arguments: Sequence[str])
     asked, _ = _asked(command, arguments)
     name = READERS.get(error.argument, error.argument)
     said = {word.partition("=")[0] for word in arguments}
+    problem, remedy = (_spelled(text, asked.params) for text in (error.problem, error.remedy))
     for param in asked.params:
         flag = param.opts[0]
         named = error.value is None or said & set(param.opts)
         if named and param.name == name and flag.startswith("--"):
-            return ArgumentError(flag, error.value, error.problem, error.remedy)
-    return error
+            items = [error.value] if isinstance(error.value, str) else error.value
+            commas = isinstance(items, list | tuple) and any("," in str(item) for item in items)
+            if getattr(param, "multiple", False) and commas:
+                remedy += f"; several are said one by one: {flag} A {flag} B"
+            return ArgumentError(flag, error.value, problem, remedy)
+    return ArgumentError(error.argument, error.value, problem, remedy)
+
+
+def _spelled(text: str, params: Sequence[Any]) -> str:
+    """Words for arguments as options: header=True as --header, delimiter= as --delimiter."""
+
+    def option(found: re.Match[str]) -> str:
+        for param in params:
+            if param.name == found[1] and param.opts[0].startswith("--"):
+                off = found[2] == "False" and param.secondary_opts
+                return str(off[0] if off else param.opts[0])
+        return found[0]
+
+    return re.sub(r"\b([a-z_]+)=(True|False|)(?![\w(\[{'\".-])", option, text)

@@ -68,8 +68,8 @@ def levels_of(menu: object) -> tuple[Fraction, ...]:
     """A rising menu from one level or several."""
     levels = menu if isinstance(menu, Sequence) and not isinstance(menu, str | bytes) else [menu]
     if not levels:
-        raise ArgumentError("menu", menu, "is empty", "give a level or several")
-    return tuple(sorted({exact_epsilon("menu", item) for item in levels}))
+        raise ArgumentError("epsilon", menu, "is empty", "give a level or several")
+    return tuple(sorted({exact_epsilon("epsilon", item) for item in levels}))
 
 
 def per_coordinate(value: object) -> tuple[float, ...]:

@@ -31,7 +31,7 @@ from privmean.models.panel import PanelPeople
 from privmean.models.parts import ask_counts, deviation
 from privmean.models.pooled_intervals import Coefficients
 from privmean.models.pooled_steps import CELLS, PooledSteps
-from privmean.models.radius import Radius, best_radius, misread, overrun, strayed
+from privmean.models.radius import Radius, best_radius, misread, overrun, strayed, usual_size
 from privmean.models.standard import (
     LOWEST,
     PLACES,
@@ -260,23 +260,26 @@ class PooledRun:
         residual = last - times(fitted.start[None, :], fitted.rows[:p])[0]
         regressors = times(influence / units_of[:, None], fitted.rows[:p])
         values = influence_rows(moments, residual, regressors)
-        radius, strange = self._look(values)
+        radius, usual, strange = self._look(values)
+        units_of, values = units_of * usual, [item / usual for item in values]
         whole = lattice_rows(values, radius.limit, self.plan.parts.norm)
         k = len(kept)
         rows = plan.rows_of(k)
         answers = [exact_sum(item) for item in whole]
         answers += [exact_sum(whole[i] * whole[j]) for i, j in triangle(k)]
         noisy = self.curator.ask(rows, answers)
-        far = int(np.count_nonzero(row_sizes(values, self.plan.parts.norm) > radius.limit))
-        beyond, beyond_sd = plan.too_long(self.curator, far)
+        cut = int(np.count_nonzero(row_sizes(values, self.plan.parts.norm) > radius.limit))
+        beyond, beyond_sd = plan.too_long(self.curator, cut)
         limit = radius.limit
         step = np.array(noisy[:k]) * limit / n
         unit = plan.parts.longest(k)
-        strange |= overrun(beyond, beyond_sd, n, limit / unit, k)
+        wide = limit * usual / unit
+        strange |= overrun(beyond, beyond_sd, n, wide, k)
         size = 1 + float((fitted.start**2).sum())
         noise = rows.scale * limit / n * (math.sqrt(2) if plan.parts.laplace else 1.0)
         began = fitted.off * np.sqrt(size * (influence**2).sum(axis=1)) / units_of
-        if strange or limit > LONGEST * unit or strayed(step, np.hypot(noise, began)):
+        far = strayed(step * usual, np.hypot(noise, began) * usual)
+        if strange or wide > LONGEST or far:
             return self._nothing(UNSEEN)
         second = np.zeros((k, k))
         for (i, j), value in zip(triangle(k), noisy[k:], strict=True):
@@ -308,9 +311,9 @@ class PooledRun:
         )
         return self._told(made, OK)
 
-    def _look(self, values: list[Floats]) -> tuple[Radius, bool]:
-        """The length at which influences are shortened, from noisy counts of their lengths; and
-        whether they are in units that cannot be theirs."""
+    def _look(self, values: list[Floats]) -> tuple[Radius, float, bool]:
+        """From noisy counts of the lengths of influences: their usual size, the length at which
+        they are shortened, over it, and whether they are in units that cannot be theirs."""
         plan, k = self.plan, len(values)
         unit = plan.parts.longest(k)
         size = row_sizes(values, self.plan.parts.norm) / unit
@@ -319,8 +322,10 @@ class PooledRun:
         counts: Integers = np.bincount(cell, minlength=CELLS + 1).astype(np.int64)
         one = plan.rows_of(k).scale * unit * plan.parts.unit
         noisy, sd = plan.looked(self.curator, counts)
+        usual = usual_size(noisy, sd, edges)
+        edges = edges / usual
         strange = misread(noisy, sd, edges, plan.persons)
-        return best_radius(noisy, sd, edges, one).times(unit), strange
+        return best_radius(noisy, sd, edges, one).times(unit), usual, strange
 
     # --- words ------------------------------------------------------------------------------------
     @property

@@ -22,8 +22,9 @@ LOOK, COUNT = Fraction(12, 100), Fraction(8, 100)  # of what goes to shortened r
 PRICE = 1.5  # deviations of a count that a cell must add to belong to what is seen
 HIDDEN = 0.2  # deviations of a count that may hide in the first cell beyond
 LEAST = 0.35
-LONG, SHORT = 8.0, 1 / 8  # deviations
-MANY, MOST, SURE = 4.0, 1 / 2, 4.0
+LONG = 8.0  # deviations
+MANY, SURE = 4.0, 4.0
+MIDDLE, CERTAIN = 2.0, 2.0  # usual size over the median length; deviations of a sum of counts
 PART, FIFTH, WIDE = 0.4, 1 / 5, 1.3
 FAR, FARTHEST = 0.5, 1.5  # a step, in deviations of an influence: without noise, at most
 DOUBT = 3.0  # deviations of its noise that a step may have on top
@@ -62,17 +63,26 @@ def best_radius(
     return Radius(limit, float(np.interp(limit, tried, cuts)))
 
 
+def usual_size(counts: Floats, sd: float, edges: Floats) -> float:
+    """A power of two, at most 1, of which most lengths are a part: an influence is the mean of a
+    person's records, and in units of one record the shorter the more there are."""
+    below = np.cumsum(counts[:-1])
+    sure = below - CERTAIN * sd * np.sqrt(np.arange(1, len(below) + 1)) > counts.sum() / 2
+    median = edges[np.argmax(sure)] if sure.any() else 1.0
+    return float(np.exp2(min(np.floor(np.log2(MIDDLE * median)), 0.0)))
+
+
 def misread(counts: Floats, sd: float, edges: Floats, persons: int) -> bool:
     """Whether the units cannot be those of the influences: more than 4/r^2 of the persons (and more
     than noise explains) are above r deviations for an r from 8 on, where Chebyshev's inequality
-    leaves 1/r^2; or half of them are below 1/8."""
-    long, short = edges >= LONG, edges <= SHORT
+    leaves 1/r^2."""
+    long = edges >= LONG
     above = np.cumsum(counts[1:][long][::-1])
     least = np.maximum(
         persons * MANY / edges[long][::-1] ** 2,
         SURE * sd * np.sqrt(np.arange(1, len(above) + 1)),
     )
-    return bool(np.any(above > least) or counts[:-1][short].sum() > persons * MOST)
+    return bool(np.any(above > least))
 
 
 def overrun(beyond: float, sd: float, persons: int, wide: float, numbers: int) -> bool:

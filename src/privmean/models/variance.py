@@ -63,7 +63,7 @@ class Deviations:
         large = validate.positive("largest", self.largest)
         if not small < large or not (small >= 1e-100 and large <= 1e100):
             raise ArgumentError(
-                "smallest", small, "must be below the largest deviation", "give a public range"
+                "smallest", small, "must be below the largest", "give a public range"
             )
 
 

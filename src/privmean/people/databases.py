@@ -18,27 +18,24 @@ if TYPE_CHECKING:
     from ibis.expr.types import Table
 
 SCHEMES = ("postgresql", "postgres", "clickhouse", "chdb")
-# kinds of databases whose addresses are known as such, and which are not read
-OTHERS = ("mysql", "mariadb", "mssql", "oracle", "snowflake", "bigquery", "trino", "redshift",
-          "sqlite", "databricks", "duckdb", "datafusion")  # fmt: skip
 SECRET = {"password", "passwd", "sslpassword"}
 IDLE = 3600  # seconds after which a ClickHouse session forgets its temporary tables
 
 
 def is_address(source: object) -> bool:
-    """Whether a source is `postgresql://HOST/DATABASE#TABLE` or the like. An address of a database
-    that is not read is refused here, before it would be shown as the name of a file."""
+    """Whether a source is `postgresql://HOST/DATABASE#TABLE` or the like. An address that
+    is not read is refused here, before it would be shown as the name of a file."""
     if not isinstance(source, str) or "://" not in source:
         return False
     scheme = source.partition("://")[0].lower()
-    if scheme not in SCHEMES and scheme.partition("+")[0] in (*SCHEMES, *OTHERS):
+    if scheme not in SCHEMES:
         raise ArgumentError(
             "source",
             f"{scheme}://...",
             "is a kind of address that is not read",
-            "use postgresql://, clickhouse:// or chdb://, or write the table to Parquet",
+            "use postgresql://, clickhouse:// or chdb://, or a local file: Parquet, say",
         )
-    return scheme in SCHEMES
+    return True
 
 
 def with_table(source: str, table: str | None) -> str:

@@ -3,13 +3,17 @@
 Text is taken as it stands (bytes compared, nothing trimmed, "" is a key), whole numbers in decimal
 digits, booleans as `true` and `false`, dates as `2026-01-31`. Whole numbers stored as doubles (as
 pandas leaves a column with gaps) are whole numbers; any other double is no key. In text files the
-column of keys is text as it was written: its type never follows from what is in it.
+column of keys is text as it was written: its type never follows from what is in it. But a listed
+key is found by its usual other spellings, too (`1.0` for 1, `True` for true, as pandas writes
+them), unless these are keys of the list themselves.
 """
 
 from __future__ import annotations
 
 import datetime
-from collections.abc import Sequence
+import re
+from collections.abc import Iterable, Sequence
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -17,6 +21,8 @@ import numpy as np
 from privmean.errors import ArgumentError
 
 WHOLE = 2.0**53  # whole numbers up to here have a double each
+SPELLED = re.compile(r"(-?(?:0|[1-9][0-9]*))(\.0)?")
+TRUTH = (("true", "True", "TRUE"), ("false", "False", "FALSE"))
 ACCEPTED = "text, whole numbers, booleans or dates"
 
 
@@ -67,6 +73,29 @@ def key_texts(name: str, keys: Sequence[object], columns: int) -> tuple[tuple[st
             )
         seen[text] = key
     return tuple(found)
+
+
+def spellings(text: str) -> tuple[str, ...]:
+    """A key and what else means the same in a text that somebody's program wrote."""
+    number = SPELLED.fullmatch(text)
+    if number is not None:
+        return text, (number[1] if number[2] else f"{text}.0")
+    return next(((text, *words) for words in TRUTH if text in words), (text,))
+
+
+def spelled(places: Iterable[tuple[tuple[str, ...], int]]) -> dict[tuple[str, ...], int]:
+    """The place of every text of a key: those that are listed, then their other spellings. One
+    that could be two keys is none."""
+    listed = dict(places)
+    others: dict[tuple[str, ...], set[int]] = {}
+    for key, place in listed.items():
+        for other in product(*map(spellings, key)):
+            others.setdefault(other, set()).add(place)
+    return listed | {
+        key: next(iter(found))
+        for key, found in others.items()
+        if len(found) == 1 and key not in listed
+    }
 
 
 def label(parts: Sequence[str]) -> str:

@@ -17,7 +17,7 @@ from privmean.people import objects, schema
 from privmean.people.engines import Home, fetch
 from privmean.people.frame import FramePeople
 from privmean.people.keys import key_expression
-from privmean.people.keytexts import by_text
+from privmean.people.keytexts import by_text, spelled
 from privmean.people.pairframe import GROUP, FramePairs, value_name
 from privmean.people.pairs import DifferenceAsked, PairsAsked, Weights
 from privmean.people.records import INTEGER, PERSON, person_rows
@@ -160,7 +160,8 @@ def _placed(records: nw.LazyFrame[Any], asked: PairsAsked, home: Home) -> nw.Laz
     """Records (p, x0, g, and for `before` x1): g is the place of the key in the order of texts."""
     assert asked.keys is not None
     texts = [f"x{j}" for j in range(1, len(asked.by) + 1)]
-    places = [*((key, place) for place, key in enumerate(asked.keys)), *asked.aliases]
+    own = ((key, place) for place, key in enumerate(asked.keys))
+    places = list(spelled((*own, *asked.aliases)).items())
     public: dict[str, list[Any]] = {
         name: [key[j] for key, _ in places] for j, name in enumerate(texts)
     }

@@ -53,6 +53,10 @@ def open_table(engine: Engine, path: str, text: Mapping[str, object]) -> Parquet
         if where.is_dir():
             return _folder(engine, path, where, text)
         is_file = where.is_file()
+        if not is_file and (path == "-" or where.exists()):  # a pipe, a device
+            raise ArgumentError(
+                "source", path, "is no file", "write the records to one: some are read twice"
+            )
         if not is_file and not any(sign in path for sign in "*?["):
             raise ArgumentError("source", path, "there is no such file", CHECK)
         form = _form(where)
@@ -73,22 +77,21 @@ def open_table(engine: Engine, path: str, text: Mapping[str, object]) -> Parquet
 def _folder(
     engine: Engine, path: str, where: Path, text: Mapping[str, object]
 ) -> ParquetTable | TextTable:
-    """Parquet files where there are any, else the text files; hidden ones are left out."""
-    if any(item.is_file() for item in where.rglob("*.parquet")):
-        return _parquet(engine, path, _literally(str(where)) + "/**/*.parquet", text)
+    """The files of a folder, which are of one format; hidden ones are left out."""
+    columnar = any(item.is_file() for item in where.rglob("*.parquet"))
     files: dict[str, list[Path]] = {}
     for item in sorted(where.rglob("*")):
         form = FORMS.get(ending(item))
         hidden = any(part.startswith((".", "_")) for part in item.relative_to(where).parts)
         if form in READERS and not hidden and item.is_file():
             files.setdefault(form, []).append(item)
-    if len(files) > 1:
+    if len(files) + columnar > 1:
         raise ArgumentError(
-            "source",
-            path,
-            "is a folder with CSV files and JSON lines",
+            "source", path, "is a folder with tables of several formats",
             "give a pattern such as 'folder/*.csv'",
-        )
+        )  # fmt: skip
+    if columnar:
+        return _parquet(engine, path, _literally(str(where)) + "/**/*.parquet", text)
     if not files:
         raise ArgumentError(
             "source",

@@ -92,7 +92,8 @@ class Table:
             )
         if not isinstance(machine, Machine):
             raise ArgumentError("machine", machine, "is no machine", "give pm.Machine(...)")
-        self.source, self.person, self.roster, self.machine = source, person, roster, machine
+        self.source = os.path.expanduser(source) if isinstance(source, str) else source
+        self.person, self.roster, self.machine = person, roster, machine
         self.text = options(
             delimiter=delimiter,
             quote=quote,

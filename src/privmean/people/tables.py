@@ -121,7 +121,7 @@ def open_source(source: Any, text: Mapping[str, object], machine: Machine) -> Op
         return _in_session(table, machine, Home(closing=close))
     if isinstance(source, str | os.PathLike):
         engine = Engine(**machine)
-        return _scanned(engine, open_table(engine, os.fspath(source), text))
+        return _scanned(engine, open_table(engine, os.path.expanduser(source), text))
     refuse(text, "a table that is no text file")
     if isinstance(source, Mapping):
         return open_arrays(source, machine)
@@ -285,9 +285,12 @@ def typed(records: Lazy, person: str, columns: Sequence[str], texts: Sequence[st
             numbers.append(nw.col(f"x{j}").cast(nw.String()))
             continue
         if not (found.is_numeric() or found == nw.Boolean):
+            made = (
+                "a number, such as a year or the days since one" if found.is_temporal() else "one"
+            )
             raise SchemaError(
                 f"column {column!r} of type {found} does not hold numbers; name another column or "
-                "cast it to a number"
+                f"make a column of it that holds {made}"
             )
         x = nw.col(f"x{j}")
         if duckdb and _wide(found):

@@ -50,12 +50,12 @@ class Journal:
         line, _ = line_of(START, 0, entry)
         draft = self.path.with_name(f".{self.path.name}.{secrets.token_hex(8)}")
         try:
-            with open(draft, "xb", buffering=0) as file:
-                _write(file, line)
             try:
+                with open(draft, "xb", buffering=0) as file:
+                    _write(file, line)
                 _name(draft, self.path, line)
             finally:
-                draft.unlink()
+                draft.unlink(missing_ok=True)
         except FileExistsError:
             return False
         except OSError as error:

@@ -79,7 +79,8 @@ class Ledger:
         given = None if bare else Budget(epsilon, delta, rho)
         self._journal: Journal | SqlJournal | None = None
         if path is not None:
-            self._journal = SqlJournal(str(path)) if is_database(path) else Journal(path)
+            there = None if is_database(path) else os.path.expanduser(path)
+            self._journal = SqlJournal(str(path)) if there is None else Journal(there)
         self._policies = tuple(policies)
         if given is not None:
             _fits(self._policies, given)
@@ -116,8 +117,11 @@ class Ledger:
     @classmethod
     def open(cls, path: str | os.PathLike[str]) -> Ledger:
         """The ledger of a file that exists; ArgumentError if there is none."""
-        there = SqlJournal(str(path)).exists() if is_database(path) else os.path.exists(path)
-        if not there:
+        if not (
+            SqlJournal(str(path)).exists()
+            if is_database(path)
+            else os.path.exists(os.path.expanduser(path))
+        ):
             raise ArgumentError(
                 "ledger",
                 str(path),
@@ -304,18 +308,24 @@ class Ledger:
             rho = total_rho(mechanisms) if mechanisms else math.inf
             if math.isfinite(rho):
                 return Amount(rho=Fraction(rho) * (1 + Fraction(1, 2**50)))
-            raise _unfit(
-                "a rho ledger holds no mechanism with a delta of its own", "rho or epsilon"
-            )
+            problem = "a rho ledger holds no mechanism with a delta of its own"
+            raise self._unfit(problem, "rho or epsilon")
         if isinstance(promise, Budget):
             if promise.epsilon is None:
-                raise _unfit("an (epsilon, delta) ledger holds no rho", "epsilon (and delta)")
+                raise ArgumentError(
+                    "rho", float(promise.rho or 0), "an (epsilon, delta) ledger holds no rho",
+                    "give epsilon (and delta), or a ledger of rho",
+                )  # fmt: skip
             return Amount(promise.pure_epsilon(), as_written(promise.delta))
         # losses without a promise: parts with Gaussian noise have no delta of their own to charge
         if any(loss.mu or loss.lattice.epsilon for loss in mechanisms):
-            raise _unfit("Gaussian losses need a delta to be charged at", "epsilon and delta")
+            raise self._unfit("Gaussian losses need a delta to be charged at", "epsilon and delta")
         epsilon = sum((loss.pure for loss in mechanisms), NOTHING)
         return Amount(epsilon, sum((Fraction(loss.added_delta) for loss in mechanisms), NOTHING))
+
+    def _unfit(self, problem: str, remedy: str) -> ArgumentError:
+        total, remedy = self._total.describe(), f"charge a release made with {remedy}"
+        return ArgumentError("ledger", total, problem, remedy)
 
 
 def _first(total: Budget, policies: Sequence[Policy] = ()) -> dict[str, Any]:
@@ -345,10 +355,6 @@ def _told_of_another_table(entries: Sequence[Entry], entry: Entry) -> None:
             PrivmeanWarning,
             stacklevel=4,
         )
-
-
-def _unfit(problem: str, remedy: str) -> ArgumentError:
-    return ArgumentError("ledger", "charge", problem, f"charge a release made with {remedy}")
 
 
 def _same(before: Entry, entry: Entry) -> Entry:

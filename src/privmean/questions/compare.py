@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
@@ -12,6 +13,7 @@ from privmean.central.groups.arms import TwoArms
 from privmean.central.groups.estimator import GroupMeans
 from privmean.errors import ArgumentError
 from privmean.intervals.contrasts import contrasts_of
+from privmean.intervals.interval import OK
 from privmean.people.keytexts import key_texts
 from privmean.people.pairings import Difference, Pairs
 from privmean.privacy.budget import Neighbors
@@ -106,7 +108,7 @@ class Compare(Usual):
         given: Any = said
         listed = [] if given is None or isinstance(given, str) else list(given)
         if len(listed) != 2:
-            raise ArgumentError(name, said, "are not two keys", "name two groups")
+            raise ArgumentError(name, said, "are not two keys", "name two, such as new and old")
         (one,), (two,) = key_texts(name, listed, 1)
         return one, two
 
@@ -151,7 +153,12 @@ class Compare(Usual):
             release, term=term, by=(str(self.arms),), keys=self.keys, contrasts=[effect],
             shrink=False,
         )  # fmt: skip
-        return CompareRelease(**{item.name: getattr(made, item.name) for item in fields(made)})
+        told = CompareRelease(**{item.name: getattr(made, item.name) for item in fields(made)})
+        if told.status != OK or not math.isnan(told.effect.estimate):
+            return told
+        advice = f"no effect is shown: too few persons, or {self.arms} has other keys than "
+        advice += " and ".join(self.keys)
+        return replace(told, status=told.effect.status, advice=advice)
 
     def _effect(self, release: Release) -> Release:
         from privmean.central.groups.effect_release import EffectRelease

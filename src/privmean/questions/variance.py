@@ -100,7 +100,13 @@ class Variance(Usual):
             raise ArgumentError(
                 "within", self.within, "is no pair", "give within=(smallest, largest) deviation"
             ) from None
-        return VarianceSearch(smallest, largest, search, self.center)
+        try:
+            return VarianceSearch(smallest, largest, search, self.center)
+        except ArgumentError as error:
+            if error.argument not in ("smallest", "largest"):
+                raise
+            problem = f"the {error.argument} deviation {error.problem}"
+            raise ArgumentError("within", self.within, problem, error.remedy) from None
 
     def told(self, release: Release) -> VarianceRelease:
         return VarianceRelease(

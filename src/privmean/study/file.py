@@ -93,7 +93,7 @@ def study_of(stated: Mapping[str, Any], folder: Path = Path()) -> Study:
             raise ArgumentError(f"table.{name}", None, "is missing", TEXT[name][1])
     kept = {name: value for name, value in table.items() if name not in ("source", "person")}
     machine = {name: kept.pop(name) for name in _words_of(Reading) if name in kept}
-    source = table["source"]
+    source = os.path.expanduser(table["source"])
     if "://" not in source and not os.path.isabs(source):
         source = str(folder / source)
     made = Table(source, person=table["person"], machine=Machine(**machine), **kept)

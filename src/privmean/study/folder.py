@@ -16,8 +16,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from privmean.disk import sync_folder
-from privmean.errors import ArgumentError
+from privmean.disk import sync_folder, words_of
+from privmean.errors import ArgumentError, PrivmeanError
 from privmean.study.draws import Draws, Gone
 
 if TYPE_CHECKING:
@@ -107,11 +107,17 @@ class RunFolder:
     def write(self, name: str, text: str) -> None:
         """A whole file, or none."""
         draft = self.path / f".{name}.draft"
-        with draft.open("w", encoding="utf-8") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(draft, self.path / name)
+        try:
+            with draft.open("w", encoding="utf-8") as file:
+                file.write(text)
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(draft, self.path / name)
+        except OSError as error:
+            raise PrivmeanError(
+                f"{self.path / name}: cannot be written: {words_of(error)}; then run the same "
+                "command again: nothing is charged or drawn twice"
+            ) from None
         sync_folder(self.path)
 
     def _state(self, name: str) -> dict[str, Any] | None:

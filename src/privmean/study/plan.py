@@ -266,6 +266,10 @@ class StudyPlan:
             )
             text = "".join(f"{item:>12}" for item in cells)
             rows.append(f"{line.name:<{wide}}{text}   {line.method}: {line.why}")
+        rows.append(
+            "error: predicted, and noise is privacy's part of it; weight x2: the error with twice "
+            "the weight; persons >=: fewer are refused"
+        )
         for look, share, serves in self.looked():
             rows.append(f"{look.name}: {share:.1%}, once for {', '.join(serves)}")
         promise = self.guarantee
