@@ -16,6 +16,7 @@ import privmean as pm
 from kit import assert_rate_at_least
 from privmean.errors import ArgumentError, Infeasible
 from privmean.mechanisms.curator import TrustedCurator
+from privmean.models import quantiles
 from privmean.models.quantile_cells import MANY, cells_between
 from privmean.models.quantiles import Quantiles
 from privmean.models.scores import median_scores
@@ -286,6 +287,34 @@ def test_smooth_columns_do_not_pay_for_those_that_repeat():
     np.random.default_rng(0).normal(size=4000) * 1e300, np.tile([2.0**40, -(2.0**41)], 2000),
     np.where(np.arange(4000) % 4, 1e200, 0.0) * np.tile([1, -1], 2000),
 ])  # fmt: skip
+def _wild(neighbors, part, runs):
+    """Of releases about 3,000 persons of whom this part has a value: shown, and far off."""
+    n, wild, shown = 3000, 0, 0
+    budget = Budget(epsilon=1.0, neighbors=neighbors)
+    known = n if neighbors == REPLACE_ONE else None
+    plan = Quantiles(QUARTILES).plan(budget, Shape.of(1, known, n))
+    for seed in range(runs):
+        values = np.full(n, math.nan)
+        values[: int(part * n)] = np.random.default_rng([seed, 1]).normal(100, 5, int(part * n))
+        noise = SimulatedNoise(np.random.default_rng([seed, 2]))
+        found = plan.release(people(values), noise).estimate
+        shown += not np.isnan(found).all()
+        wild += bool(np.nanmax(np.abs(found - 100)) > 30) if not np.isnan(found).all() else 0
+    return shown, wild
+
+
+@pytest.mark.parametrize(
+    ("neighbors", "few", "enough"), [(REPLACE_ONE, 0.1, 0.3), (ADD_REMOVE, 0.05, 0.2)]
+)
+def test_where_too_few_have_a_value_for_the_choices_nothing_is_shown(
+    neighbors, few, enough, monkeypatch
+):
+    assert _wild(neighbors, few, 40)[1] == 0
+    assert _wild(neighbors, enough, 20) == (20, 0)
+    monkeypatch.setattr(quantiles, "FOUND", {neighbors: 0.0})  # the twin
+    assert _wild(neighbors, few, 40)[1] >= 1
+
+
 @pytest.mark.parametrize("settings", [{"epsilon": 1.0}, {"rho": 0.5}])
 def test_values_beyond_the_public_range_are_no_estimates(values, settings):
     for seed in range(5):

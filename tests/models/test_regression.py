@@ -18,6 +18,7 @@ from kit import assert_rate_at_least, planned
 from privacy.audit import collect, epsilon_found
 from privmean.errors import ArgumentError, Infeasible
 from privmean.mechanisms.curator import TrustedCurator
+from privmean.models import magnitudes, tail_means
 from privmean.models.formula import read_formula
 from privmean.models.magnitudes import Magnitudes
 from privmean.models.person_fits import AR1, Exchangeable, Independence, fit_persons
@@ -441,13 +442,63 @@ def test_the_mean_with_its_tails_is_within_the_budget(budget):
 
 def test_a_tail_too_thick_is_said_and_nobody_is_a_failure():
     plan = planned(Magnitudes(2.0**-10, 2.0**-9, "mean"), Budget(epsilon=4.0), persons=2000)
-    release = plan.release(MatrixPeople(np.ones((2000, 1)), ("a",)), SimulatedNoise(2))
+    values = np.repeat([2.0**-10, 1.0], [1250, 750])[:, None]
+    release = plan.release(MatrixPeople(values, ("a",)), SimulatedNoise(2))
+    assert release.status == "tail too thick"
     assert release.interval().status == "tail too thick"
     assert "clipped" in release.interval().target
     assert release.interval().upper[0] <= release.diagnostics["clip_radius"][0] < 0.1
     nobody = plan.release(MatrixPeople(np.full((2000, 1), math.nan), ("a",)), SimulatedNoise(3))
     assert nobody.failed or abs(nobody.estimate[0]) < 0.1
     json.dumps(nobody.to_dict(), allow_nan=False)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        Magnitudes(),
+        Magnitudes(target="mean"),
+        Magnitudes(around="median"),
+        Magnitudes(target="mean", around="median"),
+    ],
+)
+def test_where_noise_chose_the_limits_nothing_is_shown(settings, monkeypatch):
+    """Of 3,000 persons, who are enough for the choices, 4 % have a value. The twin shows what it
+    found."""
+    plan = planned(settings, Budget(epsilon=1.0), persons=3000)
+
+    def wild(part, runs):
+        shown, far = 0, 0
+        for seed in range(runs):
+            values = np.full(3000, math.nan)
+            k = int(part * 3000)
+            values[:k] = np.random.default_rng([seed, 1]).normal(1, 1, k)
+            noise = SimulatedNoise(np.random.default_rng([seed, 2]))
+            release = plan.release(MatrixPeople(values[:, None], ("a",)), noise)
+            assert release.failed == math.isnan(release.estimate[0])
+            shown += not release.failed
+            far += bool(abs(release.estimate[0] - 1) > 10)
+        return shown, far
+
+    assert wild(0.04, 40)[1] == 0
+    assert wild(0.2, 10) == (10, 0)
+    monkeypatch.setattr(Magnitudes, "fewest", lambda self, relation: 0.0)
+    monkeypatch.setattr(tail_means, "MISSED", math.inf)
+    monkeypatch.setattr(magnitudes, "MOST", math.inf)
+    assert wild(0.04, 40)[1] >= 1
+
+
+def test_own_coefficients_of_a_few_persons_are_shown_or_failed():
+    """A regressor that varies for 5 % of 3,000 persons: 10^2 to 10^13 was shown."""
+    rng = np.random.default_rng(1)
+    who = np.repeat(np.arange(3000), 6)
+    x = np.where((rng.random(3000) < 0.05)[who], rng.random(18_000) < 0.5, 0.0)
+    columns = {"who": who, "x": x, "y": 1 + 0.5 * x + rng.normal(0, 1, 18_000)}
+    table = pm.Table(columns, person="who")
+    for seed in range(3):
+        noise = SimulatedNoise(seed)
+        release = pm.regress(table, "y ~ x", effect="own", epsilon=2.0, noise=noise)
+        assert release.failed or np.nanmax(np.abs(release.estimate)) < 10
 
 
 def test_the_table_says_which_coefficients_have_a_tail():
@@ -460,7 +511,7 @@ def test_the_table_says_which_coefficients_have_a_tail():
         table, "y ~ 0 + x", effect="own", person="who", epsilon=1.0, noise=SimulatedNoise(1)
     )
     (line,) = release.table()
-    assert line.status == "tail seen"
+    assert line.status == release.status == "tail seen"
     assert line.lower < line.estimate < line.upper
     assert "tail seen" in str(release)
     assert release.to_dict()["coefficients"][0]["status"] == "tail seen"

@@ -55,7 +55,8 @@ class ClippedMean:
 
     persons: n where it is public and the weights count persons, so that n may be divided by; the
     noisy weight is used instead if `by_records`, under add-remove, or if it shows that persons
-    without a value are among the n (unless `always_n`).
+    without a value are among the n (unless `always_n`). found: whether the box was; there is no
+    estimate if noise chose it.
     """
 
     box: Box
@@ -63,6 +64,7 @@ class ClippedMean:
     persons: int | None
     by_records: bool = False
     always_n: bool = False
+    found: bool = True
 
     @property
     def public_weight(self) -> bool:
@@ -77,7 +79,9 @@ class ClippedMean:
 
     @property
     def empty(self) -> bool:
-        """Whether nobody with a value is seen, so that there is no estimate."""
+        """Whether there is no estimate: nobody with a value is seen, or the box is noise."""
+        if not self.found:
+            return True
         if self.persons is not None and not self.by_records and not self._missing(self.persons):
             return False
         return unseen(self.sums)

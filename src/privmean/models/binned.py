@@ -169,6 +169,8 @@ def _status(
         return FAILED
     if unseen(column):
         return TOO_FEW
+    if column.empty:
+        return FAILED
     length = ends[1] - ends[0]
     if not math.isfinite(length) or _limited(column):
         return THIN

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
@@ -13,7 +14,7 @@ from privmean.errors import ArgumentError
 from privmean.intervals.divided import TOO_FEW
 from privmean.intervals.interval import FAILED
 from privmean.intervals.mean_interval import UNRELATED
-from privmean.mechanisms.clipped_sum import ClippedSums
+from privmean.mechanisms.clipped_sum import ClippedSums, ColumnSums
 from privmean.mechanisms.curator import Curator
 from privmean.outcome import Outcome, overall
 from privmean.people.reductions import Box
@@ -76,11 +77,16 @@ def clipped_means(
     known: int | None,
     design_effect: float,
     words: str,
+    found: Callable[[ColumnSums], bool] = lambda sums: True,
 ) -> Outcome:
-    """The outcome of one question about all columns, each clipped to its box. words: assumed."""
+    """The outcome of one question about all columns, each clipped to its box. words: assumed.
+    found: whether the sums speak for the box; else noise chose it, and nothing is shown."""
     over = final.over(boxes)
     sums = curator.ask(over, over.exact(curator.people.box_sums(boxes)))
-    means = tuple(ClippedMean(box, item, known) for box, item in zip(boxes, sums, strict=True))
+    means = tuple(
+        ClippedMean(box, item, known, found=found(item))
+        for box, item in zip(boxes, sums, strict=True)
+    )
     intervals = ClippedMeans(means, known, design_effect, "clipped mean", "")
     return Outcome(
         intervals.estimate,

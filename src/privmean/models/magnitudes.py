@@ -21,21 +21,20 @@ import numpy as np
 from privmean import validate
 from privmean.central.winsorized_ways import stages_mu
 from privmean.errors import ArgumentError
-from privmean.intervals.divided import TOO_FEW, Divided
-from privmean.intervals.interval import FAILED, OK
+from privmean.intervals.divided import Divided
 from privmean.intervals.mean_interval import UNRELATED
-from privmean.mechanisms.clipped_sum import ClippedSums
+from privmean.mechanisms.clipped_sum import ClippedSums, ColumnSums
 from privmean.mechanisms.counts import NoisyCounts, counted
 from privmean.mechanisms.curator import Curator
 from privmean.mechanisms.noisy_argmax import Choice
 from privmean.models.column_plans import ColumnPlan, clipped_means, told
 from privmean.models.scores import OF, quantile_scores
-from privmean.models.standard import Middle, boxes_about, part_of, refuse_unseen, share_seen
-from privmean.models.tail_means import TailMean, TailMeans
+from privmean.models.standard import FEWEST, Middle, boxes_about, part_of, refuse_unseen, share_seen
+from privmean.models.tail_means import ADVICE, TailMean, TailMeans
 from privmean.outcome import Outcome, overall
 from privmean.people.grids import LOG_BINS, LOG_LOW, LOG_ZERO
 from privmean.people.shape import Shape
-from privmean.privacy.budget import REPLACE_ONE, Budget
+from privmean.privacy.budget import REPLACE_ONE, Budget, Relation
 from privmean.privacy.loss import Loss
 
 BEYOND = 2.5  # clipping radius over that magnitude
@@ -43,9 +42,10 @@ STEEPEST, SLOPES = Fraction(1, 4), 10  # noise scales that a half octave up cost
 SHARES = (Fraction(1, 4), Fraction(3, 10), Fraction(7, 20), Fraction(2, 5))  # for the magnitudes
 ENOUGH = 480.0  # persons times epsilon of one magnitude, for which shares are raised
 COUNTING = Fraction(1, 20)  # for the number of persons in the tail, where it is asked
+MOST = 3 / 4  # mean square over that of the radius; at most .58 where half stay below the magnitude
 NARROWEST, WIDEST = 3.0, 16.0  # clipping radius over the magnitude, for the mean
+MAGNITUDE = 40.0  # persons times epsilon of one magnitude
 NOISE_HALF = 9.6  # noise in an interval, in radii over epsilon
-FEWEST = 40.0  # persons times epsilon of one magnitude
 WORDS = "the magnitude is found privately, and few persons lie beyond 2.5 times of it"
 MEAN, CLIPPED, CHEAP = "mean", "clipped", "mean where cheap"
 COSTS = 4.0  # deviations of sampling over that of noise from which counting the tail is cheap
@@ -111,6 +111,10 @@ class Magnitudes:
         """By noisy argmax, a column."""
         return 1 if self.around == ZERO else 2
 
+    def fewest(self, relation: Relation) -> float:
+        """Persons times epsilon of one choice that show something."""
+        return FEWEST if self.around == MEDIAN and relation == REPLACE_ONE else MAGNITUDE
+
     def plan(self, budget: Budget, shape: Shape) -> MagnitudesPlan:
         """Everything decided before data are read. Infeasible if a magnitude is mostly noise."""
         relation, n, d = budget.neighbors, shape.number(), shape.dimension
@@ -127,7 +131,7 @@ class Magnitudes:
         share = share_seen(lambda x: n * part_of(budget, x, asked), SHARES, ENOUGH)
         each = part_of(budget, share, asked)
         refuse_unseen(
-            n, budget, each, FEWEST, f"do not show the size of {d} columns",
+            n, budget, each, self.fewest(relation), f"do not show the size of {d} columns",
             "or a larger epsilon, or assume public limits or a concentration",
         )  # fmt: skip
         plan = partial(MagnitudesPlan, budget, n, self, columns=d)
@@ -282,9 +286,15 @@ class MagnitudesPlan(ColumnPlan):
             self.known,
             self.settings.design_effect,
             WORDS,
+            lambda sums: self._enough(sums) and sums.square <= MOST * sums.weight,
         )
         shares = {"magnitudes": float(self.share), "mean": 1 - float(self.share)}
         return told(made, shares, {"clip_radius": radii})
+
+    def _enough(self, sums: ColumnSums) -> bool:
+        """Whether as many persons as the choices need have a value, by what is released of them."""
+        number = sums.weight + 2 * sums.weight_noise
+        return number * float(self.each) >= self.settings.fewest(self.relation)
 
     def multiple(self, beyond: float) -> float:
         """The clipping radius over the magnitude at which noise and the allowance for the tail are
@@ -311,15 +321,16 @@ class MagnitudesPlan(ColumnPlan):
         for box, exact in zip(boxes, people.box_sums(boxes), strict=True):
             over = last.over([box])
             (sums,) = curator.ask(over, over.exact([exact]))
-            means.append(TailMean(box, Divided.of(sums, self.persons), self.settings.excess))
-        statuses = tuple(FAILED if item.empty else OK for item in means)
+            joint = Divided.of(sums, self.persons)
+            means.append(TailMean(box, joint, self.settings.excess, self._enough(sums)))
+        statuses = tuple(item.status for item in means)
         return Outcome(
             np.array([item.estimate for item in means]),
             TailMeans(tuple(means), self.settings.design_effect),
             persons=self.persons,
             status=overall(statuses),
             statuses=statuses,
-            advice=TOO_FEW if FAILED in statuses else "",
+            advice=next((ADVICE[item] for item in ADVICE if item in statuses), ""),
             assumptions=(UNRELATED,),
             shares={
                 "magnitudes": float(self.share),

@@ -35,10 +35,12 @@ from privmean.models.standard import (
 )
 from privmean.outcome import Outcome
 from privmean.people.shape import Shape
-from privmean.privacy.budget import REPLACE_ONE, Budget
+from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE, Budget
 from privmean.privacy.loss import Loss
 
 NEEDED = 55, 75, 60  # persons times epsilon of a choice: one in 10^4 is wild
+# part of that with which one in a hundred is wild; scores of an added person move by half as much
+FOUND = {REPLACE_ONE: 0.55, ADD_REMOVE: 0.3}
 SLACK = Fraction(7, 4)  # times that, up to USUAL of the budget: some have no value
 LEAST, USUAL, MOST = Fraction(3, 20), Fraction(2, 5), Fraction(1, 2)  # of the budget, for choices
 UNIT = 1.25  # of the layout, in medians of the distance from the median
@@ -205,7 +207,10 @@ class QuantilesPlan(OnePlace, ColumnPlan):
             self.settings.bounds, self.settings.points, FINE * 2 * place.half, self.layout.side,
         )  # fmt: skip
         estimates = law.estimates()
-        nobody = law.persons < SEEN * math.sqrt(self.layout.cells) * self.noise
+        doubt = math.sqrt(self.layout.cells) * self.noise
+        # n is enough for the choices, but those with a value may be far fewer
+        wanted = FOUND[self.relation] * self.settings.needed[0]
+        nobody = law.persons < max(SEEN * doubt, wanted / self.prices[0])
         missed = np.isnan(estimates)
         failed = nobody or not inside or missed.all()
         status = FAILED if failed else UNRESOLVED if missed.any() else OK

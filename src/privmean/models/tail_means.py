@@ -26,9 +26,12 @@ from privmean.people.reductions import Box
 
 TARGETS = ("mean", "clipped")
 FEWEST = 3.0  # noise scales that the number of persons with a value must reach
+MISSED = 1 / 2  # noisy share of persons beyond the limits above which nothing is shown
 THICKEST = 0.25  # noisy share of persons beyond the limits above which no mean is shown
 BRIEF = "persons far out exceed the limits by no more than assumed"
 ADVICE = {
+    FAILED: "too few persons have a value for noise to show where they lie: more persons or more "
+    "epsilon are needed",
     TOO_THICK: "too many persons lie beyond the limits to speak of the mean: the interval is for "
     "the clipped mean; assume public limits, or give more epsilon",
     TAIL_SEEN: "persons lie beyond the limits: the interval leans on the tail assumption",
@@ -37,17 +40,21 @@ ADVICE = {
 
 @dataclass(frozen=True)
 class TailMean:
-    """One column on [-R, R]. excess: those beyond R exceed it on average by at most excess * R."""
+    """One column on [-R, R]. excess: those beyond R exceed it on average by at most excess * R.
+    enough: whether as many persons have a value as R is chosen by."""
 
     box: Box
     joint: Divided
     excess: float
+    enough: bool = True
 
     @property
     def empty(self) -> bool:
-        """Whether no more persons with a value were seen than noise alone can show."""
+        """Whether no more persons with a value were seen than noise alone can show, or half of them
+        beyond limits that half of them are to stay far below: then noise chose these."""
         least = max(1.0, FEWEST * self.joint.sums.count_scale)
-        return self.joint.missing and self.joint.present < least
+        nobody = self.joint.missing and self.joint.present < least
+        return nobody or not self.enough or self.beyond > self.joint.sums.persons * MISSED
 
     @property
     def estimate(self) -> float:
@@ -84,7 +91,7 @@ class TailMean:
         low, high = (self.box.middle + self.box.radius * item for item in (low, high))
         if clipped or self.status == TOO_THICK:
             low, high = max(low, self.box.lower), min(high, self.box.upper)
-        return low, high
+        return float(low), float(high)
 
     def noise_limits(self, level: float) -> tuple[float, float]:
         """The ends for these persons' corrected clipped mean: privacy noise alone."""
