@@ -283,10 +283,6 @@ def test_smooth_columns_do_not_pay_for_those_that_repeat():
     assert np.all(np.median(lengths, axis=0) < 0.1)  # order statistics alone: .072 to .078
 
 
-@pytest.mark.parametrize("values", [
-    np.random.default_rng(0).normal(size=4000) * 1e300, np.tile([2.0**40, -(2.0**41)], 2000),
-    np.where(np.arange(4000) % 4, 1e200, 0.0) * np.tile([1, -1], 2000),
-])  # fmt: skip
 def _wild(neighbors, part, runs):
     """Of releases about 3,000 persons of whom this part has a value: shown, and far off."""
     n, wild, shown = 3000, 0, 0
@@ -315,6 +311,10 @@ def test_where_too_few_have_a_value_for_the_choices_nothing_is_shown(
     assert _wild(neighbors, few, 40)[1] >= 1
 
 
+@pytest.mark.parametrize("values", [
+    np.random.default_rng(0).normal(size=4000) * 1e300, np.tile([2.0**40, -(2.0**41)], 2000),
+    np.where(np.arange(4000) % 4, 1e200, 0.0) * np.tile([1, -1], 2000),
+])  # fmt: skip
 @pytest.mark.parametrize("settings", [{"epsilon": 1.0}, {"rho": 0.5}])
 def test_values_beyond_the_public_range_are_no_estimates(values, settings):
     for seed in range(5):
