@@ -8,7 +8,8 @@ the least and the largest value of the sample (which are private: no one can run
 of 95 % intervals of a quartile alone, and of the band for the whole distribution function.
 The last rows draw persons with replacement from log wages of 4711 persons. The second table has
 laws of which values repeat: how often an interval holds the quantile, how often it does to within
-one step of rounded values (which is what it says where they do not show), and how long it is.
+one step of rounded values (which is what it says where they do not show), and how long it is. The
+third: quantiles far out of laws that begin or end, some of them with a pole there.
 """
 
 from __future__ import annotations
@@ -31,6 +32,13 @@ from report import publish, table
 
 PANEL = Path(__file__).resolve().parents[2] / "shared" / "data" / "nlswork.parquet"
 QUARTILES = (0.25, 0.5, 0.75)
+OUTER = (0.01, 0.02, 0.05, 0.1, 0.9, 0.95, 0.98, 0.99)
+ENDING = {
+    "beta(1/2, 1/2)": stats.beta(0.5, 0.5),
+    "beta(.3, .3)": stats.beta(0.3, 0.3),
+    "uniform": stats.uniform(0, 1),
+    "exponential": stats.expon(),
+}
 LAWS = {
     "normal(100, 1)": stats.norm(100, 1),
     "lognormal 1": stats.lognorm(1),
@@ -132,6 +140,27 @@ def repeating(name, draw, persons, epsilon, runs) -> list[str]:
     ]  # fmt: skip
 
 
+def far(name, law, persons, epsilon, runs) -> list[str]:
+    truth = law.ppf(OUTER)
+    plan = Quantiles(OUTER).plan(Budget(epsilon=epsilon), Shape.of(1, persons))
+    inside, shown, lengths = np.zeros(len(OUTER)), np.zeros(len(OUTER)), []
+    for seed in range(runs):
+        rng, noise = seeded(name, persons, seed)
+        values = law.rvs(persons, random_state=rng)[:, None]
+        release = plan.release(MatrixPeople(values, ("y",)), noise)
+        there = np.isfinite(release.estimate)
+        one = release.intervals.alone(0.95)
+        low, high = np.array(one.lower), np.array(one.upper)
+        shown += there
+        inside += there & (low <= truth) & (truth <= high)
+        lengths.append(np.where(there, high, np.inf) - np.where(there, low, 0))
+    return [
+        name, f"{persons}, {epsilon:g}", ", ".join(f"{x:.0%}" for x in shown / runs),
+        ", ".join(f"{x:.1%}" for x in inside / np.maximum(shown, 1)),
+        ", ".join(f"{x:.2g}" for x in np.median(lengths, axis=0)),
+    ]  # fmt: skip
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--runs", type=int, default=400)
@@ -166,6 +195,13 @@ def main() -> None:
     text += "\n\nValues that repeat:\n\n"
     columns = ["shown", "coverage", "to within one step", "median length"]
     text += table(["law", "persons, epsilon", *columns], again)
+    text += f"\n\nQuantiles {', '.join(map(str, OUTER))} of laws that begin or end:\n\n"
+    outer = [
+        far(name, law, persons, 1.0, options.runs)
+        for name, law in ENDING.items()
+        for persons in (1000, 10_000)
+    ]
+    text += table(["law", "persons, epsilon", "shown", "coverage", "median length"], outer)
     publish(
         "quantiles",
         "Quantiles",

@@ -73,7 +73,7 @@ def table(rows: Sequence[Row], level: float, columns: Sequence[str]) -> list[str
     row for itself, status; groups with their persons and both intervals."""
     if any(row.group for row in rows):
         return _groups(rows, level, columns)
-    wide = max(4, *(len(row.term) for row in rows))
+    wide = max([4, *(len(row.term) for row in rows)])
     heads = ("estimate", "std err", f"{percent(level)} from", "to")
     sizes = [max(13, len(item) + 2) for item in heads]
     counted = any(math.isfinite(row.persons) for row in rows) and len({r.persons for r in rows}) > 1

@@ -152,3 +152,27 @@ def test_a_release_says_what_one_person_moves_and_what_its_rows_rest_on(most):
         assert part in rests
     told = json.loads(json.dumps(release.to_dict(), allow_nan=False))
     assert "one person counts in" in json.dumps(told)
+
+
+@pytest.mark.parametrize("said", [{}, {"max_groups": 2}, {"contrasts": ["1 - 0", "each - rest"]}])
+@pytest.mark.parametrize("neighbors", ["add-remove", "replace-one"])
+def test_groups_that_are_all_hidden_are_a_status_with_advice(said, neighbors):
+    """Private keys of two persons each: no row, and nothing that could pass for an answer."""
+    rng = np.random.default_rng(0)
+    who = np.arange(4000)
+    table = {"who": who, "x": rng.standard_normal(4000), "g": who // 2}
+    release = pm.mean(
+        table, "x", person="who", by="g", epsilon=1.0, delta=1e-9, neighbors=neighbors,
+        noise=SimulatedNoise(1), **said,
+    )  # fmt: skip
+    assert release.failed
+    assert len(release.columns) == 0
+    assert "no group of more than about" in release.advice
+    assert "keys=" in release.advice
+    for text in (str(release), release.details()):
+        assert "none: FAILED privately" in text
+        assert release.advice[:30] in text
+    assert json.loads(json.dumps(release.to_dict(), allow_nan=False))["status"] == "failed"
+    assert "keys of the groups" not in release.guarantee.public
+    (problem,) = pm.verify(release).problems
+    assert "simulated" in problem

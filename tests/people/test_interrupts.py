@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import os
 import signal
 import threading
@@ -12,6 +13,7 @@ import pytest
 import privmean as pm
 from privmean.people import arrowstream
 from privmean.people.engines import interruptible
+from privmean.people.timed import timed_responses
 
 
 @pytest.fixture(autouse=True)
@@ -38,16 +40,41 @@ def test_other_errors_are_left_as_they_are():
         raise RuntimeError("Query interrupted")
 
 
-def test_it_is_not_lost_where_a_text_file_is_read(tmp_path, monkeypatch):
-    """The engine calls back to read lines, and what is raised there is printed at most."""
+READS = {
+    "means": lambda path: pm.read(path, person="who", values="x"),
+    "persons of a plan": lambda path: pm.Table(path, person="who").persons([("values", "x")]),
+    "sizes of groups": lambda path: pm.group_sizes(path, person="who", group="town"),
+    "a fixed design": lambda path: timed_responses(path, "year", "x", {}, {}),
+}
+
+
+@pytest.fixture
+def path(tmp_path):
     path = tmp_path / "x.csv"
-    path.write_text("who,x\n" + "".join(f"{i % 99},{i}\n" for i in range(999)))
-    held = arrowstream._hold
+    rows = "".join(f"{i % 99},{i},{i % 9},{i}\n" for i in range(999))
+    path.write_text("who,x,town,year\n" + rows)
+    return str(path)
+
+
+@pytest.mark.parametrize("what", READS)
+def test_it_is_not_lost_where_a_text_file_is_read(what, path, monkeypatch):
+    """The engine calls back to read lines, and what is raised there is printed at most."""
+    made = arrowstream._array_of
 
     def killing(*said):
         os.kill(os.getpid(), signal.SIGINT)
-        held(*said)
+        return made(*said)
 
-    monkeypatch.setattr(arrowstream, "_hold", killing)
+    monkeypatch.setattr(arrowstream, "_array_of", killing)
     with pytest.raises(KeyboardInterrupt):
-        pm.read(str(path), person="who", values="x")
+        READS[what](path)
+
+
+@pytest.mark.parametrize("what", READS)
+def test_a_file_that_ends_too_early_is_named(what, path):
+    """Not in the words of an engine, which may quote what it read."""
+    packed = f"{path}.gz"
+    with open(path, "rb") as whole, open(packed, "wb") as part:
+        part.write(gzip.compress(whole.read())[:-200])
+    with pytest.raises(pm.SchemaError, match="cannot be read to its end"):
+        READS[what](packed)

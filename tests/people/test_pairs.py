@@ -212,6 +212,10 @@ def test_keys_have_one_text_in_every_home(tmp_path):
         }  # fmt: skip
         if name not in ("date",):  # pandas has no dates
             made["pandas"] = frame.to_pandas()
+            made["arrays"] = {
+                "who": np.arange(1, 5), "key": np.array(values, dtype=object),
+                "x": frame["x"].to_numpy(),
+            }  # fmt: skip
         seen = {
             home: tuple(
                 item.w and item.wz

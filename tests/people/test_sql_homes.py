@@ -426,6 +426,37 @@ def test_the_command_reads_a_table_of_a_database(engine, monkeypatch, capsys):
     assert "geheim" not in out
 
 
+@pytest.mark.parametrize("engine", POSTGRES)
+def test_a_table_is_found_by_the_name_that_it_has(engine):
+    """Schemas, and names that SQL would want quoted; others are refused with those there are."""
+    names = {
+        "odd.calls": ("odd", "calls"), '"odd".calls': ("odd", "calls"),
+        "odd.Two Words": ("odd", "Two Words"), 'odd."Two Words"': ("odd", "Two Words"),
+        '"My.Schema"."a.b"': ("My.Schema", "a.b"), '"dotted.name"': ("public", "dotted.name"),
+        "dotted.name": ("public", "dotted.name"), "Große Tafel": ("public", "Große Tafel"),
+        """"it's ""so"" #1\"""": ("public", """it's "so" #1"""), "it%": ("public", "it%"),
+    }  # fmt: skip
+    address = sql_tables.server().url
+    for place, (schema, table) in enumerate(dict.fromkeys(names.values())):
+        quoted = ".".join('"' + part.replace('"', '""') + '"' for part in (schema, table))
+        whose = schema.replace('"', '""')
+        execute(f'CREATE SCHEMA IF NOT EXISTS "{whose}"')
+        execute(f"CREATE TABLE {quoted} AS SELECT i AS who, {place} AS x "
+                "FROM generate_series(1, 5) i")  # fmt: skip
+    places = list(dict.fromkeys(names.values()))
+    for name, held in names.items():
+        people = pm.read(f"{address}#{name}", person="who", values="x")
+        assert people.collect().values[0, 0] == places.index(held), name
+    for name, near in {
+        "odd.call": "'odd.calls'", "calls": "'odd.calls'", "my.schema.a.b": "My.Schema",
+        "two words": 'odd."Two Words"', '"odd.calls"': "'odd.calls'", '"open': "'",
+        ".": "'", "odd.": "'",
+    }.items():  # fmt: skip
+        with pytest.raises(pm.ArgumentError, match="has no such table") as caught:
+            pm.mean(f"{address}#{name}", "x", person="who", epsilon=1.0)
+        assert near in str(caught.value), caught.value
+
+
 def test_a_password_is_refused_before_anything_is_imported():
     for address in (
         "postgresql://me:geheim@host/db#visits", "clickhouse://me:geheim@host/db#visits",

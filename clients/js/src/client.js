@@ -99,7 +99,8 @@ export class Client {
 
   /**
    * The report for this round: made once, and the same bytes at every further call. null if the
-   * round asks other clients. BudgetExceeded if the ledger would pass its limit.
+   * round asks other clients. BudgetExceeded if the ledger would pass its limit, ArgumentError for
+   * a new report after the round's deadline; nothing is spent then.
    */
   async report(round, value, { ticket = null, point = null } = {}) {
     if (round.part !== null) {
@@ -110,7 +111,12 @@ export class Client {
     }
     const level = levelOf(round, this.epsilon, ticket);
     placeOf(round, point); // refused before anything is written down
-    const make = () => randomize(round, value, { epsilon: this.epsilon, ticket, point });
+    const make = () => {
+      if (round.closes !== null && Date.now() / 1000 > round.closes) {
+        throw new ArgumentError("round", "is over: a report would be late", "do not answer it");
+      }
+      return randomize(round, value, { epsilon: this.epsilon, ticket, point });
+    };
     return this.ledger.once(round.digest, round.menu[level], make);
   }
 }

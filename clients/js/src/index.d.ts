@@ -151,7 +151,8 @@ export class Client {
   readonly epsilon: Fraction;
   readonly ledger: Ledger;
   readonly identity: string | null;
-  /** Made once, the same bytes at every further call; null if the round asks other clients. */
+  /** Made once, the same bytes at every further call; null if the round asks other clients.
+   * ArgumentError for a new report after the round's deadline. */
   report(
     round: Round,
     value: unknown,

@@ -57,6 +57,20 @@ test("a retry sends the same bytes and spends nothing", async (t) => {
   assert.equal(await again.ledger.spent(), 0.5);
 });
 
+test("no new report after the deadline, and the old one again", async (t) => {
+  const ledger = new MemoryLedger({ limit: 9 });
+  const client = new Client({ epsilon: 1, ledger });
+  const late = { name: "ArgumentError", message: /^round is over: a report would be late; / };
+  await assert.rejects(client.report(round({ closes: 5 }), 0.5), late);
+  assert.equal(await ledger.spent(), 0);
+  const closes = Math.ceil(Date.now() / 1000) + 60;
+  const sent = await client.report(round({ closes }), 0.5);
+  t.mock.method(Date, "now", () => 1000 * closes + 1);
+  assert.deepEqual(await client.report(round({ closes }), 4), sent);
+  await assert.rejects(client.report(round({ closes, title: "b" }), 0.5), late);
+  assert.equal(await ledger.spent(), 1);
+});
+
 test("a ledger stops before it spends", async (t) => {
   const ledger = new FolderLedger(path.join(folder(t), "ledger"), { limit: 1.5 });
   const client = new Client({ epsilon: 1, ledger });

@@ -100,7 +100,7 @@ class Distribution:
             # few persons are that near to the median: their noise would bend the curve
             near = slice(m - 1, m + 3)
             edges, below = np.delete(edges, near), np.delete(below, near)
-        return Smooth.of(edges, below, fine)
+        return Smooth.of(edges, below, fine, max(self.persons, 1.0), self.sd)
 
     def _place(self, part: float) -> float:
         """Where a part of the persons is reached: -inf and inf beyond the outer edges."""

@@ -14,7 +14,9 @@ from privmean.people.reductions import Floats
 
 JUMP = 0.1  # density over that of the next cell, below which a law may begin or end there
 STEEP = 3.0  # density at an end of a cell over that of the cell, at most: a cubic is monotone
-DENSER = 1.6  # density where a law begins inside of a cell, over the most that is seen, at most
+# density where a law begins inside of a cell, over the most that is seen, at most: where it does
+# not rise towards there; power of its rise from cell to cell, as a pole has it; the most of that
+DENSER, RISING, POLE = 1.4, 2.5, 2.5
 # how far an end is moved, over how far the cubic is from the chord: beyond fine cells; next to a
 # cell in which a law may begin or end; in one longer than COARSE of its distance from the median
 DOUBT, BESIDE, FAR, COARSE = 0.2, 1.0, 2.0, 0.6
@@ -36,7 +38,15 @@ class Smooth:
     ends: Floats = field(default_factory=lambda: np.zeros(0))
 
     @classmethod
-    def of(cls, edges: Floats, parts: Floats, fine: tuple[float, float]) -> Smooth:
+    def of(
+        cls,
+        edges: Floats,
+        parts: Floats,
+        fine: tuple[float, float],
+        persons: float = math.inf,
+        sd: float = 0.0,
+    ) -> Smooth:
+        """parts: of so many persons below each edge, of cells whose noise has this deviation."""
         rising = np.maximum.accumulate(parts + np.arange(len(edges)) * 1e-12)
         if len(edges) < 2:
             return cls(edges, rising, fine)
@@ -53,6 +63,8 @@ class Smooth:
             last = slopes * np.clip((slopes / back) ** share, 1, STEEP)
         begins, ends = JUMP * slopes > back, JUMP * slopes > on
         mass = slopes * wide
+        with np.errstate(all="ignore"):
+            error = np.sqrt((sd / persons) ** 2 + mass / persons) / mass
         starts = begins & (JUMP * mass > np.append(mass[0], mass[:-1]))
         stops = ends & (JUMP * mass > np.append(mass[1:], mass[-1]))
         return cls(
@@ -61,8 +73,8 @@ class Smooth:
             fine,
             np.where(begins, first, slope[:-1]),
             np.where(ends, last, slope[1:]),
-            np.where(starts, DENSER * np.maximum(slopes, _continued(on)), 0.0),
-            np.where(stops, DENSER * np.maximum(slopes, _continued(back[::-1])[::-1]), 0.0),
+            np.where(starts, _most(slopes, error), 0.0),
+            np.where(stops, _most(slopes[::-1], error[::-1])[::-1], 0.0),
         )
 
     def _beyond(self, part: float) -> float | None:
@@ -122,10 +134,15 @@ class Smooth:
         return max(doubt, BESIDE) if beside else doubt
 
 
-def _continued(density: Floats) -> Floats:
-    """The density of a cell (each entry: of the next one) continued towards this one as it falls
-    from there on."""
-    after = np.append(density[1:], density[-1])
+def _most(density: Floats, error: Floats) -> Floats:
+    """The density, at most, of a law that begins inside of a cell, on average from there on, from
+    that of the cell and of the next two: continued as it falls there, and more as it rises like a
+    pole, as far as the deviations `error` of the densities, over them, leave room for it."""
+    one, two = (np.append(density[k:], density[-1:].repeat(k)) for k in (1, 2))
+    near, far = (np.append(error[k:], error[-1:].repeat(k)) for k in (1, 2))
     with np.errstate(all="ignore"):
-        found: Floats = density * np.nan_to_num(np.clip(density / after, 1, STEEP), nan=1.0)
-    return found
+        rise = np.nan_to_num(one / two, nan=1.0)
+        pole = np.nan_to_num(rise * (1 + np.hypot(near, far)), nan=1.0) ** RISING
+        found = np.maximum(density, one * np.clip(rise, 1, STEEP) * np.clip(pole, 1, POLE))
+    result: Floats = DENSER * found
+    return result

@@ -6,12 +6,17 @@ histories and lists of processes keep it.
 
 from __future__ import annotations
 
+import contextlib
 import os
+import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 from urllib.parse import parse_qs, urlsplit
 
 from privmean.errors import ArgumentError
+from privmean.people.files import name as name_of
+from privmean.people.schema import near
+from privmean.people.sqlengines import rows
 
 if TYPE_CHECKING:
     from ibis.backends import BaseBackend
@@ -19,6 +24,13 @@ if TYPE_CHECKING:
 
 SCHEMES = ("postgresql", "postgres", "clickhouse", "chdb")
 SECRET = {"password", "passwd", "sslpassword"}
+PART = r'("(?:[^"]|"")+"|[^".]+)'
+PLAIN = re.compile(r'[^".\s]+')
+NAME = re.compile(rf"(?:{PART}\.)?{PART}")  # of a table, with or without its schema
+HELD = (
+    "SELECT table_schema, table_name FROM information_schema.tables WHERE table_schema NOT IN "
+    "('pg_catalog', 'information_schema', 'INFORMATION_SCHEMA', 'system') ORDER BY 1, 2"
+)
 IDLE = 3600  # seconds after which a ClickHouse session forgets its temporary tables
 
 
@@ -123,11 +135,32 @@ def _clickhouse(address: str) -> BaseBackend:
 
 
 def _table(link: BaseBackend, shown: str, name: str) -> Table:
-    database, _, table = name.rpartition(".")
-    try:
-        return link.table(table, database=database or None)
-    except Exception:
-        link.con.close()  # and raised below, without the engine's own words
-    raise ArgumentError(
-        "source", f"{shown}#{name}", "has no such table that may be read", "check the name"
-    )
+    """The table `TABLE` or `SCHEMA.TABLE`, each as it is or in double quotes; a name with dots of
+    its own, where no schema has such a table."""
+    found = NAME.fullmatch(name)
+    places = [] if found is None else [tuple(map(_bare, found.groups()))]
+    for schema, table in (*places, (None, name)):
+        with contextlib.suppress(Exception):  # and raised below, without the engine's own words
+            return link.table(table, database=None if schema is None else (schema,))
+    import ibis.expr.operations as ops
+    from ibis import schema as schema_of
+
+    held: list[str] = []
+    with contextlib.suppress(Exception):
+        listed = ops.SQLQueryResult(HELD, schema_of({"s": "string", "t": "string"}), link)
+        held = [".".join(map(_spelled, row)) for row in rows(listed.to_expr())]
+    link.con.close()
+    problem = "has no such table that may be read"
+    raise ArgumentError("source", f"{shown}#{name}", problem, near(name, held, "tables"))
+
+
+def _bare(part: str | None) -> str | None:
+    """A name without the double quotes around it."""
+    if part is None or not part.startswith('"'):
+        return part
+    return part[1:-1].replace('""', '"')
+
+
+def _spelled(part: str) -> str:
+    """A name as `NAME` reads it."""
+    return part if PLAIN.fullmatch(part) else name_of(part)

@@ -63,7 +63,7 @@ def interruptible(connection: DuckDBPyConnection | None = None) -> Iterator[None
 
 
 def fetch(frame: Lazy) -> list[tuple[Any, ...]]:
-    """The rows of a small result as Python tuples."""
+    """The rows of a small result, of a frame that is kept (`Home.keep`), as Python tuples."""
     native = frame.to_native()
     implementation = frame.implementation
     if implementation.is_duckdb():

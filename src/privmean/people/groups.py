@@ -57,7 +57,7 @@ def group_sizes(
         .group_by("first")
         .agg(nw.len().alias("persons"), nw.col("strange").sum().alias("strange"))
     )
-    rows = fetch(counted.select("persons", "strange"))
+    rows = fetch(opened.home.keep(counted.select("persons", "strange")))
     if sum(int(row[1]) for row in rows):
         raise SchemaError(
             f"some persons are in no group or in several of column {group!r}; every person needs "

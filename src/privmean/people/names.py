@@ -50,8 +50,8 @@ def count_persons(
             raise ArgumentError(argument, name, "is the column of person ids", "name another")
     records = typed(opened.records(who, ()), who, ()).filter(~nw.col(PERSON).is_null())
     if records.implementation.is_ibis():
-        records = records.group_by(PERSON).agg(nw.len().alias("n"))
-        ((persons,),) = fetch(records.select(nw.len()))
+        counted = records.group_by(PERSON).agg(nw.len().alias("n")).select(nw.len())
     else:
-        ((persons,),) = fetch(records.select(nw.col(PERSON).n_unique()))
+        counted = records.select(nw.col(PERSON).n_unique())
+    ((persons,),) = fetch(opened.home.keep(counted))
     return int(persons)

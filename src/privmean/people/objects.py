@@ -6,7 +6,7 @@ surrogate pair, which no engine can hold, is written out (`\\\\ud800`).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -58,6 +58,17 @@ def of_keys(frame: DataFrame, columns: Sequence[str], keys: Sequence[str]) -> Da
             series = pd.Series(said, index=series.index, dtype=object)
         chosen[name] = series
     return pd.DataFrame(chosen, copy=False)
+
+
+def of_named(arrays: Mapping[str, object], keys: Sequence[str]) -> dict[str, Array]:
+    """Arrays by name, those of `keys` that hold Python objects as `of_keys` has them."""
+    from privmean.people.keytexts import object_text
+
+    made = {str(name): np.ascontiguousarray(values) for name, values in arrays.items()}
+    for name in keys:
+        if made[name].dtype.kind == "O":
+            made[name] = _said([object_text(item) for item in made[name].tolist()])
+    return made
 
 
 def _said(items: list[object]) -> Any:

@@ -6,7 +6,7 @@ for, belongs to no group; a value that cannot be used drops the pair and never t
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import narwhals as nw
@@ -95,6 +95,8 @@ def _records(
     if known.is_pandas_dataframe(table.source):
         chosen = objects.of_keys(table.source, (who, *columns), by)
         opened = open_source(chosen, table.text, machine)
+    elif isinstance(table.source, Mapping):
+        opened = open_source(objects.of_named(table.source, by), table.text, machine)
     records = opened.records(who, columns, by)
     return typed(_with_keys(records, by), who, columns, by), columns, opened.home
 

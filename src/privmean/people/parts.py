@@ -5,8 +5,13 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from glob import escape
+from typing import TYPE_CHECKING, Any
 
 from privmean.errors import SchemaError
+from privmean.people.engines import interruptible
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
 
 ROWS = 10_000
 
@@ -42,10 +47,16 @@ def rows_of(
         cells = [quoted[person]]
         cells += [f"TRY_CAST({quoted[name]} AS DOUBLE)" for name in values]
         cells += [f"CAST({quoted[name]} AS VARCHAR)" for name in public]
-        found = engine.execute(f"SELECT {', '.join(cells)} FROM read_parquet(?)", [file])
+        with interruptible():
+            found = engine.execute(f"SELECT {', '.join(cells)} FROM read_parquet(?)", [file])
         last = 1 + len(values)
-        while block := found.fetchmany(ROWS):
+        while block := _block(found):
             rows = block[skip:]
             skip = max(0, skip - len(block))
             if rows:
                 yield [(row[0], (list(row[1:last]), tuple(row[last:]))) for row in rows]
+
+
+def _block(found: DuckDBPyConnection) -> list[tuple[Any, ...]]:
+    with interruptible():
+        return list(found.fetchmany(ROWS))

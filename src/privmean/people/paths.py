@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from privmean.errors import ArgumentError, SchemaError
+from privmean.people.engines import interruptible
 from privmean.people.files import Engine, name, quoted
 from privmean.people.schema import Columns
 from privmean.people.textfiles import READERS, ending, kind
@@ -141,12 +142,13 @@ def _parquet(engine: Engine, path: str, pattern: str, text: Mapping[str, object]
     scan = f"read_parquet({quoted(pattern)}, hive_types_autocast = false)"
     missing, columns = False, []
     try:
-        missing = not engine.connection.execute(
-            f"SELECT 1 FROM glob({quoted(pattern)}) LIMIT 1"
-        ).fetchall()
-        if not missing:
-            columns = engine.connection.execute(f"SELECT * FROM {scan} LIMIT 0").description
-            scan = as_written(engine.connection, pattern, scan, (item[0] for item in columns))
+        with interruptible(engine.connection):
+            missing = not engine.connection.execute(
+                f"SELECT 1 FROM glob({quoted(pattern)}) LIMIT 1"
+            ).fetchall()
+            if not missing:
+                columns = engine.connection.execute(f"SELECT * FROM {scan} LIMIT 0").description
+                scan = as_written(engine.connection, pattern, scan, (item[0] for item in columns))
     except duckdb.Error:  # its words may quote what the file holds
         columns = []
     if missing:

@@ -59,7 +59,7 @@ class Columns:
 PLACE = re.compile("[1-9][0-9]{0,5}")
 
 
-def near(name: str, available: Sequence[str]) -> str:
+def near(name: str, available: Sequence[str], kind: str = "columns") -> str:
     """Advice: the names that look like `name`, or the first few there are."""
     lowered = {item.lower(): item for item in reversed(available)}
     close = [lowered[hit] for hit in get_close_matches(name.lower(), lowered, n=3, cutoff=0.6)]
@@ -67,7 +67,7 @@ def near(name: str, available: Sequence[str]) -> str:
         return "did you mean " + " or ".join(repr(item) for item in close) + "?"
     shown = ", ".join(repr(item) for item in available[:8])
     more = f" and {len(available) - 8} more" if len(available) > 8 else ""
-    return f"the columns are {shown}{more}" if available else "the table has no columns"
+    return f"the {kind} are {shown}{more}" if available else f"there are no {kind}"
 
 
 def person_column(available: Columns, person: object) -> str:

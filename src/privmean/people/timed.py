@@ -25,7 +25,8 @@ def timed_responses(
     opened = open_source(source, text, machine)
     at = schema.person_column(opened.names, time)  # in text files read as it is written
     (response,) = schema.value_columns(opened.names, at, [value])
-    found = fetch(typed(opened.records(at, (response,)), at, (response,)))
+    records = typed(opened.records(at, (response,)), at, (response,))
+    found = fetch(opened.home.keep(records))
     comma = text.get("decimal") == ","
     times = np.array([_number(row[0], comma) for row in found], dtype=float)
     if len(times) == 0 or not np.isfinite(times).all():

@@ -252,7 +252,7 @@ class StudyPlan:
     def __str__(self) -> str:
         """The plan as a table, from public numbers alone."""
         found = self.lines()
-        wide = max(8, *(len(line.name) for line in found))
+        wide = max([8, *(len(line.name) for line in found)])
         heads = ("share", "error", "noise", "weight x2", "persons >=")
         rows = [f"{'question':<{wide}}" + "".join(f"{item:>12}" for item in heads) + "   method"]
         for line in found:

@@ -71,7 +71,8 @@ class GroupPlan(PairsPlan):
                 "roster of persons", "who has records in which group", "column names",
                 "keys of the groups", "number of groups a person counts in",
             )  # fmt: skip
-        known = ("column names", "keys of the groups", "number of groups a person counts in")
+        keys = ("keys of the groups",) * self.settings.public_keys
+        known = ("column names", *keys, "number of groups a person counts in")
         return (*ROSTER, *known) if self.relation == REPLACE_ONE else known
 
     def accepts(self, people: People) -> None:
@@ -240,16 +241,16 @@ class GroupPlan(PairsPlan):
             return self._run(curator)
 
     def _run(self, curator: Curator) -> Outcome:
-        labels, hidden, settings = self.labels, "", self.settings
+        labels, settings = self.labels, self.settings
         if settings.public_keys:
             strength = self.strength if self.gaussian else None
             found = run_groups(curator, settings, self.epsilon, strength, self.located)
         else:
             shown = run_private(curator, settings, self.epsilon, self.deltas)
             found, labels = shown.found, tuple(label(key) for key in shown.keys)
-            hidden = hidden_words(shown.threshold) if found.reading is not None else ""
             settings = replace(settings, keys=shown.keys)
-        return self.outcome(found, settings, labels, self.epsilon, (hidden,) if hidden else ())
+        notes = () if found.hidden is None else (hidden_words(found.hidden),)
+        return self.outcome(found, settings, labels, self.epsilon, notes)
 
     def outcome(
         self,

@@ -41,12 +41,10 @@ UNKNOWN = 80.0  # persons times epsilon of a group of which nothing is known
 
 @dataclass(frozen=True)
 class Shown:
-    """What was found, and the keys that it is about. threshold: noisy persons from which the last
-    release shows a key."""
+    """What was found, and the keys that it is about."""
 
     found: Found
     keys: tuple[Key, ...] = ()
-    threshold: float = float("nan")
 
 
 def run_private(
@@ -106,6 +104,8 @@ def run_private(
     last = _ask(curator, people, settings, FINAL, left, wallet, deltas[1], own, usual)
     wallet.note(FINAL)
     keys = tuple(last.cells)
+    if not keys:
+        return Shown(Found(persons, place, shares=wallet.shares, path=path, hidden=last.threshold))
     boxes = [own.get(key, usual_last) for key in keys]
     final = last.reading(boxes)
     earlier = dict(zip(known, weight.tolist(), strict=True))
@@ -119,9 +119,9 @@ def run_private(
         heavy=np.zeros(len(keys), dtype=bool),
         units=None if units is None else units.spread_over(known, keys),
         weight=np.where(np.isnan(both), final.weight, combined), weight_sd=sd,
-        shares=wallet.shares, path=path,
+        shares=wallet.shares, path=path, hidden=last.threshold,
     )  # fmt: skip
-    return Shown(found, keys, last.threshold)
+    return Shown(found, keys)
 
 
 @dataclass(frozen=True)

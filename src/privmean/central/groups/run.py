@@ -46,7 +46,8 @@ class Found:
 
     tail: of the pooled values; wide: that of heavy groups, which look farther; units: of groups
     that have limits of their own. beyond: the persons beyond the limits of the location, None where
-    they were not counted. weight, weight_sd: of every group from all counts.
+    they were not counted. weight, weight_sd: of every group from all counts. hidden: noisy persons
+    below which a private key is not shown, None where no key could be.
     """
 
     persons: float
@@ -64,6 +65,7 @@ class Found:
     shares: dict[str, float] = field(default_factory=dict)
     path: dict[str, Any] = field(default_factory=dict)
     gaussian: bool = False
+    hidden: float | None = None
 
 
 @dataclass(frozen=True)

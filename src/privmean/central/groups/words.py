@@ -98,6 +98,11 @@ def advice_of(found: Found, settings: GroupSettings, epsilon: Fraction) -> str:
     """What to do about a table that was not found, or of which too much lies beyond the limits."""
     if found.reading is not None:
         return THICK if found.beyond is not None and found.beyond.thick else ""
+    if found.hidden is not None:
+        return (
+            f"no group of more than about {found.hidden:.0f} persons was seen: ask by a coarser "
+            "column, name the groups in keys= if they are public, or give more epsilon or delta"
+        )
     return lost(found.place, settings, epsilon)
 
 
