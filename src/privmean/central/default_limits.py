@@ -46,6 +46,9 @@ LOST = 0.1  # part of the persons that limits that were chosen may leave beyond
 LOST_WITHIN = 0.05  # and limits within those
 BACK = 0.2  # part of what is left for that number, and again for those beyond the new limits
 
+# back from limits that were chosen after a new start to those before the choice
+THICK, CERTAINLY = 0.05, 5.0  # part of the persons beyond, less so many noise scales
+
 
 @dataclass(frozen=True)
 class Count:
@@ -129,12 +132,14 @@ def widened(
     lean: whether n*epsilon is small; then more is taken off for noise, no second count is made, and
     no step back. persons: those with a value, public or noisy.
     """
-    first = place.lower, place.upper
-    near = counted_from(place) if persons * float(wallet.total) < FEW else first
-    count = _beyond(curator, column, near, "beyond the limits", share, wallet)
-    if near != first:
-        count = replace(count, between=BETWEEN * place.count_scale)
+    few = persons * float(wallet.total) < FEW
+    count = _counted(curator, column, place, "beyond the limits", share, wallet, few)
     passed: tuple[Count, ...] = ()
+    certain = CERTAINLY
+    while place.within and count.beyond - certain * count.scale > THICK * persons:
+        passed, place, certain = (*passed, count), place.within, LEAN_TRUST
+        count = _counted(curator, column, place, "beyond the limits again", BACK, wallet, few)
+    first = place.lower, place.upper
     many = count.beyond - SEEN * count.scale > LEFT_BEHIND * persons
     lost = LOST if place.chosen == first else LOST_WITHIN
     if place.chosen and count.persons - 2 * count.scale > lost * persons:
@@ -187,6 +192,22 @@ def _too_many(
     trust = LEAN_TRUST if lean else TRUST
     made = first_step(back, again.persons - trust * again.scale, wallet.left)
     return Widened(made, back, (again,), (count,))
+
+
+def _counted(
+    curator: Curator,
+    column: int,
+    place: Location,
+    name: str,
+    share: float,
+    wallet: Wallet,
+    few: bool,
+) -> Count:
+    """The persons beyond `place`, with `few` persons from nearer by."""
+    first = place.lower, place.upper
+    near = counted_from(place) if few else first
+    count = _beyond(curator, column, near, name, share, wallet)
+    return count if near == first else replace(count, between=BETWEEN * place.count_scale)
 
 
 def _beyond(
