@@ -64,7 +64,8 @@ RULES = {
     "rounds": ((locate, "ROUNDS_FROM", 10**12),),
     "second look": ((locate, "AGAIN", 2.0**-30),),
     "new start": ((locate, "lies_far", lambda *_: False),),
-    "near rounds below N = 600": ((locate, "NEAR_ROUNDS", 0),),
+    "choices below N = 600": ((locate, "FEWEST_LEFT", 10**9),),
+    "back from these choices": ((default_limits, "THICK", 2.0),),
     "inner limit": ((locate, "read_reach", _no_inner), (default_limits, "read_reach", _no_inner)),
     "gap of .35 (1 instead)": ((log_segments.LAPLACE, "gap", 1.0),),
     "hidden side opened": ((default_limits, "first_step", _not_hidden),),
@@ -81,7 +82,7 @@ RULES = {
 
 
 OF_FEW = (
-    "nothing (all rules)", "new start", "near rounds below N = 600",
+    "nothing (all rules)", "new start", "choices below N = 600", "back from these choices",
     "trust 2 scales below N = 1500 (1)", "nearer limit moves too",
 )  # fmt: skip
 
