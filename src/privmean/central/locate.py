@@ -19,13 +19,14 @@ from privmean.central.log_segments import (
     ATOM_ONLY,
     BEYOND,
     END,
-    FAR_ALONE,
+    FAR_PART,
     FOUND,
     LAPLACE,
     NOTHING,
     Histogram,
     Reach,
     Window,
+    all_around,
     cells_of,
     concentrated,
     lies_far,
@@ -218,8 +219,9 @@ def locate(
         if reach.outcome != FOUND or restarts or back:
             break
         window = concentrated(seen, FAR_WINDOW)
-        everybody = max(there(), CLEAR * seen.scale)
-        if not lies_far(seen, window, everybody, relation == REPLACE_ONE, LAPLACE):
+        known = max(there(), CLEAR * seen.scale)
+        everybody = all_around(seen, window, known, relation == REPLACE_ONE)
+        if not lies_far(seen, window, everybody, LAPLACE):
             break
         to_come = moved_cells / float(schedule.share * wallet.left)  # noise scale of a new look
         if Missing.pooled(nulls).believed and window.held < VISIBLE * to_come:
@@ -228,7 +230,10 @@ def locate(
         if schedule.choice and wallet.left > FEWEST_LEFT * schedule.choice:
             path = rounds, looks, restarts
             wide = settled(reach, origin, seen, nulls, schedule, wallet.total, path, first)
-            return narrowed(curator, column, wide, window, there(), schedule.choice, wallet)
+            levels = 1  # two bins that both hold persons are no wider than these are apart
+            if window.most >= FAR_PART * everybody:
+                levels = max(int(there() * float(schedule.choice) / PER_LEVEL), 1)
+            return narrowed(curator, column, wide, window, levels, schedule.choice, wallet)
         origin, earlier, part = origin + window.middle, None, schedule.share
         top = window.first
     path = rounds, looks, restarts
@@ -241,18 +246,15 @@ def narrowed(
     column: int,
     wide: Location,
     window: Window,
-    there: float,
+    levels: int,
     price: Fraction,
     wallet: Wallet,
 ) -> Location:
-    """Limits within `window`, seen from the origin of `wide`, where nearly all of `there` persons
-    with a value are: a part of it, and a part of that, chosen by the persons in it."""
+    """Limits within `window`, seen from the origin of `wide`: a part of it of at most so many
+    `levels`, and a part of that, chosen by the persons in it."""
     if wide.outcome != FOUND:
         return wide
     lower, upper = (wide.origin + edge for edge in window.edges(FAR_WINDOW))
-    levels = 1  # two bins that both hold persons are not much wider than these are apart
-    if window.most >= FAR_ALONE * window.held:
-        levels = max(int(there * float(price) / PER_LEVEL), 1)
     places, found, level = Places(levels, SHIFTS, FOR_NARROW), wide, FINE
     while found.rounds < CHOICES and level >= FINE and wallet.left > FEWEST_LEFT * price:
         limits = lower, upper

@@ -167,18 +167,20 @@ def concentrated(histogram: Histogram, bins: int) -> Window:
     return best
 
 
-def lies_far(
-    histogram: Histogram, window: Window, persons: float, exact: bool, evidence: Evidence
-) -> bool:
-    """Whether nearly everybody is in a window away from the origin. A number of persons that is
-    not `exact` is too coarse for that: then nearly all who are seen around it, and most persons."""
+def all_around(histogram: Histogram, window: Window, persons: float, exact: bool) -> float:
+    """What a window must hold nearly all of: a number of persons that is not `exact` is too coarse
+    for that, so then all who are seen around it, and most persons."""
+    if exact:
+        return persons
+    side = histogram.positive if window.sign > 0 else histogram.negative
+    around = side[max(window.first - NEAR, 0) : window.first + NEAR + 2]
+    return max(float(around.sum()), COARSE * persons)
+
+
+def lies_far(histogram: Histogram, window: Window, everybody: float, evidence: Evidence) -> bool:
+    """Whether nearly everybody is in a window away from the origin."""
     if histogram.zero > evidence.atom * histogram.scale:
         return False
-    everybody = persons
-    if not exact:
-        side = histogram.positive if window.sign > 0 else histogram.negative
-        around = side[max(window.first - NEAR, 0) : window.first + NEAR + 2]
-        everybody = max(float(around.sum()), COARSE * persons)
     return window.held >= FAR_PART * everybody or window.most >= FAR_ALONE * everybody
 
 
