@@ -135,9 +135,8 @@ def widened(
     few = persons * float(wallet.total) < FEW
     count = _counted(curator, column, place, "beyond the limits", share, wallet, few)
     passed: tuple[Count, ...] = ()
-    certain = CERTAINLY
-    while place.within and count.beyond - certain * count.scale > THICK * persons:
-        passed, place, certain = (*passed, count), place.within, LEAN_TRUST
+    if place.within and count.beyond - CERTAINLY * count.scale > THICK * persons:
+        passed, place = (count,), place.within
         count = _counted(curator, column, place, "beyond the limits again", BACK, wallet, few)
     first = place.lower, place.upper
     many = count.beyond - SEEN * count.scale > LEFT_BEHIND * persons

@@ -99,8 +99,7 @@ class Location:
     scales. first: the first round's histogram, around 0, where a round moved the origin. chosen:
     the first limits that were chosen, where another choice may move those here (`limits_again`).
     away: the noisy number of persons that rounds left behind and its scale, where it was asked for.
-    within: where limits were chosen after a new start: the location before the last choice, and
-    within that the one before all choices.
+    within: where limits were chosen after a new start: the location before the last choice.
     """
 
     outcome: str
@@ -261,10 +260,16 @@ def narrowed(
         first, last, level = places.choose(curator, column, limits, price, wallet)
         beside = MARGIN * (last - first)
         lower, upper = max(lower, first - beside), min(upper, last + beside)
-        before = wide if found is wide else replace(found, within=wide)
-        middle, rounds = (lower + upper) / 2, found.rounds + 1
-        found = replace(wide, origin=middle, lower=lower, upper=upper, rounds=rounds, within=before)
-        found = replace(found, hidden=0.0, before=(0.0, 0.0))
+        found = replace(
+            found,
+            origin=(lower + upper) / 2,
+            lower=lower,
+            upper=upper,
+            rounds=found.rounds + 1,
+            hidden=0.0,
+            before=(0.0, 0.0),
+            within=found,
+        )
     return found
 
 
