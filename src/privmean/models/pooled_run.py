@@ -107,7 +107,8 @@ class PooledRun:
         if all(hidden):
             return self._nothing(UNSEEN)
         moments = person_moments(products, design, settings.weighting)
-        fitted = self.moments(moments)
+        lost = design.made_of(unseen)
+        fitted = self.moments(moments, lost)
         if fitted.bad.all():
             return self._nothing(FAILED)
         return self.score(moments, fitted, units, hidden)
@@ -152,10 +153,12 @@ class PooledRun:
         ]
 
     # --- second moments ---------------------------------------------------------------------------
-    def moments(self, moments: Symmetric) -> Fitted:
-        """Two rounds: the second sees whitened regressors and residuals of the first."""
+    def moments(self, moments: Symmetric, lost: tuple[int, ...]) -> Fitted:
+        """Two rounds: the second sees whitened regressors and residuals of the first. lost: terms
+        in units that are noise, which are left out of the equation of the others."""
         plan, p, n = self.plan, self.plan.order - 1, self.plan.persons
         rows: Floats = np.eye(p + 1)
+        rows[lost, lost] = 0.0
         thin: tuple[int, ...] = ()
         for turn in (0, 1):
             seen = transformed(moments, rows)
