@@ -72,14 +72,16 @@ class Count:
 class Widened:
     """The last limits and the counts that led to them (none, one or two).
 
-    place: the location that the limits belong to: after a step back that seen from 0. passed: the
-    counts before a step back (beyond limits given up), or those that asked for one in vain.
+    place: the location that the limits belong to: after a step back that seen from 0, or before the
+    last choice. passed: the counts before a step back (beyond limits given up), or those that asked
+    for one in vain. back: whether one was made.
     """
 
     limits: tuple[float, float]
     place: Location
     counts: tuple[Count, ...] = ()
     passed: tuple[Count, ...] = ()
+    back: bool = False
 
     @property
     def last(self) -> Count:
@@ -135,8 +137,9 @@ def widened(
     few = persons * float(wallet.total) < FEW
     count = _counted(curator, column, place, "beyond the limits", share, wallet, few)
     passed: tuple[Count, ...] = ()
+    back = False
     if place.within and count.beyond - CERTAINLY * count.scale > THICK * persons:
-        passed, place = (count,), place.within
+        passed, place, back = (count,), place.within, True
         count = _counted(curator, column, place, "beyond the limits again", BACK, wallet, few)
     first = place.lower, place.upper
     many = count.beyond - SEEN * count.scale > LEFT_BEHIND * persons
@@ -151,7 +154,7 @@ def widened(
     trust = LEAN_TRUST if lean else TRUST
     limits = first_step(place, count.beyond - trust * count.scale, wallet.left)
     if lean or limits == first or not falls_slowly(place, count):
-        return Widened(limits, place, (count,), passed)
+        return Widened(limits, place, (count,), passed, back)
     again = _count_again(curator, column, place, limits, wallet)
     believed = min(again.persons, LEAVES * count.persons) - TRUST * again.scale
     factor = WIDEN * max(believed, 0.0) * float(wallet.left) / math.sqrt(2)
@@ -248,8 +251,8 @@ def step_back(
     lower, upper = min(0.0, reach.lower, place.lower), max(0.0, reach.upper, place.upper)
     again = _beyond(curator, column, (lower, upper), "beyond the limits again", BACK, wallet)
     factor = _factor(again.persons - TRUST * again.scale, wallet.left)
-    back = replace(place, origin=0.0, lower=lower, upper=upper)
-    return Widened(moved(0.0, (lower, upper), factor), back, (again,), (count, away))
+    wide = replace(place, origin=0.0, lower=lower, upper=upper)
+    return Widened(moved(0.0, (lower, upper), factor), wide, (again,), (count, away), True)
 
 
 def first_step(place: Location, persons: float, left: Fraction) -> tuple[float, float]:

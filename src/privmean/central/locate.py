@@ -3,8 +3,8 @@
 Stages (docs/proofs/default-mean.md): cheap rounds that carry the origin into the data, a histogram
 that shows both tails, a second look with fresh noise when nothing was seen, and a new start when
 the values turn out to lie far from the origin compared with their spread (with few persons: choices
-of a part of where they were seen). Every count gets noise, occupied or not, so no
-threshold and no delta are needed.
+of a part of where they were seen). Every count gets noise, occupied or not, so no threshold and no
+delta are needed.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ CLEAR = 18.0  # and that is so many noise scales, where many have no value: pure
 FAR_WINDOW = 2  # a new start after the tails if 2 bins away from the origin hold nearly all
 VISIBLE = LAPLACE.main + LAPLACE.price  # noise scales of a look that persons in one bin must be
 CHOICE, CHOICES, FEWEST_LEFT = 50.0, 3, 3  # n*epsilon of a choice, how many; prices left before it
-SHIFTS, FOR_NARROW = 4, 2.0  # its parts: `Places`; each halves the noise, squared by 4 = e^1.4
+SHIFTS, FOR_NARROW = 4, 2.0  # of its parts (`Places`): half as wide is a quarter of the noise^2
 PER_LEVEL = 8.0  # persons with a value, times the price, for every halving: else noise is chosen
 FINE = 4  # halvings that ask for another choice
 MARGIN = 0.25  # of its length, on each side of a part: the limits
