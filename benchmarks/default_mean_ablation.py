@@ -34,7 +34,7 @@ HARD = (
     "counts, 90 % zeros", "offset 1e6", "two-sided skew", "100 - 20 Gamma(.5)",
     "half of N(50, 5) missing", "80 % at 40 hours", "year, 3 % coded 9999",
 )  # fmt: skip
-SIZES, FEW = (300, 1500, 5000), (300, 1000)
+SIZES, FEW = (300, 1500, 5000), (300, 590, 1000)
 
 
 def _no_inner(histogram, safety, evidence=log_segments.LAPLACE):
@@ -64,7 +64,8 @@ RULES = {
     "rounds": ((locate, "ROUNDS_FROM", 10**12),),
     "second look": ((locate, "AGAIN", 2.0**-30),),
     "new start": ((locate, "lies_far", lambda *_: False),),
-    "near rounds below N = 600": ((locate, "NEAR_ROUNDS", 0),),
+    "choices below N = 600": ((locate, "FEWEST_LEFT", 10**9),),
+    "back from these choices": ((default_limits, "THICK", 2.0),),
     "inner limit": ((locate, "read_reach", _no_inner), (default_limits, "read_reach", _no_inner)),
     "gap of .35 (1 instead)": ((log_segments.LAPLACE, "gap", 1.0),),
     "hidden side opened": ((default_limits, "first_step", _not_hidden),),
@@ -81,7 +82,7 @@ RULES = {
 
 
 OF_FEW = (
-    "nothing (all rules)", "new start", "near rounds below N = 600",
+    "nothing (all rules)", "new start", "choices below N = 600", "back from these choices",
     "trust 2 scales below N = 1500 (1)", "nearer limit moves too",
 )  # fmt: skip
 
@@ -162,7 +163,7 @@ def main() -> None:
     command = f"python benchmarks/default_mean_ablation.py --runs {a.runs}"
     if a.few:
         name, title, command = f"{name}-few", f"{title} with few persons", f"{command} --few"
-        text = f"As above, columns and laws at N = 300 and 1000; {a.runs} releases a cell.\n\n"
+        text = f"As above, columns and laws at N = 300, 590 and 1000; {a.runs} releases a cell.\n\n"
     publish(name, title, text + table(head, rows), command=command)
 
 

@@ -76,12 +76,16 @@ TABLES = {
     "step back": (STARS, 0.5),
     "two groups": (np.where(G.random(600) < 0.5, 1e6, 0.0) + G.normal(size=600), 0.5),
     "atom": (np.zeros(500), 1.0),
-    "new start": (100 + G.normal(size=1000) / 3, 0.5),
+    "new start": (100 + 5 * G.normal(size=1000), 0.5),
+    "choices": (100 + G.normal(size=1000) / 3, 0.5),
     "slow tail": (G.random(2000) ** (-1 / 1.1), 1.0),
     "half missing": (np.where(G.random(1600) < 0.5, np.nan, G.normal(50, 5, 1600)), 1.0),
     "nobody": (np.full(500, np.nan), 1.0),
     "a code": (np.where(np.arange(2000) < 60, 9999.0, np.rint(G.normal(1960, 15, 2000))), 1.0),
 }
+
+
+BESIDE = 80.0  # where the new starts here choose a part, in another bin than most
 
 
 def people(x, cap):
@@ -91,12 +95,16 @@ def people(x, cap):
 
 def values_for(outcome, x):
     """Values of one person that matter: none, extreme, inside, at every limit and beside it."""
-    edges = [math.nan, math.inf, -1e300, 0.0, 1.0]
+    edges = [math.nan, math.inf, -1e300, 0.0, 1.0, BESIDE]
     facts = outcome.diagnostics
     limits = [facts[name] for name in ("limits", "first limits", "far limits") if name in facts]
     for low, high in limits:
         edges += [low, math.nextafter(low, -math.inf), high, math.nextafter(high, math.inf)]
     return edges
+
+
+def chosen(start):
+    return any(isinstance(mechanism, Choice) for mechanism, *_ in start.tape)
 
 
 def losses(table, target, relation, cap, seed, **words):
@@ -107,12 +115,12 @@ def losses(table, target, relation, cap, seed, **words):
     plan = planned(DefaultMean(target=target, **words), budget, persons=known, relation=relation)
     start = Recording(people(x, cap), seed)
     edges, statuses = values_for(plan.run(start), x), set()
-    for value in (edges[0], edges[1], edges[-1]):
+    for value in (edges[0], edges[1], edges[-1], *([BESIDE] if table == "new start" else [])):
         one = np.append(value, x[1:])
         tape = Recording(people(one, cap), seed)
         outcome = plan.run(tape)
         asked = (name in outcome.diagnostics for name in ("counts before", "persons left behind"))
-        statuses.add((outcome.status, *asked))
+        statuses.add((outcome.status, *asked, chosen(tape)))
         others = [np.append(other, x[1:]) for other in edges]
         for two in others if relation == REPLACE_ONE else [x[1:]]:
             replay = Replayed(people(two, cap), tape.tape)
@@ -137,13 +145,15 @@ def test_no_change_of_a_person_costs_more_than_epsilon_and_some_cost_it(target, 
                 worst[table] = max(cost, worst.get(table, 0))
                 seen |= statuses
     # what is never asked is not spent (failures); a limit may lie a step inside its grid
-    answered = [item for table, item in worst.items() if table != "nobody"]
+    # nobody is both within the last of several choices and apart from the rest before the first
+    answered = [item for table, item in worst.items() if table not in ("nobody", "choices")]
     assert min(answered) > 1 - Fraction(1, 10**5)
     assert max(answered) == 1
     assert {status for status, *_ in seen} >= {"ok", "atom", "failed"}
-    assert any(left for *_, left in seen)  # rounds were asked whether they left a group behind
+    assert any(left for *_, left, _ in seen)  # rounds were asked whether they left a group behind
+    assert any(choice for *_, choice in seen)
     if target is None:
-        assert any(back for _, back, _ in seen)  # a step back from limits
+        assert any(back for _, back, *_ in seen)  # a step back from limits
 
 
 FEW = ("one side", "several rounds", "step back", "half missing", "nobody", "new start")
@@ -165,7 +175,16 @@ def test_with_chosen_limits_too(relation, cap, complete, moved, monkeypatch):
             asked |= statuses
     most = max(item for table, item in worst.items() if table != "nobody")
     assert most > 1 - Fraction(1, 10**5)  # a limit may lie a step inside its grid
-    assert any(again for _, again, _ in asked) or not moved
+    assert any(again for _, again, *_ in asked) or not moved
+
+
+@pytest.mark.parametrize("relation", [REPLACE_ONE, ADD_REMOVE])
+def test_back_from_what_was_chosen_too(relation, monkeypatch):
+    monkeypatch.setattr("privmean.central.default_limits.THICK", -1.0)  # whatever is counted beyond
+    for table in ("new start", "choices"):
+        found = list(losses(table, None, relation, None, 0))
+        assert max(cost for cost, _ in found) <= 1
+        assert all(back and choice for _, statuses in found for _, back, _, choice in statuses)
 
 
 def test_a_twin_whose_scores_count_a_person_twice_is_caught(monkeypatch):
@@ -173,6 +192,18 @@ def test_a_twin_whose_scores_count_a_person_twice_is_caught(monkeypatch):
     monkeypatch.setattr(limit_pairs, "fits", lambda cells, asked: 2 * fits(cells, asked))
     found = [cost for cost, _ in losses("one side", None, REPLACE_ONE, None, 0, limits="selection")]
     assert max(found) > 1
+
+
+def test_a_twin_that_counts_a_person_twice_in_a_part_is_caught(monkeypatch):
+    counts = MatrixPeople.uniform_counts
+
+    def twice(self, column, half, origin):
+        return {index: 2 * count for index, count in counts(self, column, half, origin).items()}
+
+    monkeypatch.setattr(MatrixPeople, "uniform_counts", twice)
+    for relation in (REPLACE_ONE, ADD_REMOVE):
+        found = [cost for cost, _ in losses("new start", None, relation, None, 0)]
+        assert max(found) > 1
 
 
 def test_a_twin_that_counts_nulls_in_two_cells_is_caught(monkeypatch):

@@ -216,7 +216,7 @@ def _counts(wide: Widened) -> dict[str, Any]:
         )
         facts[f"{name} limits"] = list(count.limits)
     if wide.passed:
-        facts["limits stepped back"] = len(wide.passed) > 1
+        facts["limits stepped back"] = wide.back
         facts["counts before"] = [
             {"limits": list(item.limits), "persons": item.persons, "noise scale": item.scale}
             for item in wide.passed

@@ -46,6 +46,9 @@ LOST = 0.1  # part of the persons that limits that were chosen may leave beyond
 LOST_WITHIN = 0.05  # and limits within those
 BACK = 0.2  # part of what is left for that number, and again for those beyond the new limits
 
+# back from limits that were chosen after a new start to those before the choice
+THICK, CERTAINLY = 0.05, 5.0  # part of the persons beyond, less so many noise scales
+
 
 @dataclass(frozen=True)
 class Count:
@@ -69,14 +72,16 @@ class Count:
 class Widened:
     """The last limits and the counts that led to them (none, one or two).
 
-    place: the location that the limits belong to: after a step back that seen from 0. passed: the
-    counts before a step back (beyond limits given up), or those that asked for one in vain.
+    place: the location that the limits belong to: after a step back that seen from 0, or before the
+    last choice. passed: the counts before a step back (beyond limits given up), or those that asked
+    for one in vain. back: whether one was made.
     """
 
     limits: tuple[float, float]
     place: Location
     counts: tuple[Count, ...] = ()
     passed: tuple[Count, ...] = ()
+    back: bool = False
 
     @property
     def last(self) -> Count:
@@ -129,12 +134,14 @@ def widened(
     lean: whether n*epsilon is small; then more is taken off for noise, no second count is made, and
     no step back. persons: those with a value, public or noisy.
     """
-    first = place.lower, place.upper
-    near = counted_from(place) if persons * float(wallet.total) < FEW else first
-    count = _beyond(curator, column, near, "beyond the limits", share, wallet)
-    if near != first:
-        count = replace(count, between=BETWEEN * place.count_scale)
+    few = persons * float(wallet.total) < FEW
+    count = _counted(curator, column, place, "beyond the limits", share, wallet, few)
     passed: tuple[Count, ...] = ()
+    back = False
+    if place.within and count.beyond - CERTAINLY * count.scale > THICK * persons:
+        passed, place, back = (count,), place.within, True
+        count = _counted(curator, column, place, "beyond the limits again", BACK, wallet, few)
+    first = place.lower, place.upper
     many = count.beyond - SEEN * count.scale > LEFT_BEHIND * persons
     lost = LOST if place.chosen == first else LOST_WITHIN
     if place.chosen and count.persons - 2 * count.scale > lost * persons:
@@ -147,7 +154,7 @@ def widened(
     trust = LEAN_TRUST if lean else TRUST
     limits = first_step(place, count.beyond - trust * count.scale, wallet.left)
     if lean or limits == first or not falls_slowly(place, count):
-        return Widened(limits, place, (count,), passed)
+        return Widened(limits, place, (count,), passed, back)
     again = _count_again(curator, column, place, limits, wallet)
     believed = min(again.persons, LEAVES * count.persons) - TRUST * again.scale
     factor = WIDEN * max(believed, 0.0) * float(wallet.left) / math.sqrt(2)
@@ -189,6 +196,22 @@ def _too_many(
     return Widened(made, back, (again,), (count,))
 
 
+def _counted(
+    curator: Curator,
+    column: int,
+    place: Location,
+    name: str,
+    share: float,
+    wallet: Wallet,
+    few: bool,
+) -> Count:
+    """The persons beyond `place`, with `few` persons from nearer by."""
+    first = place.lower, place.upper
+    near = counted_from(place) if few else first
+    count = _beyond(curator, column, near, name, share, wallet)
+    return count if near == first else replace(count, between=BETWEEN * place.count_scale)
+
+
 def _beyond(
     curator: Curator,
     column: int,
@@ -228,8 +251,8 @@ def step_back(
     lower, upper = min(0.0, reach.lower, place.lower), max(0.0, reach.upper, place.upper)
     again = _beyond(curator, column, (lower, upper), "beyond the limits again", BACK, wallet)
     factor = _factor(again.persons - TRUST * again.scale, wallet.left)
-    back = replace(place, origin=0.0, lower=lower, upper=upper)
-    return Widened(moved(0.0, (lower, upper), factor), back, (again,), (count, away))
+    wide = replace(place, origin=0.0, lower=lower, upper=upper)
+    return Widened(moved(0.0, (lower, upper), factor), wide, (again,), (count, away), True)
 
 
 def first_step(place: Location, persons: float, left: Fraction) -> tuple[float, float]:

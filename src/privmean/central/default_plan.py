@@ -184,8 +184,8 @@ class DefaultMeanPlan(DefaultPlan):
             facts["share of the tail histogram"] = schedule.share
             settings = self._column_settings(self.shape.persons)
             facts["share of the count beyond"] = settings.check
-            if schedule.near:
-                facts["epsilon a round from a new start"] = float(schedule.near)
+            if schedule.choice:
+                facts["epsilon a choice after a new start"] = float(schedule.choice)
             if settings.check and not settings.lean:
                 facts["share of a second count beyond, if a tail falls off slowly"] = AGAIN
                 facts["share of each of two counts, if a round left a group behind"] = BACK

@@ -2,9 +2,9 @@
 
 Stages (docs/proofs/default-mean.md): cheap rounds that carry the origin into the data, a histogram
 that shows both tails, a second look with fresh noise when nothing was seen, and a new start when
-the values turn out to lie far from the origin compared with their spread (with few persons: cheaper
-rounds from there, whose last window is the answer). Every count gets noise, occupied or not, so no
-threshold and no delta are needed.
+the values turn out to lie far from the origin compared with their spread (with few persons: choices
+of a part of where they were seen). Every count gets noise, occupied or not, so no threshold and no
+delta are needed.
 """
 
 from __future__ import annotations
@@ -19,17 +19,20 @@ from privmean.central.log_segments import (
     ATOM_ONLY,
     BEYOND,
     END,
-    FAR_ALONE,
+    FAR_PART,
     FOUND,
     LAPLACE,
     NOTHING,
     Histogram,
     Reach,
+    Window,
+    all_around,
     cells_of,
     concentrated,
     lies_far,
     read_reach,
 )
+from privmean.central.places import Places
 from privmean.central.wallet import Wallet, floor_tick
 from privmean.intervals.missing import Missing
 from privmean.mechanisms.counts import NoisyCounts
@@ -45,8 +48,11 @@ NEVER_ENDS = 1 / 32  # part of the persons that may be left behind where every r
 CLEAR = 18.0  # and that is so many noise scales, where many have no value: pure noise rarely is
 FAR_WINDOW = 2  # a new start after the tails if 2 bins away from the origin hold nearly all
 VISIBLE = LAPLACE.main + LAPLACE.price  # noise scales of a look that persons in one bin must be
-NEAR_COST, NEAR_PART = 40.0, 0.75  # n*epsilon of a round from there, and what 2 bins must hold
-NEAR_ROUNDS, NEAR_LEFT = 3, 4  # at most so many, and only with more than 4 prices left
+CHOICE, CHOICES, FEWEST_LEFT = 50.0, 3, 3  # n*epsilon of a choice, how many; prices left before it
+SHIFTS, FOR_NARROW = 4, 2.0  # of its parts (`Places`): half as wide is a quarter of the noise^2
+PER_LEVEL = 8.0  # persons with a value, times the price, for every halving: else noise is chosen
+FINE = 4  # halvings that ask for another choice
+MARGIN = 0.25  # of its length, on each side of a part: the limits
 LEAN = 1500  # n*epsilon below which more is spent on looking
 AGAIN = 0.5  # part of what is left for a second look
 SURE = 3.0  # noise scales of the persons with a value, or of their private number, in their favour
@@ -62,7 +68,7 @@ NOBODY = "nobody has a value"
 class Schedule:
     """Prices of the looking stages, from n*epsilon alone (public, or from a paid noisy count).
 
-    near: price of a round after a new start, where no other rounds are run (0 where they are).
+    choice: price of a choice after a new start, where no rounds are run (0 where they are).
     doubt: noise scale of `persons` (0 where they are public).
     """
 
@@ -70,7 +76,7 @@ class Schedule:
     rounds: int
     price: Fraction
     share: float
-    near: Fraction = Fraction(0)
+    choice: Fraction = Fraction(0)
     doubt: float = 0.0
 
     @classmethod
@@ -80,8 +86,8 @@ class Schedule:
         rounds = min(MOST_ROUNDS, int(0.4 * signal / cost)) if signal >= ROUNDS_FROM else 0
         share = 0.4 if signal < LEAN else min(0.4, max(0.1, 0.3 * (4000 / signal) ** 0.25))
         price = floor_tick(Fraction(cost) / max(persons, 1))
-        near = Fraction(0) if rounds else floor_tick(Fraction(NEAR_COST) / max(persons, 1))
-        return cls(persons, rounds, price, share, near, doubt)
+        choice = Fraction(0) if rounds else floor_tick(Fraction(CHOICE) / max(persons, 1))
+        return cls(persons, rounds, price, share, choice, doubt)
 
 
 @dataclass(frozen=True)
@@ -93,6 +99,7 @@ class Location:
     scales. first: the first round's histogram, around 0, where a round moved the origin. chosen:
     the first limits that were chosen, where another choice may move those here (`limits_again`).
     away: the noisy number of persons that rounds left behind and its scale, where it was asked for.
+    within: where limits were chosen after a new start: the location before the last choice.
     """
 
     outcome: str
@@ -110,6 +117,7 @@ class Location:
     seen: Histogram | None = field(default=None, repr=False, compare=False)
     chosen: tuple[float, float] | None = None
     away: tuple[float, float] | None = None
+    within: Location | None = None
 
     @property
     def path(self) -> dict[str, Any]:
@@ -210,33 +218,59 @@ def locate(
         if reach.outcome != FOUND or restarts or back:
             break
         window = concentrated(seen, FAR_WINDOW)
-        everybody = max(there(), CLEAR * seen.scale)
-        if not lies_far(seen, window, everybody, relation == REPLACE_ONE, LAPLACE):
+        known = max(there(), CLEAR * seen.scale)
+        everybody = all_around(seen, window, known, relation == REPLACE_ONE)
+        if not lies_far(seen, window, everybody, LAPLACE):
             break
         to_come = moved_cells / float(schedule.share * wallet.left)  # noise scale of a new look
         if Missing.pooled(nulls).believed and window.held < VISIBLE * to_come:
             break  # it would show nothing of so few persons, and cost much of what is left
         fallback, restarts = (reach, origin, seen), 1
+        if schedule.choice and wallet.left > FEWEST_LEFT * schedule.choice:
+            path = rounds, looks, restarts
+            wide = settled(reach, origin, seen, nulls, schedule, wallet.total, path, first)
+            levels = 1  # two bins that both hold persons are no wider than these are apart
+            if window.most >= FAR_PART * everybody:
+                levels = max(int(there() * float(schedule.choice) / PER_LEVEL), 1)
+            return narrowed(curator, column, wide, window, levels, schedule.choice, wallet)
         origin, earlier, part = origin + window.middle, None, schedule.share
-        top, moved = window.first, False
-        single = window.most >= FAR_ALONE * window.held
-        for _ in range(NEAR_ROUNDS):
-            if not (schedule.near and single and wallet.left > NEAR_LEFT * schedule.near):
-                break
-            rounds += 1
-            seen = look(schedule.near, "origin")
-            window = concentrated(seen, FAR_WINDOW, top)
-            if window.held < max(NEAR_PART * there(), LAPLACE.main * seen.scale):
-                break
-            near, far = (edge - window.middle for edge in window.edges(FAR_WINDOW))
-            origin, top, moved = origin + window.middle, window.first, True
-            fallback = (Reach(FOUND, near, far), origin, seen)
-        if moved:  # another histogram of the tails would cost more than it shows
-            reach, origin, seen = fallback
-            break
+        top = window.first
     path = rounds, looks, restarts
     place = settled(reach, origin, seen, nulls, schedule, wallet.total, path, first)
     return replace(place, away=passed.away)
+
+
+def narrowed(
+    curator: Curator,
+    column: int,
+    wide: Location,
+    window: Window,
+    levels: int,
+    price: Fraction,
+    wallet: Wallet,
+) -> Location:
+    """Limits within `window`, seen from the origin of `wide`: a part of it of at most so many
+    `levels`, and a part of that, chosen by the persons in it."""
+    if wide.outcome != FOUND:
+        return wide
+    lower, upper = (wide.origin + edge for edge in window.edges(FAR_WINDOW))
+    places, found, level = Places(levels, SHIFTS, FOR_NARROW), wide, FINE
+    while found.rounds < CHOICES and level >= FINE and wallet.left > FEWEST_LEFT * price:
+        limits = lower, upper
+        first, last, level = places.choose(curator, column, limits, price, wallet)
+        beside = MARGIN * (last - first)
+        lower, upper = max(lower, first - beside), min(upper, last + beside)
+        found = replace(
+            found,
+            origin=(lower + upper) / 2,
+            lower=lower,
+            upper=upper,
+            rounds=found.rounds + 1,
+            hidden=0.0,
+            before=(0.0, 0.0),
+            within=found,
+        )
+    return found
 
 
 def settled(

@@ -26,7 +26,6 @@ NARROW = 8.0  # an inner limit is kept when it is more than this part of the out
 ALONE = 0.85  # part of a window's persons with which its fullest bin stands for it
 FAR_PART, FAR_ALONE = 0.95, 0.9  # part of all persons in a far window, or in its fullest bin
 COARSE = 0.75  # and of a noisy number of persons
-DEPTH = 16  # bins below the top of a limited window: where values are that were near it
 TOP = LOG_BINS - 1  # the last bin also holds everything beyond 2^40
 END = 2.0**40  # of the public range: values beyond it are read as it
 CELLS = LOG_CELLS + 1  # with that of the persons without a value
@@ -152,38 +151,36 @@ class Window:
         return (near, far) if self.sign > 0 else (-far, -near)
 
 
-def concentrated(histogram: Histogram, bins: int, top: int | None = None) -> Window:
-    """The window of `bins` bins with the most noisy persons (up to bin `top` and not farther than
-    `DEPTH` bins below it)."""
+def concentrated(histogram: Histogram, bins: int) -> Window:
+    """The window of `bins` bins with the most noisy persons."""
     best = Window(-np.inf, 0.0, 0.0, 1.0, 0, 0)
-    start, stop = (0, LOG_BINS) if top is None else (max(top - DEPTH, 0), top + 1)
     for sign, counts in ((1.0, histogram.positive), (-1.0, histogram.negative)):
-        if stop - start < bins:
-            break
-        sums = np.convolve(counts[start:stop], np.ones(bins), "valid")
-        at = start + int(np.argmax(sums))
-        if sums[at - start] > best.held:
+        sums = np.convolve(counts, np.ones(bins), "valid")
+        at = int(np.argmax(sums))
+        if sums[at] > best.held:
             weights = np.maximum(counts[at : at + bins], 0.0)
             total = float(weights.sum())
             middle = float(weights @ _MIDDLES[at : at + bins]) / total if total > 0 else 0.0
             full = int(np.argmax(counts[at : at + bins]))
             most = float(counts[at + full])
-            best = Window(float(sums[at - start]), most, sign * middle, sign, at, at + full)
+            best = Window(float(sums[at]), most, sign * middle, sign, at, at + full)
     return best
 
 
-def lies_far(
-    histogram: Histogram, window: Window, persons: float, exact: bool, evidence: Evidence
-) -> bool:
-    """Whether nearly everybody is in a window away from the origin. A number of persons that is
-    not `exact` is too coarse for that: then nearly all who are seen around it, and most persons."""
+def all_around(histogram: Histogram, window: Window, persons: float, exact: bool) -> float:
+    """What a window must hold nearly all of: a number of persons that is not `exact` is too coarse
+    for that, so then all who are seen around it, and most persons."""
+    if exact:
+        return persons
+    side = histogram.positive if window.sign > 0 else histogram.negative
+    around = side[max(window.first - NEAR, 0) : window.first + NEAR + 2]
+    return max(float(around.sum()), COARSE * persons)
+
+
+def lies_far(histogram: Histogram, window: Window, everybody: float, evidence: Evidence) -> bool:
+    """Whether nearly everybody is in a window away from the origin."""
     if histogram.zero > evidence.atom * histogram.scale:
         return False
-    everybody = persons
-    if not exact:
-        side = histogram.positive if window.sign > 0 else histogram.negative
-        around = side[max(window.first - NEAR, 0) : window.first + NEAR + 2]
-        everybody = max(float(around.sum()), COARSE * persons)
     return window.held >= FAR_PART * everybody or window.most >= FAR_ALONE * everybody
 
 

@@ -13,25 +13,20 @@ import math
 from dataclasses import dataclass
 from fractions import Fraction
 
-import numpy as np
-
 from privmean.central.limit_pairs import choice, is_tight, limits_of, scored
 from privmean.central.locate import LAST, NOBODY, Location
 from privmean.central.log_segments import ATOM_ONLY, BEYOND, FOUND, cells_of
+from privmean.central.places import Places
 from privmean.central.wallet import Wallet, floor_tick
 from privmean.mechanisms.counts import counted
 from privmean.mechanisms.curator import Curator
-from privmean.mechanisms.noisy_argmax import Choice
-from privmean.people.reductions import Integers
 from privmean.privacy.budget import REPLACE_ONE
 
 LEAN = 600  # n*epsilon below which no cell is chosen
 NUMBER, LEAN_NUMBER = 0.02, 0.05  # of epsilon for the persons with a value; the second below LEAN
 COST, LEAST_PART, MOST_PART = 120.0, 0.18, 0.4  # n*epsilon of the choice, and parts of what is left
 LEAST = 100.0  # persons with a value, times epsilon, that can be asked
-LEVELS = 8  # halvings of the limits among which a cell is chosen
-HALF_CELLS = 2 ** (LEVELS + 1)  # of the finest cells
-FOR_NARROW = 1.1  # what a cell half as wide is preferred by, in noise scales
+CHOSEN = Places(levels=8, shifts=2, narrow=1.1)  # the cells of the limits
 CELL_COST, CELLS, FAR = 44.0, 5, 4  # n*epsilon of such a choice, how many; levels that ask for more
 CELL_PART = Fraction(1, 25)  # of epsilon, where that is more
 AGAIN_COST, AGAIN_LEFT = 80.0, 4  # of another choice of limits, if so many prices are left
@@ -97,7 +92,7 @@ def choose_limits(
         and _wide_enough(limits)
     ):
         cells += 1
-        lower, upper, level = _cell(curator, column, limits, prices.cell, wallet)
+        lower, upper, level = CHOSEN.choose(curator, column, limits, prices.cell, wallet)
         if level < 2:
             break
         origin, half = (lower + upper) / 2, upper - lower
@@ -155,35 +150,3 @@ def _chosen(
 def _wide_enough(limits: tuple[float, float]) -> bool:
     lower, upper = limits
     return upper - lower > FINEST * max(abs(lower), abs(upper))
-
-
-def _cell(
-    curator: Curator,
-    column: int,
-    limits: tuple[float, float],
-    price: Fraction,
-    wallet: Wallet,
-) -> tuple[float, float, int]:
-    """The chosen cell of the limits and its level, by the persons in it and a public preference for
-    narrow ones. A person is in one cell of a grid: no score moves by more than 1."""
-    lower, upper = limits
-    half = (upper - lower) / HALF_CELLS / 2
-    counts = np.zeros(HALF_CELLS + HALF_CELLS // 4, dtype=np.int64)  # with what is just below
-    below = HALF_CELLS // 4
-    for index, count in curator.people.uniform_counts(column, half, lower + half).items():
-        if -below <= index < HALF_CELLS:
-            counts[below + index] = count
-    scores: list[Integers] = []
-    cells: list[tuple[float, float, int]] = []
-    for level in range(LEVELS + 1):
-        parts, size = 2**level, HALF_CELLS >> level
-        public = round(FOR_NARROW * level * 2 / float(price))
-        for shift in (0, size // 2)[: 1 + (level > 0)]:
-            start = below - shift
-            scores.append(counts[start : start + HALF_CELLS].reshape(parts, size).sum(1) + public)
-            for k in range(parts):
-                first = lower + 2 * half * (k * size - shift)
-                cells.append((first, first + 2 * half * size, level))
-    words = "every score by at most one"
-    mechanism = Choice("place", wallet.take(price), wallet.relation, 2, words)
-    return cells[int(curator.ask(mechanism, np.concatenate(scores)))]

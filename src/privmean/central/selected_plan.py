@@ -108,7 +108,7 @@ class SelectedMeanPlan(DefaultMeanPlan):
             return facts
         for name in ("rounds at most", "epsilon a round", "share of the tail histogram"):
             facts.pop(name, None)
-        facts.pop("epsilon a round from a new start", None)
+        facts.pop("epsilon a choice after a new start", None)
         prices = self._prices(persons)
         facts["epsilon of the choice of limits"] = float(prices.limits(self._purse(), persons))
         return facts
