@@ -100,7 +100,7 @@ def test_a_wider_group_without_a_long_tail_keeps_its_interval():
 
 
 def test_skewed_groups_have_room_for_what_their_limits_cut_off():
-    """One lognormal group of 600: where the count beyond the limits happened to be low, the interval
+    """One lognormal group of 600: where the count beyond the limits was low by chance, the interval
     had no room for the tail (.55 to .85 of them held the mean). This test fails in at most 1e-6 of
     its runs where .91 of the intervals hold the mean, and .8 of the rows say "ok"."""
     rng, held, told = np.random.default_rng(6), 0, 0

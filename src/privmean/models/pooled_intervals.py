@@ -51,7 +51,7 @@ class Coefficients:
     """names, statuses: of everything asked for. kept: the places of what was released; the arrays
     are for those. scales: of the noise of each (a deviation, or a Laplace scale). sampling,
     step_error: covariances. shift, shorten: what ends are moved by for the mean and for the
-    shortened equation."""
+    shortened equation. hidden: persons beyond the limit whom noise may hide."""
 
     names: tuple[str, ...]
     statuses: tuple[str, ...]
@@ -65,6 +65,7 @@ class Coefficients:
     shorten: Floats = field(default_factory=lambda: np.zeros(0))
     tail: str = OK
     excess: float = 0.0
+    hidden: float = 0.0
     diagnostics: Mapping[str, Any] = field(default_factory=dict)
 
     @classmethod
@@ -150,6 +151,7 @@ class Coefficients:
             cut / 2 * rest,
             tail,
             excess,
+            SEEN * beyond_sd * persons,
             {
                 "shortened": beyond * persons,
                 "limit": limit,
@@ -260,6 +262,11 @@ class Coefficients:
             f"{UNRELATED}; persons whose influence is shortened exceed the limit on average by no "
             f"more than {self.excess:g} of it ({HEAVIER * self.excess:g} where more are seen)"
         )
+        if self.hidden:
+            long += (
+                f"; fewer than about {math.ceil(self.hidden)} of them may go unseen: where so few "
+                "can carry the line (a curve in a skewed regressor), use logs or a curved term"
+            )
         brief = f"{UNRELATED}; shortened influences exceed their limit by {self.excess:g} of it"
         return "coefficients", long, brief
 
