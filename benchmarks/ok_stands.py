@@ -98,7 +98,8 @@ def _compare(law: Law, g: np.random.Generator, n: int, epsilon: float) -> Rows:
     release = pm.compare(
         _arms(law, g, n), "x", arms="arm", levels=[1, 0], epsilon=epsilon, noise=SimulatedNoise(g)
     )
-    return _rows(release, [law.mean / 2])
+    row = release.rows()[-1]  # the difference, below the arms
+    return [(row.status, row.lower, row.upper, law.mean / 2)]
 
 
 def _public_arms(law: Law, g: np.random.Generator, n: int, epsilon: float) -> Rows:

@@ -12,6 +12,7 @@ from privmean.central.groups.reading import Between, Flags, Reading, between_gro
 from privmean.central.groups.run import Found
 from privmean.central.groups.settings import (
     ALLOWED,
+    CARRIES,
     FEW,
     HIDES,
     PRECISE,
@@ -29,7 +30,6 @@ from privmean.people.reductions import Floats
 WIDER, CLEAR = 1.2, 2.5  # ratio of variances, and noise deviations, from which a group spreads more
 LONG = 5.0  # deviations of persons inside groups beyond which limits are those of long tails
 TURNS = 5  # after each, less than half of what is missing of the place of a group is left
-CARRIES = 1.5  # deviations of an error: more mean in a tail that was not counted is told
 SPREADS = 0.35  # typical difference of logarithms of groups' deviations
 
 
