@@ -20,7 +20,7 @@ from privmean.intervals.boxes import sidak_level
 from privmean.intervals.interval import OK, Interval
 from privmean.intervals.laplace_normal import quantile
 from privmean.intervals.mean_interval import UNRELATED
-from privmean.intervals.tail_check import TAIL_SEEN, TOO_THICK
+from privmean.intervals.tail_check import TAIL_SEEN, TOO_THICK, few_unseen
 from privmean.models.symmetric import eigen, times
 from privmean.people.reductions import Floats
 
@@ -262,11 +262,7 @@ class Coefficients:
             f"{UNRELATED}; persons whose influence is shortened exceed the limit on average by no "
             f"more than {self.excess:g} of it ({HEAVIER * self.excess:g} where more are seen)"
         )
-        if self.hidden:
-            long += (
-                f"; fewer than about {math.ceil(self.hidden)} of them may go unseen: where so few "
-                "can carry the line (a curve in a skewed regressor), use logs or a curved term"
-            )
+        long += few_unseen(self.hidden)
         brief = f"{UNRELATED}; shortened influences exceed their limit by {self.excess:g} of it"
         return "coefficients", long, brief
 

@@ -219,7 +219,10 @@ def _told(
         math.inf if both or low[0] or high[1] else ALLOWED * float(down[0] + up[1]) + less,
         (box.lower, box.upper),
         settings.counted,
-        arms_assumption(counted=settings.counted),
+        arms_assumption(
+            counted=settings.counted,
+            unseen=0.0 if out is None else out.doubt * float(sizes.sum()),
+        ),
         status,
         ARMS.get(status, ""),
     )
