@@ -79,7 +79,7 @@ def _beyond(counts: Floats, scale: float, arm: float) -> tuple[Floats, Floats, F
     on = np.arange(1, min(ON, LOG_BINS - 1 - last) + 1)
     a, b = np.maximum(_EDGES[last + on], arm), _EDGES[last + on + 1]
     part = np.clip((b - a) / (b - _EDGES[last + on]), 0.0, 1.0)
-    mass = believed * part * np.exp(np.clip(_powers(on) @ curve, -30.0, 30.0))
+    mass = believed * part * np.exp(np.clip(_powers(on.astype(float)) @ curve, -30.0, 30.0))
     return a[part > 0], b[part > 0], mass[part > 0]
 
 
