@@ -73,6 +73,8 @@ def test_a_method_must_use_the_assumption_that_is_given(persons):
         ({"design_effect": 2.0}, "related="),
         ({"memory_limit": "1GB"}, "Machine"),
         ({"epsilom": 1.0}, "did you mean epsilon"),
+        ({"contrast": "a - b"}, "did you mean contrasts"),
+        ({"zzz": 1}, "it takes source, values, .*epsilon"),
     ],
 )
 def test_a_word_that_moved_is_refused_with_its_new_place(persons, word, place):

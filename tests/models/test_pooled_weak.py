@@ -206,3 +206,31 @@ def test_a_rare_level_whose_size_nobody_can_see_is_not_shown_in_a_unit_that_is_n
         assert {row.term for row in found} == {"x"}
         wild = sum(abs(row.estimate) > 10 for row in found)
         assert least <= wild <= most
+
+
+def test_terms_beside_one_that_is_not_seen_are_of_the_equation_without_it():
+    """In a unit that is noise, x takes part of the intercept with it in one release of six."""
+    rng = np.random.default_rng(1)
+    level = rng.random(4700) < 0.05
+    y = 1 + 0.5 * level + rng.normal(0, 1, 4700)
+    table = pm.Table({"p": np.arange(4700), "x": level.astype(float), "y": y}, person="p")
+    for seed in (1, 4, 10, 16, 29):
+        release = pm.regress(table, "y ~ x", epsilon=1.0, noise=SimulatedNoise(seed))
+        one, lost = release.rows()
+        assert (one.status, lost.status) == ("ok", "scale not seen")
+        assert one.lower <= y.mean() <= one.upper
+        assert "the equation without it" in " ".join(release.details().split())
+
+
+def test_where_all_terms_are_of_a_size_that_nobody_can_see_the_release_says_so():
+    """Not that its regressors repeat each other, which leaving one out would help."""
+    rng = np.random.default_rng(1)
+    person, level = np.repeat(np.arange(3000), 3), rng.random(9000) < 0.01
+    level &= person < 90
+    columns = {"p": person, "x": level.astype(float), "y": rng.normal(0, 1, 9000)}
+    for formula, effect in (("y ~ x", "within"), ("y ~ 0 + x", "pooled")):
+        table = pm.Table(columns, person="p")
+        noise = SimulatedNoise(2)
+        release = pm.regress(table, formula, effect=effect, epsilon=1.0, noise=noise)
+        assert release.status == release.rows()[0].status == "scale not seen"
+        assert "scales" in str(release)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from inspect import signature
 from typing import TYPE_CHECKING, Literal, TypeVar, Unpack
 
 from privmean import validate
@@ -126,7 +127,7 @@ def mean(
     compared = None if contrasts is None else validate.several("contrasts", contrasts, pairs)
     columns = None if by is None else validate.columns("by", by)
     usual: Neighbors = "replace-one" if by is None or membership == "public" else "add-remove"
-    said = settled(terms, "mean", MOVED, usual)
+    said = settled(terms, "mean", MOVED, usual, signature(mean).parameters)
     question = Mean(
         chosen, estimand, cap, assume=one_of(assume, words),
         method=method, related=related, by=columns, keys=keys, max_groups=max_groups,
@@ -175,7 +176,7 @@ def regress(
     """
     from privmean.questions.regression import Regression
 
-    said = settled(terms, "regress", MOVED)
+    said = settled(terms, "regress", MOVED, own=signature(regress).parameters)
     fitted = None if only is None else validate.several("only", only, "name terms in a list")
     question = Regression(
         formula, fixed_effects, working, time, scales=scales,
@@ -219,7 +220,7 @@ def curve(
     """
     from privmean.questions.curve import Curve
 
-    said = settled(terms, "curve", MOVED)
+    said = settled(terms, "curve", MOVED, own=signature(curve).parameters)
     known = one_of(assume, {"bounds": bounds, "concentration": concentration})
     question = Curve(
         value, time, bins, assume=known, method=method, related=related,
@@ -255,7 +256,7 @@ def variance(
     """
     from privmean.questions.variance import Variance
 
-    said = settled(terms, "variance", MOVED)
+    said = settled(terms, "variance", MOVED, own=signature(variance).parameters)
     question = Variance(value, within, method, center, related=related)
     return asked(source_of(source, person, {}), question, said)
 
@@ -294,7 +295,7 @@ def compare(
     question = Compare(
         value, arms, _listed("levels", levels), before, slope, by, _listed("pair", pair), membership
     )
-    said = settled(terms, "compare", MOVED, question.usual_neighbors)
+    said = settled(terms, "compare", MOVED, question.usual_neighbors, signature(compare).parameters)
     return asked(source_of(source, person, {}), question, said)
 
 
@@ -328,7 +329,7 @@ def quantile(
     """
     from privmean.questions.quantile import Quantile
 
-    said = settled(terms, "quantile", MOVED)
+    said = settled(terms, "quantile", MOVED, own=signature(quantile).parameters)
     points = (q,) if isinstance(q, int | float) else q
     question = Quantile(value, points, bounds, related)
     return asked(source_of(source, person, {}), question, said)

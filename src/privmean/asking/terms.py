@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, TypedDict
@@ -70,11 +70,12 @@ def settled(
     function: str,
     moved: Mapping[str, str],
     usual: Neighbors = "replace-one",
+    own: Iterable[str] = (),
 ) -> Settled:
     """The terms that a call gave, checked before anything is read.
 
     function, moved: its name, and where keywords that it once had are said now. usual: the
-    neighbours where none are named.
+    neighbours where none are named. own: the function's own words.
     """
     known = Terms.__annotations__
     for name, value in terms.items():
@@ -82,8 +83,9 @@ def settled(
             continue
         if name in moved:
             raise ArgumentError(name, value, f"is no longer said in {function}", moved[name])
-        near = get_close_matches(name, [*known, *moved], n=1)
-        remedy = f"did you mean {near[0]}?" if near else f"it takes {', '.join(known)}"
+        words = list(dict.fromkeys([*own, *known]))
+        near = get_close_matches(name, [*words, *moved], n=1)
+        remedy = f"did you mean {near[0]}?" if near else f"it takes {', '.join(words)}"
         raise ArgumentError(name, value, f"is no word of {function}", remedy)
     relation = relation_of(terms.get("neighbors") or usual)
     terms = {**DEFAULTS, **terms}

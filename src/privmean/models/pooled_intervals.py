@@ -33,8 +33,9 @@ FALSE = 3.0  # deviations of its noise that a second moment must be below that
 FEW_PERSONS = "few persons carry it"
 PARTLY = "some terms are missing"
 ADVICE = {
-    "scale not seen": "too few persons have a value other than zero for its size to be seen: give "
-    "its scale or declare its levels, or more persons or more epsilon",
+    "scale not seen": "too few persons have a value other than zero for its size to be seen; the "
+    "other terms are those of the equation without it: give its scale or declare its levels, or "
+    "more persons or more epsilon",
     "not told apart": "noise does not tell it from other terms: leave one of them out",
     "thin level": "few persons have this level: merge levels",
     FEW_PERSONS: "a handful of persons decides it: leave it out or merge levels",

@@ -103,13 +103,15 @@ class PooledRun:
             return self._nothing(AGAIN)
         if not reached:
             return self._nothing(RANGE)
-        if design.response in unseen:
+        hidden = self.hidden(unseen)
+        if all(hidden):
             return self._nothing(UNSEEN)
         moments = person_moments(products, design, settings.weighting)
-        fitted = self.moments(moments)
+        lost = design.made_of(unseen)
+        fitted = self.moments(moments, lost)
         if fitted.bad.all():
             return self._nothing(FAILED)
-        return self.score(moments, fitted, units, unseen)
+        return self.score(moments, fitted, units, hidden)
 
     # --- centre and spread ------------------------------------------------------------------------
     def units(self) -> tuple[dict[str, tuple[float, float]], set[str], bool]:
@@ -140,11 +142,23 @@ class PooledRun:
             found[name] = centre, edge(place) * INSIDE
         return found, unseen, inside
 
+    def hidden(self, unseen: set[str]) -> list[bool]:
+        """Of everything asked for, whether it is made of a variable whose size was not seen."""
+        design = self.plan.settings.design
+        terms = {design.names[j] for j in design.made_of(unseen)}
+        return [
+            design.response in unseen
+            or any(weight and name in terms for name, weight in item.weights)
+            for item in self.plan.settings.asked
+        ]
+
     # --- second moments ---------------------------------------------------------------------------
-    def moments(self, moments: Symmetric) -> Fitted:
-        """Two rounds: the second sees whitened regressors and residuals of the first."""
+    def moments(self, moments: Symmetric, lost: tuple[int, ...]) -> Fitted:
+        """Two rounds: the second sees whitened regressors and residuals of the first. lost: terms
+        in units that are noise, which are left out of the equation of the others."""
         plan, p, n = self.plan, self.plan.order - 1, self.plan.persons
         rows: Floats = np.eye(p + 1)
+        rows[lost, lost] = 0.0
         thin: tuple[int, ...] = ()
         for turn in (0, 1):
             seen = transformed(moments, rows)
@@ -203,7 +217,7 @@ class PooledRun:
         moments: Symmetric,
         fitted: Fitted,
         units: dict[str, tuple[float, float]],
-        unseen: set[str],
+        hidden: list[bool],
     ) -> Outcome:
         plan, settings, n = self.plan, self.plan.settings, self.plan.persons
         design, p = settings.design, plan.order - 1
@@ -228,9 +242,8 @@ class PooledRun:
         size_bad = np.sqrt((times(toward, fitted.vectors[:, fitted.bad]) ** 2).sum(axis=1))
         size_all = np.sqrt((times(toward, fitted.vectors) ** 2).sum(axis=1))
         statuses = [OK] * len(weights)
-        lost = design.made_of(unseen)
         for t in range(len(weights)):
-            if any(weights[t, j] for j in lost):
+            if hidden[t]:
                 statuses[t] = UNSEEN
             elif any(weights[t, j] for j in fitted.thin):
                 statuses[t] = THIN_LEVEL
@@ -239,7 +252,7 @@ class PooledRun:
         kept = [t for t, status in enumerate(statuses) if status == OK]
         if not kept:
             made = Coefficients.none(self._names, tuple(statuses), plan.parts.law)
-            return self._told(made, SINGULAR)
+            return self._told(made, SINGULAR if ENTANGLED in statuses else statuses[0])
         influence = times(toward, inverse)[kept]
         units_of = np.sqrt(
             np.maximum(fitted.variance * (influence * toward[kept]).sum(axis=1), 1e-300)

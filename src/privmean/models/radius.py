@@ -25,11 +25,8 @@ LEAST = 0.35
 LONG, SHORT = 8.0, 1 / 8  # deviations
 MANY, MOST, SURE = 4.0, 1 / 2, 4.0
 PART, FIFTH, WIDE = 0.4, 1 / 5, 1.3
-FAR, DOUBT, FARTHEST = (
-    0.5,
-    3.0,
-    1.5,
-)  # deviations of an influence, of noise, of an influence at most
+FAR, FARTHEST = 0.5, 1.5  # a step, in deviations of an influence: without noise, at most
+DOUBT = 3.0  # deviations of its noise that a step may have on top
 
 
 @dataclass(frozen=True)

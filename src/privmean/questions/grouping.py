@@ -39,7 +39,7 @@ class Grouping:
 
 
 def grouping_of(
-    by: object,
+    by: tuple[str, ...],
     keys: object,
     max_groups: int,
     contrasts: object,
@@ -51,7 +51,8 @@ def grouping_of(
     simultaneous: bool,
 ) -> Grouping:
     """The words of a question as one value; ArgumentError for what cannot be meant."""
-    columns = _columns(by)
+    if not by or len(by) > MOST_COLUMNS:
+        raise ArgumentError("by", by, "is no column of groups", f"name 1 to {MOST_COLUMNS} columns")
     validate.choice("membership", membership, [PRIVATE, PUBLIC])
     for name, flag in (("other", other), ("shrink", shrink), ("simultaneous", simultaneous)):
         if flag is not True and flag is not False:
@@ -67,7 +68,7 @@ def grouping_of(
                 "other", other, "needs public keys", "name the keys, or leave other out"
             )
         later = later_contrasts(asked)
-        return Grouping(columns, None, weights, (), other, shrink, simultaneous, later)
+        return Grouping(by, None, weights, (), other, shrink, simultaneous, later)
     listed = keys.tolist() if hasattr(keys, "tolist") else keys
     listed = listed.to_list() if hasattr(listed, "to_list") else listed
     if isinstance(listed, str | bytes | Mapping) or not isinstance(listed, Sequence):
@@ -77,7 +78,7 @@ def grouping_of(
             "is no list of groups",
             "give the public keys, such as keys=['north', 'south']",
         )
-    texts = key_texts("keys", list(listed), len(columns))
+    texts = key_texts("keys", list(listed), len(by))
     if not texts:
         raise ArgumentError("keys", keys, "is empty", "name the groups")
     labels = [label(key) for key in texts]
@@ -90,7 +91,7 @@ def grouping_of(
         raise ArgumentError("other", other, f"{OTHER!r} is a key already", "rename the key")
     shown = [*labels, OTHER] if other else labels
     return Grouping(
-        columns,
+        by,
         texts,
         weights,
         contrasts_of(asked, shown),
@@ -98,12 +99,3 @@ def grouping_of(
         shrink,
         simultaneous,
     )
-
-
-def _columns(by: Any) -> tuple[str, ...]:
-    named = validate.columns("by", by)
-    if not named or len(named) > MOST_COLUMNS:
-        raise ArgumentError("by", by, "is no column of groups", f"name 1 to {MOST_COLUMNS} columns")
-    if len(set(named)) < len(named):
-        raise ArgumentError("by", by, "names a column twice", "name each column once")
-    return named

@@ -130,7 +130,7 @@ class Mean:
         from privmean.questions.grouping import grouping_of
 
         return grouping_of(
-            self.by, self.keys, self.max_groups, self.contrasts, self.membership, self.rule,
+            self.by or (), self.keys, self.max_groups, self.contrasts, self.membership, self.rule,
             other=self.other, shrink=self.shrink, simultaneous=self.simultaneous,
         )  # fmt: skip
 
