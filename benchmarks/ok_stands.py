@@ -140,9 +140,7 @@ def _own(law: Law, g: np.random.Generator, n: int, epsilon: float) -> Rows:
     t = np.tile(np.arange(4.0), n)
     y = np.repeat(g.standard_normal(n), 4) + np.repeat(law.draw(g, n), 4) * t
     source = _table({"y": y, "t": t}, np.repeat(np.arange(n), 4))
-    release = pm.regress(
-        source, "y ~ t", effect="own", epsilon=epsilon, noise=SimulatedNoise(g)
-    )
+    release = pm.regress(source, "y ~ t", effect="own", epsilon=epsilon, noise=SimulatedNoise(g))
     return [item for item, row in zip(_rows(release, [0.0, law.mean]), release.rows(), strict=False)
             if row.term != "Intercept"]  # fmt: skip
 
@@ -233,11 +231,13 @@ def main() -> None:
                 print(*rows[-1], f"{time.process_time():.0f} s", sep=" | ", flush=True)
     words = (
         f'Part of the rows that say "ok" / part of these whose 95 % interval holds the truth; '
-        f"{said.runs} releases each of {', '.join(map(str, PERSONS))} persons, pure epsilon."
+        f"{said.runs} releases each of {', '.join(map(str, PERSONS))} persons, pure epsilon. A few "
+        "persons far out whom a count at that budget cannot tell from noise (1 % are 5 to 100 here) "
+        "leave no trace: intervals say how many may go unseen."
     )
     head = ["question", "law", *(f"epsilon {e:g}" for e in EPSILONS)]
     worst = (
-        f"Cells where more than {RARE:.0%} say \"ok\" and fewer than {LEAST:.0%} of these hold the "
+        f'Cells where more than {RARE:.0%} say "ok" and fewer than {LEAST:.0%} of these hold the '
         f"truth: {len(low)} of {len(rows) * len(PERSONS) * len(EPSILONS)}."
     )
     text = "\n\n".join([
