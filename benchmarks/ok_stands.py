@@ -232,8 +232,8 @@ def main() -> None:
     words = (
         f'Part of the rows that say "ok" / part of these whose 95 % interval holds the truth; '
         f"{said.runs} releases each of {', '.join(map(str, PERSONS))} persons, pure epsilon. A few "
-        "persons far out whom a count at that budget cannot tell from noise (1 % are 5 to 100 here) "
-        "leave no trace: intervals say how many may go unseen."
+        "persons far out whom a count at that budget cannot tell from noise (1 % are 5 to 100 "
+        "here) leave no trace: intervals say how many may go unseen."
     )
     head = ["question", "law", *(f"epsilon {e:g}" for e in EPSILONS)]
     worst = (
