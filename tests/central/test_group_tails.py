@@ -5,14 +5,16 @@ from __future__ import annotations
 import math
 
 import numpy as np
+import polars as pl
 from scipy.stats import norm
 
+import privmean as pm
 from kit import assert_rate_at_least, assert_rate_at_most
 from privmean.central.groups.estimator import GroupMeans
 from privmean.central.groups.fading import Fading
 from privmean.central.groups.tails import PooledTail, far_together
 from privmean.central.log_segments import Histogram
-from privmean.intervals.tail_check import FAR_SEEN, OWN_TAIL
+from privmean.intervals.tail_check import FAR_SEEN, OWN_TAIL, few_unseen
 from privmean.noise.simulated import SimulatedNoise
 from privmean.people.grids import LOG_BINS, LOG_CELLS
 from privmean.people.pairmatrix import MatrixPairs
@@ -126,3 +128,17 @@ def test_a_curve_goes_on_as_lognormal_counts_do_and_not_as_normal_ones():
     assert abs(beyond(lambda x: norm.cdf(np.log(x)), 16.0) / true - 1) < 1 / 3
     assert beyond(lambda x: 2 * norm.cdf(x) - 1, 4.0) == 0.0
     assert beyond(lambda x: np.clip(x / 4, 0, 1), 4.0) == 0.0
+
+
+def test_how_many_persons_beyond_may_go_unseen_is_said():
+    rng = np.random.default_rng(8)
+    value = rng.standard_normal(4000)
+    table = released(np.zeros(4000, dtype=int), value, 1)
+    variance = pm.variance(value[:, None], epsilon=4.0, noise=SimulatedNoise(1))
+    line = pm.regress(
+        pl.DataFrame({"who": np.arange(4000), "x": value, "y": value + rng.standard_normal(4000)}),
+        "y ~ x", person="who", epsilon=4.0, noise=SimulatedNoise(1),
+    )  # fmt: skip
+    for said in (table.assumption, variance.interval().assumption, line.interval().assumption):
+        assert "persons beyond may go unseen" in said
+    assert few_unseen(0.0) == few_unseen(math.inf) == ""
