@@ -178,7 +178,7 @@ def test_limits_of_groups_that_are_too_close_are_not_believed(kind):
         rows = [(g, release.intervals.row(g, 0.95)) for g in range(6)]
         held += sum(row.lower <= CENTERS[g] <= row.upper for g, row in rows if row.status == "ok")
         said += sum(row.status == "ok" for _, row in rows)
-    assert said > 100
+    assert said > 80
     assert_rate_at_least(held, said, 0.92)
 
 

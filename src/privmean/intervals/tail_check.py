@@ -36,6 +36,17 @@ def finest_threshold(persons: float, scale: float, least: float = LEAST_SEEN) ->
     return min(SEEN, max(least, GROUP * persons / scale - _SURE))
 
 
+def few_unseen(persons: float) -> str:
+    """What a tail assumption cannot be held to: so few persons beyond the limits leave no trace in
+    the count."""
+    if not 0 < persons < math.inf:
+        return ""
+    return (
+        f"; fewer than about {math.ceil(persons)} persons beyond may go unseen: if so few could "
+        "carry the answer, give bounds or use logs"
+    )
+
+
 def hidden_group(threshold: float, scale: float) -> float:
     """Persons in the largest group that is overlooked with a chance of `OVERLOOKED` or more."""
     return scale * (threshold + _SURE)

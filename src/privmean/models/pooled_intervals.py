@@ -20,7 +20,7 @@ from privmean.intervals.boxes import sidak_level
 from privmean.intervals.interval import OK, Interval
 from privmean.intervals.laplace_normal import quantile
 from privmean.intervals.mean_interval import UNRELATED
-from privmean.intervals.tail_check import TAIL_SEEN, TOO_THICK
+from privmean.intervals.tail_check import TAIL_SEEN, TOO_THICK, few_unseen
 from privmean.models.symmetric import eigen, times
 from privmean.people.reductions import Floats
 
@@ -52,7 +52,7 @@ class Coefficients:
     """names, statuses: of everything asked for. kept: the places of what was released; the arrays
     are for those. scales: of the noise of each (a deviation, or a Laplace scale). sampling,
     step_error: covariances. shift, shorten: what ends are moved by for the mean and for the
-    shortened equation."""
+    shortened equation. hidden: persons beyond the limit whom noise may hide."""
 
     names: tuple[str, ...]
     statuses: tuple[str, ...]
@@ -66,6 +66,7 @@ class Coefficients:
     shorten: Floats = field(default_factory=lambda: np.zeros(0))
     tail: str = OK
     excess: float = 0.0
+    hidden: float = 0.0
     diagnostics: Mapping[str, Any] = field(default_factory=dict)
 
     @classmethod
@@ -151,6 +152,7 @@ class Coefficients:
             cut / 2 * rest,
             tail,
             excess,
+            SEEN * beyond_sd * persons,
             {
                 "shortened": beyond * persons,
                 "limit": limit,
@@ -261,6 +263,7 @@ class Coefficients:
             f"{UNRELATED}; persons whose influence is shortened exceed the limit on average by no "
             f"more than {self.excess:g} of it ({HEAVIER * self.excess:g} where more are seen)"
         )
+        long += few_unseen(self.hidden)
         brief = f"{UNRELATED}; shortened influences exceed their limit by {self.excess:g} of it"
         return "coefficients", long, brief
 

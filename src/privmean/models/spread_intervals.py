@@ -13,7 +13,7 @@ import numpy as np
 from privmean import validate
 from privmean.intervals.interval import OK, Interval
 from privmean.intervals.mean_interval import UNRELATED, no_interval
-from privmean.intervals.tail_check import TAIL_SEEN, TOO_THICK, UNCHECKED
+from privmean.intervals.tail_check import TAIL_SEEN, TOO_THICK, UNCHECKED, few_unseen
 from privmean.models.pooled_intervals import HEAVIER, SEEN, THICKEST, Coefficients
 from privmean.people.reductions import Floats
 
@@ -107,7 +107,7 @@ class SpreadIntervals:
             ("1", "u", "u^2"), (OK,) * 3, "gaussian" if powers.gaussian else "laplace", (0, 1, 2),
             np.array(powers.sums[:3]), sampling, np.zeros((3, 3)), np.array(powers.scales[:3]),
             np.array([0.0, 0.0, max(seen, excess * counted)]), np.array([0.0, 0.0, seen]),
-            tail, excess,
+            tail, excess, SEEN * beyond_sd,
         )  # fmt: skip
         return cls(value * unit, powers.sums[0], not powers.enough, weights, made, tail, excess)
 
@@ -147,6 +147,7 @@ class SpreadIntervals:
             words = (
                 f"{UNRELATED}; squared deviations beyond the limit exceed it on average by no more "
                 f"than {self.excess:g} of it ({HEAVIER * self.excess:g} where more are seen)"
+                f"{few_unseen(self.made.hidden)}"
             )
             brief = f"{UNRELATED}; squares beyond their limit exceed it by {self.excess:g} of it"
         made = self._ends(level, sampling=True, clipped=clipped)

@@ -21,7 +21,7 @@ from privmean.intervals.mean_interval import (
     ends_of,
     noise_half,
 )
-from privmean.intervals.tail_check import SEEN, TAIL_SEEN, TOO_THICK
+from privmean.intervals.tail_check import SEEN, TAIL_SEEN, TOO_THICK, few_unseen
 from privmean.people.reductions import Box
 
 TARGETS = ("mean", "clipped")
@@ -178,4 +178,5 @@ class TailMeans:
         return (
             f"persons beyond the limits exceed them on average by no more than {excess:g} times "
             f"the limit (seen there, noisy: {counts})"
+            + few_unseen(max(SEEN * item.beyond_scale for item in self.columns))
         )

@@ -9,11 +9,13 @@ from typing import Any
 
 import numpy as np
 
+from privmean.central.groups.fading import Fading
 from privmean.central.groups.reading import Reading, between_groups
 from privmean.central.groups.run import opened, price
 from privmean.central.groups.settings import (
     ALLOWED,
     BEYOND,
+    CARRIES,
     FEW,
     HIDES,
     PRECISE,
@@ -180,10 +182,24 @@ def _told(
     part = np.where(found.arms > box.middle, over, under) + (1.0 if out is None else out.most)
     near &= part * sizes.sum() > HIDES * sizes  # if all who may be beyond it were of this arm
     high, low = near & (found.arms > box.middle), near & (found.arms <= box.middle)
+    more, less = ALLOWED * 2 * extra, ALLOWED * 2 * extra
+    carried = False
+    if out is not None and place.seen is not None:
+        slow = Fading.of(place.seen, tail, out.most)
+        up_on, down_on, square = slow.excess(box.lower - shift, box.upper - shift)
+        more, less = (
+            max(more, float(up_on[0] + down_on[1])),
+            max(less, float(down_on[0] + up_on[1])),
+        )
+        variance = variance + square + 2 * np.maximum(box.upper - found.arms, 0.0) * up_on
+        variance = variance + 2 * np.maximum(found.arms - box.lower, 0.0) * down_on
+        scales = np.array(found.scales)
+        error = 2 * float(scales @ scales) + float((variance / found.persons).sum())
+        carried = float((up_on + down_on).max()) > CARRIES * math.sqrt(error)
     least = float(sizes.min())
     few = least * float(left) < FEW * 2 * 2**0.5
     thick = out is not None and out.thick
-    status = OK if out is None or not out.seen else TAIL_SEEN
+    status = TAIL_SEEN if carried or (out is not None and out.seen) else OK
     if out is not None and out.far:
         status = FAR_SEEN
     if least * settings.strength(epsilon) < PRECISE:
@@ -199,11 +215,14 @@ def _told(
         math.nan if few else found.estimate,
         math.sqrt(float((variance / found.persons).sum())),
         found.scales,
-        math.inf if both or high[0] or low[1] else ALLOWED * float(up[0] + down[1] + 2 * extra),
-        math.inf if both or low[0] or high[1] else ALLOWED * float(down[0] + up[1] + 2 * extra),
+        math.inf if both or high[0] or low[1] else ALLOWED * float(up[0] + down[1]) + more,
+        math.inf if both or low[0] or high[1] else ALLOWED * float(down[0] + up[1]) + less,
         (box.lower, box.upper),
         settings.counted,
-        arms_assumption(counted=settings.counted),
+        arms_assumption(
+            counted=settings.counted,
+            unseen=0.0 if out is None else out.doubt * float(sizes.sum()),
+        ),
         status,
         ARMS.get(status, ""),
     )

@@ -29,6 +29,7 @@ SURE = 0.8  # and above which the pooled tail is believed of every group
 SEEN = 4.0  # noise scales of a weight that is used
 FEW = 3.0  # noise deviations of a weight below which there is no estimate
 ALLOWED = 2.0  # how much more than the pooled tail an interval allows a group
+CARRIES = 1.5  # deviations of an error: more mean in a tail that was not counted is told
 HIDES = 0.15  # part of a group beyond a limit, below which its mean is not at the limit for it
 PRECISE = 60.0  # weight times epsilon below which a row is called imprecise
 

@@ -52,6 +52,11 @@ class Outside:
     far: bool = False
     most: float = 1.0
 
+    @property
+    def doubt(self) -> float:
+        """The share of persons whom the count may miss."""
+        return self.most - self.share
+
     @classmethod
     def of(
         cls,

@@ -7,10 +7,12 @@ from fractions import Fraction
 
 import numpy as np
 
+from privmean.central.groups.fading import Fading
 from privmean.central.groups.reading import Between, Flags, Reading, between_groups
 from privmean.central.groups.run import Found
 from privmean.central.groups.settings import (
     ALLOWED,
+    CARRIES,
     FEW,
     HIDES,
     PRECISE,
@@ -83,14 +85,19 @@ def table_of(
         seen_out[own.known], far_out[own.known] = own.beyond.seen, own.beyond.far
         arm = np.maximum(limits.upper - own.center, own.center - limits.lower)
         beyond = np.where(own.known, own.beyond.share * wide * arm, beyond)
+    slow_up, slow_down, square = _slow(found, limits, shift, between.middle, wide)
     few = final.weight < FEW * 6**0.5 * final.scale
     inside = wide * between.within**0.5 / 2 + final.noise
     near = final.radius * (1 - np.abs(final.share)) < inside
     near &= _hidden(found, limits, final.share > 0) > HIDES * found.weight
     precise = found.weight * settings.strength(epsilon) / settings.most
-    above = ALLOWED * (np.maximum(up, far_up) + beyond) - corrected
-    below = ALLOWED * (np.maximum(down, far_down) + beyond) + corrected
+    beyond = ALLOWED * beyond
+    above = ALLOWED * np.maximum(up, far_up) + np.maximum(beyond, slow_up) - corrected
+    below = ALLOWED * np.maximum(down, far_down) + np.maximum(beyond, slow_down) + corrected
+    spread += 2 * np.maximum(limits.upper - mean, 0.0) * slow_up + square
+    spread += 2 * np.maximum(mean - limits.lower, 0.0) * slow_down
     error = np.sqrt(spread / final.divisor + final.noise**2)
+    seen_out |= slow_up + slow_down > CARRIES * error
     arm = np.maximum(limits.upper - final.mean, final.mean - limits.lower)
     leans = (above + below > 2 * error) | (arm > LONG * between.within**0.5)
     alone = _wider(final, between) & leans & settings.counted
@@ -149,6 +156,29 @@ def _cut(
         up = np.where(own.known, own.tail.up(high) * size, up)
         down = np.where(own.known, own.tail.down(low) * size, down)
     return up, down
+
+
+def _slow(
+    found: Found, limits: Limits, shift: Floats, grand: float, stretch: Floats
+) -> tuple[Floats, Floats, Floats]:
+    """Mean excess over and below the limits of each group, and its mean square, of those beyond the
+    limits of the location where the tail seems to fall off slowly."""
+    up, down, square = (np.zeros(len(shift)) for _ in range(3))
+    place, tail, out, own = found.place, found.tail, found.beyond, found.units
+    if place is None or place.seen is None or tail is None or out is None:
+        return up, down, square
+    low = grand + (limits.lower - shift - grand) / stretch
+    high = grand + (limits.upper - shift - grand) / stretch
+    up, down, square = Fading.of(place.seen, tail, out.most).excess(low, high)
+    up, down, square = up * stretch, down * stretch, square * stretch**2
+    if own is not None and own.beyond is not None:
+        size = own.size * stretch
+        low, high = (limits.lower - own.center) / size, (limits.upper - own.center) / size
+        beside = Fading.of(own.seen, own.tail, own.beyond.most).excess(low, high)
+        up = np.where(own.known, beside[0] * size, up)
+        down = np.where(own.known, beside[1] * size, down)
+        square = np.where(own.known, beside[2] * size**2, square)
+    return up, down, square
 
 
 def _hidden(found: Found, limits: Limits, high: Flags) -> Floats:

@@ -10,7 +10,7 @@ from privmean.central.groups.settings import LEAST, PRECISE, GroupSettings
 from privmean.central.locate import Location
 from privmean.central.log_segments import ATOM_ONLY, BEYOND
 from privmean.intervals.group_table import FEW, IMPRECISE, NEAR
-from privmean.intervals.tail_check import FAR_SEEN, TAIL_SEEN, TOO_THICK
+from privmean.intervals.tail_check import FAR_SEEN, TAIL_SEEN, TOO_THICK, few_unseen
 
 THICK = (
     "too many persons lie beyond the limits to speak of means: the estimates are of limited values "
@@ -65,15 +65,16 @@ def notes_of(settings: GroupSettings) -> tuple[str, ...]:
     return rule, listed, *related
 
 
-def arms_assumption(*, counted: bool) -> str:
-    """What the interval of a difference of public arms rests on."""
+def arms_assumption(*, counted: bool, unseen: float) -> str:
+    """What the interval of a difference of public arms rests on. unseen: persons who may be
+    missed."""
     if not counted:
         return "sampling errors are normal"
     return (
         "of each arm: (1) its persons beyond the limits exceed them by at most twice what the "
         "pooled histogram says; (2) its share of persons beyond the pooled limits is at most twice "
         "that of all persons; (3) those exceed the limits on average by no more than these are "
-        "from the grand mean; sampling errors are normal"
+        f"from the grand mean{few_unseen(unseen)}; sampling errors are normal"
     )
 
 
@@ -83,13 +84,14 @@ def assumption_of(found: Found, settings: GroupSettings) -> str:
         return ""
     if not settings.counted:
         return "sampling errors are normal"
+    unseen = 0.0 if found.beyond is None else found.beyond.doubt * found.persons
     return (
         "of each group: (1) its persons beyond its limits exceed them by at most twice what the "
         "pooled histogram says, as much wider as its persons seem to spread; (2) its share of "
         "persons beyond the pooled limits is at most twice that of all persons; (3) those exceed "
-        "the limits on average by no more than these are from the grand mean, as much wider; the "
-        "noise of the histogram and the error of the variances are not in "
-        f"the interval; coverage of imprecise rows (weight times epsilon below {PRECISE:g}) was "
+        "the limits on average by no more than these are from the grand mean, as much wider"
+        f"{few_unseen(unseen)}; the noise of the histogram and the error of the variances are not "
+        f"in the interval; coverage of imprecise rows (weight times epsilon below {PRECISE:g}) was "
         "not measured"
     )
 
