@@ -501,6 +501,23 @@ def test_own_coefficients_of_a_few_persons_are_shown_or_failed():
         assert release.failed or np.nanmax(np.abs(release.estimate)) < 10
 
 
+def test_where_most_responses_never_change_own_slopes_do_not_say_ok():
+    """The slopes of 95 % are 0: limits are about them, and how far the others lie is not seen."""
+    rng = np.random.default_rng(1)
+    who = np.repeat(np.arange(2000), 6)
+    x = rng.normal(size=len(who))
+    y = np.where(rng.random(2000) < 0.05, rng.normal(1, 0.3, 2000), 0.0)[who] * x
+    table = pm.Table({"who": who, "x": x, "y": y}, person="who")
+    atoms = 0
+    for seed in range(8):
+        noise = SimulatedNoise(seed)
+        release = pm.regress(table, "y ~ 0 + x", effect="own", epsilon=1.0, noise=noise)
+        assert release.status != "ok"
+        atoms += release.status == "atom"
+        assert (release.status == "atom") == ("clipped" in release.interval().target)
+    assert atoms >= 5
+
+
 def test_the_table_says_which_coefficients_have_a_tail():
     rng = np.random.default_rng(7)
     who = np.repeat(np.arange(3000), 6)

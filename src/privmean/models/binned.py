@@ -15,7 +15,7 @@ import numpy as np
 
 from privmean.central.clipped_mean import ClippedMean, ClippedMeans
 from privmean.intervals.interval import FAILED, OK, Interval
-from privmean.intervals.tail_check import TAIL_SEEN, TOO_THICK, UNCHECKED
+from privmean.intervals.tail_check import ATOM, TAIL_SEEN, TOO_THICK, UNCHECKED
 from privmean.models.tail_means import ADVICE as TAIL_ADVICE
 from privmean.models.tail_means import TailMean, TailMeans
 from privmean.people.reductions import Floats
@@ -36,7 +36,7 @@ ADVICE = {
     "method=Magnitudes(target='mean')",
     **TAIL_ADVICE,
 }
-TAILS = (TOO_THICK, TAIL_SEEN, UNCHECKED)
+TAILS = (TOO_THICK, ATOM, TAIL_SEEN, UNCHECKED)
 Means = ClippedMeans | TailMeans
 
 

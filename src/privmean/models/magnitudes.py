@@ -44,6 +44,7 @@ ENOUGH = 480.0  # persons times epsilon of one magnitude, for which shares are r
 COUNTING = Fraction(1, 20)  # for the number of persons in the tail, where it is asked
 MOST = 3 / 4  # mean square over that of the radius; at most .58 where half stay below the magnitude
 NARROWEST, WIDEST = 3.0, 16.0  # clipping radius over the magnitude, for the mean
+SHARED = 2.0  # half steps of the grid of medians: half of the persons share a value to within that
 MAGNITUDE = 40.0  # persons times epsilon of one magnitude
 NOISE_HALF = 9.6  # noise in an interval, in radii over epsilon
 WORDS = "the magnitude is found privately, and few persons lie beyond 2.5 times of it"
@@ -249,12 +250,12 @@ class MagnitudesPlan(ColumnPlan):
             "mechanisms": [loss.to_dict() for loss in self.losses],
         }
 
-    def centre(self, curator: Curator, column: int) -> float:
-        """Zero, or a private median of a column."""
+    def centre(self, curator: Curator, column: int) -> tuple[float, float]:
+        """Zero, or a private median of a column, and half a step of the grid that it is on."""
         if self.settings.around == ZERO:
-            return 0.0
+            return 0.0, 0.0
         limits = -self.settings.largest, self.settings.largest
-        return self._middle.ask(curator, curator.people, column, limits)[0]
+        return self._middle.ask(curator, curator.people, column, limits)
 
     def magnitude(self, curator: Curator, column: int, centre: float = 0.0) -> float:
         """A magnitude about a centre that 50 to 75 % of the persons stay below, by noisy argmax."""
@@ -272,12 +273,14 @@ class MagnitudesPlan(ColumnPlan):
         return math.pow(2.0, (first + index) / 2)
 
     def run(self, curator: Curator) -> Outcome:
-        centres, sizes = [], []
+        centres, sizes, atoms = [], [], []
         for j in range(self.columns):
-            centres.append(self.centre(curator, j))
-            sizes.append(self.magnitude(curator, j, centres[-1]))
+            centre, half = self.centre(curator, j)
+            centres.append(centre)
+            sizes.append(self.magnitude(curator, j, centre))
+            atoms.append(sizes[-1] <= SHARED * half)
         if self.final is None:
-            return self._with_tails(curator, centres, sizes)
+            return self._with_tails(curator, centres, sizes, atoms)
         radii = [BEYOND * size for size in sizes]
         made = clipped_means(
             curator,
@@ -303,7 +306,9 @@ class MagnitudesPlan(ColumnPlan):
         balance = self.settings.excess * beyond * float(self.tail) / (2 * NOISE_HALF)
         return min(max(BEYOND * math.sqrt(max(balance, 0.0)), NARROWEST), WIDEST)
 
-    def _with_tails(self, curator: Curator, centres: list[float], sizes: list[float]) -> Outcome:
+    def _with_tails(
+        self, curator: Curator, centres: list[float], sizes: list[float], atoms: list[bool]
+    ) -> Outcome:
         assert self.counting is not None
         assert self.tail is not None
         people = curator.people
@@ -318,11 +323,12 @@ class MagnitudesPlan(ColumnPlan):
         boxes = boxes_about(centres, radii)
         last = self._tail_sums(self.tail)
         means = []
-        for box, exact in zip(boxes, people.box_sums(boxes), strict=True):
+        for box, exact, atom in zip(boxes, people.box_sums(boxes), atoms, strict=True):
             over = last.over([box])
             (sums,) = curator.ask(over, over.exact([exact]))
             joint = Divided.of(sums, self.persons)
-            means.append(TailMean(box, joint, self.settings.excess, self._enough(sums)))
+            enough = self._enough(sums)
+            means.append(TailMean(box, joint, self.settings.excess, enough, atom))
         statuses = tuple(item.status for item in means)
         return Outcome(
             np.array([item.estimate for item in means]),

@@ -21,7 +21,7 @@ from privmean.intervals.mean_interval import (
     ends_of,
     noise_half,
 )
-from privmean.intervals.tail_check import SEEN, TAIL_SEEN, TOO_THICK, few_unseen
+from privmean.intervals.tail_check import ATOM, SEEN, TAIL_SEEN, TOO_THICK, few_unseen
 from privmean.people.reductions import Box
 
 TARGETS = ("mean", "clipped")
@@ -34,19 +34,24 @@ ADVICE = {
     "epsilon are needed",
     TOO_THICK: "too many persons lie beyond the limits to speak of the mean: the interval is for "
     "the clipped mean; assume public limits, or give more epsilon",
+    ATOM: "half of the persons or more share one value, which hides how far the others lie: the "
+    "interval is for the clipped mean, hence theirs; assume public limits, or give more epsilon",
     TAIL_SEEN: "persons lie beyond the limits: the interval leans on the tail assumption",
 }
+CLIPPED = (TOO_THICK, ATOM)  # whose interval is for the clipped mean
 
 
 @dataclass(frozen=True)
 class TailMean:
     """One column on [-R, R]. excess: those beyond R exceed it on average by at most excess * R.
-    enough: whether as many persons have a value as R is chosen by."""
+    enough: whether as many persons have a value as R is chosen by. atom: whether half of them share
+    one value, as far as can be told."""
 
     box: Box
     joint: Divided
     excess: float
     enough: bool = True
+    atom: bool = False
 
     @property
     def empty(self) -> bool:
@@ -80,6 +85,8 @@ class TailMean:
             return FAILED
         if (self.beyond + self.beyond_scale) / self.joint.sums.persons > THICKEST:
             return TOO_THICK
+        if self.atom:
+            return ATOM
         return TAIL_SEEN if self.beyond > SEEN * self.beyond_scale else OK
 
     def limits(self, level: float, design_effect: float, *, clipped: bool) -> tuple[float, float]:
@@ -89,7 +96,7 @@ class TailMean:
             return -math.inf, math.inf
         low, high = ends_of(self.joint.sums, level, design_effect, self.allowance)
         low, high = (self.box.middle + self.box.radius * item for item in (low, high))
-        if clipped or self.status == TOO_THICK:
+        if clipped or self.status in CLIPPED:
             low, high = max(low, self.box.lower), min(high, self.box.upper)
         return float(low), float(high)
 
@@ -138,11 +145,11 @@ class TailMeans:
             for item in self.columns
         )
         found = {item.status for item in self.columns}
-        worst = next((x for x in (FAILED, TOO_THICK, TAIL_SEEN) if x in found), OK)
+        worst = next((x for x in ADVICE if x in found), OK)
         status = made.status if clipped else worst
         target = "clipped mean" if clipped else "mean"
-        if status == TOO_THICK:
-            target = "mean, where the tail is too thick the clipped mean"
+        if status in CLIPPED:
+            target = f"mean, the clipped mean where the status is {status!r}"
         return replace(
             made,
             assumption=words,
