@@ -18,10 +18,8 @@ from privmean.people.grids import LOG_BINS
 from privmean.people.reductions import Floats
 
 BEFORE, BEHIND, ON = 7, 3, 9  # bins through which the curve is drawn, and to which it goes on
-RISES, HEAP = (
-    1 / 6,
-    3.0,
-)  # bins before the fullest with less of it, and a heap of more than the next
+RISES = 1 / 6  # of the fullest bin: one before it with less does not belong to the tail
+HEAP = 3.0  # times the next bin: a fullest one with more is a heap, and the tail begins behind it
 BENT, STRAIGHT = -0.08, -0.05  # bends of a curve that is not believed, and of one that is
 USUAL, SPREAD = -0.15, 0.1  # what is known of bends beforehand, so that noise decides nothing
 TURNS, NEAR_ENOUGH = 60, 1e-6
