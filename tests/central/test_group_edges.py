@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import privmean as pm
+from kit import assert_rate_at_least
 from privmean.central.groups.arms import TwoArms
 from privmean.central.groups.estimator import GroupMeans
 from privmean.central.groups.release import group_release
@@ -176,3 +177,23 @@ def test_groups_that_are_all_hidden_are_a_status_with_advice(said, neighbors):
     assert "keys of the groups" not in release.guarantee.public
     (problem,) = pm.verify(release).problems
     assert "simulated" in problem
+
+
+def test_few_persons_whose_values_lie_far_from_zero():
+    """A new start of the look at all of them: 300 persons, epsilon 1."""
+    covered, rows = 0, 0
+    for seed in range(12):
+        rng = np.random.default_rng(seed)
+        columns = {
+            "p": np.arange(300),
+            "g": rng.choice(["a", "b"], 300),
+            "y": rng.normal(100, 1, 300),
+        }
+        release = pm.mean(
+            pm.Table(columns, person="p"), "y", by="g", keys=["a", "b"], epsilon=1.0,
+            noise=pm.SimulatedNoise(seed),
+        )  # fmt: skip
+        for row in release.rows():
+            rows += 1
+            covered += row.lower <= 100 <= row.upper
+    assert_rate_at_least(covered, rows, 0.93)

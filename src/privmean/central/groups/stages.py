@@ -138,7 +138,11 @@ class Asking:
         share = s.look_share(whole, wallet.total)
         if not s.weights.split and largest > HEAVY * persons:
             share = max(share, schedule.share)
-        schedule = replace(schedule, share=share, persons=whole * unit, doubt=doubt * unit / 2**0.5)
+        # parts are chosen by whole persons; a person here is several pairs
+        schedule = replace(
+            schedule, share=share, choice=Fraction(0), persons=whole * unit,
+            doubt=doubt * unit / 2**0.5,
+        )  # fmt: skip
         return locate(self.curator, self.column, schedule, SNUG, wallet, wallet.relation)
 
     def beyond(self, epsilon: Fraction, place: Location, persons: float) -> Outside:
