@@ -22,6 +22,7 @@ from privmean import validate
 from privmean.central.winsorized_ways import stages_mu
 from privmean.errors import ArgumentError
 from privmean.intervals.divided import Divided
+from privmean.intervals.interval import OK
 from privmean.intervals.mean_interval import UNRELATED
 from privmean.mechanisms.clipped_sum import ClippedSums, ColumnSums
 from privmean.mechanisms.counts import NoisyCounts, counted
@@ -334,7 +335,7 @@ class MagnitudesPlan(ColumnPlan):
             np.array([item.estimate for item in means]),
             TailMeans(tuple(means), self.settings.design_effect),
             persons=self.persons,
-            status=overall(statuses),
+            status=overall(sorted(statuses, key=[*ADVICE, OK].index)),  # the worst
             statuses=statuses,
             advice=next((ADVICE[item] for item in ADVICE if item in statuses), ""),
             assumptions=(UNRELATED,),
