@@ -320,7 +320,7 @@ def test_reading_may_be_limited(capsys, table, tmp_path):
         ("variance T --person student --value score --within 10 1 --epsilon 1", "--within=(10.0"),
         ("mean - --person student --value score --epsilon 1", "source='-': is no file"),
         ("mean s3://b/x.parquet --person p --value v --epsilon 1", "s3://...': is a kind of"),
-        ("ledger create /tmp/no.ledger --epsilon 1 --limit */mnth=2", "--limit='*/mnth=2'"),
+        ("ledger create nowhere/no.ledger --epsilon 1 --limit */mnth=2", "--limit='*/mnth=2'"),
         ("verify T --key nowhere.pub", "--key='nowhere.pub': cannot be read"),
     ],
 )
