@@ -288,7 +288,7 @@ def main() -> None:
     wanted = tuple(name for name in wanted if a.only in name)
     data = columns_of(a.data, wanted) if wanted and a.data.exists() else {}
     by = "epsilon" if a.set == "columns" else "N"
-    usual = {"columns": [0.5, 1.0, 2.0], "few": [156.0, 300.0, 450.0, 590.0]}
+    usual = {"columns": [0.5, 1.0, 2.0], "few": [156.0, 300.0, 590.0, 1000.0]}
     sizes = a.sizes or usual.get(a.set, [300.0, 1500.0, 5000.0])
     earlier = json.loads(a.against.read_text()) if a.against else {}
     relation = ADD_REMOVE if a.add_remove else REPLACE_ONE

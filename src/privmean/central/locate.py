@@ -30,6 +30,7 @@ from privmean.central.log_segments import (
     cells_of,
     concentrated,
     lies_far,
+    nearly_all,
     read_reach,
 )
 from privmean.central.places import Places
@@ -42,6 +43,7 @@ from privmean.privacy.budget import REPLACE_ONE, Relation
 FEWEST = 150  # n*epsilon below which no step could see anything
 FEW = 400  # and below which the answer is a gamble worth a warning
 ROUNDS_FROM = 600  # rounds need this n*epsilon
+PARTS_TO = 1100  # and are worse than parts below this one, where these may be chosen
 MOST_ROUNDS = 8
 PART = 0.7  # a round moves the origin if `WINDOW` neighbouring bins hold 70 % of the persons
 NEVER_ENDS = 1 / 32  # part of the persons that may be left behind where every round moved
@@ -80,13 +82,19 @@ class Schedule:
     doubt: float = 0.0
 
     @classmethod
-    def of(cls, persons: int, epsilon: Fraction, doubt: float = 0.0) -> Schedule:
+    def of(
+        cls, persons: int, epsilon: Fraction, doubt: float = 0.0, *, parts: bool = False
+    ) -> Schedule:
+        """parts: whether parts may be chosen."""
         signal = float(persons * epsilon)
         cost = max(80.0, signal / 50)
-        rounds = min(MOST_ROUNDS, int(0.4 * signal / cost)) if signal >= ROUNDS_FROM else 0
+        looks = signal >= (PARTS_TO if parts else ROUNDS_FROM)
+        rounds = min(MOST_ROUNDS, int(0.4 * signal / cost)) if looks else 0
         share = 0.4 if signal < LEAN else min(0.4, max(0.1, 0.3 * (4000 / signal) ** 0.25))
         price = floor_tick(Fraction(cost) / max(persons, 1))
-        choice = Fraction(0) if rounds else floor_tick(Fraction(CHOICE) / max(persons, 1))
+        choice = (
+            floor_tick(Fraction(CHOICE) / max(persons, 1)) if parts and not rounds else Fraction(0)
+        )
         return cls(persons, rounds, price, share, choice, doubt)
 
 
@@ -231,7 +239,7 @@ def locate(
             path = rounds, looks, restarts
             wide = settled(reach, origin, seen, nulls, schedule, wallet.total, path, first)
             levels = 1  # two bins that both hold persons are no wider than these are apart
-            if window.most >= FAR_PART * everybody:
+            if nearly_all(window.most, everybody, FAR_PART, seen.scale):
                 levels = max(int(there() * float(schedule.choice) / PER_LEVEL), 1)
             return narrowed(curator, column, wide, window, levels, schedule.choice, wallet)
         origin, earlier, part = origin + window.middle, None, schedule.share
@@ -254,7 +262,7 @@ def narrowed(
     `levels`, and a part of that, chosen by the persons in it."""
     if wide.outcome != FOUND:
         return wide
-    lower, upper = (wide.origin + edge for edge in window.edges(FAR_WINDOW))
+    lower, upper = (wide.origin + edge for edge in window.edges(FAR_WINDOW, wide.count_scale))
     places, found, level = Places(levels, SHIFTS, FOR_NARROW), wide, FINE
     while found.rounds < CHOICES and level >= FINE and wallet.left > FEWEST_LEFT * price:
         limits = lower, upper

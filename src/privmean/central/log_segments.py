@@ -23,8 +23,9 @@ Counts = npt.NDArray[np.float64]
 NEAR, LOOK = 6, 14  # bins beyond the first segment's end: "about as far", and the farthest allowed
 BEFORE = 4, 6  # numbers of bins before a limit from which the slope of a tail is read
 NARROW = 8.0  # an inner limit is kept when it is more than this part of the outer one
-ALONE = 0.85  # part of a window's persons with which its fullest bin stands for it
-FAR_PART, FAR_ALONE = 0.95, 0.9  # part of all persons in a far window, or in its fullest bin
+ALONE = 0.15  # part of a window's persons beside its fullest bin, which stands for it then
+FAR_PART, FAR_ALONE = 0.05, 0.1  # part of all persons beside a far window, or its fullest bin
+SPARED, DOUBT = 6.0, 4.0  # and noise scales at most; below the second nobody need be beside it
 COARSE = 0.75  # and of a noisy number of persons
 TOP = LOG_BINS - 1  # the last bin also holds everything beyond 2^40
 END = 2.0**40  # of the public range: values beyond it are read as it
@@ -143,9 +144,9 @@ class Window:
     first: int
     fullest: int
 
-    def edges(self, bins: int) -> tuple[float, float]:
+    def edges(self, bins: int, scale: float) -> tuple[float, float]:
         """The fullest bin if it holds nearly all, else the window, half a bin more on each side."""
-        alone = self.most >= ALONE * self.held
+        alone = nearly_all(self.most, self.held, ALONE, scale)
         first, width = (self.fullest, 1) if alone else (self.first, bins)
         near, far = bin_edge(first - 0.5), bin_edge(first + width + 0.5)
         return (near, far) if self.sign > 0 else (-far, -near)
@@ -177,11 +178,19 @@ def all_around(histogram: Histogram, window: Window, persons: float, exact: bool
     return max(float(around.sum()), COARSE * persons)
 
 
+def nearly_all(held: float, everybody: float, part: float, scale: float) -> bool:
+    """Whether bins hold all but a part of the persons, and of no more than noise may hide."""
+    return everybody - held <= min(part * everybody, SPARED * scale)
+
+
 def lies_far(histogram: Histogram, window: Window, everybody: float, evidence: Evidence) -> bool:
     """Whether nearly everybody is in a window away from the origin."""
-    if histogram.zero > evidence.atom * histogram.scale:
+    scale = histogram.scale
+    alone = nearly_all(window.most, everybody, FAR_ALONE, scale)
+    if not alone and not nearly_all(window.held, everybody, FAR_PART, scale):
         return False
-    return window.held >= FAR_PART * everybody or window.most >= FAR_ALONE * everybody
+    beside = everybody - (window.most if alone else window.held)
+    return histogram.zero <= evidence.atom * scale or beside <= DOUBT * scale
 
 
 FOUND, ATOM_ONLY, NOTHING, BEYOND = "ok", "atom", "failed", "beyond range"

@@ -138,11 +138,8 @@ class Asking:
         share = s.look_share(whole, wallet.total)
         if not s.weights.split and largest > HEAVY * persons:
             share = max(share, schedule.share)
-        # parts are chosen by whole persons; a person here is several pairs
-        schedule = replace(
-            schedule, share=share, choice=Fraction(0), persons=whole * unit,
-            doubt=doubt * unit / 2**0.5,
-        )  # fmt: skip
+        # no parts: these are chosen by whole persons, and a person here is several pairs
+        schedule = replace(schedule, share=share, persons=whole * unit, doubt=doubt * unit / 2**0.5)
         return locate(self.curator, self.column, schedule, SNUG, wallet, wallet.relation)
 
     def beyond(self, epsilon: Fraction, place: Location, persons: float) -> Outside:
