@@ -65,7 +65,9 @@ RULES = {
     "rounds": ((locate, "ROUNDS_FROM", 10**12),),
     "second look": ((locate, "AGAIN", 2.0**-30),),
     "new start": ((locate, "lies_far", lambda *_: False),),
-    "choices below N = 600": ((locate, "FEWEST_LEFT", 10**9),),
+    "choices below N = 1100": ((locate, "FEWEST_LEFT", 10**9),),
+    "choices, not rounds, from N = 600": ((locate, "PARTS_TO", 600),),
+    "new start: at most 6 scales beside": ((log_segments, "SPARED", 10**9),),
     "back from these choices": ((default_limits, "THICK", 2.0),),
     "inner limit": ((locate, "read_reach", _no_inner), (default_limits, "read_reach", _no_inner)),
     "gap of .35 (1 instead)": ((log_segments.LAPLACE, "gap", 1.0),),
@@ -83,7 +85,9 @@ RULES = {
 
 
 OF_FEW = (
-    "nothing (all rules)", "new start", "choices below N = 600", "back from these choices",
+    "nothing (all rules)", "new start", "choices below N = 1100",
+    "choices, not rounds, from N = 600", "new start: at most 6 scales beside",
+    "back from these choices",
     "trust 2 scales below N = 1500 (1)", "nearer limit moves too",
 )  # fmt: skip
 
