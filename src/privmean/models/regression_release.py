@@ -22,8 +22,9 @@ from privmean.release import Release
 
 NO_VARIATION = "no variation within persons"
 NO_VARIATION_ADVICE = (
-    "hardly anyone has enough records in which all regressors vary: a regressor that never changes "
-    "within a person asks for effect='pooled'; one in very small units for scales="
+    "hardly anyone has enough records in which the response and all regressors vary: a regressor "
+    "that never changes within a person asks for effect='pooled', one in very small units for "
+    "scales=, a few persons for whom all do for more epsilon"
 )
 
 
