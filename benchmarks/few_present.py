@@ -138,7 +138,9 @@ def main() -> None:
         [f"{part:.0%}", epsilon, one, other]
         for (part, epsilon), one, other in zip(still, counted, uncounted, strict=True)
     ]
-    third = table(["response changes", "epsilon", "shown, missed", "without count and rules"], lines)
+    third = table(
+        ["response changes", "epsilon", "shown, missed", "without count and rules"], lines
+    )
     publish(
         "few-present",
         "Where few persons have a value",
