@@ -75,6 +75,7 @@ class Fitted:
     directions are not told apart; off: noise of an entry; variance: of residuals; thin: regressors
     at a thin level; lost: terms that are left out."""
 
+    lost: tuple[int, ...]
     rows: Floats
     start: Floats
     values: Floats
@@ -83,7 +84,6 @@ class Fitted:
     off: float
     variance: float
     thin: tuple[int, ...]
-    lost: tuple[int, ...]
 
 
 @dataclass(frozen=True)
@@ -192,7 +192,7 @@ class PooledRun:
             variance = max(whole, diagonal, 1e-3 * abs(float(matrix[p, p])), 1e-12)
             if turn == 1:
                 bad = values < max(STRICT * floor, FLOOR)
-                return Fitted(rows, start, values, vectors, bad, off, variance, thin, lost)
+                return Fitted(lost, rows, start, values, vectors, bad, off, variance, thin)
             change = np.zeros((p + 1, p + 1))
             change[:p, :p] = (vectors / np.sqrt(kept)).T
             change[p, p] = 1 / math.sqrt(variance)
