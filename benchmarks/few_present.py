@@ -7,7 +7,9 @@ part of the releases with a number; wild: those shown that are more than ten dev
 same without the rules by which nothing is shown where noise chose the limits. Own slopes: a
 regressor that varies for that part of the persons, epsilon 2. The second table: part of private
 medians more than four deviations off, by persons times epsilon of the choice, in a wide grid and in
-that of own coefficients.
+that of own coefficients. The third: own slopes where the response of all but a part of the persons
+never changes, of 2,000: releases that show a number, and those whose interval misses (whatever they
+say: "atom" is for the clipped mean).
 """
 
 from __future__ import annotations
@@ -21,7 +23,7 @@ from typing import Any
 import numpy as np
 
 import privmean as pm
-from privmean.models import magnitudes, quantiles, tail_means
+from privmean.models import magnitudes, own_means, quantiles, tail_means
 from privmean.models.magnitudes import Magnitudes
 from privmean.models.quantiles import Quantiles
 from privmean.models.standard import Middle, grid_around
@@ -81,6 +83,22 @@ def without_rules() -> None:
     quantiles.FOUND = dict.fromkeys(quantiles.FOUND, 0.0)
 
 
+def unchanged(part: float, epsilon: float, runs: int) -> str:
+    shown = missed = 0
+    for seed in range(runs):
+        rng = np.random.default_rng([seed, 4])
+        who = np.repeat(np.arange(2000), 6)
+        x = rng.normal(0, 1, len(who))
+        slope = np.where(rng.random(2000) < part, rng.normal(1, 0.3, 2000), 0.0)
+        people = pm.Table({"who": who, "x": x, "y": slope[who] * x}, person="who")
+        noise = SimulatedNoise(np.random.default_rng([seed, 2]))
+        release = pm.regress(people, "y ~ 0 + x", effect="own", epsilon=epsilon, noise=noise)
+        (row,) = release.rows()
+        shown += not math.isnan(row.estimate)
+        missed += not math.isnan(row.estimate) and not row.lower <= part <= row.upper
+    return f"{shown}, {missed}"
+
+
 def median(number: int, limit: float, runs: int) -> str:
     far, persons = 0, 400
     choice = Middle("median", Fraction(number, persons), REPLACE_ONE)
@@ -105,6 +123,11 @@ def main() -> None:
         [number, *(median(number, limit, 10 * runs) for limit in (2.0**10, 2.0**39))]
         for number in (32, 40, 50, 60, 80)
     ]
+    still = [(part, epsilon) for epsilon in (1.0, 4.0) for part in (0.01, 0.05, 0.1, 0.3)]
+    counted = [unchanged(part, epsilon, runs) for part, epsilon in still]
+    usual, own_means.CLEAR = own_means.CLEAR, -math.inf  # the count alone, all else as it is
+    uncounted = [unchanged(part, epsilon, runs) for part, epsilon in still]
+    own_means.CLEAR = usual
     without_rules()
     before = [rates(ANSWERS[name], part, runs) for name, part in cells]
     rows: list[list[object]] = [
@@ -113,10 +136,16 @@ def main() -> None:
     ]
     first = table(["answer", "have a value", "shown, wild", "without the rules"], rows)
     second = table(["persons times epsilon", "within 2^10", "within 2^39"], medians)
+    lines: list[list[object]] = [
+        [f"{part:.0%}", epsilon, one, other]
+        for (part, epsilon), one, other in zip(still, counted, uncounted, strict=True)
+    ]
+    third = table(["response changes", "epsilon", "shown, missed", "without the count"], lines)
     publish(
         "few-present",
         "Where few persons have a value",
-        f"{first}\n\nOf {runs} releases a cell. Private medians that are noise:\n\n{second}",
+        f"{first}\n\nOf {runs} releases a cell. Private medians that are noise:\n\n{second}\n\n"
+        f"Own slopes where the response of most never changes:\n\n{third}",
         command=f"python benchmarks/few_present.py --runs {runs}",
     )
 

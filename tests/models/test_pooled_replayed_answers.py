@@ -7,6 +7,7 @@ import polars as pl
 import pytest
 
 import privmean as pm
+from privmean.auditing.cases import plan_of
 from privmean.mechanisms.curator import TrustedCurator
 from privmean.models.moment_rows import Weighting
 from privmean.models.panel import PanelSums
@@ -77,6 +78,26 @@ def test_the_answers_of_one_table_give_the_same_release_with_another(kind, money
     assert repr(made.diagnostics) == repr(again.diagnostics)
     assert repr(made.intervals.interval(0.95)) == repr(again.intervals.interval(0.95))
     assert kind != "fine" or np.isfinite(made.estimate).all()
+
+
+@pytest.mark.parametrize("relation", [REPLACE_ONE, ADD_REMOVE])
+@pytest.mark.parametrize("money", [{"epsilon": 6.0}, {"epsilon": 6.0, "delta": 1e-6}, {"rho": 3.0}])
+@pytest.mark.parametrize("kind", ["fine", "huge", "constant", "nobody"])
+def test_own_coefficients_are_a_function_of_their_answers(kind, money, relation):
+    """With the count behind the sizes, below which nothing else is asked."""
+    question = pm.Regression("y ~ 0 + a", effect="own")
+    known = (None, PERSONS) if relation == ADD_REMOVE else (PERSONS, None)
+    budget = Budget(**money, neighbors=relation)
+    plan = plan_of(question, budget, Shape(("a",), *known))
+    first = Scripted(question.summary.reduce(pm.Table(table(kind), person="who")))
+    made = plan.run(first)
+    people = question.summary.reduce(pm.Table(table("fine", 1), person="who"))
+    other = Scripted(people, first.answers)
+    again = plan.run(other)
+    assert other.bill == first.bill == plan.losses[: len(first.bill)]
+    assert np.array_equal(made.estimate, again.estimate, equal_nan=True)
+    assert (made.status, made.advice) == (again.status, again.advice)
+    assert (len(first.bill) == 3) == (kind != "fine")
 
 
 class Counted(SimulatedNoise):

@@ -237,8 +237,14 @@ def test_terms_beside_one_that_is_not_seen_are_of_the_equation_without_it():
     for seed in (1, 4, 10, 16, 29):
         release = pm.regress(table, "y ~ x", epsilon=1.0, noise=SimulatedNoise(seed))
         one, lost = release.rows()
-        assert (one.status, lost.status) == ("ok", "scale not seen")
+        assert (one.status, lost.status) == ("some terms are missing", "scale not seen")
         assert one.lower <= y.mean() <= one.upper
+        assert release.interval().target == "coefficients of the equation without x"
+        assert release.contrast({"Intercept": 1}).status == one.status
+        noise = SimulatedNoise(seed)
+        alone = pm.regress(table, "y ~ x", only=["Intercept"], epsilon=1.0, noise=noise)
+        assert alone.status == alone.rows()[0].status == one.status
+        assert "x: scale not seen" in alone.advice
         assert "the equation without it" in " ".join(release.details().split())
 
 

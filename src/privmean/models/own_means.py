@@ -1,8 +1,9 @@
 """The mean of persons' own coefficients when nothing is known of units, centres and sizes.
 
 A size of every variable is found first: the half octave of how far a person's own records lie from
-their mean. Persons are fitted in these units (a second reading of the table), and each coefficient
-is then averaged around a private median. Units that are powers of two change nothing.
+their mean; then the persons of about these sizes are counted. Persons are fitted in these units (a
+second reading of the table), and each coefficient is then averaged around a private median. Units
+that are powers of two change nothing.
 docs/proofs/longitudinal.md, section 8.
 """
 
@@ -18,13 +19,14 @@ from typing import TYPE_CHECKING, Any, Unpack
 import numpy as np
 
 from privmean.central.clipped_mean import ClippedMeans
+from privmean.mechanisms.counts import NoisyCounts, counted
 from privmean.mechanisms.curator import Curator, Exact, Mechanism, Noisy, Written
 from privmean.models.design import Design, Units, design_of
 from privmean.models.formula import INTERCEPT, Model, read_formula
 from privmean.models.magnitudes import MEDIAN, Magnitudes, MagnitudesPlan
 from privmean.models.panel import FINE, PanelPeople, first_reading, panel_of, panel_products
 from privmean.models.person_fits import Working, fit_persons
-from privmean.models.regression_release import Unfitted
+from privmean.models.regression_release import NO_VARIATION, NO_VARIATION_ADVICE, Unfitted
 from privmean.models.standard import PLACES, Sizes, edge, part_of, refuse_unseen
 from privmean.models.tail_means import TailMeans
 from privmean.outcome import Outcome
@@ -40,10 +42,14 @@ if TYPE_CHECKING:
     from privmean.people.table import Table
 
 UNITS = Fraction(3, 20)  # of the budget, for the sizes of variables
+SURE = Fraction(1, 10)  # of that, on top of it: for the persons of these sizes
+NEAR = 4  # half octaves from a size that is theirs
+CLEAR = 2.0  # noise scales of their number, which noise alone is in 7 %
 FEWEST = 40.0  # persons times epsilon of one size
 LARGEST, SMALLEST = 2.0**10, 2.0**-12  # of coefficients in units of the sizes
 AGAIN, RANGE = "source changed", "beyond the public range"
 ADVICE = {
+    NO_VARIATION: NO_VARIATION_ADVICE,
     AGAIN: "the table could not be read a second time as it was the first",
     RANGE: "a variable is smaller than 2^-40 or larger than 2^39: give it in another unit",
 }
@@ -100,27 +106,30 @@ class OwnMeans:
         """Everything decided before data are read; Infeasible if a size is mostly noise."""
         number = len(self.design.numeric)
         each = part_of(budget, UNITS, number)
+        sure = part_of(budget, UNITS * SURE, 1)
         refuse_unseen(
             shape.number(), budget, each, FEWEST,
             f"do not show the sizes of {number} variables", "a larger epsilon, or public scales",
         )  # fmt: skip
+        left = 1 - UNITS * (1 + SURE)
         if budget.rho is None:
-            rest = replace(budget, epsilon=float(budget.pure_epsilon() * (1 - UNITS)))
-            each = (budget.pure_epsilon() - rest.pure_epsilon()) / number
+            rest = replace(budget, epsilon=float(budget.pure_epsilon() * left))
+            each = (budget.pure_epsilon() - rest.pure_epsilon() - sure) / number
         else:
-            rest = replace(budget, rho=budget.rho * float(1 - UNITS))
+            rest = replace(budget, rho=budget.rho * float(left))
         inner = Magnitudes(SMALLEST, LARGEST, self.target, 1.0, self.design_effect, MEDIAN)
-        return OwnMeansPlan(self, budget, each, inner.plan(rest, shape))
+        return OwnMeansPlan(self, budget, each, sure, inner.plan(rest, shape))
 
 
 @dataclass(frozen=True)
 class OwnMeansPlan(Enclosing):
-    """Sizes at `each` epsilon, then the means of coefficients by `inner`; not these lines if the
-    table cannot be read again."""
+    """Sizes at `each` epsilon, a count at `sure`, then the means of coefficients by `inner`; not
+    these lines if a size is not seen or the table cannot be read again."""
 
     settings: OwnMeans
     budget: Budget
     each: Fraction
+    sure: Fraction
     inner: MagnitudesPlan
     estimator = "mean of own coefficients clipped around private medians"
 
@@ -133,16 +142,22 @@ class OwnMeansPlan(Enclosing):
         sizes = [
             loss for name in self.settings.design.numeric for loss in self._size(name).choice.losses
         ]
-        return (*sizes, *self.inner.losses)
+        return (*sizes, *self._present.losses, *self.inner.losses)
 
     def _size(self, name: str) -> Sizes:
         return Sizes(f"size of {name}", self.each, self.relation)
+
+    @property
+    def _present(self) -> NoisyCounts:
+        """Of the persons who are near the sizes of all variables."""
+        return NoisyCounts.at("persons of these sizes", self.sure, self.relation)
 
     def describe(self) -> dict[str, Any]:
         kept = self.inner.describe()
         return kept | {
             "budget": self.budget.to_dict(),
             "epsilon_of_one_size": float(self.each),
+            "epsilon_of_their_count": float(self.sure),
             "mechanisms": [loss.to_dict() for loss in self.losses],
         }
 
@@ -153,19 +168,22 @@ class OwnMeansPlan(Enclosing):
         people, settings = panel_of(curator.people), self.settings
         assert people.again is not None
         units: dict[str, tuple[float, float]] = {}
-        reached = True
+        reached, near = True, np.ones(people.size(), dtype=bool)
         for name in settings.design.numeric:
+            own = people.spreads(name)
             size = self._size(name)
-            own = MatrixPeople(people.spreads(name)[:, None], (name,))
-            place = size.ask(curator, own.log_counts(0, 0.0))
+            place = size.ask(curator, MatrixPeople(own[:, None], (name,)).log_counts(0, 0.0))
             reached &= place < PLACES
+            near &= (own >= edge(place - 1 - NEAR)) & (own < edge(place + NEAR))
             # the next power of two, so that a change of unit by one changes no digit
             units[name] = 0.0, 2.0 ** math.ceil(math.log2(edge(place)) - 0.25)
+        (number,) = curator.ask(self._present, counted(int(near.sum())))
+        seen = number >= CLEAR * self._present.scale
         products = people.again(units)
         if products is None:
             return self._nothing(AGAIN)
-        if not reached:
-            return self._nothing(RANGE)
+        if not (reached and seen):
+            return self._nothing(NO_VARIATION if reached else RANGE)
         rows = fit_persons(
             products,
             working=settings.working,

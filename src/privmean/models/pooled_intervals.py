@@ -32,8 +32,9 @@ FEW = 1 / 12  # second moment of an influence, over that if one unit of error we
 FALSE = 3.0  # deviations of its noise that a second moment must be below that
 FEW_PERSONS = "few persons carry it"
 PARTLY = "some terms are missing"
+UNSEEN = "scale not seen"
 ADVICE = {
-    "scale not seen": "too few persons have a value other than zero for its size to be seen; the "
+    UNSEEN: "too few persons have a value other than zero for its size to be seen; the "
     "other terms are those of the equation without it: give its scale or declare its levels, or "
     "more persons or more epsilon",
     "not told apart": "noise does not tell it from other terms: leave one of them out",
@@ -52,7 +53,8 @@ class Coefficients:
     """names, statuses: of everything asked for. kept: the places of what was released; the arrays
     are for those. scales: of the noise of each (a deviation, or a Laplace scale). sampling,
     step_error: covariances. shift, shorten: what ends are moved by for the mean and for the
-    shortened equation. hidden: persons beyond the limit whom noise may hide."""
+    shortened equation. hidden: persons beyond the limit whom noise may hide. without: terms that
+    are not in the equation, so that nothing is adjusted for them."""
 
     names: tuple[str, ...]
     statuses: tuple[str, ...]
@@ -68,6 +70,7 @@ class Coefficients:
     excess: float = 0.0
     hidden: float = 0.0
     diagnostics: Mapping[str, Any] = field(default_factory=dict)
+    without: tuple[str, ...] = ()
 
     @classmethod
     def none(cls, names: tuple[str, ...], statuses: tuple[str, ...], law: str) -> Coefficients:
@@ -99,6 +102,7 @@ class Coefficients:
         size: float,
         design_effect: float,
         excess: float,
+        without: tuple[str, ...] = (),
     ) -> Coefficients:
         """From the numbers of the last release, in units of an influence's deviation; shares of
         persons for `beyond`. size: squared length of the start and the response, over whose
@@ -159,6 +163,7 @@ class Coefficients:
                 "units": units.tolist(),
                 "taken": taken,
             },
+            without,
         )
 
     # --- numbers ----------------------------------------------------------------------------------
@@ -176,13 +181,16 @@ class Coefficients:
     def status(self) -> str:
         if all(item is None for item in self.shown):
             return "failed"
-        return PARTLY if any(item is None for item in self.shown) else self.tail
+        partly = self.without or any(item is None for item in self.shown)
+        return PARTLY if partly else self.tail
 
     @property
     def advice(self) -> str:
         told = []
         for status, advice in ADVICE.items():
             named = [n for n, s in zip(self.names, self.statuses, strict=True) if s == status]
+            if status == UNSEEN:
+                named += [name for name in self.without if name not in named]
             if named:
                 told.append(f"{', '.join(named)}: {status} ({advice})")
         if self.tail in TAIL_ADVICE and self.values.size:
@@ -191,7 +199,7 @@ class Coefficients:
 
     def status_of(self, column: int) -> str:
         own = self.statuses[column]
-        return own if own != OK else self.tail
+        return own if own != OK else PARTLY if self.without else self.tail
 
     @property
     def noise(self) -> Floats:
@@ -256,16 +264,17 @@ class Coefficients:
 
     def words(self, clipped: bool) -> tuple[str, str, str]:
         """Target and assumption of an interval, and that in a few words."""
+        of = f" of the equation without {', '.join(self.without)}" if self.without else ""
         if clipped or self.tail == TOO_THICK:
-            name = "coefficients of the equation with long influences shortened"
-            return name, UNRELATED, ""
+            also = of + ", and" if of else " of the equation"
+            return f"coefficients{also} with long influences shortened", UNRELATED, ""
         long = (
             f"{UNRELATED}; persons whose influence is shortened exceed the limit on average by no "
             f"more than {self.excess:g} of it ({HEAVIER * self.excess:g} where more are seen)"
         )
         long += few_unseen(self.hidden)
         brief = f"{UNRELATED}; shortened influences exceed their limit by {self.excess:g} of it"
-        return "coefficients", long, brief
+        return f"coefficients{of}", long, brief
 
     def errors(self) -> tuple[float, float]:
         """Of the one number that was asked for; NaN for several."""

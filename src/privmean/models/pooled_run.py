@@ -29,7 +29,7 @@ from privmean.models.moment_rows import (
 )
 from privmean.models.panel import PanelPeople
 from privmean.models.parts import ask_counts, deviation
-from privmean.models.pooled_intervals import Coefficients
+from privmean.models.pooled_intervals import UNSEEN, Coefficients
 from privmean.models.pooled_steps import CELLS, PooledSteps
 from privmean.models.radius import Radius, best_radius, misread, overrun, strayed, usual_size
 from privmean.models.standard import (
@@ -54,7 +54,6 @@ LEAK = 0.15  # part of a coefficient in such directions up to which it is shown
 LONGEST = 32.0  # influence, in deviations, beyond which units were missed
 CLEAR = 1.5  # deviations of the noisy persons of a size; noise is as many in 6 %
 THIN = 0.03  # least share of persons at a declared level
-UNSEEN = "scale not seen"
 SINGULAR, AGAIN, RANGE = "singular", "source changed", "beyond the public range"
 ADVICE = {
     SINGULAR: "the regressors cannot be told apart: leave out one of those that repeat each other",
@@ -74,8 +73,9 @@ class Fitted:
     """What the moments gave, in the metric of the last round. rows: B, from standardized columns;
     start: the coefficients there; values, vectors: of the last matrix of regressors; bad: which
     directions are not told apart; off: noise of an entry; variance: of residuals; thin: regressors
-    at a thin level."""
+    at a thin level; lost: terms that are left out."""
 
+    lost: tuple[int, ...]
     rows: Floats
     start: Floats
     values: Floats
@@ -192,7 +192,7 @@ class PooledRun:
             variance = max(whole, diagonal, 1e-3 * abs(float(matrix[p, p])), 1e-12)
             if turn == 1:
                 bad = values < max(STRICT * floor, FLOOR)
-                return Fitted(rows, start, values, vectors, bad, off, variance, thin)
+                return Fitted(lost, rows, start, values, vectors, bad, off, variance, thin)
             change = np.zeros((p + 1, p + 1))
             change[:p, :p] = (vectors / np.sqrt(kept)).T
             change[p, p] = 1 / math.sqrt(variance)
@@ -308,6 +308,7 @@ class PooledRun:
             size=size,
             design_effect=settings.design_effect,
             excess=settings.excess,
+            without=tuple(design.names[j] for j in fitted.lost),
         )
         return self._told(made, OK)
 

@@ -22,8 +22,9 @@ from privmean.release import Release
 
 NO_VARIATION = "no variation within persons"
 NO_VARIATION_ADVICE = (
-    "hardly anyone has enough records in which all regressors vary: a regressor that never changes "
-    "within a person asks for effect='pooled'; one in very small units for scales="
+    "hardly anyone has enough records in which the response and all regressors vary: a regressor "
+    "that never changes within a person asks for effect='pooled', one in very small units for "
+    "scales=, a few persons for whom all do for more epsilon"
 )
 
 
@@ -44,8 +45,9 @@ class Unfitted:
 class Coefficient:
     """One line of the table. noise_sd: of the privacy noise; std_error: noise and sampling; the
     interval is for this coefficient alone. status: "ok", "tail seen" (persons lie beyond the
-    limits), "tail too thick" (so many that the interval is for the clipped mean), or why nothing is
-    shown. p_value: of no effect, the level at which the interval ends at 0."""
+    limits), "tail too thick" (so many that the interval is for the clipped mean), "some terms are
+    missing" (it is of the equation without them), or why nothing is shown. p_value: of no effect,
+    the level at which the interval ends at 0."""
 
     term: str
     estimate: float
