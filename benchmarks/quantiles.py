@@ -38,6 +38,7 @@ ENDING = {
     "beta(.3, .3)": stats.beta(0.3, 0.3),
     "uniform": stats.uniform(0, 1),
     "exponential": stats.expon(),
+    "gamma 1/2": stats.gamma(0.5),
 }
 LAWS = {
     "normal(100, 1)": stats.norm(100, 1),

@@ -101,6 +101,28 @@ def test_a_wider_group_without_a_long_tail_keeps_its_interval():
     assert_rate_at_least(held, DRAWS, 0.93)
 
 
+def test_rates_of_many_groups_are_ok_and_a_tail_beside_them_is_told():
+    """Five groups of 600 at epsilon 1: .55 of the rows said "ok" (a count beyond the limits that
+    was high by chance, and groups of more ones than others); of a group of which 5 % lie between 2
+    and 4 the interval misses, and says so as often as it did."""
+    rng, place = np.random.default_rng(5), np.arange(3000) % 5
+    rates = np.array([0.02, 0.05, 0.1, 0.2, 0.3])
+    fine = held = silent = 0
+    for i in range(DRAWS // 4):
+        table = released(place, (rng.random(3000) < rates[place]) * 1.0, i)
+        rows = [table.row(g, 0.95) for g in range(5)]
+        fine += sum(row.status == "ok" for row in rows)
+        held += sum(row.lower <= p <= row.upper for row, p in zip(rows, rates, strict=True))
+        value = (rng.random(3000) < 0.1) * 1.0
+        far = (rng.random(3000) < 0.05) & (place == 4)
+        value[far] = rng.uniform(2, 4, far.sum())
+        row = released(place, value, i).row(4, 0.95)
+        silent += row.status == "ok" and not row.lower <= 0.095 + 0.15 <= row.upper
+    assert_rate_at_least(fine, 5 * DRAWS // 4, 0.95)
+    assert_rate_at_least(held, 5 * DRAWS // 4, 0.93)
+    assert_rate_at_most(silent, DRAWS // 4, 0.15)
+
+
 def test_skewed_groups_have_room_for_what_their_limits_cut_off():
     """One group of 600 of a lognormal law of 1.5 at epsilon 1/2: where the count beyond the limits
     was low by chance, the interval had no room for the tail: .40 of the rows said "ok" and missed

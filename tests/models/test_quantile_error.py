@@ -69,7 +69,7 @@ def test_the_error_is_at_most_a_fifth_above_that_of_a_told_range(name, persons):
 BOUNDED = {
     "exponential": stats.expon(), "uniform": stats.uniform(), "pareto 2": stats.pareto(2),
     "gamma 2": stats.gamma(2), "to the left": stats.beta(5, 1),
-    "poles at both ends": stats.beta(0.5, 0.5),
+    "poles at both ends": stats.beta(0.5, 0.5), "pole and long tail": stats.gamma(0.5),
 }  # fmt: skip
 
 

@@ -61,20 +61,20 @@ class Smooth:
             first = slopes * np.clip((slopes / on) ** share, 1, STEEP)
             share = wide / (wide + np.append(wide[0], wide[:-1]))
             last = slopes * np.clip((slopes / back) ** share, 1, STEEP)
-        begins, ends = JUMP * slopes > back, JUMP * slopes > on
+        # of persons, too: a long cell behind a short one is thin where a law merely goes on
         mass = slopes * wide
+        begins = (JUMP * slopes > back) & (JUMP * mass > np.append(mass[0], mass[:-1]))
+        ends = (JUMP * slopes > on) & (JUMP * mass > np.append(mass[1:], mass[-1]))
         with np.errstate(all="ignore"):
             error = np.sqrt((sd / persons) ** 2 + mass / persons) / mass
-        starts = begins & (JUMP * mass > np.append(mass[0], mass[:-1]))
-        stops = ends & (JUMP * mass > np.append(mass[1:], mass[-1]))
         return cls(
             edges,
             rising,
             fine,
             np.where(begins, first, slope[:-1]),
             np.where(ends, last, slope[1:]),
-            np.where(starts, _most(slopes, error), 0.0),
-            np.where(stops, _most(slopes[::-1], error[::-1])[::-1], 0.0),
+            np.where(begins, _most(slopes, error), 0.0),
+            np.where(ends, _most(slopes[::-1], error[::-1])[::-1], 0.0),
         )
 
     def _beyond(self, part: float) -> float | None:

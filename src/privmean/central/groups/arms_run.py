@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from privmean.central.groups.cells_held import CellsHeld
 from privmean.central.groups.fading import Fading
 from privmean.central.groups.reading import Reading, between_groups
 from privmean.central.groups.run import opened, price
@@ -179,9 +180,14 @@ def _told(
     extra = 0.0 if out is None else out.share * reach
     near = box.radius - abs(found.arms - box.middle) < variance**0.5 / 2
     under, over = tail.beyond(np.array([box.lower] * 2), np.array([box.upper] * 2))
-    part = np.where(found.arms > box.middle, over, under) + (1.0 if out is None else out.most)
-    near &= part * sizes.sum() > HIDES * sizes  # if all who may be beyond it were of this arm
-    high, low = near & (found.arms > box.middle), near & (found.arms <= box.middle)
+    high = found.arms > box.middle
+    hidden = np.where(high, over, under) + (1.0 if out is None else out.likely)
+    hidden *= sizes.sum()
+    if place.seen is not None:
+        cells, ends = CellsHeld.of(place, place.seen), np.where(high, box.upper, box.lower)
+        hidden = np.minimum(hidden, cells.rest(float(sizes.sum()), 0.0, ends, high))
+    near &= hidden > HIDES * sizes  # if all who may be beyond it were of this arm
+    high, low = near & high, near & ~high
     more, less = ALLOWED * 2 * extra, ALLOWED * 2 * extra
     carried = False
     if out is not None and place.seen is not None:

@@ -5,6 +5,7 @@ Prices come from one wallet; what a stage may see of the people is what it asks 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -56,6 +57,11 @@ class Outside:
     def doubt(self) -> float:
         """The share of persons whom the count may miss."""
         return self.most - self.share
+
+    @property
+    def likely(self) -> float:
+        """The share of persons there may be: more in one release of ten."""
+        return self.share + self.doubt * math.log(5) / FIRM
 
     @classmethod
     def of(

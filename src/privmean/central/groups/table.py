@@ -7,6 +7,7 @@ from fractions import Fraction
 
 import numpy as np
 
+from privmean.central.groups.cells_held import CellsHeld
 from privmean.central.groups.fading import Fading
 from privmean.central.groups.reading import Between, Flags, Reading, between_groups
 from privmean.central.groups.run import Found
@@ -68,6 +69,13 @@ def table_of(
     spread += 2 * np.maximum(limits.upper - mean, 0.0) * up
     spread += 2 * np.maximum(mean - limits.lower, 0.0) * down
     wide = _stretch(final, between)
+    assert found.place is not None
+    assert found.place.seen is not None
+    cells = CellsHeld.of(found.place, found.place.seen, settings.weights.mass)
+    doubt = CLEAR * final.radius**2 * 6**0.5 * final.scale / final.divisor
+    about = between.middle, between.within, found.persons
+    heaped = cells.explain(final.mean, final.within, doubt, about)
+    wide = np.where(heaped, 1.0, wide)
     far_up, far_down = up, down
     # an allowance is as the values of all lie about their own mean: a group that lies apart from
     # the most is cut more, which says that it lies farther, where more is cut
@@ -89,7 +97,13 @@ def table_of(
     few = final.weight < FEW * 6**0.5 * final.scale
     inside = wide * between.within**0.5 / 2 + final.noise
     near = final.radius * (1 - np.abs(final.share)) < inside
-    near &= _hidden(found, limits, final.share > 0) > HIDES * found.weight
+    high = final.share > 0
+    hidden = _hidden(found, limits, high)
+    if settings.public_keys and not settings.weights.split:  # all whom the cells count are here
+        total, sd = float(found.weight.sum()), found.weight_sd * settings.groups**0.5
+        rest = cells.rest(total, sd, np.where(high, limits.upper, limits.lower), high)
+        hidden = np.minimum(hidden, rest)
+    near &= hidden > HIDES * found.weight
     precise = found.weight * settings.strength(epsilon) / settings.most
     beyond = ALLOWED * beyond
     above = ALLOWED * np.maximum(up, far_up) + np.maximum(beyond, slow_up) - corrected
@@ -100,7 +114,7 @@ def table_of(
     seen_out |= slow_up + slow_down > CARRIES * error
     arm = np.maximum(limits.upper - final.mean, final.mean - limits.lower)
     leans = (above + below > 2 * error) | (arm > LONG * between.within**0.5)
-    alone = _wider(final, between) & leans & settings.counted
+    alone = _wider(final, between) & leans & ~heaped & settings.counted
     # the first that holds
     said = (
         (few, TOO_FEW), (np.full(len(few), thick), TOO_THICK), (near, NEAR),
@@ -186,13 +200,13 @@ def _hidden(found: Found, limits: Limits, high: Flags) -> Floats:
     were its own: those of the pooled histogram, and as many beyond that as noise may hide."""
     assert found.tail is not None
     under, over = found.tail.beyond(limits.lower, limits.upper)
-    part = np.where(high, over, under) + (1.0 if found.beyond is None else found.beyond.most)
+    part = np.where(high, over, under) + (1.0 if found.beyond is None else found.beyond.likely)
     persons = part * found.persons
     own = found.units
     if own is not None:
         low, up = (limits.lower - own.center) / own.size, (limits.upper - own.center) / own.size
         under, over = own.tail.beyond(low, up)
-        part = np.where(high, over, under) + (1.0 if own.beyond is None else own.beyond.most)
+        part = np.where(high, over, under) + (1.0 if own.beyond is None else own.beyond.likely)
         known = float(np.maximum(found.weight, 0.0)[own.known].sum())
         persons = np.where(own.known, part * known, persons)
     return persons
