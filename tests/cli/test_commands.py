@@ -9,7 +9,9 @@ import sys
 import numpy as np
 import pytest
 
+import privmean as pm
 from privmean.cli.app import run
+from privmean.cli.listed import LINES
 from privmean.privacy.guarantee import Guarantee
 
 
@@ -169,6 +171,56 @@ def test_a_column_of_hardly_any_numbers_exits_with_3_and_says_why(capsys, tmp_pa
     assert result["estimate"] == [None]
     assert result["interval"]["upper"] == [None]
     assert "is the column numeric" in result["advice"]
+
+
+def completed(monkeypatch, capsys, line):
+    """What bash gets for a line, at its end."""
+    words = line.split(" ")
+    monkeypatch.setenv("_PRIVMEAN_COMPLETE", "complete_bash")
+    monkeypatch.setenv("COMP_WORDS", line)
+    monkeypatch.setenv("COMP_CWORD", str(len(words) - 1))
+    assert run([]) == 0
+    out, err = capsys.readouterr()
+    assert err == ""
+    return out.split()
+
+
+def test_shells_complete_commands_and_options(monkeypatch, capsys):
+    assert completed(monkeypatch, capsys, "privmean me") == ["mean"]
+    assert set(completed(monkeypatch, capsys, "privmean ")) == set(LINES)
+    assert completed(monkeypatch, capsys, "privmean mean t.csv --val") == [
+        "--value",
+        "--values-from",
+    ]
+    assert completed(monkeypatch, capsys, "privmean study ") == ["init", "plan", "run"]
+    monkeypatch.delenv("_PRIVMEAN_COMPLETE")
+    assert "--show-completion" in call(capsys, "--help")[1]  # the scripts are Typer's
+
+
+def test_a_comparison_without_its_effect_exits_with_3(capsys, tmp_path):
+    """One arm is shown and the other is not: what was asked, their difference, has no estimate. The
+    five noisy persons of the small arm would pass for many with a probability below 1e-9."""
+    table = tmp_path / "t.csv"
+    rows = [f"{k},{50 + k % 7},{'new' if k < 5 else 'old'}" for k in range(3000)]
+    table.write_text("\n".join(["p,x,arm", *rows]) + "\n")
+    levels = ["--arm", "new", "--arm", "old"]
+    asked = ["compare", str(table), "--person", "p", "--value", "x", "--arms", "arm", *levels]
+    status, out, _ = call(capsys, *asked, "--epsilon", "1", "--json")
+    stored = json.loads(out)
+    assert (status, stored["status"]) == (3, "too few persons")
+    assert stored["p_value"] is None
+    assert stored["estimate"][1] is not None
+    made = pm.Release.from_dict(stored)
+    assert not made.answered
+    assert not made.failed
+    told = pm.compare(str(table), "x", person="p", arms="arm", levels=["new", "old"], epsilon=1.0)
+    assert not told.answered
+    study = tmp_path / "study.toml"
+    study.write_text(
+        f'[study]\nname = "s"\n[table]\nsource = "{table}"\nperson = "p"\n[budget]\nepsilon = 1.0\n'
+        '[questions.q]\nask = "compare"\nvalue = "x"\narms = "arm"\nlevels = ["new", "old"]\n'
+    )
+    assert call(capsys, "study", "run", str(study), "--out", str(tmp_path / "out"))[0] == 3
 
 
 def test_wildcards_select_columns(capsys, table):
