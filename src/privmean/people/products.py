@@ -158,6 +158,9 @@ def _sums(
     if time is not None:
         # a time that is missing or no number is no place in the order
         usable = usable & nw.col(TIME).is_finite().fill_null(False)
+    # a column of its own: inside of each of q columns it would make a query of q^2 terms
+    frame = frame.with_columns(usable.alias("usable"))
+    usable = nw.col("usable")
     spark = not (frame.implementation.is_duckdb() or frame.implementation.is_polars())
     wide = nw.Decimal(13, 0) if spark else WIDE
     whole = [(nw.col(f"x{j}") * (1 / steps[j]) + 0.5).floor() for j in q]
