@@ -371,6 +371,12 @@ def test_a_text_that_is_no_date_is_a_missing_time(dated):
     np.testing.assert_allclose(found[:, 1], text["x"].to_numpy()[::6], atol=1e-5)
 
 
+@pytest.mark.parametrize("by", ["x", "day"])
+def test_groups_by_the_value_or_the_time_are_refused(by):
+    with pytest.raises(ArgumentError, match=f"by='{by}': is asked for twice"):
+        pm.Curve("x", "day", bins=[0, 1], by=by, levels=(0, 1), assume=(0, 1))
+
+
 @pytest.mark.parametrize("bins", [[0, "2020-01-01"], ["2020-01-01", "2020-13-01"], "2020-01-01", 5])
 def test_edges_of_two_kinds_are_refused(bins):
     with pytest.raises(ArgumentError, match="all numbers or all dates"):

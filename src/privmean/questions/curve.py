@@ -164,6 +164,8 @@ class Curve(Usual):
         for name in ("value", "time"):
             if not isinstance(getattr(self, name), str):
                 raise ArgumentError(name, getattr(self, name), "is no column", "name a column")
+        if self.by in (self.value, self.time):
+            raise ArgumentError("by", self.by, "is asked for twice", "name each column once")
         object.__setattr__(self, "bins", edges_of(self.bins))
         validate.positive("related", self.related)
         _ = self.summary
@@ -245,7 +247,8 @@ class Curve(Usual):
         if self._joint:
             told = f"difference of the {words}, {self.by}" if self.by is not None else words
             if self.levels is not None:
-                told += f" {self.levels[1]} less {self.levels[0]}"
+                first, second = (x if isinstance(x, str) else f"{x:g}" for x in self.levels)
+                told += f" {second} less {first}"
             names = tuple(said(x, edges_of(self.bins)) for x in at)
             return CurveRelease(**kept | {"estimand": told, "columns": names}, at=at)
         assert isinstance(made, ClippedMeans | TailMeans)  # of the methods that `_chosen` lets pass
