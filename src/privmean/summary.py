@@ -29,7 +29,7 @@ def summary(release: Numbers, warning: str) -> str:
     if len(rows) == 1 and not rows[0].group and not release.tabled:
         lines += _one_number(release, rows[0])
     else:
-        lines += _wrapped(f"{release.title()}{_persons(release)}")
+        lines += _head(release.title(), release)
         if release.failed and all(math.isnan(row.estimate) for row in rows):
             lines += _line("estimate", NONE)
         else:
@@ -50,7 +50,7 @@ def summary(release: Numbers, warning: str) -> str:
 
 
 def _one_number(release: Numbers, row: Row) -> list[str]:
-    head = _wrapped(f"{row.term}: {release.title()}{_persons(release)}")
+    head = _head(f"{row.term}: {release.title()}", release)
     if release.failed:
         return [*head, *_line("estimate", NONE)]
     interval = release.alone(0)
@@ -139,10 +139,14 @@ def _cell(value: float) -> str:
     return "–" if math.isnan(value) else f"{value:.5g}"
 
 
-def _persons(release: Numbers) -> str:
+def _head(title: str, release: Numbers) -> list[str]:
+    """What is estimated, and of how many persons."""
     if release.persons is None:
-        return ""
-    return f"   ({release.persons} {release.guarantee.unit}s, {known(release)})"
+        return _wrapped(title)
+    persons = f"({release.persons} {release.guarantee.unit}s, {known(release)})"
+    if len(title) + 3 + len(persons) > WIDTH:
+        return [*_wrapped(title), f"{'':<{PLACE}}{persons}"]
+    return [f"{title}   {persons}"]
 
 
 def known(release: Numbers) -> str:

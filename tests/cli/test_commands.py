@@ -122,6 +122,33 @@ def test_wrong_arguments_name_the_argument_and_exit_with_2(capsys, table, argume
     assert "Traceback" not in err
 
 
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("quantile T --q 50", "give --q 0.25,0.5,0.75"),
+        ("curve T --time t --bins 1,0", "give --bins 0,1,2, or --bins 2025-01-01,2026-01-01"),
+        ("curve T --time t --bins 0,1 --by g --arm a --arm a", "give --arm 0 --arm 1 for"),
+        ("variance T --within 0 1 --method foo", "choose one of"),
+        ("mean T --by g --keys a,a", "name each key once"),
+    ],
+)
+def test_remedies_speak_of_options(capsys, line, words):
+    asked = [*line.split(), "--person", "p", "--value", "x", "--epsilon", "1"]
+    status, _, err = call(capsys, *asked)
+    assert status == 2
+    assert words in err
+
+
+def test_an_example_replaces_no_other_file(capsys, tmp_path):
+    mine, new = tmp_path / "mine.csv", tmp_path / "new.csv"
+    mine.write_text("my only copy")
+    status, _, err = call(capsys, "example", "wages", str(mine))
+    assert status == 2
+    assert "is there already; name another file" in err
+    assert mine.read_text() == "my only copy"
+    assert [call(capsys, "example", "wages", str(new))[0] for _ in range(2)] == [0, 0]
+
+
 def test_a_missing_file_is_an_argument_error(capsys):
     status, out, err = call(
         capsys, "mean", "nowhere.parquet", "--person", "p", "--value", "v", "--epsilon", "1"

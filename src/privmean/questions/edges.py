@@ -24,7 +24,7 @@ def edges_of(bins: Sequence[float] | Sequence[str] | Sequence[datetime.date]) ->
     if len(edges) < 2 or any(b <= a for a, b in pairwise(edges)):  # type: ignore[operator]
         raise ArgumentError(
             "bins", bins, "are no increasing edges, all numbers or all dates",
-            "give bins=[0, 1, 2], or dates such as ['2025-01-01', '2026-01-01']",
+            "give bins=[0, 1, 2], or bins=['2025-01-01', '2026-01-01']",
         )  # fmt: skip
     return edges
 
