@@ -33,6 +33,7 @@ HARD = (
     "2 % of lognormal missing", "93 % ones", "1 and 2, 75/25", "minority 5 % at 1000", "ones 10 %",
     "counts, 90 % zeros", "offset 1e6", "two-sided skew", "100 - 20 Gamma(.5)",
     "half of N(50, 5) missing", "80 % at 40 hours", "year, 3 % coded 9999",
+    "1990 and 2010, 70/30",
 )  # fmt: skip
 SIZES, FEW = (300, 1500, 5000), (300, 590, 1000)
 

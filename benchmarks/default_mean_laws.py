@@ -129,6 +129,7 @@ MORE: dict[str, tuple[Draw, float]] = {
     "1 and 2, 75/25": (coded((1, 2), (0.75, 0.25)), 1.0),
     "12 and 24 months": (coded((12, 24), (0.7, 0.3)), 1.0),
     "36/60 months": (coded((36, 60), (0.7, 0.3)), 1.0),
+    "1990 and 2010, 70/30": (coded((1990, 2010), (0.7, 0.3)), 1.0),
     "household 72/20/5/2/1": (coded((1, 2, 3, 4, 5), (0.72, 0.2, 0.05, 0.02, 0.01)), 1.0),
     "80 % at 40 hours": (mixed(0.2, year(35, 10), coded((40,), (1.0,))), 1.0),
     "halves, 60 % at .5": (coded((0.5, 1, 1.5), (0.6, 0.3, 0.1)), 1.0),
@@ -223,8 +224,8 @@ def cell(
 
 ASKED = ("N(1990, 10)", "stars 80/12/4/2/2", "93 % ones", "1 and 2, 75/25", "36/60 months",
          "80 % at 40 hours")  # fmt: skip
-FEW = (*ASKED, "offset 1e3", "offset 1e6", "100 - 20 Gamma(.5)", "half of N(50, 5) missing",
-       "year, 3 % coded 9999")  # fmt: skip
+FEW = (*ASKED, "1990 and 2010, 70/30", "offset 1e3", "offset 1e6", "100 - 20 Gamma(.5)",
+       "half of N(50, 5) missing", "year, 3 % coded 9999")  # fmt: skip
 
 
 def tell(c: dict[str, float | str]) -> str:

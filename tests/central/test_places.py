@@ -87,3 +87,17 @@ def test_few_persons_far_out_are_narrowed_and_what_most_share_keeps_the_others()
         beyond.append(((stars < low) | (stars > high)).mean())
     assert np.median(widths) < 120
     assert np.mean(np.asarray(beyond) > 0.15) < 0.5
+
+
+def test_a_choice_that_left_a_group_behind_is_taken_back_to_where_both_are():
+    """Two years, of which most persons have one: a first choice holds both, a second only one."""
+    held = 0
+    for seed in range(30):
+        g = np.random.default_rng(seed)
+        plan = planned(DefaultMean(), Budget(epsilon=0.5), persons=1180)
+        years = np.where(g.random((1180, 1)) < 0.35, 2010.0, 1990.0)
+        told = plan.release(MatrixPeople(years, ("v",)), SimulatedNoise(g)).diagnostics
+        low, high = told["limits"]
+        assert high - low < 500
+        held += low < 1990 and high > 2010
+    assert held > 20

@@ -47,7 +47,7 @@ LOST_WITHIN = 0.05  # and limits within those
 BACK = 0.2  # part of what is left for that number, and again for those beyond the new limits
 
 # back from limits that were chosen after a new start to those before the choice
-THICK, CERTAINLY = 0.05, 5.0  # part of the persons beyond, less so many noise scales
+THICK, CERTAINLY = 0.05, 5.0  # part of the persons beyond, less so many noise scales (then `SEEN`)
 
 
 @dataclass(frozen=True)
@@ -138,8 +138,9 @@ def widened(
     count = _counted(curator, column, place, "beyond the limits", share, wallet, few)
     passed: tuple[Count, ...] = ()
     back = False
-    if place.within and count.beyond - CERTAINLY * count.scale > THICK * persons:
-        passed, place, back = (count,), place.within, True
+    sure = CERTAINLY
+    while place.within and count.beyond - sure * count.scale > THICK * persons:
+        passed, place, back, sure = (*passed, count), place.within, True, SEEN
         count = _counted(curator, column, place, "beyond the limits again", BACK, wallet, few)
     first = place.lower, place.upper
     many = count.beyond - SEEN * count.scale > LEFT_BEHIND * persons

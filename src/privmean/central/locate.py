@@ -99,7 +99,8 @@ class Location:
     scales. first: the first round's histogram, around 0, where a round moved the origin. chosen:
     the first limits that were chosen, where another choice may move those here (`limits_again`).
     away: the noisy number of persons that rounds left behind and its scale, where it was asked for.
-    within: where limits were chosen after a new start: the location before the last choice.
+    within: where limits were chosen after a new start: the location before the last choice, if that
+    is worth going back to.
     """
 
     outcome: str
@@ -268,7 +269,7 @@ def narrowed(
             rounds=found.rounds + 1,
             hidden=0.0,
             before=(0.0, 0.0),
-            within=found,
+            within=None if found is wide and level >= FINE else found,
         )
     return found
 
