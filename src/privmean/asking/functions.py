@@ -194,7 +194,7 @@ def curve(
     value: str,
     *,
     time: str,
-    bins: Sequence[float] | Sequence[str] | Sequence[date],
+    bins: Sequence[float] | Sequence[date] | list[str],
     person: Person | None = None,
     assume: Clipping | None = None,
     method: Auto | Estimator = "auto",

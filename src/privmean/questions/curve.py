@@ -145,7 +145,7 @@ class Curve(Usual):
     value: Annotated[str, "Column to average."]
     time: Annotated[str, "Column of times."]
     bins: Annotated[
-        Sequence[float] | Sequence[str] | Sequence[date],
+        Sequence[float] | Sequence[date] | list[str],
         "Public edges, increasing: numbers or dates.",
     ]
     resolution: Annotated[float, "Public resolution of values, a power of two."] = 2.0**-20

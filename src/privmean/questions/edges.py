@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from itertools import pairwise
 
 from privmean import validate
@@ -14,7 +14,7 @@ Edges = tuple[float, ...] | tuple[str, ...]
 ORIGIN = datetime.date(1970, 1, 1)
 
 
-def edges_of(bins: Sequence[float] | Sequence[str] | Sequence[datetime.date]) -> Edges:
+def edges_of(bins: object) -> Edges:
     """Increasing edges, all numbers or all dates; dates become texts such as "2026-01-31"."""
     given = list(bins) if isinstance(bins, Iterable) and not isinstance(bins, str) else []
     dates = tuple(_date(item) for item in given)
