@@ -56,6 +56,29 @@ def test_one_number_prints_in_six_lines():
         assert " ".join(release.interval().advice.split()) in " ".join(str(release).split())
 
 
+@pytest.mark.parametrize("value", [7.0, "far", "pair", "curve"])
+def test_no_line_is_longer_than_100(value):
+    """Of one value for all, values that keep the limits far off, a pair, and bins."""
+    rng = np.random.default_rng(2)
+    who, x = np.repeat(np.arange(1500), 2), rng.normal(50, 6, 3000)
+    columns = {"who": who, "x": x, "t": np.tile([1.0, 7.0], 1500), "k": np.tile([0, 1], 1500)}
+    table, noise = pm.Table(columns, person="who"), SimulatedNoise(1)
+    if value == "pair":
+        made = [pm.compare(table, "x", by="k", pair=[1, 0], epsilon=1, noise=noise)]
+    elif value == "curve":
+        said = {"time": "t", "bins": [0, 5, 10], "bounds": (0, 99)}
+        made = [pm.curve(table, "x", **said, epsilon=1, noise=noise)]
+    elif value == "far":
+        columns["x"][:40] = 1e9
+        table = pm.Table(columns, person="who")
+        made = [pm.mean(table, "x", epsilon=1, noise=SimulatedNoise(k)) for k in range(4)]
+    else:
+        made = [pm.mean(np.full(1500, value), epsilon=1, noise=noise)]
+    for release in made:
+        assert [line for line in str(release).splitlines() if len(line) > 100] == []
+        assert "(privacy noise alone" in str(release) or value == "curve"
+
+
 def test_a_simulation_says_so_everywhere():
     release = released()
     for text in (str(release), release.details(), repr(release), release._repr_html_()):

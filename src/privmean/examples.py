@@ -10,6 +10,7 @@ digits and experience, tenure and wages to four decimals.
 from __future__ import annotations
 
 import csv
+import io
 import os
 from collections.abc import Callable
 from math import isnan
@@ -112,7 +113,8 @@ def example(name: str, path: str | os.PathLike[str] | None = None) -> Any:
     persons by `person_id`; its source is named in `privmean.examples`). path: write it there as CSV
     and return the path instead.
 
-    Raises ArgumentError for a name that is none, and for a path that cannot be written.
+    Raises ArgumentError for a name that is none, and for a path that cannot be written or where
+    another file is.
 
     Example:
         table = pm.Table(pm.example("ratings"), person="student")
@@ -125,12 +127,17 @@ def example(name: str, path: str | os.PathLike[str] | None = None) -> Any:
     made = TABLES[name][1]()
     if path is None:
         return made
+    text = io.StringIO(newline="")
+    writer = csv.writer(text)
+    writer.writerow(made)
+    texts = ([_text(value) for value in column.tolist()] for column in made.values())
+    writer.writerows(zip(*texts, strict=True))
+    whole = text.getvalue().encode()
     try:
-        with open(path, "w", newline="", encoding="utf-8") as file:
-            writer = csv.writer(file)
-            writer.writerow(made)
-            texts = ([_text(value) for value in column.tolist()] for column in made.values())
-            writer.writerows(zip(*texts, strict=True))
+        if Path(path).is_file() and Path(path).read_bytes() not in (b"", whole):
+            raise ArgumentError("path", str(path), "is there already", "name another file")
+        with open(path, "wb") as file:
+            file.write(whole)
     except OSError as error:
         raise ArgumentError(
             "path", str(path), f"cannot be written: {error.strerror}", "name another file"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -170,6 +171,12 @@ class StoredRelease(Release):
         """The rows that were stored, at the level that was stored."""
         self.interval(level)
         return self.found
+
+    @property
+    def answered(self) -> bool:
+        """The effect of a comparison is its last row."""
+        asked = self.found[-1:] if "p_value" in self.stored else self.found
+        return any(math.isfinite(row.estimate) for row in asked)
 
     def jointly(self, level: float | None = None) -> Interval | None:
         """Of groups the ends of each alone are stored."""

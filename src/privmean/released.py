@@ -143,6 +143,12 @@ class Numbers(Findings):
         """Whether the private outcome is that no estimate was found."""
         return self.status == FAILED
 
+    @property
+    def answered(self) -> bool:
+        """Whether there is an estimate of anything that was asked; of a comparison, of its effect.
+        The exit status of a command is 3 where there is none."""
+        return bool(np.isfinite(self.estimate).any())
+
     def title(self) -> str:
         """What is estimated, in a line."""
         return self.estimand

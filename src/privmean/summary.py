@@ -29,13 +29,15 @@ def summary(release: Numbers, warning: str) -> str:
     if len(rows) == 1 and not rows[0].group and not release.tabled:
         lines += _one_number(release, rows[0])
     else:
-        lines.append(f"{release.title()}{_persons(release)}")
+        lines += _head(release.title(), release)
         if release.failed and all(math.isnan(row.estimate) for row in rows):
             lines += _line("estimate", NONE)
         else:
             lines += table(rows, release.level, release.columns)
-            lines.append(f"  intervals for the {release.interval().target}{release.together()}")
-    lines += [f"  {line}" for line in release.footer()]
+            lines += _wrapped(
+                f"  intervals for the {release.interval().target}{release.together()}"
+            )
+    lines += [part for line in release.footer() for part in _wrapped(f"  {line}")]
     promise = release.guarantee
     lines += _line(
         "promise",
@@ -48,9 +50,9 @@ def summary(release: Numbers, warning: str) -> str:
 
 
 def _one_number(release: Numbers, row: Row) -> list[str]:
-    head = f"{row.term}: {release.title()}{_persons(release)}"
+    head = _head(f"{row.term}: {release.title()}", release)
     if release.failed:
-        return [head, *_line("estimate", NONE)]
+        return [*head, *_line("estimate", NONE)]
     interval = release.alone(0)
     form = _digits(row.lower, row.upper)
     said = "" if interval.target == "mean" else f" for the {interval.target}"
@@ -58,8 +60,11 @@ def _one_number(release: Numbers, row: Row) -> list[str]:
         f"{row.estimate:.{form}f}   {percent(release.level)} interval{said} "
         f"{_ends(row.lower, row.upper, form)}"
     )
-    noise = f"   (privacy noise alone: {_ends(row.noise_lower, row.noise_upper, form)})"
-    return [head, f"{'  estimate':<{PLACE}}{number}{noise}"]
+    noise = f"(privacy noise alone: {_ends(row.noise_lower, row.noise_upper, form)})"
+    line = f"{'  estimate':<{PLACE}}{number}"
+    if len(line) + 3 + len(noise) > WIDTH:
+        return [*head, line, f"{'':<{PLACE}}{noise}"]
+    return [*head, f"{line}   {noise}"]
 
 
 def _ends(low: float, high: float, digits: int) -> str:
@@ -134,10 +139,14 @@ def _cell(value: float) -> str:
     return "–" if math.isnan(value) else f"{value:.5g}"
 
 
-def _persons(release: Numbers) -> str:
+def _head(title: str, release: Numbers) -> list[str]:
+    """What is estimated, and of how many persons."""
     if release.persons is None:
-        return ""
-    return f"   ({release.persons} {release.guarantee.unit}s, {known(release)})"
+        return _wrapped(title)
+    persons = f"({release.persons} {release.guarantee.unit}s, {known(release)})"
+    if len(title) + 3 + len(persons) > WIDTH:
+        return [*_wrapped(title), f"{'':<{PLACE}}{persons}"]
+    return [f"{title}   {persons}"]
 
 
 def known(release: Numbers) -> str:
@@ -265,16 +274,20 @@ def percent(level: float) -> str:
     return f"{100 * level:g} %"
 
 
-def _line(word: str, text: str) -> list[str]:
-    """A word in the margin and text beside it, on as many lines as it needs."""
+def _wrapped(text: str) -> list[str]:
+    """A text on as many lines as it needs."""
     return textwrap.wrap(
         text,
         WIDTH,
-        initial_indent=f"  {word:<{PLACE - 3}} ",
         subsequent_indent=" " * PLACE,
         break_long_words=False,
         break_on_hyphens=False,
     )
+
+
+def _line(word: str, text: str) -> list[str]:
+    """A word in the margin and text beside it, on as many lines as it needs."""
+    return _wrapped(f"  {word:<{PLACE - 3}} {text}")
 
 
 def _short(word: str, text: str) -> str:

@@ -9,7 +9,9 @@ import sys
 import numpy as np
 import pytest
 
+import privmean as pm
 from privmean.cli.app import run
+from privmean.cli.listed import LINES
 from privmean.privacy.guarantee import Guarantee
 
 
@@ -120,6 +122,33 @@ def test_wrong_arguments_name_the_argument_and_exit_with_2(capsys, table, argume
     assert "Traceback" not in err
 
 
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("quantile T --q 50", "give --q 0.25,0.5,0.75"),
+        ("curve T --time t --bins 1,0", "give --bins 0,1,2, or --bins 2025-01-01,2026-01-01"),
+        ("curve T --time t --bins 0,1 --by g --arm a --arm a", "give --arm 0 --arm 1 for"),
+        ("variance T --within 0 1 --method foo", "choose one of"),
+        ("mean T --by g --keys a,a", "name each key once"),
+    ],
+)
+def test_remedies_speak_of_options(capsys, line, words):
+    asked = [*line.split(), "--person", "p", "--value", "x", "--epsilon", "1"]
+    status, _, err = call(capsys, *asked)
+    assert status == 2
+    assert words in err
+
+
+def test_an_example_replaces_no_other_file(capsys, tmp_path):
+    mine, new = tmp_path / "mine.csv", tmp_path / "new.csv"
+    mine.write_text("my only copy")
+    status, _, err = call(capsys, "example", "wages", str(mine))
+    assert status == 2
+    assert "is there already; name another file" in err
+    assert mine.read_text() == "my only copy"
+    assert [call(capsys, "example", "wages", str(new))[0] for _ in range(2)] == [0, 0]
+
+
 def test_a_missing_file_is_an_argument_error(capsys):
     status, out, err = call(
         capsys, "mean", "nowhere.parquet", "--person", "p", "--value", "v", "--epsilon", "1"
@@ -169,6 +198,61 @@ def test_a_column_of_hardly_any_numbers_exits_with_3_and_says_why(capsys, tmp_pa
     assert result["estimate"] == [None]
     assert result["interval"]["upper"] == [None]
     assert "is the column numeric" in result["advice"]
+
+
+def completed(monkeypatch, capsys, line):
+    """What bash gets for a line, at its end."""
+    words = line.split(" ")
+    monkeypatch.setenv("_PRIVMEAN_COMPLETE", "complete_bash")
+    monkeypatch.setenv("COMP_WORDS", line)
+    monkeypatch.setenv("COMP_CWORD", str(len(words) - 1))
+    assert run([]) == 0
+    out, err = capsys.readouterr()
+    assert err == ""
+    return out.split()
+
+
+def test_shells_complete_commands_and_options(monkeypatch, capsys):
+    assert completed(monkeypatch, capsys, "privmean me") == ["mean"]
+    assert set(completed(monkeypatch, capsys, "privmean ")) == set(LINES)
+    assert completed(monkeypatch, capsys, "privmean mean t.csv --val") == [
+        "--value",
+        "--values-from",
+    ]
+    assert completed(monkeypatch, capsys, "privmean study ") == ["init", "plan", "run"]
+    monkeypatch.delenv("_PRIVMEAN_COMPLETE")
+    assert "--show-completion" in call(capsys, "--help")[1]  # the scripts are Typer's
+
+
+def test_a_comparison_without_its_effect_exits_with_3(capsys, tmp_path):
+    """One arm is shown and the other is not: what was asked, their difference, has no estimate.
+    Noise shows the small arm in 6 % of runs: eight such in a row are a false alarm in 10^9."""
+    table = tmp_path / "t.csv"
+    rows = [f"{k},{50 + k % 7},{'new' if k < 5 else 'old'}" for k in range(3000)]
+    table.write_text("\n".join(["p,x,arm", *rows]) + "\n")
+    study = tmp_path / "study.toml"
+    study.write_text(
+        f'[table]\nsource = "{table}"\nperson = "p"\n[budget]\nepsilon = 1.0\n[questions.q]\n'
+        'ask = "compare"\nvalue = "x"\narms = "arm"\nlevels = ["new", "old"]\n'
+    )
+    levels = ["--arm", "new", "--arm", "old", "--epsilon", "1"]
+    shell = ["compare", str(table), "--person", "p", "--value", "x", "--arms", "arm", *levels]
+
+    def hidden(*asked):
+        status, out, _ = call(capsys, *asked, "--json")
+        stored = json.loads(out)
+        stored = stored["questions"][0]["release"] if "questions" in stored else stored
+        assert (status == 3) == (stored["status"] == "too few persons")
+        return stored if status == 3 else None
+
+    files = ["study", "run", str(study), "--out"]
+    for asked in (lambda k: shell, lambda k: [*files, str(tmp_path / f"out{k}")]):
+        stored = next(found for k in range(8) if (found := hidden(*asked(k))))
+        assert stored["p_value"] is None
+        assert stored["estimate"][1] is not None
+        made = pm.Release.from_dict(stored)
+        assert not made.answered
+        assert not made.failed
 
 
 def test_wildcards_select_columns(capsys, table):

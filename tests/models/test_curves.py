@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import datetime as dt
+import json
 import math
 from itertools import pairwise
 
 import numpy as np
+import polars as pl
 import pytest
 
 import privmean as pm
 from kit import assert_mean, assert_rate, assert_rate_at_least, assert_rate_at_most, assert_variance
+from privmean.cli.app import run
 from privmean.errors import ArgumentError
 from privmean.models.joint_errors import JointErrors, half_of_sum
 from privmean.noise.simulated import SimulatedNoise
 from privmean.people.reductions import Box
 from privmean.privacy.budget import Budget
+from privmean.study.file import read_study
 
 
 class Silence(SimulatedNoise):
@@ -320,3 +325,93 @@ def test_a_bin_says_how_many_persons_lie_beyond_its_limits(index, said):
         assert curve.status == statuses[1]
         assert "limits" in curve.advice
     assert curve.rows()[0].lower < 2 < curve.rows()[0].upper
+
+
+DATES = ["2020-01-01", "2020-07-01", "2021-01-01", "2022-01-01"]
+
+
+@pytest.fixture(scope="module")
+def dated():
+    rng = np.random.default_rng(8)
+    days = rng.integers(-30, 800, 1200)
+    day = pl.Series(np.datetime64("2020-01-01") + days).cast(pl.Date)
+    who = [f"p{k:03}" for k in np.repeat(np.arange(200), 6)]
+    return pl.DataFrame({"who": who, "day": day, "n": days * 1.0, "x": rng.normal(3, 1, 1200)})
+
+
+def binned(source, time="day", bins=DATES):
+    asked = pm.Curve("x", time, bins=bins, assume=(0, 6))
+    return asked.summary.reduce(pm.Table(source, person="who")).values
+
+
+def test_dates_are_the_days_they_are_in_every_home(dated, tmp_path):
+    wanted = binned(dated, "n", [0, 182, 366, 731])
+    late = dated.with_columns(pl.col("day").cast(pl.Datetime) + pl.duration(hours=23, minutes=59))
+    said = late.with_columns(pl.col("day").dt.strftime("%Y-%m-%dT%H:%M"))
+    objects = dated.to_pandas()
+    objects["day"] = [item.date() for item in objects["day"]]
+    homes = [dated, late, said, late.to_pandas(), objects, late.to_arrow(), dated.lazy()]
+    for name, frame in (("a.csv", dated), ("b.csv", late), ("c.csv", said)):
+        frame.write_csv(tmp_path / name)
+        homes.append(str(tmp_path / name))
+    late.write_parquet(tmp_path / "t.parquet")
+    said.write_ndjson(tmp_path / "t.jsonl")
+    for home in (*homes, str(tmp_path / "t.parquet"), str(tmp_path / "t.jsonl")):
+        np.testing.assert_array_equal(binned(home), wanted)
+    edges = [dt.date(2020, 1, 1), dt.datetime(2020, 7, 1), np.datetime64("2021-01-01"), DATES[3]]
+    np.testing.assert_array_equal(binned(dated, bins=edges), wanted)
+
+
+def test_a_text_that_is_no_date_is_a_missing_time(dated):
+    text = dated.with_columns(pl.col("day").cast(pl.String))
+    words = ["", "2020", "2020/08/01", "2020-08-0", "2020-08-011", "x2020-08-01", "\x00", None]
+    odd = [words[k % len(words)] if k % 6 else "2020-08-01" for k in range(len(text))]
+    found = binned(text.with_columns(day=pl.Series(odd)))
+    assert np.isnan(found[:, [0, 2]]).all()
+    np.testing.assert_allclose(found[:, 1], text["x"].to_numpy()[::6], atol=1e-5)
+
+
+@pytest.mark.parametrize("by", ["x", "day"])
+def test_groups_by_the_value_or_the_time_are_refused(by):
+    with pytest.raises(ArgumentError, match=f"by='{by}': is asked for twice"):
+        pm.Curve("x", "day", bins=[0, 1], by=by, levels=(0, 1), assume=(0, 1))
+
+
+@pytest.mark.parametrize("bins", [[0, "2020-01-01"], ["2020-01-01", "2020-13-01"], "2020-01-01", 5])
+def test_edges_of_two_kinds_are_refused(bins):
+    with pytest.raises(ArgumentError, match="all numbers or all dates"):
+        pm.Curve("x", "day", bins=bins)
+
+
+def test_a_column_of_the_other_kind_is_refused_before_anything_is_spent(dated):
+    with pytest.raises(pm.SchemaError, match="does not hold dates; give bins of numbers"):
+        binned(dated, "n")
+    with pytest.raises(pm.SchemaError, match="bins of a curve can be dates"):
+        binned(dated, "day", [20200101, 20210101])
+    aware = dated.with_columns(pl.col("day").cast(pl.Datetime("us", "UTC")))
+    with pytest.raises(pm.SchemaError, match="without a zone"):
+        binned(aware)
+
+
+def test_a_curve_over_dates_by_shell_and_file_is_that_of_python(dated, tmp_path, capsys):
+    table = tmp_path / "t.csv"
+    dated.write_csv(table)
+    asked = ["curve", str(table), "--person", "who", "--value", "x", "--time", "day"]
+    settings = ["--bins", ",".join(DATES), "--bounds", "0", "6", "--epsilon", "8", "--json"]
+    assert run([*asked, *settings]) == 0
+    shell = json.loads(capsys.readouterr().out)
+    file = tmp_path / "study.toml"
+    file.write_text(
+        f'[table]\nsource = "{table}"\nperson = "who"\n[budget]\nepsilon = 8.0\n[questions.q]\n'
+        'ask = "curve"\nvalue = "x"\ntime = "day"\nassume = "0,6"\n'
+        f"bins = [{DATES[0]}, {DATES[1]}, '{DATES[2]}', {DATES[3]}]\n"
+    )
+    study = read_study(file).release()["q"]
+    python = pm.curve(
+        dated, "x", person="who", time="day", bins=DATES, bounds=(0, 6), epsilon=8, smooth=90
+    )
+    assert shell["columns"] == list(study.columns) == [
+        "[2020-01-01, 2020-07-01)", "[2020-07-01, 2021-01-01)", "[2021-01-01, 2022-01-01)"
+    ]  # fmt: skip
+    assert python.columns == ("2020-04-01", "2020-10-01", "2021-07-02")
+    assert tuple(shell["curve"]["at"]) == study.at == python.at == (18353.0, 18536.0, 18810.5)

@@ -341,3 +341,29 @@ def test_public_numbers_and_texts_reach_duckdb_unchanged(own):
     found = fetch(home.small(public, lazy(anchor)).sort("i"))
     expected = sorted(zip(*public.values(), strict=True))
     assert [(i, f.hex(), t) for i, f, t in found] == [(i, f.hex(), t) for i, f, t in expected]
+
+
+@pytest.mark.parametrize(
+    ("by", "keys", "remedy"),
+    [
+        ("truth", ["a", True], "true or false"),
+        ("truth", [1, 0], "true or false"),
+        ("whole", [True, False], "whole numbers"),
+        ("double", ["1.5", "0"], "whole numbers"),
+        ("day", ["spring"], "dates as 2026-01-31"),
+    ],
+)
+def test_a_key_that_no_column_of_the_type_holds_is_refused(by, keys, remedy):
+    """The type is public: nothing is read or spent for a group that nobody can be in."""
+    days = [datetime.date(2020, 1, 1 + k % 2) for k in range(40)]
+    half = [k % 2 for k in range(40)]
+    frame = pl.DataFrame(
+        {"p": range(40), "x": half, "truth": half, "whole": half, "double": half, "day": days}
+    ).with_columns(pl.col("truth").cast(pl.Boolean), pl.col("double").cast(pl.Float64))
+    table = pm.Table(frame, person="p")
+    with pytest.raises(ArgumentError, match=f"keys=.* is in no column of type .*give {remedy}"):
+        pm.mean(table, "x", by=by, keys=keys, epsilon=1)
+    with pytest.raises(ArgumentError, match="levels='new': is in no column of type"):
+        pm.compare(table, "x", arms=by, levels=["new", "old"], epsilon=1)
+    with pytest.raises(ArgumentError, match="pair='new': is in no column of type"):
+        pm.compare(table, "x", by=by, pair=["new", "old"], epsilon=1)

@@ -312,6 +312,11 @@ def test_sources_and_arguments_that_are_refused(source, options):
         pm.read(source, **options)
 
 
+def test_an_array_has_no_column_of_persons():
+    with pytest.raises(pm.ArgumentError, match="person='who': is no column: .* array of ids"):
+        pm.mean(np.zeros(3), person="who", epsilon=1)
+
+
 def test_an_engine_s_own_message_never_reaches_the_caller(tmp_path):
     table = duckdb.sql("SELECT 'secret-name' AS who, error('secret value 12345')::DOUBLE AS x")
     with pytest.raises(pm.SchemaError) as caught:

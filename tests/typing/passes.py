@@ -90,3 +90,4 @@ stream_plan: StreamPlan = plan_stream(
 )
 goal = Goal
 client = local.Client
+pm.curve(table, "y", time="day", bins=["2025-01-01", "2026-01-01"], epsilon=1.0)

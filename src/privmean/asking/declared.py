@@ -6,6 +6,7 @@ line, the keys in a file. What they may hold follows from their types here.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from difflib import get_close_matches
@@ -104,6 +105,8 @@ def _read(name: str, item: Field, value: object) -> Any:
             from privmean.questions.effects import contrasts_of
 
             return contrasts_of(name, value)
+        if item.name == "bins" and re.match(r"\d{4}-\d", value):  # dates
+            return tuple(value.split(","))
         if _numbers(item.hint):
             return numbers_of(name, value)
         if _names(item.hint):

@@ -14,6 +14,8 @@ from privmean.privacy.budget import Neighbors
 from privmean.questions.assumptions import one_of
 
 if TYPE_CHECKING:
+    from datetime import date
+
     from privmean.asking.road import Source
     from privmean.central.radii import Concentration
     from privmean.models.curve_release import CurveRelease
@@ -192,7 +194,7 @@ def curve(
     value: str,
     *,
     time: str,
-    bins: Sequence[float],
+    bins: Sequence[float] | Sequence[date] | list[str],
     person: Person | None = None,
     assume: Clipping | None = None,
     method: Auto | Estimator = "auto",

@@ -1,4 +1,4 @@
-"""Words that functions once had, and where each is said now."""
+"""Words that are no words of a function, or no more, and where each is said."""
 
 from __future__ import annotations
 
@@ -11,8 +11,19 @@ MOVED = {
     "sampled_degrees": _ESTIMATOR.format("Anisotropic(..., sampled_degrees=...)"),
     "design_effect": "say related=",
     "effects": "say related=RandomEffects(...)",
-    "roster": "say it of the table: pm.Table(source, person=..., roster=...)",
-    "delimiter": "say it of the table: pm.Table(source, person=..., delimiter=...)",
+    **{
+        word: f"say it of the table: pm.Table(source, person=..., {word}=...)"
+        for word in (
+            "roster",
+            "delimiter",
+            "quote",
+            "decimal",
+            "encoding",
+            "header",
+            "null_words",
+            "machine",
+        )
+    },
     "memory_limit": "say it of the table: pm.Table(..., machine=pm.Machine(memory=...))",
     "threads": "say it of the table: pm.Table(..., machine=pm.Machine(threads=...))",
     "temp_directory": "say it of the table: pm.Table(..., machine=pm.Machine(spill=...))",

@@ -69,6 +69,9 @@ def reduced(table: Table, question: Question) -> People:
         return table.people(question.summary)
     except ArgumentError as error:
         name = error.value
+        if error.argument == "keys" and question.kind == "compare":
+            word = "pair" if getattr(question, "pair", None) else "levels"
+            raise ArgumentError(word, name, error.problem, error.remedy) from None
         if error.argument not in ("values", "by") or not isinstance(name, str):
             raise
         said = {item.name: getattr(question, item.name) for item in fields(cast("Any", question))}

@@ -74,7 +74,7 @@ def settled(
 ) -> Settled:
     """The terms that a call gave, checked before anything is read.
 
-    function, moved: its name, and where keywords that it once had are said now. usual: the
+    function, moved: its name, and where keywords that it has not (or no more) are said. usual: the
     neighbours where none are named. own: the function's own words.
     """
     known = Terms.__annotations__
@@ -82,7 +82,7 @@ def settled(
         if name in known:
             continue
         if name in moved:
-            raise ArgumentError(name, value, f"is no longer said in {function}", moved[name])
+            raise ArgumentError(name, value, f"is not said in {function}", moved[name])
         words = list(dict.fromkeys([*own, *known]))
         near = get_close_matches(name, [*words, *moved], n=1)
         remedy = f"did you mean {near[0]}?" if near else f"it takes {', '.join(words)}"

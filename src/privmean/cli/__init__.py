@@ -1,9 +1,9 @@
 """The command line: thin commands over the public functions.
 
 Exit status: 0 for a release, 1 for an unexpected error (its words are withheld, they may quote
-records), 130 after Ctrl-C, 2 for wrong arguments (nothing was spent), 3 when the release failed
-privately (the budget is spent; the message says what to change). `verify` exits with 1 where
-something is wrong.
+records), 130 after Ctrl-C, 2 for wrong arguments (nothing was spent), 3 when nothing that was asked
+has an estimate (the budget is spent; the message says what to change). `verify` exits with 1 where
+something is wrong, `ledger plan` with 3 where a budget would not fit.
 """
 
 from __future__ import annotations

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import traceback
 import warnings
@@ -20,6 +21,7 @@ WRONG_ARGUMENTS = 2
 INTERRUPTED = 130
 # Typer has Click's exceptions inside of itself from some version on: its public one leads to both
 WrongLine: type[Any] = typer.BadParameter.__mro__[2]
+COMPLETING = "_PRIVMEAN_COMPLETE"  # what Typer's scripts for shells set
 # where the commands that are no questions live, one by one or in groups
 COMMANDS = {
     "plan": "privmean.cli.plan:plan",
@@ -42,7 +44,6 @@ SETTINGS: dict[str, Any] = {
     "name": "privmean",
     "no_args_is_help": True,
     "context_settings": {"help_option_names": ["--help", "-h"]},
-    "add_completion": False,
     # a pretty traceback could print local variables, which hold private data
     "pretty_exceptions_enable": False,
     "help": "Means of people who each contribute many records, under differential privacy.",
@@ -108,12 +109,25 @@ def _list() -> typer.Typer:
     return listing
 
 
+def _completing() -> typer.Typer:
+    """The command of the line that a shell asks to complete, or the list: tables are not read."""
+    from privmean.cli.listed import LINES
+
+    line = os.environ.get("COMP_WORDS") or os.environ.get("_TYPER_COMPLETE_ARGS", "")
+    words = line.split()[1:2]
+    return _of(words) if words and words[0] in LINES else _list()
+
+
 def run(argv: Sequence[str] | None = None) -> int:
     """Run one command; returns the exit status."""
     arguments = list(sys.argv[1:] if argv is None else argv)
     called: Any = None
     try:
-        called = get_command(_list() if arguments in ([], ["--help"], ["-h"]) else _of(arguments))
+        if COMPLETING in os.environ:
+            needed = _completing()
+        else:
+            needed = _of(arguments) if arguments and arguments[0][:1] != "-" else _list()
+        called = get_command(needed)
         with warnings.catch_warnings():
             warnings.showwarning = _cautioned
             status = called.main(args=arguments, prog_name="privmean", standalone_mode=False)

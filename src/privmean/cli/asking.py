@@ -42,7 +42,7 @@ def commands() -> dict[str, str]:
 
 
 def release_and_show(said: Asked) -> None:
-    """Ask, print, and end with 3 where the private outcome is a failure."""
+    """Ask, print, and end with 3 where nothing that was asked has an estimate."""
     from privmean.asking.road import asked
     from privmean.asking.terms import settled
     from privmean.people.table import Table

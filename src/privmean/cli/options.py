@@ -149,12 +149,12 @@ class Shown:
         return private_key(self.sign)
 
     def show(self, release: Release, key: Ed25519PrivateKey | None = None) -> None:
-        """Print, and end with 3 where the private outcome is a failure."""
+        """Print, and end with 3 where nothing that was asked has an estimate."""
         if self.as_json:
             typer.echo(stored(release, key))
         else:
             typer.echo(release.details() if self.details else release.summary())
-        if release.failed:
+        if not release.answered:
             raise typer.Exit(PRIVATE_FAILURE)
 
 

@@ -77,14 +77,16 @@ def run(
     before = (out / "release.json").exists()
     stored = run_in(read_study(study), out, ledger=book, label=label, analyst=analyst)
     typer.echo(json.dumps(stored, allow_nan=False) if as_json else told(stored, out, before))
-    if any(failed(question) for question in stored["questions"]):
+    if not all(answered(question) for question in stored["questions"]):
         raise typer.Exit(opt.PRIVATE_FAILURE)
 
 
-def failed(question: dict[str, Any]) -> bool:
-    """Whether a stored question has no answer."""
+def answered(question: dict[str, Any]) -> bool:
+    """Whether a stored question has an estimate of what it asked."""
+    from privmean.release import Release
+
     release = question["release"]
-    return release is None or release["status"] == "failed"
+    return release is not None and Release.from_dict(release).answered
 
 
 def told(stored: dict[str, Any], out: Path, before: bool = False) -> str:

@@ -82,7 +82,17 @@ def in_options(error: ArgumentError, command: Command, arguments: Sequence[str])
 
 
 def _spelled(text: str, params: Sequence[Any]) -> str:
-    """Words for arguments as options: header=True as --header, delimiter= as --delimiter."""
+    """Words for arguments as options: header=True as --header, bins=[0, 1] as --bins 0,1."""
+
+    def several(found: re.Match[str]) -> str:
+        items = [item.strip(" '\"") for item in found[2].split(",") if item.strip()]
+        for param in params:
+            flag = param.opts[0]
+            if param.name == found[1] and flag.startswith("--"):
+                if getattr(param, "multiple", False):
+                    return " ".join(f"{flag} {item}" for item in items)
+                return f"{flag} {(',' if param.nargs == 1 else ' ').join(items)}"
+        return found[0]
 
     def option(found: re.Match[str]) -> str:
         for param in params:
@@ -91,4 +101,5 @@ def _spelled(text: str, params: Sequence[Any]) -> str:
                 return str(off[0] if off else param.opts[0])
         return found[0]
 
+    text = re.sub(r"\b([a-z_]+)=[\[(]([^\[\](){}=]*)[\])]", several, text)
     return re.sub(r"\b([a-z_]+)=(True|False|)(?![\w(\[{'\".-])", option, text)

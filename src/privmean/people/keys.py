@@ -30,3 +30,14 @@ def key_expression(column: str, kind: nw.dtypes.DType, name: str) -> nw.Expr:
     raise SchemaError(
         f"column {name!r} of type {kind} cannot hold keys of groups; cast it to {ACCEPTED}"
     )
+
+
+def form(kind: nw.dtypes.DType) -> tuple[str, str]:
+    """The canonical texts that a column of keys of this type can hold: a pattern, and in words."""
+    if kind == nw.Boolean:
+        return "true|false", "true or false"
+    if kind.is_numeric():
+        return "-?[0-9]+", "whole numbers"
+    return (
+        ("[0-9]+-[0-9]+-[0-9]+", "dates as 2026-01-31") if kind == nw.Date else ("(?s:.*)", "text")
+    )

@@ -6,6 +6,7 @@ for, belongs to no group; a value that cannot be used drops the pair and never t
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -16,8 +17,8 @@ from privmean.errors import ArgumentError, SchemaError
 from privmean.people import objects, schema
 from privmean.people.engines import Home, fetch
 from privmean.people.frame import FramePeople
-from privmean.people.keys import key_expression
-from privmean.people.keytexts import by_text, spelled
+from privmean.people.keys import form, key_expression
+from privmean.people.keytexts import by_text, label, spelled
 from privmean.people.pairframe import GROUP, FramePairs, value_name
 from privmean.people.pairs import DifferenceAsked, PairsAsked, Weights
 from privmean.people.records import INTEGER, PERSON, person_rows
@@ -34,7 +35,7 @@ def read_pairs(asked: PairsAsked, table: Table) -> FramePairs:
     """The pairs that `asked` describes. Raises ArgumentError or SchemaError from the arguments,
     the schema and the soundness of files alone, never from a record."""
     more = asked.more if asked.before is None else (asked.before,)
-    records, columns, home = _records(table, (asked.value, *asked.by, *more), asked.by)
+    records, columns, home = _records(table, (asked.value, *asked.by, *more), asked)
     columns = (columns[0], *columns[len(columns) - len(asked.more) :]) if asked.more else columns
     if asked.keys is None:
         return _private(records, asked, columns[0], table.roster, home)
@@ -61,7 +62,7 @@ def read_differences(asked: DifferenceAsked, table: Table) -> FramePeople:
     """One row a person of the roster: the difference of its own means in two groups."""
     keys = tuple((key,) for key in asked.pair)
     pairs = PairsAsked(asked.value, (asked.by,), keys, resolution=asked.resolution)
-    records, _, home = _records(table, (asked.value, asked.by), (asked.by,))
+    records, _, home = _records(table, (asked.value, asked.by), pairs)
     rows = _placed_rows(records, pairs, home)
     assert pairs.keys is not None
     first = pairs.keys.index(keys[0])  # people hold keys in the order of texts
@@ -79,9 +80,10 @@ def read_differences(asked: DifferenceAsked, table: Table) -> FramePeople:
 
 
 def _records(
-    table: Table, names: Sequence[str], by: Sequence[str]
+    table: Table, names: Sequence[str], asked: PairsAsked
 ) -> tuple[nw.LazyFrame[Any], tuple[str, ...], Home]:
     """The records (p, x0, ...) of these columns, those of `by` as texts of keys."""
+    by = asked.by
     if table.person is None:
         raise ArgumentError("person", None, "is missing", "name the column that says who it is")
     machine = table.machine.options()
@@ -98,7 +100,7 @@ def _records(
     elif isinstance(table.source, Mapping):
         opened = open_source(objects.of_named(table.source, by), table.text, machine)
     records = opened.records(who, columns, by)
-    return typed(_with_keys(records, by), who, columns, by), columns, opened.home
+    return typed(_with_keys(records, asked), who, columns, by), columns, opened.home
 
 
 def _placed_rows(records: nw.LazyFrame[Any], asked: PairsAsked, home: Home) -> nw.LazyFrame[Any]:
@@ -144,26 +146,48 @@ def _private(
     return FramePairs(pairs, (column,), keys, asked.weights, home, everybody)
 
 
-def _with_keys(records: nw.LazyFrame[Any], by: Sequence[str]) -> nw.LazyFrame[Any]:
-    """Keys as their canonical texts."""
+def _with_keys(records: nw.LazyFrame[Any], asked: PairsAsked) -> nw.LazyFrame[Any]:
+    """Keys as their canonical texts. A listed key that the types, which are public, leave no record
+    to have is refused."""
+    by = asked.by
     try:
         types = records.collect_schema()
     except ValueError:  # a type that Narwhals has no name for
         raise SchemaError(
             f"one of the columns asked for has a type that cannot be read; cast {list(by)} to text"
         ) from None
-    return records.with_columns(
+    keyed = records.with_columns(
         key_expression(f"x{j}", types[f"x{j}"], name).alias(f"x{j}")
         for j, name in enumerate(by, start=1)
     )
+    kinds = [types[f"x{j}"] for j in range(1, len(by) + 1)]
+    forms = [form(kind) for kind in kinds]
+    places = _places(asked)
+    found = {
+        place
+        for key, place in places.items()
+        if all(re.fullmatch(one, text) for (one, _), text in zip(forms, key, strict=True))
+    }
+    for key in asked.keys or ():
+        if places[key] not in found:
+            raise ArgumentError(
+                "keys", label(key), f"is in no column of type {', '.join(map(str, kinds))}",
+                f"give {', '.join(words for _, words in forms)}",
+            )  # fmt: skip
+    return keyed
+
+
+def _places(asked: PairsAsked) -> dict[tuple[str, ...], int]:
+    """The place of every text of a listed key in the order of texts."""
+    own = ((key, place) for place, key in enumerate(asked.keys or ()))
+    return spelled((*own, *asked.aliases))
 
 
 def _placed(records: nw.LazyFrame[Any], asked: PairsAsked, home: Home) -> nw.LazyFrame[Any]:
     """Records (p, x0, g, and for `before` x1): g is the place of the key in the order of texts."""
     assert asked.keys is not None
     texts = [f"x{j}" for j in range(1, len(asked.by) + 1)]
-    own = ((key, place) for place, key in enumerate(asked.keys))
-    places = list(spelled((*own, *asked.aliases)).items())
+    places = list(_places(asked).items())
     public: dict[str, list[Any]] = {
         name: [key[j] for key, _ in places] for j, name in enumerate(texts)
     }

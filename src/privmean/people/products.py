@@ -43,6 +43,7 @@ from privmean.people.totals import Lazy, nearest
 
 REACH_BITS = 40  # |z| <= 2^40: products below 2^81
 TIME = "t"
+DATE = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}(\z|[ T])"  # alone, or before a time of day
 
 Pair = tuple[int, int]
 
@@ -73,6 +74,7 @@ def person_products(
     products: Sequence[Sequence[ast.expr]],
     steps: Sequence[float],
     texts: Sequence[str] = (),
+    dates: Sequence[str] = (),
     time: str | None = None,
     roster: object = None,
     text: Mapping[str, object] | None = None,
@@ -81,7 +83,8 @@ def person_products(
 ) -> Products:
     """Sums for model columns `products` (each the product of expressions in `columns`; none: 1).
 
-    steps: the public grid of each model column. texts: those of the columns that hold text.
+    steps: the public grid of each model column. texts: those of the columns that hold text; dates:
+    those that hold dates, which are compared as texts.
     squares: whether products of columns are wanted; a number: squares alone, of so many first
     columns.
     """
@@ -92,7 +95,7 @@ def person_products(
     for item in wanted:
         if item not in opened.names:
             raise SchemaError(f"column {item!r} is not in the table")
-    records = typed(opened.records(who, wanted, texts), who, wanted, texts)
+    records = typed(opened.records(who, wanted, (*texts, *dates)), who, wanted, texts, dates)
     if records.implementation.is_ibis():
         raise ArgumentError(
             "source",
@@ -155,6 +158,9 @@ def _sums(
     if time is not None:
         # a time that is missing or no number is no place in the order
         usable = usable & nw.col(TIME).is_finite().fill_null(False)
+    # a column of its own: inside of each of q columns it would make a query of q^2 terms
+    frame = frame.with_columns(usable.alias("usable"))
+    usable = nw.col("usable")
     spark = not (frame.implementation.is_duckdb() or frame.implementation.is_polars())
     wide = nw.Decimal(13, 0) if spark else WIDE
     whole = [(nw.col(f"x{j}") * (1 / steps[j]) + 0.5).floor() for j in q]
@@ -248,13 +254,16 @@ def _value(tree: ast.expr, places: Mapping[str, nw.Expr]) -> nw.Expr:
             return reduce(lambda a, b: a * b, [left] * int(str(tree.right.value)))
         return OPERATIONS[type(tree.op)](left, _value(tree.right, places))
     assert isinstance(tree, ast.Compare)
-    level = tree.comparators[0]
+    level, sign = tree.comparators[0], tree.ops[0]
     if isinstance(level, ast.Constant) and isinstance(level.value, str):
-        given = _value(tree.left, places)
-        equal = nw.when(given == nw.lit(level.value)).then(nw.lit(1.0)).otherwise(nw.lit(0.0))
-        return nw.when(~given.is_null()).then(equal)
+        given, edge = _value(tree.left, places), nw.lit(level.value)
+        if isinstance(sign, ast.Eq):
+            known, holds = ~given.is_null(), given == edge
+        else:  # dates: a text that is none is missing
+            known = given.str.contains(DATE)
+            holds = given < edge if isinstance(sign, ast.Lt) else given >= edge
+        return nw.when(known).then(nw.when(holds).then(nw.lit(1.0)).otherwise(nw.lit(0.0)))
     gap = _value(tree.left, places) - _value(level, places)
-    sign = tree.ops[0]
     if isinstance(sign, ast.Eq | ast.NotEq):
         same, other = (1.0, 0.0) if isinstance(sign, ast.Eq) else (0.0, 1.0)
         chosen = nw.when(gap == 0.0).then(nw.lit(same)).otherwise(nw.lit(other))

@@ -148,6 +148,11 @@ def _array(
             )
         counts = None if cap is None else (~np.isnan(matrix)).astype(np.int64)
         return MatrixPeople(matrix, columns, counts, cap)
+    if isinstance(person, str):
+        raise ArgumentError(
+            "person", person, "is no column: an array has none",
+            "leave it out (one row a person), give an array of ids, or a frame",
+        )  # fmt: skip
     ids = np.asarray(person)
     if ids.ndim != 1 or len(ids) != len(matrix) or ids.dtype.kind not in "OUSiubfM":
         raise ArgumentError(

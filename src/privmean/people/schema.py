@@ -110,7 +110,7 @@ def value_columns(available: Columns, person: str, values: object) -> tuple[str,
             one_of(available, "values", item)
             if item == person:
                 raise ArgumentError(
-                    "values", item, "is the column of person ids", "name a column of numbers"
+                    "values", item, "is the column of person ids", "name another column"
                 )
             chosen[item] = None
             continue

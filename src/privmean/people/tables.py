@@ -252,9 +252,15 @@ def _scanned(engine: Engine, table: ParquetTable | TextTable) -> Opened:
     return Opened(table.columns, records, Home(engine.connection, engine))
 
 
-def typed(records: Lazy, person: str, columns: Sequence[str], texts: Sequence[str] = ()) -> Lazy:
-    """Check types, which are public; every value a double (but in the columns `texts`), ids that
-    compare alike everywhere."""
+def typed(
+    records: Lazy,
+    person: str,
+    columns: Sequence[str],
+    texts: Sequence[str] = (),
+    dates: Sequence[str] = (),
+) -> Lazy:
+    """Check types, which are public; every value a double (but texts in the columns `texts`, and
+    dates as texts in `dates`), ids that compare alike everywhere."""
     try:
         types = records.collect_schema()
     except ValueError:  # a type that Narwhals has no name for
@@ -284,10 +290,23 @@ def typed(records: Lazy, person: str, columns: Sequence[str], texts: Sequence[st
                 )
             numbers.append(nw.col(f"x{j}").cast(nw.String()))
             continue
+        if column in dates:
+            zone = isinstance(found, nw.Datetime) and found.time_zone is not None
+            if zone or found not in (nw.Date, nw.Datetime, nw.String, nw.Categorical, nw.Enum):
+                raise SchemaError(
+                    f"column {column!r} of type {found} does not hold dates; "
+                    + (
+                        "cast it to dates, or to times without a zone"
+                        if zone
+                        else "give bins of numbers"
+                    )
+                )
+            numbers.append(nw.col(f"x{j}").cast(nw.String()))
+            continue
         if not (found.is_numeric() or found == nw.Boolean):
-            made = (
-                "a number, such as a year or the days since one" if found.is_temporal() else "one"
-            )
+            made = "one"
+            if found.is_temporal():
+                made = "a number, such as a year (bins of a curve can be dates)"
             raise SchemaError(
                 f"column {column!r} of type {found} does not hold numbers; name another column or "
                 f"make a column of it that holds {made}"

@@ -10,6 +10,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
+from datetime import date
 from itertools import pairwise
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
@@ -30,6 +31,7 @@ from privmean.models.tail_means import TailMeans
 from privmean.people.matrix import MatrixPeople
 from privmean.questions.assumptions import BOUNDS, CONCENTRATION, Auto, Clipping, kind_of
 from privmean.questions.base import Estimator, Usual
+from privmean.questions.edges import Edges, bin_names, edges_of, middles, said
 from privmean.release import Release
 
 if TYPE_CHECKING:
@@ -43,14 +45,14 @@ class BinnedMeans:
 
     value: str
     time: str
-    edges: tuple[float, ...]
+    edges: Edges
     resolution: float
     by: str | None = None
     levels: tuple[str | float, ...] = ()
 
     @property
     def names(self) -> tuple[str, ...]:
-        bins = tuple(f"[{a:g}, {b:g})" for a, b in pairwise(self.edges))
+        bins = bin_names(self.edges)
         if self.by is None:
             return bins
         return tuple(f"{level} {item}" for level in self.levels for item in bins)
@@ -60,15 +62,17 @@ class BinnedMeans:
         from privmean.people.products import person_products
 
         x, t = ast.Name(self.value), ast.Name(self.time)
+        bins: list[tuple[Any, Any]] = list(pairwise(self.edges))
         # an indicator of a bin is the product of two comparisons
         indicators: list[tuple[ast.expr, ...]] = [
             (
                 ast.Compare(t, [ast.GtE()], [ast.Constant(a)]),
                 ast.Compare(t, [ast.Lt()], [ast.Constant(b)]),
             )
-            for a, b in pairwise(self.edges)
+            for a, b in bins
         ]
         names, texts = dict.fromkeys((self.value, self.time)), tuple[str, ...]()
+        dates = (self.time,) if isinstance(self.edges[0], str) else ()
         if self.by is not None:  # the bins of one group, then those of the other
             group = [
                 ast.Compare(ast.Name(self.by), [ast.Eq()], [ast.Constant(level)])
@@ -84,6 +88,7 @@ class BinnedMeans:
             person=table.person,
             columns=tuple(names),
             texts=texts,
+            dates=dates,
             products=[*indicators, *((*item, x) for item in indicators)],
             steps=[1.0] * d + [self.resolution] * d,
             roster=table.roster,
@@ -102,8 +107,10 @@ class Curve(Usual):
     """The mean of persons over time, in public bins.
 
     value, time: columns. bins: public edges, increasing; bin j holds edges[j] <= time <
-    edges[j + 1]. A person counts in a bin with the mean of own records there; persons without one
-    are left out of that bin. One person can be in all bins, so that the bins share the budget.
+    edges[j + 1]. Edges that are dates (or texts such as "2026-01-31") read a column of dates, of
+    times without a zone, or of texts of these; `at` and `smooth` are in days then, `at` since
+    1970-01-01. A person counts in a bin with the mean of own records there; persons without one are
+    left out of that bin. One person can be in all bins, so that the bins share the budget.
     assume: public limits of a person's mean in a bin; or a concentration (`SubGaussian`, ...); or
     nothing: the magnitude of values is found privately, and they are clipped around zero. Where the
     budget is large, persons beyond the limits are counted (under replace-one): "tail seen" where
@@ -137,7 +144,10 @@ class Curve(Usual):
 
     value: Annotated[str, "Column to average."]
     time: Annotated[str, "Column of times."]
-    bins: Annotated[Sequence[float], "Public edges, increasing."]
+    bins: Annotated[
+        Sequence[float] | Sequence[date] | list[str],
+        "Public edges, increasing: numbers or dates.",
+    ]
     resolution: Annotated[float, "Public resolution of values, a power of two."] = 2.0**-20
     assume: Annotated[Clipping | None, "What accuracy may rest on."] = None
     method: Annotated[Auto | Estimator, "Estimator; auto chooses from public facts."] = "auto"
@@ -154,7 +164,9 @@ class Curve(Usual):
         for name in ("value", "time"):
             if not isinstance(getattr(self, name), str):
                 raise ArgumentError(name, getattr(self, name), "is no column", "name a column")
-        object.__setattr__(self, "bins", _edges(self.bins))
+        if self.by in (self.value, self.time):
+            raise ArgumentError("by", self.by, "is asked for twice", "name each column once")
+        object.__setattr__(self, "bins", edges_of(self.bins))
         validate.positive("related", self.related)
         _ = self.summary
         self._chosen()
@@ -163,7 +175,7 @@ class Curve(Usual):
     def summary(self) -> BinnedMeans:
         step = validate.power_of_two("resolution", self.resolution)
         return BinnedMeans(
-            self.value, self.time, tuple(self.bins), step, self.by, self.levels or ()
+            self.value, self.time, edges_of(self.bins), step, self.by, self.levels or ()
         )
 
     def estimator(self, columns: int, cap: int | None, budget: Budget) -> Estimator:
@@ -225,19 +237,20 @@ class Curve(Usual):
 
     @property
     def _middles(self) -> tuple[float, ...]:
-        return tuple((a + b) / 2 for a, b in pairwise(self.bins))
+        return middles(edges_of(self.bins))
 
     def told(self, release: Release) -> CurveRelease:
         kept = {item.name: getattr(release, item.name) for item in fields(Release)}
-        middles = self._middles
+        at = self._middles
         words = f"mean {self.value} over persons by {self.time}"
         made = release.intervals
         if self._joint:
-            said = f"difference of the {words}, {self.by}" if self.by is not None else words
+            told = f"difference of the {words}, {self.by}" if self.by is not None else words
             if self.levels is not None:
-                said += f" {self.levels[1]} less {self.levels[0]}"
-            names = tuple(f"{x:.6g}" for x in middles)
-            return CurveRelease(**kept | {"estimand": said, "columns": names}, at=middles)
+                first, second = (x if isinstance(x, str) else f"{x:g}" for x in self.levels)
+                told += f" {second} less {first}"
+            names = tuple(said(x, edges_of(self.bins)) for x in at)
+            return CurveRelease(**kept | {"estimand": told, "columns": names}, at=at)
         assert isinstance(made, ClippedMeans | TailMeans)  # of the methods that `_chosen` lets pass
         limits = made.bounds[0] if isinstance(made, ClippedMeans) and made.bounds else None
         found = self.assume is None and self.method == "auto"
@@ -256,7 +269,7 @@ class Curve(Usual):
                 "statuses": statuses,
                 "advice": advice,
             },
-            at=middles,
+            at=at,
         )
 
 
@@ -278,13 +291,3 @@ def _levels(by: str | None, levels: object) -> tuple[str | float, ...] | None:
             "levels", levels, "are not two values of one kind", "give levels=(0, 1) for example"
         )
     return tuple(found)
-
-
-def _edges(bins: Sequence[float]) -> tuple[float, ...]:
-    try:
-        edges = tuple(validate.number("bins", item) for item in bins)
-    except TypeError:
-        edges = ()
-    if len(edges) < 2 or any(b <= a for a, b in pairwise(edges)):
-        raise ArgumentError("bins", bins, "are no increasing edges", "give bins=[0, 1, 2]")
-    return edges

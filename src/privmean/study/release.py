@@ -90,7 +90,7 @@ class StudyRelease:
         return tuple(
             answer.item.name
             for answer in self.answers
-            if answer.release is None or answer.release.failed
+            if answer.release is None or not answer.release.answered
         )
 
     def together(self) -> StudyRelease:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -29,6 +30,10 @@ class CompareRelease(GroupRelease):
     def effect(self) -> Row:
         """First arm less second, with its intervals."""
         return self.rows()[len(self.columns)]
+
+    @property
+    def answered(self) -> bool:
+        return math.isfinite(self.effect.estimate)
 
     @property
     def p_value(self) -> float:
