@@ -168,7 +168,7 @@ def release_located(
     box = Box(*limits)
     final = wallet.take(wallet.left)
     shares["mean and square"] = float(final / wallet.total)
-    center = min(max(place.origin, place.lower), place.upper)
+    center = tail_centre(place, limits)
     if people.cap is not None:
         last = record_sums(LAST, relation, final)
         (found,) = _asked(curator, last, box, _box_sums(people, column, box))
@@ -191,6 +191,14 @@ def release_located(
         return course.nothing(FAILED, UNREADABLE if nobody else TOO_FEW)
     apart_at = apart.limits if apart else None
     return _found(course, wide, box, center, found, divided, jumps, apart_at)
+
+
+def tail_centre(place: Location, limits: tuple[float, float]) -> float:
+    """What the tail assumption is about: where the values were looked at from, or the limit next to
+    it; the middle of the last limits where these hold none of both."""
+    if limits[0] <= place.origin <= limits[1]:
+        return min(max(place.origin, place.lower), place.upper)
+    return (limits[0] + limits[1]) / 2
 
 
 def _asked(
