@@ -62,7 +62,7 @@ def _farther_only(origin, limits, factor):
 
 RULES = {
     "nothing (all rules)": (),
-    "rounds": ((locate, "ROUNDS_FROM", 10**12),),
+    "rounds (choices instead)": ((locate, "PARTS_TO", 10**12),),
     "second look": ((locate, "AGAIN", 2.0**-30),),
     "new start": ((locate, "lies_far", lambda *_: False),),
     "choices below N = 1100": ((locate, "FEWEST_LEFT", 10**9),),

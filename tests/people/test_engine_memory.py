@@ -145,12 +145,15 @@ def test_the_progress_of_a_real_scan_is_shown_on_a_terminal(tmp_path, monkeypatc
         f"COPY (SELECT hash(i) % 100000 AS who, random() AS x FROM range(2000000) AS r(i)) "
         f"TO '{path}' (ROW_GROUP_SIZE 20000)"
     )
-    people = pm.read(path, person="who", values="x", progress=True, threads=1)
-    assert people.size() == 100_000
-    out, err = capsys.readouterr()
-    shares = {int(item) for item in re.findall(r"(\d+)%", err)}
-    assert out == ""
-    assert "reading records" in err
-    assert max(shares) > 0
+    for _ in range(10):  # a busy machine may let a scan end before anyone looks
+        people = pm.read(path, person="who", values="x", progress=True, threads=1)
+        assert people.size() == 100_000
+        out, err = capsys.readouterr()
+        assert out == ""
+        assert "reading records" in err
+        if max(int(item) for item in re.findall(r"(\d+)%", err)) > 0:
+            break
+    else:
+        raise AssertionError("no scan of ten has shown how far it is")
     pm.read(path, person="who", values="x")
     assert capsys.readouterr() == ("", "")

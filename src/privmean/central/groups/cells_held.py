@@ -18,9 +18,8 @@ from privmean.people.grids import LOG_BINS
 from privmean.people.reductions import Floats
 
 FULL = 10.0  # noise scales of a cell that is full for certain
-CARRIES = (
-    1 / 3
-)  # of the spread: of normal, uniform and exponential values no cell has above a sixth
+# part of the spread: of normal, uniform and exponential values no cell has above a sixth
+CARRIES = 1 / 3
 DOUBT = 1.28  # noise deviations: what is there is more in one release of ten
 _EDGES: Floats = np.array([bin_edge(j) for j in range(LOG_BINS + 1)])
 _LOWER: Floats = np.concatenate([-_EDGES[1:][::-1], [0.0], _EDGES[:-1]])
