@@ -446,3 +446,9 @@ def test_a_full_disk_is_called_that(table):
     assert done.returncode == 1
     assert "the disk is full" in done.stderr
     assert "stays charged" in done.stderr
+
+
+def test_a_column_that_no_option_names_is_told_which_one_would(capsys):
+    status, out, err = call(capsys, "mean", "t.csv", "wage", "--person", "id", "--epsilon", "1")
+    assert (status, out) == (2, "")
+    assert "say it by an option: --value wage" in err

@@ -15,7 +15,7 @@ from typing import Any
 from privmean.central.clipped_mean import ClippedMean
 from privmean.central.default_limits import SNUG, Widened, widened
 from privmean.central.default_records import RecordIntervals, record_sums, too_few
-from privmean.central.default_tail import WIDTHS, Apart, set_apart
+from privmean.central.default_tail import WIDTHS, Apart, set_apart, tail_centre
 from privmean.central.locate import NOBODY, Location, Schedule, almost_nobody, locate
 from privmean.central.log_segments import ATOM_ONLY, BEYOND, FOUND, RANGE
 from privmean.central.wallet import Wallet
@@ -191,14 +191,6 @@ def release_located(
         return course.nothing(FAILED, UNREADABLE if nobody else TOO_FEW)
     apart_at = apart.limits if apart else None
     return _found(course, wide, box, center, found, divided, jumps, apart_at)
-
-
-def tail_centre(place: Location, limits: tuple[float, float]) -> float:
-    """What the tail assumption is about: where the values were looked at from, or the limit next to
-    it; the middle of the last limits where these hold none of both."""
-    if limits[0] <= place.origin <= limits[1]:
-        return min(max(place.origin, place.lower), place.upper)
-    return (limits[0] + limits[1]) / 2
 
 
 def _asked(

@@ -1,4 +1,5 @@
-"""Persons far beyond the limits of a column: set apart in the sum and counted at no extra loss.
+"""The tail of a column: what its assumption is about, and persons far beyond the limits, who are
+set apart in the sum and counted at no extra loss.
 
 Under replace-one they stand at the middle of the limits with the square of a limit, which leaves
 half of the privacy loss to their count; under add-remove they have a cell of their own
@@ -11,6 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from privmean.central.locate import Location
 from privmean.people.matrix import MatrixPeople
 from privmean.people.reductions import Box, BoxSums, People
 from privmean.privacy.budget import REPLACE_ONE, Relation
@@ -49,3 +51,11 @@ def _step_at(limit: float, box: Box) -> int:
     (item,) = MatrixPeople(np.array([[limit]]), ("limit",)).box_sums([box])
     assert item is not None
     return item.z
+
+
+def tail_centre(place: Location, limits: tuple[float, float]) -> float:
+    """What the tail assumption is about: where the values were looked at from, or the limit next to
+    it; the middle of the last limits where these hold none of both."""
+    if limits[0] <= place.origin <= limits[1]:
+        return min(max(place.origin, place.lower), place.upper)
+    return (limits[0] + limits[1]) / 2

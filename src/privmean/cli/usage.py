@@ -28,8 +28,10 @@ def told(error: Any, arguments: Sequence[str], command: Command) -> str:
     remedy = f"`{path} --help` lists what it takes"
     if STRAY in problem:
         strays = problem.rpartition("(")[2].rstrip(")").split()
-        remedy = _repeated(asked.params, arguments, strays) or (
-            f"put quotes around a text with spaces, and commas into a list; {remedy}"
+        remedy = (
+            _repeated(asked.params, arguments, strays)
+            or _needed(asked.params, arguments, strays)
+            or f"put quotes around a text with spaces, and commas into a list; {remedy}"
         )
     elif param is not None and getattr(param, "help", None):
         remedy = f"{max(param.opts, key=len)} is: {param.help.rstrip('.')}"
@@ -60,6 +62,16 @@ def _repeated(params: Sequence[Any], arguments: Sequence[str], strays: Sequence[
             got.append(item)
         if flag in flags and set(got[1:]) & set(strays):
             return f"say the option once for each: {flag} {got[0]} {flag} {got[1]}"
+    return ""
+
+
+def _needed(params: Sequence[Any], arguments: Sequence[str], strays: Sequence[str]) -> str:
+    """How a word is said of the first option that the line needs and has not."""
+    said = {word.partition("=")[0] for word in arguments}
+    for param in params:
+        needed = param.required or param.opts[0] == "--value"  # of which there may be several
+        if needed and param.opts[0].startswith("--") and not said & set(param.opts):
+            return f"say it by an option: {param.opts[0]} {' '.join(strays)}"
     return ""
 
 

@@ -61,7 +61,8 @@ class CellsHeld:
         above = np.maximum(place - lower[0], 1e-300)
         most = above >= np.median(above)
         # of two values, lower[0] and top, this median is top
-        top = max(lower[-1], float(np.median((place + within / above)[most])))
+        with np.errstate(over="ignore"):  # a mean that noise put below all of them
+            top = max(lower[-1], float(np.median((place + within / above)[most])))
         found: Flags = within <= above * (min(top, upper[-1]) - place) + noise
         return found
 
