@@ -1,9 +1,9 @@
 """What was tried for the default mean and is not its default: errors, and the share of the sum.
 
 Every way answers for the same fresh tables: the tuning columns at epsilon .5 and 1, hard laws at
-persons*epsilon of 300, 600 and 1500, two minorities at 5000. Geometric means of the error over an
-oracle's (a failure counts as an answer 0); the cell that loses and the one that gains most against
-the default; the median part of epsilon that the last stage gets.
+persons*epsilon of 300, 600, 1500 and 2800, two minorities at 5000. Geometric means of the error
+over an oracle's (a failure counts as an answer 0); the cell that loses and the one that gains most
+against the default; the median part of epsilon that the last stage gets.
 
     python benchmarks/default_mean_attempts.py [--runs 60]
 """
@@ -15,6 +15,7 @@ import math
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
+from fractions import Fraction
 from pathlib import Path
 from unittest import mock
 
@@ -23,17 +24,30 @@ import numpy as np
 from default_mean_ablation import HARD
 from default_mean_laws import EPSILON, MORE, NINE, Law, best_of, columns_of
 from plans import planned
-from privmean.central import default_column, locate
+from privmean.central import default_column, locate, selected_limits
 from privmean.central.default_mean import DefaultMean
-from privmean.central.limit_pairs import choice, limits_of, scored
-from privmean.central.log_segments import ATOM_ONLY, FOUND, NOTHING, cells_of
+from privmean.central.limit_pairs import choice, is_tight, limits_of, scored
+from privmean.central.log_segments import (
+    ATOM_ONLY,
+    BEYOND,
+    FOUND,
+    LAPLACE,
+    NOTHING,
+    all_around,
+    cells_of,
+    concentrated,
+    lies_far,
+)
+from privmean.central.places import Places
+from privmean.central.wallet import floor_tick
+from privmean.intervals.missing import Missing
 from privmean.noise.simulated import SimulatedNoise
 from privmean.people.matrix import MatrixPeople
-from privmean.privacy.budget import Budget
+from privmean.privacy.budget import REPLACE_ONE, Budget
 from report import publish, table
 from study_laws import COLUMNS, DATA
 
-SIZES = (300, 600, 1500)
+SIZES = (300, 600, 1500, 2800)
 MINORITIES, LATE = ("minority 5 % at 1000", "refunds of -5x, 3 %"), 5000
 READ, LOCATE = locate.read_reach, locate.locate
 
@@ -70,6 +84,64 @@ def _chosen_where_nothing_is_seen(curator, column, schedule, safety, wallet, rel
         )
 
 
+LOOKED_FROM = 1100  # persons*epsilon from which one look leads to a choice
+LOOK, LOOK_PART = 80, 0.05  # persons*epsilon of it, and part of epsilon
+DEEPEST = Places(levels=8, shifts=4, narrow=2.0)
+
+
+def _chosen_after_a_look(curator, column, schedule, safety, wallet, relation):
+    """One cheap histogram around 0 tells the size of values and who has none; then both limits are
+    chosen, and parts of them where they are narrow or all values seem to lie far away."""
+    persons, epsilon = schedule.persons, wallet.total
+    if float(persons * epsilon) < LOOKED_FROM:
+        return LOCATE(curator, column, schedule, safety, wallet, relation)
+    moved = 2 if relation == REPLACE_ONE else 1
+    price = floor_tick(max(Fraction(LOOK) / persons, epsilon * Fraction(LOOK_PART)))
+    seen = locate.histogram(
+        curator, column, 0.0, wallet.counts("origin", price, moved, spread=moved)
+    )
+    nulls = ((seen.missing, seen.scale),)
+    missing = Missing.pooled(nulls)
+    there = persons - missing.believed
+    place = selected_limits._place
+    if locate.almost_nobody(missing, persons, epsilon):
+        return place(locate.NOBODY, 0.0, (0.0, 0.0), nulls)
+    window = concentrated(seen, locate.FAR_WINDOW)
+    everybody = all_around(
+        seen, window, max(there, locate.CLEAR * seen.scale), relation == REPLACE_ONE
+    )
+    far = lies_far(seen, window, everybody, LAPLACE)
+    reach = READ(seen, 1.0)
+    near = max(abs(reach.lower), abs(reach.upper)) if reach.outcome == FOUND else 1.0
+    prices = selected_limits.Prices(persons, epsilon, False)
+    chosen = selected_limits._chosen
+    index = chosen(
+        curator, column, 0.0, prices.limits(wallet.left, there), there, near, wallet, "limits"
+    )
+    wide = limits = limits_of(index)
+    origin, parts, again = 0.0, 0, 0
+    narrow = is_tight(index) or (far and limits[0] * limits[1] > 0)
+    while narrow and parts < selected_limits.CELLS and wallet.left > 2 * prices.cell:
+        parts += 1
+        lower, upper, level = DEEPEST.choose(curator, column, limits, prices.cell, wallet)
+        if level < 2:
+            break
+        origin, half = (lower + upper) / 2, upper - lower
+        limits = max(limits[0], origin - half), min(limits[1], origin + half)
+        narrow = level >= selected_limits.FAR and selected_limits._wide_enough(limits)
+    if limits != wide and wallet.left > selected_limits.AGAIN_LEFT * prices.again:
+        again = 1
+        size = max((limits[1] - limits[0]) / selected_limits.MIDDLE, selected_limits.NOTHING)
+        index = chosen(curator, column, origin, prices.again, there, size, wallet, "limits again")
+        limits = tuple(origin + edge for edge in limits_of(index))
+    lower, upper = limits
+    small = origin == 0 and max(-lower, upper) < selected_limits.NOTHING
+    outcome = ATOM_ONLY if not lower < upper or small else FOUND
+    if not -locate.LAST < lower < upper < locate.LAST:
+        outcome = BEYOND if outcome == FOUND else outcome
+    return place(outcome, origin, limits, nulls, (parts, 1 + again), wide)
+
+
 WAYS = {
     "the default": (DefaultMean(), ()),
     "a first look for .6 of its price": (DefaultMean(), "look"),
@@ -78,6 +150,9 @@ WAYS = {
     "a count for half as much more": (DefaultMean(), ((default_column, "CHECK", 0.3),)),
     "chosen where nothing is seen": (
         DefaultMean(), ((default_column, "locate", _chosen_where_nothing_is_seen),),
+    ),
+    "one look, then chosen, from N = 1100": (
+        DefaultMean(), ((default_column, "locate", _chosen_after_a_look),),
     ),
     "chosen first": (DefaultMean(limits="selection"), ()),
     "chosen first, all have a value": (DefaultMean(limits="selection", complete=True), ()),
@@ -90,8 +165,9 @@ def changed(changes) -> Iterator[None]:
         if isinstance(changes, str):
             own = locate.Schedule.of.__func__
 
-            def cheaper(cls, persons, epsilon, doubt=0.0):
-                made, size = own(cls, persons, epsilon, doubt), float(persons * epsilon)
+            def cheaper(cls, persons, epsilon, doubt=0.0, *, parts=False):
+                made = own(cls, persons, epsilon, doubt, parts=parts)
+                size = float(persons * epsilon)
                 share = 0.6 * made.share
                 if changes == "falling":
                     share = 0.4 if size < 1500 else max(0.1, min(0.4, 0.24 * (4000 / size) ** 0.4))
