@@ -19,6 +19,7 @@ import sys
 from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
+from platform import machine, processor
 from typing import Any
 
 import numpy as np
@@ -250,7 +251,21 @@ def platform() -> dict[str, Any]:
         "scipy": scipy.__version__,
         "python": ".".join(map(str, sys.version_info[:2])),
         "processor": found["SIMD Extensions"].get("found", []),
+        "model": _model(),
     }
+
+
+def _model() -> list[str]:
+    """Sums of products are ordered by the model of the processor, whatever it is capable of."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        return [machine(), processor()]
+    told = dict(line.split(":", 1) for line in reversed(lines) if ":" in line)
+    wanted = ("vendor_id", "cpu family", "model", "stepping")
+    values = {name.strip(): value.strip() for name, value in told.items()}
+    flags = hashlib.sha256(values.get("flags", "").encode()).hexdigest()[:8]
+    return [*(values.get(name, "") for name in wanted), flags]
 
 
 def write() -> None:

@@ -11,6 +11,8 @@ from golden import golden_cases
 STORED = json.loads(golden_cases.FILE.read_text())
 RELEASES = STORED["releases"]
 CASES = dict(golden_cases.cases())
+STEP = 1e-7
+STEADY = ("kind", "plan", "statuses", "secure", "words")
 SAME_MACHINE = STORED["platform"] == golden_cases.platform()
 
 
@@ -22,5 +24,19 @@ def test_the_file_holds_the_releases_that_are_made():
 def test_a_release_is_what_it_was(name):
     found, before = golden_cases.kept(CASES[name]), RELEASES[name]
     bits, bits_before = found.pop("bits", None), before.pop("bits", None)
-    assert found == before
-    assert bits == bits_before or not SAME_MACHINE
+    if SAME_MACHINE or "refused" in before:
+        assert (found, bits) == (before, bits_before)
+    elif found != before:  # a last digit of a scale moves a draw by a step of its lattice
+        assert {name: _told(found, name) for name in before} == {
+            name: near(value) if isinstance(value := _told(before, name), list) else value
+            for name in before
+        }
+
+
+def near(numbers):
+    return pytest.approx(numbers, rel=STEP, abs=STEP, nan_ok=True)
+
+
+def _told(line, name):
+    """What another processor does not change: words, and numbers to seven digits."""
+    return {part: line[name].get(part) for part in STEADY} if name == "parts" else line[name]
