@@ -12,7 +12,7 @@ STORED = json.loads(golden_cases.FILE.read_text())
 RELEASES = STORED["releases"]
 CASES = dict(golden_cases.cases())
 STEP = 1e-7
-STEADY = ("kind", "plan", "statuses", "secure", "words")
+STEADY = ("kind", "plan", "statuses", "secure", "budget_shares", "words")
 SAME_MACHINE = STORED["platform"] == golden_cases.platform()
 
 
