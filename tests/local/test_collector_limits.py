@@ -358,7 +358,7 @@ def test_half_headers_and_idle_connections_end(tmp_path):
             stack.enter_context(silent)
             status, answer = server.post(path, reports(5), source="127.0.0.8")
             assert (status, json.loads(answer)["accepted"]) == (200, 5)
-            assert sum(is_closed(link, 0.01) for link in links[40:]) == 110  # above the limit
+            assert sum(is_closed(link, 0.3) for link in links[40:]) == 110  # above the limit
             while time.monotonic() - start < 2.5:
                 for link in links[:5]:
                     try:
@@ -366,7 +366,7 @@ def test_half_headers_and_idle_connections_end(tmp_path):
                     except OSError:
                         break
                 time.sleep(0.2)
-            assert all(is_closed(link, 0.5) for link in [*links[:40], silent])
+            assert all(is_closed(link, 10) for link in [*links[:40], silent])
         assert server.post(path, reports(5), source="127.0.0.9")[0] == 200  # no grudge
         # a slow body ends too, with a word
         with socket.create_connection(("127.0.0.1", server.port), 30) as body:

@@ -32,7 +32,7 @@ def reports_of(round_, n):
     return randomize_many(round_, np.full(n, 7.0), epsilon=1)
 
 
-def until(condition, seconds=20):
+def until(condition, seconds=90):
     end = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < end
