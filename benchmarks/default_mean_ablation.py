@@ -68,7 +68,10 @@ RULES = {
     "choices below N = 1100": ((locate, "FEWEST_LEFT", 10**9),),
     "choices, not rounds, from N = 600": ((locate, "PARTS_TO", 600),),
     "new start: at most 6 scales beside": ((log_segments, "SPARED", 10**9),),
-    "back from these choices": ((default_limits, "THICK", 2.0),),
+    "choices at once from N = 1100 to 1600": ((locate, "AT_ONCE_TO", 0),),
+    "back from these choices": (
+        (default_limits, "THICK", 2.0), (default_limits, "AT_ONCE", (2.0, 3.0)),
+    ),
     "inner limit": ((locate, "read_reach", _no_inner), (default_limits, "read_reach", _no_inner)),
     "gap of .35 (1 instead)": ((log_segments.LAPLACE, "gap", 1.0),),
     "hidden side opened": ((default_limits, "first_step", _not_hidden),),

@@ -23,7 +23,7 @@ from privmean.central.default_limits import (
     widened,
 )
 from privmean.central.default_mean import DefaultMean
-from privmean.central.locate import Location
+from privmean.central.location import Location
 from privmean.central.wallet import Wallet
 from privmean.intervals.tail_check import TailCheck
 from privmean.mechanisms.curator import TrustedCurator

@@ -68,7 +68,7 @@ def cost(mechanism, exact, other):
 
 
 G = np.random.default_rng(7)
-STARS = np.repeat([5.0, 4.0, 3.0, 2.0, 1.0], [2400, 360, 120, 60, 60])
+STARS = np.repeat([5.0, 4.0, 3.0, 2.0, 1.0], [3200, 480, 160, 80, 80])
 TABLES = {
     "spread": (G.normal(size=800) * np.exp(G.normal(size=800)), 1.0),
     "one side": (np.exp(G.normal(size=500)), 1.0),
@@ -78,6 +78,7 @@ TABLES = {
     "atom": (np.zeros(500), 1.0),
     "new start": (100 + 5 * G.normal(size=1000), 0.5),
     "choices": (100 + G.normal(size=1000) / 3, 0.5),
+    "choices at once": (STARS[::3], 1.0),
     "slow tail": (G.random(2000) ** (-1 / 1.1), 1.0),
     "half missing": (np.where(G.random(1600) < 0.5, np.nan, G.normal(50, 5, 1600)), 1.0),
     "nobody": (np.full(500, np.nan), 1.0),
@@ -146,8 +147,10 @@ def test_no_change_of_a_person_costs_more_than_epsilon_and_some_cost_it(target, 
                 seen |= statuses
     # what is never asked is not spent (failures); a limit may lie a step inside its grid
     # nobody is both within the last of several choices and apart from the rest before the first
-    answered = [item for table, item in worst.items() if table not in ("nobody", "choices")]
+    partly = "nobody", "choices", "choices at once", "new start"
+    answered = [item for table, item in worst.items() if table not in partly]
     assert min(answered) > 1 - Fraction(1, 10**5)
+    assert worst["new start"] > Fraction(99, 100)
     assert max(answered) == 1
     assert {status for status, *_ in seen} >= {"ok", "atom", "failed"}
     assert any(left for *_, left, _ in seen)  # rounds were asked whether they left a group behind
@@ -181,7 +184,8 @@ def test_with_chosen_limits_too(relation, cap, complete, moved, monkeypatch):
 @pytest.mark.parametrize("relation", [REPLACE_ONE, ADD_REMOVE])
 def test_back_from_what_was_chosen_too(relation, monkeypatch):
     monkeypatch.setattr("privmean.central.default_limits.THICK", -1.0)  # whatever is counted beyond
-    found = [item for seed in range(3) for item in losses("choices", None, relation, None, seed)]
+    tables = [(table, seed) for table in ("choices", "choices at once") for seed in range(3)]
+    found = [item for table, seed in tables for item in losses(table, None, relation, None, seed)]
     assert max(cost for cost, _ in found) <= 1
     assert any(choice for _, statuses in found for *_, choice in statuses)
     assert any(back for _, statuses in found for _, back, *_ in statuses)

@@ -114,7 +114,7 @@ def ones(g, n):
 
 @pytest.mark.parametrize("relation", [REPLACE_ONE, ADD_REMOVE])
 def test_few_others_beside_a_value_that_most_share_are_in_the_mean(relation):
-    g, n, runs, squares, back = np.random.default_rng(4), 3000, 40, [], 0
+    g, n, runs, squares, back = np.random.default_rng(4), 4000, 40, [], 0
     known = n if relation == REPLACE_ONE else None
     plan = planned(DefaultMean(), Budget(epsilon=0.5), persons=known, relation=relation)
     for _ in range(runs):
@@ -129,9 +129,9 @@ def test_few_others_beside_a_value_that_most_share_are_in_the_mean(relation):
 @pytest.mark.parametrize("offset", [1990.0, 1e6])
 def test_nothing_is_left_behind_by_rounds_towards_one_far_place(offset):
     g, asked, runs = np.random.default_rng(5), 0, 60
-    plan = planned(DefaultMean(), Budget(epsilon=0.5), persons=3000)
+    plan = planned(DefaultMean(), Budget(epsilon=0.5), persons=4000)
     for _ in range(runs):
-        x = g.normal(offset, 10, 3000)
+        x = g.normal(offset, 10, 4000)
         facts = plan.release(people(x), SimulatedNoise(g)).diagnostics
         asked += "persons left behind" in facts
         assert facts["origin"] > offset / 2

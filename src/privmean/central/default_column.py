@@ -16,7 +16,8 @@ from privmean.central.clipped_mean import ClippedMean
 from privmean.central.default_limits import SNUG, Widened, widened
 from privmean.central.default_records import RecordIntervals, record_sums, too_few
 from privmean.central.default_tail import WIDTHS, Apart, set_apart, tail_centre
-from privmean.central.locate import NOBODY, Location, Schedule, almost_nobody, locate
+from privmean.central.locate import Schedule, almost_nobody, locate
+from privmean.central.location import NOBODY, Location
 from privmean.central.log_segments import ATOM_ONLY, BEYOND, FOUND, RANGE
 from privmean.central.wallet import Wallet
 from privmean.intervals.default_intervals import CLIPPED, MEAN, ColumnIntervals

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from privmean.central.limits_again import moved_again
-from privmean.central.locate import Location
+from privmean.central.location import Location
 from privmean.central.log_segments import BEFORE, FOUND, Histogram, read_reach
 from privmean.central.wallet import Wallet
 from privmean.mechanisms.counts import counted
@@ -48,6 +48,7 @@ BACK = 0.2  # part of what is left for that number, and again for those beyond t
 
 # back from limits that were chosen after a new start to those before the choice
 THICK, CERTAINLY = 0.05, 5.0  # part of the persons beyond, less so many noise scales (then `SEEN`)
+AT_ONCE = 0.02, 3.0  # where no tail histogram was taken before it
 
 
 @dataclass(frozen=True)
@@ -138,8 +139,8 @@ def widened(
     count = _counted(curator, column, place, "beyond the limits", share, wallet, few)
     passed: tuple[Count, ...] = ()
     back = False
-    sure = CERTAINLY
-    while place.within and count.beyond - sure * count.scale > THICK * persons:
+    part, sure = AT_ONCE if not place.looks else (THICK, CERTAINLY)
+    while place.within and count.beyond - sure * count.scale > part * persons:
         passed, place, back, sure = (*passed, count), place.within, True, SEEN
         count = _counted(curator, column, place, "beyond the limits again", BACK, wallet, few)
     first = place.lower, place.upper
@@ -170,7 +171,7 @@ def counted_from(place: Location) -> tuple[float, float]:
     interval's length: the same persons, counted nearer by, are allowed the less.
     """
     lower, upper, origin = place.lower, place.upper, place.origin
-    if lower < origin < upper or place.chosen:
+    if lower < origin < upper or place.chosen or not place.looks:
         return lower, upper
     return (
         max(lower, origin + (lower - origin) / SNUG),

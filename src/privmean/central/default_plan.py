@@ -71,7 +71,8 @@ class DefaultMeanPlan(DefaultPlan):
 
     def schedule(self, persons: int, doubt: float = 0.0) -> Schedule:
         """The prices for a number of persons: n, or a paid noisy count (of noise scale `doubt`)."""
-        return Schedule.of(persons, self._purse(), doubt, parts=True)
+        counted = self.target is None
+        return Schedule.of(persons, self._purse(), doubt, parts=True, counted=counted)
 
     def _purse(self) -> Fraction:
         """Epsilon of one column after the count under add-remove."""

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from privmean.central.locate import Location
+from privmean.central.location import Location
 from privmean.people.matrix import MatrixPeople
 from privmean.people.reductions import Box, BoxSums, People
 from privmean.privacy.budget import REPLACE_ONE, Relation

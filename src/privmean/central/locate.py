@@ -3,22 +3,22 @@
 Stages (docs/proofs/default-mean.md): cheap rounds that carry the origin into the data, a histogram
 that shows both tails, a second look with fresh noise when nothing was seen, and a new start when
 the values turn out to lie far from the origin compared with their spread (with few persons: choices
-of a part of where they were seen). Every count gets noise, occupied or not, so no threshold and no
-delta are needed.
+of a part of where they were seen, at once where the first round shows nearly all there). Every
+count gets noise, occupied or not, so no threshold and no delta are needed.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Any
 
 from privmean.central.left_behind import WINDOW, Passed
+from privmean.central.location import LAST, MOST, NOBODY, Location
 from privmean.central.log_segments import (
     ATOM_ONLY,
     BEYOND,
-    END,
     FAR_PART,
     FOUND,
     LAPLACE,
@@ -44,33 +44,32 @@ FEWEST = 150  # n*epsilon below which no step could see anything
 FEW = 400  # and below which the answer is a gamble worth a warning
 ROUNDS_FROM = 600  # rounds need this n*epsilon
 PARTS_TO = 1100  # and are worse than parts below this one, where these may be chosen
+AT_ONCE_TO = 1600  # and up to here parts may follow the first round, if persons beyond are counted
 MOST_ROUNDS = 8
 PART = 0.7  # a round moves the origin if `WINDOW` neighbouring bins hold 70 % of the persons
+MOST_HELD = 0.85  # and parts are chosen if two of them hold so many
 NEVER_ENDS = 1 / 32  # part of the persons that may be left behind where every round moved
 CLEAR = 18.0  # and that is so many noise scales, where many have no value: pure noise rarely is
 FAR_WINDOW = 2  # a new start after the tails if 2 bins away from the origin hold nearly all
 VISIBLE = LAPLACE.main + LAPLACE.price  # noise scales of a look that persons in one bin must be
-CHOICE, CHOICES, FEWEST_LEFT = 50.0, 3, 3  # n*epsilon of a choice, how many; prices left before it
+CHOICE, FEWEST_LEFT = 50.0, 3  # n*epsilon of a choice; prices left before it
+CHOICES, CHOICES_AT_ONCE = 3, 6  # how many after a tail histogram, and without one
 SHIFTS, FOR_NARROW = 4, 2.0  # of its parts (`Places`): half as wide is a quarter of the noise^2
 PER_LEVEL = 8.0  # persons with a value, times the price, for every halving: else noise is chosen
-FINE = 4  # halvings that ask for another choice
+FINE = 2  # halvings that ask for another choice
 MARGIN = 0.25  # of its length, on each side of a part: the limits
 LEAN = 1500  # n*epsilon below which more is spent on looking
 AGAIN = 0.5  # part of what is left for a second look
 SURE = 3.0  # noise scales of the persons with a value, or of their private number, in their favour
 LEAST = 130.0  # persons with a value, times epsilon, that a column with nulls must have
-MOST = 0.75  # part of the persons without a value that explains why nothing else is seen
-
-LAST = END * (1 - 2.0**-20)  # limits that hold this hold the end of the public range
-
-NOBODY = "nobody has a value"
 
 
 @dataclass(frozen=True)
 class Schedule:
     """Prices of the looking stages, from n*epsilon alone (public, or from a paid noisy count).
 
-    choice: price of a choice after a new start, where no rounds are run (0 where they are).
+    choice: price of a choice of a part, after a new start where no rounds are run (else 0), or, if
+    `at_once`, where the first round shows most persons in two neighbouring bins.
     doubt: noise scale of `persons` (0 where they are public).
     """
 
@@ -80,72 +79,30 @@ class Schedule:
     share: float
     choice: Fraction = Fraction(0)
     doubt: float = 0.0
+    at_once: bool = False
 
     @classmethod
     def of(
-        cls, persons: int, epsilon: Fraction, doubt: float = 0.0, *, parts: bool = False
+        cls,
+        persons: int,
+        epsilon: Fraction,
+        doubt: float = 0.0,
+        *,
+        parts: bool = False,
+        counted: bool = False,
     ) -> Schedule:
-        """parts: whether parts may be chosen."""
+        """parts: whether parts may be chosen; counted: whether persons beyond are counted after."""
         signal = float(persons * epsilon)
         cost = max(80.0, signal / 50)
-        looks = signal >= (PARTS_TO if parts else ROUNDS_FROM)
-        rounds = min(MOST_ROUNDS, int(0.4 * signal / cost)) if looks else 0
         share = 0.4 if signal < LEAN else min(0.4, max(0.1, 0.3 * (4000 / signal) ** 0.25))
         price = floor_tick(Fraction(cost) / max(persons, 1))
-        choice = (
-            floor_tick(Fraction(CHOICE) / max(persons, 1)) if parts and not rounds else Fraction(0)
-        )
-        return cls(persons, rounds, price, share, choice, doubt)
-
-
-@dataclass(frozen=True)
-class Location:
-    """The private outcome: limits of the values, and the path that was paid for.
-
-    hidden, before: as in `Reach`. count_scale: noise of a count of the histogram behind
-    the limits; seen: that histogram. nulls: the noisy numbers of persons without a value, and their
-    scales. first: the first round's histogram, around 0, where a round moved the origin. chosen:
-    the first limits that were chosen, where another choice may move those here (`limits_again`).
-    away: the noisy number of persons that rounds left behind and its scale, where it was asked for.
-    within: where limits were chosen after a new start: the location before the last choice, if that
-    is worth going back to.
-    """
-
-    outcome: str
-    origin: float
-    lower: float
-    upper: float
-    rounds: int
-    looks: int
-    restarts: int
-    hidden: float
-    count_scale: float
-    before: tuple[float, float] = (0.0, 0.0)
-    nulls: tuple[tuple[float, float], ...] = ()
-    first: Histogram | None = field(default=None, repr=False, compare=False)
-    seen: Histogram | None = field(default=None, repr=False, compare=False)
-    chosen: tuple[float, float] | None = None
-    away: tuple[float, float] | None = None
-    within: Location | None = None
-
-    @property
-    def path(self) -> dict[str, Any]:
-        """What was paid for, as a release tells it."""
-        names = ("outcome", "origin", "rounds", "looks", "restarts")
-        told = {name: getattr(self, name) for name in names}
-        if self.away is not None:
-            told["persons left behind"], told["noise scale of those left behind"] = self.away
-        return told
-
-    @property
-    def missing(self) -> Missing:
-        """The persons without a value, as far as they are known by now."""
-        return Missing.pooled(self.nulls)
-
-    def scarce(self, there: float) -> bool:
-        """Whether beside so many persons with a value most are known to have none."""
-        absent = self.missing.believed
-        return absent > MOST * (absent + there)
+        alone = floor_tick(Fraction(CHOICE) / max(persons, 1)) if parts else Fraction(0)
+        if signal < (PARTS_TO if parts else ROUNDS_FROM):
+            return cls(persons, 0, price, share, alone, doubt)
+        rounds = min(MOST_ROUNDS, int(0.4 * signal / cost))
+        if signal < AT_ONCE_TO and parts and counted:
+            return cls(persons, rounds, price, share, alone, doubt, at_once=True)
+        return cls(persons, rounds, price, share, Fraction(0), doubt)
 
 
 def histogram(
@@ -174,7 +131,8 @@ def locate(
     wallet: Wallet,
     relation: Relation,
 ) -> Location:
-    """Limits that hold the values of `column`; pays for every histogram from `wallet`."""
+    """Limits that hold the values of `column`; pays for every histogram and every choice from
+    `wallet`."""
     # a replaced person leaves one cell for another; an added one enters one cell
     moved_cells = 2 if relation == REPLACE_ONE else 1
     nulls: list[tuple[float, float]] = []
@@ -199,13 +157,18 @@ def locate(
         while earlier is None and rounds < schedule.rounds and wallet.left > schedule.price:
             rounds += 1
             around = look(schedule.price, "origin")
+            least = max(PART * there(), CLEAR * around.scale)
+            window = concentrated(around, FAR_WINDOW)
+            near = max(MOST_HELD * there(), CLEAR * around.scale)
+            if schedule.at_once and rounds == 1 and window.held >= near:
+                return parted(curator, column, around, window, there(), schedule, safety, wallet)
             window = concentrated(around, WINDOW)
-            if window.held < max(PART * there(), CLEAR * around.scale):
+            if window.held < least:
                 break
             first = around if rounds == 1 else first
             origin = passed.moved(around, window, origin, there(), schedule.doubt)
-            least = NEVER_ENDS * there() if rounds == schedule.rounds else 0.0
-            start = passed.start(origin, least, moved_cells / float(wallet.left * Fraction(part)))
+            left = NEVER_ENDS * there() if rounds == schedule.rounds else 0.0
+            start = passed.start(origin, left, moved_cells / float(wallet.left * Fraction(part)))
             if start is not None:
                 origin, first, back = start, None, True
                 break
@@ -235,7 +198,8 @@ def locate(
         if Missing.pooled(nulls).believed and window.held < VISIBLE * to_come:
             break  # it would show nothing of so few persons, and cost much of what is left
         fallback, restarts = (reach, origin, seen), 1
-        if schedule.choice and wallet.left > FEWEST_LEFT * schedule.choice:
+        parts = schedule.choice and not schedule.at_once
+        if parts and wallet.left > FEWEST_LEFT * schedule.choice:
             path = rounds, looks, restarts
             wide = settled(reach, origin, seen, nulls, schedule, wallet.total, path, first)
             levels = 1  # two bins that both hold persons are no wider than these are apart
@@ -249,6 +213,26 @@ def locate(
     return replace(place, away=passed.away)
 
 
+def parted(
+    curator: Curator,
+    column: int,
+    seen: Histogram,
+    window: Window,
+    there: float,
+    schedule: Schedule,
+    safety: float,
+    wallet: Wallet,
+) -> Location:
+    """Limits within `window`, away from 0, where `seen` shows most persons: by choices of a part.
+    Where these leave too many beyond, the limits go back, at last to all that was seen."""
+    nulls = ((seen.missing, seen.scale),)
+    reach = read_reach(seen, safety)
+    wide = settled(reach, 0.0, seen, nulls, schedule, wallet.total, (0, 0, 1), None)
+    levels = max(int(there * float(schedule.choice) / PER_LEVEL), 1)
+    price = schedule.choice
+    return narrowed(curator, column, wide, window, levels, price, wallet, at_once=True)
+
+
 def narrowed(
     curator: Curator,
     column: int,
@@ -257,18 +241,27 @@ def narrowed(
     levels: int,
     price: Fraction,
     wallet: Wallet,
+    *,
+    at_once: bool = False,
 ) -> Location:
     """Limits within `window`, seen from the origin of `wide`: a part of it of at most so many
-    `levels`, and a part of that, chosen by the persons in it."""
+    `levels`, and a part of that, chosen by the persons in it. at_once: whether a cheap look alone
+    was taken; then the limits may go back, at last to `wide`."""
     if wide.outcome != FOUND:
         return wide
     lower, upper = (wide.origin + edge for edge in window.edges(FAR_WINDOW, wide.count_scale))
     places, found, level = Places(levels, SHIFTS, FOR_NARROW), wide, FINE
-    while found.rounds < CHOICES and level >= FINE and wallet.left > FEWEST_LEFT * price:
-        limits = lower, upper
-        first, last, level = places.choose(curator, column, limits, price, wallet)
+    choices, finest = CHOICES_AT_ONCE if at_once else CHOICES, False
+    while found.rounds < choices and level >= FINE and wallet.left > FEWEST_LEFT * price:
+        first, last, level = places.choose(curator, column, (lower, upper), price, wallet)
         beside = MARGIN * (last - first)
         lower, upper = max(lower, first - beside), min(upper, last + beside)
+        before: Location | None = found
+        if not at_once and found is wide and level >= FINE:
+            before = None
+        elif at_once and finest and level == levels:
+            before = found.within  # both are far wider than the values they hold: the same persons
+        finest = level == levels
         found = replace(
             found,
             origin=(lower + upper) / 2,
@@ -276,8 +269,8 @@ def narrowed(
             upper=upper,
             rounds=found.rounds + 1,
             hidden=0.0,
-            before=(0.0, 0.0),
-            within=None if found is wide and level >= FINE else found,
+            before=(math.inf, math.inf),
+            within=before,
         )
     return found
 

@@ -17,7 +17,7 @@ import numpy as np
 from privmean import validate
 from privmean.central.default_column import LAST, Settings, release_located
 from privmean.central.default_plan import PUBLIC, TYPICAL_WIDTH
-from privmean.central.locate import Location
+from privmean.central.location import Location
 from privmean.central.log_segments import ATOM_ONLY
 from privmean.central.look import OnePlace
 from privmean.central.wallet import Wallet, floor_tick, payable

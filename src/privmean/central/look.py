@@ -16,7 +16,8 @@ import numpy as np
 
 from privmean.central.default_limits import SNUG
 from privmean.central.left_behind import WINDOW
-from privmean.central.locate import CLEAR, PART, Location, Schedule, histogram, settled
+from privmean.central.locate import CLEAR, PART, Schedule, histogram, settled
+from privmean.central.location import Location
 from privmean.central.log_segments import FOUND, Histogram, bin_edge, concentrated, read_reach
 from privmean.central.wallet import floor_tick
 from privmean.intervals.missing import Missing

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from privmean.central.limit_pairs import choice, is_tight, limits_of, scored
-from privmean.central.locate import LAST, NOBODY, Location
+from privmean.central.location import LAST, NOBODY, Location
 from privmean.central.log_segments import ATOM_ONLY, BEYOND, FOUND, cells_of
 from privmean.central.places import Places
 from privmean.central.wallet import Wallet, floor_tick

@@ -10,7 +10,7 @@ import math
 from dataclasses import dataclass, replace
 from functools import partial
 
-from privmean.central.locate import Location
+from privmean.central.location import Location
 from privmean.central.log_segments import FOUND
 from privmean.central.look import centre_of, spread_of
 from privmean.errors import ArgumentError, Infeasible

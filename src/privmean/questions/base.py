@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, ClassVar, Protocol, Self, TypeVar, runtime_checkable
 
 if TYPE_CHECKING:
-    from privmean.central.locate import Location
+    from privmean.central.location import Location
     from privmean.people.shape import Shape
     from privmean.people.table import Summary, Table
     from privmean.privacy.budget import Budget, Neighbors

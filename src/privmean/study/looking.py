@@ -12,7 +12,7 @@ from fractions import Fraction
 from typing import Any
 
 from privmean.asking.road import planned, within_budget
-from privmean.central.locate import Location
+from privmean.central.location import Location
 from privmean.central.look import Look
 from privmean.errors import Infeasible
 from privmean.people.shape import Shape

@@ -21,7 +21,7 @@ from privmean.study.release import NOT_ANSWERED, Answer, StudyRelease
 
 if TYPE_CHECKING:
     from privmean.asking.terms import Settled
-    from privmean.central.locate import Location
+    from privmean.central.location import Location
     from privmean.people.reductions import People
     from privmean.privacy.charges import Entry
     from privmean.privacy.ledger import Ledger

@@ -28,7 +28,7 @@ from privmean.central.groups.settings import (
 from privmean.central.groups.stages import Asking, Outside, boxes_of
 from privmean.central.groups.tails import Limits, PooledTail
 from privmean.central.groups.words import ARMS, arms_assumption, lost
-from privmean.central.locate import Location
+from privmean.central.location import Location
 from privmean.central.log_segments import ATOM_ONLY
 from privmean.intervals.effect import EffectIntervals
 from privmean.intervals.group_table import FEW as TOO_FEW

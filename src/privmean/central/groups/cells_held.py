@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from privmean.central.groups.reading import Flags
-from privmean.central.locate import Location
+from privmean.central.location import Location
 from privmean.central.log_segments import Histogram, bin_edge
 from privmean.people.grids import LOG_BINS
 from privmean.people.reductions import Floats

@@ -11,7 +11,7 @@ from dataclasses import dataclass, fields, replace
 
 from privmean.central.groups.estimator import GroupMeans
 from privmean.central.groups.plan import GroupPlan
-from privmean.central.locate import Location
+from privmean.central.location import Location
 from privmean.central.look import OnePlace
 from privmean.errors import Infeasible
 from privmean.mechanisms.curator import Curator

@@ -28,7 +28,7 @@ from privmean.central.groups.settings import (
 )
 from privmean.central.groups.table import empty_table, table_of
 from privmean.central.groups.words import advice_of, assumption_of, hidden_words, notes_of
-from privmean.central.locate import Location
+from privmean.central.location import Location
 from privmean.central.log_segments import ATOM_ONLY
 from privmean.central.wallet import Wallet
 from privmean.intervals.group_table import FEW, GroupTable

@@ -29,7 +29,7 @@ from privmean.central.groups.settings import (
 )
 from privmean.central.groups.stages import Asking, Outside, joined
 from privmean.central.groups.tails import Limits, PooledTail
-from privmean.central.locate import Location
+from privmean.central.location import Location
 from privmean.central.wallet import floor_tick
 from privmean.errors import Infeasible
 from privmean.mechanisms.curator import Curator

@@ -19,7 +19,8 @@ from privmean.central.groups.settings import (
     GroupSettings,
 )
 from privmean.central.groups.tails import Limits, PooledTail, far_together
-from privmean.central.locate import Location, Schedule, locate
+from privmean.central.locate import Schedule, locate
+from privmean.central.location import Location
 from privmean.central.log_segments import Histogram
 from privmean.central.wallet import Wallet
 from privmean.intervals.tail_check import CERTAIN, THICKEST

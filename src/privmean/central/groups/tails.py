@@ -11,7 +11,7 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from privmean.central.locate import Location
+from privmean.central.location import Location
 from privmean.central.log_segments import FOUND, Histogram, bin_edge
 from privmean.people.grids import LOG_BINS
 from privmean.people.reductions import Floats

@@ -7,7 +7,7 @@ from fractions import Fraction
 
 from privmean.central.groups.run import Found
 from privmean.central.groups.settings import LEAST, PRECISE, GroupSettings
-from privmean.central.locate import Location
+from privmean.central.location import Location
 from privmean.central.log_segments import ATOM_ONLY, BEYOND
 from privmean.intervals.group_table import FEW, IMPRECISE, NEAR
 from privmean.intervals.tail_check import FAR_SEEN, TAIL_SEEN, TOO_THICK, few_unseen
