@@ -442,6 +442,9 @@ def test_plans_read_public_numbers_only_and_refuse_by_them():
     assert plan.describe()[words] == 0.3
     short = planned(estimator, Budget(epsilon=0.1), persons=4000).describe()
     assert short["epsilon a choice after a new start"] == pytest.approx(0.0125)
+    between = planned(DefaultMean(), Budget(epsilon=0.5), persons=2600).describe()
+    assert between["epsilon a choice after the first round"] == pytest.approx(50 / 2600, rel=1e-6)
+    assert "epsilon a choice after a new start" not in between
     assert words not in short
     with pytest.raises(Infeasible, match="at least 1500 persons"):
         planned(estimator, Budget(epsilon=0.1), persons=1000)

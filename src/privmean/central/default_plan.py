@@ -186,7 +186,8 @@ class DefaultMeanPlan(DefaultPlan):
             settings = self._column_settings(self.shape.persons)
             facts["share of the count beyond"] = settings.check
             if schedule.choice:
-                facts["epsilon a choice after a new start"] = float(schedule.choice)
+                after = "the first round" if schedule.at_once else "a new start"
+                facts[f"epsilon a choice after {after}"] = float(schedule.choice)
             if settings.check and not settings.lean:
                 facts["share of a second count beyond, if a tail falls off slowly"] = AGAIN
                 facts["share of each of two counts, if a round left a group behind"] = BACK

@@ -108,7 +108,8 @@ class SelectedMeanPlan(DefaultMeanPlan):
             return facts
         for name in ("rounds at most", "epsilon a round", "share of the tail histogram"):
             facts.pop(name, None)
-        facts.pop("epsilon a choice after a new start", None)
+        for after in ("a new start", "the first round"):
+            facts.pop(f"epsilon a choice after {after}", None)
         prices = self._prices(persons)
         facts["epsilon of the choice of limits"] = float(prices.limits(self._purse(), persons))
         return facts
