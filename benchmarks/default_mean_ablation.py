@@ -66,7 +66,9 @@ RULES = {
     "second look": ((locate, "AGAIN", 2.0**-30),),
     "new start": ((locate, "lies_far", lambda *_: False),),
     "choices below N = 1100": ((locate, "FEWEST_LEFT", 10**9),),
-    "choices, not rounds, from N = 600": ((locate, "PARTS_TO", 600),),
+    "choices, not rounds, from N = 600": (
+        (locate, "PARTS_TO", 600), (locate, "AT_ONCE_TO", 0),
+    ),
     "new start: at most 6 scales beside": ((log_segments, "SPARED", 10**9),),
     "choices at once from N = 1100 to 1600": ((locate, "AT_ONCE_TO", 0),),
     "back from these choices": (

@@ -165,8 +165,8 @@ def changed(changes) -> Iterator[None]:
         if isinstance(changes, str):
             own = locate.Schedule.of.__func__
 
-            def cheaper(cls, persons, epsilon, doubt=0.0, *, parts=False):
-                made = own(cls, persons, epsilon, doubt, parts=parts)
+            def cheaper(cls, persons, epsilon, doubt=0.0, **words):
+                made = own(cls, persons, epsilon, doubt, **words)
                 size = float(persons * epsilon)
                 share = 0.6 * made.share
                 if changes == "falling":

@@ -157,18 +157,18 @@ def locate(
         while earlier is None and rounds < schedule.rounds and wallet.left > schedule.price:
             rounds += 1
             around = look(schedule.price, "origin")
-            least = max(PART * there(), CLEAR * around.scale)
-            window = concentrated(around, FAR_WINDOW)
-            near = max(MOST_HELD * there(), CLEAR * around.scale)
-            if schedule.at_once and rounds == 1 and window.held >= near:
-                return parted(curator, column, around, window, there(), schedule, safety, wallet)
+            clear = CLEAR * around.scale
+            if schedule.at_once and rounds == 1:
+                pair = concentrated(around, FAR_WINDOW)
+                if pair.held >= max(MOST_HELD * there(), clear):
+                    return parted(curator, column, around, pair, there(), schedule, safety, wallet)
             window = concentrated(around, WINDOW)
-            if window.held < least:
+            if window.held < max(PART * there(), clear):
                 break
             first = around if rounds == 1 else first
             origin = passed.moved(around, window, origin, there(), schedule.doubt)
-            left = NEVER_ENDS * there() if rounds == schedule.rounds else 0.0
-            start = passed.start(origin, left, moved_cells / float(wallet.left * Fraction(part)))
+            least = NEVER_ENDS * there() if rounds == schedule.rounds else 0.0
+            start = passed.start(origin, least, moved_cells / float(wallet.left * Fraction(part)))
             if start is not None:
                 origin, first, back = start, None, True
                 break
@@ -229,8 +229,7 @@ def parted(
     reach = read_reach(seen, safety)
     wide = settled(reach, 0.0, seen, nulls, schedule, wallet.total, (0, 0, 1), None)
     levels = max(int(there * float(schedule.choice) / PER_LEVEL), 1)
-    price = schedule.choice
-    return narrowed(curator, column, wide, window, levels, price, wallet, at_once=True)
+    return narrowed(curator, column, wide, window, levels, schedule.choice, wallet, at_once=True)
 
 
 def narrowed(
@@ -260,7 +259,7 @@ def narrowed(
         if not at_once and found is wide and level >= FINE:
             before = None
         elif at_once and finest and level == levels:
-            before = found.within  # both are far wider than the values they hold: the same persons
+            before = found.within  # both parts are far wider than the values: the same persons
         finest = level == levels
         found = replace(
             found,
