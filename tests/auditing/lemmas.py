@@ -20,6 +20,7 @@ from typing import Any
 import mpmath
 import numpy as np
 
+from privmean.central.default_tail import with_absent
 from privmean.continual.sensitivity import Participation, sensitivity
 from privmean.errors import Infeasible
 from privmean.local.coins import flip_threshold, odds_threshold
@@ -176,9 +177,10 @@ def two_bins(full: bool) -> int:
 
 
 # --- joint releases -------------------------------------------------------------------------------
-def persons(steps: int, cap: int | None) -> Iterator[BoxSums]:
-    """The sums of one person, for every value on the grid and every number of records."""
-    yield BoxSums(0, 0, 0, 0, 0, 0, 0, 0, 0, 0)
+def persons(steps: int, cap: int | None, absent: int = 0) -> Iterator[BoxSums]:
+    """The sums of one person, for every value on the grid and every number of records; first those
+    of one without a value, who stands at `absent`."""
+    yield with_absent(BoxSums(0, 0, 0, 0, 0, 0, 0, 0, 0, 0), 1, absent)
     for z in range(-steps, steps + 1):
         for w in [1] if cap is None else range(1, cap + 1):
             yield BoxSums(1, 0, 0, z, z * z, w, w * z, w * w, w * w * z, w * w * z * z)
@@ -190,7 +192,8 @@ def persons(steps: int, cap: int | None) -> Iterator[BoxSums]:
 def joint(kind: Answers, steps: int) -> tuple[Fraction, int]:
     """The largest l1 cost in scales over all pairs of persons, and the number of pairs."""
     box: Any = SimpleNamespace(steps=steps)
-    every = [kind.integers(box, sums) for sums in persons(steps, kind.cap)]
+    absent = int(kind.absent * steps)
+    every = [kind.integers(box, sums) for sums in persons(steps, kind.cap, absent)]
     if kind.apart:  # at the middle, with the largest square; where people may differ, nowhere else
         far = BoxSums(1, 0, 0, 0, steps * steps, 1, 0, 1, 0, steps * steps)
         nowhere = next(persons(steps, None))
@@ -220,6 +223,19 @@ def joint_laplace(full: bool) -> int:
     for relation in (REPLACE_ONE, ADD_REMOVE):
         for cap, steps in ((None, 64 if full else 24), (2, 12), (3, 8), (5, 24 if full else 6)):
             most, pairs = joint(Answers(relation, cap), steps)
+            assert most == 1
+            cases += pairs
+    return cases
+
+
+@lemma("ratio", "1", "the same where persons without a value stand beside the middle; reached")
+def joint_absent(full: bool) -> int:
+    cases, steps = 0, 32 if full else 12
+    for absent in range(1 - steps, steps):
+        at = Fraction(absent, steps)
+        for more in ({}, {"apart": True}, {"jumps": (0.5, 0.5)}):
+            kind = Answers(REPLACE_ONE, absent=at, **more)
+            most, pairs = joint(kind, steps)
             assert most == 1
             cases += pairs
     return cases

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -13,11 +14,14 @@ import kit
 import privmean as pm
 from kit import planned
 from privmean.central.default_mean import DefaultMean
-from privmean.central.log_segments import CELLS, cells_of
+from privmean.central.default_tail import absent_step, with_absent
+from privmean.central.location import Location
+from privmean.central.log_segments import CELLS, Histogram, Reach, cells_of, seen_mean
 from privmean.intervals.missing import FIRM, Missing
 from privmean.noise.simulated import SimulatedNoise
 from privmean.people.grids import LOG_CELLS, LOG_ZERO
 from privmean.people.matrix import MatrixPeople
+from privmean.people.reductions import Box
 from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE, Budget
 
 WHY = "is the column numeric"
@@ -33,6 +37,11 @@ def releases(draw, n, epsilon, runs, relation=REPLACE_ONE, target=None):
     budget = Budget(epsilon=epsilon)
     plan = planned(DefaultMean(target=target), budget, persons=known, relation=relation)
     return [plan.release(people(draw(g, n)), SimulatedNoise(g)) for _ in range(runs)]
+
+
+def counted_in(release):
+    """Whether persons without a value count at some place, and do not lower the divisor."""
+    return any("without a usable value count" in item for item in release.assumptions)
 
 
 def missing(share):
@@ -102,7 +111,7 @@ def test_complete_columns_lose_hardly_anything_by_mistake():
     # and end to end: dividing by n would have given the same error
     runs, n = 600, 3000
     found = releases(lambda g, n: g.normal(1.67, 0.38, n), n, 1.0, runs)
-    believed = [item for item in found if not any("middle" in x for x in item.assumptions)]
+    believed = [item for item in found if not counted_in(item)]
     kit.assert_rate_at_most(len(believed), runs, 0.01)
 
 
@@ -201,3 +210,69 @@ def test_few_missing_of_a_skewed_column_are_in_the_interval(share):
         low, high = item.interval().lower[0], item.interval().upper[0]
         hits += low <= math.exp(0.5) <= high
     kit.assert_rate_at_least(hits, runs, 0.93)
+
+
+# --- where persons without a value stand ----------------------------------------------------------
+PLACE = Location("ok", 0.0, 0.0, 10.0, 0, 0, 0, 0.0, 1.0)
+
+
+def counted(draw, share, n, epsilon, runs, beside=False):
+    """Errors around the mean of those with a value, in their standard errors. beside: at the middle
+    of the limits."""
+    g, plan = np.random.default_rng(5), planned(DefaultMean(), Budget(epsilon=epsilon), persons=n)
+    found = []
+    with pytest.MonkeyPatch.context() as patch:
+        if beside:
+            patch.setattr("privmean.central.default_column.absent_step", lambda *_: 0)
+        for _ in range(runs):
+            x = draw(g, n)
+            x[g.random(n) < share] = np.nan
+            there = x[~np.isnan(x)]
+            release = plan.release(people(x), SimulatedNoise(g))
+            found.append((release.estimate[0] - there.mean()) / there.std() * math.sqrt(len(there)))
+    return np.array(found)
+
+
+def test_a_few_persons_without_a_value_hardly_move_the_mean():
+    """1 % of 5,000 lognormal values missing at epsilon .5, too few to be seen: the root of the mean
+    square of 40 errors is 0.9 standard errors, and 1.9 where they stand at the middle of limits."""
+
+    def draw(g, n):
+        return np.exp(g.normal(size=n))
+
+    near, middle = (counted(draw, 0.01, 5000, 0.5, 40, beside) for beside in (False, True))
+    assert math.sqrt(np.mean(near**2)) < 0.75 * math.sqrt(np.mean(middle**2))
+    assert abs(near.mean()) < 0.75 * abs(middle.mean())
+
+
+def test_they_stand_next_to_the_mean_of_what_was_seen_and_never_at_a_limit():
+    box = Box(0.0, 10.0)
+    assert absent_step(PLACE, box, REPLACE_ONE) == 0  # nothing is known of where the others are
+    for typical, z in ((5.0, 0.0), (2.0, -0.6), (9.0, 0.8), (10.0, 15 / 16), (-7.0, -15 / 16)):
+        seen = replace(PLACE, typical=typical)
+        assert absent_step(seen, box, REPLACE_ONE) / box.steps == pytest.approx(z, abs=1e-5)
+        assert absent_step(seen, box, ADD_REMOVE) == 0  # they are in no cell there
+
+
+def test_sums_with_them_are_those_of_persons_at_that_value():
+    box, x = Box(0.0, 8.0), [1.0, 7.5, math.nan, 100.0, math.nan]
+    (sums,) = people(x).box_sums([box])
+    at = absent_step(replace(PLACE, typical=2.0), box, REPLACE_ONE)
+    found = with_absent(sums, 2, at)
+    (filled,) = people(np.where(np.isnan(x), 2.0, x)).box_sums([box])
+    assert (found.z, found.zz, found.above) == (filled.z, filled.zz, filled.above)
+    assert found.present == found.w == 3
+
+
+def test_the_mean_of_what_was_seen():
+    """Bins that stand out from the noise count, within the limits that were read."""
+    x = np.array([1.1] * 300 + [-3.1] * 100 + [900.0] * 5 + [0.0] * 200 + [math.nan] * 77)
+    table = people(x)
+    cells = cells_of(table.log_counts(0, 0.0), table.missing(0))
+    reach = Reach("ok", -8.0, 8.0)
+    middles = 1.1 * 300, -3.1 * 100
+    found = seen_mean(Histogram.of(cells, 1.0), reach)
+    assert found == pytest.approx(sum(middles) / 600, abs=0.2)  # a bin is half an octave wide
+    assert seen_mean(Histogram.of(cells, 1.0), Reach("ok", -8.0, 1000.0)) > 5  # 900 is within
+    assert seen_mean(Histogram.of(cells, 60.0), reach) == pytest.approx(1.2 * 300 / 500, abs=0.1)
+    assert seen_mean(Histogram.of(0 * cells, 1.0), reach) is None

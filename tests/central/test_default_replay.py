@@ -7,6 +7,7 @@ all steps, is at most the epsilon of the plan, and exactly that at worst.
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -59,7 +60,7 @@ def cost(mechanism, exact, other):
     if isinstance(mechanism, NoisyCounts):
         return Fraction(int(np.abs(exact - other).sum())) / mechanism.scale
     s, total = mechanism.sums, Fraction(0)
-    kind = Answers(s.relation, mechanism.cap, s.jumps, s.apart, s.cross)
+    kind = s.answers(mechanism.cap)
     for box, one, two in zip(mechanism.boxes, exact, other, strict=True):
         scales = zip(kind.units(box.steps), kind.multiples_at(box.steps), strict=True)
         for a, b, (unit, multiple) in zip(one, two, scales, strict=True):
@@ -213,6 +214,18 @@ def test_a_twin_that_counts_a_person_twice_in_a_part_is_caught(monkeypatch):
             cost for seed in seeds for cost, _ in losses("new start", None, relation, None, seed)
         ]
         assert max(found) > 1
+
+
+def test_a_twin_that_counts_persons_as_well_as_with_the_others_in_the_middle_is_caught(monkeypatch):
+    """Persons without a value stand off the middle; the number of the others at its usual noise."""
+    scales = Answers.multiples_at
+
+    def usual(self, steps):
+        return scales(replace(self, absent=Fraction(0)), steps)
+
+    monkeypatch.setattr(Answers, "multiples_at", usual)
+    found = [cost for cost, _ in losses("one side", None, REPLACE_ONE, None, 0)]
+    assert max(found) > 1
 
 
 def test_a_twin_that_counts_nulls_in_two_cells_is_caught(monkeypatch):

@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 
 from kit import drawn_sums
+from privmean.central.default_tail import with_absent
 from privmean.mechanisms.clipped_sum import ClippedSums
 from privmean.mechanisms.group_spread import group_sensitivity, group_spread
 from privmean.mechanisms.ratio import Answers
@@ -54,9 +55,12 @@ def states(k, slack=1):
     return [person(present=0), *inside, *beyond]
 
 
-def released(sums, k, jumps=(0.0, 0.0), relation=REPLACE_ONE, far=None):
+def released(sums, k, jumps=(0.0, 0.0), relation=REPLACE_ONE, far=None, absent=0):
     """Integers released for one person, the scales of their noise in steps, and the bill."""
-    mechanism = ClippedSums("sums", relation, epsilon=EPSILON, jumps=jumps, apart=far is not None)
+    at = Fraction(absent, k)
+    mechanism = ClippedSums(
+        "sums", relation, epsilon=EPSILON, jumps=jumps, apart=far is not None, absent=at
+    )
     noise, box = Zero(), SimpleNamespace(steps=k)
     away = None if far is None else [far]
     (column,) = drawn_sums(mechanism, [box], [sums], noise, far=away)
@@ -117,6 +121,30 @@ def test_jumps_rounded_apart_would_break_the_bill():
     for row, state in zip(apart, states(k), strict=True):
         row[0] += state.above - state.below
     assert worst(apart, scales) > EPSILON
+
+
+@pytest.mark.parametrize("jumps", [(0.0, 0.0), (0.5, 0.5)])
+@pytest.mark.parametrize("absent", [-7, -3, 1, 6])
+def test_persons_without_a_value_beside_the_middle_cost_exactly_epsilon(absent, jumps):
+    k = 8
+    nobody = with_absent(person(present=0), 1, absent)
+    rows = [released(s, k, jumps, absent=absent) for s in [*states(k)[1:], nobody]]
+    scales, loss = rows[0][1], rows[0][2]
+    assert worst([row[0] for row in rows], scales) == EPSILON == loss.pure
+    # the number of persons with a value has 1/(1 - |t|)^2 times the noise that it has in the middle
+    plain = released(person(), k, jumps)[1]
+    assert scales[2] == plain[2] * Fraction(k, k - abs(absent)) ** 2
+    assert [scales[0], scales[1], *scales[3:]] == [plain[0], plain[1], *plain[3:]]
+    cheap = [*scales[:2], scales[2] * Fraction(39, 40), *scales[3:]]
+    assert worst([row[0] for row in rows], cheap) > EPSILON
+
+
+def test_persons_without_a_value_stand_inside_of_the_limits_and_count_fully():
+    for words in ({"absent": Fraction(1)}, {"absent": Fraction(1, 2), "cap": 3}):
+        with pytest.raises(ValueError, match="stand"):
+            Answers(REPLACE_ONE, **words)
+    with pytest.raises(ValueError, match="stand"):
+        Answers(ADD_REMOVE, absent=Fraction(1, 2))
 
 
 @pytest.mark.parametrize("k", [1, 2, 7, 16])

@@ -9,19 +9,34 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from fractions import Fraction
 from types import MappingProxyType
 from typing import Any
 
 from privmean.central.clipped_mean import ClippedMean
 from privmean.central.default_limits import SNUG, Widened, widened
 from privmean.central.default_records import RecordIntervals, record_sums, too_few
-from privmean.central.default_tail import WIDTHS, Apart, set_apart, tail_centre
+from privmean.central.default_tail import (
+    WIDTHS,
+    Apart,
+    absent_step,
+    set_apart,
+    tail_centre,
+    with_absent,
+)
 from privmean.central.locate import Schedule, almost_nobody, locate
 from privmean.central.location import NOBODY, Location
 from privmean.central.log_segments import ATOM_ONLY, BEYOND, FOUND, RANGE
 from privmean.central.wallet import Wallet
 from privmean.intervals.default_intervals import CLIPPED, MEAN, ColumnIntervals
-from privmean.intervals.divided import NOT_COMPLETE, TOO_FEW, VALUES_MISSING, Divided, unseen
+from privmean.intervals.divided import (
+    FEWEST,
+    NOT_COMPLETE,
+    TOO_FEW,
+    VALUES_MISSING,
+    Divided,
+    unseen,
+)
 from privmean.intervals.interval import FAILED, IntervalMaker
 from privmean.intervals.mean_interval import Allowance, Units
 from privmean.intervals.tail_check import ATOM, TailCheck, standing
@@ -179,16 +194,24 @@ def release_located(
     if settings.joint_tail:  # both sides count alike: the scales follow the larger jump anyway
         jump = max(limits[1] - center, center - limits[0]) / (limits[1] - limits[0])
         jumps = (settings.excess * jump,) * 2
-    sums = _box_sums(people, column, box)
+    sums, absent = _box_sums(people, column, box), absent_step(place, box, relation)
+    if absent:
+        sums = with_absent(sums, people.size() - sums.present, absent)
     apart: Apart | None = None
     if settings.check:
         apart = set_apart(people, column, sums, box, relation)
         sums = apart.sums
-    last = ClippedSums(LAST, relation, epsilon=final, jumps=jumps, apart=apart is not None)
+    at = Fraction(absent, box.steps)
+    last = ClippedSums(
+        LAST, relation, epsilon=final, jumps=jumps, apart=apart is not None, absent=at
+    )
     (found,) = _asked(curator, last, box, sums, 0 if apart is None else apart.far)
-    divided = Divided.of(found, persons, place.nulls, complete=settings.complete)
+    divided = Divided.of(
+        found, persons, place.nulls, complete=settings.complete, absent_at=float(at)
+    )
     nobody = not settings.complete and almost_nobody(divided.absent, persons, wallet.total)
-    if nobody or ((divided.missing or settings.complete) and unseen(found)):
+    hardly = unseen(found) and divided.present < FEWEST * divided.absent.scale
+    if nobody or ((divided.missing or settings.complete) and hardly):
         return course.nothing(FAILED, UNREADABLE if nobody else TOO_FEW)
     apart_at = apart.limits if apart else None
     return _found(course, wide, box, center, found, divided, jumps, apart_at)
@@ -339,7 +362,11 @@ def _found(
         facts["far limits"] = list(apart_at)
     words = []
     if not divided.missing:
-        words.append("persons without a usable value count at the middle of the limits")
+        where = "the middle of the limits"
+        if sums.absent:
+            mean = box.middle + box.radius * sums.absent
+            where = f"{mean:.6g}, about the mean of what was seen"
+        words.append(f"persons without a usable value count at {where}")
     told = standing(check, wide.place.scarce(sums.persons))
     if settings.complete and divided.absent.believed:
         told = VALUES_MISSING, NOT_COMPLETE

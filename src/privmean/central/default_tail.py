@@ -8,7 +8,8 @@ half of the privacy loss to their count; under add-remove they have a cell of th
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from fractions import Fraction
 
 import numpy as np
 
@@ -17,6 +18,7 @@ from privmean.people.matrix import MatrixPeople
 from privmean.people.reductions import Box, BoxSums, People
 from privmean.privacy.budget import REPLACE_ONE, Relation
 
+FARTHEST = Fraction(15, 16)  # of the radius: from the middle to where persons without a value count
 WIDTHS = 4.0  # widths of the limits beyond them from which a value is called far
 
 
@@ -44,6 +46,22 @@ def set_apart(people: People, column: int, sums: BoxSums, box: Box, relation: Re
     else:
         present, near = present - far, (near[0] - above, near[1] - below)
     return Apart(BoxSums(present, *near, z, zz, present, z, present, z, zz), far, limits)
+
+
+def absent_step(place: Location, box: Box, relation: Relation) -> int:
+    """The integer at which a person without a value counts: next to the mean of what was seen, so
+    that it hardly matters whether these persons are known; 0 under add-remove, where they count
+    nowhere."""
+    if relation != REPLACE_ONE or place.typical is None:
+        return 0
+    most = box.steps * FARTHEST.numerator // FARTHEST.denominator
+    return min(max(_step_at(place.typical, box), -most), most)
+
+
+def with_absent(sums: BoxSums, absent: int, step: int) -> BoxSums:
+    """`sums` with so many persons without a value at this integer."""
+    z, zz = sums.z + step * absent, sums.zz + step * step * absent
+    return replace(sums, z=z, zz=zz, wz=z, wwz=z, wwzz=zz)
 
 
 def _step_at(limit: float, box: Box) -> int:

@@ -32,6 +32,7 @@ from privmean.central.log_segments import (
     lies_far,
     nearly_all,
     read_reach,
+    seen_mean,
 )
 from privmean.central.places import Places
 from privmean.central.wallet import Wallet, floor_tick
@@ -269,6 +270,7 @@ def narrowed(
             rounds=found.rounds + 1,
             hidden=0.0,
             before=(math.inf, math.inf),
+            typical=(lower + upper) / 2,
             within=before,
         )
     return found
@@ -298,6 +300,7 @@ def settled(
     if outcome in (FOUND, ATOM_ONLY) and not (lower > -LAST and upper < LAST):
         outcome = BEYOND  # values at the end of the range may be any values beyond it
     unseen = outcome != FOUND and missing.believed > MOST * schedule.persons
+    mean = seen_mean(seen, reach)
     sure = SURE * schedule.doubt if outcome == FOUND else 0.0
     if unseen or almost_nobody(missing, schedule.persons + sure, epsilon):
         outcome = NOBODY
@@ -315,4 +318,5 @@ def settled(
         tuple(nulls),
         first,
         seen,
+        typical=None if mean is None else origin + mean,
     )

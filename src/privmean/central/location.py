@@ -23,8 +23,8 @@ class Location:
     scales. first: the first round's histogram, around 0, where a round moved the origin. chosen:
     the first limits that were chosen, where another choice may move those here (`limits_again`).
     away: the noisy number of persons that rounds left behind and its scale, where it was asked for.
-    within: where limits were chosen after a new start: the location before the last choice, if that
-    is worth going back to.
+    typical: about the mean of what was seen (None: not known). within: where limits were chosen
+    after a new start: the location before the last choice, if that is worth going back to.
     """
 
     outcome: str
@@ -42,6 +42,7 @@ class Location:
     seen: Histogram | None = field(default=None, repr=False, compare=False)
     chosen: tuple[float, float] | None = None
     away: tuple[float, float] | None = None
+    typical: float | None = None
     within: Location | None = None
 
     @property

@@ -113,6 +113,20 @@ class Histogram:
         )
 
 
+def seen_mean(histogram: Histogram, reach: Reach) -> float | None:
+    """About the mean of the persons in those bins within `reach` that stand out from the noise."""
+    total = moment = 0.0
+    if histogram.zero > 0:
+        total = histogram.zero
+    for sign, counts in ((1.0, histogram.positive), (-1.0, histogram.negative)):
+        places = sign * _MIDDLES
+        kept = (counts > LAPLACE.price * histogram.scale) & (places >= reach.lower)
+        kept &= places <= reach.upper
+        total += float(counts[kept].sum())
+        moment += float(counts[kept] @ places[kept])
+    return moment / total if total > 0 else None
+
+
 @dataclass(frozen=True)
 class Segment:
     """Bins first..last of one side and their sum of (count - price)."""

@@ -53,11 +53,12 @@ class Divided:
         earlier: Sequence[tuple[float, float]] = (),
         *,
         complete: bool = False,
+        absent_at: float = 0.0,
     ) -> Divided:
         """persons: n under replace-one, where the weights count persons. earlier: other noisy
         numbers of the persons without a value, and their scales (Laplace noise only); given, those
         who may have none are in the intervals too. complete: whether it is stated that all have
-        a value (replace-one, Laplace noise)."""
+        a value (replace-one, Laplace noise). absent_at: the z of persons without one."""
         value_scale, square_scale, count_scale = column.noise
         present = column.weight
         if column.relation != REPLACE_ONE:
@@ -87,14 +88,15 @@ class Divided:
         absent = Missing.pooled([*earlier, (persons - present, count_scale)])
         gone = 0.0 if complete else absent.believed
         sums = NoisySums(
-            column.value,
-            column.square,
+            column.value - absent_at * gone,
+            column.square - absent_at**2 * gone,
             max(persons - gone, 1.0),
             value_scale,
             square_scale,
             "laplace",
             absent.scale if gone else 0.0,
             doubt=absent.spared / persons if earlier and not complete else 0.0,
+            absent=absent_at,
         )
         present = persons - absent.number
         return cls(sums, present, gone > 0, column.extra, column.extra_noise, absent)

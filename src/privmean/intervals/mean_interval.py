@@ -34,8 +34,9 @@ class NoisySums:
     count with Laplace scale `count_scale` (persons without a value left out), or with
     `partition` a noisy count from the three cells of the add-remove release, each with scale
     `value_scale`. value_scale, square_scale: Laplace scales, or standard deviations if law is
-    "gaussian". Persons without a value have z = 0. doubt: the part of all persons that may have no
-    value although `persons` counts them: their mean lies that much farther from 0, in proportion.
+    "gaussian". absent: the z of persons without a value. doubt: the part of all persons that may
+    have none although `persons` counts them: the mean of the others lies that much farther from
+    there, in proportion.
     """
 
     value: float
@@ -47,12 +48,14 @@ class NoisySums:
     count_scale: float = 0.0
     partition: bool = False
     doubt: float = 0.0
+    absent: float = 0.0
 
     @property
     def farther(self) -> tuple[float, float]:
-        """What `doubt` adds below and above: only at the end away from z = 0."""
-        size = self.doubt * abs(self.mean)
-        return (size, 0.0) if self.mean < 0 else (0.0, size)
+        """What `doubt` adds below and above: only at the end away from `absent`."""
+        away = self.mean - self.absent
+        size = self.doubt * abs(away)
+        return (size, 0.0) if away < 0 else (0.0, size)
 
     @property
     def mean(self) -> float:
@@ -82,7 +85,7 @@ class NoisySums:
         if self.partition:
             return tuple(self.value_scale * abs(item) for item in (1 - theta, theta, 1 + theta))
         if self.count_scale:
-            return (self.value_scale, self.count_scale * abs(theta))
+            return (self.value_scale, self.count_scale * abs(theta - self.absent))
         return (self.value_scale,)
 
 

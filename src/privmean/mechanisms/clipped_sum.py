@@ -90,7 +90,8 @@ class ClippedSums:
     """Clipped sums of some columns at Laplace loss `epsilon` a column, or Gaussian loss `mu` for
     all `columns` together. The boxes may come from earlier private outputs.
 
-    jumps, apart, cross: with Laplace noise, what is released besides (see `Answers`).
+    jumps, apart, cross, absent: with Laplace noise, what is released besides, and where persons
+    without a value stand (see `Answers`).
 
     Guarantees: (columns * epsilon)-DP or mu-GDP, for any data and any boxes.
     """
@@ -103,6 +104,7 @@ class ClippedSums:
     jumps: tuple[float, float] = (0.0, 0.0)
     apart: bool = False
     cross: bool = False
+    absent: Fraction = Fraction(0)
 
     def __post_init__(self) -> None:
         loss = self.mu if self.epsilon is None else self.epsilon
@@ -137,13 +139,17 @@ class ClippedSums:
     def loss_at(self, steps: int) -> Laplace:
         """What one column costs (Laplace noise), in the steps of its own box."""
         assert self.epsilon is not None
-        answers = Answers(self.relation, None, self.jumps, self.apart, self.cross)
+        answers = self.answers()
         moved = answers.multiples_at(steps)[0] * answers.units(steps)[0]
         return Laplace(self.name, moved, moved / self.epsilon, joint=True, relation=self.relation)
 
+    def answers(self, cap: int | None = None) -> Answers:
+        """Which integers are released for a column; cap as in `People`."""
+        return Answers(self.relation, cap, self.jumps, self.apart, self.cross, self.absent)
+
     def noise(self, cap: int | None = None) -> Three:
         """Laplace scales, or deviations, of the three answers of a column in units."""
-        answers = Answers(self.relation, cap, self.jumps, self.apart, self.cross)
+        answers = self.answers(cap)
         if self.epsilon is not None:
             multiples = answers.multiples_at(1 << GRID_BITS)
             first, second, third = (float(k / self.epsilon) for k in multiples[:3])
@@ -213,8 +219,7 @@ class SumsOver:
 
     @property
     def _kind(self) -> Answers:
-        s = self.sums
-        return Answers(s.relation, self.cap, s.jumps, s.apart, s.cross)
+        return self.sums.answers(self.cap)
 
     def exact(
         self, found: Sequence[BoxSums | None], far: Sequence[int] | None = None

@@ -37,7 +37,9 @@ class Answers:
     person beyond the upper or lower limit adds to |y| and to the tail share, in units of the radius
     (replace-one); (0, 0) releases no tail share. apart: release the number of persons set apart:
     with y = 0, y^2 = 1 and u = 1 under replace-one, in none of the cells under add-remove. Both
-    are for the mean over persons, and only one of them at a time. cross: release the sums of u y
+    are for the mean over persons, and only one of them at a time. absent: the z of a person without
+    a value, who has u = 0, for the mean over persons under replace-one (0 elsewhere): the farther
+    from 0, the noisier the sum of u. cross: release the sums of u y
     and u^2 too (under add-remove those of a^2 and b^2), for the variance of a ratio, at a quarter
     (a ninth) more noise of the sum of y, and less of u.
     """
@@ -47,9 +49,14 @@ class Answers:
     jumps: tuple[float, float] = (0.0, 0.0)
     apart: bool = False
     cross: bool = False
+    absent: Fraction = Fraction(0)
 
     def __post_init__(self) -> None:
         tail = max(self.jumps) > 0
+        if self.absent and (self.cap is not None or self.relation != REPLACE_ONE):
+            raise ValueError("persons without a value stand at 0 unless all count alike")
+        if abs(self.absent) >= 1:
+            raise ValueError("persons without a value stand inside of the limits")
         if (self.cap is not None or self.cross) and (tail or self.apart):
             raise ValueError("tails are told for the mean over persons only")
         if tail and (self.apart or self.relation != REPLACE_ONE):
@@ -64,16 +71,17 @@ class Answers:
 
     def multiples_at(self, steps: int) -> tuple[Fraction, ...]:
         """`multiples` for a box of `steps` steps: with a tail share they depend on its rounding."""
-        plain = tuple(Fraction(item) for item in self.multiples)
         if self.cross:
             return CROSS if self.relation == REPLACE_ONE else CROSS_CELLS
+        first, second, third = (Fraction(item) for item in self.multiples)
+        third /= (1 - abs(self.absent)) ** 2
         if self.apart:
-            return *plain, Fraction(2 if self.relation == REPLACE_ONE else 1)
+            return first, second, third, Fraction(2 if self.relation == REPLACE_ONE else 1)
         jump = max(self._jump_steps(steps))
         if not jump:
-            return plain
+            return first, second, third
         value = 2 + Fraction(jump, steps) * (1 + 1 / RHO)
-        return value, 2 * value, 2 * value, RHO * value
+        return value, 2 * value, third / 2 * value, RHO * value
 
     def _jump_steps(self, steps: int) -> tuple[int, int]:
         up, down = (math.ceil(steps * Fraction(item)) for item in self.jumps)
