@@ -7,6 +7,7 @@ import pytest
 
 import privmean as pm
 from kit import planned
+from privmean import continual
 from privmean.central.anisotropic.estimator import Anisotropic
 from privmean.central.concentration import Bounded
 from privmean.cli.app import run
@@ -176,3 +177,39 @@ def test_too_few_persons_for_the_shares_are_words_from_the_command_line(capsys):
     status, _, err = call(capsys, *arguments, "--method", method)
     assert status in (0, 2)
     assert "Traceback" not in err
+
+
+STREAM = {"max_participations": 1, "min_separation": 1, "steps": 16, "epsilon": 1.0, "delta": 1e-6}
+
+
+@pytest.mark.parametrize("given", [0, -5, 1.5])
+def test_persons_of_a_search_are_a_number_of_persons(given):
+    """0 was replaced by the usual number, and the others were taken."""
+    with pytest.raises(ArgumentError, match="search_persons"):
+        continual.plan(search_persons=given, **STREAM)
+
+
+def test_a_public_region_needs_no_search():
+    with pytest.raises(ArgumentError, match="search_persons=40: goes with a radius"):
+        continual.plan(search_persons=40, bounds=(0.0, 1.0), **STREAM)
+    assert continual.plan(search_persons=40, **STREAM).search.persons == 40
+
+
+def test_an_empty_word_is_not_a_word_left_out(capsys):
+    with pytest.raises(ArgumentError, match="neighbors=''"):
+        pm.mean(np.ones(2000), epsilon=1.0, neighbors="")
+    words = ["--max-participations", "1", "--min-separation", "1", "--steps", "16"]
+    assert run(["stream", "plan", *words, "--goal", ""]) == 2
+    assert "goal" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "words", [["--assume", "sub-gaussian sd=1 sd=9"], ["--scales", "x=1", "--scales", "x=9"]]
+)
+def test_what_is_said_twice_is_refused(tmp_path, capsys, words):
+    """The first of two was left out."""
+    question = ["mean", "--value", "x"] if words[0] == "--assume" else ["regress", "y ~ x"]
+    name, *rest = question
+    table = str(tmp_path / "none.csv")
+    assert run([name, table, *rest, "--person", "p", "--epsilon", "1", *words]) == 2
+    assert "say it once" in capsys.readouterr().err

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import stat
 import time
 from pathlib import Path
 
@@ -11,6 +12,13 @@ from privmean.errors import PrivmeanError
 
 FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 RETRY = 0.02
+KINDS = (
+    (stat.S_ISDIR, "a folder"),
+    (stat.S_ISFIFO, "a pipe"),
+    (stat.S_ISSOCK, "a socket"),
+    (stat.S_ISCHR, "a device"),
+    (stat.S_ISBLK, "a device"),
+)
 
 
 def write_all(handle: int, data: bytes) -> None:
@@ -25,6 +33,17 @@ def words_of(problem: OSError) -> str:
     if problem.errno in FULL:
         return "the disk is full"
     return os.strerror(problem.errno) if problem.errno else str(problem)
+
+
+def no_file(path: Path) -> str:
+    """What lies there where that is no regular file; "" for one, and for a name that is free."""
+    try:
+        mode = os.stat(path).st_mode
+    except FileNotFoundError:
+        return ""
+    if stat.S_ISREG(mode):
+        return ""
+    return next((name for holds, name in KINDS if holds(mode)), "no regular file")
 
 
 def locked(path: Path, until: float) -> int | None:

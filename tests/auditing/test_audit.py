@@ -16,7 +16,7 @@ from privmean.auditing.findings import Findings
 from privmean.auditing.local import audit_local
 from privmean.auditing.subjects import SUBJECTS
 from privmean.cli.app import run as command
-from privmean.errors import ArgumentError
+from privmean.errors import ArgumentError, SchemaError
 from privmean.questions.regression import Regression
 from registry import REGISTRY
 
@@ -135,6 +135,86 @@ def test_the_command_ends_with_1_where_something_is_violated(monkeypatch, capsys
     assert json.loads(capsys.readouterr().out)["violations"] == 1
     assert command(["audit"]) == 1
     assert "1 VIOLATIONS" in capsys.readouterr().out
+
+
+@pytest.fixture
+def tiny(tmp_path):
+    """Three persons: fewer than a mean of a small epsilon takes."""
+    file = tmp_path / "tiny.csv"
+    file.write_text("id,wage\n1,2\n2,3\n3,4\n")
+    return ["audit", str(file), "--person", "id", "--value", "wage", "--runs", "20"]
+
+
+def test_where_every_plan_is_refused_nothing_was_audited_and_that_is_said(tiny, capsys):
+    said = [*tiny, "--epsilon", "0.0001", "--neighbors", "replace-one"]
+    assert command(said) == 2
+    shown = capsys.readouterr().out
+    assert shown.startswith("audit of mean, your table (dry): NOTHING WAS AUDITED\n")
+    assert "no violation" not in shown
+    top = shown.partition("| mechanism")[0]
+    assert "not run: 1 (own table, epsilon 0.0001, replace-one)" in top
+    assert "give a larger epsilon" in top
+    assert command([*said, "--json"]) == 2
+    found = json.loads(capsys.readouterr().out)
+    assert (found["verdict"], found["runs"]) == ("NOTHING WAS AUDITED", 0)
+    terms = {"epsilon": 1e-4, "neighbors": "replace-one"}
+    report = pm.audit(pm.Mean("wage"), tiny[1], person="id", runs=5, **terms)
+    assert not report
+    assert not report.audited
+    assert report.violations == 0
+
+
+def test_no_time_is_no_audit_either():
+    report = pm.audit(pm.BoundedMean((0.0, 8.0)), runs=5, seconds=1e-9)
+    assert not report
+    assert "the time was up" in str(report)
+
+
+def test_what_was_refused_stands_beside_the_verdict_of_what_ran(tiny):
+    report = pm.audit(pm.Mean("wage"), tiny[1], person="id", runs=5, epsilon=1e-4)
+    assert report  # under add-remove it ran
+    assert report.audited
+    top = str(report).partition("| mechanism")[0]
+    assert "not run: 1 (own table, epsilon 0.0001, replace-one)" in top
+    assert "give a larger" not in top
+
+
+@pytest.mark.parametrize("header", ["id,wage", "id,wage\n,3"])
+def test_a_table_of_nobody_is_refused_as_a_mean_refuses_it(tmp_path, capsys, header):
+    file = tmp_path / "h.csv"
+    file.write_text(header + "\n")
+    said = [str(file), "--person", "id", "--value", "wage"]
+    assert command(["mean", *said, "--epsilon", "1"]) == 2
+    words = capsys.readouterr().err
+    for neighbors in ([], ["--neighbors", "replace-one"], ["--neighbors", "add-remove"]):
+        assert command(["audit", *said, "--runs", "5", *neighbors]) == 2
+        assert capsys.readouterr().err == words
+    for question in (pm.Mean("wage", by="g", keys=["a"]), pm.Regression("wage ~ x")):
+        none = {"id": np.array([], int), "wage": np.array([]), "x": np.array([]),
+                "g": np.array([], str)}  # fmt: skip
+        with pytest.raises(SchemaError, match="no person"):
+            pm.audit(question, none, person="id", runs=5)
+
+
+@pytest.mark.parametrize(
+    "terms",
+    [{"epsilon": 0}, {"epsilon": 0.0, "delta": 1e-6}, {"rho": 0.0}, {"delta": 1e-6}, {"delta": 0.0},
+     {"neighbors": "both"}],
+)  # fmt: skip
+def test_a_budget_that_is_said_is_never_replaced(terms):
+    """Before the table, which is not there, is looked for."""
+    with pytest.raises(ArgumentError) as refused:
+        pm.audit(pm.Mean("wage"), "none.csv", person="id", runs=5, **terms)
+    assert refused.value.argument in terms or refused.value.argument == "epsilon"
+
+
+def test_numbers_of_0_are_refused_by_the_command(tiny, capsys):
+    for name in ("--epsilon", "--rho", "--processes", "--runs"):
+        words = tiny if name != "--runs" else tiny[:-2]
+        assert command([*words, name, "0"]) == 2
+        assert f"{name}=0" in capsys.readouterr().err
+    assert command(["audit", "--processes", "0"]) == 2
+    assert command(["audit", "--processes", "-2"]) == 2
 
 
 def test_findings_add_up_in_any_order():

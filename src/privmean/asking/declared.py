@@ -155,5 +155,7 @@ def _sizes_of(name: str, given: list[str]) -> dict[str, float | tuple[float, ...
             raise ArgumentError(
                 name, item, "is not TERM=NUMBER", "give for example tenure=4, or tenure=4,2"
             ) from None
+        if term in result:
+            raise ArgumentError(name, item, f"says {term} a second time", "say it once")
         result[term] = numbers[0] if len(numbers) == 1 else numbers
     return result

@@ -87,7 +87,8 @@ def settled(
         near = get_close_matches(name, [*words, *moved], n=1)
         remedy = f"did you mean {near[0]}?" if near else f"it takes {', '.join(words)}"
         raise ArgumentError(name, value, f"is no word of {function}", remedy)
-    relation = relation_of(terms.get("neighbors") or usual)
+    named = terms.get("neighbors")
+    relation = relation_of(usual if named is None else named)
     terms = {**DEFAULTS, **terms}
     budget = Budget(
         epsilon=terms.get("epsilon"),

@@ -99,6 +99,8 @@ def _made(name: str, text: str, kinds: dict[str, str], others: list[str], *first
             near = get_close_matches(key, known_fields, n=1)
             remedy = f"did you mean {near[0]}=?" if near else f"{kind} takes {known_fields}"
             raise ArgumentError(name, word, f"is no setting of {kind}", remedy)
+        if key in settings:
+            raise ArgumentError(name, text, f"says {key} twice", "say it once")
         settings[key] = _value(value)
     needed = [
         item.name

@@ -26,7 +26,9 @@ from privmean.errors import ArgumentError, Infeasible
 from privmean.models.own_means import OwnPanel
 from privmean.models.panel import PanelSums
 from privmean.people.pairframe import FramePairs
+from privmean.people.shape import require_persons
 from privmean.people.table import Table
+from privmean.privacy.budget import relation_of
 
 if TYPE_CHECKING:
     from privmean.privacy.budget import Relation
@@ -61,8 +63,9 @@ def audit(
     Three things are tried on every neighbour: the same questions and mechanisms are asked in the
     same order with the same parameters, and the outcome is the same function of the noisy answers;
     the exact answers move by no more than every mechanism's losses declare, in exact fractions; and
-    the draws by themselves, without any formula of ours, cost no more. Raises ArgumentError for
-    wrong arguments.
+    the draws by themselves, without any formula of ours, cost no more. The report is true if
+    something was audited and nothing violated. Raises ArgumentError for wrong arguments and
+    SchemaError for a table without persons.
 
     Example:
         table = pm.Table(pm.example("ratings"), person="student")
@@ -153,9 +156,10 @@ def _one(
     seed: int,
     terms: dict[str, Any],
 ) -> list[Job]:
+    said, relations = _said(terms)
     tables = list(_tables(question, source, person, seed))
-    said = _said(terms)
-    relations: tuple[Relation, ...] = (terms["neighbors"],) if "neighbors" in terms else BOTH
+    for _, rows in tables:
+        require_persons(rows.count)  # nobody has a neighbour
     owned = [
         Own(question, rows, words, relation, name)
         for name, rows in tables
@@ -170,16 +174,21 @@ def _one(
     ]
 
 
-def _said(terms: dict[str, Any]) -> tuple[Said, ...]:
+def _said(terms: dict[str, Any]) -> tuple[tuple[Said, ...], tuple[Relation, ...]]:
+    """The budgets and the relations to audit."""
     known = {"epsilon", "delta", "rho", "neighbors"}
     for name, value in terms.items():
         if name not in known:
             raise ArgumentError(name, value, "is no word of audit", f"it takes {sorted(known)}")
-    words = tuple((name, terms[name]) for name in ("epsilon", "delta", "rho") if terms.get(name))
-    if not words:
-        return ANY
-    budget_of(words, terms.get("neighbors", BOTH[0]))  # refused here, if at all
-    return (words,)
+    given = {name: value for name, value in terms.items() if value is not None}
+    named = given.pop("neighbors", None)
+    relations: tuple[Relation, ...] = BOTH if named is None else (relation_of(named),)
+    if not given:
+        return ANY, relations
+    # a budget of 0 is said, too, and refused here
+    words = tuple((name, given[name]) for name in ("epsilon", "delta", "rho") if name in given)
+    budget_of(words, relations[0])
+    return (words,), relations
 
 
 def _tables(

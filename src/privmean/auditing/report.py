@@ -10,6 +10,7 @@ from typing import Any
 
 from privmean.auditing.findings import Findings
 
+MOST_NAMED = 3  # of plans that were refused
 NOT_AUDITED = (
     ("who is kept by a random filter (anisotropic)", "no pair of answers shows its loss: its own "
      "curve, enumerated filters in tests; here its questions and its outcome are compared"),
@@ -26,7 +27,7 @@ NOT_AUDITED = (
 
 @dataclass(frozen=True)
 class AuditReport:
-    """What was found. True if nothing was violated.
+    """What was found. True if something was audited and nothing was violated.
 
     findings: by mechanism and subject; seconds: how long it took; about: what was audited.
 
@@ -43,7 +44,12 @@ class AuditReport:
     seed: int
 
     def __bool__(self) -> bool:
-        return self.findings.count == 0
+        return self.audited and self.findings.count == 0
+
+    @property
+    def audited(self) -> bool:
+        """Whether anything was run at all: plans that public facts refuse are not."""
+        return self.findings.runs > 0
 
     @property
     def runs(self) -> int:
@@ -59,6 +65,7 @@ class AuditReport:
         found = self.findings
         return {
             "about": self.about,
+            "verdict": self._verdict(),
             "runs": found.runs,
             "recorded": found.recorded,
             "violations": found.count,
@@ -94,14 +101,13 @@ class AuditReport:
     def __str__(self) -> str:
         found = self.findings
         mechanisms, others = self.tables()
-        verdict = (
-            "no violation found" if self else f"{found.count} VIOLATIONS; the first of them below"
-        )
+        more = "; the first of them below" if found.count else ""
         lines = [
-            f"audit of {self.about}: {verdict}",
+            f"audit of {self.about}: {self._verdict()}{more}",
             f"  {found.runs:,} runs on neighbours of {found.recorded:,} recorded runs, "
             f"{len(found.subjects)} subjects, {self.seconds:.0f} s, seed {self.seed}",
             f"  control flow or outcome differed in {found.differences} of them",
+            *self._refused(),
             "",
             mechanisms,
             "",
@@ -109,9 +115,26 @@ class AuditReport:
         ]
         for item in found.violations:
             lines.append(f"\n{item.where}:\n  {item.what}")
-        if found.refused:
-            lines.append(f"\nplans refused from public facts, hence not run: {len(found.refused)}")
         return "\n".join(lines)
+
+    def _verdict(self) -> str:
+        if self.findings.count:
+            return f"{self.findings.count} VIOLATIONS"
+        return "no violation found" if self.audited else "NOTHING WAS AUDITED"
+
+    def _refused(self) -> list[str]:
+        """What was not run, beside the verdict, which does not hold for it."""
+        places = sorted(self.findings.refused)
+        if not places:
+            return [] if self.audited else ["  the time was up before the first run: give more"]
+        rest = f"; and {len(places) - MOST_NAMED} more" if len(places) > MOST_NAMED else ""
+        lines = [
+            f"  plans refused from public facts, hence not run: {len(places)} "
+            f"({'; '.join(places[:MOST_NAMED])}{rest})"
+        ]
+        if not self.audited:
+            lines.append("  give a larger epsilon, or a table of more persons")
+        return lines
 
 
 def _loss(share: Fraction) -> str:

@@ -1,4 +1,8 @@
-"""privmean audit: what neighbours change, against what is declared; exit 0 without violations."""
+"""privmean audit: what neighbours change, against what is declared; exit 0 without violations.
+
+Not 0 either where nothing was audited: whoever looks at the status alone is not told that all is
+well.
+"""
 
 from __future__ import annotations
 
@@ -14,6 +18,7 @@ from privmean.cli import options as opt
 from privmean.cli.groups import grouped
 
 VIOLATED = 1
+NOTHING_AUDITED = 2  # as where a release is refused: these arguments cannot work
 OWN_SECONDS = 40.0  # for a table of one's own, unless a number of runs is asked for
 
 
@@ -39,7 +44,8 @@ def audit(
     """Try the promise: record runs, replay them on hostile neighbours, compare and measure.
 
     Spends nothing, makes no release and prints nothing of the table. Exit status 0 if no violation
-    was found, 1 if one was. For the full audit: --runs 100000.
+    was found, 1 if one was, 2 if nothing was audited (every plan was refused, say). For the full
+    audit: --runs 100000.
     """
     from privmean.auditing.audit import audit as run
     from privmean.errors import ArgumentError
@@ -51,14 +57,16 @@ def audit(
                 raise ArgumentError(name, given, "goes with a table", "name its file first")
     else:
         question = _question(person, value, estimating)
-    workers = processes or ((os.cpu_count() or 1) if (runs or 0) >= 20_000 else 1)
+    if processes is None:
+        many = runs is not None and runs >= 20_000
+        processes = (os.cpu_count() or 1) if many else 1
     report = run(
         question,
         table,
         person=person,
         runs=runs,
         seed=seed,
-        processes=workers,
+        processes=processes,
         seconds=OWN_SECONDS if table is not None and runs is None else None,
         **terms,
     )
@@ -68,8 +76,10 @@ def audit(
         typer.echo(str(report))
         if runs is None:
             typer.echo("\nmore neighbours: --runs 100000 (minutes); other ones: --seed")
-    if not report:
+    if report.violations:
         raise typer.Exit(VIOLATED)
+    if not report.audited:
+        raise typer.Exit(NOTHING_AUDITED)
 
 
 def _terms(budget: words.Budgeted, neighbors: str | None) -> dict[str, Any]:

@@ -40,12 +40,9 @@ def create(
     limit: Limits = None,
 ) -> None:
     """Make a new ledger with its total, and limits by analyst and period."""
-    from privmean.privacy.journal import Journal
-    from privmean.privacy.ledger import Ledger
-    from privmean.privacy.sqljournal import SqlJournal, is_database
+    from privmean.privacy.ledger import Ledger, journal_at
 
-    place = SqlJournal(ledger) if is_database(ledger) else Journal(ledger)
-    if place.exists():
+    if journal_at(ledger).exists():
         raise ArgumentError("ledger", ledger, "is there already", "name a new one")
     policies = [policy_of(text, budget.rho is not None) for text in limit or ()]
     made = Ledger(ledger, **asdict(budget), policies=policies)
@@ -60,12 +57,15 @@ def policy_of(text: str, zcdp: bool) -> Policy:
 
     who, _, number = text.partition("=")
     name, _, period = who.partition("/")
+    form = "WHO/PERIOD=RHO" if zcdp else "WHO/PERIOD=EPSILON[,DELTA]"
+    example = "*/month=0.1" if zcdp else "*/month=1.0,1e-7"
+    wrong = ArgumentError("--limit", text, f"is not {form}", f"give for example '{example}'")
     try:
         first, *rest = [float(item) for item in number.split(",")]
     except ValueError:
-        raise ArgumentError(
-            "--limit", text, "is not WHO/PERIOD=EPSILON", "give for example '*/month=1.0,1e-7'"
-        ) from None
+        raise wrong from None
+    if len(rest) > (0 if zcdp else 1):  # a number that is left out would be no limit
+        raise wrong
     analyst = None if name in ("", "all") else name
     when = period or "always"
     try:
@@ -90,6 +90,7 @@ def show(ledger: Place, as_json: opt.Json = False) -> None:
             "total": book.total.to_dict(),
             "policies": [policy.to_dict() for policy in book.policies],
             "left": left.to_dict(),
+            "cut_off": book.cut_off,
             "entries": [
                 {
                     "number": entry.number,
@@ -123,12 +124,15 @@ def _shown(name: str) -> bool:
 
 @app.command()
 def check(ledger: Place) -> None:
-    """Read every line: damaged, changed, removed or reordered lines are noticed."""
+    """Read every line: damaged, changed, removed or reordered lines are noticed, and a last one
+    that is cut off."""
     from privmean.privacy.ledger import Ledger
 
     book = Ledger.open(ledger)
     entries = book.entries
     last = entries[-1].digest if entries else "none"
+    if book.cut_off:  # the warning says what that means
+        typer.echo(f"NOT counted: {book.cut_off} bytes of one more entry, which is cut off")
     typer.echo(
         f"{len(entries)} charges, every line chained to the one before; {book.left().describe()} "
         f"of {book.total.describe()} is left\nlast digest: {last}\n"

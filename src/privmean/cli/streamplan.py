@@ -70,7 +70,7 @@ def plan(
         max_participations=max_participations,
         min_separation=min_separation,
         steps=steps,
-        goal=goal or usual,
+        goal=usual if goal is None else goal,
         from_step=aimed.from_step,
         times=aimed.time or (),
         shown=None if unit is None else Shown(unit, dimension, aimed.last_within),
@@ -87,7 +87,7 @@ def plan(
             "min_separation": min_separation,
             "dimension": dimension,
             "target": target.describe(),
-            "goal": goal or usual,
+            "goal": usual if goal is None else goal,
             "noise_unit": None if unit is None else unit * clip * dimension**0.5,
         }
         rows = [item.to_dict() for item in found]

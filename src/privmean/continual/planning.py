@@ -165,6 +165,13 @@ def plan(
         )
     middle, radius = _region(bounds, clip_radius, center, d)
     search = None
+    if search_persons is not None:
+        search_persons = validate.whole("search_persons", search_persons, least=1)
+        if radius is not None:
+            raise ArgumentError(
+                "search_persons", search_persons, "goes with a radius that is found privately",
+                "leave it out: bounds or clip_radius are public",
+            )  # fmt: skip
     if radius is None and (kind or groups is not None):
         name, given = ("period", period) if kind else ("groups", str(groups))
         raise ArgumentError(name, given, "needs a public region", "give bounds or clip_radius")

@@ -37,7 +37,7 @@ class RadiusSearch:
     @classmethod
     def priced(cls, epsilon: Fraction, persons: int | None = None) -> RadiusSearch:
         """A search that spends `epsilon`; by default it waits for 100/epsilon persons."""
-        return cls(persons or math.ceil(100 / epsilon), epsilon)
+        return cls(math.ceil(100 / epsilon) if persons is None else persons, epsilon)
 
     @property
     def loss(self) -> Selection:

@@ -62,6 +62,15 @@ class Shape:
         return validate.whole("persons", self.persons, least=1)
 
 
+def require_persons(count: int) -> None:
+    """SchemaError for a table of nobody."""
+    if count == 0:
+        raise SchemaError(
+            "the table has no person: no record has an id. Check that it has records, one a line, "
+            "and the column of persons"
+        )
+
+
 def shape_of(people: People, relation: Relation, guess: int | None) -> Shape:
     """What is public about these people. guess: of their number, where it is private."""
     if relation == ADD_REMOVE:
@@ -72,9 +81,5 @@ def shape_of(people: People, relation: Relation, guess: int | None) -> Shape:
             "n_design", guess, "goes with neighbors='add-remove'", "leave it out: n is public"
         )
     persons = people.size()
-    if persons == 0:  # public under replace-one
-        raise SchemaError(
-            "the table has no person: no record has an id. Check that it has records, one a line, "
-            "and the column of persons"
-        )
+    require_persons(persons)  # public under replace-one
     return Shape(tuple(people.columns), persons, None, people.cap)

@@ -4,10 +4,11 @@ Each line is one object that begins with its own length in bytes and ends with a
 it to the line before. A write is one append, flushed to the disk before it counts. The first line
 is there from the moment the file has its name, so that an empty file is never a new one.
 
-A crash can cut off the last line while it is written: such a line is shorter than it says. It never
-counted, since nothing that waits for its write has happened, and is removed by the next reader. A
-line that is complete is kept, also without its line end. Any other damage is refused: a ledger that
-forgets is worse than one that stops.
+A crash can cut off the last line while it is written: such a line is shorter than it says. It does
+not count, since what waits for its write has not happened; readers are told of it, and the next
+write removes it. A file that was cut later, when its last line had counted, looks the same. A line
+that is complete is kept, also without its line end. Any other damage is refused: a ledger that
+forgets is worse than one that stops. Reading changes nothing.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from privmean.disk import sync_folder, write_all
+from privmean.disk import FULL, no_file, sync_folder, words_of, write_all
 from privmean.errors import ArgumentError, PrivmeanError
 
 START = "privmean"
@@ -40,53 +41,71 @@ class Journal:
         self.path = Path(path)
 
     def exists(self) -> bool:
-        """Whether the file is there."""
-        return self.path.exists()
+        """Whether the file is there; ArgumentError for what can be no ledger, such as a device."""
+        try:
+            found = no_file(self.path)
+            there = self.path.exists()
+        except (OSError, ValueError) as error:
+            raise _unusable(self.path, "opened", error) from None
+        if found:
+            raise ArgumentError(
+                "ledger", str(self.path), f"is {found}", "name a regular file, or a new one"
+            )
+        return there
 
     def create(self, entry: dict[str, object]) -> bool:
         """A new file with its first entry, all at once; False if there is a file already."""
-        if self.path.exists():
+        if self.exists():
             return False
         line, _ = line_of(START, 0, entry)
-        draft = self.path.with_name(f".{self.path.name}.{secrets.token_hex(8)}")
+        path = Path(os.path.realpath(self.path))  # where a link leads that has no file yet
+        draft = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
         try:
             try:
                 with open(draft, "xb", buffering=0) as file:
                     _write(file, line)
-                _name(draft, self.path, line)
+                _name(draft, path, line)
             finally:
                 draft.unlink(missing_ok=True)
         except FileExistsError:
             return False
         except OSError as error:
-            raise _unusable(self.path, error) from None
-        sync_folder(self.path.parent)
+            raise _unusable(self.path, "made", error) from None
+        sync_folder(path.parent)
         return True
 
     @contextmanager
     def locked(self) -> Iterator[Session]:
         """The file, which must be there, closed to every other process and thread meanwhile."""
+        self.exists()  # opening a pipe would wait, and reading a device might never end
         # opened for each session: two threads then hold two locks, as two processes do
         try:
             file = open(self.path, "a+b", 0, opener=_existing)  # noqa: SIM115 - closed below
         except FileNotFoundError:
             raise JournalDamaged(f"{self.path}: the ledger was replaced: it is gone") from None
         except OSError as error:
-            raise _unusable(self.path, error) from None
+            raise _unusable(self.path, "opened", error) from None
         with file:
-            _lock(file)
-            yield Session(self.path, file)  # closing the file releases the lock
+            try:
+                _lock(file)
+                session = Session(self.path, file)
+            except OSError as error:
+                raise _unusable(self.path, "read", error) from None
+            yield session  # closing the file releases the lock
 
 
 class Session:
     """A journal under lock. `entries` are as they were written, without what binds them;
-    `digests` are the digests of their lines."""
+    `digests` are the digests of their lines. `cut`: bytes of a last line that is cut off."""
 
     def __init__(self, path: Path, file: BinaryIO) -> None:
         self._path = path
         self._file = file
         self.entries: list[dict[str, Any]] = []
         self.digests: list[str] = []
+        self.cut = 0
+        self._due = b""  # the end of the last line, where it is all that is missing
+        self._whole = 0  # where complete lines end
         self._read()
 
     @property
@@ -100,11 +119,11 @@ class Session:
         for line in lines:
             self._take(line)
         if rest and _torn(rest) and self.entries:
-            self._file.truncate(len(data) - len(rest))
-            os.fsync(self._file.fileno())
+            self.cut = len(rest)
         elif rest:
             self._take(rest)  # complete but for the line's end: it may have counted
-            _write(self._file, b"\n")
+            self._due = b"\n"
+        self._whole = len(data) - self.cut
         if not self.entries:
             raise JournalDamaged(
                 f"{self._path}: the file has no complete first line, which no ledger is without, "
@@ -117,12 +136,39 @@ class Session:
         self.digests.append(digest)
 
     def append(self, entry: dict[str, object]) -> str:
-        """Writes one entry and returns, when it is on the disk, its line's digest."""
+        """Writes one entry and returns, when it is on the disk, its line's digest.
+
+        PrivmeanError where the disk does not take it: the complete lines stay as they are.
+        """
         line, digest = line_of(self._digest, len(self.entries), entry)
-        _write(self._file, line)
+        line = self._due + line
+        try:
+            if self.cut:
+                self._shorten()
+            _write(self._file, line)
+        except OSError as problem:
+            raise self._unwritten(problem) from None
+        self._whole, self._due, self.cut = self._whole + len(line), b"", 0
         self.entries.append({"number": len(self.entries), **entry})
         self.digests.append(digest)
         return digest
+
+    def _shorten(self) -> None:
+        """Remove what follows the complete lines."""
+        self._file.truncate(self._whole)
+        os.fsync(self._file.fileno())
+
+    def _unwritten(self, problem: OSError) -> PrivmeanError:
+        try:
+            self._shorten()
+            counts = "this charge does not count"
+        except OSError:  # all of the line may be there
+            counts = "whether this charge counts is what `privmean ledger show` says"
+        remedy = "make room" if problem.errno in FULL else "see to that"
+        return PrivmeanError(
+            f"{self._path}: {words_of(problem)}; {counts}, nothing was released for it, and all "
+            f"before it is safe: {remedy} and ask again"
+        )
 
 
 def taken(path: str, line: bytes, before: str, number: int) -> tuple[dict[str, Any], str]:
@@ -195,19 +241,25 @@ def _name(draft: Path, path: Path, line: bytes) -> None:
         raise
     except OSError:  # no second names on this file system: a crash here leaves a part of the line
         with open(path, "xb", buffering=0) as file:
-            _write(file, line)
+            try:
+                _write(file, line)
+            except OSError:
+                path.unlink(missing_ok=True)
+                raise
 
 
 def _existing(path: str, flags: int) -> int:
     return os.open(path, flags & ~os.O_CREAT)
 
 
-def _unusable(path: Path, error: OSError) -> ArgumentError:
+def _unusable(path: Path, done: str, error: OSError | ValueError) -> ArgumentError:
+    said = words_of(error) if isinstance(error, OSError) else str(error)
+    full = isinstance(error, OSError) and error.errno in FULL
     return ArgumentError(
         "ledger",
         str(path),
-        f"cannot be opened: {error.strerror or type(error).__name__}",
-        "name a file in a folder where you may write",
+        f"cannot be {done}: {said}",
+        "make room" if full else "name a file in a folder where you may write",
     )
 
 

@@ -8,26 +8,22 @@ parts are fixed beforehand, do not hold across releases.
 
 from __future__ import annotations
 
-import math
 import os
 import threading
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from datetime import UTC, datetime
-from fractions import Fraction
 from typing import Any
 
 from privmean.errors import ArgumentError, BudgetExceeded, PrivmeanWarning
-from privmean.privacy.budget import Budget, as_written, relation_of
+from privmean.privacy.budget import Budget, as_written
 from privmean.privacy.charges import NOTHING, Amount, Entry
-from privmean.privacy.compose import total_rho
 from privmean.privacy.guarantee import Guarantee
 from privmean.privacy.journal import Journal, JournalDamaged, chained
 from privmean.privacy.loss import Loss
 from privmean.privacy.policies import Policy
-from privmean.privacy.relations import holds_under, stated
+from privmean.privacy.pricing import agree, amount_of, entry_of
 from privmean.privacy.sqljournal import SqlJournal, is_database
 
 SCHEMA = "privmean-ledger-2"
@@ -78,9 +74,9 @@ class Ledger:
         bare = epsilon is None and rho is None and not delta
         given = None if bare else Budget(epsilon, delta, rho)
         self._journal: Journal | SqlJournal | None = None
+        self._told_of = ""  # the line after which a cut one was told of
         if path is not None:
-            there = None if is_database(path) else os.path.expanduser(path)
-            self._journal = SqlJournal(str(path)) if there is None else Journal(there)
+            self._journal = journal_at(path)
         self._policies = tuple(policies)
         if given is not None:
             _fits(self._policies, given)
@@ -117,11 +113,7 @@ class Ledger:
     @classmethod
     def open(cls, path: str | os.PathLike[str]) -> Ledger:
         """The ledger of a file that exists; ArgumentError if there is none."""
-        if not (
-            SqlJournal(str(path)).exists()
-            if is_database(path)
-            else os.path.exists(os.path.expanduser(path))
-        ):
+        if not journal_at(path).exists():
             raise ArgumentError(
                 "ledger",
                 str(path),
@@ -154,6 +146,19 @@ class Ledger:
         with self._open() as (entries, _):
             return tuple(entries)
 
+    @property
+    def cut_off(self) -> int:
+        """Bytes of a last entry that is cut off, 0 for none. It does not count.
+
+        A process that stops while it writes a charge leaves this, and nothing was released for it;
+        a file that was cut later looks the same. It is also said with a `PrivmeanWarning`, and the
+        next charge removes it.
+        """
+        if self._journal is None:
+            return 0
+        with self._journal.locked() as session:
+            return session.cut
+
     def spent(self) -> Amount:
         """The sum of all charges."""
         return self._sum(self.entries)
@@ -181,16 +186,18 @@ class Ledger:
         is given back and nothing is spent again.
 
         Raises BudgetExceeded if more is asked than is left, ArgumentError if the relation, the unit
-        or the kind of budget does not fit this ledger; then nothing is spent.
+        or the kind of budget does not fit this ledger; then nothing is spent. PrivmeanError where
+        the disk does not take the entry; it says whether the charge counts.
         """
-        entry = replace(self._entry(cost, neighbors, label, unit), about=dict(about or {}))
+        entry = entry_of(self._total, cost, neighbors, label, unit)
+        entry = replace(entry, about=dict(about or {}))
         with self._open() as (entries, write):
             for before in entries:
                 if entry.about.get("run") and before.about.get("run") == entry.about["run"]:
                     return _same(before, entry)
             if entries:
-                _agree("neighbors", entry.relation, entries[0].relation)
-                _agree("unit", entry.unit, entries[0].unit)
+                agree("neighbors", entry.relation, entries[0].relation)
+                agree("unit", entry.unit, entries[0].unit)
             left = self._limit - self._sum(entries)
             if not left.covers(entry.amount):
                 raise BudgetExceeded(entry.amount.describe(), left.describe())
@@ -202,11 +209,11 @@ class Ledger:
 
     def price(self, guarantee: Guarantee) -> Amount:
         """What this ledger charges for a guarantee; ArgumentError if it holds no such promise."""
-        return self._amount(guarantee, guarantee.mechanisms)
+        return amount_of(self._total, guarantee, guarantee.mechanisms)
 
     def price_of(self, budget: Budget) -> Amount:
         """What this ledger would charge for a budget."""
-        return self._amount(budget, ())
+        return amount_of(self._total, budget, ())
 
     def __repr__(self) -> str:
         where = "in memory" if self._journal is None else str(self._journal.path)
@@ -234,6 +241,9 @@ class Ledger:
         with self._journal.locked() as session:
             if self._opened(session.entries[0]) != self._total:
                 raise JournalDamaged(f"{self._journal.path}: the ledger was replaced")
+            if session.cut and self._told_of != session.digests[-1]:
+                self._told_of = session.digests[-1]
+                _told_of_a_cut(str(self._journal.path), len(session.entries) + 1, session.cut)
             lines = enumerate(zip(session.entries, session.digests, strict=True))
             entries = [
                 replace(Entry.from_dict(item), number=number, digest=digest)
@@ -259,73 +269,10 @@ class Ledger:
         self._entries.append(made)
         return made
 
-    def _entry(
-        self,
-        cost: Guarantee | Budget | Sequence[Loss],
-        neighbors: str | None,
-        label: str,
-        unit: str | None,
-    ) -> Entry:
-        if isinstance(cost, Guarantee):
-            if neighbors is not None:
-                _agree("neighbors", neighbors, cost.relation)
-            if unit is not None:
-                _agree("unit", unit, cost.unit)
-            cost.require()
-            if cost.part_of:
-                raise ArgumentError(
-                    "cost", f"part of {cost.part_of}", "was charged with its study, as a whole",
-                    "charge the guarantee of the study, once",
-                )  # fmt: skip
-            relation, unit, mechanisms = cost.relation, cost.unit, cost.mechanisms
-        else:
-            if neighbors is None:
-                raise ArgumentError(
-                    "neighbors", None, "must be named for this charge", "name the relation"
-                )
-            relation = relation_of(neighbors)
-            mechanisms = () if isinstance(cost, Budget) else tuple(cost)
-            if not isinstance(cost, Budget) and not mechanisms:
-                raise ArgumentError("cost", cost, "is empty", "charge what the release will cost")
-            if not holds_under(mechanisms, relation):
-                raise ArgumentError(
-                    "neighbors", neighbors, "is not what the losses hold for", "name theirs"
-                )
-            mechanisms = stated(mechanisms, relation)  # the caller has just said so
-            unit = "person" if unit is None else unit
-        when = datetime.now(UTC).isoformat(timespec="seconds")
-        return Entry(str(label), self._amount(cost, mechanisms), relation, unit, when, mechanisms)
 
-    def _amount(
-        self, cost: Guarantee | Budget | Sequence[Loss], mechanisms: tuple[Loss, ...]
-    ) -> Amount:
-        promise = cost.budget() if isinstance(cost, Guarantee) else cost
-        if self._total.is_zcdp:
-            if isinstance(promise, Budget) and promise.rho is not None:
-                return Amount(rho=as_written(promise.rho))
-            if isinstance(promise, Budget) and promise.is_pure:
-                return Amount(rho=promise.pure_epsilon() ** 2 / 2)
-            rho = total_rho(mechanisms) if mechanisms else math.inf
-            if math.isfinite(rho):
-                return Amount(rho=Fraction(rho) * (1 + Fraction(1, 2**50)))
-            problem = "a rho ledger holds no mechanism with a delta of its own"
-            raise self._unfit(problem, "rho or epsilon")
-        if isinstance(promise, Budget):
-            if promise.epsilon is None:
-                raise ArgumentError(
-                    "rho", float(promise.rho or 0), "an (epsilon, delta) ledger holds no rho",
-                    "give epsilon (and delta), or a ledger of rho",
-                )  # fmt: skip
-            return Amount(promise.pure_epsilon(), as_written(promise.delta))
-        # losses without a promise: parts with Gaussian noise have no delta of their own to charge
-        if any(loss.mu or loss.lattice.epsilon for loss in mechanisms):
-            raise self._unfit("Gaussian losses need a delta to be charged at", "epsilon and delta")
-        epsilon = sum((loss.pure for loss in mechanisms), NOTHING)
-        return Amount(epsilon, sum((Fraction(loss.added_delta) for loss in mechanisms), NOTHING))
-
-    def _unfit(self, problem: str, remedy: str) -> ArgumentError:
-        total, remedy = self._total.describe(), f"charge a release made with {remedy}"
-        return ArgumentError("ledger", total, problem, remedy)
+def journal_at(path: str | os.PathLike[str]) -> Journal | SqlJournal:
+    """Where a ledger of this name is kept: in a file or in a database."""
+    return SqlJournal(str(path)) if is_database(path) else Journal(os.path.expanduser(path))
 
 
 def _first(total: Budget, policies: Sequence[Policy] = ()) -> dict[str, Any]:
@@ -342,6 +289,18 @@ def _fits(policies: Sequence[Policy], total: Budget) -> None:
             raise ArgumentError(
                 "policies", policy.describe(), "are not in the ledger's currency", "use that"
             )
+
+
+def _told_of_a_cut(path: str, line: int, size: int) -> None:
+    """A crash and a cut made later leave the same file: silence would give budget back."""
+    warnings.warn(
+        f"{path}: line {line}, the last entry, is cut off after {size} bytes and does not count. "
+        "A crash while a charge is written leaves this, and nothing was released for that charge. "
+        "If the file was cut later (a copy that is not whole), charges that count are missing: put "
+        "the whole file back before the next charge, which removes what is left of this one",
+        PrivmeanWarning,
+        stacklevel=4,
+    )
 
 
 def _told_of_another_table(entries: Sequence[Entry], entry: Entry) -> None:
@@ -364,10 +323,3 @@ def _same(before: Entry, entry: Entry) -> Entry:
             "run", entry.about["run"], "was charged for another plan", "begin a new run"
         )
     return before
-
-
-def _agree(name: str, given: str, held: str) -> None:
-    if given != held:
-        raise ArgumentError(
-            name, given, f"the ledger's charges are for {held!r}", "use one ledger for each"
-        )

@@ -169,7 +169,9 @@ class SqlJournal:
 
 
 class SqlSession:
-    """The lines under lock; as `journal.Session`."""
+    """The lines under lock; as `journal.Session`. A row is there whole or not at all."""
+
+    cut = 0
 
     def __init__(self, journal: SqlJournal, connection: Connection, lines: list[str]) -> None:
         self._journal, self._connection = journal, connection
