@@ -91,3 +91,22 @@ simultaneous = true
         simultaneous=True,
     )  # fmt: skip
     assert question.usual_neighbors == "add-remove"
+
+
+def test_one_ledger_takes_means_and_means_by_group_where_both_say_one_relation(
+    table, tmp_path, capsys
+):
+    """Groups ask for add-remove where nothing is said, means for replace-one."""
+    ledger = str(tmp_path / "t.ledger")
+    pm.Ledger(ledger, epsilon=3.0).close()
+    mean = ["mean", str(table), "--person", "who", "--value", "x", "--epsilon", "1"]
+    groups = [*mean, "--by", "key", "--keys-file", str(tmp_path / "keys.txt")]
+    (tmp_path / "keys.txt").write_text("north, far\nsouth\n")
+    assert run([*mean, "--ledger", ledger]) == 0
+    capsys.readouterr()
+    assert run([*groups, "--ledger", ledger]) == 2
+    said = capsys.readouterr().err
+    assert "ask with --neighbors replace-one" in said
+    assert "use one ledger for each" not in said
+    assert run([*groups, "--ledger", ledger, "--neighbors", "replace-one"]) == 0
+    assert len(pm.Ledger.open(ledger).entries) == 2

@@ -142,7 +142,7 @@ def test_a_guarantee_whose_bill_breaks_it_is_not_charged(ledger):
 
 def test_one_relation_and_one_unit(ledger):
     charge(ledger)
-    with pytest.raises(ArgumentError, match="neighbors"):
+    with pytest.raises(ArgumentError, match="ask with neighbors='replace-one'"):
         charge(ledger, neighbors="add-remove")
     with pytest.raises(ArgumentError, match="unit"):
         charge(ledger, unit="household")

@@ -94,7 +94,8 @@ def in_options(error: ArgumentError, command: Command, arguments: Sequence[str])
 
 
 def _spelled(text: str, params: Sequence[Any]) -> str:
-    """Words for arguments as options: header=True as --header, bins=[0, 1] as --bins 0,1."""
+    """Words for arguments as options: header=True as --header, bins=[0, 1] as --bins 0,1,
+    neighbors='add-remove' as --neighbors add-remove."""
 
     def several(found: re.Match[str]) -> str:
         items = [item.strip(" '\"") for item in found[2].split(",") if item.strip()]
@@ -113,5 +114,12 @@ def _spelled(text: str, params: Sequence[Any]) -> str:
                 return str(off[0] if off else param.opts[0])
         return found[0]
 
+    def word(found: re.Match[str]) -> str:
+        for param in params:
+            if param.name == found[1] and param.opts[0].startswith("--"):
+                return f"{param.opts[0]} {found[2]}"
+        return found[0]
+
+    text = re.sub(r"\b([a-z_]+)='([\w.-]+)'", word, text)
     text = re.sub(r"\b([a-z_]+)=[\[(]([^\[\](){}=]*)[\])]", several, text)
     return re.sub(r"\b([a-z_]+)=(True|False|)(?![\w(\[{'\".-])", option, text)

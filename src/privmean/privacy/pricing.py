@@ -92,6 +92,10 @@ def _unfit(total: Budget, problem: str, remedy: str) -> ArgumentError:
 def agree(name: str, given: str, held: str) -> None:
     """Refuse what is not the one that the ledger's charges are for."""
     if given != held:
-        raise ArgumentError(
-            name, given, f"the ledger's charges are for {held!r}", "use one ledger for each"
-        )
+        remedy = "use one ledger for each"
+        if name == "neighbors":
+            remedy = (
+                f"ask with neighbors={held!r} (each question has its usual one, where none is "
+                "said); losses in another ledger are not added to these"
+            )
+        raise ArgumentError(name, given, f"the ledger's charges are for {held!r}", remedy)
