@@ -7,17 +7,16 @@ import errno
 import os
 import shutil
 import time
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
+from identities import identity_of
 from privmean import identity
 from privmean.continual import MeanStream
 from privmean.continual.buffered import Buffered
 from privmean.durable import DurableLog
 from privmean.errors import ArgumentError
-from privmean.identity import Identity
 from privmean.local import Client, Ledger, mean_round
 
 MEAN = {
@@ -26,18 +25,10 @@ MEAN = {
 }  # fmt: skip
 
 
-def birth_told(path):
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        return Identity.of(handle).born is not None
-    finally:
-        os.close(handle)
-
-
 @pytest.fixture
 def reused(tmp_path, monkeypatch):
     """Every file has the same inode number, as if it had got that of a deleted one."""
-    if not birth_told(tmp_path):
+    if identity_of(tmp_path).born is None:
         pytest.skip("this file system tells no time of birth")
     monkeypatch.setattr(identity, "_inode", lambda handle: 7)
 
@@ -74,94 +65,6 @@ def added(path, *entries, anew=(), **how):
     if anew:
         assert log.replace(anew)
     log.close()
-
-
-# --- the identity of a file ----------------------------------------------------------------------
-def test_an_identity_stays_while_the_file_is_used_and_no_copy_has_it(tmp_path):
-    (tmp_path / "a").write_text("x")
-    if not birth_told(tmp_path / "a"):
-        pytest.skip("this file system tells no time of birth")
-
-    def of(name):
-        handle = os.open(tmp_path / name, os.O_RDONLY)
-        found = Identity.of(handle)
-        os.close(handle)
-        return found
-
-    first = of("a")
-    assert abs(first.born / 1e9 - time.time()) < 60
-    (tmp_path / "a").write_text("more")
-    os.utime(tmp_path / "a", (5, 5))
-    os.chmod(tmp_path / "a", 0o600)
-    os.rename(tmp_path / "a", tmp_path / "b")
-    assert of("b") == first
-    time.sleep(0.05)
-    shutil.copy2(tmp_path / "b", tmp_path / "c")
-    assert of("c").born != first.born
-
-
-def test_an_inode_number_that_is_given_again_is_no_proof(tmp_path):
-    """With the file system's own numbers, as often as it takes to see one again."""
-    if not birth_told(tmp_path):
-        pytest.skip("this file system tells no time of birth")
-    written(tmp_path / "old", b"a")
-    path, old = tmp_path / "log", (tmp_path / "old").read_bytes()
-    os.rename(tmp_path / "old", path)
-    inode = path.stat().st_ino
-    os.rename(path, tmp_path / "backup")
-    shutil.copy(tmp_path / "backup", tmp_path / "kept")
-    (tmp_path / "backup").unlink()
-    (tmp_path / "old.seen").unlink()
-    time.sleep(0.05)
-    for number in range(500):
-        (tmp_path / f"{number}").write_bytes(old)
-        if (tmp_path / f"{number}").stat().st_ino == inode:
-            with pytest.raises(ArgumentError, match="is a copy"):
-                read(tmp_path / f"{number}")
-            return
-    pytest.skip("this file system gave the number to none of 500 new files")
-
-
-def test_a_record_says_as_much_as_it_holds():
-    whole, weak = Identity(5, 100), Identity(5)
-    assert whole.is_of(whole)
-    assert whole.is_of(weak)
-    assert weak.is_of(weak)
-    assert not weak.is_of(whole)
-    assert not Identity(5, 101).is_of(whole)
-    assert not Identity(6, 100).is_of(whole)
-    assert not Identity(6).is_of(weak)
-    assert whole.tells_more_than(weak)
-    assert not weak.tells_more_than(weak)
-    assert not whole.tells_more_than(whole)
-    assert weak.number == 5
-    assert 0 <= whole.number < 2**63
-    assert len({whole.number, Identity(5, 101).number, Identity(6, 100).number}) == 3
-
-
-def test_births_of_other_systems(monkeypatch):
-    def born(system, **told):
-        found = SimpleNamespace(st_ctime_ns=5, **told)
-        with monkeypatch.context() as patched:
-            patched.setattr(identity, "SYSTEM", system)
-            patched.setattr(identity, "os", SimpleNamespace(fstat=lambda handle: found))
-            return identity._born(0)
-
-    assert born("darwin", st_birthtime=7.5) == 7_500_000_000
-    assert born("freebsd14", st_birthtime=-1.0) is None
-    assert born("other") is None
-    assert born("win32") == 5
-    assert born("win32", st_birthtime_ns=6) == 6
-
-
-@pytest.mark.parametrize("why", ["no such call", "refused", "not told"])
-def test_no_birth_where_linux_does_not_tell_it(monkeypatch, why):
-    def call(handle, path, flags, mask, found):
-        return -1 if why == "refused" else 0
-
-    monkeypatch.setattr(identity, "SYSTEM", "linux")
-    monkeypatch.setattr(identity, "_statx", lambda: None if why == "no such call" else call)
-    assert identity._born(0) is None
 
 
 # --- numbers given again -------------------------------------------------------------------------
@@ -210,6 +113,28 @@ def test_a_ledger_s_backup_is_refused_where_the_ledger_was_deleted(tmp_path, reu
         Ledger(tmp_path / "other.db", limit=2)
     assert Ledger(tmp_path / "other.db", limit=2, moved=True).spent() == 1
     assert Ledger(tmp_path / "other.db", limit=2).spent() == 1
+
+
+def test_an_inode_number_that_is_given_again_is_no_proof(tmp_path):
+    """With the file system's own numbers, as often as it takes to see one again."""
+    if identity_of(tmp_path).born is None:
+        pytest.skip("this file system tells no time of birth")
+    written(tmp_path / "old", b"a")
+    path, old = tmp_path / "log", (tmp_path / "old").read_bytes()
+    os.rename(tmp_path / "old", path)
+    inode = path.stat().st_ino
+    os.rename(path, tmp_path / "backup")
+    shutil.copy(tmp_path / "backup", tmp_path / "kept")
+    (tmp_path / "backup").unlink()
+    (tmp_path / "old.seen").unlink()
+    time.sleep(0.05)
+    for number in range(500):
+        (tmp_path / f"{number}").write_bytes(old)
+        if (tmp_path / f"{number}").stat().st_ino == inode:
+            with pytest.raises(ArgumentError, match="is a copy"):
+                read(tmp_path / f"{number}")
+            return
+    pytest.skip("this file system gave the number to none of 500 new files")
 
 
 # --- hard links ----------------------------------------------------------------------------------
@@ -439,7 +364,7 @@ def test_without_a_birth_the_number_and_the_note_tell_as_before(tmp_path, unborn
 
 
 def test_a_birth_that_is_not_told_any_more_is_refused_until_it_is_said(tmp_path, monkeypatch):
-    if not birth_told(tmp_path):
+    if identity_of(tmp_path).born is None:
         pytest.skip("this file system tells no time of birth")
     written(tmp_path / "log", b"a")
     monkeypatch.setattr(identity, "_born", lambda handle: None)
