@@ -11,38 +11,19 @@ import time
 import numpy as np
 import pytest
 
-from identities import identity_of
+from copying import copied
 from privmean import identity
 from privmean.continual import MeanStream
 from privmean.continual.buffered import Buffered
 from privmean.durable import DurableLog
 from privmean.errors import ArgumentError
+from privmean.identity import Identity
 from privmean.local import Client, Ledger, mean_round
 
 MEAN = {
     "epsilon": 1.0, "delta": 1e-6, "max_participations": 50, "min_separation": 1, "steps": 100,
     "bounds": (0.0, 5.0), "strategy": Buffered((0.25, 0.07), (0.6, 0.96)),
 }  # fmt: skip
-
-
-@pytest.fixture
-def reused(tmp_path, monkeypatch):
-    """Every file has the same inode number, as if it had got that of a deleted one."""
-    if identity_of(tmp_path).born is None:
-        pytest.skip("this file system tells no time of birth")
-    monkeypatch.setattr(identity, "_inode", lambda handle: 7)
-
-
-@pytest.fixture
-def unborn(monkeypatch):
-    """A system that tells no time of birth."""
-    monkeypatch.setattr(identity, "_born", lambda handle: None)
-
-
-def copied(source, target):
-    """A copy that is born later, as clocks of file systems tell it."""
-    time.sleep(0.05)
-    shutil.copy(source, target)
 
 
 def written(path, *entries):
@@ -117,7 +98,7 @@ def test_a_ledger_s_backup_is_refused_where_the_ledger_was_deleted(tmp_path, reu
 
 def test_an_inode_number_that_is_given_again_is_no_proof(tmp_path):
     """With the file system's own numbers, as often as it takes to see one again."""
-    if identity_of(tmp_path).born is None:
+    if Identity.of(tmp_path).born is None:
         pytest.skip("this file system tells no time of birth")
     written(tmp_path / "old", b"a")
     path, old = tmp_path / "log", (tmp_path / "old").read_bytes()
@@ -364,7 +345,7 @@ def test_without_a_birth_the_number_and_the_note_tell_as_before(tmp_path, unborn
 
 
 def test_a_birth_that_is_not_told_any_more_is_refused_until_it_is_said(tmp_path, monkeypatch):
-    if identity_of(tmp_path).born is None:
+    if Identity.of(tmp_path).born is None:
         pytest.skip("this file system tells no time of birth")
     written(tmp_path / "log", b"a")
     monkeypatch.setattr(identity, "_born", lambda handle: None)

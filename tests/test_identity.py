@@ -9,25 +9,26 @@ from types import SimpleNamespace
 
 import pytest
 
-from identities import identity_of
 from privmean import identity
 from privmean.identity import Identity
 
 
 def test_an_identity_stays_while_the_file_is_used_and_no_copy_has_it(tmp_path):
     (tmp_path / "a").write_text("x")
-    first = identity_of(tmp_path / "a")
+    first = Identity.of(tmp_path / "a")
     if first.born is None:
         pytest.skip("this file system tells no time of birth")
     assert abs(first.born / 1e9 - time.time()) < 60
     (tmp_path / "a").write_text("more")
+    with (tmp_path / "a").open() as file:
+        assert Identity.of(file.fileno()) == first
     os.utime(tmp_path / "a", (5, 5))
     os.chmod(tmp_path / "a", 0o600)
     os.rename(tmp_path / "a", tmp_path / "b")
-    assert identity_of(tmp_path / "b") == first
+    assert Identity.of(tmp_path / "b") == first
     time.sleep(0.05)
     shutil.copy2(tmp_path / "b", tmp_path / "c")
-    assert identity_of(tmp_path / "c").born != first.born
+    assert Identity.of(tmp_path / "c").born != first.born
 
 
 def test_a_record_says_as_much_as_it_holds():
@@ -52,7 +53,7 @@ def test_births_of_other_systems(monkeypatch):
         found = SimpleNamespace(st_ctime_ns=5, **told)
         with monkeypatch.context() as patched:
             patched.setattr(identity, "SYSTEM", system)
-            patched.setattr(identity, "os", SimpleNamespace(fstat=lambda handle: found))
+            patched.setattr(identity, "os", SimpleNamespace(stat=lambda handle: found))
             return identity._born(0)
 
     assert born("darwin", st_birthtime=7.5) == 7_500_000_000

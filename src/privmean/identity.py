@@ -12,11 +12,13 @@ import functools
 import os
 import struct
 import sys
+from pathlib import Path
 from typing import Any, NamedTuple
 
 SYSTEM: str = sys.platform
 BILLION = 10**9
-_EMPTY_PATH, _BIRTH, _SIZE = 0x1000, 0x800, 256  # AT_EMPTY_PATH, STATX_BTIME, struct statx
+_EMPTY_PATH, _HERE = 0x1000, -100  # AT_EMPTY_PATH, AT_FDCWD
+_BIRTH, _SIZE = 0x800, 256  # STATX_BTIME, bytes of struct statx
 
 
 class Identity(NamedTuple):
@@ -26,9 +28,10 @@ class Identity(NamedTuple):
     born: int | None = None
 
     @classmethod
-    def of(cls, handle: int) -> Identity:
-        """The identity of an open file."""
-        return cls(_inode(handle), _born(handle))
+    def of(cls, file: int | Path) -> Identity:
+        """The identity of an open file, or of a path, which is not opened: to close a file of
+        SQLite's would let go of its locks."""
+        return cls(_inode(file), _born(file))
 
     def is_of(self, recorded: Identity) -> bool:
         """Whether it is the recorded file, as far as was recorded.
@@ -60,15 +63,15 @@ def names_of(handle: int) -> int:
     return max(1, os.fstat(handle).st_nlink)
 
 
-def _inode(handle: int) -> int:
-    return os.fstat(handle).st_ino
+def _inode(file: int | Path) -> int:
+    return os.stat(file).st_ino
 
 
-def _born(handle: int) -> int | None:
-    """The time of birth of an open file in nanoseconds, None where it is not told."""
+def _born(file: int | Path) -> int | None:
+    """The time of birth of a file in nanoseconds, None where it is not told."""
     if SYSTEM == "linux":
-        return _statx_born(handle)
-    found: Any = os.fstat(handle)  # its fields are other ones on each system
+        return _statx_born(file)
+    found: Any = os.stat(file)  # its fields are other ones on each system
     if SYSTEM == "win32":
         time = getattr(found, "st_birthtime_ns", found.st_ctime_ns)
     else:
@@ -76,12 +79,13 @@ def _born(handle: int) -> int | None:
     return int(time) if time > 0 else None
 
 
-def _statx_born(handle: int) -> int | None:
+def _statx_born(file: int | Path) -> int | None:
     call = _statx()
     if call is None:
         return None
     found = ctypes.create_string_buffer(_SIZE)
-    if call(handle, b"", _EMPTY_PATH, _BIRTH, found) != 0:
+    handle, path = (file, b"") if isinstance(file, int) else (_HERE, os.fsencode(file))
+    if call(handle, path, 0 if path else _EMPTY_PATH, _BIRTH, found) != 0:
         return None
     (told,) = struct.unpack_from("=I", found, 0)
     seconds, nanoseconds = struct.unpack_from("=qI", found, 80)
