@@ -165,6 +165,18 @@ def test_a_name_left_behind_by_writing_anew_is_refused(tmp_path, monkeypatch, wh
     assert read(path) == [b"both", b"c"]
 
 
+def test_a_copy_that_ends_while_the_file_is_written_anew_is_one_like_any_other(tmp_path):
+    path, alias = tmp_path / "log", tmp_path / "alias"
+    written(path, b"a")
+    os.link(path, alias)
+    added(path, anew=[b"a"], moved=True)
+    copied(alias, tmp_path / "copy")  # the old file with its last words
+    with pytest.raises(ArgumentError, match="is a copy"):
+        read(tmp_path / "copy")
+    added(tmp_path / "copy", b"b", moved=True)
+    assert read(tmp_path / "copy") == [b"a", b"b"]
+
+
 def test_a_stream_s_hidden_name_draws_nothing(tmp_path, monkeypatch):
     path, alias = tmp_path / "run.state", tmp_path / "alias.state"
     with MeanStream(state=path, **MEAN) as stream:

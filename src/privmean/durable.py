@@ -298,7 +298,7 @@ class DurableLog:
                 "is a copy that went on by itself: other entries were written here",
                 "put the file back that was used here; what both released cannot be undone",
             )
-        if found.replaced:
+        if found.replaced and not copy:  # a copy is a beginning, whenever it was made
             raise self._refused(
                 "is an old copy: it was written anew, and the new file went on",
                 f"use that one; a crash may have left it as {self._beside('.new').name}, to be "
