@@ -5,12 +5,13 @@ last, which may be cut off. An entry is on the disk before `append` returns; wha
 not happened when its entry is cut off. Each entry carries its length, and a digest that chains it
 to all before: any other damage is refused.
 
-What a copy cannot say is whether it is the newest. Two things tell, wherever they can. The file
-knows its own place (the inode): a copy is refused until the caller says that the original is not
-used any more. And the last entry is noted beside it, in `FILE.seen`: an older copy put back over
-the file, or one that went on elsewhere, is refused. What cannot be noticed: old copies of both in
-their old places (a snapshot of the disk or of the machine put back), and a caller who is wrong
-about the newest copy.
+What a copy cannot say is whether it is the newest. Three things tell, wherever they can. The file
+knows which one it is (`privmean.identity`): a copy is refused until the caller says that the
+original is not used any more, and so is a file of several names, one of which could be left behind.
+The last entry is noted beside it, in `FILE.seen`: an older copy put back over the file, or one that
+went on elsewhere, is refused. And a file that another was put in place of says so, under whatever
+name it is still found. What cannot be noticed: a snapshot of the disk or of the machine put back,
+and a caller who is wrong about the newest copy.
 """
 
 from __future__ import annotations
@@ -18,22 +19,19 @@ from __future__ import annotations
 import contextlib
 import errno
 import hashlib
-import json
 import os
 import secrets
 import time
 import weakref
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import BinaryIO
 
+from privmean.chained import Unreadable, head_line, log_of, read_log
 from privmean.disk import is_at, locked, require_process, sync_folder, try_lock, words_of, write_all
 from privmean.errors import ArgumentError, PrivmeanError
-from privmean.frames import HEAD, TAIL, frame_of, head_of, length_of
+from privmean.frames import GIVEN, HEAD, TAIL, frame_of, length_of, own, with_ends
+from privmean.identity import NOWHERE, Identity, names_of
 from privmean.noted import Noted, Seen
-
-START = b"privmean durable log 1, "
-OWN, GIVEN = b"\0", b"\1"  # whose an entry is: the log's own, or the caller's
 
 
 class LogExists(ArgumentError):
@@ -57,8 +55,8 @@ class DurableLog:
         self._process = os.getpid()
         self._chain = b""
         self._log = ""
-        self._place = -1
-        self._strays = False
+        self._place = NOWHERE
+        self._weak = False
         self._seen = Seen(path)
         self.size = 0
         self.number = 0
@@ -128,6 +126,8 @@ class DurableLog:
 
     def append(self, entry: bytes) -> None:
         """Add an entry; it is on the disk when the call returns."""
+        if self._weak:
+            self._place_here()
         self._append(GIVEN + entry)
         self._noted()
 
@@ -203,26 +203,68 @@ class DurableLog:
                 raise FileExistsError(errno.EEXIST, "another process makes it")
             os.fchmod(handle, 0o600)
             os.ftruncate(handle, 0)
-            place = os.fstat(handle).st_ino
-            first = {"log": self._log, "number": self.number, "place": place}
+            place = Identity.of(handle)
+            first: dict[str, object] = {"log": self._log, "number": self.number, **_said(place)}
             first["after"] = self._chain.hex()
-            head = START + self.kind.encode() + b"\n"
+            head = head_line(self.kind)
             chain, size = hashlib.sha256(head).digest(), len(head)
             write_all(handle, head)
-            for payload in _with_ends(_own(first), entries, _own({"whole": True})):
+            for payload in with_ends(own(first), entries, own({"whole": True})):
                 frame, chain = frame_of(chain, payload)
                 write_all(handle, frame)
                 size += len(frame)
             os.fsync(handle)
-            os.rename(path, self.path)
+            self._name_it(path)
         except BaseException:
             os.close(handle)
             raise
         if self._handle is not None and self._handle >= 0:
             os.close(self._handle)
         self._handle, self._chain, self._place, self.size = handle, chain, place, size
+        self._weak = False
         with contextlib.suppress(OSError):
             sync_folder(self.path.parent)
+
+    def _name_it(self, path: Path) -> None:
+        """Give a file written anew the name; the old one, if any, says what became of it.
+
+        Where the old one has another name, it says so first: after a crash in between it is refused
+        under all its names, and the new file lies beside.
+        """
+        old = self._handle
+        if old is None or old < 0 or not Identity.of(old).is_of(self._place):
+            os.rename(path, self.path)  # a copy is refused under any name
+            return
+        first = names_of(old) > 1 or not is_at(old, self.path)
+        try:
+            if first:
+                sync_folder(self.path.parent)
+                self._say_replaced(old)
+                os.fsync(old)
+            os.rename(path, self.path)
+        except OSError:
+            if first:
+                self._take_back(old)
+            raise
+        if not first:  # it may be mounted elsewhere, or have got another name just now
+            with contextlib.suppress(OSError):
+                self._say_replaced(old)
+
+    def _say_replaced(self, old: int) -> None:
+        write_all(old, frame_of(self._chain, own({"replaced": True}))[0])
+
+    def _take_back(self, old: int) -> None:
+        try:
+            os.ftruncate(old, self.size)
+            os.fsync(old)
+        except OSError:
+            self.close()  # nothing may follow those words
+            raise
+
+    def _place_here(self) -> None:
+        """Note which file it is."""
+        self._place, self._weak = Identity.of(self._usable()), False
+        self._append(own(_said(self._place)))
 
     def _noted(self) -> None:
         self._seen.note(Noted(self._log, self.number, self._chain.hex()))
@@ -235,9 +277,15 @@ class DurableLog:
     def _take_over(self, take: Callable[[bytes], None], moved: bool) -> None:
         handle = self._usable()
         seen = self._seen.read()
-        with open(self.path, "rb") as file:
-            cut = self._read(file, take, seen)
-        copy = os.fstat(handle).st_ino != self._place
+        try:
+            with open(self.path, "rb") as file:
+                found = read_log(file, self.kind, take, seen)
+        except Unreadable as unread:
+            raise self._refused(unread.problem, unread.remedy) from None
+        self._log, self.number, self._place = found.log, found.number, found.place
+        self._chain, self.size = found.chain, found.size
+        here, names = Identity.of(handle), names_of(handle)
+        copy = not here.is_of(self._place)
         if seen is not None and seen.identity != self._log:
             seen = None
         if seen is not None and seen.number > self.number:
@@ -245,90 +293,57 @@ class DurableLog:
                 f"is an old copy: it holds {self.number} entries, and {seen.number} were written",
                 "put the newest one back; noise drawn twice for one step would reveal the data",
             )
-        if seen is not None and self._strays:
+        if seen is not None and found.strays:
             raise self._refused(
                 "is a copy that went on by itself: other entries were written here",
                 "put the file back that was used here; what both released cannot be undone",
+            )
+        if found.replaced and not copy:  # a copy is a beginning, whenever it was made
+            raise self._refused(
+                "is an old copy: it was written anew, and the new file went on",
+                f"use that one; a crash may have left it as {self._beside('.new').name}, to be "
+                f"renamed to {self.path.name}",
             )
         if copy and not moved:
             raise self._refused(
                 "is a copy, or was moved from another disk",
                 "if it is the newest and the original is never used again, say that it was moved",
             )
-        if cut and copy:
+        if names > 1 and not moved:
+            raise self._refused(
+                f"has {names} names (hard links), and one could be left behind as an old copy",
+                "remove the others; or, if they are never used again, say that it was moved",
+            )
+        if found.cut and copy:
             raise self._refused("is a copy whose end is cut off", "copy the whole file again")
-        if cut:  # its writer was killed before anything was made of it
+        if found.cut:  # its writer was killed before anything was made of it
             os.ftruncate(handle, self.size)
             os.fsync(handle)
-        if copy:
-            self._place = os.fstat(handle).st_ino
-            self._append(_own({"place": self._place}))
+        if not copy:
+            self._drop_draft()
+        self._weak = here.tells_more_than(self._place)
+        # of several names, this one gets a file of its own, and the others are refused
+        if not (names > 1 and self.replace(self.entries())) and copy:
+            self._place_here()
         self._noted()
 
-    def _read(self, file: BinaryIO, take: Callable[[bytes], None], seen: Noted | None) -> bool:
-        """Take in all complete entries; True if more follows that is cut off.
+    def _drop_draft(self) -> None:
+        """A crash may have left a file written anew, without the name: never a state to go on from.
 
-        Sets `_strays` if the entry that was seen last here is not among them.
+        Emptied, too: it may have another name.
         """
-        end = os.fstat(file.fileno()).st_size
-        if not end:
-            raise self._refused(
-                "is empty", "put its content back, or delete it if it never had one"
-            )
-        head = file.readline(200)
-        if head != START + self.kind.encode() + b"\n":
-            raise self._refused(
-                f"is not a {self.kind} file of this version", "name a new file or an old one of it"
-            )
-        self._chain, self.size = hashlib.sha256(head).digest(), len(head)
-        whole, passed = False, set()
-        while first := file.read(HEAD):
-            if len(first) == HEAD and first != head_of(self._chain, length_of(first)):
-                raise self._damaged()
-            if len(first) < HEAD or self.size + HEAD + length_of(first) + TAIL > end:
-                break
-            payload = file.read(length_of(first))
-            frame, chain = frame_of(self._chain, payload)
-            if file.read(TAIL) != frame[-TAIL:]:
-                raise self._damaged()
-            self._chain = chain
-            self.size += len(frame)
-            self.number += whole
-            if payload[:1] == GIVEN:
-                take(payload[1:])
-            else:
-                facts = json.loads(payload[1:])
-                self._log = facts.get("log", self._log)
-                self.number = facts.get("number", self.number)
-                self._place = facts.get("place", self._place)
-                whole = whole or "whole" in facts
-                passed.add(facts.get("after"))
-            if seen is not None and self.number == seen.number:
-                self._strays = True
-                passed.add(chain.hex())
-        if self._strays and seen is not None:
-            self._strays = seen.mark not in passed
-        if not whole:
-            raise self._refused("is cut off at its beginning", "copy the whole file again")
-        return self.size < end
+        draft = self._beside(".new")
+        if log_of(draft, self.kind) == self._log:
+            with contextlib.suppress(OSError):
+                os.truncate(draft, 0)
+                os.unlink(draft)
 
     def _refused(self, problem: str, remedy: str) -> ArgumentError:
         return ArgumentError(self._name, str(self.path), problem, remedy)
 
-    def _damaged(self) -> ArgumentError:
-        return self._refused(
-            f"is damaged or was changed at byte {self.size}", "put an undamaged newest copy back"
-        )
 
-
-def _own(facts: dict[str, object]) -> bytes:
-    return OWN + json.dumps(facts).encode()
-
-
-def _with_ends(first: bytes, entries: Iterable[bytes], last: bytes) -> Iterator[bytes]:
-    yield first
-    yield from (GIVEN + entry for entry in entries)
-    yield last
+def _said(place: Identity) -> dict[str, object]:
+    return {"place": place.inode, "born": place.born}
 
 
 _held: weakref.WeakSet[DurableLog] = weakref.WeakSet()

@@ -181,8 +181,8 @@ def stream(
     run.
 
     The state file holds raw data. Copied at any moment, it is whole; a copy is refused without
-    --moved, an old one put back is refused where FILE.seen or --output tells. What cannot be
-    noticed is an old snapshot of all files together: never go on from one.
+    --moved, and so is a file with hard links; an old one put back is refused where FILE.seen or
+    --output tells. What cannot be noticed is an old snapshot of the disk: never go on from one.
     """
     if context.invoked_subcommand is not None:
         return

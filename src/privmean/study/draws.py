@@ -31,10 +31,11 @@ class Gone(PrivmeanError):
 
 
 class Draws:
-    """The answers of one run, in a file of lines that are only added."""
+    """The answers of one run, in a file of lines that are only added. counted: told of each that
+    was kept, before it is seen."""
 
-    def __init__(self, path: Path) -> None:
-        self._path = path
+    def __init__(self, path: Path, counted: Callable[[], None] = lambda: None) -> None:
+        self._path, self._counted = path, counted
         self._kept: dict[str, tuple[str, str]] = {}
         self._places: dict[str, int] = {}
         self._read()
@@ -92,6 +93,7 @@ class Draws:
         line = json.dumps([at, what, text, _check(at, what, text)]).encode() + b"\n"
         try:
             _append(self._path, line)
+            self._counted()
         except OSError as error:
             raise Gone(
                 f"{self._path} cannot be written ({error.strerror}); run again when it can: the "

@@ -4,6 +4,9 @@ Order, each step on the disk before the next: the folder is claimed (`run.json`)
 under the run's id, the receipt written, every noisy answer kept before it is seen, the report.
 Whatever moment a run stops at, the next run in the same folder goes on: it charges nothing twice
 (the ledger knows the run's id) and draws nothing twice. docs/proofs/study.md, section 4.
+
+The lock is what the folder is known by: `run.json` names its device, inode and birth, and it grows
+by a byte with each answer kept, so that answers that are missing are noticed.
 """
 
 from __future__ import annotations
@@ -12,12 +15,13 @@ import json
 import os
 import uuid
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from privmean.disk import sync_folder, words_of
+from privmean.disk import sync_folder, words_of, write_all
 from privmean.errors import ArgumentError, PrivmeanError
+from privmean.identity import Identity, names_of
 from privmean.study.draws import Draws, Gone
 
 if TYPE_CHECKING:
@@ -37,10 +41,18 @@ class RunFolder:
         state = self._state(RUN)
         if state is not None:
             self.run_id = str(state["run"])
-            if state.get("place") != self._place():
+            if not self._is_at(state.get("place")):
                 raise Gone(
                     f"{path} is a copy: the run that was begun in the folder it was copied from "
                     "goes on there, or its budget is gone"
+                )
+            if names_of(lock) > 1 and not self.finished:
+                raise ArgumentError(
+                    "out",
+                    str(path / LOCK),
+                    f"has {names_of(lock)} names (hard links): another folder could go on with "
+                    "the same run",
+                    "remove the other folder, or its name of this file",
                 )
 
     @property
@@ -84,6 +96,8 @@ class RunFolder:
         if before is None:
             self.write(RUN, json.dumps(stated))
             return
+        if self._tells_more_than(before["place"]):
+            self.write(RUN, json.dumps({**before, "place": self._place()}))
         for name, words in (
             ("plan", "the questions, the budget, the persons or privmean itself changed"),
             ("table", "the table changed: answers about two tables would be mixed"),
@@ -101,8 +115,17 @@ class RunFolder:
             self.write(RECEIPT, json.dumps({"run": self.run_id, "ledger": line}))
 
     def draws(self) -> Draws:
-        """The answers kept so far."""
-        return Draws(self.path / DRAWS)
+        """The answers kept so far; Gone if some are missing."""
+        draws = Draws(self.path / DRAWS, self._counted)
+        missing = os.fstat(self._lock).st_size - len(draws)
+        if missing > 0:
+            raise Gone(
+                f"{self.path / DRAWS} is an old copy, or was removed: {missing} answers of this "
+                "run are missing, and would be drawn a second time; put the newest one back"
+            )
+        with suppress(OSError):  # kept by a run that was stopped then, or by an older version
+            self._counted(-missing)
+        return draws
 
     def write(self, name: str, text: str) -> None:
         """A whole file, or none."""
@@ -129,10 +152,35 @@ class RunFolder:
             raise Gone(f"{self.path / name} is damaged: the budget of its run is gone") from None
         return found if isinstance(found, dict) else None
 
-    def _place(self) -> list[int]:
+    def _counted(self, answers: int = 1) -> None:
+        """So many more answers are kept."""
+        write_all(self._lock, b"." * answers)
+
+    def _place(self) -> list[int | None]:
         """Where the lock lies: a copy of the folder lies elsewhere."""
-        found = os.fstat(self._lock)
-        return [found.st_dev, found.st_ino]
+        here = Identity.of(self._lock)
+        return [os.fstat(self._lock).st_dev, here.inode, here.born]
+
+    def _is_at(self, place: object) -> bool:
+        recorded = _recorded(place)
+        if recorded is None:
+            return False
+        device, file = recorded
+        return os.fstat(self._lock).st_dev == device and Identity.of(self._lock).is_of(file)
+
+    def _tells_more_than(self, place: object) -> bool:
+        recorded = _recorded(place)
+        return recorded is not None and Identity.of(self._lock).tells_more_than(recorded[1])
+
+
+def _recorded(place: object) -> tuple[int, Identity] | None:
+    """A place as stored, without a birth by older versions: (device, file); None if it is none."""
+    match place:
+        case [int(device), int(inode)] | [int(device), int(inode), None]:
+            return device, Identity(inode)
+        case [int(device), int(inode), int(born)]:
+            return device, Identity(inode, born)
+    return None
 
 
 @contextmanager
@@ -141,7 +189,7 @@ def held(path: str | os.PathLike[str]) -> Iterator[RunFolder]:
     folder = Path(path)
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        lock = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT, 0o666)
+        lock = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o666)
     except OSError as error:
         raise ArgumentError(
             "out", str(path), f"cannot be used: {error.strerror}", "name a folder to write to"

@@ -33,7 +33,7 @@ class Ledger:
     path: the file (":memory:" for tests), made if there is none, for its owner alone. limit: the
     most that all reports together may spend. moved: your word that the file, which is a copy or
     comes from another disk, is the newest one and that the original is never used again; without it
-    such a file is refused.
+    such a file is refused, and one of several names (hard links).
 
     The report is stored and synchronised to disk before it is handed out, so that neither a crash
     nor a loss of power makes the client draw again; several processes and threads may use the

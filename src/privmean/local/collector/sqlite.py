@@ -22,6 +22,7 @@ import sqlalchemy as sql
 from sqlalchemy.dialects import sqlite
 
 from privmean.errors import PrivmeanError
+from privmean.identity import Identity
 from privmean.local.collector.schema import (
     FILE,
     MARKS,
@@ -57,7 +58,7 @@ class SqliteFile:
             return
         if not self.path.exists():
             self._create(self.path)
-        place = self.path.stat().st_ino
+        place = Identity.of(self.path).number
         not_one = PrivmeanError(
             f"{self.path} is empty or no database of a collector; put the right file back, or name "
             "a new one"
@@ -111,7 +112,7 @@ class SqliteFile:
         sql.event.listen(engine, "connect", _durable)
         try:
             with engine.connect():
-                _make(engine, beside.stat().st_ino)
+                _make(engine, Identity.of(beside).number)
         finally:
             engine.dispose()
         try:
