@@ -174,7 +174,8 @@ def _told(
     variance = np.maximum(found.squares, pooled)
     grand = float(sizes @ found.arms / sizes.sum())
     shift = found.arms - grand
-    up, down = tail.up(box.upper - shift), tail.down(box.lower - shift)
+    ends = np.full(2, box.upper), np.full(2, box.lower)
+    up, down = tail.up(box.upper - shift, ends[0]), tail.down(box.lower - shift, ends[1])
     above_it = place.upper - place.origin >= place.origin - place.lower
     reach = max(box.upper - grand if above_it else grand - box.lower, 0.0)
     extra = 0.0 if out is None else out.share * reach

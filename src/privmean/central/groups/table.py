@@ -157,19 +157,33 @@ def _cut(
 ) -> tuple[Floats, Floats]:
     """Mean excess over and below the limits of each group, by the pooled tail about its centre.
     stretch: how much wider its persons spread, about `grand`."""
+    if tail.heaped:  # groups differ in how many lie beside the heap, and not in where it is
+        assert found.reading is not None
+        shift, times, grand = np.zeros(len(shift)), _beside(found.reading, limits, tail), tail.center
+    else:
+        times = np.ones(len(shift))
     high = grand + (limits.upper - shift - grand) / stretch
     low = grand + (limits.lower - shift - grand) / stretch
-    up, down = tail.up(high), tail.down(low)
+    # one value is a heap in every group, however far groups are apart
+    ends = [tail.center + (end - tail.center) / stretch for end in (limits.upper, limits.lower)]
+    up, down = tail.up(high, ends[0]), tail.down(low, ends[1])
     if found.heavy.any() and found.wide is not None:
-        up = np.where(found.heavy, found.wide.up(high), up)
-        down = np.where(found.heavy, found.wide.down(low), down)
-    up, down = up * stretch, down * stretch
+        up = np.where(found.heavy, found.wide.up(high, ends[0]), up)
+        down = np.where(found.heavy, found.wide.down(low, ends[1]), down)
+    up, down = up * stretch * times, down * stretch * times
     if found.units is not None:
         own, size = found.units, found.units.size * stretch
         high, low = (limits.upper - own.center) / size, (limits.lower - own.center) / size
         up = np.where(own.known, own.tail.up(high) * size, up)
         down = np.where(own.known, own.tail.down(low) * size, down)
     return up, down
+
+
+def _beside(final: Reading, limits: Limits, tail: PooledTail) -> Floats:
+    """How many times more persons of each group lie beside the heap than of all."""
+    square = final.within + (final.mean - tail.center) ** 2
+    usual = np.maximum(tail.square(limits.lower, limits.upper), 1e-300)
+    return np.maximum(square / usual, 1.0)
 
 
 def _slow(

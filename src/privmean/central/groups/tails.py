@@ -24,6 +24,8 @@ _ARM: Floats = 2.0 ** (-np.arange(DEPTH) / OCTAVE)
 _INNER: Floats = np.concatenate([[0.0], 2.0 ** -np.arange(9.0, 1.0, -1.0)])
 
 
+HEAPED = 0.5  # of all persons at one value, which every group shares then
+BESIDE = 2.0  # how much more bias counts where groups may differ in who is beside the heap
 FAR_BINS, FAR_SCALES = 3.0, 6.0  # noise scales: of one far bin, and of it with the count beyond
 
 
@@ -115,26 +117,51 @@ class PooledTail:
         total = max(float(mass.sum()) + max(heap, 0.0), 1e-9)
         return PooledTail(wide.a, wide.b, mass, total, self.origin, lower, upper)
 
-    def up(self, limits: Floats) -> Floats:
-        """Mean excess over each limit, a mean over everybody."""
-        t = np.atleast_1d(np.asarray(limits, float))[:, None]
-        over = np.clip(self.b - t, 0.0, None) ** 2 - np.clip(self.a - t, 0.0, None) ** 2
-        found: Floats = (self.mass * over / (2 * (self.b - self.a))).sum(axis=1) / self.total
-        return found
+    def up(self, limits: Floats, heap: Floats | None = None) -> Floats:
+        """Mean excess over each limit, a mean over everybody. heap: the limits for those at the
+        origin, where these do not go with the others (default: the same)."""
+        t = np.atleast_1d(np.asarray(limits, float))
+        over = np.clip(self.b - t[:, None], 0.0, None) ** 2
+        over -= np.clip(self.a - t[:, None], 0.0, None) ** 2
+        found: Floats = (self.mass * over / (2 * (self.b - self.a))).sum(axis=1)
+        at_origin = np.clip(self.center - (t if heap is None else heap), 0.0, None)
+        return (found + self.heap * at_origin) / self.total
 
-    def down(self, limits: Floats) -> Floats:
-        """Mean shortfall below each limit, a mean over everybody."""
-        t = np.atleast_1d(np.asarray(limits, float))[:, None]
-        under = np.clip(t - self.a, 0.0, None) ** 2 - np.clip(t - self.b, 0.0, None) ** 2
-        found: Floats = (self.mass * under / (2 * (self.b - self.a))).sum(axis=1) / self.total
-        return found
+    def down(self, limits: Floats, heap: Floats | None = None) -> Floats:
+        """Mean shortfall below each limit, a mean over everybody. heap: as for `up`."""
+        t = np.atleast_1d(np.asarray(limits, float))
+        under = np.clip(t[:, None] - self.a, 0.0, None) ** 2
+        under -= np.clip(t[:, None] - self.b, 0.0, None) ** 2
+        found: Floats = (self.mass * under / (2 * (self.b - self.a))).sum(axis=1)
+        at_origin = np.clip((t if heap is None else heap) - self.center, 0.0, None)
+        return (found + self.heap * at_origin) / self.total
+
+    def square(self, lower: Floats, upper: Floats) -> Floats:
+        """Mean square of values, cut to each pair of limits, about the heap; a mean over
+        everybody."""
+        ends = lower[:, None] - self.center, upper[:, None] - self.center
+        a, b = np.clip(self.a - self.center, *ends), np.clip(self.b - self.center, *ends)
+        return ((a * a + a * b + b * b) / 3) @ self.mass / self.total
 
     def beyond(self, lower: Floats, upper: Floats) -> tuple[Floats, Floats]:
         """Part of the masses below each lower limit, and above each upper one."""
         wide = self.b - self.a
         under = self.mass * np.clip((lower[:, None] - self.a) / wide, 0.0, 1.0)
         over = self.mass * np.clip((self.b - upper[:, None]) / wide, 0.0, 1.0)
-        return under.sum(axis=1) / self.total, over.sum(axis=1) / self.total
+        under, over = under.sum(axis=1), over.sum(axis=1)
+        under = under + self.heap * (self.center < lower)
+        over = over + self.heap * (self.center > upper)
+        return under / self.total, over / self.total
+
+    @property
+    def heaped(self) -> bool:
+        """Whether more than half of all are at the origin."""
+        return self.heap > HEAPED * self.total
+
+    @cached_property
+    def heap(self) -> float:
+        """The mass at the origin."""
+        return max(self.total - float(self.mass.sum()), 0.0)
 
     @cached_property
     def center(self) -> float:
@@ -171,6 +198,8 @@ class PooledTail:
         width = uppers[None, :] - lowers[:, None]
         cut = self.down(lowers)[:, None] ** 2 + self.up(uppers)[None, :] ** 2
         fits = width > 1e-12 * (self.upper - self.lower)
+        if self.heaped:
+            rho *= BESIDE
         bias = np.where(fits, rho**2 * cut, np.inf).ravel()
         square = np.where(fits, width, 0.0).ravel() ** 2
         best = np.array([int(np.argmin(bias + item**2 * square)) for item in noise], dtype=int)
