@@ -5,7 +5,7 @@ Everything here is a function of noisy counts and public numbers.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -26,6 +26,7 @@ _INNER: Floats = np.concatenate([[0.0], 2.0 ** -np.arange(9.0, 1.0, -1.0)])
 
 HEAPED = 0.5  # of all persons at one value, which every group shares then
 BESIDE = 2.0  # how much more bias counts where groups may differ in who is beside the heap
+ATOM = 4.0  # noise scales of the origin's cell where somebody is for certain
 FAR_BINS, FAR_SCALES = 3.0, 6.0  # noise scales: of one far bin, and of it with the count beyond
 
 
@@ -46,6 +47,15 @@ def far_together(beyond: float, seen: Histogram, lower: float, upper: float) -> 
         float((side[outer] / seen.scale - less).max()) for side in (seen.positive, seen.negative)
     )
     return most > FAR_BINS and most + beyond > FAR_SCALES
+
+
+def heap_held(place: Location) -> Location:
+    """The place, with limits moved out to its origin where persons certainly are there: they may be
+    one value of a group that differs, as 0 is of rates near 1."""
+    if place.outcome != FOUND or place.seen is None or place.seen.zero <= ATOM * place.seen.scale:
+        return place
+    lower, upper = min(place.lower, place.origin), max(place.upper, place.origin)
+    return replace(place, lower=lower, upper=upper)
 
 
 @dataclass(frozen=True)
@@ -183,10 +193,13 @@ class PooledTail:
         inner = width * _INNER
         uppers = center + (self.upper - center) * _ARM
         lowers = center - (center - self.lower) * _ARM
+        apart = self.heap > 0  # others may lie together, far from the heap at the end
         if center >= self.upper:
-            uppers = self.upper - inner
+            edges = self.b[(self.upper - self.b > inner[-1]) & (self.b > self.lower)]
+            uppers = np.concatenate([self.upper - inner, edges if apart else []])
         if center <= self.lower:
-            lowers = self.lower + inner
+            edges = self.a[(self.a - self.lower > inner[-1]) & (self.a < self.upper)]
+            lowers = np.concatenate([self.lower + inner, edges if apart else []])
         return lowers, uppers
 
     def choose(self, noise: Floats, rho: float) -> Limits:
