@@ -147,11 +147,16 @@ class PooledTail:
         return (found + self.heap * at_origin) / self.total
 
     def square(self, lower: Floats, upper: Floats) -> Floats:
-        """Mean square of values, cut to each pair of limits, about the heap; a mean over
-        everybody."""
-        ends = lower[:, None] - self.center, upper[:, None] - self.center
-        a, b = np.clip(self.a - self.center, *ends), np.clip(self.b - self.center, *ends)
-        return ((a * a + a * b + b * b) / 3) @ self.mass / self.total
+        """Mean square about the center of values cut to each pair of limits, over everybody."""
+        low, high = lower[:, None] - self.center, upper[:, None] - self.center
+
+        def below(x: Floats) -> Floats:  # the integral up to x
+            inside: Floats = np.clip(x, low, high) ** 3 / 3
+            return inside + low**2 * np.minimum(x - low, 0) + high**2 * np.maximum(x - high, 0)
+
+        each = (below(self.b - self.center) - below(self.a - self.center)) / (self.b - self.a)
+        found: Floats = each @ self.mass + self.heap * np.clip(0.0, low, high)[:, 0] ** 2
+        return found / self.total
 
     def beyond(self, lower: Floats, upper: Floats) -> tuple[Floats, Floats]:
         """Part of the masses below each lower limit, and above each upper one."""
