@@ -159,7 +159,11 @@ def _cut(
     stretch: how much wider its persons spread, about `grand`."""
     if tail.heaped:  # groups differ in how many lie beside the heap, and not in where it is
         assert found.reading is not None
-        shift, times, grand = np.zeros(len(shift)), _beside(found.reading, limits, tail), tail.center
+        shift, times, grand = (
+            np.zeros(len(shift)),
+            _beside(found.reading, limits, tail),
+            tail.center,
+        )
     else:
         times = np.ones(len(shift))
     high = grand + (limits.upper - shift - grand) / stretch
