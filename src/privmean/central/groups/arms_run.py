@@ -174,8 +174,8 @@ def _told(
     variance = np.maximum(found.squares, pooled)
     grand = float(sizes @ found.arms / sizes.sum())
     shift = found.arms - grand
-    ends = np.full(2, box.upper), np.full(2, box.lower)
-    up, down = tail.up(box.upper - shift, ends[0]), tail.down(box.lower - shift, ends[1])
+    up = tail.up(box.upper - shift, np.full(2, box.upper))
+    down = tail.down(box.lower - shift, np.full(2, box.lower))
     above_it = place.upper - place.origin >= place.origin - place.lower
     reach = max(box.upper - grand if above_it else grand - box.lower, 0.0)
     extra = 0.0 if out is None else out.share * reach
