@@ -26,7 +26,7 @@ from privmean.central.groups.settings import (
     GroupSettings,
 )
 from privmean.central.groups.stages import Asking, Outside, boxes_of
-from privmean.central.groups.tails import Limits, PooledTail
+from privmean.central.groups.tails import Limits, PooledTail, heap_held
 from privmean.central.groups.words import ARMS, arms_assumption, lost
 from privmean.central.location import Location
 from privmean.central.log_segments import ATOM_ONLY
@@ -71,7 +71,7 @@ def run_arms(
     order = [settings.keys.index(key) for key in keys]
     weight, _ = asking.group_weights(epsilon)  # public
     sizes, persons = weight[order], int(weight.sum())
-    place = asking.location(persons, 0.0, 0.0)
+    place = heap_held(asking.location(persons, 0.0, 0.0))
     wallet.note("location")
     path: dict[str, Any] = {"outcome": place.outcome, "origin": place.origin}
     tail = PooledTail.at(place)
@@ -174,7 +174,8 @@ def _told(
     variance = np.maximum(found.squares, pooled)
     grand = float(sizes @ found.arms / sizes.sum())
     shift = found.arms - grand
-    up, down = tail.up(box.upper - shift), tail.down(box.lower - shift)
+    up = tail.up(box.upper - shift, np.full(2, box.upper))
+    down = tail.down(box.lower - shift, np.full(2, box.lower))
     above_it = place.upper - place.origin >= place.origin - place.lower
     reach = max(box.upper - grand if above_it else grand - box.lower, 0.0)
     extra = 0.0 if out is None else out.share * reach

@@ -28,7 +28,7 @@ from privmean.central.groups.settings import (
     GroupSettings,
 )
 from privmean.central.groups.stages import Asking, boxes_of
-from privmean.central.groups.tails import Limits, PooledTail
+from privmean.central.groups.tails import Limits, PooledTail, heap_held
 from privmean.central.wallet import Wallet
 from privmean.mechanisms.curator import Curator
 from privmean.mechanisms.group_cells import GroupCells
@@ -58,7 +58,7 @@ def run_private(
     wallet.note("persons")
     if persons * settings.strength(epsilon) < LEAST:
         return Shown(Found(persons, shares=wallet.keep()))
-    place = asking.location(persons, doubt, 0.0)
+    place = heap_held(asking.location(persons, doubt, 0.0))
     wallet.note("location")
     path: dict[str, Any] = {"outcome": place.outcome, "origin": place.origin}
     tail = PooledTail.at(place)

@@ -28,7 +28,7 @@ from privmean.central.groups.settings import (
     GroupSettings,
 )
 from privmean.central.groups.stages import Asking, Outside, joined
-from privmean.central.groups.tails import Limits, PooledTail
+from privmean.central.groups.tails import Limits, PooledTail, heap_held
 from privmean.central.location import Location
 from privmean.central.wallet import floor_tick
 from privmean.errors import Infeasible
@@ -121,6 +121,7 @@ def run_value(
     if place is None:
         place = asking.location(persons, doubt, 0.0 if settings.common else float(counts.max()))
         wallet.note("location")
+    place = heap_held(place)
     path, tail = place.path, PooledTail.at(place)
     if tail is None:
         return Found(

@@ -63,11 +63,12 @@ def table_of(
     sure = np.full(settings.groups, between.ratio > SURE)
     if found.units is not None:
         sure |= found.units.known
-    corrected = np.where(sure & settings.counted, up - down, 0.0)
+    times = _beside(found, final, limits, tail)
+    corrected = np.where(sure & settings.counted, times * (up - down), 0.0)
     mean = final.mean + corrected
     spread = _variance(final, between)
-    spread += 2 * np.maximum(limits.upper - mean, 0.0) * up
-    spread += 2 * np.maximum(mean - limits.lower, 0.0) * down
+    spread += 2 * np.maximum(limits.upper - mean, 0.0) * times * up
+    spread += 2 * np.maximum(mean - limits.lower, 0.0) * times * down
     wide = _stretch(final, between)
     assert found.place is not None
     assert found.place.seen is not None
@@ -106,14 +107,16 @@ def table_of(
     near &= hidden > HIDES * found.weight
     precise = found.weight * settings.strength(epsilon) / settings.most
     beyond = ALLOWED * beyond
-    above = ALLOWED * np.maximum(up, far_up) + np.maximum(beyond, slow_up) - corrected
-    below = ALLOWED * np.maximum(down, far_down) + np.maximum(beyond, slow_down) + corrected
+    up, down = ALLOWED * np.maximum(up, far_up), ALLOWED * np.maximum(down, far_down)
+    far_up, far_down = np.maximum(beyond, slow_up), np.maximum(beyond, slow_down)
+    above = times * up + far_up - corrected
+    below = times * down + far_down + corrected
     spread += 2 * np.maximum(limits.upper - mean, 0.0) * slow_up + square
     spread += 2 * np.maximum(mean - limits.lower, 0.0) * slow_down
     error = np.sqrt(spread / final.divisor + final.noise**2)
     seen_out |= slow_up + slow_down > CARRIES * error
     arm = np.maximum(limits.upper - final.mean, final.mean - limits.lower)
-    leans = (above + below > 2 * error) | (arm > LONG * between.within**0.5)
+    leans = (up + down + far_up + far_down > 2 * error) | (arm > LONG * between.within**0.5)
     alone = _wider(final, between) & leans & ~heaped & settings.counted
     # the first that holds
     said = (
@@ -157,12 +160,16 @@ def _cut(
 ) -> tuple[Floats, Floats]:
     """Mean excess over and below the limits of each group, by the pooled tail about its centre.
     stretch: how much wider its persons spread, about `grand`."""
+    if tail.heaped:  # groups differ in how many lie beside the heap, and not in where it is
+        shift, grand = np.zeros(len(shift)), tail.center
     high = grand + (limits.upper - shift - grand) / stretch
     low = grand + (limits.lower - shift - grand) / stretch
-    up, down = tail.up(high), tail.down(low)
+    # one value is a heap in every group, however far groups are apart
+    ends = [tail.center + (end - tail.center) / stretch for end in (limits.upper, limits.lower)]
+    up, down = tail.up(high, ends[0]), tail.down(low, ends[1])
     if found.heavy.any() and found.wide is not None:
-        up = np.where(found.heavy, found.wide.up(high), up)
-        down = np.where(found.heavy, found.wide.down(low), down)
+        up = np.where(found.heavy, found.wide.up(high, ends[0]), up)
+        down = np.where(found.heavy, found.wide.down(low, ends[1]), down)
     up, down = up * stretch, down * stretch
     if found.units is not None:
         own, size = found.units, found.units.size * stretch
@@ -170,6 +177,17 @@ def _cut(
         up = np.where(own.known, own.tail.up(high) * size, up)
         down = np.where(own.known, own.tail.down(low) * size, down)
     return up, down
+
+
+def _beside(found: Found, final: Reading, limits: Limits, tail: PooledTail) -> Floats:
+    """How many times more persons of each group lie beside a heap of more than half of all (1 where
+    there is none): as much more of its mean is cut off."""
+    times = np.ones(len(final.mean))
+    if tail.heaped:
+        square = final.within + (final.mean - tail.center) ** 2
+        usual = np.maximum(tail.square(limits.lower, limits.upper), 1e-300)
+        times = np.maximum(square / usual, 1.0)
+    return times if found.units is None else np.where(found.units.known, 1.0, times)
 
 
 def _slow(

@@ -5,7 +5,7 @@ Everything here is a function of noisy counts and public numbers.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -24,6 +24,9 @@ _ARM: Floats = 2.0 ** (-np.arange(DEPTH) / OCTAVE)
 _INNER: Floats = np.concatenate([[0.0], 2.0 ** -np.arange(9.0, 1.0, -1.0)])
 
 
+HEAPED = 0.5  # of all persons at one value, which every group shares then
+BESIDE = 2.0  # how much more bias counts where groups may differ in who is beside the heap
+ATOM = 4.0  # noise scales of the origin's cell where somebody is for certain
 FAR_BINS, FAR_SCALES = 3.0, 6.0  # noise scales: of one far bin, and of it with the count beyond
 
 
@@ -44,6 +47,15 @@ def far_together(beyond: float, seen: Histogram, lower: float, upper: float) -> 
         float((side[outer] / seen.scale - less).max()) for side in (seen.positive, seen.negative)
     )
     return most > FAR_BINS and most + beyond > FAR_SCALES
+
+
+def heap_held(place: Location) -> Location:
+    """The place, with limits moved out to its origin where persons certainly are there: they may be
+    one value of a group that differs, as 0 is of rates near 1."""
+    if place.outcome != FOUND or place.seen is None or place.seen.zero <= ATOM * place.seen.scale:
+        return place
+    lower, upper = min(place.lower, place.origin), max(place.upper, place.origin)
+    return replace(place, lower=lower, upper=upper)
 
 
 @dataclass(frozen=True)
@@ -115,26 +127,56 @@ class PooledTail:
         total = max(float(mass.sum()) + max(heap, 0.0), 1e-9)
         return PooledTail(wide.a, wide.b, mass, total, self.origin, lower, upper)
 
-    def up(self, limits: Floats) -> Floats:
-        """Mean excess over each limit, a mean over everybody."""
-        t = np.atleast_1d(np.asarray(limits, float))[:, None]
-        over = np.clip(self.b - t, 0.0, None) ** 2 - np.clip(self.a - t, 0.0, None) ** 2
-        found: Floats = (self.mass * over / (2 * (self.b - self.a))).sum(axis=1) / self.total
-        return found
+    def up(self, limits: Floats, heap: Floats | None = None) -> Floats:
+        """Mean excess over each limit, a mean over everybody. heap: the limits for those at the
+        origin, where these do not go with the others (default: the same)."""
+        t = np.atleast_1d(np.asarray(limits, float))
+        over = np.clip(self.b - t[:, None], 0.0, None) ** 2
+        over -= np.clip(self.a - t[:, None], 0.0, None) ** 2
+        found: Floats = (self.mass * over / (2 * (self.b - self.a))).sum(axis=1)
+        at_origin = np.clip(self.center - (t if heap is None else heap), 0.0, None)
+        return (found + self.heap * at_origin) / self.total
 
-    def down(self, limits: Floats) -> Floats:
-        """Mean shortfall below each limit, a mean over everybody."""
-        t = np.atleast_1d(np.asarray(limits, float))[:, None]
-        under = np.clip(t - self.a, 0.0, None) ** 2 - np.clip(t - self.b, 0.0, None) ** 2
-        found: Floats = (self.mass * under / (2 * (self.b - self.a))).sum(axis=1) / self.total
-        return found
+    def down(self, limits: Floats, heap: Floats | None = None) -> Floats:
+        """Mean shortfall below each limit, a mean over everybody. heap: as for `up`."""
+        t = np.atleast_1d(np.asarray(limits, float))
+        under = np.clip(t[:, None] - self.a, 0.0, None) ** 2
+        under -= np.clip(t[:, None] - self.b, 0.0, None) ** 2
+        found: Floats = (self.mass * under / (2 * (self.b - self.a))).sum(axis=1)
+        at_origin = np.clip((t if heap is None else heap) - self.center, 0.0, None)
+        return (found + self.heap * at_origin) / self.total
+
+    def square(self, lower: Floats, upper: Floats) -> Floats:
+        """Mean square about the center of values cut to each pair of limits, over everybody."""
+        low, high = lower[:, None] - self.center, upper[:, None] - self.center
+
+        def below(x: Floats) -> Floats:  # the integral up to x
+            inside: Floats = np.clip(x, low, high) ** 3 / 3
+            return inside + low**2 * np.minimum(x - low, 0) + high**2 * np.maximum(x - high, 0)
+
+        each = (below(self.b - self.center) - below(self.a - self.center)) / (self.b - self.a)
+        found: Floats = each @ self.mass + self.heap * np.clip(0.0, low, high)[:, 0] ** 2
+        return found / self.total
 
     def beyond(self, lower: Floats, upper: Floats) -> tuple[Floats, Floats]:
         """Part of the masses below each lower limit, and above each upper one."""
         wide = self.b - self.a
         under = self.mass * np.clip((lower[:, None] - self.a) / wide, 0.0, 1.0)
         over = self.mass * np.clip((self.b - upper[:, None]) / wide, 0.0, 1.0)
-        return under.sum(axis=1) / self.total, over.sum(axis=1) / self.total
+        under, over = under.sum(axis=1), over.sum(axis=1)
+        under = under + self.heap * (self.center < lower)
+        over = over + self.heap * (self.center > upper)
+        return under / self.total, over / self.total
+
+    @property
+    def heaped(self) -> bool:
+        """Whether more than half of all are at the origin."""
+        return self.heap > HEAPED * self.total
+
+    @cached_property
+    def heap(self) -> float:
+        """The mass at the origin."""
+        return max(self.total - float(self.mass.sum()), 0.0)
 
     @cached_property
     def center(self) -> float:
@@ -156,10 +198,13 @@ class PooledTail:
         inner = width * _INNER
         uppers = center + (self.upper - center) * _ARM
         lowers = center - (center - self.lower) * _ARM
+        apart = self.heap > 0  # others may lie together, far from the heap at the end
         if center >= self.upper:
-            uppers = self.upper - inner
+            edges = self.b[(self.upper - self.b > inner[-1]) & (self.b > self.lower)]
+            uppers = np.concatenate([self.upper - inner, edges if apart else []])
         if center <= self.lower:
-            lowers = self.lower + inner
+            edges = self.a[(self.a - self.lower > inner[-1]) & (self.a < self.upper)]
+            lowers = np.concatenate([self.lower + inner, edges if apart else []])
         return lowers, uppers
 
     def choose(self, noise: Floats, rho: float) -> Limits:
@@ -171,6 +216,8 @@ class PooledTail:
         width = uppers[None, :] - lowers[:, None]
         cut = self.down(lowers)[:, None] ** 2 + self.up(uppers)[None, :] ** 2
         fits = width > 1e-12 * (self.upper - self.lower)
+        if self.heaped:
+            rho *= BESIDE
         bias = np.where(fits, rho**2 * cut, np.inf).ravel()
         square = np.where(fits, width, 0.0).ravel() ** 2
         best = np.array([int(np.argmin(bias + item**2 * square)) for item in noise], dtype=int)
