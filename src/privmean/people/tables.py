@@ -13,6 +13,7 @@ from narwhals import dependencies as known
 
 from privmean.errors import ArgumentError, SchemaError
 from privmean.people import databases, kinds, objects, schema
+from privmean.people.bytewise import bytewise
 from privmean.people.engines import Home, interruptible, lazy
 from privmean.people.files import Engine
 from privmean.people.frame import FramePeople
@@ -260,7 +261,7 @@ def typed(
     dates: Sequence[str] = (),
 ) -> Lazy:
     """Check types, which are public; every value a double (but texts in the columns `texts`, and
-    dates as texts in `dates`), ids that compare alike everywhere."""
+    dates as texts in `dates`), ids and texts that compare alike everywhere."""
     try:
         types = records.collect_schema()
     except ValueError:  # a type that Narwhals has no name for
@@ -316,7 +317,7 @@ def typed(
             x = x.cast(nw.String())  # its own cast of 128 bits to double rounds twice
         # one that is a double stays as it is: an engine may take the cast's result for nullable
         numbers.append(x if found == nw.Float64 else x.cast(nw.Float64()))
-    return records.select(who.alias(PERSON), *numbers)
+    return bytewise(records.select(who.alias(PERSON), *numbers))
 
 
 def _wide(kind: nw.dtypes.DType) -> bool:
