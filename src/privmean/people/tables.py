@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -275,7 +276,9 @@ def typed(
     if kind in (nw.Categorical, nw.Enum):
         who = who.cast(nw.String())
     elif kind.is_float():
-        who = nw.when(who.is_finite()).then(who)  # NaN is a missing id
+        # NaN is a missing id, an infinity an id like others (`limited` says why not by `is_nan`)
+        infinite = (who == math.inf) | (who == -math.inf)
+        who = nw.when(who.is_finite() | infinite).then(who)
     elif not (kind.is_integer() or kind in IDS):
         raise SchemaError(
             f"column {person!r} of type {kind} cannot name persons; cast it to text or integers"
