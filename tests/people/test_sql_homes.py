@@ -263,12 +263,17 @@ def test_nothing_but_aggregates_leaves_the_engine(engine, monkeypatch, tmp_path)
 
 @each
 def test_persons_by_id(engine):
-    """Missing ids are dropped, both zeros are one person, a roster adds and leaves out persons."""
-    ids = [0.0, -0.0, 1.5, math.nan, None, 1.5]
-    table = pa.table({"who": pa.array(ids, pa.float64()), "x": [1.0, 3.0, 5.0, 7.0, 9.0, 6.0]})
-    table = table.set_column(1, "x", table["x"].cast(pa.float64()))
-    people = pm.read(sql_tables.put(engine, table), person="who", values="x")
-    assert people.matrix().tolist() == [[2.0], [5.5]]
+    """Missing ids are dropped, both zeros are one person, an infinite id is one, too; a roster adds
+    and leaves out persons."""
+    ids = [0.0, -0.0, 1.5, math.nan, None, 1.5, math.inf, -math.inf, math.inf]
+    table = pa.table(
+        {"who": pa.array(ids, pa.float64()), "x": [1.0, 3.0, 5.0, 7.0, 9.0, 6.0, 8.0, 4.0, 9.0]}
+    )
+    source = sql_tables.put(engine, table)
+    people = pm.read(source, person="who", values="x")
+    assert sorted(people.matrix().tolist()) == [[2.0], [4.0], [5.5], [8.5]]
+    known = pm.read(source, person="who", values="x", roster=[math.inf, 0, 7.5])
+    assert np.array_equal(np.sort(known.matrix()[:, 0]), [2.0, 8.5, math.nan], equal_nan=True)
     rows = arrow_of([("b", 1.0, 0), ("a'\\", 2.0, 0), (None, 5.0, 0), ("c", 4.0, 0)])
     source = sql_tables.put(engine, rows)
     known = pm.read(source, person="who", values="x", roster=["b", "a'\\", "zz", "b"])

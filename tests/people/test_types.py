@@ -6,6 +6,7 @@ import base64
 import datetime
 import decimal
 import json
+import math
 import random
 
 import duckdb
@@ -241,6 +242,26 @@ def test_missing_ids_of_every_kind_are_dropped():
     frame = pd.DataFrame({"who": ids, "x": np.arange(1.0, 8.0)})
     people = pm.read(frame, person="who", values="x")
     assert people.collect().values.tolist() == [[7.0], [2.0], [6.0]]  # "1", "a", "nan"
+
+
+@pytest.mark.parametrize("kind", [pa.float64(), pa.float32(), pa.float16()])
+def test_an_infinite_id_is_an_id(kind, tmp_path):
+    """As the text `inf` is one in a file; NaN is none."""
+    who = pa.array([math.inf, 1, math.nan, -math.inf, None, math.inf], kind)
+    found = sources(pa.array([1.0, 2, 4, 8, 16, 5]), tmp_path, who)
+    if kind == pa.float64():
+        found["text"] = str(tmp_path / "t.csv")
+        found["arrow"].to_pandas().to_csv(found["text"], index=False)
+        ids, x = found["arrow"]["who"].to_numpy(), found["arrow"]["x"].to_numpy()
+        found["named"] = {"who": ids, "x": x}
+        everybody = pm.read(x, person=ids).values
+        assert sorted(everybody[:, 0]) == [2.0, 3.0, 8.0]
+    for source in found.values():
+        people = pm.read(source, person="who", values="x")
+        assert sorted(people.collect().values[:, 0]) == [2.0, 3.0, 8.0]
+        roster = ["inf", "7"] if isinstance(source, str) and "csv" in source else [math.inf, 7]
+        values = pm.read(source, person="who", values="x", roster=roster).collect().values
+        assert np.array_equal(np.sort(values[:, 0]), [3.0, math.nan], equal_nan=True)
 
 
 def test_objects_that_cannot_be_shown_say_nothing():

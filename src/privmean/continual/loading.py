@@ -37,8 +37,8 @@ class Loading:
     def __post_init__(self) -> None:
         validate.nonnegative("decline", self.decline)
         validate.positive("pace", self.pace)
-        validate.whole("width", self.width, least=1)
-        validate.whole("blocks", self.blocks, least=1)
+        object.__setattr__(self, "width", validate.whole("width", self.width, least=1))
+        object.__setattr__(self, "blocks", validate.whole("blocks", self.blocks, least=1))
 
     def of_blocks(self, blocks: Floats) -> Floats:
         """d of blocks counted from 0."""

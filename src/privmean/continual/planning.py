@@ -154,7 +154,7 @@ def plan(
         raise ArgumentError(
             "period", period, "makes the steps itself", "leave out release_every and filler"
         )
-    validate.whole("memory", memory, least=1)
+    memory = validate.whole("memory", memory, least=1)
     if steps is not None:
         steps = validate.whole("steps", steps, least=1, most=LONGEST)
     relation = _relation(neighbors)

@@ -118,7 +118,9 @@ class View:
     sd: float | None = None
 
     def __post_init__(self) -> None:
-        validate.whole("first_release", self.first_release, least=1)
+        object.__setattr__(
+            self, "first_release", validate.whole("first_release", self.first_release, least=1)
+        )
         validate.level("level", self.level)
         if self.sd is not None:
             validate.positive("sd", self.sd)

@@ -246,7 +246,7 @@ class _Cut(LowerToeplitz):
     p: int
 
     def __post_init__(self) -> None:
-        validate.whole("p", self.p, least=1)
+        object.__setattr__(self, "p", validate.whole("p", self.p, least=1))
 
     def _kept(self, entries: Callable[[int], Floats], n: int) -> Floats:
         """n entries: the first p of a column of the base, zero afterwards."""

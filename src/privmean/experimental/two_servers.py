@@ -112,8 +112,9 @@ class Task:
             raise ArgumentError("lower", self.lower, "does not match upper", "give both limits")
         for pair in zip(self.lower, self.upper, strict=True):
             validate.bounds("limits", pair)
-        validate.whole("persons", self.persons, least=1)
-        if validate.whole("bits", self.bits, least=1) > MOST_BITS:
+        object.__setattr__(self, "persons", validate.whole("persons", self.persons, least=1))
+        object.__setattr__(self, "bits", validate.whole("bits", self.bits, least=1))
+        if self.bits > MOST_BITS:
             raise ArgumentError("bits", self.bits, f"are more than {MOST_BITS}", "20 are plenty")
         # refused here where epsilon is too small for exact noise
         _ = self.mechanism

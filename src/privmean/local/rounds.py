@@ -115,7 +115,7 @@ class WinsorizedRounds:
         if size == 0 or len(self.upper) != size:
             raise ArgumentError("lower", self.lower, "does not match upper", "give both bounds")
         validate.choice("unclear", self.unclear, [WINNER, RANGE])
-        validate.whole("persons", self.persons, least=1)
+        object.__setattr__(self, "persons", validate.whole("persons", self.persons, least=1))
         validate.fraction("beta", self.beta)
         spread = _each("tau", self.tau, size)
         object.__setattr__(self, "tau", spread)

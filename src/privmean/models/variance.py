@@ -96,7 +96,7 @@ class VarianceSearch(Deviations):
         validate.choice("method", self.method, METHODS)
         super().__post_init__()
         validate.fraction("gamma", self.gamma)
-        validate.whole("rounds", self.rounds, least=1)
+        object.__setattr__(self, "rounds", validate.whole("rounds", self.rounds, least=1))
         if self.method == "pair scale":
             if self.center is not None:
                 raise ArgumentError(

@@ -18,6 +18,7 @@ import numpy.typing as npt
 
 from privmean.errors import SchemaError
 from privmean.people import sqlbins, sqlengines
+from privmean.people.bytewise import in_duckdb
 from privmean.people.progress import shown
 from privmean.people.totals import Lazy
 
@@ -174,8 +175,8 @@ class Home:
         literals = ", ".join("'" + str(item).replace("'", "''") + "'" for item in ids)
         sql = f"SELECT unnest(CAST([{literals}] AS {kind}[])) AS p"
         if self._owner is not None:
-            return self._table(self._anchor.sql(sql))
-        return self._table(self._anchor.query("privmean_rows", sql))
+            return self._table(in_duckdb(self._anchor.sql(sql)))
+        return self._table(in_duckdb(self._anchor.query("privmean_rows", sql)))
 
     def listed(self, ids: Sequence[object], like: Lazy) -> Lazy:
         """A frame (p) of public ids in the type of the ids of `like`, a table of an SQL engine."""
@@ -219,7 +220,7 @@ class Home:
         for name, kind in kinds.items():
             texts = ", ".join("'" + str(_exact(i)).replace("'", "''") + "'" for i in columns[name])
             parts.append(f"unnest(CAST([{texts}] AS {kind}[])) AS {name}")
-        relation = self._anchor.query("privmean_rows", f"SELECT {', '.join(parts)}")
+        relation = in_duckdb(self._anchor.query("privmean_rows", f"SELECT {', '.join(parts)}"))
         return lazy(self._table(relation))  # else its text would be read again by every question
 
 

@@ -77,7 +77,7 @@ def _converted(item: Any, kind: nw.dtypes.DType) -> object:
                 raise ValueError
             return number
         if kind.is_float():
-            if isinstance(item, bool) or not math.isfinite(float(item)):
+            if isinstance(item, bool) or math.isnan(float(item)):  # of a text
                 raise ValueError
             return float(item)
         hash(item)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -13,6 +14,7 @@ from narwhals import dependencies as known
 
 from privmean.errors import ArgumentError, SchemaError
 from privmean.people import databases, kinds, objects, schema
+from privmean.people.bytewise import bytewise
 from privmean.people.engines import Home, interruptible, lazy
 from privmean.people.files import Engine
 from privmean.people.frame import FramePeople
@@ -260,7 +262,7 @@ def typed(
     dates: Sequence[str] = (),
 ) -> Lazy:
     """Check types, which are public; every value a double (but texts in the columns `texts`, and
-    dates as texts in `dates`), ids that compare alike everywhere."""
+    dates as texts in `dates`), ids and texts that compare alike everywhere."""
     try:
         types = records.collect_schema()
     except ValueError:  # a type that Narwhals has no name for
@@ -274,7 +276,9 @@ def typed(
     if kind in (nw.Categorical, nw.Enum):
         who = who.cast(nw.String())
     elif kind.is_float():
-        who = nw.when(who.is_finite()).then(who)  # NaN is a missing id
+        # NaN is a missing id, an infinity an id like others (`limited` says why not by `is_nan`)
+        infinite = (who == math.inf) | (who == -math.inf)
+        who = nw.when(who.is_finite() | infinite).then(who)
     elif not (kind.is_integer() or kind in IDS):
         raise SchemaError(
             f"column {person!r} of type {kind} cannot name persons; cast it to text or integers"
@@ -316,7 +320,7 @@ def typed(
             x = x.cast(nw.String())  # its own cast of 128 bits to double rounds twice
         # one that is a double stays as it is: an engine may take the cast's result for nullable
         numbers.append(x if found == nw.Float64 else x.cast(nw.Float64()))
-    return records.select(who.alias(PERSON), *numbers)
+    return bytewise(records.select(who.alias(PERSON), *numbers))
 
 
 def _wide(kind: nw.dtypes.DType) -> bool:

@@ -90,3 +90,20 @@ def test_weights_without_numbers_of_records_are_refused_before_anything_is_spent
     with pytest.raises(pm.ArgumentError, match="numbers of records"):
         pm.mean(table(), epsilon=1.0, delta=1e-6, method=chosen, ledger=ledger)
     assert not ledger.entries
+
+
+def test_rounds_are_a_whole_number_that_can_be_planned():
+    """Also where it is said as a double; refused before anything is spent where it is too large."""
+    moment = pm.BoundedMoment(order=3, bound=1.0, range=(-10, 10))
+    for too_many in (1e9, 10**9, 33):
+        with pytest.raises(pm.ArgumentError, match="rounds.*at most 32"):
+            pm.HeavyTailed(moment, rounds=too_many, start="histogram", clipped_count=True)
+    said = pm.HeavyTailed(moment, rounds=3.0, law="gaussian", start="histogram")
+    assert type(said.rounds) is int
+    release = pm.mean(np.zeros((20_000, 2)), method=said, rho=1.0)
+    assert np.isfinite(release.estimate).all()
+
+
+def test_whole_numbers_said_as_doubles_are_kept_as_whole():
+    weights = pm.RecordWeights(cap=4.0, least=2.0)
+    assert [type(item) for item in (weights.cap, weights.least)] == [int, int]

@@ -72,7 +72,7 @@ class Anisotropic:
         validate.choice("method", self.method, METHODS)
         validate.fraction("beta", self.beta)
         if self.n_design is not None:
-            validate.whole("n_design", self.n_design, least=2)
+            object.__setattr__(self, "n_design", validate.whole("n_design", self.n_design, least=2))
         if self.covariance is None and self.method != AUTO:
             raise ArgumentError(
                 "method",
@@ -81,7 +81,11 @@ class Anisotropic:
                 "give covariance=, or leave it out: the scales are found privately then",
             )
         if self.sampled_degrees is not None:
-            validate.whole("sampled_degrees", self.sampled_degrees, least=1)
+            object.__setattr__(
+                self,
+                "sampled_degrees",
+                validate.whole("sampled_degrees", self.sampled_degrees, least=1),
+            )
             if self.method == NOISY:
                 raise ArgumentError(
                     "sampled_degrees",

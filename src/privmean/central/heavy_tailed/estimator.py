@@ -25,6 +25,7 @@ from privmean.privacy.budget import REPLACE_ONE, Budget, Relation
 from privmean.search import least_number
 
 LARGEST_SEARCH = 2**36
+MOST_SAID = 32  # rounds: plans choose 8 at most, and planning takes longer than in proportion
 CLOSE = 0.03  # a number of persons that would do is this close to the smallest
 
 
@@ -36,8 +37,8 @@ class HeavyTailed:
     law, "certified" ones a bound proved for every law (two to three times the error). split:
     "together" uses all persons in every round and composes; "disjoint" gives every stage its own
     public part of the persons at the full budget. law: noise of the sums; "auto" takes the smallest
-    planned error among those the budget allows. rounds: number of clip-and-noise rounds (None
-    optimises). start: "histogram", "public" (the middle of the public range) or "auto".
+    planned error among those the budget allows. rounds: number of clip-and-noise rounds (at most
+    32; None optimises). start: "histogram", "public" (the middle of the public range) or "auto".
     wide_buckets: coarse buckets of six standard deviations, for which the proof's constants hold,
     instead of two. private_radius: spend 15 % of epsilon on a smaller radius where the bound is
     pessimistic; None does so in Gaussian rounds where it is predicted to help values without large
@@ -83,7 +84,9 @@ class HeavyTailed:
         validate.choice("start", self.start, ["auto", "histogram", "public"])
         validate.fraction("beta", self.beta)
         if self.rounds is not None:
-            validate.whole("rounds", self.rounds, least=1)
+            object.__setattr__(
+                self, "rounds", validate.whole("rounds", self.rounds, least=1, most=MOST_SAID)
+            )
         if self.start == "public" and self.moment.range is None:
             raise ArgumentError(
                 "start", self.start, "needs a public range", "give BoundedMoment(..., range=...)"

@@ -44,8 +44,8 @@ class RecordWeights:
     least: int = 1
 
     def __post_init__(self) -> None:
-        validate.whole("cap", self.cap, least=1)
-        validate.whole("least", self.least, least=1)
+        object.__setattr__(self, "cap", validate.whole("cap", self.cap, least=1))
+        object.__setattr__(self, "least", validate.whole("least", self.least, least=1))
         if self.least > self.cap:
             raise ArgumentError("least", self.least, "is above cap", "give at most `cap`")
         if self.critical is not None:

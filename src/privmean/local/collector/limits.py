@@ -61,7 +61,7 @@ class Limits:
             "receiving",
             "heavy",
         ):
-            validate.whole(name, getattr(self, name), least=1)
+            object.__setattr__(self, name, validate.whole(name, getattr(self, name), least=1))
 
 
 # What is charged to an address, in pieces that had to be looked at one by one.

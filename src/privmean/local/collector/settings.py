@@ -35,7 +35,7 @@ class Settings:
     keyfile: Path | None = None
 
     def __post_init__(self) -> None:
-        validate.whole("port", self.port, most=65535)
+        object.__setattr__(self, "port", validate.whole("port", self.port, most=65535))
         if not self.host:
             raise ArgumentError("host", self.host, "is empty", "0.0.0.0 is every address here")
         for origin in self.origins:
