@@ -63,8 +63,8 @@ APART = {
         "people", "mechanisms", "intervals",
     },
     "local": {
-        "errors", "dtypes", "validate", "durable", "noted", "identity", "_version", "noise", "intervals",
-        "late", "spelled",
+        "errors", "dtypes", "validate", "durable", "noted", "identity", "_version", "noise",
+        "intervals", "late", "spelled",
     },
     "experimental": up_to("mechanisms"),
     "auditing": up_to("asking") | {"continual", "local"},
