@@ -152,7 +152,17 @@ class FedWithhold(Fed[WithholdRelease]):
 
     @property
     def why(self) -> list[str]:
-        return [f"method: withhold-release, {self.stream.plan.why}"]
+        stream = self.stream
+        lines = [f"method: withhold-release, {stream.plan.why}"]
+        if stream.awaited:  # all of them need the same number
+            widths = ", ".join(str(item.width) for item in stream.awaited)
+            lines.append(
+                f"nothing is released yet of blocks of {widths} records: a private interval needs "
+                f"{stream.awaited[0].averages} averages, of which a person gives at most one, and "
+                f"{stream.persons} persons have come; where fewer can come, give --persons, or "
+                "leave out --spread to start at once"
+            )
+        return lines
 
     @property
     def reached(self) -> int:
