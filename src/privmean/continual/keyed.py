@@ -133,6 +133,11 @@ class MeanStreams(Journaled[StreamPlan]):
         return self._common.steps
 
     @property
+    def late(self) -> int:
+        """Arrivals of periods that were over in their group, or without a readable time."""
+        return sum(group.schedule.late for group in self._groups.values())
+
+    @property
     def finished(self) -> bool:
         """Whether the horizon is reached."""
         most = self.plan.horizon
