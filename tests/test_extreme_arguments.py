@@ -14,6 +14,7 @@ import privmean as pm
 from kit import planned
 from privmean.errors import ArgumentError, PrivmeanError
 from privmean.local import builders
+from privmean.local.entropy import SimulatedEntropy
 from privmean.models.magnitudes import Magnitudes
 from privmean.privacy.budget import Budget
 
@@ -232,6 +233,32 @@ def answered(call, *arguments):
         json.dumps(result.to_dict(), allow_nan=False)
         assert str(result)
     return True
+
+
+CLOSE = ((0.0, 1e-320), (0.0, 5e-324), (-5e-324, 5e-324), (1e-320, 2e-320), (0.0, 1e-130))
+
+
+@pytest.mark.parametrize("pair", CLOSE)
+@pytest.mark.parametrize("name", [name for name in OF_TWO if name.startswith("bounds of ")])
+def test_bounds_without_a_width_are_named(name, pair):
+    with pytest.raises(ArgumentError) as refused:
+        OF_TWO[name](*pair)
+    assert refused.value.argument == "bounds"
+
+
+@pytest.mark.parametrize("pair", CLOSE)
+@pytest.mark.parametrize("sd", [None, 1.0])
+def test_withheld_values_without_a_width_are_refused(pair, sd):
+    with pytest.raises(ArgumentError, match=r"bounds=.*less than 1e-120 apart"):
+        pm.WithholdRelease(max_records=2, bounds=pair, epsilon=1, delta=1e-6, sd=sd)
+
+
+@pytest.mark.parametrize("seed", [-1, 1.5, "seven", [1, -2]])
+def test_what_is_no_seed_is_named(seed):
+    for noise in (pm.SimulatedNoise, SimulatedEntropy):
+        with pytest.raises(ArgumentError) as refused:
+            noise(seed)
+        assert refused.value.argument == "seed"
 
 
 @pytest.mark.parametrize("name", OF_ONE)

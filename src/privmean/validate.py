@@ -164,7 +164,7 @@ def power_of_two(name: str, value: object) -> float:
 
 
 def bounds(name: str, value: object) -> tuple[float, float]:
-    """A pair (lower, upper) of finite numbers with lower < upper."""
+    """A pair (lower, upper) of finite numbers with lower < upper, apart by more than nothing."""
     remedy = "give two finite numbers, the lower one first"
     try:
         lower, upper = cast(Iterable[object], value)
@@ -173,6 +173,10 @@ def bounds(name: str, value: object) -> tuple[float, float]:
     low, high = number(name, lower, remedy), number(name, upper, remedy)
     if not low < high:
         raise ArgumentError(name, value, "the lower bound must be below the upper one", remedy)
+    if high - low < SMALLEST:  # steps of a lattice on less would have no width
+        raise ArgumentError(
+            name, value, f"are less than {SMALLEST:g} apart", "rescale the values, or widen them"
+        )
     return low, high
 
 

@@ -7,7 +7,11 @@ import json
 import numpy as np
 
 from privmean.continual import sources
+from privmean.continual.buffered import Buffered
+from privmean.continual.levels import plan_levels
 from shell import shell
+
+QUICK = Buffered((0.25, 0.07), (0.6, 0.96))
 
 
 def test_the_lines_of_withhold_are_means_of_what_is_not_withheld(tmp_path, monkeypatch):
@@ -46,3 +50,32 @@ def test_the_lines_of_withhold_are_means_of_what_is_not_withheld(tmp_path, monke
         (low,), (high,) = line["noise_interval"]["lower"], line["noise_interval"]["upper"]
         assert low < estimate < high
     assert lines[-1]["secure"] is False
+
+
+def test_a_spread_that_few_persons_cannot_pay_for(tmp_path, monkeypatch):
+    path = tmp_path / "events.jsonl"
+    path.write_text("".join(json.dumps({"p": f"u{i % 5}", "v": 2}) + "\n" for i in range(20)))
+    arguments = [
+        "withhold", "--person", "p", "--value", "v", "--bounds", "0:5", "--max-records", "4",
+        "--epsilon", "1", "--delta", "1e-6", "--spread", "0.05",
+    ]  # fmt: skip
+
+    def withheld(*more):
+        with path.open("rb") as file:
+            monkeypatch.setattr(sources, "stdin", file.fileno)
+            result = shell(*arguments, *more)
+        assert result.exit_code == 0, result.stderr
+        return len(result.stdout.splitlines()), result.stderr
+
+    lines, said = withheld("--persons", "5")
+    assert lines == 20
+    assert "3 of them use the public bounds, because 5 persons are too few" in said
+    lines, said = withheld()
+    assert lines == 0
+    assert "nothing is released yet of blocks of 1, 1, 2 records" in said
+    needed = plan_levels(
+        max_records=4, bounds=(0, 5), epsilon=1, delta=1e-6, sd=0.05, strategy=QUICK
+    ).levels[0]
+    assert f"needs {needed.averages} averages, of which a person gives at most one" in said
+    assert "5 persons have come" in said
+    assert "give --persons, or leave out --spread" in said

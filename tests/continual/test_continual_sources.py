@@ -1,17 +1,14 @@
 """Sources of events, the ledger, flushing and withhold-release on the command line."""
 
 import json
-import os
 import threading
 import time
 
-import duckdb
 import pytest
 
 from privmean.continual import sources
 from privmean.continual.eventlines import Reader
-from privmean.errors import ArgumentError, SchemaError
-from privmean.people.parts import rows_of
+from privmean.errors import ArgumentError
 from privmean.privacy.ledger import Ledger
 from shell import shell
 
@@ -89,60 +86,6 @@ def test_what_following_refuses(tmp_path):
         path.write_text("")
         with pytest.raises(ArgumentError, match="became shorter"):
             next(batches)
-
-
-# --- a folder of parts -------------------------------------------------------------------------
-
-
-def part(path, query, when):
-    hidden = path.with_name("." + path.name)
-    duckdb.sql(query).write_parquet(str(hidden))
-    hidden.rename(path)
-    os.utime(path, (when, when))
-
-
-def test_parts_are_read_once_in_the_order_of_their_arrival(tmp_path):
-    folder = tmp_path / "parts"
-    folder.mkdir()
-    part(folder / "b.parquet", "SELECT 'u' || i AS p, i * 1.0 AS v FROM range(5) t(i)", 100)
-    part(folder / "a.parquet", "SELECT 'w' || i AS p, 2.0 AS v FROM range(4) t(i)", 200)
-    (folder / "_temporary.parquet").write_bytes(b"no")
-    arguments = [*BASE, "--state", tmp_path / "s", "--parts", folder, "--idle", "0"]
-    first = shown(shell(*arguments))
-    assert [item["arrivals"] for item in first] == list(range(1, 10))
-    part(folder / "0.parquet", "SELECT 'x' AS p, 'high' AS v UNION ALL SELECT NULL, '3'", 50)
-    second = shown(shell(*arguments, "--no-replay"))
-    assert [item["arrivals"] for item in second] == [10]  # a null id is no event
-    assert shown(shell(*arguments, "--no-replay")) == []
-    (folder / "b.parquet").unlink()
-    assert len(shown(shell(*arguments))) == 10
-
-
-def test_a_part_goes_on_where_it_was(tmp_path):
-    folder = tmp_path / "parts"
-    folder.mkdir()
-    part(folder / "a.parquet", "SELECT i AS p, i AS v, 'g' AS k FROM range(12) t(i)", 1)
-    path = folder / "a.parquet"
-    whole = [row for block in rows_of(path, "p", ["v"], ["k"]) for row in block]
-    assert whole[3] == (3, ([3.0], ("g",)))
-    assert [row for block in rows_of(path, "p", ["v"], ["k"], skip=5) for row in block] == whole[5:]
-    source = sources.Parts(folder, ("p", ["v"], []), 0)
-    with sources.Interrupts() as interrupts:
-        note = {"parts": ["a.parquet"], "rows": 5}
-        ((events, after),) = source.batches(interrupts, note)
-    assert [event.person for event in events] == [str(i) for i in range(5, 12)]
-    assert after == {"parts": ["a.parquet"], "rows": 12}
-
-
-def test_what_parts_refuse(tmp_path):
-    assert shell(*BASE, "--parts", tmp_path / "none").exit_code == 2
-    (tmp_path / "x.parquet").write_bytes(b"half a file")
-    result = shell(*BASE, "--parts", tmp_path, "--idle", "0")
-    assert result.exit_code == 2
-    assert "no whole Parquet file" in result.stderr
-    part(tmp_path / "x.parquet", "SELECT 1 AS p", 1)
-    with pytest.raises(SchemaError, match="no column 'v'"):
-        list(rows_of(tmp_path / "x.parquet", "p", ["v"], []))
 
 
 # --- Kafka -------------------------------------------------------------------------------------
@@ -325,12 +268,3 @@ def test_every_command_of_a_stream_is_listed():
     from privmean.cli.app import COMMANDS
 
     assert {"stream", "withhold"} <= set(COMMANDS)
-
-
-def test_a_part_whose_name_looks_like_a_pattern_is_that_file_alone(tmp_path):
-    for name, value in (("a", 1.0), ("b", 2.0), ("[ab]", 9.0)):
-        whole = tmp_path / "made.parquet"
-        part(whole, f"SELECT 'u' AS p, {value}::DOUBLE AS v", 1)
-        whole.rename(tmp_path / f"{name}.parquet")
-    (block,) = rows_of(tmp_path / "[ab].parquet", "p", ["v"], [])
-    assert block == [("u", ([9.0], ()))]

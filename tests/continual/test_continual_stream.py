@@ -7,7 +7,7 @@ import pytest
 from continual_reference import Scripted, Silent
 
 from kit import Z, assert_variance, epsilon_lower_bound
-from privmean.continual import MeanStream, WithholdRelease, plan
+from privmean.continual import MeanStream, MeanStreams, WithholdRelease, plan
 from privmean.continual.buffered import Buffered
 from privmean.continual.mechanism import NoisyPrefixSums, PrefixMechanism
 from privmean.continual.strategies import Banded, Identity, MeanToeplitz, PrefixRoot
@@ -502,3 +502,19 @@ def test_what_is_no_list_of_events_is_refused_without_showing_it(tmp_path):
     for wrong in (None, 5, True):
         with pytest.raises(ArgumentError, match="bounds"):
             WithholdRelease(epsilon=1, delta=1e-6, max_records=2, bounds=wrong)
+
+
+def test_a_first_release_beyond_the_last_step_is_refused(tmp_path):
+    """Else the whole budget goes into a stream that never shows anything."""
+    how = {
+        "epsilon": 1, "delta": 1e-6, "max_participations": 1, "min_separation": 1, "bounds": (0, 1),
+        "steps": 8,
+    }  # fmt: skip
+    for make in (MeanStream, lambda **more: MeanStreams(groups=2, **more)):
+        with pytest.raises(ArgumentError, match="first_release=9: lies beyond the 8 steps"):
+            make(**how, first_release=9, state=tmp_path / "s")
+        assert not (tmp_path / "s").exists()
+    MeanStream(**how, first_release=8, state=tmp_path / "s").close()
+    for _ in range(2):  # the refused one has let go of the state
+        with pytest.raises(ArgumentError, match="first_release"):
+            MeanStream.resume(tmp_path / "s", first_release=9)

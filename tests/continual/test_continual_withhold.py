@@ -132,7 +132,7 @@ def test_late_emphasis():
 
 def test_intervals_are_on_the_bill_once_a_level_and_column():
     plan = plan_levels(
-        **{**BASE, "sd": 0.1, "max_records": 64, "bounds": [(0.0, 10.0), (0.0, 10.0)]}
+        **{**BASE, "sd": 0.1, "max_records": 64, "bounds": [(0, 10)] * 2, "persons": 9000}
     )
     with_search = [level for level in plan.levels if level.searches]
     assert with_search
@@ -304,3 +304,57 @@ def test_a_state_with_other_draws_is_refused(tmp_path):
     part.close()
     with pytest.raises(PrivmeanError, match="draws differently"):
         stream(Silent(), state=tmp_path / "s")
+
+
+# --- levels that wait for an interval -----------------------------------------------------------
+
+
+def searching(plan):
+    return [level.width for level in plan.levels if level.searches]
+
+
+@pytest.mark.parametrize("epsilon", [0.5, 1.0, 4.0, 16.0])
+@pytest.mark.parametrize("persons", [1, 100, 700, 2500, 10_000])
+def test_a_level_that_could_never_open_has_no_search(persons, epsilon):
+    """A person lends at most one whole block to a level, so there are at most so many averages."""
+    asked = {**BASE, "max_records": 64, "bounds": (0.0, 5.0), "epsilon": epsilon, "sd": 0.05}
+    plan = plan_levels(**{**asked, "persons": persons})
+    assert all(level.averages <= persons for level in plan.levels)
+    for level in plan.levels:
+        assert bool(level.searches) == bool(level.averages)
+        assert level.searches or level.radius == pytest.approx(2.5)
+    kept, gaining = searching(plan), [1, 1, 2, 4, 8, 16, 32]
+    assert kept == gaining[len(gaining) - len(kept) :]  # the largest blocks gain most
+    if not kept:  # nothing is spent on what cannot be
+        assert plan.losses == plan_levels(**{**asked, "persons": persons, "sd": None}).losses
+    assert ("public bounds" in plan.why) == (len(kept) < len(gaining))
+
+
+def test_a_stream_of_few_persons_releases_with_a_spread_too():
+    running = stream(max_records=64, persons=100, bounds=(0.0, 5.0), sd=0.05)
+    released = running.extend([i % 100 for i in range(6400)], [2.0] * 6400)
+    assert len(released) == 6400
+    assert released[-1].records == 6400
+    assert not running.awaited
+
+
+def test_a_level_opens_when_the_last_of_all_persons_lends():
+    """Bins are looked at again after 2 % more records: of all that can come, there may be fewer."""
+    few = {"max_records": 4, "bounds": (0.0, 5.0), "sd": 0.05}
+    needed = stream(**few, persons=2000).plan.levels[-1].averages
+    persons = needed + 3
+    running = stream(**few, persons=persons)
+    assert running.plan.levels[-1].averages == needed
+    ids = list(range(persons))
+    late = ids[::50]  # who still lends one record at the first look shares a bin with the next
+    for group in (ids, [who for who in ids if who % 50], late):
+        assert [level.width for level in running.awaited][-1] == 2
+        running.extend(group, [2.0] * len(group))
+    assert not running.awaited
+
+
+def test_what_is_awaited_is_public():
+    running = stream(max_records=4, bounds=(0.0, 5.0), sd=0.05, persons=None)
+    running.extend(["a", "b", "a", "b"], [1.0, 2.0, math.nan, 4.0])
+    assert [level.width for level in running.awaited] == [1, 1, 2]
+    assert running.persons == 2

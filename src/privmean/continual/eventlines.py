@@ -1,7 +1,8 @@
 """Lines of events to (person, values), by the rules of `privmean.people.text`.
 
 A line that has an id is an event, whatever the text of its values: what is not a number is a
-missing value. A line without a readable id is no event; such lines are counted.
+missing value. A line without a readable id, or without the group or the time that a stream asks
+for, is no event; such lines are counted.
 """
 
 from __future__ import annotations
@@ -74,17 +75,24 @@ class Reader:
         return events
 
     def _fields(self, line: bytes) -> list[str | None]:
-        """The texts of the keys; where a line is no JSON, the id is looked for anywhere in it."""
+        """The texts of the keys; where a line is no JSON, the public ones are looked for anywhere
+        in it: a broken value hides none of them."""
         keys = (self.person, *self.values, *self.public)
         found = json_fields(line, keys, self._form)
-        if found[self.person] is None and not _is_json(line):
-            key = json.dumps(self.person, ensure_ascii=False).encode()
-            for place in re.finditer(re.escape(key) + rb"\s*:", line):
-                again = json_fields(b"{" + line[place.start() :], [self.person], self._form)
-                if again[self.person] is not None:
-                    found.update(again)
-                    break
+        hidden = [name for name in (self.person, *self.public) if found[name] is None]
+        if hidden and not _is_json(line):
+            for name in hidden:
+                found[name] = self._anywhere(line, name)
         return [found[key] for key in keys]
+
+    def _anywhere(self, line: bytes, name: str) -> str | None:
+        """The first text of a key in a line that is broken elsewhere."""
+        key = json.dumps(name, ensure_ascii=False).encode()
+        for place in re.finditer(re.escape(key) + rb"\s*:", line):
+            again = json_fields(b"{" + line[place.start() :], [name], self._form)
+            if again[name] is not None:
+                return again[name]
+        return None
 
     def _header(self, line: bytes) -> list[int]:
         cells = csv_fields(line.removeprefix(b"\xef\xbb\xbf"), self._form)

@@ -12,7 +12,13 @@ from privmean.continual.releasefile import Output, ReleaseFile, StandardOutput
 from privmean.continual.sources import Interrupts, Source
 from privmean.errors import ArgumentError
 
-NOTHING = {"read": 0, "ids": "", "shown": 0, "nameless": 0}
+# what a line can lack that is no event, by the count of such lines in the note: the option to check
+LACKING = {
+    "nameless": ("id", "--person"),
+    "groupless": ("group", "--by"),
+    "timeless": ("time", "--time-column (2026-03-05T14:30, or seconds since 1970)"),
+}
+NOTHING = {"read": 0, "ids": "", "shown": 0, **dict.fromkeys(LACKING, 0)}
 
 
 class Run:
@@ -21,7 +27,8 @@ class Run:
     def __init__(self) -> None:
         self.stopped = False
         self.unfinished = False  # whether the last line was left for the next run
-        self.nameless = 0
+        self.read = 0  # lines
+        self.lacking = dict.fromkeys(LACKING, 0)  # those that are no events
 
 
 def run(
@@ -38,7 +45,8 @@ def run(
     Every batch of the source is durable before its releases are written. replay: write the releases
     of earlier runs again. flush: at the end of the source, release what waits. charge: called once,
     before the first event (at once where some were read already): what can be refused of sources
-    and outputs has been by then.
+    and outputs has been by then. Lines that lack an id, a group or a time are no events; they are
+    counted, and all that is public.
     """
     mark: dict[str, Any] = {**NOTHING, **(fed.stream.mark or {})}
     target: Output = StandardOutput() if output is None else output
@@ -48,7 +56,7 @@ def run(
     else:
         output.follow(fed.again(0))
     skip = 0 if source.resumes else mark["read"]
-    seen, charged = "", mark["read"] > 0
+    seen, charged = "", mark["read"] > sum(mark[name] for name in LACKING)
     if charged:  # an earlier run may have had no ledger
         charge()
     result = Run()
@@ -68,16 +76,23 @@ def run(
                         "give the same input again, or only new events with --append",
                     )
             if events and not fed.finished:
-                if not charged:
-                    charge()
-                    charged = True
+                whole = []
                 for event in events:
                     mark["ids"] = _chain(mark["ids"], event)
-                    mark["nameless"] += event.person is None
+                    if lack := fed.lacks(event):
+                        mark[lack] += 1
+                    else:
+                        whole.append(event)
+                if whole and not charged:
+                    charge()
+                    charged = True
                 mark["read"] += len(events)
                 mark.update(note)
-                target.write(fed.feed(events, mark))
-                mark["shown"] = fed.reached
+                if whole:
+                    target.write(fed.feed(whole, mark))
+                    mark["shown"] = fed.reached
+                else:
+                    fed.keep(mark)
             if interrupts.stop or fed.finished:
                 break
         if flush and not interrupts.stop and not skip:
@@ -91,7 +106,8 @@ def run(
             "give the same input again, or only new events with --append",
         )
     fed.keep(mark)
-    result.stopped, result.nameless = interrupts.stop, mark["nameless"]
+    result.stopped, result.read = interrupts.stop, mark["read"]
+    result.lacking = {name: mark[name] for name in LACKING}
     result.unfinished = source.unfinished
     return result
 
@@ -112,9 +128,12 @@ def summary(fed: Fed[Any], run: Run) -> str:
         f"{guarantee.note}",
         *fed.why,
     ]
-    if run.nameless:
-        some = "no line had a" if fed.counts().startswith("0 ") else f"{run.nameless} lines had no"
-        lines.insert(3, f"{some} readable id: not events, and counted nowhere; check --person")
+    lines[3:3] = [
+        f"{'no line had a' if count == run.read else f'{count} lines had no'} readable {what}: not "
+        f"events, and counted nowhere; check {option}"
+        for count, (what, option) in zip(run.lacking.values(), LACKING.values(), strict=True)
+        if count
+    ]
     if run.unfinished:
         lines.append(
             "the last line has no line feed and was left for the next run; if the input is "

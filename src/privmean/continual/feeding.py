@@ -8,6 +8,7 @@ from typing import Any, Generic, TypeVar
 
 from privmean.continual.eventlines import Event
 from privmean.continual.keyed import MeanStreams
+from privmean.continual.periods import period_of
 from privmean.continual.release import StreamRelease
 from privmean.continual.running import Running
 from privmean.continual.stream import MeanStream
@@ -36,9 +37,13 @@ class Fed(ABC, Generic[S]):
     def reached(self) -> int:
         """Where the releases stand: what `again` takes."""
 
+    def lacks(self, event: Event) -> str:
+        """What makes a line no event, by its name in `events.LACKING`: public. "" for an event."""
+        return "nameless" if event.person is None else ""
+
     @abstractmethod
     def feed(self, events: list[Event], mark: object) -> list[StreamRelease]:
-        """The releases of a batch, durable."""
+        """The releases of a batch of events that lack nothing, durable."""
 
     def flush(self) -> list[StreamRelease]:
         """Release what waits."""
@@ -55,6 +60,15 @@ class Fed(ABC, Generic[S]):
     @abstractmethod
     def counts(self) -> str:
         """What was taken in so far, in words."""
+
+
+def _timeless(event: Event, place: int, period: str) -> str:
+    """What `lacks` says of the time at a place, in a stream of periods."""
+    return "timeless" if period and period_of(event.public[place], period) is None else ""
+
+
+def _late(count: int) -> str:
+    return f", {count} of a time that was over" if count else ""
 
 
 def _cells(events: list[Event]) -> list[Any]:
@@ -87,6 +101,9 @@ class FedMean(Fed[MeanStream]):
     def reached(self) -> int:
         return self.stream.steps
 
+    def lacks(self, event: Event) -> str:
+        return super().lacks(event) or _timeless(event, 0, self.stream.plan.period)
+
     def feed(self, events: list[Event], mark: object) -> list[StreamRelease]:
         times = [item.public[0] for item in events] if self.stream.plan.period else None
         return self.stream.extend([item.person for item in events], _cells(events), mark, times)
@@ -102,11 +119,9 @@ class FedMean(Fed[MeanStream]):
 
     def counts(self) -> str:
         stream = self.stream
-        late = stream.late
         return (
             f"{stream.arrivals} events, {stream.steps} steps, {stream.records} records in the "
-            f"mean, {stream.waiting} waiting"
-            + (f", {late} of a time that was over" if late else "")
+            f"mean, {stream.waiting} waiting{_late(stream.late)}"
         )
 
 
@@ -126,6 +141,10 @@ class FedGroups(Fed[MeanStreams]):
     def reached(self) -> int:
         return sum(1 for _ in self.stream.releases())
 
+    def lacks(self, event: Event) -> str:
+        lack = super().lacks(event) or ("groupless" if event.public[0] is None else "")
+        return lack or _timeless(event, 1, self.stream.plan.period)
+
     def feed(self, events: list[Event], mark: object) -> list[StreamRelease]:
         times = [item.public[1] for item in events] if self.stream.plan.period else None
         keys = [item.public[0] for item in events]
@@ -144,7 +163,8 @@ class FedGroups(Fed[MeanStreams]):
 
     def counts(self) -> str:
         stream = self.stream
-        return f"{stream.arrivals} events, {stream.steps} steps in {len(stream.groups)} groups"
+        groups = f"{stream.steps} steps in {len(stream.groups)} groups"
+        return f"{stream.arrivals} events, {groups}{_late(stream.late)}"
 
 
 class FedWithhold(Fed[WithholdRelease]):
@@ -152,7 +172,17 @@ class FedWithhold(Fed[WithholdRelease]):
 
     @property
     def why(self) -> list[str]:
-        return [f"method: withhold-release, {self.stream.plan.why}"]
+        stream = self.stream
+        lines = [f"method: withhold-release, {stream.plan.why}"]
+        if stream.awaited:  # all of them need the same number
+            widths = ", ".join(str(item.width) for item in stream.awaited)
+            lines.append(
+                f"nothing is released yet of blocks of {widths} records: a private interval needs "
+                f"{stream.awaited[0].averages} averages, of which a person gives at most one, and "
+                f"{stream.persons} persons have come; where fewer can come, give --persons, or "
+                "leave out --spread to start at once"
+            )
+        return lines
 
     @property
     def reached(self) -> int:

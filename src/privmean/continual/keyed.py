@@ -13,7 +13,7 @@ from privmean.continual.making import Making
 from privmean.continual.planning import plan as make_plan
 from privmean.continual.release import Opening, StreamRelease, View, apart
 from privmean.continual.rows import person_name
-from privmean.continual.running import Journaled, periods_of, source_of
+from privmean.continual.running import Journaled, periods_of, require_shown, source_of
 from privmean.continual.scheduling import Batch, Common, Schedule
 from privmean.continual.series import Floats
 from privmean.continual.streamplan import StreamPlan
@@ -111,6 +111,7 @@ class MeanStreams(Journaled[StreamPlan]):
         moved: bool = False,
     ) -> None:
         source: Noise = source_of(noise)
+        require_shown(view.first_release, plan.horizon)
         self.plan = plan
         self._start(source)
         self._view = view
@@ -131,6 +132,11 @@ class MeanStreams(Journaled[StreamPlan]):
     def steps(self) -> int:
         """Steps of all groups so far."""
         return self._common.steps
+
+    @property
+    def late(self) -> int:
+        """Arrivals of periods that were over in their group, or without a readable time."""
+        return sum(group.schedule.late for group in self._groups.values())
 
     @property
     def finished(self) -> bool:

@@ -65,6 +65,9 @@ class WithholdPlan:
     by any others. Each person adds one average to each level and one record set to at most one bin
     a level; all levels are billed together: Gaussian parts add mu^2. Each level has one paid
     attempt at an interval, whether or not it succeeds. Nothing is assumed about the values.
+
+    unsearched: widths of the levels that a private interval would have helped, were there more
+    persons; decided from public numbers alone.
     """
 
     levels: tuple[Level, ...]
@@ -74,15 +77,22 @@ class WithholdPlan:
     persons: int | None
     budget: Budget
     losses: tuple[Loss, ...]
+    unsearched: tuple[int, ...] = ()
 
     estimator = "withhold-release"
 
     @property
     def why(self) -> str:
-        return (
+        text = (
             f"{len(self.levels)} levels, billed together; no separation between the records of one "
             "person is needed"
         )
+        if self.unsearched:
+            text += (
+                f"; {len(self.unsearched)} of them use the public bounds, because {self.persons} "
+                "persons are too few for a private interval"
+            )
+        return text
 
     @property
     def guarantee(self) -> Guarantee:
@@ -135,9 +145,10 @@ def plan_levels(
         How many persons can come; later ones are ignored. None: no known number.
     sd
         A sub-Gaussian parameter of single records around the mean: then levels whose averages
-        concentrate well buy a private interval for `interval_share` of the budget. None: the public
-        bounds serve every level and the whole budget goes into the sums. Wrong values of `sd` cost
-        accuracy, never privacy.
+        concentrate well buy a private interval for `interval_share` of the budget, and release
+        nothing before it is found; a level for which `persons` are too few uses the public bounds.
+        None: the public bounds serve every level and the whole budget goes into the sums. Wrong
+        values of `sd` cost accuracy, never privacy.
     beta
         Probability that an interval or a projection fails, all together.
     late
@@ -165,14 +176,8 @@ def plan_levels(
         raise ArgumentError("late", late, "is outside [0, 1]", "0 favours early steps, 1 the end")
     widths = [max(1, (1 << index) >> 1) for index in range(most.bit_length())]
     half = (upper - lower) / 2
-    searches, radii, needed = _intervals(
-        widths,
-        half,
-        budget,
-        sd=sd,
-        share=interval_share,
-        beta=beta,
-        persons=persons or DESIGN_PERSONS,
+    searches, radii, needed, unsearched = _intervals(
+        widths, half, budget, sd=sd, share=interval_share, beta=beta, persons=persons
     )
     design = persons or DESIGN_PERSONS
     chosen = strategy or fit_scaled(ONCE, design, RMSE, buffers=3)
@@ -194,7 +199,7 @@ def plan_levels(
         for index, width in enumerate(widths)
     )
     losses = stated((*fixed, *(item.loss for item in mechanisms)), REPLACE_ONE)
-    return WithholdPlan(levels, d, lower, upper, persons, budget, losses)
+    return WithholdPlan(levels, d, lower, upper, persons, budget, losses, unsearched)
 
 
 def _pairs(bounds: Any) -> list[tuple[float, float]]:
@@ -215,12 +220,15 @@ def _intervals(
     sd: float | None,
     share: float,
     beta: float,
-    persons: int,
-) -> tuple[list[tuple[LocationSearch, ...]], list[Floats], list[int]]:
-    """Searches, radii and averages needed a level. Only levels that gain by a search have one."""
+    persons: int | None,
+) -> tuple[list[tuple[LocationSearch, ...]], list[Floats], list[int], tuple[int, ...]]:
+    """Searches, radii and averages needed a level, and the widths that lack persons for a search.
+
+    Only levels that gain by a search have one, and only those that can open.
+    """
     plain: tuple[LocationSearch, ...] = ()
     if sd is None:
-        return [plain] * len(widths), [half] * len(widths), [0] * len(widths)
+        return [plain] * len(widths), [half] * len(widths), [0] * len(widths), ()
     spread = validate.positive("sd", sd)
     validate.fraction("interval_share", share)
     validate.fraction("beta", beta)
@@ -228,29 +236,30 @@ def _intervals(
         raise ArgumentError(
             "rho", budget.rho, "has no delta for private intervals", "give epsilon and delta"
         )
+    assert budget.epsilon is not None
     d = len(half)
     parts = d * len(widths)
-    factor = math.sqrt(2 * math.log(2 * persons * parts / beta))
-    gains = [bool((3 * spread * factor / math.sqrt(width) < 0.9 * half).all()) for width in widths]
-    count = d * sum(gains)
-    assert budget.epsilon is not None
-    searches, radii, needed = [], [], []
-    for width, gain in zip(widths, gains, strict=True):
-        if not gain:
-            searches.append(plain)
-            radii.append(half)
-            needed.append(0)
-            continue
-        tau = spread * factor / math.sqrt(width)
-        price = Fraction(share).limit_denominator(1000) * Fraction(budget.epsilon) / count
-        group = tuple(
-            LocationSearch(f"interval of {width} records", tau, price, budget.delta / 2 / count)
-            for _ in range(d)
-        )
-        searches.append(group)
-        radii.append(np.minimum(half, 3 * tau))
-        needed.append(group[0].averages_needed(beta / parts))
-    return searches, radii, needed
+    factor = math.sqrt(2 * math.log(2 * (persons or DESIGN_PERSONS) * parts / beta))
+    gaining = [w for w in widths if (3 * spread * factor / math.sqrt(w) < 0.9 * half).all()]
+    whole = Fraction(share).limit_denominator(1000) * Fraction(budget.epsilon)
+
+    def group(width: int, levels: int) -> tuple[LocationSearch, ...]:
+        """The searches of one level, where so many levels have some."""
+        tau, count = spread * factor / math.sqrt(width), d * levels
+        price, delta = whole / count, budget.delta / 2 / count
+        return (LocationSearch(f"interval of {width} records", tau, price, delta),) * d
+
+    # A bin of a level takes the records that a person lends to one block, so that there are at
+    # most as many averages as persons. Fewer searches share the budget of all: each needs fewer
+    # averages then, and the largest blocks gain most.
+    kept = len(gaining)
+    while kept and persons and group(1, kept)[0].averages_needed(beta / parts) > persons:
+        kept -= 1
+    first = len(widths) - kept  # what gains are the last levels: blocks grow
+    searches = [group(w, kept) if k >= first else plain for k, w in enumerate(widths)]
+    radii = [np.minimum(half, 3 * item[0].radius) if item else half for item in searches]
+    needed = [item[0].averages_needed(beta / parts) if item else 0 for item in searches]
+    return searches, radii, needed, tuple(gaining[: len(gaining) - kept])
 
 
 def _mechanisms(

@@ -106,6 +106,14 @@ def source_of(noise: Noise | None) -> Noise:
     return noise
 
 
+def require_shown(first: int, steps: int | None) -> None:
+    """Refuse a stream that would end before the first release that is shown."""
+    if steps is not None and first > steps:
+        raise ArgumentError(
+            "first_release", first, f"lies beyond the {steps} steps", "show an earlier one"
+        )
+
+
 def _require_each(name: str, given: Collection[object] | Floats, persons: Sequence[object]) -> None:
     require_listed(name, given)
     require_listed("ids", persons)

@@ -12,6 +12,7 @@ import signal
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from types import FrameType
 from typing import Any, Protocol
@@ -114,7 +115,7 @@ class Parts:
 
     A part is read once, when it is whole: write it elsewhere or under a name that begins with a dot
     or an underscore, and rename it. Names of parts are noted, so that a run that goes on reads them
-    in the same order; parts that are gone by then are not missed.
+    in the same order; parts that were read to their end by then are not missed when they are gone.
     """
 
     resumes = True
@@ -135,15 +136,16 @@ class Parts:
 
         person, values, public = self._columns
         done: list[str] = list(note.get("parts", ()))
-        open_at = int(note.get("rows", 0))  # rows read of the last one
+        open_at = int(note.get("rows", 0))  # rows read of the last one; 0: all
         rested = time.monotonic()
         while not interrupts.stop:
             waiting = done[-1:] if open_at else []
             for name in [*waiting, *self._arrived(done)]:
                 if not open_at:
                     done.append(name)
-                for rows in rows_of(self._folder / name, person, values, public, skip=open_at):
-                    open_at += len(rows)
+                path = self._folder / name
+                for rows, more in rows_of(path, person, values, public, skip=open_at):
+                    open_at = open_at + len(rows) if more else 0
                     events = [Event(person_name(who), *rest) for who, rest in rows]
                     yield events, {"parts": list(done), "rows": open_at}
                     if not interrupts.pause(0):
@@ -158,7 +160,8 @@ class Parts:
         for item in os.scandir(self._folder):
             named = item.name.endswith(".parquet") and item.name[0] not in "._"
             if named and item.name not in known:
-                found.append((item.stat().st_mtime_ns, item.name))
+                with suppress(FileNotFoundError):  # gone since it was listed
+                    found.append((item.stat().st_mtime_ns, item.name))
         return [name for _, name in sorted(found)]
 
 

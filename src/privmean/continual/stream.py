@@ -12,7 +12,7 @@ from privmean.continual.making import Making
 from privmean.continual.planning import plan as make_plan
 from privmean.continual.release import Opening, StreamRelease, View, apart
 from privmean.continual.rows import plain
-from privmean.continual.running import Running, periods_of, source_of
+from privmean.continual.running import Running, periods_of, require_shown, source_of
 from privmean.continual.scheduling import Batch, Schedule
 from privmean.continual.state import StateFile, Stored, StoredRelease
 from privmean.continual.streamplan import StreamPlan
@@ -144,6 +144,12 @@ class MeanStream(Running[StreamPlan]):
             raise ArgumentError(
                 "history", history, "is needed for a window", "keep the history, or use a half-life"
             )
+        try:
+            require_shown(view.first_release, plan.lattice.steps)
+        except ArgumentError:
+            if self._file is not None:
+                self._file.close()
+            raise
         if stored is None and state is not None:  # wrong arguments have left no file behind
             self._file = storage.new_file(state, plan, settings, secure=source.secure)
         self.plan = plan

@@ -131,6 +131,16 @@ class WithholdRelease(Journaled[WithholdPlan]):
         held = sum(item.level.width * item.count for item in self._levels)
         return self._taken - held
 
+    @property
+    def persons(self) -> int:
+        """Persons who came so far, but for those beyond the planned number."""
+        return len(self._used)
+
+    @property
+    def awaited(self) -> tuple[Level, ...]:
+        """Levels that release nothing yet: each waits until counts allow `averages` bins."""
+        return tuple(item.level for item in self._levels if item.middle is None)
+
     def update(self, person: object, value: object) -> list[StreamRelease]:
         """One arrival; returns the release after it, or none while nothing can be released."""
         return self.extend([person], [value])
@@ -197,7 +207,10 @@ class WithholdRelease(Journaled[WithholdPlan]):
     def _try_interval(self, item: _OpenLevel) -> None:
         """The one attempt, as soon as counts alone say that enough averages are there."""
         width, needed = item.level.width, item.level.averages
-        if item.lent < max(needed * width, item.checked + width, 1.02 * item.checked):
+        due = max(needed * width, item.checked + width, 1.02 * item.checked)
+        if self.plan.persons is not None:  # when all have lent all, each of them fills a bin
+            due = min(due, self.plan.persons * width)
+        if item.lent < due:
             return
         item.checked = item.lent
         groups = cover(self._used, width)

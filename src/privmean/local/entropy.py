@@ -10,6 +10,8 @@ import os
 import random
 from typing import Protocol
 
+from privmean import validate
+
 WORD = 2**64
 
 
@@ -46,7 +48,8 @@ class SimulatedEntropy:
     """Reproducible words from a seed. NOT PRIVATE: for tests and studies only."""
 
     def __init__(self, seed: int) -> None:
-        self._random = random.Random(seed)
+        # Python takes a seed and its negative for one, and texts of any kind
+        self._random = random.Random(validate.whole("seed", seed, least=0))
 
     @property
     def secure(self) -> bool:

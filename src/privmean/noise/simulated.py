@@ -9,6 +9,7 @@ from functools import lru_cache
 import numpy as np
 import numpy.typing as npt
 
+from privmean.errors import ArgumentError
 from privmean.noise.base import LARGEST_SCALE, FromBits, Integers, Words
 from privmean.noise.exact import double_above
 
@@ -48,7 +49,12 @@ class SimulatedNoise(FromBits):
     """
 
     def __init__(self, seed: int | np.random.Generator) -> None:
-        self._generator = np.random.default_rng(seed)
+        try:
+            self._generator = np.random.default_rng(seed)
+        except (TypeError, ValueError):
+            raise ArgumentError(
+                "seed", seed, "is no seed", "give a whole number of at least 0"
+            ) from None
 
     @property
     def secure(self) -> bool:

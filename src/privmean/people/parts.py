@@ -25,14 +25,19 @@ def rows_of(
     public: list[str],
     *,
     skip: int = 0,
-) -> Iterator[list[Row]]:
-    """Blocks of (person, (values, public texts)) of the rows after the first `skip`.
+) -> Iterator[tuple[list[Row], bool]]:
+    """Blocks of (person, (values, public texts)) of the rows after the first `skip`, and with each
+    whether there are more: who has the last one need not open the file again.
 
     What is not a number is a missing value; ids are as they are, texts as DuckDB writes them.
-    Raises SchemaError if the file is no Parquet file or lacks a column: a public fact.
+    Raises SchemaError if the file is gone, no Parquet file, or lacks a column: a public fact.
     """
     import duckdb
 
+    if not os.path.exists(path):
+        raise SchemaError(
+            f"{path} is gone; {skip or 'none'} of its rows were read: put it back to go on"
+        )
     file = escape(os.fspath(path))  # a name with brackets or stars is no pattern
     with duckdb.connect() as engine:
         engine.execute("SET threads = 1")
@@ -50,11 +55,14 @@ def rows_of(
         with interruptible():
             found = engine.execute(f"SELECT {', '.join(cells)} FROM read_parquet(?)", [file])
         last = 1 + len(values)
-        while block := _block(found):
-            rows = block[skip:]
+        block = _block(found)
+        while block:
+            rows, following = block[skip:], _block(found)
             skip = max(0, skip - len(block))
             if rows:
-                yield [(row[0], (list(row[1:last]), tuple(row[last:]))) for row in rows]
+                shown = [(row[0], (list(row[1:last]), tuple(row[last:]))) for row in rows]
+                yield shown, bool(following)
+            block = following
 
 
 def _block(found: DuckDBPyConnection) -> list[tuple[Any, ...]]:
