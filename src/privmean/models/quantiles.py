@@ -53,8 +53,8 @@ FAR = (
     "more epsilon, or bounds"
 )
 BEYOND = (
-    "about {:.0f} % of the persons were seen beyond the bounds, and a quantile that may lie there is "
-    "not known: give bounds that hold the values, or leave them out"
+    "about {:.0f} % of the persons were seen beyond the bounds, and a quantile that may lie there "
+    "is not known: give bounds that hold the values, or leave them out"
 )
 
 
