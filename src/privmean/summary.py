@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from privmean.intervals.interval import OK
+from privmean.intervals.tail_check import unseen_of
 from privmean.privacy.guarantee import RELATION_WORDS
 from privmean.privacy.words import in_words
 from privmean.released import Numbers
@@ -161,6 +162,9 @@ def rests_on(release: Numbers) -> str:
     """What accuracy rests on (never privacy), in a few words."""
     interval = release.interval()
     words = interval.brief or assumptions(_assumed(release))
+    few = unseen_of(interval.assumption)  # first: the end of a line that is too long is left out
+    if few and few not in words:
+        words = f"{few}; {words}"
     return words or "nothing but the noise"
 
 

@@ -3,18 +3,23 @@ questions without a rest, each question within its part."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
+from fractions import Fraction
 from typing import Any
 
 from privmean.errors import PrivmeanError
-from privmean.privacy.budget import Budget, as_written
-from privmean.privacy.covering import covered
+from privmean.privacy.budget import as_written
+from privmean.privacy.calibrate import delta_within
+from privmean.privacy.compose import DIGITS, pure_epsilon, total_rho
+from privmean.privacy.covering import covered, without
 from privmean.privacy.guarantee import Guarantee
-from privmean.privacy.loss import Approximate, Concentrated, Loss, Pure
+from privmean.privacy.loss import Approximate, Concentrated, Loss, Pure, bounded
 
 KIND = "study"
 LOOK = "look"
 SCHEMA = 1
+ROUNDED = Fraction(2, 10**12)  # a promise counts its looks, rounded up to 12 decimals
 Problems = Callable[[Mapping[str, Any]], Sequence[str]]
 
 
@@ -133,15 +138,31 @@ def _question(
 def _kept(made: Guarantee, own: list[Loss], paid: list[Loss], name: str) -> bool:
     """Whether a release's promise, or its bill entry by entry, is covered by its lines."""
     (first, *rest) = own
-    budget: Budget = made.budget()
-    if not rest and not paid and first.name == f"{name}: whole":
-        if isinstance(first, Concentrated):
-            return budget.rho is not None and budget.rho <= first.limit
-        if budget.epsilon is None:
-            return False
-        fits = as_written(budget.epsilon) <= first.pure
-        if isinstance(first, Pure):
-            return fits and not budget.delta
-        return fits and isinstance(first, Approximate) and budget.delta <= first.delta
+    if not rest and first.name == f"{name}: whole":
+        return _within_whole(made, first, paid)
     # a release states the looks that it works from in full: its own promise counts them
     return covered(paid, made.mechanisms) and covered(made.mechanisms, [*own, *paid])
+
+
+def _within_whole(made: Guarantee, whole: Loss, paid: list[Loss]) -> bool:
+    """Whether a question that has one line keeps it, beside the looks that it works from: both what
+    it ran besides them and what its promise leaves besides them (on other paths it may run more).
+    """
+    besides = without(made.mechanisms, paid)
+    promise, room = made.budget(), ROUNDED if paid else Fraction(0)
+    if besides is None:
+        return False  # a look is not there in full
+    if isinstance(whole, Concentrated):
+        most = math.fsum([whole.limit, *(line.rho for line in paid)]) * (1 + float(room))
+        ran = total_rho(besides) <= whole.limit * (1 + DIGITS)
+        return ran and promise.rho is not None and promise.rho <= most
+    looks = pure_epsilon(paid)
+    if promise.epsilon is None or looks is None or not isinstance(whole, Pure | Approximate):
+        return False
+    delta = whole.delta if isinstance(whole, Approximate) else 0.0
+    if as_written(promise.epsilon) - looks - room > whole.pure or promise.delta > delta:
+        return False
+    spent, limit = pure_epsilon(besides), bounded(whole.pure)
+    if spent is not None and spent <= max(whole.pure, Fraction(limit)):
+        return True
+    return delta > 0 and delta_within(besides, limit, delta) is not None

@@ -11,7 +11,7 @@ from privmean.intervals.noise_sums import bounded_quantile, sum_quantile, sum_ta
 
 NOISE_TARGET = "clipped difference of these persons"
 
-BRIEF = "each arm's tail at most twice that of all persons; sampling errors are normal"
+BRIEF = "each arm's tail at most twice that of all; sampling errors are normal"
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,7 @@ from privmean.intervals.tail_check import FAR_SEEN, OWN_TAIL, TAIL_SEEN, TOO_THI
 
 FEW, NEAR, IMPRECISE, HIDDEN = "too few persons", "at the limits", "imprecise", "not shown"
 MEAN, CLIPPED = "mean", "clipped mean"
-BRIEF = "each group's tail at most twice that of all persons, as much wider as its own spread"
+BRIEF = "each group's tail at most twice that of all, as much wider as its own spread"
 WORDS = {"clipped": CLIPPED}
 COUNTS = 0.1  # of the largest factor: rows below it do not give a sum their status
 Flags = npt.NDArray[np.bool_]

@@ -9,6 +9,7 @@ overlook are exact numbers (docs/proofs/intervals.md, section 8). Reads no data.
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import dataclass
 
 from privmean.intervals.interval import OK
@@ -45,6 +46,13 @@ def few_unseen(persons: float) -> str:
         f"; fewer than about {math.ceil(persons)} persons beyond may go unseen: if so few could "
         "carry the answer, give bounds or use logs"
     )
+
+
+def unseen_of(assumption: str) -> str:
+    """The same in a few words, from the words of an assumption; "" where none are said to go
+    unseen."""
+    found = re.search(r"fewer than about (\d+) persons[a-z ]* may go unseen", assumption)
+    return f"fewer than about {found[1]} unseen persons" if found else ""
 
 
 def hidden_group(threshold: float, scale: float) -> float:

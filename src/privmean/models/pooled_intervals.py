@@ -273,7 +273,7 @@ class Coefficients:
             f"more than {self.excess:g} of it ({HEAVIER * self.excess:g} where more are seen)"
         )
         long += few_unseen(self.hidden)
-        brief = f"{UNRELATED}; shortened influences exceed their limit by {self.excess:g} of it"
+        brief = f"{UNRELATED}; tails exceed a limit by {self.excess:g} of it"
         return f"coefficients{of}", long, brief
 
     def errors(self) -> tuple[float, float]:

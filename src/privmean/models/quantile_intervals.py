@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import ndtri
 
-from privmean.intervals.interval import Interval
+from privmean.intervals.interval import OK, Interval
 from privmean.intervals.mean_interval import UNRELATED
 from privmean.models.smooth import Smooth
 from privmean.people.reductions import Floats
@@ -31,7 +31,10 @@ AROUND = 5  # cells to either side of the innermost that show how dense persons 
 INNER = 2  # cells to either side of the innermost that count as one with it
 LATTICE, CURVED, OUTLYING = 1.7, 0.03, 0.55  # sum of squares and terms left out, for a cell
 UNEVEN, SURE, REACH = 1.12, 4.0, 4  # denser or thinner than both, deviations, cells to either side
+BEYOND = 3.0  # deviations: persons seen beyond a bound; by noise alone in less than 1 %
 UNSEEN = "to within one step of values on a grid too fine to show"
+UNRESOLVED, AT_LIMITS = "not resolved", "at the limits"
+WITHIN = "values lie within the bounds"
 
 
 @dataclass(frozen=True)
@@ -108,6 +111,45 @@ class Distribution:
 
     def _limited(self, x: float) -> float:
         return x if self.bounds is None else min(max(x, self.bounds[0]), self.bounds[1])
+
+    @cached_property
+    def _outer(self) -> tuple[float, float]:
+        """Noisy parts of the persons below and above the bounds, counted in cells that lie beyond
+        them as a whole; 0 where noise alone could show as many. What is counted was not limited."""
+        if self.bounds is None:
+            return 0.0, 0.0
+        (edges, places), upto = self._kept, np.append(0.0, np.cumsum(self.cells))
+        first, last = (int(np.searchsorted(edges, x, "right")) for x in self.bounds)
+        below = int(places[first - 1]) if first > 0 else 0
+        above = len(self.cells) - int(places[last]) if last < len(edges) else 0
+        found = []
+        for cells, seen in ((below, upto[below]), (above, upto[-1] - upto[len(upto) - 1 - above])):
+            sure = cells > 0 and seen > max(BEYOND * self.sd * math.sqrt(cells), 1.0)
+            found.append(float(seen) / max(self.persons, 1.0) if sure else 0.0)
+        return found[0], found[1]
+
+    @property
+    def beyond(self) -> float:
+        """The part of the persons seen beyond the bounds."""
+        return math.fsum(self._outer)
+
+    def cut(self, q: float) -> bool:
+        """Whether the quantile lies beyond a bound, where persons were seen: it is one of them, or
+        between them and the bound."""
+        if self.bounds is None:
+            return False
+        (least, most), (below, above) = self.bounds, self._outer
+        low = bool(below) and (q < below or self._place(q) < least)
+        return low or (bool(above) and (1 - q < above or self._place(q) > most))
+
+    def statuses(self) -> tuple[str, ...]:
+        """One a quantile: whether it may lie beyond the bounds, where persons were seen, or is not
+        resolved."""
+        sure = [all(map(math.isfinite, self._ends(q, 0.95, True))) for q in self.points]
+        return tuple(
+            AT_LIMITS if self.cut(q) or not x else OK if self.resolved(q) else UNRESOLVED
+            for q, x in zip(self.points, sure, strict=True)
+        )
 
     @cached_property
     def _masses(self) -> tuple[Floats, Floats, Floats]:
@@ -206,8 +248,9 @@ class Distribution:
         return bool(part <= MOST or narrow)
 
     def estimates(self) -> Floats:
-        """One number a quantile; NaN where it is not resolved."""
-        found = [self._place(q) if self.resolved(q) else math.nan for q in self.points]
+        """One number a quantile; NaN where it is not resolved, or lies beyond the bounds."""
+        seen = [self.resolved(q) and not self.cut(q) for q in self.points]
+        found = [self._place(q) if x else math.nan for q, x in zip(self.points, seen, strict=True)]
         return np.array([self._limited(x) if math.isfinite(x) else math.nan for x in found])
 
     def _ends(self, q: float, level: float, sampling: bool) -> tuple[float, float]:
@@ -217,12 +260,20 @@ class Distribution:
         where = float(np.interp(q, self._below, half))
         low = self._smooth.end(q - float(np.interp(q - where, self._below, half)), -1)
         high = self._smooth.end(q + float(np.interp(q + where, self._below, half)), 1)
-        return self._limited(self._outward(low, -1)), self._limited(self._outward(high, 1))
+        low, high = self._outward(low, -1), self._outward(high, 1)
+        if self.bounds is None:
+            return low, high
+        (least, most), (below, above) = self.bounds, self._outer
+        return (
+            -math.inf if below and low < least else self._limited(low),
+            math.inf if above and high > most else self._limited(high),
+        )
 
     def _made(self, level: float, alone: float, kind: str) -> Interval:
         sampling = kind == "interval"
         ends = [self._ends(q, alone, sampling) for q in self.points]
         words = UNRELATED if self.design_effect == 1 else "a known design effect"
+        within = f"{WITHIN}; " if self.bounds is not None else ""
         persons = f"; {words}" if sampling else ""
         return Interval(
             tuple(low for low, _ in ends),
@@ -230,8 +281,8 @@ class Distribution:
             level,
             kind=kind,
             target="quantiles" if sampling else "quantiles of these persons",
-            assumption=f"{UNSEEN}{persons}",
-            brief=f"{words}; to one step of a fine grid of values" if sampling else "",
+            assumption=f"{within}{UNSEEN}{persons}",
+            brief=f"{words}; {within}to one step of a fine grid of values" if sampling else "",
         )
 
     def alone(self, level: float) -> Interval:
@@ -246,9 +297,10 @@ class Distribution:
         return self._made(level, 1 - (1 - level) / len(self.points), "noise_interval")
 
     def std_errors(self) -> tuple[float, ...]:
-        """Half of the interval of 68.3 %, a quantile."""
+        """Half of the interval of 68.3 %, a quantile; NaN where that is open."""
         made = self._made(0.6827, 0.6827, "interval")
-        return tuple((b - a) / 2 for a, b in zip(made.lower, made.upper, strict=True))
+        halves = [(b - a) / 2 for a, b in zip(made.lower, made.upper, strict=True)]
+        return tuple(x if math.isfinite(x) else math.nan for x in halves)
 
     def band(self, level: float) -> Band:
         """The distribution function at the edges, all together (Bonferroni)."""

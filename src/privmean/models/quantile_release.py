@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from privmean import validate
-from privmean.intervals.interval import OK
-from privmean.models.quantile_intervals import Band, Distribution
+from privmean.models.quantile_intervals import AT_LIMITS, Band, Distribution
 from privmean.release import Release
 from privmean.rows import Row
 
@@ -39,13 +38,16 @@ class QuantileRelease(Release):
         found = []
         for j, term in enumerate(self.columns):
             value = float(self.estimate[j])
-            if math.isnan(value):
-                status = self.status
+            status = self.statuses[j] if self.statuses else self.status
+            if math.isnan(value) and status != AT_LIMITS:
                 found.append(Row(term, persons=self._law.persons, status=status))
                 continue
+            # of one beyond the bounds: that it is beyond, and no more
             ends = one.lower[j], one.upper[j], noise.lower[j], noise.upper[j]
-            error = self._law.std_errors()[j]
-            found.append(Row(term, "", value, error, *ends, persons=self._law.persons, status=OK))
+            error = math.nan if math.isnan(value) else self._law.std_errors()[j]
+            found.append(
+                Row(term, "", value, error, *ends, persons=self._law.persons, status=status)
+            )
         return tuple(found)
 
     def distribution(self, level: float | None = None) -> Band:

@@ -23,7 +23,7 @@ from privmean.mechanisms.curator import Curator
 from privmean.models.column_plans import ColumnPlan, one_column
 from privmean.models.parts import Counts, ask_counts, deviation
 from privmean.models.quantile_cells import MANY, Layout, cells_between, layout_for
-from privmean.models.quantile_intervals import Distribution
+from privmean.models.quantile_intervals import AT_LIMITS, Distribution
 from privmean.models.standard import (
     GENTLE,
     HALF,
@@ -33,7 +33,7 @@ from privmean.models.standard import (
     Middle,
     Sizes,
 )
-from privmean.outcome import Outcome
+from privmean.outcome import Outcome, overall
 from privmean.people.shape import Shape
 from privmean.privacy.budget import ADD_REMOVE, REPLACE_ONE, Budget
 from privmean.privacy.loss import Loss
@@ -48,10 +48,13 @@ UNIT = 1.25  # of the layout, in medians of the distance from the median
 FINE = 64.0  # steps of the grid of medians up to which a point mass is a number
 ROUNDED = 2.0**-30  # limits that a look found are at least so far apart, over their size
 SEEN = 8.0  # deviations of the persons in the histogram
-UNRESOLVED = "not resolved"
 FAR = (
     "a quantile lies beyond the cells, or in one that holds most of the persons: more persons, "
     "more epsilon, or bounds"
+)
+BEYOND = (
+    "about {:.0f} % of the persons were seen beyond the bounds, and a quantile that may lie there "
+    "is not known: give bounds that hold the values, or leave them out"
 )
 
 
@@ -215,17 +218,22 @@ class QuantilesPlan(OnePlace, ColumnPlan):
         below = noisy[:-1][np.array(edges) <= place.center - reach].sum()
         above = noisy[1:][np.array(edges) >= place.center + reach].sum()
         aside = max(below, above) > SIDE * law.persons + doubt
-        nobody = aside or law.persons < max(SEEN * doubt, wanted / self.prices[0])
-        missed = np.isnan(estimates)
-        failed = nobody or not inside or missed.all()
-        status = FAILED if failed else UNRESOLVED if missed.any() else OK
-        why = NOBODY if nobody else FAR if inside else RANGE
+        few = law.persons < max(SEEN * doubt, wanted / self.prices[0])
+        statuses = law.statuses()
+        failed = few or aside or not inside or np.isnan(estimates).all()
+        status = FAILED if failed else overall(sorted(statuses))  # of several, the limits' first
+        why = FAR if inside else RANGE
+        if not few and law.beyond and (aside or AT_LIMITS in statuses):
+            why = BEYOND.format(100 * law.beyond)
+        elif few or aside:
+            why = NOBODY
         return Outcome(
             np.full(len(estimates), math.nan) if failed else estimates,
             # what failed has no interval: that of cells in which nobody is
             replace(law, cells=(0.0,) * len(law.cells)) if failed else law,
             persons=self.counted(law.persons),
             status=status,
+            statuses=() if failed or status == OK else statuses,
             advice="" if status == OK else why,
             assumptions=unrelated(self.settings.design_effect),
             shares={"looking": float(self.share), "histogram": 1 - float(self.share)},

@@ -149,7 +149,7 @@ class SpreadIntervals:
                 f"than {self.excess:g} of it ({HEAVIER * self.excess:g} where more are seen)"
                 f"{few_unseen(self.made.hidden)}"
             )
-            brief = f"{UNRELATED}; squares beyond their limit exceed it by {self.excess:g} of it"
+            brief = f"{UNRELATED}; tails exceed a limit by {self.excess:g} of it"
         made = self._ends(level, sampling=True, clipped=clipped)
         ends = made if self.resolved else (0.0, made[1])
         return Interval.one(

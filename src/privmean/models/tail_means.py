@@ -28,7 +28,7 @@ TARGETS = ("mean", "clipped")
 FEWEST = 3.0  # noise scales that the number of persons with a value must reach
 MISSED = 1 / 2  # noisy share of persons beyond the limits above which nothing is shown
 THICKEST = 0.25  # noisy share of persons beyond the limits above which no mean is shown
-BRIEF = "persons far out exceed the limits by no more than assumed"
+BRIEF = "tails exceed limits as assumed"
 ADVICE = {
     FAILED: "too few persons have a value for noise to show where they lie: more persons or more "
     "epsilon are needed",

@@ -32,6 +32,18 @@ def covered(run: Sequence[Loss], paid: Sequence[Loss]) -> bool:
     return True
 
 
+def without(run: Sequence[Loss], paid: Sequence[Loss]) -> list[Loss] | None:
+    """The lines that were run besides those that were paid, each of which is taken out once, by an
+    equal one; None where one of them was not run."""
+    left = list(run)
+    for line in paid:
+        same = next((item for item in left if _bare(item) == _bare(line)), None)
+        if same is None:
+            return None
+        left.remove(same)
+    return left
+
+
 def covers(paid: Loss, run: Loss) -> bool:
     """Whether one paid line is enough for one that was run."""
     if paid.relation != run.relation:

@@ -38,7 +38,7 @@ LIMITS = (
 GLOSS = {
     "imprecise": "in some rows the noise is large beside what is told; how often their intervals "
     "hold was not measured",
-    "at the limits": "some estimates lie at their limits, and their intervals may not hold",
+    "at the limits": "some estimates lie at limits of values, and intervals are open there",
     "too few persons": "rows of too few persons have no estimate",
     "thin": "some intervals are longer than half of what was possible beforehand",
 }
