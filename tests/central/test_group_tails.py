@@ -164,3 +164,21 @@ def test_how_many_persons_beyond_may_go_unseen_is_said():
     for said in (table.assumption, variance.interval().assumption, line.interval().assumption):
         assert "persons beyond may go unseen" in said
     assert few_unseen(0.0) == few_unseen(math.inf) == ""
+
+
+def test_a_long_tailed_group_that_lies_at_its_limit_is_told():
+    """Nearly half of the last group lie beyond its limits, made for the others: 5 rows in 8 that
+    had two ends missed."""
+    draws, missed, near = 40, 0, 0
+    for seed in range(draws):
+        rng = np.random.default_rng([seed, 7])
+        place = rng.choice(5, 3000, p=[0.4, 0.3, 0.15, 0.1, 0.05])
+        value = rng.standard_normal(3000) + 5 * rng.exponential(size=3000) * (place == 4)
+        table = released(place, value, seed)
+        row = table.row(4, 0.95)
+        missed += not row.lower <= 5.0 <= row.upper
+        # one that only lies apart is not told
+        value = rng.standard_normal(3000) + 2.0 * (place == 4)
+        near += released(place, value, seed).status[4] == "at the limits"
+    assert_rate_at_most(missed, draws, 0.2)
+    assert_rate_at_most(near, draws, 0.2)

@@ -30,6 +30,9 @@ from privmean.people.reductions import Floats
 
 WIDER, CLEAR = 1.2, 2.5  # ratio of variances, and noise deviations, from which a group spreads more
 LONG = 5.0  # deviations of persons inside groups beyond which limits are those of long tails
+# deviations of its own to a limit, within which the tail of a group that clearly spreads more than
+# the others, or only no less, may go on beyond it
+SPILLS, NO_LESS = 1.5, 1.0
 TURNS = 5  # after each, less than half of what is missing of the place of a group is left
 SPREADS = 0.35  # typical difference of logarithms of groups' deviations
 
@@ -97,8 +100,10 @@ def table_of(
     slow_up, slow_down, square = _slow(found, limits, shift, between.middle, wide)
     few = final.weight < FEW * 6**0.5 * final.scale
     inside = wide * between.within**0.5 / 2 + final.noise
-    near = final.radius * (1 - np.abs(final.share)) < inside
+    room = final.radius * (1 - np.abs(final.share))
     high = final.share > 0
+    spills = _spills(final, between, room) & ~heaped
+    near = (room < inside) | (spills & (not tail.heaped))
     hidden = _hidden(found, limits, high)
     if settings.public_keys and not settings.weights.split:  # all whom the cells count are here
         total, sd = float(found.weight.sum()), found.weight_sd * settings.groups**0.5
@@ -260,6 +265,19 @@ def _wider(final: Reading, between: Between) -> Flags:
     error = np.sqrt(noise**2 + 3 / final.divisor)
     excess = final.within / between.within - 1
     found: Flags = (excess > WIDER - 1) & (excess > CLEAR * error)
+    return found
+
+
+def _spills(final: Reading, between: Between, room: Floats) -> Flags:
+    """Groups away from the others that lie so near to a limit, and spread so much, that their tail
+    may be cut off there: one that only lies apart spreads less inside limits which cut it.
+
+    room: from each mean to the nearer limit."""
+    aside = final.mean - between.middle
+    outside = (np.abs(aside) > between.within**0.5) & ((aside > 0) == (final.share > 0))
+    left = room / np.sqrt(np.maximum(final.within, 1e-300))
+    clearly = _wider(final, between) & (left < SPILLS)
+    found: Flags = outside & (clearly | ((final.within > between.within) & (left < NO_LESS)))
     return found
 
 
