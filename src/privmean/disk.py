@@ -5,6 +5,8 @@ from __future__ import annotations
 import errno
 import os
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from privmean.errors import PrivmeanError
@@ -25,6 +27,16 @@ def words_of(problem: OSError) -> str:
     if problem.errno in FULL:
         return "the disk is full"
     return os.strerror(problem.errno) if problem.errno else str(problem)
+
+
+@contextmanager
+def naming(path: str | os.PathLike[str]) -> Iterator[None]:
+    """What cannot be written here names this file: of a write, the system's own error does not."""
+    try:
+        yield
+    except OSError as problem:
+        problem.filename = problem.filename or os.fspath(path)
+        raise
 
 
 def locked(path: Path, until: float) -> int | None:
