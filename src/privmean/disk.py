@@ -6,6 +6,8 @@ import errno
 import os
 import stat
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from privmean.errors import PrivmeanError
@@ -44,6 +46,16 @@ def no_file(path: Path) -> str:
     if stat.S_ISREG(mode):
         return ""
     return next((name for holds, name in KINDS if holds(mode)), "no regular file")
+
+
+@contextmanager
+def naming(path: str | os.PathLike[str]) -> Iterator[None]:
+    """What cannot be written here names this file: of a write, the system's own error does not."""
+    try:
+        yield
+    except OSError as problem:
+        problem.filename = problem.filename or os.fspath(path)
+        raise
 
 
 def locked(path: Path, until: float) -> int | None:

@@ -229,7 +229,7 @@ def test_withhold_on_the_command_line(feed, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["--output", "none/out"], "none/out: No such file"),
+        (["--output", "none/out"], "--output='none/out': is in no folder"),
         (["--output", "other"], "holds releases that the state does not"),
         (["--plot", "none/x.png"], "--plot='none/x.png': is in no folder"),
         (["--html", "."], "--html='.': is a folder"),

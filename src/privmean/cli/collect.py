@@ -35,6 +35,7 @@ from privmean.cli.collect_shared import (
     read_secrets,
 )
 from privmean.cli.groups import grouped
+from privmean.disk import naming
 
 if TYPE_CHECKING:
     from privmean.local.descriptor import Round
@@ -138,7 +139,8 @@ def make_round(
         round_ = wanted.round(options)
         if out.is_file():  # of one that was published, nothing would be left
             raise ArgumentError("out", str(out), "is there already", "name another file")
-        out.write_text(round_.to_json() + "\n")
+        with naming(out):
+            out.write_text(round_.to_json() + "\n")
     except (PrivmeanError, OSError) as error:
         fail(error)
     typer.echo(f"round {round_.identifier.hex()}\ndigest {round_.digest.hex()}")
@@ -191,9 +193,12 @@ def tickets(
         if not 0 <= level < len(round_.menu):
             raise ArgumentError("level", level, "does not fit the round", "look at its menu")
         if not secret_file.exists():
-            with os.fdopen(
-                os.open(secret_file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb"
-            ) as f:
+            with (
+                naming(secret_file),
+                os.fdopen(
+                    os.open(secret_file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb"
+                ) as f,
+            ):
                 f.write(os.urandom(32))
         (secret,) = read_secrets([secret_file])
     except (PrivmeanError, OSError) as error:
@@ -299,7 +304,7 @@ def report(
             typer.echo("this round asks other clients; nothing was sent")
             return
         if out is not None:
-            with out.open("ab") as stream:
+            with naming(out), out.open("ab") as stream:
                 stream.write(decode(private).to_json().encode() + b"\n" if json_lines else private)
         if server is not None:
             typer.echo(json.dumps(send.send(server, round_, private)))
@@ -334,7 +339,8 @@ def aggregate(
         )
         found = estimate(tally, beta=beta, weights=weights, epsilon_cap=epsilon_cap)
         if tally_out is not None:
-            tally_out.write_bytes(tally.to_bytes())
+            with naming(tally_out):
+                tally_out.write_bytes(tally.to_bytes())
     except (PrivmeanError, OSError) as error:
         fail(error)
     if as_json:

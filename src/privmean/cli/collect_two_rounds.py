@@ -13,6 +13,7 @@ from privmean.cli.collect_admin import TokenFile
 from privmean.cli.collect_serve import ADMIN_TOKEN
 from privmean.cli.collect_shared import Server, fail
 from privmean.cli.groups import grouped
+from privmean.disk import naming
 
 if TYPE_CHECKING:
     from privmean.local.clients.remote import Remote
@@ -66,7 +67,8 @@ def plan(
         )
         text = TwoRounds(made, title)
         vote = text.vote()
-        out.write_text(text.to_json() + "\n")
+        with naming(out):
+            out.write_text(text.to_json() + "\n")
     except (PrivmeanError, OSError) as error:
         fail(error)
     typer.echo(f"first round {vote.identifier.hex()}\ndigest {vote.digest.hex()}")

@@ -108,7 +108,7 @@ class Sourced(Lines):
         from privmean.continual import sources
 
         grow = {"follow": self.follow, "parts": self.parts, "kafka": self.kafka}
-        given = [name for name, said in grow.items() if said]
+        given = [name for name, said in grow.items() if said is not None]
         if len(given) > 1:
             raise ArgumentError(given[1], given[0], "are two sources", "give one")
         if self.idle is not None:
@@ -126,8 +126,7 @@ class Sourced(Lines):
         if self.follow is not None:
             return sources.GrowingFile(self.follow, reader, self.idle)
         if self.kafka is not None:
-            servers, _, topic = self.kafka.rpartition("/")
-            return sources.KafkaTopic(servers, topic, reader, self.idle)
+            return sources.KafkaTopic(self.kafka, reader, self.idle)
         return sources.StandardInput(reader, complete=complete)
 
 
@@ -157,7 +156,7 @@ class Kept:
         return self.complete or self.state is None
 
     def ready(self) -> None:
-        """Refuse what only a state gives a meaning."""
+        """Refuse what only a state gives a meaning, and an output that could not be written."""
         alone = {
             "append": self.append,
             "no-replay": not self.replay,
@@ -167,6 +166,8 @@ class Kept:
         for name, said in alone.items():
             if said and self.state is None:
                 raise ArgumentError(f"--{name}", said, "goes with --state", "name the state file")
+        if self.output is not None:
+            opt.require_place("--output", self.output)
 
     def serve(
         self, fed: Fed[Any], source: Source, charge: Callable[[], None], *, flush: bool = False

@@ -8,8 +8,15 @@ from typing import Any, Protocol
 
 from privmean.errors import ArgumentError
 
-# what readers call the options of the machine
-READERS = {"memory_limit": "memory", "temp_directory": "spill"}
+# arguments that some commands have an option of another name for
+RENAMED = {
+    "memory_limit": "memory",
+    "temp_directory": "spill",
+    "sd": "spread",
+    "clip_radius": "clip",
+    "times": "time",
+    "null_words": "null_word",
+}
 STRAY = "unexpected extra argument"
 
 
@@ -78,13 +85,14 @@ def _needed(params: Sequence[Any], arguments: Sequence[str], strays: Sequence[st
 def in_options(error: ArgumentError, command: Command, arguments: Sequence[str]) -> ArgumentError:
     """The same with the argument called as the option of the line that says it, or could."""
     asked, _ = _asked(command, arguments)
-    name = READERS.get(error.argument, error.argument)
     said = {word.partition("=")[0] for word in arguments}
+    value = error.value
+    missing = value is None or (isinstance(value, list | tuple) and not value)
     problem, remedy = (_spelled(text, asked.params) for text in (error.problem, error.remedy))
     for param in asked.params:
         flag = param.opts[0]
-        named = error.value is None or said & set(param.opts)
-        if named and param.name == name and flag.startswith("--"):
+        named = missing or said & set(param.opts)
+        if named and param is _option(error.argument, asked.params):
             items = [error.value] if isinstance(error.value, str) else error.value
             commas = isinstance(items, list | tuple) and any("," in str(item) for item in items)
             if getattr(param, "multiple", False) and commas:
@@ -93,26 +101,34 @@ def in_options(error: ArgumentError, command: Command, arguments: Sequence[str])
     return ArgumentError(error.argument, error.value, problem, remedy)
 
 
+def _option(name: str, params: Sequence[Any]) -> Any:
+    """The option that says an argument, by its name, its flag or another name, if there is one."""
+    options = {param.opts[0]: param for param in params if param.opts[0].startswith("--")}
+    by_name = {param.name: param for param in options.values()}
+    flag = f"--{name.replace('_', '-')}"
+    return by_name.get(name) or options.get(flag) or by_name.get(RENAMED.get(name))
+
+
 def _spelled(text: str, params: Sequence[Any]) -> str:
     """Words for arguments as options: header=True as --header, bins=[0, 1] as --bins 0,1,
     neighbors='add-remove' as --neighbors add-remove."""
 
     def several(found: re.Match[str]) -> str:
         items = [item.strip(" '\"") for item in found[2].split(",") if item.strip()]
-        for param in params:
-            flag = param.opts[0]
-            if param.name == found[1] and flag.startswith("--"):
-                if getattr(param, "multiple", False):
-                    return " ".join(f"{flag} {item}" for item in items)
-                return f"{flag} {(',' if param.nargs == 1 else ' ').join(items)}"
-        return found[0]
+        param = _option(found[1], params)
+        if param is None:
+            return found[0]
+        flag = param.opts[0]
+        if getattr(param, "multiple", False):
+            return " ".join(f"{flag} {item}" for item in items)
+        return f"{flag} {(',' if param.nargs == 1 else ' ').join(items)}"
 
     def option(found: re.Match[str]) -> str:
-        for param in params:
-            if param.name == found[1] and param.opts[0].startswith("--"):
-                off = found[2] == "False" and param.secondary_opts
-                return str(off[0] if off else param.opts[0])
-        return found[0]
+        param = _option(found[1], params)
+        if param is None:
+            return found[0]
+        off = found[2] == "False" and param.secondary_opts
+        return str(off[0] if off else param.opts[0])
 
     def word(found: re.Match[str]) -> str:
         for param in params:

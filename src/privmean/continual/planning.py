@@ -152,7 +152,7 @@ def plan(
     every = every_guess or validate.whole("release_every", release_every, least=1)
     if kind and (release_every != 1 or filler):
         raise ArgumentError(
-            "period", period, "makes the steps itself", "leave out release_every and filler"
+            "period", period, "makes the steps itself", "leave out release_every= and filler="
         )
     memory = validate.whole("memory", memory, least=1)
     if steps is not None:
@@ -174,7 +174,7 @@ def plan(
             )  # fmt: skip
     if radius is None and (kind or groups is not None):
         name, given = ("period", period) if kind else ("groups", str(groups))
-        raise ArgumentError(name, given, "needs a public region", "give bounds or clip_radius")
+        raise ArgumentError(name, given, "needs a public region", "give bounds= or clip_radius=")
     horizon = None
     if groups is not None:
         groups = validate.whole("groups", groups, least=1)
@@ -323,10 +323,10 @@ def _region(
 ) -> tuple[tuple[float, ...], float | None]:
     if bounds is not None:
         if clip_radius is not None or not (isinstance(center, int | float) and center == 0):
-            raise ArgumentError("bounds", bounds, "are given twice", "give bounds or clip_radius")
+            raise ArgumentError("bounds", bounds, "are given twice", "give bounds= or clip_radius=")
         if dimension != 1:
             raise ArgumentError(
-                "bounds", bounds, "are for one column", "give clip_radius and center instead"
+                "bounds", bounds, "are for one column", "give clip_radius= and center= instead"
             )
         low, high = validate.bounds("bounds", bounds)
         middle = low + (high - low) / 2
@@ -337,7 +337,7 @@ def _region(
     middle_row = tuple(validate.number("center", item) for item in values)
     if clip_radius is None:
         if any(middle_row):
-            raise ArgumentError("center", center, "needs clip_radius", "give clip_radius too")
+            raise ArgumentError("center", center, "needs a radius", "give clip_radius= too")
         return middle_row, None
     radius = validate.positive("clip_radius", clip_radius)
     if not 2.0**-900 < radius < 2.0**900:

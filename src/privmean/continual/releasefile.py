@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Protocol
 
 from privmean.continual.release import StreamRelease
-from privmean.disk import words_of
+from privmean.disk import FULL, words_of
 from privmean.errors import ArgumentError, PrivmeanError
 
 
@@ -110,7 +110,8 @@ def silence() -> None:
 
 
 def _unwritten(where: str, problem: OSError) -> PrivmeanError:
+    remedy = "make room" if problem.errno in FULL else "see that it can be written"
     return PrivmeanError(
-        f"{where}: {words_of(problem)}; with --state nothing is lost: make room and run the same "
+        f"{where}: {words_of(problem)}; with --state nothing is lost: {remedy} and run the same "
         "command again"
     )

@@ -175,12 +175,11 @@ class KafkaTopic:
     resumes = True
     unfinished = False
 
-    def __init__(self, servers: str, topic: str, reader: Reader, idle: float | None) -> None:
-        self._servers, self._topic, self._reader, self._idle = servers, topic, reader, idle
-        if not servers or not topic:
-            raise ArgumentError(
-                "kafka", f"{servers}/{topic}", "is not HOST:PORT/TOPIC", "give both"
-            )
+    def __init__(self, place: str, reader: Reader, idle: float | None) -> None:
+        self._servers, _, self._topic = place.rpartition("/")
+        self._reader, self._idle = reader, idle
+        if not self._servers or not self._topic:
+            raise ArgumentError("kafka", place, "is not HOST:PORT/TOPIC", "give both")
 
     def batches(self, interrupts: Interrupts, note: dict[str, Any]) -> Iterator[Batch]:
         try:

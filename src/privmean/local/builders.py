@@ -72,11 +72,11 @@ def levels_of(menu: object) -> tuple[Fraction, ...]:
     return tuple(sorted({exact_epsilon("epsilon", item) for item in levels}))
 
 
-def per_coordinate(value: object) -> tuple[float, ...]:
-    """One number a coordinate, from a number or a sequence."""
+def per_coordinate(name: str, value: object) -> tuple[float, ...]:
+    """One number a coordinate, from a number or a sequence given as the argument `name`."""
     if isinstance(value, Sequence) and not isinstance(value, str | bytes):
-        return tuple(validate.number("bounds", item) for item in value)
-    return (validate.number("bounds", value),)
+        return tuple(validate.number(name, item) for item in value)
+    return (validate.number(name, value),)
 
 
 def _round(
@@ -107,7 +107,7 @@ def _round(
 
 
 def _range(lower: object, upper: object) -> dict[str, Any]:
-    return {"lower": per_coordinate(lower), "upper": per_coordinate(upper)}
+    return {"lower": per_coordinate("lower", lower), "upper": per_coordinate("upper", upper)}
 
 
 def _rows(name: str, items: int) -> dict[str, Any]:
@@ -137,7 +137,7 @@ def mean_round(
         menu=levels_of(epsilon), persons=persons, **_range(lower, upper), **options
     )
     if sigma is not None:
-        spread = per_coordinate(sigma)
+        spread = per_coordinate("sigma", sigma)
         question["sigma"] = spread * len(question["lower"]) if len(spread) == 1 else spread
     # with any spread one bit has the least variance at worst (docs/proofs/local-scalar.md)
     kind = (ONE_BIT,) if sigma is None else KINDS["numbers"]

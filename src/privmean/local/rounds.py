@@ -100,11 +100,11 @@ class WinsorizedRounds:
         """The protocol from plain numbers: one bound and one tau, or one a coordinate."""
         for name in ("half_width", "reach", "sigma"):
             if name in options:
-                options[name] = per_coordinate(options[name])
+                options[name] = per_coordinate(name, options[name])
         return cls(
-            lower=per_coordinate(lower),
-            upper=per_coordinate(upper),
-            tau=per_coordinate(tau),
+            lower=per_coordinate("lower", lower),
+            upper=per_coordinate("upper", upper),
+            tau=per_coordinate("tau", tau),
             epsilon=levels_of(epsilon),
             persons=persons,
             **options,

@@ -1,0 +1,77 @@
+"""What the command line refuses is named by the option that said it; remedies can be said, too."""
+
+import pytest
+
+from privmean.continual.releasefile import ReleaseFile
+from privmean.errors import PrivmeanError
+from shell import shell
+
+STREAM = [
+    "stream", "--person", "p", "--value", "v", "--epsilon", "1", "--delta", "1e-6",
+    "--max-participations", "2", "--min-separation", "1", "--steps", "8",
+]  # fmt: skip
+WITHHOLD = [
+    "withhold", "--person", "p", "--value", "v", "--epsilon", "1", "--delta", "1e-6",
+    "--max-records", "2", "--bounds", "0:5",
+]  # fmt: skip
+BOUNDS = ["--bounds", "0", "5"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ([*WITHHOLD, "--spread", "0"], "--spread=0.0: must be greater than 0"),
+        ([*STREAM, "--clip", "-1"], "--clip=-1.0: must be greater than 0"),
+        ([*STREAM, *BOUNDS, "--clip", "3"], "are given twice; give --bounds or --clip"),
+        ([*STREAM, "--center", "3"], "--center=[3.0]: needs a radius; give --clip too"),
+        ([*STREAM, *BOUNDS, "--value", "w"], "give --clip and --center instead"),
+        ([*STREAM, *BOUNDS, "--goal", "times"], "--time=(): is empty"),
+        ([*STREAM, *BOUNDS, "--time", "3"], "--time=(3,): goes with"),
+        ([*STREAM, *BOUNDS, "--format", "xml"], "--format='xml': is not one of"),
+        ([*STREAM, *BOUNDS, "--kafka", "x"], "--kafka='x': is not HOST:PORT/TOPIC"),
+        ([*STREAM, *BOUNDS, "--kafka", ""], "--kafka='': is not HOST:PORT/TOPIC"),
+        ([*STREAM, *BOUNDS, "--output", "none/x"], "--output='none/x': is in no folder; make the"),
+        ([*STREAM, *BOUNDS, "--seed", "-1"], "--seed=-1: is no seed"),
+        ([*STREAM, "--bounds", "0", "1e-320"], "--bounds=(0.0, 1e-320): are less than 1e-120"),
+        ([*STREAM, *BOUNDS, "--first-release", "9"], "--first-release=9: lies beyond"),
+        ([*STREAM, "--period", "day", "--time-column", "t"], "give --bounds or --clip"),
+        ([*STREAM, *BOUNDS, "--period", "day", "--time-column", "t", "--filler"],
+         "leave out --release-every and --filler"),
+    ],
+)  # fmt: skip
+def test_an_option_is_named(tmp_path, monkeypatch, arguments, said):
+    monkeypatch.chdir(tmp_path)
+    result = shell(*arguments)
+    assert result.exit_code == 2
+    assert said in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("option", "value"), [("sigma", "inf"), ("sigma", "-1"), ("lower", "nan"), ("upper", "inf")]
+)
+def test_a_round_names_what_is_wrong(tmp_path, option, value):
+    given = {"--lower": 0, "--upper": 1, f"--{option}": value}
+    words = [word for pair in given.items() for word in pair]
+    out = tmp_path / "round.json"
+    result = shell("collect", "round", out, "--epsilon", "1", "--persons", "100", *words)
+    assert result.exit_code == 2
+    assert f"privmean: {option}=" in result.stderr
+
+
+def test_a_full_disk_is_told_with_the_file(tmp_path):
+    words = ["--lower", 0, "--upper", 1, "--epsilon", 1, "--persons", 100]
+    round_ = tmp_path / "round.json"
+    assert shell("collect", "round", round_, *words).exit_code == 0
+    assert "/dev/full: the disk is full" in shell("collect", "round", "/dev/full", *words).stderr
+    result = shell(
+        "collect", "report", "0.5", "--epsilon", 1, "--ledger", tmp_path / "own", "--limit", 2,
+        "--round", round_, "--out", "/dev/full",
+    )  # fmt: skip
+    assert result.exit_code == 2
+    assert "/dev/full: the disk is full" in result.stderr
+
+
+def test_room_is_asked_for_where_the_disk_is_full_alone(tmp_path):
+    with pytest.raises(PrivmeanError, match="No such file.*see that it can be written") as gone:
+        ReleaseFile(tmp_path / "none" / "x").follow(iter(()))
+    assert "make room" not in str(gone.value)
