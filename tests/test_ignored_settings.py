@@ -176,3 +176,27 @@ def test_too_few_persons_for_the_shares_are_words_from_the_command_line(capsys):
     status, _, err = call(capsys, *arguments, "--method", method)
     assert status in (0, 2)
     assert "Traceback" not in err
+
+
+@pytest.mark.parametrize(
+    "said", [{"arms": "a"}, {"arms": "a", "membership": "public"}, {"by": "g", "pair": ("x", "y")}]
+)
+def test_a_slope_of_no_earlier_value_is_refused(said, tmp_path, capsys):
+    with pytest.raises(ArgumentError, match="slope=2.0: goes with before"):
+        pm.Compare("y", slope=2.0, **said)
+    assert pm.Compare("y", arms="a", before="x", slope=2.0).slope == 2.0
+    missing = ["compare", str(tmp_path / "no.csv"), "--person", "p", "--value", "y"]
+    assert run([*missing, "--arms", "a", "--slope", "2", "--epsilon", "1"]) == 2
+    assert "--slope=2.0: goes with" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", ["label", "analyst"])
+@pytest.mark.parametrize("value", [object(), 3, b"x", ["x"]])
+def test_words_of_a_ledger_entry_are_text(name, value):
+    ledger = pm.Ledger(epsilon=5.0)
+    with pytest.raises(ArgumentError, match=f"{name}=.*is no text"):
+        pm.mean(np.zeros(5000), epsilon=1.0, ledger=ledger, **{name: value})
+    study = pm.Study(pm.Table({"p": [1], "x": [1.0]}, person="p"), epsilon=1.0)
+    with pytest.raises(ArgumentError, match=f"{name}=.*is no text"):
+        study.add("a", pm.Mean("x")).release(ledger=ledger, **{name: value})
+    assert not ledger.entries
